@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import fields, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from spark_rankeval.evaluation.build import Findings, build_result, need_users
 from spark_rankeval.evaluation.prepare import prepare
 from spark_rankeval.evaluation.summarise import write_per_user
 from spark_rankeval.request.options import Facts, ScoringOptions, SummaryOptions
+from spark_rankeval.spark.per_item_group import per_item_group
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -119,8 +121,9 @@ def evaluate(
             partitions.
         quantiles: which quantiles of the users' values to report, such as ``(0.25, 0.5, 0.99)``; 0.5 is the median. They come from a
             sketch: the users' values next to a quantile are known to within 1/256 of themselves. ``()``: no median either.
-        prune: ``auto`` keeps only as many predictions of a user as the metrics need; ``never`` keeps all. No value depends on it. With
-            ``auto``, more users may count as depending on ties, and duplicates are counted only among the predictions that are kept.
+        prune: ``auto`` keeps only as many predictions of a user as the metrics need, unless a sample of the files says that lists are
+            short; ``never`` keeps all. No value depends on it. With ``auto``, more users may count as depending on ties, and duplicates
+            are counted only among the predictions that are kept.
 
     Returns:
         the result; `result["ndcg@10"]` is a mean, and `result.per_user` is the lazy table of every user.
@@ -152,7 +155,7 @@ def evaluate(
         item_groups=() if scoring.groups is None else scoring.groups.groups.attributes, groups=found.item_groups,
     )  # fmt: skip
     result = build_result(findings, summary, table, write_per_user)
-    return replace(result, _rejected=scoring.quarantine, _of_groups=scoring.per_item_group)
+    return replace(result, _rejected=scoring.quarantine, _of_groups=partial(per_item_group, scoring))
 
 
 def _takes_scoring_options(function: Function) -> Function:

@@ -239,7 +239,8 @@ def _further(given: FurtherTables, predictions: Source, names: ColumnNames, prob
             problems += problem_of_type(f"items: the column {category!r} (category=)", kind, "category")
     if given.items is not None and given.vector is not None:
         vector = array_of_numbers("items", given.items, given.vector, problems)
-    return FurtherSources(**sources, category=category, vector=vector, lookup=given.lookup)
+    read = FurtherSources(sources["training"], sources["items"], sources["baseline"])
+    return replace(read, category=category, vector=vector, lookup=given.lookup)
 
 
 class AttributeNames(NamedTuple):

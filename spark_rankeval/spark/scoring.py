@@ -8,19 +8,18 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from spark_rankeval.errors import InputError
-from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.records.item_groups import ItemGroup, item_groups_in, roll_with_items
 from spark_rankeval.records.slices import roll
 from spark_rankeval.request.counts import WEIGHT_SUMS, counts_beside, counts_of_models
 from spark_rankeval.request.readings import NORMALISER
-from spark_rankeval.request.task import GROUP_FACTS, has_groups
+from spark_rankeval.request.task import GROUP_FACTS
 from spark_rankeval.spark.collecting import STATE_SCHEMA
 from spark_rankeval.spark.describing import Groups, collected, figures_by_group, of_every_user
 from spark_rankeval.spark.exposures import collected_rows, exposure_rows, slice_as_text, with_corpus_values
 from spark_rankeval.spark.fingerprints import hashed_tables
 from spark_rankeval.spark.grouping import Grouping, slice_column
 from spark_rankeval.spark.item_groups import with_users_outside
+from spark_rankeval.spark.list_lengths import sampled_lengths
 from spark_rankeval.spark.per_user import MetricColumn, PerUserSchema, Settings, table_hash, type_of_count
 from spark_rankeval.spark.plan import Plan, choose_plan, with_lookup
 from spark_rankeval.spark.rejected import Quarantine
@@ -30,7 +29,6 @@ from spark_rankeval.worker.exposures import slots_of
 from spark_rankeval.worker.facts import TOO_LARGE
 from spark_rankeval.worker.item_groups import ATTRIBUTE_KEY, GROUP_KEY
 from spark_rankeval.worker.reading import NO_USER, USER_WEIGHT, hash_column, of_model
-from spark_rankeval.worker.scored_pairs import score_pairs
 from spark_rankeval.worker.scored_users import score_batches
 from spark_rankeval.worker.scoring import (
     MODEL,
@@ -53,12 +51,11 @@ if TYPE_CHECKING:
     from spark_rankeval.spark.describing import Figures
     from spark_rankeval.spark.inputs import Sources
     from spark_rankeval.spark.item_groups import GroupSources
+    from spark_rankeval.spark.list_lengths import ListLengths
     from spark_rankeval.statistics.description import Description, DescriptionOptions
     from spark_rankeval.statistics.moments import Moments
     from spark_rankeval.worker.table_states import Key
 
-# The columns of the table of users and groups of items that tell the group.
-ITEM_ATTRIBUTE, ITEM_GROUP = "item_attribute", "item_group"
 # What the column of a metric by dialect ``standard`` is called, behind the metric's.
 _STANDARD = "_standard"
 
@@ -95,6 +92,7 @@ class Scoring:
     prune: str = "auto"  # ``auto`` or ``never``
     tables_fit: bool = True  # whether workers may hold the tables of items, as far as is known
     groups: GroupSources | None = None  # the tables that put items into groups; None: there are no groups
+    lengths: ListLengths | None = None  # of users' lists of predictions, as far as is known
 
     def plan(self, *, exact: bool, lazy: bool = False) -> Plan:
         """How predictions are brought together, for figures in an action or for a lazy table."""
@@ -107,6 +105,7 @@ class Scoring:
             predictions.frame.sparkSession.version,
             exact,
             excludes=self.sources.exclude is not None,
+            lengths=self.lengths,
         )
         return with_lookup(
             plan,
@@ -117,7 +116,7 @@ class Scoring:
             from_vectors=predictions.vectors is not None,
         )
 
-    def _grouping(self, plan: Plan) -> Grouping:
+    def grouping(self, plan: Plan) -> Grouping:
         task = self.reading.task
         keeps_best = any(view.ranking.duplicates == "keep_best" for view in task.views)
         return Grouping(
@@ -164,7 +163,7 @@ class Scoring:
         Rows whose user is null belong to nobody: they are kept, with NaN and the count of what was wrong.
         """
         task, schema = self._task_of_users, self.schema
-        grouping = self._grouping(self.plan(exact=True, lazy=True))
+        grouping = self.grouping(self.plan(exact=True, lazy=True))
         # Names of our own until the last step: the caller's may hold any character, or be one of ours.
         values = tuple(f"metric_{place}" for place in range(len(self.reading.columns)))
         name_of = dict(zip(self.reading.columns, values, strict=True))
@@ -203,44 +202,9 @@ class Scoring:
         ]
         return scored.select(*schema.marked([F.col(name) for name in ours]))
 
-    def per_item_group(self) -> DataFrame:
-        """The lazy table of every user and group of items: the user's columns, the group, a double for each metric that groups have."""
-        if self.groups is None:
-            msg = "the evaluation has no groups of items; name them with facts=Facts(items=…, item_by=…)"
-            raise InputError(msg)
-        task, schema = self.reading.task, self.schema
-        grouping = self._grouping(self.plan(exact=True, lazy=True))
-        users = self.groups.given_to(grouping.frame(with_users=True), grouping.item_type())
-        values = tuple(f"metric_{place}" for place in range(len(self.reading.columns)))
-        name_of = dict(zip(self.reading.columns, values, strict=True))
-        attributes = list(grouping.attribute_columns)
-        text, double = T.StringType(), T.DoubleType()
-        kinds = [
-            *zip(grouping.user_columns, grouping.user_types(), strict=True),
-            *((name, double if name == USER_WEIGHT else text) for name in attributes),
-            *((name, text) for name in (ATTRIBUTE_KEY, GROUP_KEY, MODEL)),
-            *((name, double) for name in values),
-        ]
-        run = score_pairs(task, (*grouping.user_columns, *attributes), values)
-        scored = run_on_workers(users, run, T.StructType([T.StructField(name, kind) for name, kind in kinds]))
-        metrics = tuple(
-            replace(metric, normaliser="", standard="", standard_column="")
-            for metric in schema.metrics
-            if has_groups(parse_metric(metric.definition).resolve())
-        )
-        schema = replace(schema, metrics=metrics, counts=(), hashes={})
-        ours = [*grouping.user_columns, *attributes, *([] if schema.model is None else [MODEL])]
-        columns = schema.marked([F.col(name) for name in (*ours, *(name_of[metric.column] for metric in metrics))])
-        if twice := [name for name in (ITEM_ATTRIBUTE, ITEM_GROUP) if name in schema.marks()]:
-            msg = f"the table of users and groups has a column {twice[0]!r} of its own; rename the other column of that name"
-            raise InputError(msg)
-        groups = [F.col(ATTRIBUTE_KEY).alias(ITEM_ATTRIBUTE), F.col(GROUP_KEY).alias(ITEM_GROUP)]
-        n_users = len(schema.users)
-        return scored.select(*columns[:n_users], *groups, *columns[n_users:])
-
     def quarantine(self) -> DataFrame:
         """The lazy table of the rows that are not ranked, each with its reason; see `Result.quarantine`."""
-        grouping = self._grouping(self.plan(exact=True, lazy=True))
+        grouping = self.grouping(self.plan(exact=True, lazy=True))
         ranking = self.reading.task.views[0].ranking
         return Quarantine(
             self.sources,
@@ -254,9 +218,14 @@ class Scoring:
     def describe(self, options: DescriptionOptions, *, totals: bool = False) -> Described:
         """The figures of every metric, of those beside them and of every count.
 
-        One action runs. If pruning cut ties that decide values, a second one computes their users again, or rarely everybody.
+        One action runs. If pruning cut ties that decide values, a second one computes their users again, or rarely everybody. Before it,
+        a job that only reads users finds out whether pruning pays.
         """
         plan = self.plan(exact=False)
+        if plan.keep and self.lengths is None and not self.sources.predictions.arrays:
+            lengths = sampled_lengths([model.source for model in self.sources.models], self.sources.model_column)
+            if lengths is not None:
+                return replace(self, lengths=lengths).describe(options, totals=totals)
         first = self._first_go(plan, options, totals=totals)
         if of_every_user(first.figures, TOO_LARGE):
             return replace(self, tables_fit=False).describe(options, totals=totals)
@@ -322,7 +291,7 @@ class Scoring:
         task, groups = self.reading.task, self._groups(options, totals=totals)
         if not slots_of(task):
             return collected(self._states(plan, options), groups)
-        grouping, roll_up = self._grouping(plan), groups.roll
+        grouping, roll_up = self.grouping(plan), groups.roll
         run = state_of_batches(
             task, options, NO_USER, self._keys, lambda key: [slice_as_text(part) for part in roll_up(key)],
             tables=hashed_tables(self.sources),
@@ -356,7 +325,7 @@ class Scoring:
         self, plan: Plan, options: DescriptionOptions, *, only: IntArray | None = None, leaves_open: bool = False
     ) -> DataFrame:
         """The states of all partitions' users, or only of those whose ids have some hashes; as of `state_of_batches`."""
-        grouping = replace(self._grouping(plan), only=None if only is None else tuple(only.tolist()))
+        grouping = replace(self.grouping(plan), only=None if only is None else tuple(only.tolist()))
         tables = hashed_tables(self.sources)
         run = state_of_batches(self.reading.task, options, NO_USER, self._keys, tables=tables, leaves_open=leaves_open)
         frame = self._users(grouping, options)
