@@ -117,6 +117,7 @@ class Scoring:
         )
 
     def grouping(self, plan: Plan) -> Grouping:
+        """How the tables become one row a user."""
         task = self.reading.task
         keeps_best = any(view.ranking.duplicates == "keep_best" for view in task.views)
         return Grouping(
