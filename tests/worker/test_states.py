@@ -169,7 +169,7 @@ def test_combinations_of_many_columns_are_told_apart_beyond_64_bits():
 def test_places_are_those_of_the_groups_and_spread_them():
     places = [states.place_of((f"slice {n}", None)) for n in range(2000)]
     assert set(places) == set(range(PLACES))
-    assert max(np.bincount(places)) < 2 * 2000 / states.PLACES
+    assert max(np.bincount(places)) < 2 * 2000 / PLACES
 
 
 @pytest.mark.parametrize("n_columns", [1, 2])
