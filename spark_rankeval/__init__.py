@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from spark_rankeval.records.comparison import ComparisonRow as ComparisonRow
     from spark_rankeval.records.gaps import GapRow as GapRow
     from spark_rankeval.records.groups import GroupRow as GroupRow
+    from spark_rankeval.records.item_groups import ItemGroup as ItemGroup
     from spark_rankeval.records.quality import DataQuality as DataQuality
     from spark_rankeval.records.summary import SummaryRow as SummaryRow
     from spark_rankeval.request.on_invalid import OnInvalid as OnInvalid
@@ -82,6 +83,7 @@ _NAMES = {
     "records.comparison": ("ComparisonRow",),
     "records.gaps": ("GapRow",),
     "records.groups": ("GroupRow",),
+    "records.item_groups": ("ItemGroup",),
     "records.quality": ("DataQuality",),
     "records.summary": ("SummaryRow",),
     "request.on_invalid": ("OnInvalid",),

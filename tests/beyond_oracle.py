@@ -183,6 +183,23 @@ def serendipity(world, user, k, against="baseline", denominator="predictions", r
     return math.fsum(one for one, hit in zip(worth, hits, strict=True) if hit) / places(items, k, denominator)
 
 
+def hit_share(world, user, k, relevance_threshold=None, group=None):
+    grade = dict(world.labels.get(user, []))
+    least = math.ulp(0) if relevance_threshold is None else relevance_threshold
+    hits = [item for item in world.list_of(user, k) if item in grade and grade[item] >= least]
+    return mean(group is None or item in group for item in hits)
+
+
+def exposure_share(world, user, k, discount="log2", group=None):
+    items = world.list_of(user, k)
+    log, first = {"log2": (math.log2, 1), "ln": (math.log, 1), "log2_from_two": (math.log2, 2)}[discount]
+    weights = [1 / log(max(rank + (first == 1), first)) for rank in range(1, len(items) + 1)]
+    if not items:
+        return math.nan
+    of_group = [weight for weight, item in zip(weights, items, strict=True) if group is None or item in group]
+    return math.fsum(of_group) / math.fsum(weights)
+
+
 def exposure(world, k, users=None):
     lists = [world.list_of(user, k) for user in (world.users if users is None else users)]
     return Counter(itertools.chain(*lists)), [items for items in lists if items]
@@ -237,6 +254,8 @@ OF_USERS = (
     categorical_diversity,
     unexpectedness,
     serendipity,
+    hit_share,
+    exposure_share,
 )
 OF_ALL = (catalogue_coverage, gini, entropy, personalisation)
 FORMULAS = {formula.__name__: formula for formula in (*OF_USERS, *OF_ALL)}

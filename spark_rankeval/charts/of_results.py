@@ -9,13 +9,17 @@ from typing import TYPE_CHECKING
 
 from spark_rankeval.charts.choice import MOST_LINES, answers, chosen, headline_keys, largest, of_one_metric
 from spark_rankeval.charts.figures import PURPOSE, WIDTH, Bin, Estimate, Histogram
-from spark_rankeval.errors import MetricError, UnknownMetricError, did_you_mean
+from spark_rankeval.errors import InputError, MetricError, UnknownMetricError, did_you_mean
 from spark_rankeval.extras import check_extra, needs_extra
 from spark_rankeval.metrics.curves import expand
+from spark_rankeval.metrics.group_shares import GroupShare
 from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.records.bins import Grid
 from spark_rankeval.records.curves import cutoff_points, recall_points
-from spark_rankeval.records.summary import SELF_NORMALISED
+from spark_rankeval.records.item_groups import group_of, has_item_group, is_item_group, item_attribute
+from spark_rankeval.records.slices import attributes_of
+from spark_rankeval.records.summary import SELF_NORMALISED, known_metric
+from spark_rankeval.request.task import POPULARITY
 from spark_rankeval.tables.notes import note_of_definitions
 from spark_rankeval.tables.numbers import in_one_format, number
 from spark_rankeval.tables.summary import interval_name, usual
@@ -192,7 +196,7 @@ class ResultPlots:
             from spark_rankeval.charts.lines import forest_chart
         of_all = of_one_metric(self._of_all(), self.rows[0].key if metric is None else metric)
         key, name = of_all[0].key, of_all[0].name
-        rows = [row for row in self.rows if row.slice != "all" and row.key == key]
+        rows = [row for row in self.rows if row.slice != "all" and row.key == key and not has_item_group(row.slice)]
         shown = largest(rows)
         written = in_one_format(row.mean for row in shown)
         names = len({row.slice for row in rows})
@@ -207,6 +211,45 @@ class ResultPlots:
             x_title=f"mean {name}",
             series=self.models,
             reference={row.model: row.mean for row in of_all},
+            width=width,
+        )
+
+    def item_groups(self, metric: str | Metric | None = None, *, width: int = WIDTH) -> Drawing:
+        """A metric in every group of items as a forest plot, with a dashed line for all items.
+
+        Args:
+            metric: which one; None: the first that groups have.
+            width: of the drawing without its labels, in pixels.
+
+        Raises:
+            UnknownMetricError: it is not in the result.
+            InputError: the result has no groups of items.
+        """
+        with needs_extra("report", PURPOSE):
+            from spark_rankeval.charts.lines import forest_chart
+        rows = [row for row in self.rows if is_item_group(row.slice)]
+        if not rows:
+            msg = "the result has no groups of items; evaluate with facts=Facts(items=…, item_by=…)"
+            raise InputError(msg)
+        of_all = of_one_metric(self._of_all(), rows[0].key if metric is None else metric)
+        key, name = of_all[0].key, of_all[0].name
+        shown = [row for row in rows if row.key == key][: MOST_LINES * len(self.models)]
+        written = in_one_format(row.mean for row in shown)
+        metric_of = known_metric(of_all[0].definition)
+        share = metric_of.shared if isinstance(metric_of, GroupShare) else ""
+        reading = ["Dot: only labels in the group count, of users who have one. Dashed line: all items."]
+        if share:
+            reading = [f"A dot at 0.3: on average the group has 30% of a list's {share}."]
+        if least := next((row.slice for row in shown if attributes_of(row.slice) == (item_attribute(POPULARITY),)), ""):
+            reading.append(f"{group_of(least)}: the least popular items.")
+        reading.append(interval_reading(of_all, "line"))
+        return forest_chart(
+            [_estimate(row, row.model, group_of(row.slice), f"{written(row.mean)}  {_users(row)}") for row in shown],
+            title=f"{name} by group of items",
+            reading=[*reading, *self._notes(of_all)],
+            x_title=f"mean {name}",
+            series=self.models,
+            reference={} if share else {row.model: row.mean for row in of_all},
             width=width,
         )
 

@@ -11,9 +11,11 @@ from spark_rankeval.errors import OptionError, warn
 from spark_rankeval.evaluation.bad_rows import raise_if_invalid, raise_if_unusable, warn_if_apart, warn_of_labels
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.metrics.naming import parse_metric
+from spark_rankeval.records.item_groups import has_item_group, item_attribute
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.slices import EVERY, in_order, slice_name
 from spark_rankeval.records.summary import SELF_NORMALISED, summary_row
+from spark_rankeval.request.task import has_groups
 from spark_rankeval.statistics.clusters import FEW
 from spark_rankeval.tables.notes import notes_of
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
+    from spark_rankeval.records.item_groups import ItemGroup
     from spark_rankeval.records.slices import Key
     from spark_rankeval.records.summary import SummaryRow
     from spark_rankeval.request.on_invalid import OnInvalid
@@ -44,6 +47,8 @@ class Findings:
         scoring: the evaluation, whose tables are searched for examples of bad rows, if there is one.
         on_invalid: what the caller chooses now for bad rows; None: as in the settings.
         missing: the counts that the table lacks.
+        item_groups: the attributes of items that make groups, whose entries come first in the keys of figures.
+        groups: the groups of items that have figures.
     """
 
     figures: Mapping[str, Mapping[Key, ModelFigures]]
@@ -58,6 +63,8 @@ class Findings:
     scoring: Scoring | None = None
     on_invalid: OnInvalid | None = None
     missing: Sequence[str] = ()
+    item_groups: Sequence[str] = ()
+    groups: tuple[ItemGroup, ...] = ()
 
     @cached_property
     def fingerprints(self) -> dict[str, dict[str, str]]:
@@ -80,25 +87,29 @@ def build_result(
         warn_of_labels(qualities, known)
     _warn_of_odd_weights(next(iter(qualities.values())), findings.metrics)
     _warn_of_few_clusters(findings)
+    names = [*map(item_attribute, findings.item_groups), *findings.slices]
     summary = tuple(
-        _row(metric, model, slice_name(findings.slices, key) if findings.slices else "all", of_model[key], findings)
+        _row(metric, model, slice_name(names, key) if names else "all", of_model[key], findings)
         for model, of_model in findings.figures.items()
         for key in in_order(list(of_model))
-        for metric in findings.metrics
+        for metric in _metrics_of(key, findings)
     )  # fmt: skip
     columns = {metric.key: metric.column for metric in findings.metrics if metric.column}
     # What is written is summarised with the same options.
     by = options.by if findings.slices else ()
     again = replace(options, by=by, user_weight=findings.weight, cluster=tuple(findings.clusters))
     of_all = [metric.key for metric in findings.metrics if not metric.column]
+    # A table of users has neither values of all lists together nor groups of items.
+    kept = [row for row in summary if row.key in of_all or has_item_group(row.slice)]
     return Result(
         summary,
         qualities,
         columns,
         findings.words,
         table,
-        partial(_write, write=write, options=again, kept=[row for row in summary if row.key in of_all], order=summary),
+        partial(_write, write=write, options=again, kept=kept, order=summary),
         notes=notes_of(summary, findings.users),
+        item_groups=findings.groups,
     )
 
 
@@ -127,6 +138,15 @@ def _quality_of(figures: ModelFigures, findings: Findings) -> DataQuality:
     return DataQuality.from_moments(figures.counts, figures.values[of_users[0].key].weighted if of_users else None)
 
 
+def _metrics_of(key: Key, findings: Findings) -> list[MetricColumn]:
+    """The metrics that a slice has figures of; of a group of items only those that look at labels alone."""
+    if all(value is EVERY for value in key[: len(findings.item_groups)]):
+        return list(findings.metrics)
+    return [
+        metric for metric in findings.metrics if has_groups(parse_metric(metric.definition).resolve())
+    ]  # fmt: skip
+
+
 def _row(metric: MetricColumn, model: str, slice_: str, figures: ModelFigures, findings: Findings) -> SummaryRow:
     return summary_row(
         metric.label,
@@ -138,7 +158,8 @@ def _row(metric: MetricColumn, model: str, slice_: str, figures: ModelFigures, f
         definition=metric.definition or metric.label,
         cutoff=parse_metric(metric.definition).k if metric.definition else None,
         # Who has nothing to divide by adds nothing to a quotient of sums, and spoils none.
-        over_all=findings.settings.mean == "all" and not metric.normaliser,
+        # Who has no label in a group of items is not in its means.
+        over_all=findings.settings.mean == "all" and not metric.normaliser and not has_item_group(slice_),
         user_weight=findings.weight or (SELF_NORMALISED if metric.normaliser else ""),
         # A value of all lists together has neither users nor clusters.
         cluster=", ".join(findings.clusters) if metric.column else "",
@@ -202,6 +223,7 @@ def _write(
     rows = {(row.model, row.slice, row.key): row for row in (*written.summary, *kept)}
     # A slice that nobody is in has no row in a table of users.
     slices = {(row.model, row.slice) for row in written.summary}
+    slices |= {(row.model, row.slice) for row in kept if has_item_group(row.slice)}
     kept_places = [
         place
         for row in order

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import fields, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from spark_rankeval.evaluation.build import Findings, build_result, need_users
 from spark_rankeval.evaluation.prepare import prepare
 from spark_rankeval.evaluation.summarise import write_per_user
 from spark_rankeval.request.options import Facts, ScoringOptions, SummaryOptions
+from spark_rankeval.spark.per_item_group import per_item_group
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -150,9 +152,10 @@ def evaluate(
         figures=found.figures, metrics=scoring.metrics, settings=scoring.settings, totals=found.totals,
         slices=scoring.sources.slices, weight=scoring.sources.weight, clusters=scoring.sources.clusters,
         users=scoring.sources.predictions.user, words=found.words, scoring=scoring,
+        item_groups=() if scoring.groups is None else scoring.groups.groups.attributes, groups=found.item_groups,
     )  # fmt: skip
     result = build_result(findings, summary, table, write_per_user)
-    return replace(result, _rejected=scoring.quarantine)
+    return replace(result, _rejected=scoring.quarantine, _of_groups=partial(per_item_group, scoring))
 
 
 def _takes_scoring_options(function: Function) -> Function:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from spark_rankeval.checks import check_name
 from spark_rankeval.errors import DialectError, InputError, MetricError, OptionError
+from spark_rankeval.metrics.group_shares import GroupShare
 from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.ranking.recommended import OF_ITEMS
 from spark_rankeval.request.column_names import ColumnNames
@@ -14,6 +15,7 @@ from spark_rankeval.request.counts import counts_beside
 from spark_rankeval.request.options import attributes_in
 from spark_rankeval.request.readings import NORMALISER, Lists, columns_of, order_of, read_request, tables_asked_for
 from spark_rankeval.spark.inputs import AttributeNames, FurtherTables, read_sources
+from spark_rankeval.spark.item_groups import read_groups
 from spark_rankeval.spark.per_user import TABLES, MetricColumn, Settings, table_hash
 from spark_rankeval.spark.rejected import columns_of_rejected
 from spark_rankeval.spark.scoring import Scoring
@@ -56,6 +58,13 @@ def prepare(
         AttributeNames(attributes_in(options.by), options.user_weight, options.clusters or ()), further,
     )  # fmt: skip
     left, right = sources.predictions, sources.labels
+    groups = None if users_alone else read_groups(options.facts, sources, names)
+    _check_shares(asked, groups is not None, users_alone=users_alone)
+    if groups is not None:
+        if sources.clusters:
+            msg = "cluster: figures of groups of items take users as independent; leave out item_by and popularity_groups, or cluster"
+            raise OptionError(msg)
+        sources = replace(sources, further=replace(sources.further, of_groups=groups.sources))
     if options.on_invalid == "quarantine":
         columns_of_rejected(sources)
     if options.ties == "position" and not (left.arrays and left.has_value):
@@ -70,6 +79,8 @@ def prepare(
     model_column = sources.model_column or ("model" if models != [""] else "")
     taken = _columns_taken(sources, reading, model_column)
     reading = replace(reading, columns=columns_of(reading.values, asked, taken))
+    if groups is not None:
+        reading = replace(reading, task=replace(reading.task, item_groups=groups.groups))
     if sources.similarities:
         _check_vectors(reading, convention)
         reading = replace(reading, task=replace(reading.task, similarities=sources.similarities))
@@ -81,7 +92,9 @@ def prepare(
         mean=convention.mean,
         unpredicted=first.population.without_predictions,
     )
-    return Scoring(sources, reading, settings, _metric_columns(reading, list(asked)), model_column, options.prune)
+    return Scoring(
+        sources, reading, settings, _metric_columns(reading, list(asked)), model_column, options.prune, groups=groups
+    )
 
 
 _TABLES = {
@@ -116,6 +129,17 @@ def _further_tables(asked: Mapping[str, Metric], convention: Dialect, facts: Fac
         facts_of_items=bool(needed.facts & set(OF_ITEMS)),
         lookup=facts.lookup,
     )
+
+
+def _check_shares(asked: Mapping[str, Metric], has_groups: bool, *, users_alone: bool) -> None:
+    """Refuse shares of groups of items where there are no groups."""
+    shares = [label for label, metric in asked.items() if isinstance(metric, GroupShare)]
+    if shares and users_alone:
+        msg = f"{', '.join(shares)}: a share of a group of items; use evaluate, and leave it out of per-user tables and comparisons"
+        raise MetricError(msg)
+    if shares and not has_groups:
+        msg = f"{', '.join(shares)}: a share of a group of items; name the groups with facts=Facts(items=…, item_by=…)"
+        raise InputError(msg)
 
 
 def _check_vectors(reading: Reading, convention: Dialect) -> None:

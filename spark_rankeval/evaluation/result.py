@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from spark_rankeval.charts.choice import Metrics
     from spark_rankeval.evaluation.gaps import Gaps
     from spark_rankeval.evaluation.lookup import Name
+    from spark_rankeval.records.item_groups import ItemGroup
     from spark_rankeval.records.summary import SummaryRow
     from spark_rankeval.report import Gate
     from spark_rankeval.report.contents import Audited, Comparison
@@ -75,6 +76,7 @@ class Result(Shown):
         columns: the name of each row's column in the per-user table, by the row's key.
         plan: how the data was brought together, in sentences.
         notes: what the figures could be mistaken for, in sentences that are printed below them.
+        item_groups: the groups of items that have figures, with their sizes, and the edges of groups by popularity.
     """
 
     summary: tuple[SummaryRow, ...]
@@ -85,6 +87,8 @@ class Result(Shown):
     _write: Callable[[DataFrame, str | os.PathLike[str], str], Result]
     _rejected: Callable[[], DataFrame] | None = None
     notes: tuple[str, ...] = ()
+    item_groups: tuple[ItemGroup, ...] = ()
+    _of_groups: Callable[[], DataFrame] | None = None
 
     @cached_property
     def per_user(self) -> DataFrame:
@@ -95,6 +99,21 @@ class Result(Shown):
         """
         table = self._table()
         return PerUserSchema.read(table).of_somebody(table)
+
+    @cached_property
+    def per_item_group(self) -> DataFrame:
+        """Every user's values in every group of items where the user has a label, as a lazy DataFrame in the long form.
+
+        It has the user's columns and those of `by`, ``item_attribute``, ``item_group``, and a double for each metric that groups have.
+        If shares of groups were asked for, it has a row for every user and group.
+
+        Raises:
+            InputError: the evaluation has no groups of items, or the result was read back or summarised from a table.
+        """
+        if self._of_groups is None:
+            msg = "only the result of evaluate(…, facts=Facts(items=…, item_by=…)) has values by group of items"
+            raise InputError(msg)
+        return self._of_groups()
 
     @cached_property
     def quarantine(self) -> DataFrame:
@@ -309,7 +328,7 @@ class Result(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """The figures as plain values that `from_dict` reads; NaN becomes None. The plan is not among them."""
-        return stored_values(self.summary, self.columns, self.qualities, self.notes)
+        return stored_values(self.summary, self.columns, self.qualities, self.notes, self.item_groups)
 
     def to_json(self, indent: int | None = 2) -> str:
         """The figures as JSON that `from_json` reads; NaN becomes null."""

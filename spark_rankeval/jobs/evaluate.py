@@ -16,6 +16,7 @@ from spark_rankeval.jobs.audit_settings import AuditSettings  # noqa: TC001 # of
 from spark_rankeval.jobs.command import Command, run_as_task
 from spark_rankeval.jobs.config import JobConfig, Output, Source, empty_names, keys_of, names_in
 from spark_rankeval.jobs.settings import INSTEAD
+from spark_rankeval.metrics.group_shares import GroupShare
 from spark_rankeval.metrics.logged_feedback import EstimatorOfTheCall
 from spark_rankeval.metrics.naming import parse_metric, parse_metrics
 from spark_rankeval.request.options import (
@@ -69,6 +70,8 @@ class Evaluation(SummaryOptions, RankingOptions):
     cluster: str | tuple[str, ...] | None = None
     model: str | None = None
     lookup: LookupOption = Facts.lookup
+    item_by: str | tuple[str, ...] = ()
+    popularity_groups: int | None = None
     totals: bool = False
     # TOML has no None.
     ci: Literal["t", "bca", "bootstrap", "percentile", "none"] = "t"
@@ -221,7 +224,7 @@ class EvaluateConfig(JobConfig):
             rules,
             keys,
             intervals=self.evaluation.ci != "none",
-            slices=bool(self.evaluation.by),
+            slices=bool(self.evaluation.by or self.evaluation.item_by or self.evaluation.popularity_groups),
             # The names in a column of models are known only when it is read.
             model=(self.evaluation.model or "") if self.columns.model is None else None,
         )
@@ -307,7 +310,7 @@ class EvaluateConfig(JobConfig):
             self.gate_rules()
         except ConfigurationError as error:
             problems.append(str(error))
-        if all(metric.corpus_level for metric in metrics.values()):
+        if all(metric.corpus_level or isinstance(metric, GroupShare) for metric in metrics.values()):
             # A run writes a table of users, for which such metrics have no values.
             problems.append(
                 "evaluation.metrics: all of them have one value for all lists together; add at least one metric of users, such "
@@ -359,9 +362,9 @@ def _is_among(metrics: Mapping[str, Metric], name: str) -> bool:
 
 
 def parted(metrics: str | tuple[str, ...] | Mapping[str, str]) -> tuple[dict[str, Metric], dict[str, Metric]]:
-    """The metrics of single users and those of all lists together, by label."""
+    """The metrics of single users and the others, of all lists together or of groups of items, by label."""
     asked = parse_metrics(metrics)
-    of_all = {label: metric for label, metric in asked.items() if metric.corpus_level}
+    of_all = {label: one for label, one in asked.items() if one.corpus_level or isinstance(one, GroupShare)}
     return {label: metric for label, metric in asked.items() if label not in of_all}, of_all
 
 

@@ -22,6 +22,7 @@ from spark_rankeval.jobs.reporting import about_the_run, write_report
 from spark_rankeval.jobs.tables import read_tables
 from spark_rankeval.jobs.tracking import reach, track
 from spark_rankeval.metrics.naming import parse_metrics
+from spark_rankeval.records.item_groups import has_item_group
 from spark_rankeval.request.options import Facts, attributes_in
 from spark_rankeval.run_history.gates import failed, render_gates
 from spark_rankeval.spark.per_user import PerUserSchema, without_standards
@@ -101,7 +102,9 @@ def evaluate_tables(spark: SparkSession, config: EvaluateConfig, log: EventLog |
 
 def _call(config: EvaluateConfig, tables: Tables) -> dict[str, Any]:
     """The arguments of `score_users`: metrics of all lists together are another matter."""
-    given = {**config.arguments(tables), **vars(config.columns), "lookup": config.evaluation.lookup}
+    asked = config.evaluation
+    about_items = {"lookup": asked.lookup, "item_by": asked.item_by, "popularity_groups": asked.popularity_groups}
+    given = {**config.arguments(tables), **vars(config.columns), **about_items}
     facts = Facts(**{fact.name: given.pop(fact.name) for fact in fields(Facts) if fact.name in given})
     call = {**given, **config.scoring(), "facts": facts, "metrics": parted(config.evaluation.metrics)[0]}
     if config.evaluation.model:
@@ -140,18 +143,20 @@ def _write_users(run: Run, config: EvaluateConfig, frames: Mapping[str, DataFram
 
 
 def _with_all_lists(config: EvaluateConfig, result: Result, call: Mapping[str, Any]) -> Result:
-    """The result with the metrics of all lists together, which no table of users can give."""
+    """The result with the metrics of all lists together and the groups of items, which no table of users can give."""
     of_all = parted(config.evaluation.metrics)[1]
-    if not of_all:
+    has_groups = call["facts"].item_groups is not None
+    if not (of_all or has_groups):
         return result
-    options = {**vars(config.evaluation.summary()), "metrics": of_all}
-    others = evaluate(**{**call, **options})
+    metrics = config.evaluation.metrics if has_groups else of_all
+    others = evaluate(**{**call, **vars(config.evaluation.summary()), "metrics": metrics})
     labels = list(parse_metrics(config.evaluation.metrics))
     blocks: dict[tuple[str, str, str], list[SummaryRow]] = {}
-    for row in (*result.summary, *others.summary):
+    further = [row for row in others.summary if row.metric in of_all or has_item_group(row.slice)]
+    for row in (*result.summary, *further):
         blocks.setdefault((row.model, row.slice, row.relevance), []).append(row)
     summary = tuple(row for rows in blocks.values() for row in sorted(rows, key=lambda row: labels.index(row.metric)))
-    return replace(result, summary=summary)
+    return replace(result, summary=summary, item_groups=others.item_groups)
 
 
 def _report(

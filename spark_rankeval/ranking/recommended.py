@@ -121,6 +121,12 @@ class Recommended:
     totals: Totals = field(default_factory=Totals)
 
     @classmethod
+    def none(cls, n_users: int) -> Recommended:
+        """Users to whom nothing is recommended."""
+        nothing = np.zeros(0, np.int64)
+        return cls(n_users, nothing, nothing, np.zeros(0), nothing)
+
+    @classmethod
     def concatenate(cls, parts: Sequence[Recommended]) -> Recommended:
         """The lists of several parts, one after the other, before any facts are added."""
         first_user = offsets_of([part.n_users for part in parts])

@@ -9,6 +9,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 from spark_rankeval.errors import InputError
+from spark_rankeval.records.item_groups import has_item_group
 from spark_rankeval.records.slices import attributes_of, slice_of
 from spark_rankeval.records.summary import AskedFor, SummaryRow, bounds_of, known_metric
 from spark_rankeval.statistics.carried import added, from_text
@@ -172,8 +173,9 @@ def largest_gaps(rows: Sequence[SummaryRow], attribute: str) -> list[tuple[Summa
 
 
 def attributes_in_slices(rows: Sequence[SummaryRow]) -> list[str]:
-    """The attributes that divide the users of a summary, in the order of its slices."""
-    return list(dict.fromkeys(name for row in rows for name in attributes_of(row.slice)))
+    """The attributes that divide the users of a summary, in the order of its slices; groups of items share users."""
+    slices = dict.fromkeys(row.slice for row in rows if not has_item_group(row.slice))
+    return list(dict.fromkeys(name for slice_ in slices for name in attributes_of(slice_)))
 
 
 def _figures(
@@ -181,7 +183,7 @@ def _figures(
 ) -> list[tuple[SummaryRow, dict[str, list[SummaryRow]]]]:
     """For each figure of all users, the rows of its slices, by the slice of these attributes that they are part of."""
     wanted = set(attributes)
-    known = {attributes_of(row.slice) for row in rows}
+    known = {attributes_of(row.slice) for row in rows if not has_item_group(row.slice)}
     fitting = [names for names in known if wanted <= set(names)]
     if not wanted or not fitting:
         there = ", ".join(attributes_in_slices(rows)) or "nothing; evaluate with by="

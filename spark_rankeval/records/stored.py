@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from spark_rankeval.errors import InputError
 from spark_rankeval.records.fingerprints import fingerprints_of, of_model
+from spark_rankeval.records.item_groups import ItemGroup
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.summary import SummaryRow
 
@@ -25,6 +26,7 @@ class Stored(NamedTuple):
     columns: dict[str, str]
     plan: tuple[str, ...]
     notes: tuple[str, ...]
+    item_groups: tuple[ItemGroup, ...] = ()
 
 
 def stored_values(
@@ -32,6 +34,7 @@ def stored_values(
     columns: Mapping[str, str],
     qualities: Mapping[str, DataQuality],
     notes: Sequence[str],
+    item_groups: Sequence[ItemGroup] = (),
 ) -> dict[str, Any]:
     """The plain values of a result that `read_stored` reads."""
     stored: dict[str, Any] = {"summary": [row.stored() for row in summary], "columns": dict(columns)}
@@ -41,6 +44,8 @@ def stored_values(
         stored["fingerprints"] = fingerprints
     if notes:
         stored["notes"] = list(notes)
+    if item_groups:
+        stored["item_groups"] = list(map(asdict, item_groups))
     if len(qualities) > 1:
         stored["data_quality_of_models"] = {name: quality.to_dict() for name, quality in qualities.items()}
     return stored
@@ -52,7 +57,8 @@ def read_stored(stored: Mapping[str, Any]) -> Stored:
         rows, fingerprints = map(SummaryRow.from_stored, stored["summary"]), dict(stored.get("fingerprints", {}))
         summary = tuple(replace(row, fingerprints=of_model(fingerprints, row.model)) for row in rows)
         plan, notes = tuple(stored.get("plan", ())), tuple(stored.get("notes", ()))
-        result = Stored(summary, qualities_in(stored, summary), dict(stored.get("columns", {})), plan, notes)
+        columns, groups = dict(stored.get("columns", {})), tuple(ItemGroup(**g) for g in stored.get("item_groups", ()))
+        result = Stored(summary, qualities_in(stored, summary), columns, plan, notes, groups)
     except (TypeError, ValueError, KeyError, AttributeError) as error:
         raise InputError(f"{_NO_RESULT} ({type(error).__name__}: {error})") from error
     if not summary:

@@ -14,6 +14,7 @@ from markupsafe import Markup
 from spark_rankeval.charts.choice import headline_keys, one_of_each
 from spark_rankeval.charts.marks import ON_DARK
 from spark_rankeval.errors import UnknownMetricError
+from spark_rankeval.records.item_groups import has_item_group, is_item_group
 from spark_rankeval.records.summary import SELF_NORMALISED
 from spark_rankeval.report import tables
 from spark_rankeval.report.pictures import picture
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from spark_rankeval.tables.table import Table
 
 # Charts of slices, of curves and of users are drawn for so many metrics, the first ones: a page is to be read.
-_MOST_SLICED, _MOST_CURVES = 3, 6
+_MOST_SLICED, _MOST_CURVES, _MOST_GROUPED = 3, 6, 4
 # A metric at so many cutoffs is a curve.
 _CURVE = 3
 _MOST_LINES = 16
@@ -85,7 +86,8 @@ def document(title: str, facts: Sequence[tuple[str, str]], sections: Sequence[Se
 
 def _facts(contents: Contents) -> list[tuple[str, str]]:
     models = [model for model in contents.plots.models if model]
-    slices = {row.slice for row in contents.summary} - {"all"}
+    slices = {row.slice for row in contents.summary if not is_item_group(row.slice)} - {"all"}
+    groups = {row.slice for row in contents.summary if is_item_group(row.slice)}
     dialects = dict.fromkeys(row.dialect for row in contents.summary if row.dialect)
     facts = _which_run(contents.manifest)
     if models:
@@ -95,6 +97,8 @@ def _facts(contents: Contents) -> list[tuple[str, str]]:
     facts.append(("metrics", f"{len({row.key for row in contents.summary}):,}"))
     if slices:
         facts.append(("slices", f"{len(slices):,}"))
+    if groups:
+        facts.append(("groups of items", f"{len(groups):,}"))
     weights = dict.fromkeys(row.user_weight for row in contents.summary if row.user_weight not in ("", SELF_NORMALISED))
     if weights:
         facts.append(("users weighted by", ", ".join(weights)))
@@ -138,8 +142,10 @@ def _sections(contents: Contents) -> Iterator[Section]:
     # The curve may not have been asked for.
     with suppress(UnknownMetricError):
         yield Section("precision-recall", "Precision and recall", pictures=[picture(contents.plots.precision_recall)])
-    if len(of_all) < len(contents.summary):
+    if any(row.slice != "all" and not has_item_group(row.slice) for row in contents.summary):
         yield _slices(contents, of_all)
+    if any(is_item_group(row.slice) for row in contents.summary):
+        yield _item_groups(contents, of_all)
     yield _users(contents, of_all)
     yield _definitions(contents, of_all)
     if contents.qualities:
@@ -235,11 +241,11 @@ def _curves(rows: Sequence[SummaryRow]) -> list[str]:
 
 
 def _slices(contents: Contents, of_all: list[SummaryRow]) -> Section:
-    rows = [row for row in contents.summary if row.slice != "all"]
+    rows = [row for row in contents.summary if row.slice != "all" and not has_item_group(row.slice)]
     present = {row.key for row in rows}
     keys = [key for key in one_of_each(of_all) if key in present]
     drawn = set(keys[:_MOST_SLICED])
-    with_gaps = [row for row in contents.summary if row.key in drawn]
+    with_gaps = [row for row in contents.summary if row.key in drawn and not has_item_group(row.slice)]
     largest, others = tables.gap_tables(with_gaps)
     return Section(
         "slices",
@@ -250,6 +256,22 @@ def _slices(contents: Contents, of_all: list[SummaryRow]) -> Section:
         pictures=[picture(partial(contents.plots.slices, key)) for key in keys[:_MOST_SLICED]],
         tables=largest,
         folded=[*others, means_table("Means by slice", _headline(rows, of_all), slices=True)],
+    )
+
+
+def _item_groups(contents: Contents, of_all: list[SummaryRow]) -> Section:
+    rows = [row for row in contents.summary if is_item_group(row.slice)]
+    present = {row.key for row in rows}
+    keys = [key for key in one_of_each(of_all) if key in present]
+    return Section(
+        "item-groups",
+        "Groups of items",
+        words=[
+            "For which items the lists are good, and who gets seen. Each list is ranked as a whole, and only the labels of the group "
+            "count. An item may be in several groups."
+        ],
+        pictures=[picture(partial(contents.plots.item_groups, key)) for key in keys[:_MOST_GROUPED]],
+        folded=[means_table("Means by group of items", _headline(rows, of_all), item_groups=True)],
     )
 
 

@@ -21,7 +21,7 @@ class Count:
         error: what the number counts, in an error message; empty: it is never an error by itself.
         of_rows: whether it counts rows that cannot be ranked; rows without a user have it as well.
         is_sum: whether it adds up numbers instead of counting.
-        only: it exists only if labels have ``weights``, or only if lists come from ``vectors``; empty: always.
+        only: it exists only if labels have ``weights``, if lists come from ``vectors``, or if items have ``groups``; empty: always.
         is_noted: whether it is shown below the figures if it is not 0.
     """
 
@@ -32,7 +32,7 @@ class Count:
     error: str = ""
     of_rows: bool = False
     is_sum: bool = False
-    only: Literal["", "weights", "vectors"] = ""
+    only: Literal["", "weights", "vectors", "groups"] = ""
     is_noted: bool = False
 
     @property
@@ -72,6 +72,7 @@ ALL_COUNTS = (
         error="attributes that differ between rows of the same user", of_rows=True, is_noted=True,
     ),
     Count("n_labels_without_vector", "labels of items without a vector", "predictions", only="vectors", is_noted=True),
+    Count("n_unlisted_labels", "labels of items that the table of items lacks", "labels", only="groups", is_noted=True),
     Count("n_clipped_labels", "labels with a weight above the lowest limit", "labels", only="weights"),
     Count("label_weight", "sum of the label weights", "labels", is_sum=True, only="weights"),
     Count("squared_label_weight", "sum of the squared label weights", "labels", is_sum=True, only="weights"),
@@ -90,9 +91,8 @@ UNUSABLE_FACTS = "n_invalid_facts"
 
 def counts_of_models(task: ScoringTask) -> tuple[str, ...]:
     """The names of the counts that every user of a task has for each model, in the order of their columns."""
-    return tuple(
-        count.name for count in ALL_COUNTS if not count.only or (count.only == "vectors" and task.similarities)
-    )
+    kinds = ("", *(("vectors",) if task.similarities else ()), *(("groups",) if task.item_groups is not None else ()))
+    return tuple(count.name for count in ALL_COUNTS if count.only in kinds)
 
 
 def counts_beside(task: ScoringTask) -> tuple[str, ...]:

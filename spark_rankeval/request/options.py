@@ -6,6 +6,7 @@ The configurations of jobs are made of these classes: a new option of one of the
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, Self, get_args, get_origin, get_type_hints
@@ -15,6 +16,7 @@ from spark_rankeval.dialects import DEFAULT, Dialect, find_dialect
 from spark_rankeval.errors import OptionError, did_you_mean
 from spark_rankeval.ranking.population import POPULATIONS, Population
 from spark_rankeval.request.on_invalid import Given, OnInvalid
+from spark_rankeval.request.task import ItemGroups
 from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.statistics.methods import IntervalMethod  # noqa: TC001 # of a field, whose type is looked at
 
@@ -26,6 +28,8 @@ TiesOption = Literal[None, "item_asc", "item_desc", "position", "average"]
 #: Whose values are in the means; None: as the dialect says.
 PopulationName = Literal[None, "every", "labelled", "predicted", "both"]
 Pruning = Literal["auto", "never"]
+# More groups by popularity than this are no groups any more.
+_MOST_POPULARITY_GROUPS = 1000
 #: How predictions get the facts of their items.
 LookupOption = Literal["auto", "workers", "join"]
 
@@ -95,6 +99,10 @@ class Facts:
             ``serendipity@10``. Its columns have the same names as in the predictions.
         category: the column of `items` with the category of each item.
         vector: the column of `items` with an array of numbers for each item, all of the same length.
+        item_by: columns of `items`, such as ``["genre"]``, by which the result has figures of groups of items. A value of a column is a
+            group; of an array column each entry, so that an item may be in several. In the figures of a group only the labels in it
+            count as labels, and users without such a label are left out. See docs/item_groups.md.
+        popularity_groups: the same for groups by popularity in `training`: ``10`` makes deciles of items.
         lookup: how predictions get the facts of their items. With ``"workers"`` every task holds the whole table of items. With
             ``"join"`` Spark joins the table to all predictions, which takes longer. ``"auto"`` joins only tables of more than a million
             items or 64 MB, and tables per user. `Result.plan` tells which way was taken.
@@ -107,9 +115,24 @@ class Facts:
     category: str = "category"
     vector: str = "vector"
     lookup: LookupOption = "auto"
+    item_by: str | Sequence[str] = ()
+    popularity_groups: int | None = None
 
     def __post_init__(self) -> None:
         one_of("lookup", self.lookup, get_args(LookupOption))
+        as_names("item_by", self.item_by)
+        n_groups = self.popularity_groups
+        if n_groups is not None and not (
+            is_number(n_groups, numbers.Integral) and 2 <= n_groups <= _MOST_POPULARITY_GROUPS
+        ):
+            msg = f"popularity_groups must be a whole number from 2 to {_MOST_POPULARITY_GROUPS}; got {n_groups!r}"
+            raise OptionError(msg)
+
+    @property
+    def item_groups(self) -> ItemGroups | None:
+        """The groups of items to compute figures of; None: there are none."""
+        groups = ItemGroups(as_names("item_by", self.item_by), self.popularity_groups)
+        return groups if groups.attributes else None
 
     def tables(self) -> dict[str, Table | None]:
         """The tables that metrics may need, by name. A table is read only if a metric needs it."""

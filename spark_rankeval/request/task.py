@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from spark_rankeval.metrics.base import RelevanceMetric, as_float32
+from spark_rankeval.metrics.group_shares import GroupShare
 from spark_rankeval.ranking.population import Population
 from spark_rankeval.ranking.ties import Look
 
@@ -18,10 +19,26 @@ if TYPE_CHECKING:
     from spark_rankeval.ranking.recommended import Fact
 
 
+#: The attribute of items by their popularity in the training data.
+POPULARITY = "popularity"
+#: What is told of each group of items: how many there are, and how many users of the training data have the least and the most popular one.
+GROUP_FACTS = ("n_items_of_group", "least_of_group", "most_of_group")
+
+
 def _deepest(depths: list[int | None]) -> int | None:
     """The largest rank of several; None, all ranks, if any is None."""
     known = [depth for depth in depths if depth is not None]
     return max(known, default=1) if len(known) == len(depths) else None
+
+
+def is_about_labels(metric: Metric) -> bool:
+    """Whether a metric looks at labels alone, so that it can be of the labels in a group of items."""
+    return not (metric.corpus_level or metric.reads.looks_at_items)
+
+
+def has_groups(metric: Metric) -> bool:
+    """Whether a metric has values of groups of items."""
+    return is_about_labels(metric) or isinstance(metric, GroupShare)
 
 
 @dataclass(frozen=True)
@@ -95,6 +112,19 @@ class FirstItems(NamedTuple):
 
 
 @dataclass(frozen=True)
+class ItemGroups:
+    """The groups of items for which figures are computed of only the labels in them."""
+
+    columns: tuple[str, ...] = ()  # columns of the table of items; each of its values is a group
+    popularity: int | None = None  # into how many groups items fall by their popularity in the training data
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """The names of the attributes of items."""
+        return (*self.columns, *((POPULARITY,) if self.popularity else ()))
+
+
+@dataclass(frozen=True)
 class ScoringTask:
     """What a worker computes; small, immutable and pickled into the plan."""
 
@@ -112,6 +142,7 @@ class ScoringTask:
     label_columns: tuple[str, ...] = ()  # what labels have beside their grades, by name; see `LABEL_COLUMNS`
     # How each model makes scores of vectors, by which it ranks the whole catalogue; none if predictions are lists.
     similarities: tuple[Similarity, ...] = ()
+    item_groups: ItemGroups | None = None  # the groups of items that have figures of their own; None: there are none
 
     def first_items(self, model: int) -> FirstItems | None:
         """What the metrics of a model look at of lists that are the whole catalogue; None: at no item without a label."""
@@ -126,7 +157,12 @@ class ScoringTask:
     @property
     def has_further_tables(self) -> bool:
         """Whether rows of tables beside predictions and labels are read, which may be unusable."""
-        return bool(self.facts or self.similarities)
+        return bool(self.facts or self.similarities or self.item_groups)
+
+    @property
+    def has_group_shares(self) -> bool:
+        """Whether any metric is a share of a group of items, which also users without a label in the group have."""
+        return any(isinstance(metric, GroupShare) for metric in self.metrics)
 
     @property
     def weighted(self) -> bool:

@@ -103,7 +103,7 @@ class FactTables:
                     )
                 )
             elif given:
-                tables[POPULARITY_TABLE] = self._packed_popularity()
+                tables[POPULARITY_TABLE] = self.packed_popularity()
             else:
                 rows.append(self._totals_of_popularity())
         if self.sources.items is not None:
@@ -150,7 +150,8 @@ class FactTables:
         rows = run_on_workers(lists, counted_items, T.StructType(fields))
         return rows.groupBy(names.ITEM).agg(*(F.sum(name).alias(name) for name in counted))
 
-    def _packed_popularity(self) -> DataFrame:
+    def packed_popularity(self) -> DataFrame:
+        """How many users have each item of the training data, in one row, for workers to look up."""
         lists = self._by_user.select(CONSUMED, ROWS)
         parts = packed(lists, pack_together(count_items, add_counts, self.bound))
         return packed(parts.repartition(1), pack_together(tables_in, add_counts, self.bound))

@@ -47,10 +47,11 @@ class FurtherSources:
     category: str | None = None  # the column of `items` that has categories
     vector: str | None = None  # the one that has vectors
     lookup: LookupOption = "auto"  # how facts of items come to predictions
+    of_groups: tuple[Source, ...] = ()  # the tables that put items into groups
 
     def tables(self) -> list[Source]:
         """Those that there are."""
-        return [source for source in (self.training, self.items, self.baseline) if source is not None]
+        return [source for source in (self.training, self.items, self.baseline, *self.of_groups) if source is not None]
 
 
 @dataclass(frozen=True)
@@ -238,7 +239,8 @@ def _further(given: FurtherTables, predictions: Source, names: ColumnNames, prob
             problems += problem_of_type(f"items: the column {category!r} (category=)", kind, "category")
     if given.items is not None and given.vector is not None:
         vector = array_of_numbers("items", given.items, given.vector, problems)
-    return FurtherSources(**sources, category=category, vector=vector, lookup=given.lookup)
+    read = FurtherSources(sources["training"], sources["items"], sources["baseline"])
+    return replace(read, category=category, vector=vector, lookup=given.lookup)
 
 
 class AttributeNames(NamedTuple):

@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from spark_rankeval.records.item_groups import ItemGroup, item_groups_in, roll_with_items
 from spark_rankeval.records.slices import roll
 from spark_rankeval.request.counts import WEIGHT_SUMS, counts_beside, counts_of_models
 from spark_rankeval.request.readings import NORMALISER
+from spark_rankeval.request.task import GROUP_FACTS
 from spark_rankeval.spark.collecting import STATE_SCHEMA
 from spark_rankeval.spark.describing import Groups, collected, figures_by_group, of_every_user
 from spark_rankeval.spark.exposures import collected_rows, exposure_rows, slice_as_text, with_corpus_values
 from spark_rankeval.spark.fingerprints import hashed_tables
 from spark_rankeval.spark.grouping import Grouping, slice_column
+from spark_rankeval.spark.item_groups import with_users_outside
 from spark_rankeval.spark.list_lengths import sampled_lengths
 from spark_rankeval.spark.per_user import MetricColumn, PerUserSchema, Settings, table_hash, type_of_count
 from spark_rankeval.spark.plan import Plan, choose_plan, with_lookup
@@ -24,14 +27,15 @@ from spark_rankeval.spark.settling import Settled, settled
 from spark_rankeval.spark.workers import run_on_workers
 from spark_rankeval.worker.exposures import slots_of
 from spark_rankeval.worker.facts import TOO_LARGE
+from spark_rankeval.worker.item_groups import ATTRIBUTE_KEY, GROUP_KEY
 from spark_rankeval.worker.reading import NO_USER, USER_WEIGHT, hash_column, of_model
+from spark_rankeval.worker.scored_users import score_batches
 from spark_rankeval.worker.scoring import (
     MODEL,
     UNRESOLVED,
     beside_column,
     count_names,
     count_of_model,
-    score_batches,
     totals_of,
 )
 from spark_rankeval.worker.states import n_values_of, state_of_batches
@@ -46,6 +50,7 @@ if TYPE_CHECKING:
     from spark_rankeval.request.task import ScoringTask
     from spark_rankeval.spark.describing import Figures
     from spark_rankeval.spark.inputs import Sources
+    from spark_rankeval.spark.item_groups import GroupSources
     from spark_rankeval.spark.list_lengths import ListLengths
     from spark_rankeval.statistics.description import Description, DescriptionOptions
     from spark_rankeval.statistics.moments import Moments
@@ -71,6 +76,7 @@ class Described(NamedTuple):
     figures: dict[str, dict[Key, ModelFigures]]  # by model and slice
     totals: dict[str, int]  # how large the tables of facts are, and how much of them cannot be used
     words: tuple[str, ...]  # how predictions were brought together, a sentence each
+    item_groups: tuple[ItemGroup, ...] = ()  # the groups of items that have figures
 
 
 @dataclass(frozen=True)
@@ -85,6 +91,7 @@ class Scoring:
     model_column: str = ""  # the column of models in the per-user table; empty: there is one model without a name
     prune: str = "auto"  # ``auto`` or ``never``
     tables_fit: bool = True  # whether workers may hold the tables of items, as far as is known
+    groups: GroupSources | None = None  # the tables that put items into groups; None: there are no groups
     lengths: ListLengths | None = None  # of users' lists of predictions, as far as is known
 
     def plan(self, *, exact: bool, lazy: bool = False) -> Plan:
@@ -109,7 +116,8 @@ class Scoring:
             from_vectors=predictions.vectors is not None,
         )
 
-    def _grouping(self, plan: Plan) -> Grouping:
+    def grouping(self, plan: Plan) -> Grouping:
+        """How the tables become one row a user."""
         task = self.reading.task
         keeps_best = any(view.ranking.duplicates == "keep_best" for view in task.views)
         return Grouping(
@@ -122,9 +130,14 @@ class Scoring:
         )
 
     @property
+    def _task_of_users(self) -> ScoringTask:
+        """The task of the per-user table, which has nothing about groups of items."""
+        return replace(self.reading.task, item_groups=None)
+
+    @property
     def schema(self) -> PerUserSchema:
         """The columns of the per-user table."""
-        task, sources = self.reading.task, self.sources
+        task, sources = self._task_of_users, self.sources
         first = task.models[0]
         compared = {(value.relevance, value.label) for value in self.reading.beside if value.model == first}
         metrics = []
@@ -150,8 +163,8 @@ class Scoring:
 
         Rows whose user is null belong to nobody: they are kept, with NaN and the count of what was wrong.
         """
-        task, schema = self.reading.task, self.schema
-        grouping = self._grouping(self.plan(exact=True, lazy=True))
+        task, schema = self._task_of_users, self.schema
+        grouping = self.grouping(self.plan(exact=True, lazy=True))
         # Names of our own until the last step: the caller's may hold any character, or be one of ours.
         values = tuple(f"metric_{place}" for place in range(len(self.reading.columns)))
         name_of = dict(zip(self.reading.columns, values, strict=True))
@@ -192,7 +205,7 @@ class Scoring:
 
     def quarantine(self) -> DataFrame:
         """The lazy table of the rows that are not ranked, each with its reason; see `Result.quarantine`."""
-        grouping = self._grouping(self.plan(exact=True, lazy=True))
+        grouping = self.grouping(self.plan(exact=True, lazy=True))
         ranking = self.reading.task.views[0].ranking
         return Quarantine(
             self.sources,
@@ -232,6 +245,8 @@ class Scoring:
             pairs = zip(values, described, strict=True)
             return {names[value.relevance, value.label]: each for value, each in pairs if value.model == model}
 
+        if self.groups is not None:
+            by_group = with_users_outside(by_group, len(self.groups.groups.attributes))
         figures: dict[str, dict[Key, ModelFigures]] = {}
         for place, model in enumerate(task.models):
             for key, group in by_group.items():
@@ -242,7 +257,16 @@ class Scoring:
                     self.counts_of(group, place),
                     self._fingerprints_of(group, place),
                 )
-        return Described(figures, totals_in(task, by_group), words)
+        return Described(figures, totals_in(task, by_group), words, self._item_groups(by_group))
+
+    def _item_groups(self, figures: Mapping[Key, Figures]) -> tuple[ItemGroup, ...]:
+        if self.groups is None:
+            return ()
+        told = {
+            key: {name: int(group.counts[name].greatest) if group.counts[name].n else 0 for name in GROUP_FACTS}
+            for key, group in figures.items()
+        }
+        return item_groups_in(told, self.groups.groups.attributes)
 
     def _first_go(self, plan: Plan, options: DescriptionOptions, *, totals: bool) -> Settled:
         """The figures as of `describe_values`, of users whose value no tie leaves open."""
@@ -268,35 +292,44 @@ class Scoring:
         task, groups = self.reading.task, self._groups(options, totals=totals)
         if not slots_of(task):
             return collected(self._states(plan, options), groups)
-        grouping, roll_up = self._grouping(plan), groups.roll
+        grouping, roll_up = self.grouping(plan), groups.roll
         run = state_of_batches(
             task, options, NO_USER, self._keys, lambda key: [slice_as_text(part) for part in roll_up(key)],
             tables=hashed_tables(self.sources),
         )  # fmt: skip
         groups.size()
-        frame = grouping.frame(with_user_hash=options.clustered or bool(grouping.user_columns))
+        frame = self._users(grouping, options)
         rows = exposure_rows(frame, run, grouping.item_type(), have_slices=bool(self._keys), layout=groups.layout)
         packed, exposures = collected_rows(rows)
         figures = figures_by_group(packed, groups)
         return with_corpus_values(figures, task, exposures, totals_in(task, figures), options)
 
+    def _users(self, grouping: Grouping, options: DescriptionOptions) -> DataFrame:
+        """The grouped users; the first of each task has the tables that put items into groups."""
+        frame = grouping.frame(with_user_hash=options.clustered or bool(grouping.user_columns))
+        return frame if self.groups is None else self.groups.given_to(frame, grouping.item_type())
+
     @property
     def _keys(self) -> tuple[str, ...]:
-        return tuple(slice_column(index) for index in range(len(self.sources.slices)))
+        of_users = tuple(slice_column(index) for index in range(len(self.sources.slices)))
+        return of_users if self.groups is None else (*of_users, ATTRIBUTE_KEY, GROUP_KEY)
 
     def _groups(self, options: DescriptionOptions, *, totals: bool) -> Groups:
         task, n_keys = self.reading.task, len(self._keys)
         names = count_names(task, hashed_tables(self.sources))
-        return Groups(names, n_values_of(task), options, n_keys, roll(n_keys, totals=totals))
+        rolled = roll(len(self.sources.slices), totals=totals)
+        if self.groups is not None:
+            rolled = roll_with_items(rolled, self.groups.groups.attributes)
+        return Groups(names, n_values_of(task), options, n_keys, rolled)
 
     def _states(
         self, plan: Plan, options: DescriptionOptions, *, only: IntArray | None = None, leaves_open: bool = False
     ) -> DataFrame:
         """The states of all partitions' users, or only of those whose ids have some hashes; as of `state_of_batches`."""
-        grouping = replace(self._grouping(plan), only=None if only is None else tuple(only.tolist()))
+        grouping = replace(self.grouping(plan), only=None if only is None else tuple(only.tolist()))
         tables = hashed_tables(self.sources)
         run = state_of_batches(self.reading.task, options, NO_USER, self._keys, tables=tables, leaves_open=leaves_open)
-        frame = grouping.frame(with_user_hash=options.clustered or bool(grouping.user_columns))
+        frame = self._users(grouping, options)
         return run_on_workers(frame, run, STATE_SCHEMA)
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from spark_rankeval.records.item_groups import about_items, group_of
 from spark_rankeval.records.summary import SELF_NORMALISED
 from spark_rankeval.statistics.intervals import asked_for
 from spark_rankeval.tables.numbers import DASH, in_one_format
@@ -33,6 +34,7 @@ _MOST_TABLES = 24
 METRIC: Column[Any] = words("metric", lambda row: row.name)
 MODEL: Column[Any] = words("model", lambda row: row.model)
 SLICE: Column[Any] = words("users with", lambda row: row.slice)
+ITEM_GROUP: Column[Any] = words("group of items", lambda row: group_of(row.slice))
 USERS: Column[Any] = Column("users", lambda row: f"{row.n_users:,}")
 UNDEFINED: Column[Any] = Column("undefined", lambda row: f"{row.n_undefined:,}")
 
@@ -61,11 +63,11 @@ def summary_on_paper(rows: Sequence[SummaryRow], notes: Sequence[str] = ()) -> D
     return Document(tuple(map(_summary_table, _by_model(rows))), remarks(notes))
 
 
-def means_table(caption: str, rows: Sequence[SummaryRow], *, slices: bool = False) -> Table:
-    """One row for each metric and model, or for each metric, slice and model."""
+def means_table(caption: str, rows: Sequence[SummaryRow], *, slices: bool = False, item_groups: bool = False) -> Table:
+    """One row for each metric and model, or for each metric, slice or group of items, and model."""
     keys = list(dict.fromkeys(row.key for row in rows))
     by_metric = sorted(rows, key=lambda row: keys.index(row.key))
-    also = [SLICE] if slices else []
+    also = [SLICE] * slices + [ITEM_GROUP] * item_groups
     if any(row.model for row in rows):
         also.append(MODEL)
     return Table(by_metric, _columns(by_metric, also), caption=caption, dash_means="there is no interval")
@@ -101,7 +103,7 @@ def users_in_words(row: SummaryRow) -> str:
     if row.user_weight not in ("", SELF_NORMALISED):
         parts.append(f"users weighted by {row.user_weight!r}")
     if row.slice != "all":
-        parts.append(f"users with {row.slice}")
+        parts.append(about_items(row.slice))
     return ", ".join(parts)
 
 

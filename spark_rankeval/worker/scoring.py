@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from spark_rankeval.metrics.logged_feedback import lowest_limit
 from spark_rankeval.ranking.batch import RankingBatch
@@ -15,15 +14,14 @@ from spark_rankeval.ranking.lists import Lists
 from spark_rankeval.ranking.matching import contained, distinct
 from spark_rankeval.ranking.ragged import pieces
 from spark_rankeval.ranking.ranks import Findings, rank_lists
-from spark_rankeval.request.counts import INVALID_COUNTS, UNUSABLE_FACTS, WEIGHT_SUMS, counts_beside, counts_of_models
-from spark_rankeval.request.readings import NORMALISER
+from spark_rankeval.request.counts import INVALID_COUNTS, WEIGHT_SUMS, counts_of_models
+from spark_rankeval.request.task import GROUP_FACTS
 from spark_rankeval.worker.catalogue import CATALOGUE_FAULTS
 from spark_rankeval.worker.comparable_ids import comparable
 from spark_rankeval.worker.counted_lists import faults_of, read_vector_lists
 from spark_rankeval.worker.exposures import Exposed, slots_of
 from spark_rankeval.worker.facts import (
     FACTS,
-    FAULTS,
     TOTALS,
     FurtherTables,
     ListsOfUsers,
@@ -32,25 +30,24 @@ from spark_rankeval.worker.facts import (
     facts_of_users,
     sizes_of,
 )
-from spark_rankeval.worker.process import in_worker
+from spark_rankeval.worker.group_scores import ScoresOfGroups
+from spark_rankeval.worker.item_groups import GROUP_FAULTS
 from spark_rankeval.worker.reading import (
-    ABSENT,
     ATTRIBUTE_CONFLICTS,
     Side,
     columns_of,
     has_single_precision,
-    hash_column,
     of_model,
     read_excluded,
     read_labels,
     read_predictions,
     whole_numbers,
 )
-from spark_rankeval.worker.task_tables import TaskTables, with_tables
+from spark_rankeval.worker.task_tables import TaskTables
 from spark_rankeval.worker.vector_lists import Catalogues
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from spark_rankeval.metrics.base import Metric
     from spark_rankeval.ranking.ragged import Array, IntArray, Ragged
@@ -85,7 +82,8 @@ def count_names(task: ScoringTask, tables: tuple[str, ...] = ()) -> CountNames:
     """The names of all counts of a task in a fixed order, and those of the tables that have a fingerprint."""
     models = range(len(task.models))
     of_users = [name for name in counts_of_models(task) if name not in INVALID_COUNTS]
-    users = [UNRESOLVED, *(WEIGHT_SUMS if task.weighted else ()), *totals_of(task)]
+    about_groups = GROUP_FACTS if task.item_groups is not None else ()
+    users = [UNRESOLVED, *(WEIGHT_SUMS if task.weighted else ()), *totals_of(task), *about_groups]
     users += [count_of_model(name, model) for model in models for name in of_users]
     rows = [count_of_model(name, model) for model in models for name in INVALID_COUNTS]
     return CountNames(tuple(users), tuple(rows), tables)
@@ -93,7 +91,14 @@ def count_names(task: ScoringTask, tables: tuple[str, ...] = ()) -> CountNames:
 
 def totals_of(task: ScoringTask) -> tuple[str, ...]:
     """The counts of further tables, which are the same for every user."""
-    return (*(TOTALS if task.facts else ()), *(CATALOGUE_FAULTS if task.similarities else ()))
+    return (*tables_told(task), *(CATALOGUE_FAULTS if task.similarities else ()))
+
+
+def tables_told(task: ScoringTask) -> tuple[str, ...]:
+    """The counts of the tables of facts and of groups of items."""
+    if task.facts:
+        return TOTALS
+    return GROUP_FAULTS if task.item_groups is not None else ()
 
 
 def beside_column(place: int) -> str:
@@ -111,6 +116,7 @@ class Scores(NamedTuple):
     exposed: dict[int, Exposed]  # the lists of views with metrics of all lists together, by the view's place
     normalisers: dict[int, Array]  # float64 (n_users,) for each metric that normalises, by its place
     beside: list[Array]  # float64 (n_users,) for each metric beside those of a view, view by view
+    of_groups: ScoresOfGroups | None = None  # the metrics of groups of items; None: nobody asked
 
 
 class _Inputs(NamedTuple):
@@ -127,6 +133,7 @@ class _Inputs(NamedTuple):
     about_users: dict[str, Array]  # the facts of users
     order: Callable[[Array], Array] | None  # as in `Lists`
     vectors: list[VectorLists]  # if models rank from vectors: the lists of each model
+    places: dict[str, Array]  # where the labels' items stand in the tables of groups, as of `GroupTables.beside`
 
     def lists(self, task: ScoringTask, model: int) -> Lists:
         """The lists of a model, before anything is left out."""
@@ -141,7 +148,8 @@ class _Inputs(NamedTuple):
             beside={
                 name: labels.lists.like(values)
                 for name, values in zip(task.label_columns, labels.values[-len(task.label_columns) :], strict=False)
-            },
+            }
+            | {name: labels.lists.like(places) for name, places in self.places.items()},
         )
 
     def grades(self, task: ScoringTask, view: View) -> Ragged | None:
@@ -178,6 +186,7 @@ def _read(task: ScoringTask, batch: pa.RecordBatch, received: TaskTables) -> _In
         about_users=facts_of_users(tables, of_users, task.facts),
         order=order,
         vectors=vectors,
+        places={} if received.groups is None else received.groups.beside(labels.ids),
     )
 
 
@@ -191,15 +200,21 @@ def score(task: ScoringTask, batch: pa.RecordBatch, received: TaskTables | None 
     """Compute every metric of every user of an Arrow batch; `received`: what the task has for all of its users."""
     received = received or TaskTables(Catalogues(task))
     inputs = _read(task, batch, received)
-    scores = Scores([], {}, {}, {}, [])
+    of_groups = (
+        None if received.groups is None else ScoresOfGroups(received.groups, inputs.places, task.has_group_shares)
+    )
+    scores = Scores([], {}, {}, {}, [], of_groups)
     unresolved = np.zeros(batch.num_rows, np.int64)
     ranked: list[tuple[RankingBatch, Findings]] = []
     for model in range(len(task.models)):
         ranked = _score_model(task, inputs, model, scores)
         unresolved = np.maximum.reduce([unresolved, *(findings.cut for _, findings in ranked)])
     scores.counts[UNRESOLVED] = unresolved
-    if task.facts:
-        scores.counts.update((name, np.full(batch.num_rows, inputs.tables.totals.get(name, 0))) for name in TOTALS)
+    if received.groups is not None:
+        # Groups have them, in rows of their own.
+        scores.counts.update((name, np.zeros(batch.num_rows)) for name in GROUP_FACTS)
+    totals = {**inputs.tables.totals, **({} if received.groups is None else received.groups.faults)}
+    scores.counts.update((name, np.full(batch.num_rows, totals.get(name, 0))) for name in tables_told(task))
     scores.counts.update((name, np.full(batch.num_rows, count)) for name, count in faults_of(inputs.vectors).items())
     if task.weighted:
         # The labels are the same for every model.
@@ -240,12 +255,17 @@ def _score_model(task: ScoringTask, inputs: _Inputs, model: int, scores: Scores)
         scores.normalisers.update(_normalisers(view, batch, included, len(scores.metrics)))
         scores.metrics.extend(_compute(view.metrics, batch, included))
         scores.beside.extend(_compute(view.beside, batch, included))
+        if scores.of_groups is not None:
+            entries = np.zeros(0, np.int64) if batch.recommended is None else batch.recommended.entry
+            scores.of_groups.add(view, batch, included, ids.take(pa.array(entries)))
         if place in with_exposure:
             scores.exposed[place] = Exposed(batch, inputs.predictions[model].ids, included)
     counts = _counts(next(iter(views.values())), ranked, inputs.predictions[model], inputs.labels)
     counts["n_excluded"] = n_excluded
     if vectors is not None:
         counts |= vectors.counts()
+    if scores.of_groups is not None:
+        counts["n_unlisted_labels"] = scores.of_groups.tables.n_unlisted(inputs.label_items, inputs.places)
     counts["n_excluded_labels"] = _n_labelled(inputs.excluded, inputs.label_items)
     conflicts = inputs.columns.get(ATTRIBUTE_CONFLICTS)
     none = np.zeros(batch.n_users, np.int64)
@@ -349,46 +369,3 @@ def _weight_sums(batch: RankingBatch, limit: float | None) -> dict[str, Array]:
         "label_weight": batch.total_of_labels(labels.values),
         "squared_label_weight": batch.total_of_labels(labels.values**2),
     }
-
-
-def score_batches(
-    task: ScoringTask, passed_on: tuple[str, ...], names: tuple[str, ...], tables: tuple[str, ...] = ()
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """A function for ``mapInArrow``: the metrics and counts of every user, a row for each model.
-
-    The columns come in this order: those passed on unchanged, the model's name, the metrics, the counts of `counts_beside`, the
-    normalisers, the metrics beside a view's own. The hashes of the user's rows of `tables` are last. Only some metrics have a normaliser.
-    """
-    normalised = [place for place in task.normalised if place < len(names)]
-    n_beside = sum(len(view.beside) for view in task.views if view.model == 0)
-    further = [
-        *counts_beside(task),
-        *(f"{names[place]}{NORMALISER}" for place in normalised),
-        *(beside_column(place) for place in range(n_beside)),
-        *map(hash_column, tables),
-    ]
-
-    @in_worker
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for whole, received in with_tables(task, batches):
-            # Users who are only in a table of attributes are not evaluated.
-            present = None if ABSENT not in whole.schema.names else pc.invert(whole.column(ABSENT))
-            batch = whole if present is None else whole.filter(present)
-            scores = score(task, batch, received)
-            shared = {name: scores.counts[name] for name in WEIGHT_SUMS if task.weighted}
-            if task.has_further_tables:
-                faults = [name for name in (*FAULTS, *CATALOGUE_FAULTS) if name in scores.counts]
-                shared[UNUSABLE_FACTS] = np.sum([scores.counts[name] for name in faults], axis=0)
-            kept = [batch.column(batch.schema.get_field_index(name)) for name in passed_on]
-            for model, name in enumerate(task.models):
-                metrics = scores.metrics[model * len(names) : (model + 1) * len(names)]
-                models = pa.repeat(pa.scalar(name), batch.num_rows)
-                normalisers = [scores.normalisers[model * len(names) + place] for place in normalised]
-                beside = scores.beside[model * n_beside : (model + 1) * n_beside]
-                counts = [scores.counts[count_of_model(name, model)] for name in counts_of_models(task)]
-                values = map(pa.array, [*metrics, *counts, *shared.values(), *normalisers, *beside])
-                hashes = [batch.column(hash_column(of_model(each, model * (each == "predictions")))) for each in tables]
-                columns = [*kept, models, *values, *hashes]
-                yield pa.RecordBatch.from_arrays(columns, names=[*passed_on, MODEL, *names, *further])
-
-    return run

@@ -6,6 +6,7 @@ Bytes depend on the users alone, not on the order in which their rows came: a st
 from __future__ import annotations
 
 from functools import partial, reduce
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
@@ -14,6 +15,7 @@ import pyarrow.compute as pc
 
 from spark_rankeval.worker.clusters import ClusterRows, Layout, alone
 from spark_rankeval.worker.exposures import ExposureAccumulator, slots_of, state_row
+from spark_rankeval.worker.item_groups import with_keys
 from spark_rankeval.worker.open_users import OPEN_PLACE, OpenUsers
 from spark_rankeval.worker.packing import placed
 from spark_rankeval.worker.process import in_worker
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
     from spark_rankeval.ranking.ragged import Array, BoolArray
     from spark_rankeval.request.task import ScoringTask
     from spark_rankeval.statistics.description import DescriptionOptions
+    from spark_rankeval.worker.group_scores import ScoresOfGroups
     from spark_rankeval.worker.scoring import CountNames
 
     Batches = Iterator[pa.RecordBatch]
@@ -88,9 +91,13 @@ def state_of_batches(
     def run(batches: Batches) -> Batches:
         exposures = ExposureAccumulator(slots, slices_of) if slots and slices_of is not None else None
         states = _Tables(n_values_of(task), names, options, no_user, keys)
+        pairs = None if task.item_groups is None else _Tables(
+            n_values_of(task), names, options, no_user, keys, has_hashes=False
+        )  # fmt: skip
         open_users = OpenUsers()
         kind = None
-        for batch, received in with_tables(task, batches):
+        for whole, received in with_tables(task, batches):
+            batch = whole if received.groups is None else with_keys(whole, received.groups)
             kind = batch.schema.field(LABELS).type.value_type
             scores = score(task, batch, received)
             unresolved = None
@@ -98,6 +105,8 @@ def state_of_batches(
                 unresolved = (scores.counts[UNRESOLVED] > 0) & ~flags(batch.column(no_user))
                 open_users.add(whole_numbers(batch.column(USER_HASH))[unresolved])
             rows = states.add(batch, [*scores.metrics, *scores.beside], scores.counts, scores.normalisers, unresolved)
+            if pairs is not None and scores.of_groups is not None:
+                rows = chain(rows, _of_pairs(pairs, scores.of_groups, batch, no_user, unresolved))
             if exposures is None:
                 yield from rows
                 continue
@@ -107,14 +116,24 @@ def state_of_batches(
             yield from exposures.add(groups_of_users, somebody, scores.exposed)
         if open_users.n:
             yield placed(OPEN_PLACE, open_users.tree())
+        last = states.rows() if pairs is None else chain(states.rows(), pairs.rows())
         if exposures is None:
-            yield from states.rows()
+            yield from last
         elif kind is not None:
             # A partition without a batch does not know the type of items, and has nothing to say.
-            yield from (state_row(row, kind) for row in states.rows())
+            yield from (state_row(row, kind) for row in last)
             yield from exposures.rows()
 
     return run
+
+
+def _of_pairs(
+    pairs: _Tables, scores: ScoresOfGroups, batch: pa.RecordBatch, no_user: str, left_out: BoolArray | None
+) -> Batches:
+    """Take in the pairs of users and groups of items; they have values and what is told of the group; counts are the users'."""
+    for rows, values in scores.batches(batch, no_user):
+        absent = None if left_out is None else left_out[values.user]
+        yield from pairs.add(rows, [*values.values, *values.beside], values.facts, values.normalisers, absent)
 
 
 def state_of_columns(
@@ -197,10 +216,18 @@ class _Tables:
     """
 
     def __init__(
-        self, n_values: int, names: CountNames, options: DescriptionOptions, no_user: str, keys: tuple[str, ...]
+        self,
+        n_values: int,
+        names: CountNames,
+        options: DescriptionOptions,
+        no_user: str,
+        keys: tuple[str, ...],
+        *,
+        has_hashes: bool = True,
     ) -> None:
         self._new = partial(TableAccumulator, n_values, names, options)
-        self._options, self._no_user, self._keys, self._hashed = options, no_user, keys, names.tables
+        self._options, self._no_user, self._keys = options, no_user, keys
+        self._hashed = names.tables if has_hashes else ()
         self._clusters = ClusterRows(Layout.of(n_values, options, len(keys))) if options.clustered else None
         self._tables: dict[Key, TableAccumulator] = {}
         self._most = max(1, HELD_BYTES // bytes_of_a_group(n_values, len(names.users) + len(names.rows), options))
@@ -229,7 +256,8 @@ class _Tables:
         about["absent"] = reduce(
             np.logical_or, [np.zeros(batch.num_rows, np.bool_) if left_out is None else left_out, *absent]
         )
-        keys, limbs = [columns[name] for name in self._keys], limbs_of_users(self._hashed, columns)
+        keys = [columns[name] for name in self._keys]
+        limbs = limbs_of_users(self._hashed, columns)
         if self._clusters is not None:
             yield from self._go_on(self._clusters, columns, values, about, normalisers)
         self._pending.append(_Users(keys, dict(enumerate(values)), dict(counts), dict(normalisers), about, limbs))

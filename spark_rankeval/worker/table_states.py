@@ -7,6 +7,7 @@ import zlib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from spark_rankeval.statistics.description import DescriptionAccumulator, State, merged_descriptions
 from spark_rankeval.statistics.fingerprints import no_limbs
@@ -16,8 +17,6 @@ from spark_rankeval.worker.reading import filled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    import pyarrow as pa
 
     from spark_rankeval.ranking.ragged import Array, BoolArray
     from spark_rankeval.statistics.description import DescriptionOptions
@@ -68,7 +67,7 @@ class TableAccumulator:
         normalisers: Mapping[int, Array] | None = None,
         limbs: Mapping[str, Array] | None = None,
     ) -> None:
-        """Take in users: an array a value, counts by name, and normalisers by the places of the values that have one.
+        """Take in users: an array a value, counts by name as far as they have any, and normalisers by the places of their values.
 
         Of rows that belong to nobody only the rows that cannot be ranked are counted, and fingerprints have them. A weight that is NaN
         is none. `limbs` are those of `limbs_of`, by table.
@@ -80,12 +79,21 @@ class TableAccumulator:
             None if weights is None else weights[somebody],
             {place: value[somebody] for place, value in (normalisers or {}).items()},
         )
-        of_users = [counts[name][somebody] for name in self._names.users]
-        of_rows = [counts[name] for name in self._names.rows]
-        for first, columns in ((0, of_users), (len(of_users), of_rows)):
-            self._counts.add_columns(first, [count.astype(np.float64, copy=False) for count in columns])
+        self._add_counts(counts, somebody)
         for table, each in (limbs or {}).items():
             self._fingerprints[table] += each.sum(axis=0)
+
+    def _add_counts(self, counts: Mapping[str, Array], somebody: BoolArray | slice) -> None:
+        of_users = {name: counts[name][somebody] for name in self._names.users if name in counts}
+        of_rows = {name: counts[name] for name in self._names.rows if name in counts}
+        first = 0
+        for names, columns in ((self._names.users, of_users), (self._names.rows, of_rows)):
+            if len(columns) == len(names):
+                self._counts.add_columns(first, [columns[name].astype(np.float64, copy=False) for name in names])
+            else:
+                for name, column in columns.items():
+                    self._counts.add(first + names.index(name), column.astype(np.float64))
+            first += len(names)
 
     def state(self) -> TableState:
         """The state so far."""
@@ -120,7 +128,9 @@ def groups(columns: list[pa.Array], n_rows: int) -> Iterator[tuple[Key, Array | 
     if not columns:
         yield (), slice(None)
         return
-    encoded = [column.dictionary_encode("encode") for column in columns]
+    encoded = [
+        column if isinstance(column, pa.DictionaryArray) else column.dictionary_encode("encode") for column in columns
+    ]
     code = np.zeros(n_rows, np.int64)
     n_codes = 1
     for column in encoded:

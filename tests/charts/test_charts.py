@@ -22,7 +22,7 @@ from spark_rankeval.charts.lines import forest_chart
 from spark_rankeval.charts.marks import ON_DARK, PALETTE, domain, places_of
 from spark_rankeval.charts.of_comparisons import ComparisonPlots, pairs_chart
 from spark_rankeval.charts.of_results import ResultPlots
-from spark_rankeval.errors import UnknownMetricError
+from spark_rankeval.errors import InputError, UnknownMetricError
 
 MODELS = ("als", "popularity")
 NASTY = "</script><script>alert('x')</script>\"&'.[0]\\"
@@ -157,6 +157,27 @@ def test_slices_have_their_figures_users_and_the_mean_of_all():
     assert [one["note"] for one in found] == ["0.2000  40 users", "undefined  no users"]
     assert [record["at"] for record in records(chart) if "at" in record] == [0.3]
     assert "country=FR" in svg(chart)
+
+
+def test_groups_of_items_have_a_chart_of_their_own_that_slices_of_users_do_not_have():
+    about = ["country=DE", "item genre=x", "item genre='a, b=1'", "item genre=x, country=DE"]
+    rows = [row(metric, 0.3) for metric in ("ndcg@10", "hit_share@10")]
+    rows += [row(metric, 0.2, slice=name) for metric in ("ndcg@10", "hit_share@10") for name in about]
+    assert [one["place"] for one in values(plots(rows, [""]).slices())] == ["country=DE"]
+    chart = plots(rows, [""]).item_groups("ndcg@10")
+    assert [one["place"] for one in values(chart)] == ["genre=x", "genre='a, b=1'"]
+    assert [record["at"] for record in records(chart) if "at" in record] == [0.3]
+    assert "Dashed line: all items." in " ".join(chart.to_dict()["title"]["subtitle"])
+    # All items have all hits: a line there would say nothing.
+    shares = plots(rows, [""]).item_groups("hit_share@10")
+    assert [record["at"] for record in records(shares) if "at" in record] == []
+    assert "30% of a list's hits" in " ".join(shares.to_dict()["title"]["subtitle"])
+    popular = [row("rr", 0.3), *(row("rr", 0.1, slice=f"item popularity={n}") for n in (1, 2))]
+    assert "popularity=1: the least popular items." in " ".join(
+        plots(popular, [""]).item_groups().to_dict()["title"]["subtitle"]
+    )
+    with pytest.raises(InputError, match="the result has no groups of items"):
+        plots([row()], [""]).item_groups()
 
 
 def test_of_many_slices_those_with_most_users_are_drawn_in_their_order():

@@ -60,3 +60,29 @@ def test_a_run_has_the_figures_of_evaluate_in_the_order_asked_for(spark, frames,
 def test_a_run_without_a_metric_of_users_is_refused_before_it_starts(tmp_path, frames):
     with pytest.raises(ConfigurationError, match="have one value for all lists together"):
         config_of(tmp_path, frames, ["gini@2"])
+
+
+def test_a_run_has_groups_of_items_in_figures_gates_and_report(spark, frames, tmp_path):
+    frames = {name: frame for name, frame in frames.items() if name != "baseline"}
+    asked = ["ndcg@2", "hit_share@2", "exposure_share@2"]
+    config_of(tmp_path, frames, asked)
+    gates = {"long_tail": {"metric": "ndcg@2", "slice": "item kind=y", "min": 0.1}}
+    settings = {
+        **{name: {"path": str(tmp_path / name)} for name in frames},
+        "columns": {"score": "score"},
+        "evaluation": {"metrics": asked, "by": ["side"], "item_by": ["kind"], "popularity_groups": 2},
+        "gates": gates,
+        "output": {"path": str(tmp_path / "out"), "run_id": "one"},
+    }
+    config = parse_config(settings, EvaluateConfig)
+    result, *_ = evaluate_tables(spark, config)
+    facts = {name: frames[name] for name in ("attributes", "training", "items")}
+    expected = evaluate(
+        frames["predictions"], frames["labels"], asked, score="score", by=["side"],
+        facts=Facts(item_by="kind", popularity_groups=2, **facts),
+    )  # fmt: skip
+    found, whole = ({(row.metric, row.slice): row.mean for row in one.summary} for one in (result, expected))
+    assert found == pytest.approx(whole, nan_ok=True)
+    assert result.item_groups == expected.item_groups
+    assert ("ndcg@2", "item kind=y, side=left") in found
+    assert "hit_share" not in "".join(spark.read.parquet(str(tmp_path / "out" / "per_user")).columns)

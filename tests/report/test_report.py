@@ -206,6 +206,19 @@ def test_what_others_wrote_is_text(tmp_path, monkeypatch):
     assert page.words(page.all("h1")[0]) == NASTY
 
 
+def test_groups_of_items_have_a_section_apart_from_slices_of_users(tmp_path):
+    rows = [row(), row(slice="country=DE"), row(slice="item genre=x"), row(slice="item genre=x, country=DE")]
+    page = plain(rows).report(tmp_path / "page.html").read_text()
+    sections = re.findall(r'<section id="([^"]+)"', page)
+    assert sections.index("slices") < sections.index("item-groups") < sections.index("users")
+    slices, groups = (
+        page.split(f'<section id="{name}"')[1].split("</section>")[0] for name in ("slices", "item-groups")
+    )
+    assert "genre=x" in groups
+    assert "country=DE" not in groups
+    assert "genre=x" not in slices
+
+
 def test_the_smallest_report_has_what_there_is(tmp_path):
     page = Page(plain([row("ndcg@10")]).report(tmp_path / "r.html"))
     assert [one.get("id") for one in page.all("section")] == ["means", "users", "definitions", "data", "manifest"]

@@ -8,7 +8,7 @@ from effort import FULL_LENGTH, part_of
 from pyspark.sql import functions as F
 from random_logs import random_logs
 
-from spark_rankeval import BCa, Cube, Facts, evaluate, score_users, summarise
+from spark_rankeval import BCa, Cube, Facts, compare, evaluate, score_users, summarise
 from spark_rankeval.errors import DataError, InputError, OptionError, SparkRankEvalWarning
 from spark_rankeval.spark import describing as scoring
 from spark_rankeval.worker import merging
@@ -333,3 +333,158 @@ def test_replicates_that_no_worker_holds_are_refused_before_any_job(tables, jobs
             summarise(score_users(predictions, labels, METRICS, **OPTIONS), ci=BCa(replicates=10**5))
 
     assert jobs_of(calls) == 0
+
+
+# Groups of items. Item 3 is in two groups, item 4 in none, and the table lacks items from 9 on.
+GENRES = {0: ["x"], 1: ["y"], 2: ["x"], 3: ["x", "y"], 4: [], 5: None, 6: ["y"], 7: ["x"], 8: ["z"]}
+CUT = ["ndcg@5", "recall@3", "ap@3"]
+
+
+@pytest.fixture(scope="module")
+def films(spark):
+    return spark.createDataFrame(list(GENRES.items()), "item long, genre array<string>")
+
+
+@pytest.fixture(scope="module")
+def by_genre(tables, films):
+    """Two models by genre and country."""
+    predictions, labels, users = tables
+    models = {"a": predictions, "b": predictions.withColumn("score", -F.col("score"))}
+    facts = Facts(attributes=users, items=films, item_by="genre")
+    return evaluate(models, labels, CUT, by="country", facts=facts, **OPTIONS)
+
+
+def of_group(group):
+    """A condition on items: whether they are in a group."""
+    if group == "(not in items)":
+        return ~F.col("item").isin([*GENRES])
+    return F.col("item").isin([item for item, genres in GENRES.items() if group in (genres or [None])])
+
+
+@pytest.mark.parametrize("group", part_of(["y", None, "(not in items)", "x", "z"], 3))
+def test_a_group_of_items_has_the_figures_of_an_evaluation_of_its_labels_alone(tables, by_genre, group):
+    predictions, labels, users = tables
+    alone = evaluate(
+        {"a": predictions, "b": predictions.withColumn("score", -F.col("score"))}, labels.where(of_group(group)), CUT,
+        by="country", users=labels.select("user"), facts=Facts(attributes=users), **OPTIONS,
+    )  # fmt: skip
+    name = f"item genre={'null' if group is None else group}"
+    expected = {(row.model, row.slice, row.metric): row for row in alone.summary if row.n_users}
+    rows = [row for row in by_genre.summary if row.slice == name or row.slice.startswith(f"{name}, ")]
+    assert rows
+    found = {(row.model, row.slice.removeprefix(name).removeprefix(", ") or "all", row.metric): row for row in rows}
+    assert {place for place, row in found.items() if row.n_users} == set(expected)
+    for place, row in expected.items():
+        assert repr(figures([found[place]])) == repr(figures([row]))
+
+
+def test_groups_of_items_change_no_other_figure_and_are_told(by_genre, by_country):
+    of_users = [row for row in by_genre.summary if row.model == "a" and "item" not in row.slice]
+    others = [row for row in by_country.summary if row.metric in CUT]
+    by_name = {(row.slice, row.metric): row for row in of_users}
+    for row in others:
+        assert repr(figures([by_name[row.slice, row.metric]])) == repr(figures([row]))
+    sizes = {group.group: group.n_items for group in by_genre.item_groups}
+    assert sizes == {"x": 4, "y": 3, "z": 1, None: 2, "(not in items)": 0}
+    assert by_genre.data_quality.n_unlisted_labels > 0
+    again = type(by_genre).from_json(by_genre.to_json())
+    assert again.item_groups == by_genre.item_groups
+    with pytest.raises(InputError, match="there are no slices by 'item genre'"):
+        by_genre.gaps("item genre")
+
+
+def test_the_table_of_users_and_groups_has_the_means_of_the_summary(by_genre):
+    table = by_genre.per_item_group.toPandas()
+    assert list(table.columns) == [
+        "user",
+        "item_attribute",
+        "item_group",
+        "country",
+        "model",
+        "ndcg_at_5",
+        "recall_at_3",
+        "ap_at_3",
+    ]
+    means = table.groupby(["model", "item_group"], dropna=False)[["ndcg_at_5", "ap_at_3"]].mean()
+    for (model, group), mean in means.iterrows():
+        name = f"item genre={'null' if not isinstance(group, str) else group}"
+        assert by_genre[model, "ndcg@5", name] == pytest.approx(mean["ndcg_at_5"], nan_ok=True)
+        assert by_genre[model, "ap@3", name] == pytest.approx(mean["ap_at_3"], nan_ok=True)
+    compared = compare(by_genre.per_item_group.where("item_group = 'x'"), baseline="a", metrics="ndcg@5")
+    difference = by_genre["b", "ndcg@5", "item genre=x"] - by_genre["a", "ndcg@5", "item genre=x"]
+    assert [row.difference for row in compared.rows] == pytest.approx([difference])
+
+
+def test_arrays_popularity_and_shares(spark, tables, films):
+    predictions, labels, _ = tables
+    metrics = ["recall@3", "hit_share@3", "exposure_share@3"]
+    facts = Facts(items=films, item_by=["genre"], training=labels.where("item < 6"), popularity_groups=3)
+    ordered = predictions.dropDuplicates(["user", "item"])
+    rows = evaluate(ordered, labels.select("user", "item"), metrics, score="score", facts=facts, on_invalid="drop")
+    edges = {
+        group.group: (group.n_items, group.least, group.most)
+        for group in rows.item_groups
+        if group.attribute == "popularity"
+    }
+    counts = sorted(row["count"] for row in labels.where("item < 6").distinct().groupBy("item").count().collect())
+    assert sum(n for n, _, _ in edges.values()) == len(counts) == 6
+    assert (edges["1"][1], edges["3"][2]) == (counts[0], counts[-1])
+    assert edges["(not in training)"] == (0, 0, 0)
+    for metric in ("hit_share@3", "exposure_share@3"):
+        shares = [row.mean for row in rows.summary if row.metric == metric and row.slice.startswith("item popularity=")]
+        assert sum(shares) == pytest.approx(1)
+    pairs = ordered.groupBy("user").agg(F.sort_array(F.collect_list(F.struct(-F.col("score"), "item"))).alias("sorted"))
+    arrays = pairs.select("user", F.col("sorted.item").alias("prediction"))
+    wanted = labels.groupBy("user").agg(F.collect_list("item").alias("label"))
+    one_table = arrays.join(wanted, "user", "full").select(
+        "user", *(F.coalesce(name, F.array().cast("array<bigint>")).alias(name) for name in ("prediction", "label"))
+    )
+    alone = Facts(items=films, item_by=["genre"], training=labels.where("item < 6"), popularity_groups=3)
+    of_arrays = evaluate(one_table, None, "recall@3", item=("prediction", "label"), facts=alone, on_invalid="drop")
+    expected = {row.slice: row.mean for row in rows.summary if row.metric == "recall@3"}
+    assert {row.slice: row.mean for row in of_arrays.summary} == pytest.approx(expected, nan_ok=True)
+    assert f"{of_arrays.data_quality.n_unlisted_labels:,} labels of items that the table of items lacks" in str(
+        of_arrays
+    )
+
+
+def test_groups_of_items_survive_pruned_ties_weights_bootstraps_and_storage(tables, films, tmp_path):
+    predictions, labels, users = tables
+    tied = predictions.withColumn("score", F.round(F.col("score"), 1))
+    facts = Facts(attributes=users.withColumn("weight", F.col("user") % 3 + 1.0), items=films, item_by="genre")
+    options = {**OPTIONS, "facts": facts, "user_weight": "weight", "ci": BCa(replicates=100)}
+    pruned, whole = (evaluate(tied, labels, CUT, prune=prune, **options) for prune in ("auto", "never"))
+    assert [*map(repr, pruned.summary)] == [*map(repr, whole.summary)]
+    assert any(row.interval_method == "bca" for row in whole.summary if row.slice.startswith("item"))
+    assert [*map(repr, pruned.write(tmp_path / "users").summary)] == [*map(repr, pruned.summary)]
+
+
+@pytest.mark.parametrize(
+    ("facts", "message"),
+    [
+        ({"item_by": "genre"}, "item_by needs a table"),
+        ({"popularity_groups": 10}, "popularity_groups needs a table"),
+        ({"items": "films", "item_by": "studio"}, "items has no column 'studio'"),
+        ({"items": "films", "item_by": ["genre", "GENRE"]}, "item_by names 'genre' twice"),
+    ],
+)
+def test_groups_of_items_need_tables_and_columns(tables, films, facts, message):
+    given = {**facts, **({"items": films} if "items" in facts else {})}
+    with pytest.raises(InputError, match=message):
+        evaluate(*tables[:2], METRICS, facts=Facts(**given), **OPTIONS)
+
+
+def test_what_groups_of_items_cannot_do_is_refused(tables, films):
+    with pytest.raises(OptionError, match="cluster: figures of groups of items take users as independent"):
+        evaluate(
+            *tables[:2],
+            METRICS,
+            facts=Facts(items=films, item_by="genre", attributes=tables[2]),
+            cluster="device",
+            **OPTIONS,
+        )
+    with pytest.raises(InputError, match="hit_share@3: a share of a group of items; name the groups"):
+        evaluate(*tables[:2], ["hit_share@3"], **OPTIONS)
+    rows = films.union(films.sparkSession.createDataFrame([(None, ["x"])], films.schema))
+    with pytest.raises(DataError, match="items"):
+        evaluate(*tables[:2], METRICS, facts=Facts(items=rows, item_by="genre"), **OPTIONS)

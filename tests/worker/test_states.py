@@ -14,7 +14,7 @@ from spark_rankeval.worker.packing import PLACE, STATE, unpack
 from spark_rankeval.worker.reading import USER_HASH, USER_WEIGHT
 from spark_rankeval.worker.scoring import CountNames
 from spark_rankeval.worker.states import state_of_columns
-from spark_rankeval.worker.table_states import as_states, merged_by_key
+from spark_rankeval.worker.table_states import PLACES, as_states, merged_by_key
 
 OPTIONS = DescriptionOptions("bca", 0.95, 60, 1, (0.5, 0.9), weighted=True)
 N_USERS = 400
@@ -168,8 +168,8 @@ def test_combinations_of_many_columns_are_told_apart_beyond_64_bits():
 
 def test_places_are_those_of_the_groups_and_spread_them():
     places = [states.place_of((f"slice {n}", None)) for n in range(2000)]
-    assert set(places) == set(range(states.PLACES))
-    assert max(np.bincount(places)) < 2 * 2000 / states.PLACES
+    assert set(places) == set(range(PLACES))
+    assert max(np.bincount(places)) < 2 * 2000 / PLACES
 
 
 @pytest.mark.parametrize("n_columns", [1, 2])

@@ -1,0 +1,165 @@
+"""The tables that put items into groups: checked, and packed so that every task looks labelled items up in them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from spark_rankeval.checks import check_table
+from spark_rankeval.errors import InputError
+from spark_rankeval.records.slices import EVERY
+from spark_rankeval.request.column_names import DEFAULT_ITEM
+from spark_rankeval.request.task import POPULARITY
+from spark_rankeval.spark.fact_tables import FactTables
+from spark_rankeval.spark.ids import common_id_type, name_in, problem_of_type
+from spark_rankeval.spark.inputs import FurtherSources
+from spark_rankeval.spark.named_columns import column, find_column
+from spark_rankeval.spark.packed import given_to_tasks, packed
+from spark_rankeval.spark.source import Source, read_source, require_column, user_column
+from spark_rankeval.worker.facts import ITEM
+from spark_rankeval.worker.item_groups import GROUP, ROWS, table_of
+from spark_rankeval.worker.packed import pack_together, rows_in
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pyspark.sql import DataFrame
+
+    from spark_rankeval.request.column_names import ColumnNames
+    from spark_rankeval.request.options import Facts
+    from spark_rankeval.request.task import ItemGroups
+    from spark_rankeval.spark.describing import Figures
+    from spark_rankeval.spark.inputs import Sources
+    from spark_rankeval.worker.table_states import Key
+
+# The place of an entry in an item's array; null if the array is null or empty.
+_PLACE = "place_"
+
+
+@dataclass(frozen=True)
+class GroupSources:
+    """The tables that put items into groups, their columns found and their types checked."""
+
+    groups: ItemGroups  # the columns are named as the table names them
+    items: Source | None  # the table of items; None if no column of it is asked for
+    training: Source | None  # the training data; None if nobody asked for popularity
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """Those that there are."""
+        return tuple(source for source in (self.items, self.training) if source is not None)
+
+    def given_to(self, users: DataFrame, item_type: T.DataType) -> DataFrame:
+        """The users, the first of each task with the packed tables."""
+        tables = {}
+        if self.items is not None:
+            for place, name in enumerate(self.groups.columns):
+                tables[table_of(place)] = packed_groups(self.items, name, item_type)
+        if self.training is not None:
+            names = [user_column(index) for index in range(len(self.training.user))]
+            counted = FactTables(
+                FurtherSources(training=self.training), frozenset({"popularity"}), names, Source.named_users, item_type, "workers", None
+            )  # fmt: skip
+            tables[table_of(len(self.groups.columns))] = counted.packed_popularity()
+        return given_to_tasks(users, tables)
+
+
+def packed_groups(items: Source, name: str, item_type: T.DataType) -> DataFrame:
+    """Each item with each of its groups once, in one row; a null stands for no group."""
+    frame, kind = items.frame, items.frame.schema[name].dataType
+    item = items.ids().cast(item_type).alias(ITEM)
+    if isinstance(kind, T.ArrayType):
+        rows = frame.select(item, F.posexplode_outer(column(name)).alias(_PLACE, GROUP))
+    else:
+        rows = frame.select(item, F.lit(0).alias(_PLACE), column(name).alias(GROUP))
+    group = name_in(rows, GROUP).alias(GROUP)
+    # A row of an array counts once, by its first entry.
+    first = F.count(F.when(F.coalesce(F.col(_PLACE), F.lit(0)) == 0, 1)).alias(ROWS)
+    grouped = rows.select(ITEM, _PLACE, group).groupBy(ITEM, GROUP).agg(first)
+    return packed(grouped.repartition(1), pack_together(rows_in, lambda table: table, None))
+
+
+def with_users_outside(figures: Mapping[Key, Figures], n_attributes: int) -> dict[Key, Figures]:
+    """The figures with all users of a slice without a value in a group of items counted as undefined, labels there or not."""
+    whole = {key[n_attributes:]: group for key, group in figures.items() if _is_whole(key, n_attributes)}
+    counted = {}
+    for key, group in figures.items():
+        of_all = whole.get(key[n_attributes:])
+        if of_all is None or _is_whole(key, n_attributes):
+            counted[key] = group
+            continue
+        values = []
+        for each, of_users in zip(group.values, of_all.values, strict=True):
+            n_outside = of_users.moments.n + of_users.moments.n_undefined - each.moments.n
+            values.append(replace(each, moments=replace(each.moments, n_undefined=n_outside)))
+        counted[key] = group._replace(values=values)
+    return counted
+
+
+def _is_whole(key: Key, n_attributes: int) -> bool:
+    return all(value is EVERY for value in key[:n_attributes])
+
+
+def read_groups(facts: Facts, sources: Sources, names: ColumnNames) -> GroupSources | None:
+    """Find and check the columns that put items into groups, before any job; None if nobody asked for groups."""
+    groups = facts.item_groups
+    if groups is None:
+        return None
+    _check_given(facts, groups)
+    problems: list[str] = []
+    left = sources.predictions
+    items = _read("items", facts.items, names, problems, left) if groups.columns else None
+    training = _read("training", facts.training, names, problems, left) if groups.popularity else None
+    columns = () if items is None else tuple(_columns_of(items, groups, problems))
+    if problems:
+        raise InputError("; ".join(problems))
+    return GroupSources(replace(groups, columns=columns), items, training)
+
+
+def _check_given(facts: Facts, groups: ItemGroups) -> None:
+    given = facts.tables()
+    for asked, table, needed in (
+        (groups.columns, "items", "item_by"),
+        (groups.popularity, "training", "popularity_groups"),
+    ):
+        if asked and given[table] is None:
+            raise InputError(f"{needed} needs a table: pass facts=Facts({table}=…, {needed}={asked!r})")
+        if asked:
+            check_table(table, given[table])
+    lower = [name.lower() for name in groups.attributes]
+    if twice := [name for name in groups.attributes if lower.count(name.lower()) > 1]:
+        advice = "; popularity_groups= makes groups of this name, too" if twice[0].lower() == POPULARITY else ""
+        raise InputError(f"item_by names {twice[0]!r} twice{advice}")
+
+
+def _read(
+    role: Literal["items", "training"], frame: DataFrame | None, names: ColumnNames, problems: list[str], left: Source
+) -> Source | None:
+    """A table of items as a source whose items compare with those of predictions."""
+    if frame is None:
+        return None
+    # One table with both arrays has no column for an item.
+    if left.arrays and find_column(frame, names.item[0]) is None:
+        names = replace(names, item=(DEFAULT_ITEM, DEFAULT_ITEM))
+    n_before = len(problems)
+    source = read_source(role, frame, names, problems)
+    if len(problems) == n_before and common_id_type(left.item_type, source.item_type) is None:
+        problems.append(
+            f"items have different types: {left.item!r} of {left.role} is {left.item_type.simpleString()}, {source.item!r} of "
+            f"{role} is {source.item_type.simpleString()}. Cast one of them"
+        )
+    return source
+
+
+def _columns_of(items: Source, groups: ItemGroups, problems: list[str]) -> Iterator[str]:
+    """The columns that make groups, as the table names them."""
+    for name in groups.columns:
+        found = require_column("items", items.frame, name, "item_by", problems)
+        if found is not None:
+            kind = items.frame.schema[found].dataType
+            entries = kind.elementType if isinstance(kind, T.ArrayType) else kind
+            problems += problem_of_type(f"items: the column {found!r} (item_by=)", entries, "category")
+            yield found

@@ -1,0 +1,301 @@
+"""Figures of only the labels in a group of items: which groups labels are in, and a ranking for each user and group.
+
+A user with labels in a group stands there as a user of the group. The ranks are those of the whole list, and only the group's labels
+count. So no list is ranked twice, and a pair of user and group without a label costs nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_rankeval.ranking.ragged import Ragged, offsets_of, starts_of_runs
+from spark_rankeval.records.item_groups import NOT_LISTED, UNSEEN
+from spark_rankeval.request.task import GROUP_FACTS, POPULARITY
+from spark_rankeval.worker.facts import ITEM, TRAINING_INTERACTIONS, TRAINING_USERS
+from spark_rankeval.worker.packed import received, unpacked
+from spark_rankeval.worker.reading import filled, places_among, whole_numbers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from spark_rankeval.ranking.batch import RankingBatch
+    from spark_rankeval.ranking.ragged import Array, IntArray
+    from spark_rankeval.request.task import ItemGroups, ScoringTask
+
+    Batches = Iterator[pa.RecordBatch]
+
+#: Columns of a packed table: an item's group, and how many rows say so. A null item has the rows that cannot be used.
+GROUP, ROWS = "group", "rows"
+#: The columns of a batch that tell which group of which attribute of items a row is about; null: all items.
+ATTRIBUTE_KEY, GROUP_KEY = "item_attribute_", "item_group_"
+#: The counts of rows of these tables that cannot be used, which every user repeats.
+GROUP_FAULTS = ("n_invalid_items", "n_invalid_training")
+# What labels have beside their grades while they are ranked: the place of their item in the table of an attribute.
+_PLACE = "place_"
+
+
+def table_of(attribute: int) -> str:
+    """The column of grouped users with the packed table of an attribute of items, by its place among `ItemGroups.attributes`."""
+    return f"item_groups_{attribute}"
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """An attribute of items: the groups that each item is in.
+
+    Attributes:
+        ids: the items.
+        names: the groups, in any order.
+        groups: int64, the groups of each item as places in `names`; behind the items stands what the table lacks.
+        n_unusable: how many rows of the table have no item.
+        is_listing: whether an item that the table lacks is worth counting: it should be there.
+        popularity: int64, how many users of the training data have each item; None of groups that have nothing to do with it.
+    """
+
+    ids: pa.Array
+    names: tuple[str | None, ...]
+    groups: Ragged
+    n_unusable: int
+    is_listing: bool
+    popularity: IntArray | None = None
+
+    @cached_property
+    def facts(self) -> dict[str, IntArray]:
+        """The size and the edges of each group, in the order of `names`: `GROUP_FACTS`, int64."""
+        n_groups, groups = len(self.names), self.groups.values[:-1]
+        least, most = np.zeros(n_groups, np.int64), np.zeros(n_groups, np.int64)
+        if self.popularity is not None and len(groups):
+            least[:] = self.popularity.max()
+            np.minimum.at(least, groups, self.popularity)
+            np.maximum.at(most, groups, self.popularity)
+        n_items = np.bincount(groups, minlength=n_groups)
+        return dict(zip(GROUP_FACTS, (n_items, np.minimum(least, most), most), strict=True))
+
+    def places(self, items: pa.Array) -> IntArray:
+        """Where the groups of items stand; int64."""
+        if not len(self.ids):
+            return np.zeros(len(items), np.int64)
+        return places_among(items, self.ids, unknown=len(self.ids))
+
+    def of_places(self, places: IntArray) -> tuple[IntArray, IntArray]:
+        """The groups of some items: which of the places, int64, and the group there; an entry for each membership."""
+        lengths = self.groups.lengths[places]
+        which = np.repeat(np.arange(len(places)), lengths)
+        first = offsets_of(lengths)[:-1]
+        within = np.arange(len(which)) - first[which]
+        return which, self.groups.values[self.groups.offsets[places[which]] + within]
+
+
+class GroupTables(NamedTuple):
+    """The attributes of items that a task received."""
+
+    attributes: tuple[Attribute, ...]
+    labels: Sequence[str]  # their names in keys
+
+    @classmethod
+    def read(cls, groups: ItemGroups, packed: Mapping[str, pa.Scalar]) -> GroupTables:
+        """From the first row of a task; null stands for a table without a row."""
+        read = []
+        for place, name in enumerate(groups.attributes):
+            cell = packed[table_of(place)]
+            table = unpacked(cell) if cell.is_valid else None
+            is_popularity = name == POPULARITY and place == len(groups.columns)
+            if is_popularity:
+                read.append(by_popularity(table, groups.popularity or 1))
+            else:
+                read.append(by_column(table))
+        return cls(tuple(read), groups.attributes)
+
+    @property
+    def faults(self) -> dict[str, int]:
+        """How many rows of the tables cannot be used, by the names of `GROUP_FAULTS`."""
+        listing = [attribute.n_unusable for attribute in self.attributes if attribute.is_listing]
+        popularity = [attribute.n_unusable for attribute in self.attributes if not attribute.is_listing]
+        return {"n_invalid_items": max(listing, default=0), "n_invalid_training": max(popularity, default=0)}
+
+    def beside(self, items: pa.Array) -> dict[str, Array]:
+        """The places of labelled items in each table, to travel with the labels as float64."""
+        return {
+            f"{_PLACE}{place}": attribute.places(items).astype(np.float64)
+            for place, attribute in enumerate(self.attributes)
+        }
+
+    def n_unlisted(self, labels: Ragged, beside: Mapping[str, Array]) -> IntArray:
+        """How many labels of each user are of items that the table of items lacks; int64 (n_users,)."""
+        for place, attribute in enumerate(self.attributes):
+            if attribute.is_listing:
+                unlisted = beside[f"{_PLACE}{place}"] == len(attribute.ids)
+                return np.bincount(labels.user[unlisted], minlength=labels.n_users)
+        return np.zeros(labels.n_users, np.int64)
+
+    def pairs(self, batch: RankingBatch, as_given: Mapping[str, Array]) -> Iterator[Pairs]:
+        """The users of the groups of each attribute; `as_given`: the places of labels as they came, as of `beside`."""
+        for place, attribute in enumerate(self.attributes):
+            yield pairs_of(batch, attribute, f"{_PLACE}{place}", as_given[f"{_PLACE}{place}"])
+
+    def memberships(self, place: int, items: pa.Array) -> tuple[IntArray, IntArray]:
+        """The groups of some items by an attribute, by its place: which item, and its group; an entry for each membership."""
+        attribute = self.attributes[place]
+        return attribute.of_places(attribute.places(items))
+
+    def keys(self, place: int, groups: IntArray) -> dict[str, pa.Array]:
+        """The columns that tell the groups of an attribute, by its place, apart from each other and from all items."""
+        first = 1 + sum(len(attribute.names) for attribute in self.attributes[:place])
+        return self._keys(np.full(len(groups), place + 1), groups + first)
+
+    def no_keys(self, n_rows: int) -> dict[str, pa.Array]:
+        """The same columns for rows that are about all items."""
+        return self._keys(np.zeros(n_rows, np.int64), np.zeros(n_rows, np.int64))
+
+    def _keys(self, attributes: IntArray, groups: IntArray) -> dict[str, pa.Array]:
+        # All batches share the dictionaries, so that they can be put together; a null is an entry of them.
+        names = [name for attribute in self.attributes for name in attribute.names]
+        of_values = {ATTRIBUTE_KEY: (attributes, [None, *self.labels]), GROUP_KEY: (groups, [None, *names])}
+        return {
+            column: pa.DictionaryArray.from_arrays(codes.astype(np.int32), pa.array(values, pa.string()))
+            for column, (codes, values) in of_values.items()
+        }
+
+
+class Pairs(NamedTuple):
+    """The pairs of a user and a group of items in which the user has a label, by user and then by group.
+
+    Attributes:
+        user: int64, the user of each pair.
+        group: int64, the group, by its place among those of the attribute.
+        batch: the rankings of the pairs as if each were a user.
+    """
+
+    user: IntArray
+    group: IntArray
+    batch: RankingBatch
+
+
+def pairs_of(batch: RankingBatch, attribute: Attribute, name: str, as_given: Array) -> Pairs:
+    """The users of the groups of an attribute; the places of labels' items stand beside labels under a name."""
+    n_groups = len(attribute.names)
+    label, key = _memberships(attribute, batch.beside_labels[name].values, batch.labels.user, n_groups)
+    order = np.argsort(key, kind="stable")
+    ordered = key[order]
+    first = np.flatnonzero(starts_of_runs(ordered))
+    pair_key, offsets = ordered[first], np.append(first, len(ordered))
+    # Labelled predictions come by user and then by rank: a stable order keeps their ranks in order.
+    prediction, key_of_prediction = _memberships(attribute, batch.beside[name], batch.user, n_groups)
+    place = np.searchsorted(pair_key, key_of_prediction)
+    by_pair = np.argsort(place, kind="stable")
+    prediction = prediction[by_pair]
+    user, group = np.divmod(pair_key, n_groups)
+    of_label = label[order]
+    given = batch.labels_as_given
+    flat = {each: getattr(batch, each)[prediction] for each in ("rank", "grade", "score", "tied_above", "tied")}
+    of_pairs: Any = replace(
+        batch,
+        n_users=len(pair_key),
+        n_predictions=batch.n_predictions[user],
+        user=place[by_pair],
+        labels=Ragged(batch.labels.values[of_label], offsets),
+        labels_as_given=None if given is None else _given_of(given, attribute, as_given, pair_key),
+        recommended=None,
+        beside={each: values[prediction] for each, values in batch.beside.items()},
+        beside_labels={each: Ragged(values.values[of_label], offsets) for each, values in batch.beside_labels.items()},
+        **flat,
+    )
+    return Pairs(user, group, of_pairs)
+
+
+def _memberships(attribute: Attribute, places: Array, user: IntArray, n_groups: int) -> tuple[IntArray, IntArray]:
+    """Which of some labels are in a group, and the number of the pair of user and group; an entry for each membership."""
+    which, group = attribute.of_places(places.astype(np.int64))
+    return which, user[which] * n_groups + group
+
+
+def _given_of(given: Ragged, attribute: Attribute, places: Array, pair_key: IntArray) -> Ragged:
+    """The raw label lists of pairs, in their order."""
+    which, key = _memberships(attribute, places, given.user, len(attribute.names))
+    order = np.argsort(key, kind="stable")
+    lengths = np.bincount(np.searchsorted(pair_key, key), minlength=len(pair_key))
+    return Ragged(given.values[which[order]], offsets_of(lengths))
+
+
+def by_column(table: pa.Table | None) -> Attribute:
+    """An attribute from rows of items and groups; an item that the table lacks is in a group of its own."""
+    if table is None:
+        return Attribute(
+            pa.nulls(0), (NOT_LISTED,), Ragged(np.zeros(1, np.int64), np.array([0, 1])), 0, is_listing=True
+        )
+    item = table[ITEM].combine_chunks()
+    is_item = item.is_valid()
+    n_unusable = pc.sum(table.filter(pc.invert(is_item))[ROWS]).as_py() or 0
+    items = item.filter(is_item).dictionary_encode()
+    groups = table[GROUP].combine_chunks().filter(is_item).dictionary_encode("encode")
+    code, group = filled(items.indices, 0).astype(np.int64), filled(groups.indices, 0).astype(np.int64)
+    order = np.argsort(code, kind="stable")
+    n_items, names = len(items.dictionary), (*groups.dictionary.to_pylist(), NOT_LISTED)
+    offsets = np.append(offsets_of(np.bincount(code, minlength=n_items)), len(code) + 1)
+    values = np.append(group[order], len(names) - 1)
+    return Attribute(items.dictionary, names, Ragged(values, offsets), n_unusable, is_listing=True)
+
+
+def by_popularity(table: pa.Table | None, n_groups: int) -> Attribute:
+    """Items in groups by how many users of the training data have them; an item that it lacks is in a group of its own."""
+    names = (*(group_name(place, n_groups) for place in range(n_groups)), UNSEEN)
+    if table is None:
+        empty = Ragged(np.array([n_groups]), np.array([0, 1]))
+        return Attribute(pa.nulls(0), names, empty, 0, is_listing=False)
+    item = table[ITEM].combine_chunks()
+    is_item = item.is_valid()
+    n_unusable = pc.sum(table.filter(pc.invert(is_item))[TRAINING_INTERACTIONS]).as_py() or 0
+    ids, users = item.filter(is_item), whole_numbers(table[TRAINING_USERS].combine_chunks().filter(is_item))
+    values = np.append(popularity_groups(users, n_groups), n_groups)
+    return Attribute(
+        ids, names, Ragged(values, np.arange(len(values) + 1)), n_unusable, is_listing=False, popularity=users
+    )
+
+
+def popularity_groups(users: IntArray, n_groups: int) -> IntArray:
+    """The group of each item, from 0 for the least popular: ⌊n · less ÷ N⌋, with `less` the items that fewer users have, of N.
+
+    Items that as many users have are in the same group, so some groups may be empty.
+
+    >>> popularity_groups(np.array([1, 1, 1, 5, 9, 7]), 3).tolist()
+    [0, 0, 0, 1, 2, 2]
+    """
+    less = np.searchsorted(np.sort(users), users, side="left")
+    return less * n_groups // max(len(users), 1)
+
+
+def group_name(place: int, n_groups: int) -> str:
+    """What a group by popularity is called, from 0 for the least popular: texts that sort as their numbers do.
+
+    >>> group_name(0, 10), group_name(9, 10), group_name(4, 5)
+    ('01', '10', '5')
+    """
+    return str(place + 1).zfill(len(str(n_groups)))
+
+
+def with_group_tables(task: ScoringTask, batches: Batches) -> Iterator[tuple[pa.RecordBatch, GroupTables | None]]:
+    """The batches of a task, each with the attributes of items that its first row has; None if there are none."""
+    if task.item_groups is None:
+        yield from ((batch, None) for batch in batches)
+        return
+    names = tuple(table_of(place) for place in range(len(task.item_groups.attributes)))
+    tables: GroupTables | None = None
+    for batch, packed in received(batches, names):
+        # A batch without a row says nothing, and does not bring the tables.
+        if not batch.num_rows:
+            continue
+        if tables is None:
+            tables = GroupTables.read(task.item_groups, packed)
+        yield batch.drop_columns(list(names)), tables
+
+
+def with_keys(batch: pa.RecordBatch, tables: GroupTables) -> pa.RecordBatch:
+    """A batch of users with the columns that say that its rows are about all items."""
+    keys = tables.no_keys(batch.num_rows)
+    return pa.RecordBatch.from_arrays([*batch.columns, *keys.values()], names=[*batch.schema.names, *keys])

@@ -1,0 +1,234 @@
+"""Figures of only the labels in a group of items: equal to the oracle's of users who have no other labels."""
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from beyond_oracle import World, exposure_share, hit_share
+from effort import examples
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracle import User, value
+from users import lists_of, random_users, ranked
+from variants import METRICS, parameters_of, variants
+from worlds import batch_of as grouped
+
+from spark_rankeval.errors import OptionError
+from spark_rankeval.metrics.naming import parse_metrics
+from spark_rankeval.ranking.lists import RankingPolicy
+from spark_rankeval.records.item_groups import NOT_LISTED, UNSEEN
+from spark_rankeval.request.options import Facts
+from spark_rankeval.request.task import ItemGroups, ScoringTask, View, is_about_labels
+from spark_rankeval.worker.facts import ITEM, TRAINING_INTERACTIONS, TRAINING_USERS
+from spark_rankeval.worker.item_groups import (
+    ATTRIBUTE_KEY,
+    GROUP,
+    GROUP_KEY,
+    ROWS,
+    GroupTables,
+    by_column,
+    by_popularity,
+    table_of,
+)
+from spark_rankeval.worker.packed import stream_of
+from spark_rankeval.worker.scoring import score
+from spark_rankeval.worker.table_states import groups
+from spark_rankeval.worker.task_tables import TaskTables
+from spark_rankeval.worker.vector_lists import Catalogues
+
+VARIANTS = {metric.name: variants(metric, ties=("order",)) for metric in METRICS if is_about_labels(metric().resolve())}
+
+
+def packed(rows):
+    """A packed table of an attribute, as Spark makes it of rows of an item and a group, each pair once."""
+    items, names = [item for item, _ in rows], [name for _, name in rows]
+    columns = {ITEM: pa.array(items, pa.int64()), GROUP: pa.array(names, pa.string()), ROWS: pa.array([1] * len(rows))}
+    return pa.scalar(stream_of(pa.table(columns)).to_pybytes(), pa.binary())
+
+
+def counted(users_of):
+    """A packed table of popularity: how many users have each item; None stands for rows that cannot be used."""
+    counts = list(users_of.values())
+    columns = {ITEM: list(users_of), TRAINING_USERS: counts, TRAINING_INTERACTIONS: counts}
+    table = pa.table({name: pa.array(values, pa.int64()) for name, values in columns.items()})
+    return pa.scalar(stream_of(table).to_pybytes(), pa.binary())
+
+
+def naive_groups(item, rows):
+    """The groups of an item, from rows of items and groups."""
+    return {name for known, name in rows if known == item} or {NOT_LISTED}
+
+
+def pairs_in(tables, users, **policy):
+    """The pairs of every attribute, and which user and group each is, by name."""
+    lists = lists_of(users)
+    places = tables.beside(pa.array(lists.labels.values))
+    beside = {name: lists.labels.like(values) for name, values in places.items()}
+    batch, _ = ranked(lists_of(users, beside=beside), keep_label_order=True, **policy)
+    for attribute, pairs in zip(tables.attributes, tables.pairs(batch, places), strict=True):
+        yield pairs.batch, [(int(u), attribute.names[g]) for u, g in zip(pairs.user, pairs.group, strict=True)]
+
+
+ITEMS = st.integers(-3, 12)
+ROWS_OF_GROUPS = st.lists(
+    st.tuples(st.integers(-3, 9), st.sampled_from(["x", "y", "z", None])), max_size=20, unique=True
+)
+
+
+@st.composite
+def some_users(draw):
+    scores = draw(st.sampled_from([st.none(), st.sampled_from([0.1, 0.3, 1.0]), st.floats(allow_nan=False)]))
+    predictions = st.lists(st.tuples(ITEMS, scores), max_size=12)
+    labels = st.lists(st.tuples(ITEMS, st.sampled_from([-1.0, 0.0, 0.5, 1.0, 2.0, 3.0])), max_size=8)
+    return draw(st.lists(st.tuples(predictions, labels), min_size=1, max_size=5))
+
+
+@settings(max_examples=examples(by_day=30, at_night=300), deadline=None, derandomize=True)
+@given(
+    users=some_users(),
+    rows=ROWS_OF_GROUPS,
+    ties=st.sampled_from(["item_asc", "item_desc", "position"]),
+    duplicates=st.sampled_from(["each", "keep_best"]),
+    conflicting=st.sampled_from(["highest", "last"]),
+    choice=st.integers(0, 10**6),
+)
+def test_every_metric_of_a_group_is_the_oracles_of_its_labels_alone(users, rows, ties, duplicates, conflicting, choice):
+    tables = GroupTables.read(ItemGroups(("genre",)), {table_of(0): packed(rows)})
+    policy = {"ties": ties, "duplicates": duplicates, "conflicting_labels": conflicting}
+    ((batch, named),) = pairs_in(tables, users, **policy)
+    expected = [
+        (user, name)
+        for user, (_, labels) in enumerate(users)
+        for name in {name for item, _ in labels for name in naive_groups(item, rows)}
+    ]
+    assert sorted(named, key=str) == sorted(expected, key=str)
+    alone = [
+        (users[user][0], [(item, grade) for item, grade in users[user][1] if name in naive_groups(item, rows)])
+        for user, name in named
+    ]
+    settled = [User(*user, ties=ties, duplicates=duplicates, conflicting=conflicting) for user in alone]
+    for of_metric in VARIANTS.values():
+        for nth in range(3):
+            metric = of_metric[(choice + 7919 * nth) % len(of_metric)].resolve()
+            actual = metric.compute(batch)
+            whole = [value(metric.name, user, **parameters_of(metric)) for user in settled]
+            np.testing.assert_allclose(actual, whole, rtol=1e-12, atol=1e-12, equal_nan=True, err_msg=str(metric))
+
+
+def test_an_average_over_ties_is_that_of_the_groups_labels():
+    users = [([(1, 0.5), (2, 0.5), (3, 0.5)], [(1, 1.0), (2, 1.0), (9, 1.0)])]
+    tables = GroupTables.read(ItemGroups(("genre",)), {table_of(0): packed([(1, "x"), (2, "y"), (9, "y")])})
+    ((batch, named),) = pairs_in(tables, users)
+    (metric,) = parse_metrics("rr(ties='average')").values()
+    values = dict(zip(named, metric.resolve().compute(batch), strict=True))
+    assert values == pytest.approx({(0, "x"): (1 + 1 / 2 + 1 / 3) / 3, (0, "y"): (1 + 1 / 2 + 1 / 3) / 3})
+
+
+def test_each_attribute_has_its_groups_and_keys_tell_them_apart():
+    random = np.random.default_rng(1)
+    users = random_users(random, 60, n_items=12)
+    rows = [(item, "even" if item % 2 == 0 else None) for item in range(10)]
+    groups_asked = ItemGroups(("parity",), popularity=2)
+    tables = GroupTables.read(
+        groups_asked, {table_of(0): packed(rows), table_of(1): counted({0: 1, 1: 4, 2: 9, None: 3})}
+    )
+    for place, (_, named) in enumerate(pairs_in(tables, users)):
+        codes = np.array([tables.attributes[place].names.index(name) for _, name in named])
+        keys = tables.keys(place, codes)
+        together = [pa.concat_arrays([keys[name], tables.no_keys(3)[name]]) for name in (ATTRIBUTE_KEY, GROUP_KEY)]
+        by_key = {key: len(rows) for key, rows in groups(together, len(named) + 3)}
+        label = groups_asked.attributes[place]
+        expected = {(label, name): sum(name == other for _, other in named) for _, name in named}
+        assert by_key == expected | {(None, None): 3}
+    assert tables.faults == {"n_invalid_items": 0, "n_invalid_training": 3}
+
+
+def test_items_that_a_table_lacks_are_a_group_and_are_counted():
+    labels = lists_of([([], [(1, 1.0), (7, 1.0), (8, 0.0)]), ([], [(1, 1.0)]), ([], [])]).labels
+    tables = GroupTables.read(
+        ItemGroups(("genre",), popularity=2),
+        {table_of(0): packed([(1, "x"), (None, "y")]), table_of(1): counted({1: 2})},
+    )
+    places = tables.beside(pa.array(labels.values))
+    assert tables.n_unlisted(labels, places).tolist() == [2, 0, 0]
+    assert tables.faults["n_invalid_items"] == 1
+    genre, popularity = tables.attributes
+    named = [genre.names[group] for group in genre.of_places(genre.places(pa.array([1, 7])))[1]]
+    assert named == ["x", NOT_LISTED]
+    assert [popularity.names[g] for g in popularity.of_places(popularity.places(pa.array([1, 7])))[1]] == ["1", UNSEEN]
+
+
+def test_a_table_without_a_row_knows_no_item():
+    tables = GroupTables.read(
+        ItemGroups(("genre",), popularity=3), {table_of(place): pa.scalar(None, pa.binary()) for place in range(2)}
+    )
+    named = [name for _, named in pairs_in(tables, [([(1, 0.5)], [(1, 1.0), (2, 1.0)])]) for _, name in named]
+    assert named == [NOT_LISTED, UNSEEN]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_shares_of_groups_are_those_of_a_naive_count_and_other_metrics_stay_the_same(seed):
+    random = np.random.default_rng(seed)
+    users = random_users(random, 40, longest=12, n_items=13, distinct=True, grades=(0.0, 0.5, 1.0, 2.0))
+    rows = list({(int(random.integers(10)), str(random.choice(["x", "y", "z"]))) for _ in range(18)})
+    asked = ItemGroups(("genre",))
+    tables = GroupTables.read(asked, {table_of(0): packed(rows)})
+    names = ["hit_share@3", "exposure_share@3", "exposure_share(discount='log2_from_two')", "ndcg@3", "hit_share"]
+    metrics = [metric.resolve() for metric in parse_metrics(names).values()]
+    task = ScoringTask((View(tuple(metrics), RankingPolicy()),), item_groups=asked)
+    alone = replace(task, views=(View((metrics[3],), RankingPolicy()),))
+    world = World(
+        {user: predictions for user, (predictions, _) in enumerate(users)},
+        {user: labels for user, (_, labels) in enumerate(users)},
+    )
+    shares, sparse = (
+        score(asked_for, grouped(world), TaskTables(Catalogues(asked_for), groups=tables)).of_groups.attributes[0]
+        for asked_for in (task, alone)
+    )
+    by_pair = {}
+    for place, (user, key) in enumerate(zip(shares.user.tolist(), shares.keys[GROUP_KEY].to_pylist(), strict=True)):
+        group = {item for item in range(13) if key in naive_groups(item, rows)}
+        by_pair[user, key] = shares.values[3][place]
+        for metric, values in zip(metrics, shares.values, strict=True):
+            if metric.name in ("hit_share", "exposure_share"):
+                formula = {"hit_share": hit_share, "exposure_share": exposure_share}[metric.name]
+                chosen = {name: value for name, value in metric.chosen().items() if name != "undefined"}
+                expected = formula(world, user, metric.k, **chosen, group=group)
+                assert values[place] == pytest.approx(expected, nan_ok=True), (metric, user, key)
+    assert len(by_pair) == len(users) * len(tables.attributes[0].names)
+    pairs = zip(sparse.user.tolist(), sparse.keys[GROUP_KEY].to_pylist(), strict=True)
+    for pair, expected in zip(pairs, sparse.values[0], strict=True):
+        np.testing.assert_equal(by_pair.pop(pair), expected)
+    assert np.isnan(list(by_pair.values())).all()
+
+
+@settings(max_examples=examples(by_day=60, at_night=600), deadline=None, derandomize=True)
+@given(users=st.lists(st.integers(1, 9), min_size=1, max_size=40), n_groups=st.integers(2, 12))
+def test_groups_by_popularity_are_shares_of_the_items_with_fewer_users(users, n_groups):
+    attribute = by_popularity(counted_table(users), n_groups)
+    names = [attribute.names[group] for group in attribute.groups.values]
+    for place, count in enumerate(users):
+        less = sum(other < count for other in users)
+        assert int(names[place]) == next(g for g in range(1, n_groups + 1) if less * n_groups < g * len(users))
+    assert names[-1] == UNSEEN
+
+
+def counted_table(users):
+    columns = {ITEM: range(len(users)), TRAINING_USERS: users, TRAINING_INTERACTIONS: users}
+    return pa.table({name: pa.array(values, pa.int64()) for name, values in columns.items()})
+
+
+def test_an_item_of_several_groups_is_in_each_of_them():
+    table = pa.table({ITEM: [3, 3, 4], GROUP: pa.array(["a", "b", None]), ROWS: [1, 1, 1]})
+    attribute = by_column(table)
+    which, group = attribute.of_places(attribute.places(pa.array([4, 3, 5])))
+    assert [(int(w), attribute.names[g]) for w, g in zip(which, group, strict=True)] == [
+        (0, None), (1, "a"), (1, "b"), (2, NOT_LISTED),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("given_groups", [1, 0, -3, 2.5, "10", True, 1001])
+def test_a_number_of_groups_must_be_one(given_groups):
+    with pytest.raises(OptionError, match="popularity_groups must be a whole number from 2 to 1000; got"):
+        Facts(popularity_groups=given_groups)
