@@ -16,8 +16,11 @@ from spark_rankeval.spark.collecting import meeting_place
 from spark_rankeval.spark.python_workers import workers_explained
 from spark_rankeval.spark.workers import run_on_workers
 from spark_rankeval.statistics.description import of_one_figure
+from spark_rankeval.statistics.jackknife import WithoutBlock
 from spark_rankeval.worker.clusters import FIRST_PLACE, ClusterMerger
 from spark_rankeval.worker.exposures import (
+    BLOCK,
+    BLOCKS,
     COUNT,
     EXPOSURE,
     ITEM,
@@ -25,13 +28,13 @@ from spark_rankeval.worker.exposures import (
     KIND,
     SLOT,
     Slot,
-    exposures_of,
     merge_exposures,
     slots_of,
 )
 from spark_rankeval.worker.facts import sizes_of
 from spark_rankeval.worker.merging import MergedStates
 from spark_rankeval.worker.packing import PLACE, STATE
+from spark_rankeval.worker.slot_exposures import exposures_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -40,8 +43,9 @@ if TYPE_CHECKING:
 
     from spark_rankeval.request.task import ScoringTask
     from spark_rankeval.spark.describing import Figures
-    from spark_rankeval.statistics.description import DescriptionOptions
+    from spark_rankeval.statistics.description import Description, DescriptionOptions
     from spark_rankeval.worker.clusters import Layout
+    from spark_rankeval.worker.slot_exposures import SlotExposure
     from spark_rankeval.worker.states import Batches, Key
 
 # What tells a state's row from others.
@@ -60,12 +64,13 @@ def exposure_rows(
     *,
     have_slices: bool,
     layout: Layout | None = None,
+    have_blocks: bool = False,
 ) -> DataFrame:
     """A row a partition with the state of some users and the exposure of some items: items part the rows, not users.
 
     One shuffle brings the counts of an item together and spreads the states, so that all is one action. Nothing that depends on
     the order of rows says where a row goes: a task that runs again sends everything to the same places. With a layout users go on to
-    the others of their cluster.
+    the others of their cluster. With blocks of users an item's counts are also those of each block.
     """
     fields = {
         PLACE: T.IntegerType(),
@@ -74,17 +79,23 @@ def exposure_rows(
         KEY: T.StringType(),
         ITEM: item_type,
         KIND: T.ByteType(),
+        BLOCK: T.ByteType(),
         COUNT: T.LongType(),
     }
     rows = run_on_workers(users, run, T.StructType([T.StructField(name, kind) for name, kind in fields.items()]))
     # States that are alike are still states of different users.
     is_state = F.col(STATE).isNotNull()
     each = F.when(is_state, F.monotonically_increasing_id()).alias(_ROW)
-    rows = rows.select(F.when(is_state, meeting_place()).alias(PLACE), each, STATE, SLOT, KEY, ITEM, KIND, COUNT)
+    rows = rows.select(F.when(is_state, meeting_place()).alias(PLACE), each, STATE, SLOT, KEY, ITEM, KIND, BLOCK, COUNT)
     place = [PLACE, SLOT, KEY, ITEM]
     # Spark adds up where the rows are, because its keys include all that they are placed by; what does not fit into memory it spills.
-    whole = rows.repartition(*place).groupBy(*place, KIND, _ROW, STATE).agg(F.sum(COUNT).alias(COUNT))
-    together = whole.select(PLACE, STATE, SLOT, KEY, KIND, COUNT)
+    rows, item = rows.repartition(*place), [*place, KIND, _ROW, STATE]
+    counted = [F.sum(COUNT).alias(COUNT)]
+    if have_blocks:
+        rows = rows.groupBy(*item, BLOCK).agg(*counted)
+        counted.append(F.collect_list(F.struct(BLOCK, COUNT)).alias(BLOCKS))
+    whole = rows.groupBy(*item).agg(*counted)
+    together = whole.select(PLACE, STATE, SLOT, KEY, KIND, COUNT, *([BLOCKS] if have_blocks else []))
     if have_slices or layout is not None:
         # Adaptive execution may put several places into one partition: their states are merged one place after the other.
         together = together.sortWithinPartitions(PLACE)
@@ -119,8 +130,19 @@ def with_corpus_values(
         values = list(group.values)
         for place, (view, metric) in enumerate(metrics):
             if isinstance(metric, CorpusMetric):
-                exposure = of_slice.get(Slot(view, metric.k))
-                figure, n_users = (math.nan, 0) if exposure is None else (metric.value(exposure), exposure.n_users)
-                values[place] = of_one_figure(figure, n_users, options)
+                values[place] = _described(metric, of_slice.get(Slot(view, metric.k)), options)
         together[key] = group._replace(values=values)
     return together
+
+
+def _described(metric: CorpusMetric, exposure: SlotExposure | None, options: DescriptionOptions) -> Description:
+    """The metric of all users, and its interval from what it is without each block of them."""
+    if exposure is None:
+        return of_one_figure(math.nan, 0, options)
+    n_users = exposure.whole.n_users
+    without = [
+        WithoutBlock(metric.value(other), n_users - other.n_users)
+        for other in exposure.without
+        if other.n_users < n_users
+    ]
+    return of_one_figure(metric.value(exposure.whole), n_users, options, without, metric.bounds)

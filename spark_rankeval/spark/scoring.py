@@ -266,7 +266,10 @@ class Scoring:
         )  # fmt: skip
         groups.size()
         frame = grouping.frame(with_user_hash=options.clustered or bool(grouping.user_columns))
-        rows = exposure_rows(frame, run, grouping.item_type(), have_slices=bool(self._keys), layout=groups.layout)
+        rows = exposure_rows(
+            frame, run, grouping.item_type(), have_slices=bool(self._keys), layout=groups.layout,
+            have_blocks=options.resamples,
+        )  # fmt: skip
         packed, exposures = collected_rows(rows)
         figures = figures_by_group(packed, groups)
         return with_corpus_values(figures, task, exposures, totals_in(task, figures), options)

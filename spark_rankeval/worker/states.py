@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from spark_rankeval.statistics.description import DescriptionAccumulator, State, merged_descriptions
 from spark_rankeval.statistics.fingerprints import no_limbs
+from spark_rankeval.statistics.jackknife import blocks_of
 from spark_rankeval.statistics.merging import merged
 from spark_rankeval.statistics.moments import MomentsAccumulator
 from spark_rankeval.worker.clusters import ClusterRows, Layout, alone
@@ -189,7 +190,8 @@ def state_of_batches(
             yield from (state_row(row, kind) for row in rows)
             somebody = ~flags(batch.column(no_user))
             groups_of_users = groups([batch.column(name) for name in keys], batch.num_rows)
-            yield from exposures.add(groups_of_users, somebody, scores.exposed)
+            blocks = blocks_of(_drawn(columns_of(batch), options), options.seed) if options.resamples else None
+            yield from exposures.add(groups_of_users, somebody, scores.exposed, blocks)
         if open_users.n:
             yield placed(OPEN_PLACE, open_users.tree())
         if exposures is None:
@@ -303,10 +305,7 @@ class _Tables:
         columns = columns_of(batch)
         about: dict[str, Array] = {"nobody": flags(columns[self._no_user])}
         if self._options.resamples:
-            drawn = columns[USER_HASH]
-            if self._clusters is not None:
-                drawn = pc.coalesce(columns[CLUSTER_HASH], pa.array(alone(whole_numbers(drawn))))
-            about["hashes"] = whole_numbers(drawn)
+            about["hashes"] = _drawn(columns, self._options)
         if self._options.weighted:
             about["weights"] = numbers(columns[USER_WEIGHT])
         absent = [flags(columns[ABSENT])] if ABSENT in columns else []
@@ -374,6 +373,14 @@ class _Tables:
             by_place.setdefault(place_of(key) if self._keys else None, {})[key] = table.state()
         for place, states in by_place.items():
             yield placed(place, as_tree(states))
+
+
+def _drawn(columns: Mapping[str, pa.Array], options: DescriptionOptions) -> Array:
+    """The hashes by which users are resampled: those of their clusters if they have any; int64 (n_users,)."""
+    hashes = whole_numbers(columns[USER_HASH])
+    if options.clustered:
+        return whole_numbers(pc.coalesce(columns[CLUSTER_HASH], pa.array(alone(hashes))))
+    return hashes
 
 
 def groups(columns: list[pa.Array], n_rows: int) -> Iterator[tuple[Key, Array | slice]]:
