@@ -46,7 +46,8 @@ if TYPE_CHECKING:
     from spark_rankeval.statistics.description import Description, DescriptionOptions
     from spark_rankeval.worker.clusters import Layout
     from spark_rankeval.worker.slot_exposures import SlotExposure
-    from spark_rankeval.worker.states import Batches, Key
+    from spark_rankeval.worker.states import Batches
+    from spark_rankeval.worker.table_states import Key
 
 # What tells a state's row from others.
 _ROW = "row"
