@@ -95,6 +95,8 @@ class Facts:
             ``serendipity@10``. Its columns have the same names as in the predictions.
         category: the column of `items` with the category of each item.
         vector: the column of `items` with an array of numbers for each item, all of the same length.
+        group: the column of `items` with the group of each item, such as its provider, or with an array of several, for metrics of
+            what groups get, such as ``exposure_share@10``. Rows of the same item add up to its groups.
         lookup: how predictions get the facts of their items. With ``"workers"`` every task holds the whole table of items. With
             ``"join"`` Spark joins the table to all predictions, which takes longer. ``"auto"`` joins only tables of more than a million
             items or 64 MB, and tables per user. `Result.plan` tells which way was taken.
@@ -106,6 +108,7 @@ class Facts:
     baseline: Table | None = None
     category: str = "category"
     vector: str = "vector"
+    group: str = "group"
     lookup: LookupOption = "auto"
 
     def __post_init__(self) -> None:

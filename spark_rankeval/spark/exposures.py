@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_rankeval.metrics.exposure_based import CorpusMetric
+from spark_rankeval.metrics.group_amounts import AllListsGroupMetric
 from spark_rankeval.records.slices import EVERY
 from spark_rankeval.spark.collecting import meeting_place
 from spark_rankeval.spark.python_workers import workers_explained
@@ -23,15 +24,17 @@ from spark_rankeval.worker.exposures import (
     BLOCKS,
     COUNT,
     EXPOSURE,
+    GROUP,
     ITEM,
     KEY,
     KIND,
     SLOT,
     Slot,
-    merge_exposures,
     slots_of,
 )
 from spark_rankeval.worker.facts import sizes_of
+from spark_rankeval.worker.group_exposures import GroupSlot, group_exposures_of, group_slots_of
+from spark_rankeval.worker.merged_exposures import merge_exposures
 from spark_rankeval.worker.merging import MergedStates
 from spark_rankeval.worker.packing import PLACE, STATE
 from spark_rankeval.worker.slot_exposures import exposures_of
@@ -45,6 +48,7 @@ if TYPE_CHECKING:
     from spark_rankeval.spark.describing import Figures
     from spark_rankeval.statistics.description import Description, DescriptionOptions
     from spark_rankeval.worker.clusters import Layout
+    from spark_rankeval.worker.group_exposures import SlotGroups
     from spark_rankeval.worker.slot_exposures import SlotExposure
     from spark_rankeval.worker.states import Batches
     from spark_rankeval.worker.table_states import Key
@@ -66,12 +70,14 @@ def exposure_rows(
     have_slices: bool,
     layout: Layout | None = None,
     have_blocks: bool = False,
+    have_groups: bool = False,
 ) -> DataFrame:
     """A row a partition with the state of some users and the exposure of some items: items part the rows, not users.
 
     One shuffle brings the counts of an item together and spreads the states, so that all is one action. Nothing that depends on
     the order of rows says where a row goes: a task that runs again sends everything to the same places. With a layout users go on to
-    the others of their cluster. With blocks of users an item's counts are also those of each block.
+    the others of their cluster. With blocks of users an item's counts are also those of each block. With groups of
+    items there are rows of these as well.
     """
     fields = {
         PLACE: T.IntegerType(),
@@ -82,21 +88,25 @@ def exposure_rows(
         KIND: T.ByteType(),
         BLOCK: T.ByteType(),
         COUNT: T.LongType(),
+        GROUP: T.StringType(),
     }
     rows = run_on_workers(users, run, T.StructType([T.StructField(name, kind) for name, kind in fields.items()]))
     # States that are alike are still states of different users.
     is_state = F.col(STATE).isNotNull()
     each = F.when(is_state, F.monotonically_increasing_id()).alias(_ROW)
-    rows = rows.select(F.when(is_state, meeting_place()).alias(PLACE), each, STATE, SLOT, KEY, ITEM, KIND, BLOCK, COUNT)
+    rows = rows.select(
+        F.when(is_state, meeting_place()).alias(PLACE), each, STATE, SLOT, KEY, ITEM, KIND, BLOCK, COUNT, GROUP
+    )
     place = [PLACE, SLOT, KEY, ITEM]
     # Spark adds up where the rows are, because its keys include all that they are placed by; what does not fit into memory it spills.
-    rows, item = rows.repartition(*place), [*place, KIND, _ROW, STATE]
+    groups = [GROUP] if have_groups else []
+    rows, item = rows.repartition(*place), [*place, KIND, *groups, _ROW, STATE]
     counted = [F.sum(COUNT).alias(COUNT)]
     if have_blocks:
         rows = rows.groupBy(*item, BLOCK).agg(*counted)
         counted.append(F.collect_list(F.struct(BLOCK, COUNT)).alias(BLOCKS))
     whole = rows.groupBy(*item).agg(*counted)
-    together = whole.select(PLACE, STATE, SLOT, KEY, KIND, COUNT, *([BLOCKS] if have_blocks else []))
+    together = whole.select(PLACE, STATE, SLOT, KEY, KIND, COUNT, *groups, *([BLOCKS] if have_blocks else []))
     if have_slices or layout is not None:
         # Adaptive execution may put several places into one partition: their states are merged one place after the other.
         together = together.sortWithinPartitions(PLACE)
@@ -124,19 +134,26 @@ def with_corpus_values(
 ) -> dict[Key, Figures]:
     """The figures of each slice, with the values of all lists together from the packed exposure of items."""
     exposures = exposures_of(packed, slots_of(task), sizes_of(totals))
-    metrics = [(place, metric) for place, view in enumerate(task.views) for metric in view.metrics]
+    of_groups = group_exposures_of(packed, group_slots_of(task))
+    metrics = [
+        (view, place, metric) for view, of_view in enumerate(task.views) for place, metric in enumerate(of_view.metrics)
+    ]
     together = {}
     for key, group in figures.items():
-        of_slice = exposures.get(slice_as_text(key), {})
+        items, groups = (each.get(slice_as_text(key), {}) for each in (exposures, of_groups))
         values = list(group.values)
-        for place, (view, metric) in enumerate(metrics):
+        for number, (view, place, metric) in enumerate(metrics):
             if isinstance(metric, CorpusMetric):
-                values[place] = _described(metric, of_slice.get(Slot(view, metric.k)), options)
+                values[number] = _described(metric, items.get(Slot(view, metric.k)), options)
+            elif isinstance(metric, AllListsGroupMetric):
+                values[number] = _described(metric, groups.get(GroupSlot(view, place)), options)
         together[key] = group._replace(values=values)
     return together
 
 
-def _described(metric: CorpusMetric, exposure: SlotExposure | None, options: DescriptionOptions) -> Description:
+def _described(
+    metric: CorpusMetric | AllListsGroupMetric, exposure: SlotExposure | SlotGroups | None, options: DescriptionOptions
+) -> Description:
     """The metric of all users, and its interval from what it is without each block of them."""
     if exposure is None:
         return of_one_figure(math.nan, 0, options)

@@ -21,7 +21,6 @@ from spark_rankeval.spark.plan import Plan, choose_plan, with_lookup
 from spark_rankeval.spark.rejected import Quarantine
 from spark_rankeval.spark.settling import Settled, settled
 from spark_rankeval.spark.workers import run_on_workers
-from spark_rankeval.worker.exposures import slots_of
 from spark_rankeval.worker.facts import TOO_LARGE
 from spark_rankeval.worker.reading import NO_USER, USER_WEIGHT, hash_column, of_model
 from spark_rankeval.worker.scoring import (
@@ -238,7 +237,7 @@ class Scoring:
     def _first_go(self, plan: Plan, options: DescriptionOptions, *, totals: bool) -> Settled:
         """The figures as of `describe_values`, of users whose value no tie leaves open."""
         # The sum of a cluster needs all its users at once.
-        if plan.gathering == "best_by_score" and not slots_of(self.reading.task) and not options.clustered:
+        if plan.gathering == "best_by_score" and not self._has_values_of_all_lists and not options.clustered:
             exact = self.plan(exact=True)
             return settled(
                 self._states(plan, options, leaves_open=True),
@@ -257,7 +256,7 @@ class Scoring:
         A value of all lists together is the mean of the figures, which then stand on as many users as have a list.
         """
         task, groups = self.reading.task, self._groups(options, totals=totals)
-        if not slots_of(task):
+        if not self._has_values_of_all_lists:
             return collected(self._states(plan, options), groups)
         grouping, roll_up = self._grouping(plan), groups.roll
         run = state_of_batches(
@@ -268,11 +267,15 @@ class Scoring:
         frame = grouping.frame(with_user_hash=options.clustered or bool(grouping.user_columns))
         rows = exposure_rows(
             frame, run, grouping.item_type(), have_slices=bool(self._keys), layout=groups.layout,
-            have_blocks=options.resamples,
+            have_blocks=options.resamples, have_groups="groups" in task.facts,
         )  # fmt: skip
         packed, exposures = collected_rows(rows)
         figures = figures_by_group(packed, groups)
         return with_corpus_values(figures, task, exposures, totals_in(task, figures), options)
+
+    @property
+    def _has_values_of_all_lists(self) -> bool:
+        return any(metric.corpus_level for metric in self.reading.task.metrics)
 
     @property
     def _keys(self) -> tuple[str, ...]:

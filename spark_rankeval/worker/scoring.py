@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from spark_rankeval.metrics.logged_feedback import lowest_limit
 from spark_rankeval.ranking.batch import RankingBatch
+from spark_rankeval.ranking.grouped_items import GROUP_SET
 from spark_rankeval.ranking.lists import Lists
 from spark_rankeval.ranking.matching import contained, distinct
 from spark_rankeval.ranking.ragged import pieces
@@ -32,6 +33,7 @@ from spark_rankeval.worker.facts import (
     facts_of_users,
     sizes_of,
 )
+from spark_rankeval.worker.group_exposures import group_slots_of
 from spark_rankeval.worker.process import in_worker
 from spark_rankeval.worker.reading import (
     ABSENT,
@@ -55,12 +57,11 @@ if TYPE_CHECKING:
     from spark_rankeval.metrics.base import Metric
     from spark_rankeval.ranking.ragged import Array, IntArray, Ragged
     from spark_rankeval.request.task import ScoringTask, View
+    from spark_rankeval.worker.group_sets import ItemGroupSets
     from spark_rankeval.worker.vector_lists import VectorLists
 
-# Users are scored in slices of about this many predictions, whatever the size of a batch. So a slice's matrices stay in a
-# core's cache, and memory stays bounded.
+# Users are scored in slices of about this many predictions, whatever the size of a batch: matrices stay in a core's cache.
 _SLICE = 1 << 17
-
 
 #: The temporary name of the column of models in a per-user table.
 MODEL = "model"
@@ -127,10 +128,14 @@ class _Inputs(NamedTuple):
     about_users: dict[str, Array]  # the facts of users
     order: Callable[[Array], Array] | None  # as in `Lists`
     vectors: list[VectorLists]  # if models rank from vectors: the lists of each model
+    group_sets: ItemGroupSets | None  # where the groups of items are looked up
 
     def lists(self, task: ScoringTask, model: int) -> Lists:
         """The lists of a model, before anything is left out."""
         predictions, labels = self.predictions[model], self.labels
+        numbers = dict(zip(task.label_columns, labels.values[-len(task.label_columns) :], strict=False))
+        if self.group_sets is not None:
+            numbers[GROUP_SET] = self.group_sets.of(labels.ids).astype(np.float64)
         return Lists(
             items=self.items[model],
             scores=predictions.lists.like(predictions.values[0]) if predictions.values else None,
@@ -138,10 +143,7 @@ class _Inputs(NamedTuple):
             order=self.order,
             matchable=predictions.present,
             n_predictions=predictions.total,
-            beside={
-                name: labels.lists.like(values)
-                for name, values in zip(task.label_columns, labels.values[-len(task.label_columns) :], strict=False)
-            },
+            beside={name: labels.lists.like(values) for name, values in numbers.items()},
         )
 
     def grades(self, task: ScoringTask, view: View) -> Ragged | None:
@@ -178,6 +180,7 @@ def _read(task: ScoringTask, batch: pa.RecordBatch, received: TaskTables) -> _In
         about_users=facts_of_users(tables, of_users, task.facts),
         order=order,
         vectors=vectors,
+        group_sets=received.group_sets,
     )
 
 
@@ -215,7 +218,7 @@ def _score_model(task: ScoringTask, inputs: _Inputs, model: int, scores: Scores)
     ids, joined = inputs.predictions[model].ids, inputs.columns.get(of_model(FACTS, model))
     views = _views_of(task, model, inputs.columns)
     parts = list(pieces(lists.items.offsets + lists.labels.offsets, _SLICE)) or [(0, 0)]
-    with_exposure = {slot.view for slot in slots_of(task)}
+    with_exposure = {slot.view for slot in (*slots_of(task), *group_slots_of(task))}
     ranked = []
     for place, view in views.items():
         # Ranking items without a label costs time, so only views that read them do it.
@@ -231,6 +234,9 @@ def _score_model(task: ScoringTask, inputs: _Inputs, model: int, scores: Scores)
             about_items = facts_of_items(
                 tables, task.facts, ids.take(kept), None if joined is None else joined.flatten().take(kept)
             )
+            if inputs.group_sets is not None:
+                about_items["group_set"] = inputs.group_sets.of(ids.take(kept))
+                by_users["groups"] = inputs.group_sets.groups  # type: ignore[assignment] # of all users
             known = batch.recommended.knowing(
                 about_items, by_lists, inputs.about_users | by_users, sizes_of(tables.totals)
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ from spark_rankeval.worker.exposures import (
     N_ITEMS,
     USERS,
 )
+from spark_rankeval.worker.group_exposures import is_of_groups
 from spark_rankeval.worker.packing import unpack
 
 if TYPE_CHECKING:
@@ -41,7 +43,8 @@ def exposures_of(packed: Iterable[bytes], slots: list[Slot], totals: Totals) -> 
     parts: dict[tuple[str, int], list[dict[str, Array]]] = {}
     for one in packed:
         for key, of_slots in unpack(one).items():
-            for number, histogram in of_slots.items():
+            for number in itertools.filterfalse(is_of_groups, of_slots):
+                histogram = of_slots[number]
                 parts.setdefault((key, int(number)), []).append(histogram)
     found: dict[str, dict[Slot, SlotExposure]] = {}
     for (key, number), histograms in parts.items():

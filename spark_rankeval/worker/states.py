@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from spark_rankeval.statistics.jackknife import blocks_of
 from spark_rankeval.worker.clusters import ClusterRows, Layout, alone
 from spark_rankeval.worker.exposures import ExposureAccumulator, slots_of, state_row
+from spark_rankeval.worker.group_exposures import GroupAccumulator, group_slots_of
 from spark_rankeval.worker.open_users import OPEN_PLACE, OpenUsers
 from spark_rankeval.worker.packing import placed
 from spark_rankeval.worker.process import in_worker
@@ -83,11 +84,14 @@ def state_of_batches(
     of their ids.
     """
     names = count_names(task, tables)
-    slots = slots_of(task)
+    with_items, with_groups = (slots_of(task), group_slots_of(task)) if slices_of is not None else ([], [])
 
     @in_worker
     def run(batches: Batches) -> Batches:
-        exposures = ExposureAccumulator(slots, slices_of) if slots and slices_of is not None else None
+        exposures: list[ExposureAccumulator | GroupAccumulator] = []
+        if slices_of is not None:
+            exposures += [ExposureAccumulator(with_items, slices_of)] if with_items else []
+            exposures += [GroupAccumulator(task, slices_of)] if with_groups else []
         states = _Tables(n_values_of(task), names, options, no_user, keys)
         open_users = OpenUsers()
         kind = None
@@ -99,22 +103,24 @@ def state_of_batches(
                 unresolved = (scores.counts[UNRESOLVED] > 0) & ~flags(batch.column(no_user))
                 open_users.add(whole_numbers(batch.column(USER_HASH))[unresolved])
             rows = states.add(batch, [*scores.metrics, *scores.beside], scores.counts, scores.normalisers, unresolved)
-            if exposures is None:
+            if not exposures:
                 yield from rows
                 continue
             yield from (state_row(row, kind) for row in rows)
             somebody = ~flags(batch.column(no_user))
-            groups_of_users = groups([batch.column(name) for name in keys], batch.num_rows)
+            groups_of_users = list(groups([batch.column(name) for name in keys], batch.num_rows))
             blocks = blocks_of(_drawn(columns_of(batch), options), options.seed) if options.resamples else None
-            yield from exposures.add(groups_of_users, somebody, scores.exposed, blocks)
+            for each in exposures:
+                yield from each.add(groups_of_users, somebody, scores.exposed, blocks)
         if open_users.n:
             yield placed(OPEN_PLACE, open_users.tree())
-        if exposures is None:
+        if not exposures:
             yield from states.rows()
         elif kind is not None:
             # A partition without a batch does not know the type of items, and has nothing to say.
             yield from (state_row(row, kind) for row in states.rows())
-            yield from exposures.rows()
+            for each in exposures:
+                yield from each.rows()
 
     return run
 
