@@ -106,9 +106,10 @@ def _at(cells: IntArray, where: IntArray, amounts: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, kw_only=True)
 class AmortisedAWRF(AllListsGroupMetric):
-    """Attention-weighted rank fairness of all lists together: 1 − Δ(p, q), the groups' shares p of all attention, and q due to them.
+    """Attention-weighted rank fairness of all lists together: 1 − Δ(p, q), with p_g = Σ_u a_ug ÷ Σ_h Σ_u a_uh of the attention a.
 
-    What one list gives to a group too little another may make up for. Attention, targets and distances are those of `AWRF`. With
+    The attention that user u's list gives to group g is a_ug, and q_g is the share that g is due. What one list gives too little
+    another may make up for. Attention, targets and distances are those of `AWRF`. With
     ``target="relevance"``, q are the groups' shares of all relevant labels, of users with a list and such a label. Between 0
     and 1: 1 if each group gets what it is due. NaN without predictions of items with a group, and if nothing is due.
 

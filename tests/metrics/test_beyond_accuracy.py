@@ -35,9 +35,9 @@ from spark_rankeval.worker.exposures import (
     SLOT,
     ExposureAccumulator,
     Slot,
-    merge_exposures,
     slots_of,
 )
+from spark_rankeval.worker.merged_exposures import merge_exposures
 from spark_rankeval.worker.merging import MergedStates
 from spark_rankeval.worker.packing import PLACE, STATE, pack
 from spark_rankeval.worker.scoring import score
@@ -228,7 +228,7 @@ def test_histograms_add_up_only_if_the_counts_of_an_item_met():
 
 def held_rows(monkeypatch, n_bytes):
     """The rows of exposure of a world by whether they were sent on early, a worker holding so many bytes."""
-    monkeypatch.setattr(worker_exposures, "_HELD", n_bytes)
+    monkeypatch.setattr(worker_exposures, "HELD", n_bytes)
     monkeypatch.setattr(worker_exposures, "_COUNTED", 16)
     world, metrics = random_world(14, n_users=200), resolved(["entropy@3", "gini(among=recommended)@5"])
     task = ScoringTask((View(tuple(metrics), RankingPolicy()),))

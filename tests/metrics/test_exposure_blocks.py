@@ -26,9 +26,9 @@ from spark_rankeval.worker.exposures import (
     SLOT,
     ExposureAccumulator,
     Slot,
-    merge_exposures,
     slots_of,
 )
+from spark_rankeval.worker.merged_exposures import merge_exposures
 from spark_rankeval.worker.merging import MergedStates
 from spark_rankeval.worker.packing import PLACE, STATE
 from spark_rankeval.worker.scoring import score
