@@ -80,7 +80,7 @@ class GroupExposure:
         return sorted({*self.exposure, *self.due})
 
     def shares(self) -> dict[str, tuple[float, float]]:
-        """The share of all exposure that each group has, and the share that it is due; NaN if there is none of it."""
+        """The share of all exposure that each group has, and the share that it is due; NaN if all of it is 0."""
         exposed, due = math.fsum(self.exposure.values()), math.fsum(self.due.values())
         return {
             name: (_share(self.exposure.get(name, 0.0), exposed), _share(self.due.get(name, 0.0), due))

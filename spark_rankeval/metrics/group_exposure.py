@@ -58,9 +58,9 @@ class AWRF(GroupMetric):
     what it is due. NaN without predictions of items with a group, and with ``target="relevance"`` without a relevant label of
     such an item. A list of k items cannot match the shares of many groups, so compare models, and not values with 1.
 
-    Source: Sapiezynski, Zeng, Robertson, Mislove, Wilson, Quantifying the impact of user attention on fair group representation in
-    ranked lists, WWW 2019, in the form of the TREC Fair Ranking Track 2021; Raj, Ekstrand, Measuring fairness in ranked
-    results, SIGIR 2022. The track takes natural logarithms and ``discount="log2_from_two"``.
+    Source: Sapiezynski and others, Quantifying the impact of user attention on fair group representation in ranked lists, WWW
+    2019; Raj, Ekstrand, Measuring fairness in ranked results, SIGIR 2022. In this form: the TREC Fair Ranking Track 2021, which takes
+    natural logarithms and ``discount="log2_from_two"``.
     """
 
     name: ClassVar[str] = "awrf"
@@ -174,9 +174,9 @@ class ExpectedExposureLoss(ExpectedExposureMetric):
     is the loss of groups over all users; that of single items would say little. From 0 up, in squared units of attention; smaller
     is better. EE-L = EE-D − 2·EE-R + Σ_g ε*_g². NaN without a user who has a list and a relevant label of an item with a group.
 
-    Source: Diaz, Mitra, Ekstrand, Biega, Carterette, Evaluating stochastic rankings with expected exposure, CIKM 2020; for groups
-    over a sequence of rankings Raj, Ekstrand, SIGIR 2022, and the TREC Fair Ranking Track 2021, which since 2022 counts
-    relevant items alone (``counted="relevant"``).
+    Source: Diaz, Mitra, Ekstrand, Biega, Carterette, Evaluating stochastic rankings with expected exposure, CIKM 2020. For groups
+    over a sequence of rankings: Raj, Ekstrand, SIGIR 2022; TREC Fair Ranking Track 2021. Since 2022 the track counts relevant items
+    alone (``counted="relevant"``).
     """
 
     name: ClassVar[str] = "ee_loss"
@@ -229,9 +229,9 @@ def _name_of_group(value: object) -> str | None:
 class ExposureShare(AllListsGroupMetric):
     """The share of all attention that a group gets: Σ_u Σ_{j≤k, i_j in g} d(j) ÷ Σ_u Σ_{j≤k} d(j), of items with a group.
 
-    With ``of="relevance"`` the share that the group has of all relevant labels, of users with a list and such a label; with
-    ``of="items"`` of the table of items. Between 0 and 1. Without a ``group`` the largest share of any. A group that gets
-    nothing has 0, also if no item has it. NaN without predictions of items with a group.
+    With ``of="relevance"`` it is the group's share of all relevant labels, of users with a list and such a label. With
+    ``of="items"`` it is that of the table of items. Between 0 and 1. Without a ``group`` the largest share of any. A group that
+    gets nothing has 0, also if no item has it. NaN without predictions of items with a group.
 
     Source: Singh, Joachims, Fairness of exposure in rankings, KDD 2018; without a group the dominance index of Berger, Parker,
     Diversity of planktonic foraminifera in deep-sea sediments, Science 1970.

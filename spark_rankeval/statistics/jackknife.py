@@ -1,7 +1,7 @@
 """The standard error of one figure of all users together: users fall into blocks by hash, and each block is left out in turn.
 
-A bootstrap draws users more than once. Measures of how many different items there are, or of how alike lists are, take that
-for users with the same list: their values in bootstrap samples are far from their value. To leave users out does little.
+A bootstrap draws users more than once, and so lists that are all alike. Measures of how many items there are, or of how alike
+lists are, then have values far from that of all users. To leave users out changes them little.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class Spread(NamedTuple):
 def spread_of(value: float, without: Sequence[WithoutBlock]) -> Spread | None:
     """The spread of a figure, or None if blocks do not tell it.
 
-    Blocks have m_j of the n users each; h_j = n/m_j. The variance is the mean of (h_j·θ − (h_j − 1)·θ_(j) − θ_J)² ÷ (h_j − 1) over the
-    g blocks, θ_(j) the figure without block j, θ_J = g·θ − Σ (1 − m_j/n)·θ_(j).
+    Block j has m_j of the n users, and h_j = n/m_j. The figure without it is θ_(j), and θ_J = g·θ − Σ (1 − m_j/n)·θ_(j). Over the g
+    blocks the variance is the mean of (h_j·θ − (h_j − 1)·θ_(j) − θ_J)² ÷ (h_j − 1).
 
     Source: Busing, Meijer, van der Leeden, Delete-m jackknife for unequal m, Statistics and Computing 1999.
     """
