@@ -375,7 +375,7 @@ def check_groups(rows, world, users):
 
 
 def test_groups_of_items_get_what_naive_loops_say_in_slices_of_several_models(spark, tables, world, other_world):
-    users = spark.createDataFrame([(user, f"side {user % 2}") for user in world.users], "user long, side string")
+    users = spark.createDataFrame([(user, f"side {user % 2}") for user in range(60)], "user long, side string")
     predictions = {
         "one": tables["predictions"],
         "other": spark.createDataFrame(rows_of(other_world.predictions), PAIRS),
@@ -388,7 +388,7 @@ def test_groups_of_items_get_what_naive_loops_say_in_slices_of_several_models(sp
         for side, members in (("all", (0, 1)), ("side=side 0", (0,)), ("side=side 1", (1,))):
             rows = [row for row in result.summary if (row.model, row.slice) == (model, side)]
             assert len(rows) == len(GROUPED) + 1
-            check_groups(rows[:-1], alone, [user for user in world.users if user % 2 in members])
+            check_groups(rows[:-1], alone, [user for user in alone.users if user % 2 in members])
             assert all(row.interval_method == ("bca" if row.metric.startswith("awrf") else "jackknife") for row in rows)
 
 
