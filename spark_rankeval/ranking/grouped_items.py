@@ -56,13 +56,12 @@ class GroupSets:
     def population(self, *, apart: bool) -> FloatArray:
         """The share of the table's items that each group has; float64 (n_groups,). All are 0 if no item has a group."""
         sets, group, part = self.spread(np.arange(len(self.n_items)), apart=apart)
-        counts = np.bincount(group, part * self.n_items[sets], self.n_groups)
-        total = counts.sum()
-        shares: FloatArray = counts / total if total else counts
+        counts = np.bincount(group, part * self.n_items[sets], self.n_groups).astype(np.float64, copy=False)
+        shares: FloatArray = counts / max(float(counts.sum()), 1.0)
         return shares
 
     def equal(self, *, apart: bool) -> FloatArray:
         """The same share for every group that has an item; float64 (n_groups,)."""
-        has_items = self.population(apart=apart) > 0
-        shares: FloatArray = has_items / max(np.count_nonzero(has_items), 1)
+        has_items = (self.population(apart=apart) > 0).astype(np.float64)
+        shares: FloatArray = has_items / max(float(has_items.sum()), 1.0)
         return shares

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import math
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from spark_rankeval.metrics.exposure_based import CorpusMetric
-from spark_rankeval.metrics.group_amounts import AllListsGroupMetric
+from spark_rankeval.metrics.exposure_based import CorpusMetric, Exposure
+from spark_rankeval.metrics.group_amounts import AllListsGroupMetric, GroupExposure
 from spark_rankeval.records.slices import EVERY
 from spark_rankeval.spark.collecting import meeting_place
 from spark_rankeval.spark.python_workers import workers_explained
@@ -40,7 +40,7 @@ from spark_rankeval.worker.packing import PLACE, STATE
 from spark_rankeval.worker.slot_exposures import exposures_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
@@ -48,10 +48,11 @@ if TYPE_CHECKING:
     from spark_rankeval.spark.describing import Figures
     from spark_rankeval.statistics.description import Description, DescriptionOptions
     from spark_rankeval.worker.clusters import Layout
-    from spark_rankeval.worker.group_exposures import SlotGroups
-    from spark_rankeval.worker.slot_exposures import SlotExposure
     from spark_rankeval.worker.states import Batches
     from spark_rankeval.worker.table_states import Key
+
+# What is known of users and their lists.
+Exposed = TypeVar("Exposed", Exposure, GroupExposure)
 
 # What tells a state's row from others.
 _ROW = "row"
@@ -140,27 +141,30 @@ def with_corpus_values(
     ]
     together = {}
     for key, group in figures.items():
-        items, groups = (each.get(slice_as_text(key), {}) for each in (exposures, of_groups))
+        items, groups = exposures.get(slice_as_text(key), {}), of_groups.get(slice_as_text(key), {})
         values = list(group.values)
         for number, (view, place, metric) in enumerate(metrics):
             if isinstance(metric, CorpusMetric):
-                values[number] = _described(metric, items.get(Slot(view, metric.k)), options)
+                of_slot = items.get(Slot(view, metric.k))
+                parts = () if of_slot is None else (of_slot.whole, *of_slot.without)
+                values[number] = _described(metric.value, parts, options, metric.bounds)
             elif isinstance(metric, AllListsGroupMetric):
-                values[number] = _described(metric, groups.get(GroupSlot(view, place)), options)
+                of_metric = groups.get(GroupSlot(view, place))
+                those = () if of_metric is None else (of_metric.whole, *of_metric.without)
+                values[number] = _described(metric.value, those, options, metric.bounds)
         together[key] = group._replace(values=values)
     return together
 
 
 def _described(
-    metric: CorpusMetric | AllListsGroupMetric, exposure: SlotExposure | SlotGroups | None, options: DescriptionOptions
+    value: Callable[[Exposed], float],
+    parts: Sequence[Exposed],
+    options: DescriptionOptions,
+    bounds: tuple[float, float],
 ) -> Description:
-    """The metric of all users, and its interval from what it is without each block of them."""
-    if exposure is None:
+    """A metric of all users, the first of the parts, and its interval from what it is without each block of them."""
+    if not parts:
         return of_one_figure(math.nan, 0, options)
-    n_users = exposure.whole.n_users
-    without = [
-        WithoutBlock(metric.value(other), n_users - other.n_users)
-        for other in exposure.without
-        if other.n_users < n_users
-    ]
-    return of_one_figure(metric.value(exposure.whole), n_users, options, without, metric.bounds)
+    n_users = parts[0].n_users
+    without = [WithoutBlock(value(part), n_users - part.n_users) for part in parts[1:] if part.n_users < n_users]
+    return of_one_figure(value(parts[0]), n_users, options, without, bounds)

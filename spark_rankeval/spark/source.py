@@ -172,7 +172,7 @@ def read_source(
     return _read_rows(role, frame, tuple(users), item, names, problems)
 
 
-def names_or_arrays(table: str, frame: DataFrame, name: str, option: str, problems: list[str]) -> str | None:
+def names_or_arrays(table: Role, frame: DataFrame, name: str, option: str, problems: list[str]) -> str | None:
     """A column of values that name something, or of arrays of these, as the table names it; None and a problem if there is none."""
     found = require_column(table, frame, name, option, problems)
     if found is not None:

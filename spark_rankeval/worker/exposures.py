@@ -102,7 +102,7 @@ class ExposureAccumulator:
         self._groups: dict[Key, int] = {}
         self._slices: list[list[str]] = []
         # By slot, how many users of each group and block have a list.
-        self._n_users: dict[int, IntArray] = {}
+        self._n_users: dict[int, Array] = {}
         self._held: list[pa.Table] = []
         self._n_bytes = 0
         self._item_type: pa.DataType | None = None

@@ -218,7 +218,7 @@ def _score_model(task: ScoringTask, inputs: _Inputs, model: int, scores: Scores)
     ids, joined = inputs.predictions[model].ids, inputs.columns.get(of_model(FACTS, model))
     views = _views_of(task, model, inputs.columns)
     parts = list(pieces(lists.items.offsets + lists.labels.offsets, _SLICE)) or [(0, 0)]
-    with_exposure = {slot.view for slot in (*slots_of(task), *group_slots_of(task))}
+    with_exposure = {slot.view for slot in slots_of(task)} | {slot.view for slot in group_slots_of(task)}
     ranked = []
     for place, view in views.items():
         # Ranking items without a label costs time, so only views that read them do it.
