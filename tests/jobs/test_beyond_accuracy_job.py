@@ -29,7 +29,7 @@ ASKED = [
     "catalogue_coverage(among='items')@1",
     "unexpectedness@2",
     "novelty@2",
-    "dtr@2",
+    "disparate_treatment_ratio@2",
 ]
 
 
