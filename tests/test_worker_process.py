@@ -39,7 +39,7 @@ def test_a_worker_spares_the_garbage_collector_what_is_loaded_once():
 
 @pytest.mark.parametrize(("module", "n_entries"), [
     ("worker/states.py", 2), ("worker/merging.py", 1), ("worker/comparing.py", 5), ("worker/scored_users.py", 1),
-    ("worker/exposures.py", 1), ("worker/scored_pairs.py", 1), ("worker/series.py", 1),
+    ("worker/merged_exposures.py", 1), ("worker/scored_pairs.py", 1), ("worker/series.py", 1),
 ])  # fmt: skip
 def test_whatever_spark_calls_in_a_worker_does_so(module, n_entries):
     before = [found["before"].strip() for found in ENTRY.finditer((PACKAGE / module).read_text())]

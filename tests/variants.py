@@ -11,7 +11,9 @@ from spark_rankeval.metrics.base import REGISTRY, UNSET
 # Those of labels, and those of the items themselves, which need further tables.
 EVERY_METRIC = sorted(set(REGISTRY.values()), key=lambda metric: metric.name)
 METRICS = [metric for metric in EVERY_METRIC if not metric().resolve().reads.unlabelled]
-BEYOND = [metric for metric in EVERY_METRIC if metric not in METRICS]
+# Those of groups of items have too many combinations: tests/metrics/test_group_exposure.py draws some.
+GROUPS = [metric for metric in EVERY_METRIC if "groups" in metric().resolve().reads.facts]
+BEYOND = [metric for metric in EVERY_METRIC if metric not in METRICS and metric not in GROUPS]
 CUTOFFS = (None, 1, 3, 10)
 # Of parameters that are no choice among a few: values that differ in kind.
 VALUES = {

@@ -118,7 +118,7 @@ def evaluate(
         facts: further tables about users and items: attributes, training data, a catalogue, a baseline; see `Facts`.
         ci: the interval of each mean: ``t`` (Student), ``bca`` or ``percentile`` (bootstraps), None for no interval; or an object such
             as ``BCa(level=0.99, replicates=2000, seed=1)``. Bootstraps draw users, or clusters, by a hash of their id, whatever the
-            partitions.
+            partitions. With these, values of all lists together, such as ``gini@10``, get a jackknife.
         quantiles: which quantiles of the users' values to report, such as ``(0.25, 0.5, 0.99)``; 0.5 is the median. They come from a
             sketch: the users' values next to a quantile are known to within 1/256 of themselves. ``()``: no median either.
         prune: ``auto`` keeps only as many predictions of a user as the metrics need, unless a sample of the files says that lists are

@@ -120,12 +120,13 @@ def _further_tables(asked: Mapping[str, Metric], convention: Dialect, facts: Fac
         raise InputError(msg)
     if not needed.facts and not needed.tables:
         return None
-    for option, name in (("category", facts.category), ("vector", facts.vector)):
+    for option, name in (("category", facts.category), ("vector", facts.vector), ("group", facts.group)):
         check_name(option, name)
     return FurtherTables(
         **{table: frame if table in needed.tables else None for table, frame in given.items()},
         category=facts.category if "category" in needed.facts else None,
         vector=facts.vector if needed.facts & {"vector", "history_vector"} else None,
+        group=facts.group if "groups" in needed.facts else None,
         facts_of_items=bool(needed.facts & set(OF_ITEMS)),
         lookup=facts.lookup,
     )

@@ -49,6 +49,7 @@ class Columns(ColumnOptions):
 
     category: str = Facts.category
     vector: str = Facts.vector
+    group: str = Facts.group
 
 
 @dataclass(frozen=True)

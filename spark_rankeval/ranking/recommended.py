@@ -14,8 +14,18 @@ from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray, IntArray
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from spark_rankeval.ranking.grouped_items import GroupSets
+
 Fact = Literal[
-    "popularity", "category", "vector", "catalogue", "history", "history_popularity", "history_vector", "baseline"
+    "popularity",
+    "category",
+    "vector",
+    "catalogue",
+    "history",
+    "history_popularity",
+    "history_vector",
+    "baseline",
+    "groups",
 ]
 """What a metric can ask to know beside predictions and labels."""
 
@@ -29,6 +39,7 @@ TABLES_OF: Final[dict[Fact, tuple[str, ...]]] = {
     "history_popularity": ("training",),
     "history_vector": ("training", "items"),
     "baseline": ("baseline",),
+    "groups": ("items",),
 }
 #: Facts about items; they are looked up for every prediction.
 OF_ITEMS: Final[tuple[Fact, ...]] = ("popularity", "category", "vector", "catalogue")
@@ -99,6 +110,8 @@ class Recommended:
         history_popularity: int64 (n_users,), how many users have these items, summed over the items.
         history_vector: float64, one row per user: the mean of these items' vectors at length 1; items without one count as 0.
         baseline_size: int64 (n_users,), how many items the baseline recommends to the user.
+        group_set: int64, the place of the item's set of groups.
+        groups: the sets of groups.
         totals: the sizes of the tables.
     """
 
@@ -118,6 +131,8 @@ class Recommended:
     history_popularity: IntArray | None = None
     history_vector: Array | None = None
     baseline_size: IntArray | None = None
+    group_set: IntArray | None = None
+    groups: GroupSets | None = None
     totals: Totals = field(default_factory=Totals)
 
     @classmethod

@@ -72,7 +72,8 @@ class SummaryRow(AskedFor):
         interval_high: the upper end.
         interval_level: the share of such intervals that hold the true mean.
         interval_method: ``t`` (Student), ``percentile`` or ``bca`` (bootstraps); ``clopper_pearson`` instead of ``t`` if all values
-            are 0 or 1, or all are equal; empty if none was asked for. No interval leaves the metric's bounds.
+            are 0 or 1, or all are equal; ``jackknife`` instead of a bootstrap for a value of all lists together; empty if none was
+            asked for. No interval leaves the metric's bounds.
         no_interval: why there is no interval; empty if there is one.
         median: half of the users have less. It lies between two users' values, each known to within 1/256 of itself, and exactly
             if few users have nearly the same value. NaN over no user, or if no quantile was asked for.

@@ -103,6 +103,8 @@ class Facts:
             group; of an array column each entry, so that an item may be in several. In the figures of a group only the labels in it
             count as labels, and users without such a label are left out. See docs/item_groups.md.
         popularity_groups: the same for groups by popularity in `training`: ``10`` makes deciles of items.
+        group: the column of `items` with the group of each item, such as its provider, or with an array of several, for metrics of
+            what groups get, such as ``attention_share@10``. Rows of the same item add up to its groups.
         lookup: how predictions get the facts of their items. With ``"workers"`` every task holds the whole table of items. With
             ``"join"`` Spark joins the table to all predictions, which takes longer. ``"auto"`` joins only tables of more than a million
             items or 64 MB, and tables per user. `Result.plan` tells which way was taken.
@@ -114,6 +116,7 @@ class Facts:
     baseline: Table | None = None
     category: str = "category"
     vector: str = "vector"
+    group: str = "group"
     lookup: LookupOption = "auto"
     item_by: str | Sequence[str] = ()
     popularity_groups: int | None = None

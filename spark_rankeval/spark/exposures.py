@@ -5,45 +5,54 @@ from __future__ import annotations
 import json
 import math
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from spark_rankeval.metrics.exposure_based import CorpusMetric
+from spark_rankeval.metrics.exposure_based import CorpusMetric, Exposure
+from spark_rankeval.metrics.group_amounts import AllListsGroupMetric, GroupExposure
 from spark_rankeval.records.slices import EVERY
 from spark_rankeval.spark.collecting import meeting_place
 from spark_rankeval.spark.python_workers import workers_explained
 from spark_rankeval.spark.workers import run_on_workers
 from spark_rankeval.statistics.description import of_one_figure
+from spark_rankeval.statistics.jackknife import WithoutBlock
 from spark_rankeval.worker.clusters import FIRST_PLACE, ClusterMerger
 from spark_rankeval.worker.exposures import (
+    BLOCK,
+    BLOCKS,
     COUNT,
     EXPOSURE,
+    GROUP,
     ITEM,
     KEY,
     KIND,
     SLOT,
     Slot,
-    exposures_of,
-    merge_exposures,
     slots_of,
 )
 from spark_rankeval.worker.facts import sizes_of
+from spark_rankeval.worker.group_exposures import GroupSlot, group_exposures_of, group_slots_of
+from spark_rankeval.worker.merged_exposures import merge_exposures
 from spark_rankeval.worker.merging import MergedStates
 from spark_rankeval.worker.packing import PLACE, STATE
+from spark_rankeval.worker.slot_exposures import exposures_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
     from spark_rankeval.request.task import ScoringTask
     from spark_rankeval.spark.describing import Figures
-    from spark_rankeval.statistics.description import DescriptionOptions
+    from spark_rankeval.statistics.description import Description, DescriptionOptions
     from spark_rankeval.worker.clusters import Layout
     from spark_rankeval.worker.states import Batches
     from spark_rankeval.worker.table_states import Key
+
+# What is known of users and their lists.
+Exposed = TypeVar("Exposed", Exposure, GroupExposure)
 
 # What tells a state's row from others.
 _ROW = "row"
@@ -61,12 +70,15 @@ def exposure_rows(
     *,
     have_slices: bool,
     layout: Layout | None = None,
+    have_blocks: bool = False,
+    have_groups: bool = False,
 ) -> DataFrame:
     """A row a partition with the state of some users and the exposure of some items: items part the rows, not users.
 
     One shuffle brings the counts of an item together and spreads the states, so that all is one action. Nothing that depends on
     the order of rows says where a row goes: a task that runs again sends everything to the same places. With a layout users go on to
-    the others of their cluster.
+    the others of their cluster. With blocks of users an item's counts are also those of each block. With groups of
+    items there are rows of these as well.
     """
     fields = {
         PLACE: T.IntegerType(),
@@ -75,17 +87,27 @@ def exposure_rows(
         KEY: T.StringType(),
         ITEM: item_type,
         KIND: T.ByteType(),
+        BLOCK: T.ByteType(),
         COUNT: T.LongType(),
+        GROUP: T.StringType(),
     }
     rows = run_on_workers(users, run, T.StructType([T.StructField(name, kind) for name, kind in fields.items()]))
     # States that are alike are still states of different users.
     is_state = F.col(STATE).isNotNull()
     each = F.when(is_state, F.monotonically_increasing_id()).alias(_ROW)
-    rows = rows.select(F.when(is_state, meeting_place()).alias(PLACE), each, STATE, SLOT, KEY, ITEM, KIND, COUNT)
+    rows = rows.select(
+        F.when(is_state, meeting_place()).alias(PLACE), each, STATE, SLOT, KEY, ITEM, KIND, BLOCK, COUNT, GROUP
+    )
     place = [PLACE, SLOT, KEY, ITEM]
     # Spark adds up where the rows are, because its keys include all that they are placed by; what does not fit into memory it spills.
-    whole = rows.repartition(*place).groupBy(*place, KIND, _ROW, STATE).agg(F.sum(COUNT).alias(COUNT))
-    together = whole.select(PLACE, STATE, SLOT, KEY, KIND, COUNT)
+    groups = [GROUP] if have_groups else []
+    rows, item = rows.repartition(*place), [*place, KIND, *groups, _ROW, STATE]
+    counted = [F.sum(COUNT).alias(COUNT)]
+    if have_blocks:
+        rows = rows.groupBy(*item, BLOCK).agg(*counted)
+        counted.append(F.collect_list(F.struct(BLOCK, COUNT)).alias(BLOCKS))
+    whole = rows.groupBy(*item).agg(*counted)
+    together = whole.select(PLACE, STATE, SLOT, KEY, KIND, COUNT, *groups, *([BLOCKS] if have_blocks else []))
     if have_slices or layout is not None:
         # Adaptive execution may put several places into one partition: their states are merged one place after the other.
         together = together.sortWithinPartitions(PLACE)
@@ -113,15 +135,36 @@ def with_corpus_values(
 ) -> dict[Key, Figures]:
     """The figures of each slice, with the values of all lists together from the packed exposure of items."""
     exposures = exposures_of(packed, slots_of(task), sizes_of(totals))
-    metrics = [(place, metric) for place, view in enumerate(task.views) for metric in view.metrics]
+    of_groups = group_exposures_of(packed, group_slots_of(task))
+    metrics = [
+        (view, place, metric) for view, of_view in enumerate(task.views) for place, metric in enumerate(of_view.metrics)
+    ]
     together = {}
     for key, group in figures.items():
-        of_slice = exposures.get(slice_as_text(key), {})
+        items, groups = exposures.get(slice_as_text(key), {}), of_groups.get(slice_as_text(key), {})
         values = list(group.values)
-        for place, (view, metric) in enumerate(metrics):
+        for number, (view, place, metric) in enumerate(metrics):
             if isinstance(metric, CorpusMetric):
-                exposure = of_slice.get(Slot(view, metric.k))
-                figure, n_users = (math.nan, 0) if exposure is None else (metric.value(exposure), exposure.n_users)
-                values[place] = of_one_figure(figure, n_users, options)
+                of_slot = items.get(Slot(view, metric.k))
+                parts = () if of_slot is None else (of_slot.whole, *of_slot.without)
+                values[number] = _described(metric.value, parts, options, metric.bounds)
+            elif isinstance(metric, AllListsGroupMetric):
+                of_metric = groups.get(GroupSlot(view, place))
+                those = () if of_metric is None else (of_metric.whole, *of_metric.without)
+                values[number] = _described(metric.value, those, options, metric.bounds)
         together[key] = group._replace(values=values)
     return together
+
+
+def _described(
+    value: Callable[[Exposed], float],
+    parts: Sequence[Exposed],
+    options: DescriptionOptions,
+    bounds: tuple[float, float],
+) -> Description:
+    """A metric of all users, the first of the parts, and its interval from what it is without each block of them."""
+    if not parts:
+        return of_one_figure(math.nan, 0, options)
+    n_users = parts[0].n_users
+    without = [WithoutBlock(value(part), n_users - part.n_users) for part in parts[1:] if part.n_users < n_users]
+    return of_one_figure(value(parts[0]), n_users, options, without, bounds)

@@ -14,11 +14,12 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_rankeval.ranking.recommended import OF_ITEMS
-from spark_rankeval.spark.ids import text_in
+from spark_rankeval.spark.ids import name_in, text_in
 from spark_rankeval.spark.named_columns import any_null, column
 from spark_rankeval.spark.packed import given_to_tasks, packed
 from spark_rankeval.spark.workers import run_on_workers
 from spark_rankeval.worker import facts as names
+from spark_rankeval.worker.group_sets import GROUP, GROUPS_TABLE
 from spark_rankeval.worker.item_tables import (
     ATTRIBUTES_TABLE,
     CONFLICT,
@@ -111,6 +112,8 @@ class FactTables:
                 tables[ATTRIBUTES_TABLE] = self._packed_attributes()
             else:
                 rows += self._totals_of_items()
+        if self.sources.group is not None:
+            tables[GROUPS_TABLE] = self._packed_groups(self.sources.group)
         if self.sources.baseline is not None:
             # As a filter, which Spark moves to where the table is read: there may be no other row to look at.
             invalid = self._baseline_rows().where(~F.col(_VALID))
@@ -162,6 +165,19 @@ class FactTables:
         # Spark drops a limit that it knows to be above the table, and the one partition with it.
         rows = rows.repartition(1) if self.bound is None else rows.limit(self.bound.rows + 1).coalesce(1)
         return packed(rows, pack_together(rows_in, lambda table: table, self.bound))
+
+    def _packed_groups(self, name: str) -> DataFrame:
+        """Each item with each of its groups once, in one row; a null stands for no group."""
+        source = self.sources.items
+        assert source is not None, "the groups of items were asked for"
+        item = source.ids().cast(self.item_type).alias(names.ITEM)
+        if isinstance(source.frame.schema[name].dataType, T.ArrayType):
+            rows = source.frame.select(item, F.explode_outer(column(name)).alias(GROUP))
+        else:
+            rows = source.frame.select(item, column(name).alias(GROUP))
+        pairs = rows.select(names.ITEM, name_in(rows, GROUP).alias(GROUP)).where(F.col(names.ITEM).isNotNull())
+        # Not by a limit: without all of them nothing can be said of groups.
+        return packed(pairs.distinct().repartition(1), pack_together(rows_in, lambda table: table, None))
 
     def _totals_of_popularity(self) -> DataFrame:
         is_item = F.col(names.ITEM).isNotNull()

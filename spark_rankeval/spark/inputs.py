@@ -13,7 +13,7 @@ from spark_rankeval.errors import InputError
 from spark_rankeval.request.vectors import Vectors
 from spark_rankeval.spark.ids import common_id_type, problem_of_type, readable, text_in_sql
 from spark_rankeval.spark.named_columns import find_column
-from spark_rankeval.spark.source import WITHOUT_ITEMS, WITHOUT_USERS, read_source, require_column
+from spark_rankeval.spark.source import WITHOUT_ITEMS, WITHOUT_USERS, names_or_arrays, read_source, require_column
 from spark_rankeval.spark.sql_text import named, select
 from spark_rankeval.spark.vectors import array_of_numbers, read_vectors
 
@@ -46,6 +46,7 @@ class FurtherSources:
     baseline: Source | None = None  # the recommendations of a baseline
     category: str | None = None  # the column of `items` that has categories
     vector: str | None = None  # the one that has vectors
+    group: str | None = None  # the one that has groups, or arrays of them
     lookup: LookupOption = "auto"  # how facts of items come to predictions
     of_groups: tuple[Source, ...] = ()  # the tables that put items into groups
 
@@ -207,6 +208,7 @@ class FurtherTables:
     baseline: DataFrame | None = None  # rows or arrays, as predictions
     category: str | None = None  # the column of categories that is asked for
     vector: str | None = None  # the column of vectors that is asked for
+    group: str | None = None  # the column of groups that is asked for
     facts_of_items: bool = False  # whether anything is asked for that every predicted item is looked up for
     lookup: LookupOption = "auto"  # how facts of items come to predictions
 
@@ -239,8 +241,11 @@ def _further(given: FurtherTables, predictions: Source, names: ColumnNames, prob
             problems += problem_of_type(f"items: the column {category!r} (category=)", kind, "category")
     if given.items is not None and given.vector is not None:
         vector = array_of_numbers("items", given.items, given.vector, problems)
+    group = None
+    if given.items is not None and given.group is not None:
+        group = names_or_arrays("items", given.items, given.group, "group", problems)
     read = FurtherSources(sources["training"], sources["items"], sources["baseline"])
-    return replace(read, category=category, vector=vector, lookup=given.lookup)
+    return replace(read, category=category, vector=vector, group=group, lookup=given.lookup)
 
 
 class AttributeNames(NamedTuple):

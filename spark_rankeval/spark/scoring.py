@@ -25,7 +25,6 @@ from spark_rankeval.spark.plan import Plan, choose_plan, with_lookup
 from spark_rankeval.spark.rejected import Quarantine
 from spark_rankeval.spark.settling import Settled, settled
 from spark_rankeval.spark.workers import run_on_workers
-from spark_rankeval.worker.exposures import slots_of
 from spark_rankeval.worker.facts import TOO_LARGE
 from spark_rankeval.worker.item_groups import ATTRIBUTE_KEY, GROUP_KEY
 from spark_rankeval.worker.reading import NO_USER, USER_WEIGHT, hash_column, of_model
@@ -271,7 +270,7 @@ class Scoring:
     def _first_go(self, plan: Plan, options: DescriptionOptions, *, totals: bool) -> Settled:
         """The figures as of `describe_values`, of users whose value no tie leaves open."""
         # The sum of a cluster needs all its users at once.
-        if plan.gathering == "best_by_score" and not slots_of(self.reading.task) and not options.clustered:
+        if plan.gathering == "best_by_score" and not self._has_values_of_all_lists and not options.clustered:
             exact = self.plan(exact=True)
             return settled(
                 self._states(plan, options, leaves_open=True),
@@ -290,7 +289,7 @@ class Scoring:
         A value of all lists together is the mean of the figures, which then stand on as many users as have a list.
         """
         task, groups = self.reading.task, self._groups(options, totals=totals)
-        if not slots_of(task):
+        if not self._has_values_of_all_lists:
             return collected(self._states(plan, options), groups)
         grouping, roll_up = self.grouping(plan), groups.roll
         run = state_of_batches(
@@ -299,7 +298,10 @@ class Scoring:
         )  # fmt: skip
         groups.size()
         frame = self._users(grouping, options)
-        rows = exposure_rows(frame, run, grouping.item_type(), have_slices=bool(self._keys), layout=groups.layout)
+        rows = exposure_rows(
+            frame, run, grouping.item_type(), have_slices=bool(self._keys), layout=groups.layout,
+            have_blocks=options.resamples, have_groups="groups" in task.facts,
+        )  # fmt: skip
         packed, exposures = collected_rows(rows)
         figures = figures_by_group(packed, groups)
         return with_corpus_values(figures, task, exposures, totals_in(task, figures), options)
@@ -308,6 +310,10 @@ class Scoring:
         """The grouped users; the first of each task has the tables that put items into groups."""
         frame = grouping.frame(with_user_hash=options.clustered or bool(grouping.user_columns))
         return frame if self.groups is None else self.groups.given_to(frame, grouping.item_type())
+
+    @property
+    def _has_values_of_all_lists(self) -> bool:
+        return any(metric.corpus_level for metric in self.reading.task.metrics)
 
     @property
     def _keys(self) -> tuple[str, ...]:

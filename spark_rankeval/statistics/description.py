@@ -17,7 +17,8 @@ from spark_rankeval.statistics.bootstrap import (
     bootstrap_means_of,
     percentile_interval,
 )
-from spark_rankeval.statistics.intervals import Interval, mean_interval, t_interval
+from spark_rankeval.statistics.intervals import UNBOUNDED, Interval, mean_interval, t_interval
+from spark_rankeval.statistics.jackknife import jackknife_interval
 from spark_rankeval.statistics.means import Mean, MeanAccumulator, mean_of
 from spark_rankeval.statistics.merging import merged
 from spark_rankeval.statistics.methods import IntervalMethod, Student, interval_method
@@ -27,6 +28,7 @@ from spark_rankeval.statistics.tally import tallies
 
 if TYPE_CHECKING:
     from spark_rankeval.statistics.clusters import Clusters
+    from spark_rankeval.statistics.jackknife import WithoutBlock
 
 Array = np.ndarray[Any, Any]
 #: The states of the accumulators by what they are for: ``moments``, ``quantiles``, ``means``, ``bootstrap``.
@@ -181,6 +183,8 @@ class Description:
     quantiles: dict[float, float]
     weighted: Mean | None = None
     clusters: Clusters | None = None
+    # The standard error of one figure of all users together, as far as it is known.
+    error_of_figure: float = math.nan
 
     @property
     def mean(self) -> float:
@@ -196,7 +200,9 @@ class Description:
 
     @property
     def standard_error(self) -> float:
-        """The standard error of the mean."""
+        """The standard error of the mean, or of the one figure of all users."""
+        if not math.isnan(self.error_of_figure):
+            return self.error_of_figure
         return self.error_of_users if self.clusters is None else self.clusters.standard_error
 
 
@@ -221,14 +227,27 @@ def descriptions_of(
     return described
 
 
-def of_one_figure(value: float, n_users: int, options: DescriptionOptions) -> Description:
-    """The description of one figure of all users together, NaN if undefined: it has no spread between users."""
+def of_one_figure(
+    value: float,
+    n_users: int,
+    options: DescriptionOptions,
+    without: Sequence[WithoutBlock] = (),
+    bounds: tuple[float, float] = UNBOUNDED,
+) -> Description:
+    """The description of one figure of all users together, NaN if undefined: it has no spread between users.
+
+    If users are resampled, its interval comes from the figures `without` the users of each block.
+    """
     n = 0 if math.isnan(value) else n_users
     nan = math.nan
     moments = Moments(n, 0, 0, mean=value, std=nan, least=nan, greatest=nan, total=nan, sums=None)
-    reason = "a value of all lists together has no spread between users"
-    interval = None if options.method is None else Interval.missing(options.level, options.method, reason)
-    return Description(moments, interval, nan, dict.fromkeys(options.quantiles, nan))
+    error, interval = nan, None
+    if options.resamples:
+        error, interval = jackknife_interval(value, without, options.level, bounds)
+    elif options.method is not None:
+        reason = "a value of all lists together has no spread between users; ci='bootstrap' leaves users out by turns"
+        interval = Interval.missing(options.level, options.method, reason)
+    return Description(moments, interval, nan, dict.fromkeys(options.quantiles, nan), error_of_figure=error)
 
 
 def _interval(

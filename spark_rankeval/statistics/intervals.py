@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 #: The bounds of a metric that has none.
 UNBOUNDED = (-math.inf, math.inf)
-T, CLOPPER_PEARSON = "t", "clopper_pearson"
+T, CLOPPER_PEARSON, JACKKNIFE = "t", "clopper_pearson", "jackknife"
 #: Why there is no interval if floats cannot hold the mean or its spread.
 NOT_KNOWN = "the mean or its spread is unknown: values are too large, too small or too close together"
 # Rounding may move values by this share of a bound, or of 1 if that is larger.
@@ -31,7 +31,8 @@ _NO_SPREAD = "all users have the same value, and the metric has no bounds"
 class Interval:
     """An interval of an estimate. If there is none, the ends are NaN and `reason` says why in a few words.
 
-    `method` is ``t``, ``percentile``, ``bca``, ``tukey`` or ``games_howell``, or ``clopper_pearson`` if that replaces one of them.
+    `method` is ``t``, ``percentile``, ``bca``, ``tukey`` or ``games_howell``, or what replaces one of them: ``clopper_pearson``, or
+    ``jackknife`` for a bootstrap of a value of all lists together.
     """
 
     low: float
@@ -85,8 +86,8 @@ def t_interval(mean: float, standard_error: float, n: int, level: float = 0.95) 
 
 
 def asked_for(method: str) -> str:
-    """The method that was asked for: t, if Clopper and Pearson's replaced it because t does not fit the values."""
-    return T if method == CLOPPER_PEARSON else method
+    """The method that was asked for: t, if Clopper and Pearson's replaced it; for a jackknife ``bootstrap``, whichever it was."""
+    return {CLOPPER_PEARSON: T, JACKKNIFE: "bootstrap"}.get(method, method)
 
 
 def fitted(

@@ -24,6 +24,7 @@ _METHODS = {
     "percentile": "percentile bootstrap",
     "bca": "BCa bootstrap",
     "clopper_pearson": "Clopper-Pearson",
+    "jackknife": "jackknife",
 }
 #: A note names so many metrics, and counts the others.
 MOST_LISTED = 4

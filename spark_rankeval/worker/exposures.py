@@ -8,42 +8,50 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from spark_rankeval.metrics.exposure_based import Exposure
-from spark_rankeval.ranking.ragged import offsets_of, position_within, starts_of_runs
-from spark_rankeval.worker.packing import PLACE, STATE, pack, unpack
-from spark_rankeval.worker.process import in_worker
+from spark_rankeval.metrics.exposure_based import CorpusMetric
+from spark_rankeval.ranking.ragged import offsets_of, position_within
+from spark_rankeval.statistics.jackknife import N_BLOCKS
+from spark_rankeval.worker.packing import PLACE, STATE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator
 
     from spark_rankeval.ranking.batch import RankingBatch
     from spark_rankeval.ranking.ragged import Array, BoolArray, IntArray
-    from spark_rankeval.ranking.recommended import Recommended, Totals
+    from spark_rankeval.ranking.recommended import Recommended
     from spark_rankeval.request.task import ScoringTask
 
     Batches = Iterator[pa.RecordBatch]
     Key = tuple[Any, ...]
 
-#: The columns of rows of exposure, beside that of states: what is counted, of which slice, which item, what it is, and how often.
-SLOT, KEY, ITEM, KIND, COUNT = "slot", "slice", "item", "kind", "count"
+#: The columns of rows of exposure, beside that of states: what is counted, of which slice, which item, what it is, in the lists of which
+#: block of users, and how often.
+SLOT, KEY, ITEM, KIND, BLOCK, COUNT = "slot", "slice", "item", "kind", "block", "count"
+#: The column of an item's counts in the blocks, if these are told apart: a list of structs of `BLOCK` and `COUNT`.
+BLOCKS = "blocks"
+#: The column of the names of groups of items; rows that have one are about a group, and have no item.
+GROUP = "item_group"
 #: The column of packed histograms, and what these have beside kinds and counts.
 EXPOSURE, N_ITEMS = "exposure", "n_items"
-_COLUMNS = [PLACE, STATE, SLOT, KEY, ITEM, KIND, COUNT]
-# What an item is: bits of a number; and what a row is that counts users instead.
-_IN_TRAINING, _IN_ITEMS, _USERS = 1, 2, -1
-# What a worker counts an item by: the group of users, the view, the part of the list and the kind, as one number.
+#: The columns of a histogram.
+HISTOGRAM = (KIND, COUNT, BLOCK, N_ITEMS)
+_COLUMNS = [PLACE, STATE, SLOT, KEY, ITEM, KIND, BLOCK, COUNT, GROUP]
+#: What an item is: bits of a number; and what a row is that counts users instead.
+IN_TRAINING, IN_ITEMS, USERS = 1, 2, -1
+# What a worker counts an item by: the group of users, the view, the part of the list, the kind and the block, as one number.
 _CELL = "cell"
 # What an item is sent for, as a number.
 _PLACE = "place"
 _N_GROUPS, _N_KINDS = 1 << 31, 4
-# A worker holds about so many bytes of counts. Adding them up takes up to ten times as much.
-_HELD = 12 << 20
+#: The block of an item's whole count.
+EVERYBODY = -1
+#: A worker holds about so many bytes of counts. Adding them up takes up to ten times as much.
+HELD = 12 << 20
 # So many predictions are counted at once; so many rows are sent at once.
 _COUNTED, _SENT = 1 << 18, 1 << 16
 
@@ -56,9 +64,12 @@ class Slot(NamedTuple):
 
 
 def slots_of(task: ScoringTask) -> list[Slot]:
-    """What the metrics of all lists together need."""
+    """What the metrics of how often items are in lists need."""
     wanted = (
-        Slot(place, metric.k) for place, view in enumerate(task.views) for metric in view.metrics if metric.corpus_level
+        Slot(place, metric.k)
+        for place, view in enumerate(task.views)
+        for metric in view.metrics
+        if isinstance(metric, CorpusMetric)
     )
     return list(dict.fromkeys(wanted))
 
@@ -85,22 +96,30 @@ class ExposureAccumulator:
         for number in sorted(range(len(slots)), key=lambda number: _length(slots[number])):
             self._of_view.setdefault(slots[number].view, []).append(number)
         n_parts = max(map(len, self._of_view.values()))
-        self._cell_shape = (_N_GROUPS, max(self._of_view) + 1, n_parts, _N_KINDS)
-        # A slot, a slice and a kind, with its number.
-        self._places: dict[tuple[int, str, int], int] = {}
+        self._cell_shape = (_N_GROUPS, max(self._of_view) + 1, n_parts, _N_KINDS, N_BLOCKS)
+        # A slot, a slice, a kind and a block, with its number.
+        self._places: dict[tuple[int, str, int, int], int] = {}
         self._groups: dict[Key, int] = {}
         self._slices: list[list[str]] = []
-        # By slot, how many users of each group have a list.
-        self._n_users: dict[int, IntArray] = {}
+        # By slot, how many users of each group and block have a list.
+        self._n_users: dict[int, Array] = {}
         self._held: list[pa.Table] = []
         self._n_bytes = 0
         self._item_type: pa.DataType | None = None
 
     def add(
-        self, groups: Iterable[tuple[Key, Array | slice]], counted: BoolArray, exposed: dict[int, Exposed]
+        self,
+        groups: Iterable[tuple[Key, Array | slice]],
+        counted: BoolArray,
+        exposed: dict[int, Exposed],
+        blocks: IntArray | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """Take in the lists of a batch of users, as far as they count; gives rows of exposure that no longer fit into memory."""
+        """Take in the lists of a batch of users, as far as they count; gives rows of exposure that no longer fit into memory.
+
+        Counts are told apart by the users' `blocks`; without any all are those of block 0.
+        """
         group = np.full(len(counted), -1, np.int64)
+        block = np.zeros(len(counted), np.int64) if blocks is None else blocks
         for key, users in groups:
             group[users] = self._group(key)
         for view, lists in exposed.items():
@@ -108,30 +127,35 @@ class ExposureAccumulator:
             assert recommended is not None, "a metric of all lists reads items"
             self._item_type = lists.ids.type
             of_user = np.where(counted & lists.included, group, -1)
-            self._count_users(view, recommended, of_user)
+            self._count_users(view, recommended, of_user, block)
             part, kind = self._parts(view, recommended), _kinds(recommended)
             entries = np.flatnonzero((of_user[recommended.user] >= 0) & (part < len(self._of_view[view])))
             for first in range(0, len(entries), _COUNTED):
                 some = entries[first : first + _COUNTED]
-                place = of_user[recommended.user[some]], view, part[some], kind[some]
-                cell = np.ravel_multi_index(place, self._cell_shape)
+                user = recommended.user[some]
+                cell = np.ravel_multi_index(
+                    (of_user[user], view, part[some], kind[some], block[user]), self._cell_shape
+                )
                 yield from self._hold(cell, lists.ids.take(pa.array(recommended.entry[some])))
 
     def rows(self) -> Iterator[pa.RecordBatch]:
         """The rows of exposure that are left, without a state."""
         if self._held:
-            yield from self._sent(_added_up(self._held, COUNT))
-        of_slices: Counter[tuple[int, str]] = Counter()
+            yield from self._sent(added_up(self._held, COUNT))
+        of_slices: Counter[tuple[int, str, int]] = Counter()
         for slot, n_users in self._n_users.items():
-            for texts, n_of_group in zip(self._slices, n_users.tolist(), strict=True):
-                of_slices.update({(slot, text): n_of_group for text in texts})
+            for texts, n_of_group in zip(self._slices, n_users, strict=True):
+                # Without anybody a slice has a row all the same: that of block 0.
+                for block in [0, *np.flatnonzero(n_of_group[1:]) + 1]:
+                    of_slices.update({(slot, text, int(block)): int(n_of_group[block]) for text in texts})
         if of_slices:
-            slots, slices = zip(*of_slices, strict=True)
-            yield _rows(
+            slots, slices, blocks = zip(*of_slices, strict=True)
+            yield rows_of_exposure(
                 pa.array(slots, pa.int32()),
                 pa.array(slices, pa.string()),
                 pa.nulls(len(slots), self._item_type),
-                pa.repeat(pa.scalar(_USERS, pa.int8()), len(slots)),
+                pa.repeat(pa.scalar(USERS, pa.int8()), len(slots)),
+                pa.array(blocks, pa.int8()),
                 pa.array(of_slices.values(), pa.int64()),
             )
 
@@ -141,11 +165,12 @@ class ExposureAccumulator:
             self._slices.append(self._slices_of(key))
         return self._groups[key]
 
-    def _count_users(self, view: int, recommended: Recommended, group: IntArray) -> None:
+    def _count_users(self, view: int, recommended: Recommended, group: IntArray, block: IntArray) -> None:
         for number in self._of_view[view]:
             with_list = (group >= 0) & (recommended.n_within(self._slots[number].k) > 0)
-            n_users = np.bincount(group[with_list], minlength=len(self._groups))
-            before = self._n_users.get(number, np.empty(0, np.int64))
+            cell = group[with_list] * N_BLOCKS + block[with_list]
+            n_users = np.bincount(cell, minlength=len(self._groups) * N_BLOCKS).reshape(-1, N_BLOCKS)
+            before = self._n_users.get(number, np.empty((0, N_BLOCKS), np.int64))
             n_users[: len(before)] += before
             self._n_users[number] = n_users
 
@@ -159,13 +184,13 @@ class ExposureAccumulator:
     def _hold(self, cell: IntArray, ids: pa.Array) -> Iterator[pa.RecordBatch]:
         self._held.append(pa.table({_CELL: cell, ITEM: ids, COUNT: np.ones(len(cell), np.int64)}))
         self._n_bytes += self._held[-1].nbytes
-        if self._n_bytes > _HELD:
-            added_up = _added_up(self._held, COUNT)
+        if self._n_bytes > HELD:
+            together = added_up(self._held, COUNT)
             # More than half would leave little room, and would be added up again and again.
-            keeps = added_up.nbytes <= _HELD // 2
-            self._held, self._n_bytes = ([added_up], added_up.nbytes) if keeps else ([], 0)
+            keeps = together.nbytes <= HELD // 2
+            self._held, self._n_bytes = ([together], together.nbytes) if keeps else ([], 0)
             if not keeps:
-                yield from self._sent(added_up)
+                yield from self._sent(together)
 
     def _sent(self, counted: pa.Table) -> Iterator[pa.RecordBatch]:
         """Counts as rows of exposure, one an item and place."""
@@ -179,19 +204,21 @@ class ExposureAccumulator:
             entry = np.repeat(np.arange(len(which)), n_places[which])
             nth = offsets_of(n_places)[which][entry] + position_within(entry, len(which))
             ids, counts = (batch.column(name).take(pa.array(entry)) for name in (ITEM, COUNT))
-            rows = _added_up([pa.table({_PLACE: np.concatenate(places)[nth], ITEM: ids, COUNT: counts})], COUNT)
-            slots, slices, kinds = zip(*self._places, strict=True)
+            rows = added_up([pa.table({_PLACE: np.concatenate(places)[nth], ITEM: ids, COUNT: counts})], COUNT)
+            slots, slices, kinds, blocks = zip(*self._places, strict=True)
             place, ids, counts = (rows[name].combine_chunks() for name in (_PLACE, ITEM, COUNT))
-            slot, text, kind = (
+            slot, text, kind, block = (
                 pa.array(values, of).take(place)
-                for values, of in ((slots, pa.int32()), (slices, pa.string()), (kinds, pa.int8()))
-            )
-            yield _rows(slot, text, ids, kind, counts)
+                for values, of in (
+                    (slots, pa.int32()), (slices, pa.string()), (kinds, pa.int8()), (blocks, pa.int8()),
+                )
+            )  # fmt: skip
+            yield rows_of_exposure(slot, text, ids, kind, block, counts)
 
     def _places_of(self, cell: tuple[int, ...]) -> list[int]:
         """The numbers of the places that a cell counts for."""
-        group, view, part, kind = map(int, cell)
-        places = [(slot, text, kind) for slot in self._of_view[view][part:] for text in self._slices[group]]
+        group, view, part, kind, block = map(int, cell)
+        places = [(slot, text, kind, block) for slot in self._of_view[view][part:] for text in self._slices[group]]
         return [self._places.setdefault(place, len(self._places)) for place in places]
 
 
@@ -202,143 +229,38 @@ def _length(slot: Slot) -> float:
 def _kinds(recommended: Recommended) -> IntArray:
     kind = np.zeros(len(recommended.rank), np.int64)
     if recommended.training_users is not None:
-        kind += _IN_TRAINING * (recommended.training_users > 0)
+        kind += IN_TRAINING * (recommended.training_users > 0)
     if recommended.in_items is not None:
-        kind += _IN_ITEMS * recommended.in_items
+        kind += IN_ITEMS * recommended.in_items
     return kind
 
 
 def state_row(state: pa.RecordBatch, kind: pa.DataType) -> pa.RecordBatch:
     """A row of a state as one beside rows of exposure."""
-    nulls = [pa.nulls(state.num_rows, one) for one in (pa.int32(), pa.string(), kind, pa.int8(), pa.int64())]
+    others = (pa.int32(), pa.string(), kind, pa.int8(), pa.int8(), pa.int64(), pa.string())
+    nulls = [pa.nulls(state.num_rows, one) for one in others]
     own = [state.column(state.schema.get_field_index(name)) for name in (PLACE, STATE)]
     return pa.RecordBatch.from_arrays([*own, *nulls], names=_COLUMNS)
 
 
-def _rows(slot: pa.Array, key: pa.Array, item: pa.Array, kind: pa.Array, count: pa.Array) -> pa.RecordBatch:
+def rows_of_exposure(
+    slot: pa.Array,
+    key: pa.Array,
+    item: pa.Array,
+    kind: pa.Array,
+    block: pa.Array,
+    count: pa.Array,
+    group: pa.Array | None = None,
+) -> pa.RecordBatch:
+    """Rows of exposure, beside which no state stands; see the names of their columns."""
     no_state = pa.nulls(len(slot), pa.int32()), pa.nulls(len(slot), pa.binary())
-    return pa.RecordBatch.from_arrays([*no_state, slot, key, item, kind, count], names=_COLUMNS)
+    groups = pa.nulls(len(slot), pa.string()) if group is None else group
+    return pa.RecordBatch.from_arrays([*no_state, slot, key, item, kind, block, count, groups], names=_COLUMNS)
 
 
-def _added_up(tables: list[pa.Table], summed: str) -> pa.Table:
+def added_up(tables: list[pa.Table], summed: str) -> pa.Table:
     """One row of all rows that are alike but for one column, which is added up."""
     whole = pa.concat_tables(tables)
     keys = [name for name in whole.column_names if name != summed]
     grouped = whole.group_by(keys, use_threads=False).aggregate([(summed, "sum")])
     return pa.table({name: grouped[f"{summed}_sum" if name == summed else name] for name in whole.column_names})
-
-
-class Merging(Protocol):
-    """What makes one state of several."""
-
-    def add(self, tree: Mapping[str, Any]) -> None:
-        """Take in a state."""
-
-    def tree(self) -> dict[str, Any]:
-        """All of them as one."""
-
-
-class Meeting(Protocol):
-    """Where rows of some places meet that are not states yet."""
-
-    def add(self, states: Iterable[bytes]) -> Iterable[dict[str, Any]]:
-        """Take in all rows of a place; gives states that have to make room."""
-
-    def trees(self) -> Iterable[dict[str, Any]]:
-        """The states of all."""
-
-
-def merge_exposures(
-    merging: Callable[[], Merging], meeting: Callable[[], Meeting] | None = None, first_place: int = 0
-) -> Callable[[Batches], Batches]:
-    """A function for ``mapInArrow``: of states and of rows with the whole count of an item each, one state and one histogram.
-
-    Rows from `first_place` on are no states; those of a place meet.
-    """
-
-    @in_worker
-    def run(batches: Batches) -> Batches:
-        tables: list[pa.Table] = []
-        states, place = merging(), None
-        n_states = 0
-        met = None if meeting is None else meeting()
-        arrived: list[bytes] = []
-        for batch in batches:
-            whole = pa.Table.from_batches([batch])
-            for packed in whole.filter(whole[STATE].is_valid()).select([PLACE, STATE]).to_pylist():
-                if met is not None and arrived and packed[PLACE] != place:
-                    yield from map(_state_alone, met.add(arrived))
-                    arrived = []
-                if met is not None and packed[PLACE] >= first_place:
-                    place = packed[PLACE]
-                    arrived.append(packed[STATE])
-                    continue
-                if n_states and packed[PLACE] != place:
-                    yield _merged_row(states, None)
-                    states, n_states = merging(), 0
-                states.add(unpack(packed[STATE]))
-                place = packed[PLACE]
-                n_states += 1
-            tables.append(_items_of(whole.filter(whole[STATE].is_null())))
-            if sum(table.nbytes for table in tables) > _HELD:
-                tables = [_added_up(tables, N_ITEMS)]
-        if met is not None:
-            yield from map(_state_alone, chain(met.add(arrived) if arrived else [], met.trees()))
-        if tables:
-            yield _merged_row(states if n_states else None, _histogram(_added_up(tables, N_ITEMS)))
-
-    return run
-
-
-def _state_alone(tree: Mapping[str, Any]) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pydict({STATE: pa.array([pack(tree)], pa.binary()), EXPOSURE: pa.nulls(1, pa.binary())})
-
-
-def _merged_row(states: Merging | None, histogram: Mapping[str, Any] | None) -> pa.RecordBatch:
-    columns = {
-        STATE: pa.array([None if states is None else pack(states.tree())], pa.binary()),
-        EXPOSURE: pa.array([None if histogram is None else pack(histogram)], pa.binary()),
-    }
-    return pa.RecordBatch.from_pydict(columns)
-
-
-def _items_of(rows: pa.Table) -> pa.Table:
-    """Rows with the whole count of an item each, as rows with the number of items of a count."""
-    items = rows.select([KEY, SLOT, KIND, COUNT])
-    return items.append_column(N_ITEMS, pa.array(np.ones(len(items), np.int64)))
-
-
-def _histogram(counts: pa.Table) -> dict[str, Any]:
-    """How many items have which count, by slice and slot."""
-    tree: dict[str, Any] = {}
-    encoded = counts[KEY].combine_chunks().dictionary_encode()
-    key = encoded.indices.to_numpy()
-    slot, kind, count, n_items = (counts[name].to_numpy().astype(np.int64) for name in (SLOT, KIND, COUNT, N_ITEMS))
-    order = np.lexsort((slot, key))
-    starts = np.flatnonzero(starts_of_runs(key[order], slot[order]))
-    for rows in np.split(order, starts)[1:]:
-        histogram = {KIND: kind[rows], COUNT: count[rows], N_ITEMS: n_items[rows]}
-        tree.setdefault(encoded.dictionary[key[rows[0]]].as_py(), {})[str(slot[rows[0]])] = histogram
-    return tree
-
-
-def exposures_of(packed: Iterable[bytes], slots: list[Slot], totals: Totals) -> dict[str, dict[Slot, Exposure]]:
-    """The histograms of all partitions put together: the exposure of each slot in each slice."""
-    parts: dict[tuple[str, int], list[dict[str, Array]]] = {}
-    for one in packed:
-        for key, of_slots in unpack(one).items():
-            for number, histogram in of_slots.items():
-                parts.setdefault((key, int(number)), []).append(histogram)
-    found: dict[str, dict[Slot, Exposure]] = {}
-    for (key, number), histograms in parts.items():
-        kind, count, n_items = (np.concatenate([part[name] for part in histograms]) for name in (KIND, COUNT, N_ITEMS))
-        of_users = kind == _USERS
-        found.setdefault(key, {})[slots[number]] = Exposure(
-            count=count[~of_users],
-            n_items=n_items[~of_users],
-            in_training=(kind[~of_users] & _IN_TRAINING) > 0,
-            in_items=(kind[~of_users] & _IN_ITEMS) > 0,
-            n_users=int((count * n_items)[of_users].sum()),
-            totals=totals,
-        )
-    return found

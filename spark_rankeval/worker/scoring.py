@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from spark_rankeval.metrics.logged_feedback import lowest_limit
 from spark_rankeval.ranking.batch import RankingBatch
+from spark_rankeval.ranking.grouped_items import GROUP_SET
 from spark_rankeval.ranking.lists import Lists
 from spark_rankeval.ranking.matching import contained, distinct
 from spark_rankeval.ranking.ragged import pieces
@@ -30,6 +31,7 @@ from spark_rankeval.worker.facts import (
     facts_of_users,
     sizes_of,
 )
+from spark_rankeval.worker.group_exposures import group_slots_of
 from spark_rankeval.worker.group_scores import ScoresOfGroups
 from spark_rankeval.worker.item_groups import GROUP_FAULTS
 from spark_rankeval.worker.reading import (
@@ -52,12 +54,11 @@ if TYPE_CHECKING:
     from spark_rankeval.metrics.base import Metric
     from spark_rankeval.ranking.ragged import Array, IntArray, Ragged
     from spark_rankeval.request.task import ScoringTask, View
+    from spark_rankeval.worker.group_sets import ItemGroupSets
     from spark_rankeval.worker.vector_lists import VectorLists
 
-# Users are scored in slices of about this many predictions, whatever the size of a batch. So a slice's matrices stay in a
-# core's cache, and memory stays bounded.
+# Users are scored in slices of about this many predictions, whatever the size of a batch: matrices stay in a core's cache.
 _SLICE = 1 << 17
-
 
 #: The temporary name of the column of models in a per-user table.
 MODEL = "model"
@@ -134,10 +135,14 @@ class _Inputs(NamedTuple):
     order: Callable[[Array], Array] | None  # as in `Lists`
     vectors: list[VectorLists]  # if models rank from vectors: the lists of each model
     places: dict[str, Array]  # where the labels' items stand in the tables of groups, as of `GroupTables.beside`
+    group_sets: ItemGroupSets | None  # where the groups of items are looked up
 
     def lists(self, task: ScoringTask, model: int) -> Lists:
         """The lists of a model, before anything is left out."""
         predictions, labels = self.predictions[model], self.labels
+        numbers = dict(zip(task.label_columns, labels.values[-len(task.label_columns) :], strict=False)) | self.places
+        if self.group_sets is not None:
+            numbers[GROUP_SET] = self.group_sets.of(labels.ids).astype(np.float64)
         return Lists(
             items=self.items[model],
             scores=predictions.lists.like(predictions.values[0]) if predictions.values else None,
@@ -145,11 +150,7 @@ class _Inputs(NamedTuple):
             order=self.order,
             matchable=predictions.present,
             n_predictions=predictions.total,
-            beside={
-                name: labels.lists.like(values)
-                for name, values in zip(task.label_columns, labels.values[-len(task.label_columns) :], strict=False)
-            }
-            | {name: labels.lists.like(places) for name, places in self.places.items()},
+            beside={name: labels.lists.like(values) for name, values in numbers.items()},
         )
 
     def grades(self, task: ScoringTask, view: View) -> Ragged | None:
@@ -187,6 +188,7 @@ def _read(task: ScoringTask, batch: pa.RecordBatch, received: TaskTables) -> _In
         order=order,
         vectors=vectors,
         places={} if received.groups is None else received.groups.beside(labels.ids),
+        group_sets=received.group_sets,
     )
 
 
@@ -230,7 +232,7 @@ def _score_model(task: ScoringTask, inputs: _Inputs, model: int, scores: Scores)
     ids, joined = inputs.predictions[model].ids, inputs.columns.get(of_model(FACTS, model))
     views = _views_of(task, model, inputs.columns)
     parts = list(pieces(lists.items.offsets + lists.labels.offsets, _SLICE)) or [(0, 0)]
-    with_exposure = {slot.view for slot in slots_of(task)}
+    with_exposure = {slot.view for slot in slots_of(task)} | {slot.view for slot in group_slots_of(task)}
     ranked = []
     for place, view in views.items():
         # Ranking items without a label costs time, so only views that read them do it.
@@ -246,6 +248,9 @@ def _score_model(task: ScoringTask, inputs: _Inputs, model: int, scores: Scores)
             about_items = facts_of_items(
                 tables, task.facts, ids.take(kept), None if joined is None else joined.flatten().take(kept)
             )
+            if inputs.group_sets is not None:
+                about_items["group_set"] = inputs.group_sets.of(ids.take(kept))
+                by_users["groups"] = inputs.group_sets.groups  # type: ignore[assignment] # of all users
             known = batch.recommended.knowing(
                 about_items, by_lists, inputs.about_users | by_users, sizes_of(tables.totals)
             )

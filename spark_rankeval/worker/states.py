@@ -13,8 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_rankeval.statistics.jackknife import blocks_of
 from spark_rankeval.worker.clusters import ClusterRows, Layout, alone
 from spark_rankeval.worker.exposures import ExposureAccumulator, slots_of, state_row
+from spark_rankeval.worker.group_exposures import GroupAccumulator, group_slots_of
 from spark_rankeval.worker.item_groups import with_keys
 from spark_rankeval.worker.open_users import OPEN_PLACE, OpenUsers
 from spark_rankeval.worker.packing import placed
@@ -85,11 +87,14 @@ def state_of_batches(
     of their ids.
     """
     names = count_names(task, tables)
-    slots = slots_of(task)
+    with_items, with_groups = (slots_of(task), group_slots_of(task)) if slices_of is not None else ([], [])
 
     @in_worker
     def run(batches: Batches) -> Batches:
-        exposures = ExposureAccumulator(slots, slices_of) if slots and slices_of is not None else None
+        exposures: list[ExposureAccumulator | GroupAccumulator] = []
+        if slices_of is not None:
+            exposures += [ExposureAccumulator(with_items, slices_of)] if with_items else []
+            exposures += [GroupAccumulator(task, slices_of)] if with_groups else []
         states = _Tables(n_values_of(task), names, options, no_user, keys)
         pairs = None if task.item_groups is None else _Tables(
             n_values_of(task), names, options, no_user, keys, has_hashes=False
@@ -107,22 +112,25 @@ def state_of_batches(
             rows = states.add(batch, [*scores.metrics, *scores.beside], scores.counts, scores.normalisers, unresolved)
             if pairs is not None and scores.of_groups is not None:
                 rows = chain(rows, _of_pairs(pairs, scores.of_groups, batch, no_user, unresolved))
-            if exposures is None:
+            if not exposures:
                 yield from rows
                 continue
             yield from (state_row(row, kind) for row in rows)
             somebody = ~flags(batch.column(no_user))
-            groups_of_users = groups([batch.column(name) for name in keys], batch.num_rows)
-            yield from exposures.add(groups_of_users, somebody, scores.exposed)
+            groups_of_users = list(groups([batch.column(name) for name in keys], batch.num_rows))
+            blocks = blocks_of(_drawn(columns_of(batch), options), options.seed) if options.resamples else None
+            for each in exposures:
+                yield from each.add(groups_of_users, somebody, scores.exposed, blocks)
         if open_users.n:
             yield placed(OPEN_PLACE, open_users.tree())
         last = states.rows() if pairs is None else chain(states.rows(), pairs.rows())
-        if exposures is None:
+        if not exposures:
             yield from last
         elif kind is not None:
             # A partition without a batch does not know the type of items, and has nothing to say.
             yield from (state_row(row, kind) for row in last)
-            yield from exposures.rows()
+            for each in exposures:
+                yield from each.rows()
 
     return run
 
@@ -245,10 +253,7 @@ class _Tables:
         columns = columns_of(batch)
         about: dict[str, Array] = {"nobody": flags(columns[self._no_user])}
         if self._options.resamples:
-            drawn = columns[USER_HASH]
-            if self._clusters is not None:
-                drawn = pc.coalesce(columns[CLUSTER_HASH], pa.array(alone(whole_numbers(drawn))))
-            about["hashes"] = whole_numbers(drawn)
+            about["hashes"] = _drawn(columns, self._options)
         if self._options.weighted:
             about["weights"] = numbers(columns[USER_WEIGHT])
         absent = [flags(columns[ABSENT])] if ABSENT in columns else []
@@ -317,3 +322,11 @@ class _Tables:
             by_place.setdefault(place_of(key) if self._keys else None, {})[key] = table.state()
         for place, states in by_place.items():
             yield placed(place, as_tree(states))
+
+
+def _drawn(columns: Mapping[str, pa.Array], options: DescriptionOptions) -> Array:
+    """The hashes by which users are resampled: those of their clusters if they have any; int64 (n_users,)."""
+    hashes = whole_numbers(columns[USER_HASH])
+    if options.clustered:
+        return whole_numbers(pc.coalesce(columns[CLUSTER_HASH], pa.array(alone(hashes))))
+    return hashes

@@ -15,11 +15,22 @@ ROWS = {
     ),
     "labels": ([(1, "b"), (2, "c")], "user int, item string"),
     "training": ([(1, "a"), (3, "b"), (3, "a")], "user int, item string"),
-    "items": ([("a", "x"), ("b", "y"), ("c", "y"), ("d", "z")], "item string, kind string"),
+    "items": (
+        [("a", "x", "p"), ("b", "y", "q"), ("c", "y", "p"), ("d", "z", "q")],
+        "item string, kind string, maker string",
+    ),
     "attributes": ([(1, "left"), (2, "right")], "user int, side string"),
     "baseline": ([(1, "a", 1.0), (2, "a", 1.0)], "user int, item string, score double"),
 }
-ASKED = ["gini@2", "ndcg@2", "diversity@2", "catalogue_coverage(among='items')@1", "unexpectedness@2", "novelty@2"]
+ASKED = [
+    "gini@2",
+    "ndcg@2",
+    "diversity@2",
+    "catalogue_coverage(among='items')@1",
+    "unexpectedness@2",
+    "novelty@2",
+    "disparate_treatment_ratio@2",
+]
 
 
 @pytest.fixture
@@ -33,7 +44,7 @@ def config_of(tmp_path, frames, metrics):
     sections = {name: {"path": str(tmp_path / name)} for name in frames}
     settings = {
         **sections,
-        "columns": {"score": "score", "category": "kind"},
+        "columns": {"score": "score", "category": "kind", "group": "maker"},
         "evaluation": {"metrics": metrics, "by": ["side"]},
         "output": {"path": str(tmp_path / "out"), "run_id": "one"},
     }
@@ -42,7 +53,9 @@ def config_of(tmp_path, frames, metrics):
 
 def test_a_run_has_the_figures_of_evaluate_in_the_order_asked_for(spark, frames, tmp_path):
     result, *_ = evaluate_tables(spark, config_of(tmp_path, frames, ASKED))
-    facts = Facts(category="kind", **{name: frames[name] for name in sorted(vars(Facts()).keys() & frames)})
+    facts = Facts(
+        category="kind", group="maker", **{name: frames[name] for name in sorted(vars(Facts()).keys() & frames)}
+    )
     rows = {name: frames[name] for name in ("predictions", "labels")}
     expected = evaluate(metrics=ASKED, score="score", facts=facts, by=["side"], **rows)
     keys = [(row.metric, row.slice) for row in result.summary]

@@ -404,7 +404,14 @@ def test_the_smallest_config_takes_the_defaults_of_evaluate():
     config = parse_config(SMALLEST, EvaluateConfig)
     assert (config.labels, config.users) == (None, None)
     none = dict.fromkeys(("score", "rank", "relevance", "model", "weight"))
-    assert vars(config.columns) == {"user": "user", "item": "item", "category": "category", "vector": "vector", **none}
+    assert vars(config.columns) == {
+        "user": "user",
+        "item": "item",
+        "category": "category",
+        "vector": "vector",
+        "group": "group",
+        **none,
+    }
     assert config.evaluation.metrics == ("rr",)
     assert config.evaluation.summary() == SummaryOptions(ci=Student())
     assert ScoringOptions(**config.scoring()) == ScoringOptions()

@@ -36,13 +36,13 @@ from spark_rankeval.worker.exposures import (
     SLOT,
     ExposureAccumulator,
     Slot,
-    exposures_of,
-    merge_exposures,
     slots_of,
 )
+from spark_rankeval.worker.merged_exposures import merge_exposures
 from spark_rankeval.worker.merging import MergedStates
 from spark_rankeval.worker.packing import PLACE, STATE, pack
 from spark_rankeval.worker.scoring import score
+from spark_rankeval.worker.slot_exposures import exposures_of
 
 OF_USERS = [metric for metric in BEYOND if not metric.corpus_level]
 OF_ALL = [metric for metric in BEYOND if metric.corpus_level]
@@ -78,7 +78,9 @@ def exposures(metrics, world, parts, n_reducers=1, placed_by=(SLOT, KEY, ITEM)):
         for whole in added_up_by_spark(rows, n_reducers, placed_by)
         for batch in merge_exposures(MergedStates)(iter(whole.to_batches()))
     ]
-    return exposures_of(packed, slots, totals).get("all", {})
+    found = exposures_of(packed, slots, totals).get("all", {})
+    assert not any(exposure.without for exposure in found.values()), "nobody asked for blocks"
+    return {slot: exposure.whole for slot, exposure in found.items()}
 
 
 def added_up_by_spark(rows, n_reducers, placed_by):
@@ -227,7 +229,7 @@ def test_histograms_add_up_only_if_the_counts_of_an_item_met():
 
 def held_rows(monkeypatch, n_bytes):
     """The rows of exposure of a world by whether they were sent on early, a worker holding so many bytes."""
-    monkeypatch.setattr(worker_exposures, "_HELD", n_bytes)
+    monkeypatch.setattr(worker_exposures, "HELD", n_bytes)
     monkeypatch.setattr(worker_exposures, "_COUNTED", 16)
     world, metrics = random_world(14, n_users=200), resolved(["entropy@3", "gini(among=recommended)@5"])
     task = ScoringTask((View(tuple(metrics), RankingPolicy()),))

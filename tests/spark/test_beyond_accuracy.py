@@ -3,10 +3,13 @@
 import math
 import re
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 from beyond_oracle import FORMULAS, value
+from group_oracle import groups_of
+from group_oracle import value as value_of_groups
 from plans import plan_of
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -25,6 +28,8 @@ from spark_rankeval.errors import (
 )
 from spark_rankeval.metrics import parse_metric
 from spark_rankeval.spark.exposures import exposure_rows
+from spark_rankeval.spark.ids import hash_in
+from spark_rankeval.statistics.jackknife import WithoutBlock, blocks_of, jackknife_interval
 
 OF_USERS = [
     "novelty@3",
@@ -63,12 +68,12 @@ def rows_of(pairs_by_user):
 
 def tables_of(spark, world):
     """The arguments that the front door takes of a world."""
-    items = [(item, category, vector) for item, (category, vector) in world.items.items()]
+    items = [(item, category, vector, groups_of(world, item)) for item, (category, vector) in world.items.items()]
     return {
         "predictions": spark.createDataFrame(rows_of(world.predictions), PAIRS),
         "labels": spark.createDataFrame(rows_of(world.labels), "user long, item long, grade double"),
         "training": spark.createDataFrame(world.training, "user long, item long"),
-        "items": spark.createDataFrame(items, "item long, category string, vector array<double>"),
+        "items": spark.createDataFrame(items, "item long, category string, vector array<double>, group array<string>"),
         "baseline": spark.createDataFrame(rows_of(world.baseline), PAIRS),
         "score": "score",
         "relevance": "grade",
@@ -299,6 +304,117 @@ def test_measures_of_all_lists_have_no_users(tables, result):
         score_users(metrics="gini@3", **tables)
     assert "gini_at_3" not in result.per_user.columns
     assert "novelty_at_3" in result.per_user.columns
+
+
+def jackknife_of(spark, world, formula, metric):
+    """The interval of a value of all lists together: naive values without the users of each block."""
+    users = [user for user in world.users if world.predictions.get(user)]
+    frame = spark.createDataFrame([(user,) for user in users], "user long")
+    hashes = [row[0] for row in frame.select(hash_in(frame, ["user"]).column).collect()]
+    block = blocks_of(np.array(hashes, np.int64), 0)
+    without = [
+        WithoutBlock(formula([user for user, of in zip(users, block, strict=True) if of != left]), int(n))
+        for left, n in zip(*np.unique(block, return_counts=True), strict=True)
+    ]
+    return jackknife_interval(formula(users), without, 0.95, metric.bounds)
+
+
+def test_values_of_all_lists_have_a_jackknife_if_a_bootstrap_is_asked_for(spark, tables, world):
+    metrics = [*OF_ALL, "ndcg@3", "attention_share(group=shared)@3"]
+    result = evaluate(metrics=metrics, ci="bootstrap", **tables)
+    with shuffled_into(spark, 3):
+        apart = evaluate(
+            metrics=metrics, ci="bootstrap", **{**tables, "predictions": tables["predictions"].repartition(4)}
+        )
+    assert [repr(row) for row in result.summary] == [repr(row) for row in apart.summary]
+    for row in result.summary:
+        metric = parse_metric(row.metric).resolve()
+        chosen = {name: found for name, found in metric.chosen().items() if name != "undefined"}
+        if metric.name == "ndcg":
+            assert row.interval_method == "bca"
+        elif metric.name in FORMULAS:
+            formula = partial(FORMULAS[metric.name], world, metric.k, **chosen)
+            error, interval = jackknife_of(spark, world, lambda users, of=formula: of(users=users), metric)
+            assert row.interval_method == "jackknife"
+            assert row.no_interval == interval.reason
+            assert (row.standard_error, row.interval_low, row.interval_high) == pytest.approx(
+                (error, interval.low, interval.high), rel=1e-9, abs=1e-12, nan_ok=True
+            ), metric
+        else:
+            assert 0 < row.interval_low < row.mean < row.interval_high < 1
+    assert sum(not row.no_interval for row in result.summary) >= len(OF_ALL)
+
+
+def test_users_of_a_cluster_are_left_out_together(spark, tables, world):
+    homes = spark.createDataFrame([(user, "one") for user in world.users], "user long, home string")
+    row = evaluate(metrics="gini@3", ci="bootstrap", cluster="home", attributes=homes, **tables).summary[0]
+    assert "too few users" in row.no_interval
+
+
+GROUPED = [
+    "awrf@3",
+    "awrf(target=relevance)@5",
+    "amortised_awrf@3",
+    "amortised_awrf(target=equal, unknown=apart)@3",
+    "attention_share(group=shared)@3",
+    "exposure_to_merit(group=c1)@3",
+    "dtr",
+    "ee_loss@3",
+]
+
+
+def check_groups(rows, world, users):
+    """Rows are what naive loops over these users say; amounts are held to 2^−32."""
+    for row in rows:
+        metric = parse_metric(row.metric).resolve()
+        if metric.corpus_level:
+            expected = value_of_groups(metric, world, users)
+        else:
+            expected = np.nanmean([value_of_groups(metric, world, user) for user in users])
+        assert row.mean == pytest.approx(expected, rel=1e-7), row.metric
+
+
+def test_groups_of_items_get_what_naive_loops_say_in_slices_of_several_models(spark, tables, world, other_world):
+    users = spark.createDataFrame([(user, f"side {user % 2}") for user in range(60)], "user long, side string")
+    predictions = {
+        "one": tables["predictions"],
+        "other": spark.createDataFrame(rows_of(other_world.predictions), PAIRS),
+    }
+    asked = {"metrics": [*GROUPED, "gini@3"], "by": "side", "attributes": users, "ci": "bootstrap"}
+    with shuffled_into(spark, 3):
+        result = evaluate(**asked, **{**tables, "predictions": predictions})
+    for model, lists in (("one", world.predictions), ("other", other_world.predictions)):
+        alone = replace(world, predictions=lists)
+        for side, members in (("all", (0, 1)), ("side=side 0", (0,)), ("side=side 1", (1,))):
+            rows = [row for row in result.summary if (row.model, row.slice) == (model, side)]
+            assert len(rows) == len(GROUPED) + 1
+            check_groups(rows[:-1], alone, [user for user in alone.users if user % 2 in members])
+            assert all(row.interval_method == ("bca" if row.metric.startswith("awrf") else "jackknife") for row in rows)
+
+
+def test_arrays_and_tables_of_users_have_the_groups_of_items(spark, tables, world):
+    rows = [(user, world.list_of(user, None)) for user, pairs in world.predictions.items() if pairs]
+    arrays = spark.createDataFrame(rows, "user long, item array<long>")
+    given = {**tables, "predictions": arrays}
+    del given["score"]
+    check_groups(evaluate(metrics=GROUPED, **given).summary, world, world.users)
+    # Here facts of other metrics are joined to items.
+    table = score_users(metrics=["awrf@3", "diversity@3"], **tables).toPandas().set_index("user")
+    metric = parse_metric("awrf@3").resolve()
+    expected = [value_of_groups(metric, world, user) for user in table.index]
+    np.testing.assert_allclose(table["awrf_at_3"], expected, rtol=1e-9, atol=1e-12, equal_nan=True)
+
+
+def test_a_group_that_is_a_number_has_its_name_in_text_and_other_types_are_refused(tables):
+    items = tables["items"].drop("group")
+    numbered = {**tables, "items": items.withColumn("group", F.array(F.col("item") % 2))}
+    shares = evaluate(metrics=["attention_share(group='0')@3", "attention_share(group='1')@3"], **numbered)
+    assert sum(row.mean for row in shares.summary) == pytest.approx(1, abs=1e-8)
+    with pytest.raises(InputError, match="'group'"):
+        evaluate(metrics="awrf@3", **{**tables, "items": items})
+    nested = items.withColumn("group", F.array(F.array("item")))
+    with pytest.raises(InputError, match=r"the column 'group' \(group=\)"):
+        evaluate(metrics="awrf@3", **{**tables, "items": nested})
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,225 @@
+"""What groups of items get of users' attention, and what they are due: of each user, and summed over users.
+
+An item at rank j gets the attention d(j), which falls with the rank. An item of several groups gives each an equal part of it.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+import numpy as np
+
+from spark_rankeval.metrics.allowed import number
+from spark_rankeval.metrics.base import Needs, Reads, RelevanceMetric, Unset, parameter
+from spark_rankeval.metrics.gains import DISCOUNTS, Discount, geometric
+from spark_rankeval.metrics.list_metric import ListMetric
+from spark_rankeval.ranking.batch import is_relevant
+from spark_rankeval.ranking.grouped_items import GROUP_SET, GroupSets
+from spark_rankeval.ranking.ragged import starts_of_runs
+from spark_rankeval.ranking.recommended import asked_for
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from spark_rankeval.ranking.batch import RankingBatch
+    from spark_rankeval.ranking.ragged import BoolArray, FloatArray, IntArray
+    from spark_rankeval.ranking.recommended import Fact
+
+
+class Amounts(NamedTuple):
+    """What each group has of each user: an entry a user and group, by user and then by group."""
+
+    user: IntArray
+    group: IntArray
+    amount: FloatArray
+
+    @classmethod
+    def added_up(cls, user: IntArray, group: IntArray, amount: FloatArray, n_groups: int) -> Amounts:
+        """Of entries that may repeat a user and group, which are added one after the other."""
+        cells, cell = np.unique(user * n_groups + group, return_inverse=True)
+        return cls(cells // n_groups, cells % n_groups, np.bincount(cell, amount, len(cells)).astype(np.float64))
+
+    def totals(self, n_users: int) -> FloatArray:
+        """The sum of each user's amounts; float64 (n_users,)."""
+        return np.bincount(self.user, self.amount, n_users).astype(np.float64, copy=False)
+
+    def shares(self, n_users: int) -> Amounts:
+        """The same divided by the user's sum."""
+        return self._replace(amount=self.amount / self.totals(n_users)[self.user])
+
+
+class Given(NamedTuple):
+    """What all users' groups have and are due, of one metric."""
+
+    counted: BoolArray  # (n_users,), who counts
+    exposure: Amounts
+    due: Amounts | None  # None: every user's exposure is due to the groups by `shares`
+    shares: FloatArray | None = None  # float64 (n_groups,)
+
+
+@dataclass(frozen=True, eq=False)
+class GroupExposure:
+    """What groups of items have and are due, summed over users.
+
+    Attributes:
+        exposure: the attention that each group gets, by the group's name.
+        due: the attention, or the relevance, that it is due.
+        n_users: how many users were counted.
+    """
+
+    exposure: Mapping[str, float]
+    due: Mapping[str, float]
+    n_users: int
+
+    @property
+    def names(self) -> list[str]:
+        """The groups that have anything or are due anything, in the order of their names."""
+        return sorted({*self.exposure, *self.due})
+
+    def shares(self) -> dict[str, tuple[float, float]]:
+        """The share of all exposure that each group has, and the share that it is due; NaN if all of it is 0."""
+        exposed, due = math.fsum(self.exposure.values()), math.fsum(self.due.values())
+        return {
+            name: (_share(self.exposure.get(name, 0.0), exposed), _share(self.due.get(name, 0.0), due))
+            for name in self.names
+        }
+
+    def ratios(self) -> dict[str, float]:
+        """The share of exposure ÷ the share that is due, of each group that is due any."""
+        return {name: has / due for name, (has, due) in self.shares().items() if due > 0 and not math.isnan(has)}
+
+
+def _share(part: float, whole: float) -> float:
+    return part / whole if whole else math.nan
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupMetric(ListMetric, RelevanceMetric):
+    """A metric of the attention that groups of items get."""
+
+    needs: ClassVar[Needs] = "predictions"
+    facts: ClassVar[frozenset[Fact]] = frozenset({"groups"})
+
+    discount: str | Unset = parameter(
+        "log2",
+        choices=("log2", "ln", "log2_from_two", "geometric"),
+        doc="attention at rank j: 1/log2(j + 1), 1/ln(j + 1), 1/log2(max(j, 2)) or p^(j−1)",
+    )
+    p: float | Unset = parameter(
+        0.8,
+        check=number(0, 1, what="a number between 0 and 1", open_low=True, open_high=True),
+        doc="with discount='geometric' the probability of going on to the next item",
+    )
+    unknown: str | Unset = parameter(
+        "left_out", choices=("left_out", "apart"), doc="items without a group: left out, or a group of their own"
+    )
+
+    @property
+    def reads(self) -> Reads:
+        """The items, their groups and their labels; the attention depends on ranks."""
+        return super().reads.but(items="item", unlabelled=True, tie_order=True, facts=self.facts)
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether items without a group are a group of their own."""
+        return self.unknown == "apart"
+
+    @property
+    def _attention(self) -> Discount:
+        return geometric(float(self.p)) if self.discount == "geometric" else DISCOUNTS[str(self.discount)]  # type: ignore[arg-type]
+
+    def groups_of(self, batch: RankingBatch) -> GroupSets:
+        """The sets of groups of the batch's items."""
+        return asked_for(self._recommended(batch).groups)
+
+    def exposure_of(self, batch: RankingBatch, *, relevant: bool = False) -> Amounts:
+        """The attention that each user's list gives to groups; of `relevant` items alone, if these count."""
+        recommended, groups = self._recommended(batch), self.groups_of(batch)
+        within = recommended.within(self.k)
+        if relevant:
+            labelled = ~np.isnan(recommended.grade)
+            within &= labelled
+            within[labelled] &= is_relevant(recommended.grade[labelled], self.threshold)
+        item, group, part = groups.spread(asked_for(recommended.group_set)[within], apart=self.is_apart)
+        attention = self._attention(recommended.rank[within])[item] * part
+        return Amounts.added_up(recommended.user[within][item], group, attention, groups.n_groups)
+
+    def _of_labels(self, batch: RankingBatch, worth: FloatArray) -> Amounts:
+        """What labels are worth, given to the groups of their items; those worth 0 have no entry."""
+        groups, which = self.groups_of(batch), np.flatnonzero(worth > 0)
+        # Labels come in any order, and sums of floats have one.
+        sets = batch.beside_labels[GROUP_SET].values[which].astype(np.int64)
+        which = which[np.lexsort((worth[which], sets, batch.labels.user[which]))]
+        sets = batch.beside_labels[GROUP_SET].values[which].astype(np.int64)
+        item, group, part = groups.spread(sets, apart=self.is_apart)
+        user, amount = batch.labels.user[which][item], worth[which][item] * part
+        order = np.lexsort((amount, group, user))
+        return Amounts.added_up(user[order], group[order], amount[order], groups.n_groups)
+
+    def relevance_of(self, batch: RankingBatch) -> Amounts:
+        """How many relevant labels each group has."""
+        return self._of_labels(batch, is_relevant(batch.labels.values, self.threshold).astype(np.float64))
+
+    def ideal_of(self, batch: RankingBatch) -> Amounts:
+        """The attention that groups would have on average over all orders of the relevant labels that put higher grades first."""
+        grades, user = batch.labels.values, batch.labels.user
+        relevant = np.flatnonzero(is_relevant(grades, self.threshold))
+        order = relevant[np.lexsort((-grades[relevant], user[relevant]))]
+        new = np.flatnonzero(starts_of_runs(user[order], grades[order]))
+        size = np.diff(np.append(new, len(order)))
+        first_of_user = np.flatnonzero(starts_of_runs(user[order]))
+        before = new - first_of_user[np.searchsorted(first_of_user, new, side="right") - 1] if len(new) else new
+        stop = before + size
+        if self.k is not None:
+            before, stop = np.minimum(before, self.k), np.minimum(stop, self.k)
+        sums = self._attention.summed_up_to(int(stop.max(initial=0)))
+        worth = np.zeros(len(grades))
+        worth[order] = np.repeat((sums[stop] - sums[before]) / size, size)
+        return self._of_labels(batch, worth)
+
+    def has_any(self, batch: RankingBatch, amounts: Amounts) -> BoolArray:
+        """Which users have any amount; bool (n_users,)."""
+        return amounts.totals(batch.n_users) > 0
+
+    def _values(self, batch: RankingBatch) -> FloatArray:
+        return np.full(batch.n_users, math.nan)
+
+    def _is_defined(self, batch: RankingBatch) -> BoolArray:
+        return np.ones(batch.n_users, np.bool_)
+
+
+def shares_due(groups: GroupSets, target: str | Unset, *, apart: bool) -> FloatArray:
+    """The share that each group is due by its items, or the same for each with the target ``equal``; float64 (n_groups,)."""
+    return groups.equal(apart=apart) if target == "equal" else groups.population(apart=apart)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AllListsGroupMetric(GroupMetric):
+    """A metric of what groups get in all lists together; single users have no value."""
+
+    corpus_level: ClassVar[bool] = True
+
+    @abstractmethod
+    def given(self, batch: RankingBatch) -> Given:
+        """What the groups have and are due of each user."""
+
+    @abstractmethod
+    def of_groups(self, groups: GroupExposure) -> float:
+        """The value; NaN if it is not defined, whatever the parameter `undefined` is."""
+
+    def value(self, groups: GroupExposure) -> float:
+        """The metric of all users' lists; if it is not defined, NaN or 0 as `undefined` says."""
+        value = self.of_groups(groups)
+        return 0.0 if math.isnan(value) and self.undefined == "zero" else value
+
+    def by_target(self, batch: RankingBatch, target: str | Unset) -> Given:
+        """All attention, and what is due by the relevant labels, by the table's items, or the same for each group."""
+        exposure = self.exposure_of(batch)
+        counted = self.has_any(batch, exposure)
+        if target != "relevance":
+            return Given(counted, exposure, None, shares_due(self.groups_of(batch), target, apart=self.is_apart))
+        due = self.relevance_of(batch)
+        return Given(counted & self.has_any(batch, due), exposure, due)

@@ -1,0 +1,67 @@
+"""The groups that items are in, such as providers: any number each, told by sets of groups as codes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from spark_rankeval.ranking.ragged import FloatArray, IntArray, Ragged
+
+#: What labels have beside their grades if a metric asks for groups: the place of the item's set of groups.
+GROUP_SET = "group_set"
+#: The group of items without one, if they are a group of their own.
+WITHOUT_GROUP = ""
+
+
+@dataclass(frozen=True, eq=False)
+class GroupSets:
+    """The different sets of groups that items are in. The first one is empty: that of items without a group.
+
+    Attributes:
+        names: each group's name.
+        members: the codes of each set's groups.
+        n_items: int64, how many items of the table are in each set.
+    """
+
+    names: tuple[str, ...]
+    members: Ragged
+    n_items: IntArray
+
+    @property
+    def n_groups(self) -> int:
+        """How many groups there are, those without one included: these have the last code."""
+        return len(self.names) + 1
+
+    def spread(self, sets: IntArray, *, apart: bool) -> tuple[IntArray, IntArray, FloatArray]:
+        """The groups of some items by their sets: the place of the item, the group's code, and the part of the item, 1 ÷ its groups.
+
+        Items without a group are left out, or are in the last group if they are to stand `apart`.
+        """
+        size = self.members.lengths[sets]
+        item = np.repeat(np.arange(len(sets)), size)
+        within = np.arange(len(item)) - np.repeat(np.cumsum(size) - size, size)
+        group = self.members.values[self.members.offsets[sets][item] + within]
+        part = 1 / size[item]
+        if apart and (size == 0).any():
+            lost = np.flatnonzero(size == 0)
+            item, group = np.concatenate([item, lost]), np.concatenate([group, np.full(len(lost), self.n_groups - 1)])
+            part = np.concatenate([part, np.ones(len(lost))])
+            order = np.argsort(item, kind="stable")
+            item, group, part = item[order], group[order], part[order]
+        return item, group, part
+
+    def population(self, *, apart: bool) -> FloatArray:
+        """The share of the table's items that each group has; float64 (n_groups,). All are 0 if no item has a group."""
+        sets, group, part = self.spread(np.arange(len(self.n_items)), apart=apart)
+        counts = np.bincount(group, part * self.n_items[sets], self.n_groups).astype(np.float64, copy=False)
+        shares: FloatArray = counts / max(float(counts.sum()), 1.0)
+        return shares
+
+    def equal(self, *, apart: bool) -> FloatArray:
+        """The same share for every group that has an item; float64 (n_groups,)."""
+        has_items = (self.population(apart=apart) > 0).astype(np.float64)
+        shares: FloatArray = has_items / max(float(has_items.sum()), 1.0)
+        return shares

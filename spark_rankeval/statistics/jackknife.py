@@ -1,0 +1,88 @@
+"""The standard error of one figure of all users together: users fall into blocks by hash, and each block is left out in turn.
+
+A bootstrap draws users more than once, and so lists that are all alike. Measures of how many items there are, or of how alike
+lists are, then have values far from that of all users. To leave users out changes them little.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from spark_rankeval.statistics.distributions import t_critical
+from spark_rankeval.statistics.intervals import JACKKNIFE, Interval, checked_level
+from spark_rankeval.statistics.resampling import uniform64
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Array = np.ndarray[Any, Any]
+
+#: So many blocks.
+N_BLOCKS = 64
+# Sets the stream apart from those of the draws of `resampling`.
+_PURPOSE = 3
+# What rounding may do to a value, as a share of it.
+_ROUNDING = 2.0**-40
+
+
+def blocks_of(users: Array, seed: int) -> Array:
+    """The block of each user, from 64-bit hashes of their ids; int64, below `N_BLOCKS`."""
+    blocks: Array = (uniform64(users, np.zeros(1, np.int64), seed, _PURPOSE) % np.uint64(N_BLOCKS)).astype(np.int64)
+    return blocks
+
+
+class WithoutBlock(NamedTuple):
+    """A figure without the users of a block."""
+
+    value: float  # NaN if it is not defined then
+    n_users: int  # how many users were left out, at least 1
+
+
+class Spread(NamedTuple):
+    """How much a figure of all users would differ between samples of as many users."""
+
+    standard_error: float
+    df: float  # degrees of freedom; fewer than blocks if these differ in size
+
+
+def spread_of(value: float, without: Sequence[WithoutBlock]) -> Spread | None:
+    """The spread of a figure, or None if blocks do not tell it.
+
+    Block j has m_j of the n users, and h_j = n/m_j. The figure without it is θ_(j), and θ_J = g·θ − Σ (1 − m_j/n)·θ_(j). Over the g
+    blocks the variance is the mean of (h_j·θ − (h_j − 1)·θ_(j) − θ_J)² ÷ (h_j − 1).
+
+    Source: Busing, Meijer, van der Leeden, Delete-m jackknife for unequal m, Statistics and Computing 1999.
+    """
+    n_left_out = np.array([block.n_users for block in without], np.float64)
+    n_users = n_left_out.sum()
+    difference = np.array([block.value for block in without]) - value
+    if len(without) < 2 or not np.isfinite(difference).all():
+        return None
+    h = n_users / n_left_out
+    # The terms of θ cancel out: what is left are differences, which keep their digits.
+    centre = -math.fsum((1 - 1 / h) * difference)
+    variance = math.fsum(((h - 1) * difference + centre) ** 2 / (h - 1)) / len(without)
+    return Spread(math.sqrt(variance), float(n_users**2 / (n_left_out**2).sum()) - 1)
+
+
+def jackknife_interval(
+    value: float, without: Sequence[WithoutBlock], level: float, bounds: tuple[float, float]
+) -> tuple[float, Interval]:
+    """The standard error of a figure of all users, NaN if it is not known, and the interval value ± t · standard error in its bounds."""
+    checked_level(level)
+    if math.isnan(value):
+        return math.nan, Interval.missing(level, JACKKNIFE, "no user")
+    spread = spread_of(value, without)
+    if spread is None:
+        reason = "too few users: the value needs those who would be left out by turns"
+        return math.nan, Interval.missing(level, JACKKNIFE, reason)
+    if spread.standard_error <= _ROUNDING * max(1.0, abs(value)):
+        reason = "the value is the same whoever is left out"
+        return spread.standard_error, Interval.missing(level, JACKKNIFE, reason)
+    reach = t_critical(level, spread.df) * spread.standard_error
+    low, high = bounds
+    kept = bounds if low <= value <= high else (-math.inf, math.inf)
+    return spread.standard_error, Interval(value - reach, value + reach, level, JACKKNIFE).within(kept)

@@ -1,0 +1,263 @@
+"""What groups of items get: against naive loops, through the worker's way from Arrow to values; figures to check by hand."""
+
+import math
+import re
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from beyond_oracle import World
+from effort import examples
+from group_oracle import OF_ALL, OF_USERS, groups_of, value
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from variants import GROUPS
+from worlds import batch_of, random_world
+
+from spark_rankeval.errors import MetricError
+from spark_rankeval.metrics import parse_metric
+from spark_rankeval.metrics.base import UNSET
+from spark_rankeval.metrics.group_exposure import AttentionShare
+from spark_rankeval.ranking.lists import RankingPolicy
+from spark_rankeval.request.task import ScoringTask, View
+from spark_rankeval.worker.exposures import BLOCK, BLOCKS, COUNT, EXPOSURE, GROUP, ITEM, KEY, KIND, SLOT
+from spark_rankeval.worker.facts import ITEM as ITEM_OF_TABLE
+from spark_rankeval.worker.group_exposures import GroupAccumulator, group_exposures_of, group_slots_of
+from spark_rankeval.worker.group_sets import GROUP as NAME
+from spark_rankeval.worker.group_sets import GROUPS_TABLE, ItemGroupSets
+from spark_rankeval.worker.merged_exposures import merge_exposures
+from spark_rankeval.worker.merging import MergedStates
+from spark_rankeval.worker.packed import stream_of
+from spark_rankeval.worker.packing import PLACE, STATE
+from spark_rankeval.worker.scoring import score
+from spark_rankeval.worker.task_tables import with_tables
+
+EVERY = pytest.mark.parametrize("metric", GROUPS, ids=lambda metric: metric.name)
+ROW = [SLOT, KEY, ITEM, KIND, GROUP]
+
+
+def scored(task, world, users, shuffled=None):
+    """The scores of users, whose task received the groups of items."""
+    pairs = [(item, name) for item in world.items for name in groups_of(world, item) or [None]]
+    if shuffled is not None:
+        pairs = [pairs[place] for place in shuffled.permutation(len(pairs))]
+    table = pa.table(
+        {
+            ITEM_OF_TABLE: pa.array([item for item, _ in pairs], pa.int64()),
+            NAME: pa.array([name for _, name in pairs], pa.string()),
+        }
+    )
+    batch = batch_of(world, users, shuffled)
+    first = pa.array([stream_of(table).to_pybytes()] + [None] * (len(users) - 1), pa.binary())
+    ((part, received),) = with_tables(task, iter([batch.append_column(GROUPS_TABLE, first)]))
+    return score(task, part, received)
+
+
+def task_of(metrics):
+    return ScoringTask(tuple(View((metric,), RankingPolicy()) for metric in metrics))
+
+
+def added_up(rows):
+    """What Spark makes of the rows: one for each group, with its amount in each block."""
+    cells = {}
+    for row in pa.Table.from_batches(rows).to_pylist():
+        blocks = cells.setdefault(tuple(row[name] for name in ROW), {})
+        blocks[row[BLOCK]] = blocks.get(row[BLOCK], 0) + row[COUNT]
+    columns = dict(zip(ROW, zip(*cells, strict=True), strict=True))
+    kinds = {SLOT: pa.int32(), KEY: pa.string(), ITEM: pa.int64(), KIND: pa.int8(), GROUP: pa.string()}
+    parts = [[{BLOCK: block, COUNT: count} for block, count in blocks.items()] for blocks in cells.values()]
+    return pa.table(
+        {
+            PLACE: pa.nulls(len(cells), pa.int32()),
+            STATE: pa.nulls(len(cells), pa.binary()),
+            **{name: pa.array(columns[name], kind) for name, kind in kinds.items()},
+            COUNT: pa.array([sum(blocks.values()) for blocks in cells.values()], pa.int64()),
+            BLOCKS: pa.array(parts, pa.list_(pa.struct({BLOCK: pa.int8(), COUNT: pa.int64()}))),
+        }
+    )
+
+
+def exposures(metrics, world, parts, block_of=None, shuffled=None):
+    """What groups get, by the place of the metric."""
+    task = task_of(metrics)
+    rows = []
+    for users in parts:
+        accumulator = GroupAccumulator(task, lambda _: ["all"])
+        blocks = None if block_of is None else np.array([block_of[user] for user in users], np.int64)
+        exposed = scored(task, world, users, shuffled).exposed
+        rows += accumulator.add([((), slice(None))], np.ones(len(users), np.bool_), exposed, blocks)
+        rows += accumulator.rows()
+    (merged,) = merge_exposures(MergedStates)(iter(added_up(rows).to_batches()))
+    found = group_exposures_of([merged.column(EXPOSURE)[0].as_py()], group_slots_of(task))["all"]
+    return [found[slot] for slot in group_slots_of(task)]
+
+
+def drawn(rng, metric):
+    """A metric with a cutoff and parameters drawn at random."""
+    choices = {
+        "relevance_threshold": (None, -math.inf, 2.0),
+        "p": (0.8, 0.5),
+        "group": (None, "c1", "shared", "nowhere"),
+        "judged_only": (UNSET,),
+    }
+    options = {item.name: choices.get(item.name) or item.metadata["choices"] for item in metric.parameters()}
+    chosen = {name: values[int(rng.integers(len(values)))] for name, values in options.items()}
+    return metric(k=(None, 1, 3, 10)[int(rng.integers(4))], **chosen).resolve()
+
+
+def same(mine, expected):
+    return mine == pytest.approx(expected, rel=1e-7, abs=1e-7, nan_ok=True)
+
+
+@settings(max_examples=examples(by_day=12, at_night=150), deadline=None, derandomize=True)
+@given(seed=st.integers(0, 10**6), n_parts=st.sampled_from([1, 3]))
+def test_any_tables_give_what_the_naive_loops_give(seed, n_parts):
+    rng = np.random.default_rng(seed)
+    world = random_world(seed, n_users=12)
+    metrics = [drawn(rng, metric) for metric in GROUPS for _ in range(3)]
+    of_users = [metric for metric in metrics if not metric.corpus_level]
+    found = scored(task_of(of_users), world, world.users).metrics
+    for metric, column in zip(of_users, found, strict=True):
+        expected = [value(metric, world, user) for user in world.users]
+        np.testing.assert_allclose(column, expected, rtol=1e-9, atol=1e-12, equal_nan=True, err_msg=str(metric))
+    of_all = [metric for metric in metrics if metric.corpus_level]
+    block_of = {user: int(rng.integers(4)) for user in world.users}
+    parts = [part.tolist() for part in np.array_split(np.array(world.users), n_parts)]
+    for metric, groups in zip(of_all, exposures(of_all, world, parts, block_of), strict=True):
+        assert same(metric.value(groups.whole), value(metric, world, world.users)), metric
+        for block, without in zip(sorted({*block_of.values(), 0}), groups.without, strict=False):
+            if len(groups.without) == len({*block_of.values(), 0}):
+                left = [user for user in world.users if block_of[user] != block]
+                assert same(metric.value(without), value(metric, world, left)), (metric, block)
+
+
+def test_no_split_into_partitions_and_no_order_of_rows_changes_a_bit():
+    world, rng = random_world(4), np.random.default_rng(4)
+    metrics = [drawn(rng, metric) for metric in GROUPS for _ in range(4)]
+    of_users, of_all = ([metric for metric in metrics if metric.corpus_level == level] for level in (False, True))
+    whole = np.stack(scored(task_of(of_users), world, world.users).metrics)
+    single = [np.stack(scored(task_of(of_users), world, [user], rng).metrics) for user in world.users]
+    np.testing.assert_array_equal(np.concatenate(single, axis=1).view(np.int64), whole.view(np.int64))
+    apart = exposures(of_all, world, [[user] for user in world.users], shuffled=rng)
+    together = exposures(of_all, world, [world.users])
+    for metric, one, other in zip(of_all, apart, together, strict=True):
+        mine, its = metric.value(one.whole), metric.value(other.whole)
+        assert mine == its or (math.isnan(mine) and math.isnan(its)), metric
+
+
+#: Two users with two places: of attention 1 and 1/log2 3, which is 0.63.
+SMALL = World(
+    predictions={1: [(10, 0.9), (11, 0.7)], 2: [(10, 0.8), (13, 0.6)], 3: []},
+    labels={1: [(11, 1.0)], 2: [(11, 1.0), (10, 1.0)], 3: [(11, 1.0)]},
+    items={10: ("a", None), 11: ("b", None), 13: ("b", None), 14: ("b", None)},
+)
+SECOND = 1 / math.log2(3)
+FIGURES = {
+    "attention_share(group=a)@1": 1.0,
+    "attention_share(group=a)@2": 1 / (1 + SECOND),
+    "attention_share(group=b)@2": SECOND / (1 + SECOND),
+    "attention_share@2": 1 / (1 + SECOND),
+    "attention_share(group=a,of=items)@2": 0.25,
+    "attention_share(group=a,of=relevance)@2": 1 / 3,
+    "attention_share(group=nowhere)@2": 0.0,
+    "attention_share(group=a,discount=geometric,p=0.5)@2": 2 / 3,
+    "exposure_to_merit(group=a)@2": 3 / (1 + SECOND),
+    "exposure_to_merit@2": SECOND / (1 + SECOND) / (2 / 3),
+    "disparate_treatment_ratio@2": SECOND / 2,
+    "amortised_awrf(distance=tv,target=equal)@2": 1 - (1 / (1 + SECOND) - 0.5),
+    "amortised_awrf(distance=tv)@1": 0.25,
+    # User 1 is due the first place for b, user 2 both places half and half.
+    "ee_disparity@2": 1 + SECOND**2,
+    "ee_relevance@2": (1 + SECOND) / 4 + SECOND * (0.5 + (1 + SECOND) / 4),
+    "ee_loss(counted=relevant)@2": (0.5 - (1 + SECOND) / 4) ** 2 + (SECOND / 2 - 0.5 - (1 + SECOND) / 4) ** 2,
+}
+
+
+@pytest.fixture
+def without_second_groups(monkeypatch):
+    monkeypatch.setitem(globals(), "groups_of", lambda world, item: [world.items[item][0]])
+
+
+@pytest.mark.usefixtures("without_second_groups")
+@pytest.mark.parametrize("metric", FIGURES)
+def test_figures_that_can_be_checked_by_hand(metric):
+    one = parse_metric(metric).resolve()
+    (found,) = exposures([one], SMALL, [SMALL.users])
+    assert one.value(found.whole) == pytest.approx(FIGURES[metric], rel=1e-8)
+
+
+@pytest.mark.usefixtures("without_second_groups")
+def test_a_list_that_gives_groups_what_they_are_due_has_1():
+    metrics = [parse_metric(f"awrf(target={target},distance={distance})@2").resolve()
+               for target in ("equal", "relevance") for distance in ("js", "js_nats", "tv")]  # fmt: skip
+    world = World({1: [(10, 1.0), (11, 1.0)]}, {1: [(11, 1.0)]}, items=SMALL.items)
+    # Two places of the same attention, and a list of the user's relevant item alone.
+    flat = [parse_metric("awrf(target=equal,discount=log2_from_two)@2").resolve()]
+    assert scored(task_of(flat), world, [1]).metrics[0].tolist() == [1.0]
+    alone = World({1: [(11, 1.0)]}, {1: [(11, 1.0)]}, items=SMALL.items)
+    values = [column[0] for column in scored(task_of(metrics), alone, [1]).metrics]
+    assert values[3:] == [1.0, 1.0, 1.0]
+    # All attention to one of two groups: p = (0, 1), q = (1/2, 1/2).
+    js = 1 - (math.log2(4 / 3) + 0.5 * math.log2(2 / 3) + 0.5) / 2
+    assert values[:3] == pytest.approx([js, 1 - (1 - js) * math.log(2), 0.5], rel=1e-12)
+
+
+def test_the_loss_is_disparity_and_relevance():
+    world = random_world(8)
+    metrics = [parse_metric(f"{name}@5").resolve() for name in ("ee_loss", "ee_disparity", "ee_relevance")]
+    groups = exposures(metrics, world, [world.users])
+    loss, disparity, relevance = (metric.value(each.whole) for metric, each in zip(metrics, groups, strict=True))
+    whole = groups[0].whole
+    due = math.fsum((amount / whole.n_users) ** 2 for amount in whole.due.values())
+    assert loss == pytest.approx(disparity - 2 * relevance + due, rel=1e-9)
+
+
+def test_sets_of_groups_are_those_of_the_rows_in_any_order():
+    items = pa.array([3, 1, 3, 2, 1, 5, 3], pa.int64())
+    names = pa.array(["b", "a", "ä", "b", None, None, "b"])
+    sets = ItemGroupSets.of_pairs(items, names)
+    places = sets.of(pa.array([1, 2, 3, 5, 99], pa.int64()))
+    item, group, part = sets.groups.spread(places, apart=True)
+    named = [(place, [*sets.groups.names, None][code]) for place, code in zip(item.tolist(), group, strict=True)]
+    assert named == [(0, "a"), (1, "b"), (2, "b"), (2, "ä"), (3, None), (4, None)]
+    assert part.tolist() == [1, 1, 0.5, 0.5, 1, 1]
+    assert sets.groups.names == ("a", "b", "ä")
+    assert sets.groups.population(apart=False).tolist() == pytest.approx([1 / 3, 0.5, 1 / 6, 0.0])
+    assert sets.groups.population(apart=True).tolist() == pytest.approx([0.25, 0.375, 0.125, 0.25])
+    assert ItemGroupSets.read(pa.scalar(None, pa.binary())).of(items).tolist() == [0] * 7
+
+
+def test_the_naive_measures_are_those_of_the_registry():
+    assert {metric.name for metric in GROUPS} == {*OF_ALL, *OF_USERS}
+    assert {metric.name for metric in GROUPS if metric.corpus_level} == set(OF_ALL)
+
+
+@EVERY
+def test_its_docstring_says_formula_bounds_source_and_what_is_undefined(metric):
+    text = " ".join(metric.__doc__.split())
+    assert "Source:" in text
+    assert any(sign in text for sign in "÷Σ")
+    assert ("Between 0 (…)and 1" if metric.value_range == (0, 1) else "From 0 up").replace("(…)", "") in text
+    assert re.search(r"NaN[^.]* (without|if) ", text)
+    for item in metric.parameters():
+        assert item.metadata["doc"]
+
+
+@EVERY
+def test_it_reads_back_and_stays_within_its_bounds(metric):
+    rng, world = np.random.default_rng(2), random_world(2)
+    for _ in range(10):
+        one = drawn(rng, metric)
+        assert parse_metric(str(one)) == one
+        if metric.corpus_level:
+            (groups,) = exposures([one], world, [world.users])
+            values = np.array([one.value(groups.whole)])
+        else:
+            (values,) = scored(task_of([one]), world, world.users).metrics
+        low, high = one.bounds
+        assert (np.isnan(values) | ((low <= values) & (values <= high + 1e-12))).all(), one
+
+
+def test_a_group_is_named_by_text():
+    with pytest.raises(MetricError, match="group must be the name of a group"):
+        AttentionShare(group=3)

@@ -1,0 +1,90 @@
+"""The jackknife of blocks: of means it is the usual standard error, and its blocks depend on users and seed alone."""
+
+import math
+
+import numpy as np
+import pytest
+
+from spark_rankeval.statistics.description import DescriptionOptions, of_one_figure
+from spark_rankeval.statistics.jackknife import N_BLOCKS, WithoutBlock, blocks_of, jackknife_interval, spread_of
+
+BOUNDS = (0.0, 1.0)
+
+
+def left_out(values, blocks):
+    """The means without each block that has anybody."""
+    return [WithoutBlock(values[blocks != block].mean(), int((blocks == block).sum())) for block in np.unique(blocks)]
+
+
+def test_with_a_user_a_block_a_mean_has_its_usual_standard_error():
+    values = np.random.default_rng(0).random(30)
+    spread = spread_of(values.mean(), left_out(values, np.arange(30)))
+    assert spread.standard_error == pytest.approx(values.std(ddof=1) / math.sqrt(30), rel=1e-12)
+    assert spread.df == pytest.approx(29)
+
+
+def test_blocks_of_any_sizes_give_the_formula_of_their_source():
+    values, blocks = np.random.default_rng(1).random(50), np.random.default_rng(2).integers(0, 7, 50)
+    theta, without = values.mean(), left_out(values, blocks)
+    g, n = len(without), 50
+    centre = g * theta - sum((1 - m / n) * other for other, m in without)
+    pseudo = [(n / m * theta - (n / m - 1) * other, n / m) for other, m in without]
+    variance = sum((each - centre) ** 2 / (h - 1) for each, h in pseudo) / g
+    assert spread_of(theta, without).standard_error == pytest.approx(math.sqrt(variance), rel=1e-9)
+
+
+def test_the_variance_of_a_mean_is_right_on_average_although_blocks_differ_in_size():
+    rng = np.random.default_rng(3)
+    variances = []
+    for _ in range(400):
+        values, blocks = rng.normal(size=60), rng.integers(0, N_BLOCKS, 60)
+        variances.append(spread_of(values.mean(), left_out(values, blocks)).standard_error ** 2)
+    assert np.mean(variances) == pytest.approx(1 / 60, rel=0.06)
+
+
+def test_blocks_depend_on_users_and_seed_alone_and_are_of_about_one_size():
+    users = np.arange(64_000, dtype=np.int64) * 7919
+    blocks = blocks_of(users, 0)
+    np.testing.assert_array_equal(blocks_of(users[::-1], 0)[::-1], blocks)
+    sizes = np.bincount(blocks, minlength=N_BLOCKS)
+    assert len(sizes) == N_BLOCKS
+    # The spread of 64 Poisson counts of mean 1000.
+    assert 850 < sizes.min() <= sizes.max() < 1150
+    assert 0.005 < np.mean(blocks_of(users, 1) == blocks) < 0.03
+
+
+def test_an_interval_is_symmetric_within_the_bounds_that_the_value_keeps():
+    without = [WithoutBlock(value, 5) for value in (0.02, 0.05, 0.06, 0.07)]
+    error, interval = jackknife_interval(0.05, without, 0.95, BOUNDS)
+    assert interval.low == 0.0
+    assert interval.high > 0.05 + error > 0.05
+    assert interval.method == "jackknife"
+    _, unbounded = jackknife_interval(0.05, without, 0.95, (-math.inf, math.inf))
+    assert unbounded.low == pytest.approx(0.1 - unbounded.high)
+
+
+@pytest.mark.parametrize(
+    ("value", "without", "reason"),
+    [
+        (math.nan, [], "no user"),
+        (0.5, [], "too few users"),
+        (0.5, [WithoutBlock(0.4, 3)], "too few users"),
+        (0.5, [WithoutBlock(0.4, 3), WithoutBlock(math.nan, 1)], "too few users"),
+        (0.5, [WithoutBlock(0.5, 3), WithoutBlock(0.5, 2)], "the same whoever is left out"),
+    ],
+)
+def test_there_is_no_interval_for_a_reason(value, without, reason):
+    _, interval = jackknife_interval(value, without, 0.95, BOUNDS)
+    assert reason in interval.reason
+    assert math.isnan(interval.low)
+
+
+def test_one_figure_has_a_jackknife_for_a_bootstrap_and_advice_for_t():
+    without = [WithoutBlock(0.5, 3), WithoutBlock(0.4, 3), WithoutBlock(0.45, 4)]
+    resampled = of_one_figure(0.45, 10, DescriptionOptions(method="bca"), without, BOUNDS)
+    assert resampled.interval.method == "jackknife"
+    assert resampled.standard_error > 0
+    plain = of_one_figure(0.45, 10, DescriptionOptions())
+    assert "ci='bootstrap'" in plain.interval.reason
+    assert math.isnan(plain.standard_error)
+    assert of_one_figure(0.45, 10, DescriptionOptions(method=None)).interval is None
