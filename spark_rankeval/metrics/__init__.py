@@ -19,6 +19,7 @@ from spark_rankeval.metrics.overlap_based import *  # noqa: F403 - as above
 from spark_rankeval.metrics.popularity_based import *  # noqa: F403 - as above
 from spark_rankeval.metrics.precision_recall import *  # noqa: F403 - as above
 from spark_rankeval.metrics.rank_based import *  # noqa: F403 - as above
+from spark_rankeval.metrics.recall_oriented import *  # noqa: F403 - as above
 from spark_rankeval.metrics.score_based import *  # noqa: F403 - as above
 from spark_rankeval.metrics.set_based import *  # noqa: F403 - as above
 from spark_rankeval.metrics.user_model_based import *  # noqa: F403 - as above
