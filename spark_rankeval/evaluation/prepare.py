@@ -111,7 +111,8 @@ def _further_tables(asked: Mapping[str, Metric], convention: Dialect, facts: Fac
         check_name(option, name)
     return FurtherTables(
         **{table: frame if table in needed.tables else None for table, frame in given.items()},
-        category=facts.category if "category" in needed.facts else None,
+        category=facts.category if needed.facts & {"category", "categories", "history_categories"} else None,
+        several_categories="category" not in needed.facts,
         vector=facts.vector if needed.facts & {"vector", "history_vector"} else None,
         facts_of_items=bool(needed.facts & set(OF_ITEMS)),
         lookup=facts.lookup,

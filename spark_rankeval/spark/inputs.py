@@ -205,6 +205,7 @@ class FurtherTables:
     items: DataFrame | None = None  # rows of items
     baseline: DataFrame | None = None  # rows or arrays, as predictions
     category: str | None = None  # the column of categories that is asked for
+    several_categories: bool = False  # whether items may have several, in arrays
     vector: str | None = None  # the column of vectors that is asked for
     facts_of_items: bool = False  # whether anything is asked for that every predicted item is looked up for
     lookup: LookupOption = "auto"  # how facts of items come to predictions
@@ -235,6 +236,8 @@ def _further(given: FurtherTables, predictions: Source, names: ColumnNames, prob
         category = require_column("items", given.items, given.category, "category", problems)
         if category is not None:
             kind = given.items.schema[category].dataType
+            if isinstance(kind, T.ArrayType) and given.several_categories:
+                kind = kind.elementType
             problems += problem_of_type(f"items: the column {category!r} (category=)", kind, "category")
     if given.items is not None and given.vector is not None:
         vector = array_of_numbers("items", given.items, given.vector, problems)
