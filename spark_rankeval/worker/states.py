@@ -29,7 +29,7 @@ from spark_rankeval.worker.reading import (
     whole_numbers,
 )
 from spark_rankeval.worker.row_hashes import limbs_of_users
-from spark_rankeval.worker.scoring import UNRESOLVED, count_names, score
+from spark_rankeval.worker.scoring import UNRESOLVED, count_names, count_of_model, score
 from spark_rankeval.worker.table_states import (
     Key,
     States,
@@ -97,7 +97,12 @@ def state_of_batches(
             if leaves_open and scores.counts[UNRESOLVED].any():
                 unresolved = (scores.counts[UNRESOLVED] > 0) & ~flags(batch.column(no_user))
                 open_users.add(whole_numbers(batch.column(USER_HASH))[unresolved])
-            rows = states.add(batch, [*scores.metrics, *scores.beside], scores.counts, scores.normalisers, unresolved)
+            weights = None
+            if task.weight_count:
+                # Those of the first model: users have the same for all.
+                weights = scores.counts[count_of_model(task.weight_count, 0)].astype(np.float64)
+            values = [*scores.metrics, *scores.beside]
+            rows = states.add(batch, values, scores.counts, scores.normalisers, unresolved, weights)
             if exposures is None:
                 yield from rows
                 continue
@@ -213,8 +218,12 @@ class _Tables:
         counts: Mapping[str, Array],
         normalisers: Mapping[int, Array],
         left_out: BoolArray | None = None,
+        weights: Array | None = None,
     ) -> Batches:
-        """Take in the users of a batch, but for those left out; gives the rows that had to make room."""
+        """Take in the users of a batch, but for those left out; gives the rows that had to make room.
+
+        Without `weights` a column of the batch has them, if users are weighted.
+        """
         columns = columns_of(batch)
         about: dict[str, Array] = {"nobody": flags(columns[self._no_user])}
         if self._options.resamples:
@@ -223,7 +232,7 @@ class _Tables:
                 drawn = pc.coalesce(columns[CLUSTER_HASH], pa.array(alone(whole_numbers(drawn))))
             about["hashes"] = whole_numbers(drawn)
         if self._options.weighted:
-            about["weights"] = numbers(columns[USER_WEIGHT])
+            about["weights"] = numbers(columns[USER_WEIGHT]) if weights is None else weights
         absent = [flags(columns[ABSENT])] if ABSENT in columns else []
         # All batches have the same arrays: they are put together.
         about["absent"] = reduce(
