@@ -52,13 +52,13 @@ class LongTailMetric(ListMetric):
 class LongTailShare(LongTailMetric, ShareOfPlaces):
     """The share of items in the long tail: how many of the first k ÷ ρ_k. Its mean over users is APLT.
 
-    Items are ordered by how many users of the training data have them. An item is in the short head if the more popular
-    items have less than 80% of the interactions (``head=0.8``); all others are in the long tail. So equally popular items are
-    in one group, and items outside the training data are in the tail. With ``head_of="items"`` the head is that share of the
-    items. Between 0 and 1; larger values spread attention. NaN without predictions, or without training data.
+    Items are ordered by how many users of the training data have them. An item is in the short head if all more popular
+    items together have less than 80% of the interactions (``head=0.8``). All others are in the long tail. So equally popular
+    items are in one group, and items outside the training data are in the tail. With ``head_of="items"`` the head is that
+    share of the items. Between 0 and 1; larger values spread attention. NaN without predictions, or without training data.
 
-    Source: Abdollahpouri, Burke, Mobasher, Controlling popularity bias in learning-to-rank recommendation, RecSys 2017; the
-    80% are theirs. RecBole calls it tail percentage.
+    Source: Abdollahpouri, Burke, Mobasher, Controlling popularity bias in learning-to-rank recommendation, RecSys 2017. The
+    head of 80% is Elliot's. RecBole calls the share tail percentage.
     """
 
     name: ClassVar[str] = "long_tail_share"

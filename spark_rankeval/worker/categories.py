@@ -24,6 +24,7 @@ class CategorySets:
         self._places: dict[str, int] = {}
         self._codes: dict[str, int] = {}
         self._sets: list[list[int]] = []
+        self._together = Ragged.from_lists([], np.int64)
 
     def places(self, texts: pa.Array) -> IntArray:
         """The place of each set, `UNKNOWN` for an empty one and for null: int64; sets come as JSON, each in one order."""
@@ -42,7 +43,9 @@ class CategorySets:
 
     def sets(self) -> Ragged:
         """The codes of each set's categories: a list a set."""
-        return Ragged.from_lists(self._sets, np.int64)
+        if self._together.n_users < len(self._sets):
+            self._together = Ragged.from_lists(self._sets, np.int64)
+        return self._together
 
 
 def shares_of_categories(user: IntArray, places: IntArray, sets: Ragged) -> CategoryShares:
