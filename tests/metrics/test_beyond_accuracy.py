@@ -275,6 +275,7 @@ FIGURES = {
     # Tea has half of the interactions, and all of those above the others.
     "long_tail_share@2": [0.0, 0.0, 0.5, math.nan],
     "long_tail_share(head=0.5)@2": [0.5, 0.5, 0.5, math.nan],
+    "long_tail_share(head=0.6)@1": [0.0, 1.0, 0.0, math.nan],
     "long_tail_share(head=0.5, denominator=k)@4": [0.5, 0.25, 0.25, math.nan],
     "long_tail_share(head=0.3, head_of=items)@1": [0.0, 1.0, 0.0, math.nan],
     "aclt(head=0.5)@3": [2.0, 1.0, 1.0, math.nan],
