@@ -93,7 +93,7 @@ class Facts:
             items has the same name as in the predictions.
         baseline: the recommendations of a baseline, such as the most popular items, for ``unexpectedness@10`` and
             ``serendipity@10``. Its columns have the same names as in the predictions.
-        category: the column of `items` with the category of each item.
+        category: the column of `items` with the category of each item. For ``miscalibration@10`` it may also have arrays of several.
         vector: the column of `items` with an array of numbers for each item, all of the same length.
         lookup: how predictions get the facts of their items. With ``"workers"`` every task holds the whole table of items. With
             ``"join"`` Spark joins the table to all predictions, which takes longer. ``"auto"`` joins only tables of more than a million
