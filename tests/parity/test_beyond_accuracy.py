@@ -34,8 +34,8 @@ MEASURES = {
     },
     "rectools_beyond": {
         "AvgRecPopularity@1": "average_popularity@1",
-        "AvgRecPopularity@5": "average_popularity(by='interactions')@5",
-        "AvgRecPopularity(normalize)@5": "average_popularity(by='interactions', scale='share')@5",
+        "AvgRecPopularity@5": "average_popularity@5",
+        "AvgRecPopularity(normalize)@5": "average_popularity(scale='share')@5",
     },
 }
 # RePlay's Novelty is about the users of the training data, with 1 for one without recommendations; Recommenders' novelty is a mean
