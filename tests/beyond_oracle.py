@@ -4,6 +4,7 @@ import itertools
 import math
 from collections import Counter
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -18,6 +19,7 @@ class World:
         training: (user, item) rows; a pair may repeat.
         items: (category, vector) by item, either may be None.
         baseline: (item, score) pairs by user.
+        genres: any number of categories by item.
     """
 
     predictions: dict[Any, list]
@@ -25,6 +27,7 @@ class World:
     training: list = field(default_factory=list)
     items: dict[Any, tuple] = field(default_factory=dict)
     baseline: dict[Any, list] = field(default_factory=dict)
+    genres: dict[Any, list] = field(default_factory=dict)
 
     @property
     def users(self):
@@ -136,6 +139,57 @@ def repetition(world, user, k, denominator="predictions"):
 
 def cold_user(world, user, k):
     return float(not world.history(user)) if world.list_of(user, None) else math.nan
+
+
+def is_head(world, item, head, head_of):
+    """Whether all items with more users are less than the head."""
+    if not world.users_of(item):
+        return False
+    known = {other for _, other in world.training}
+    above = [other for other in known if world.users_of(other) > world.users_of(item)]
+    if head_of == "items":
+        return Fraction(len(above), len(known)) < Fraction(str(head))
+    n_pairs = len({*world.training})
+    return Fraction(sum(map(world.users_of, above)), n_pairs) < Fraction(str(head))
+
+
+def long_tail_share(world, user, k, denominator="predictions", head=0.8, head_of="interactions"):
+    if not world.training:
+        return math.nan
+    return share(world, user, k, denominator, lambda item: not is_head(world, item, head, head_of))
+
+
+def long_tail_items(world, user, k, head=0.8, head_of="interactions"):
+    items = world.list_of(user, k)
+    if not items or not world.training:
+        return math.nan
+    return sum(not is_head(world, item, head, head_of) for item in items)
+
+
+def genre_shares(world, items, weights):
+    shares = Counter()
+    total = math.fsum(weight for item, weight in zip(items, weights, strict=True) if world.genres.get(item))
+    for item, weight in zip(items, weights, strict=True):
+        different = {*world.genres.get(item, [])}
+        for genre in different:
+            shares[genre] += weight / len(different) / total
+    return shares
+
+
+def miscalibration(world, user, k, divergence="kl", smoothing=0.01, rank_weight="none"):
+    items, history = world.list_of(user, k), world.history(user)
+    weights = [1 if rank_weight == "none" else 1 / math.log2(j + 1) for j in range(1, len(items) + 1)]
+    p, q = genre_shares(world, history, [1] * len(history)), genre_shares(world, items, weights)
+    if not p or not q:
+        return math.nan
+
+    def kullback_leibler(one, other):
+        return math.fsum(n * math.log2(n / other[genre]) for genre, n in one.items())
+
+    if divergence == "kl":
+        return kullback_leibler(p, {genre: (1 - smoothing) * q[genre] + smoothing * n for genre, n in p.items()})
+    middle = {genre: (p[genre] + q[genre]) / 2 for genre in {*p, *q}}
+    return (kullback_leibler(p, middle) + kullback_leibler(q, middle)) / 2
 
 
 def diversity(world, user, k, by="category", unknown="left_out"):
@@ -250,6 +304,9 @@ OF_USERS = (
     cold_items,
     repetition,
     cold_user,
+    long_tail_share,
+    long_tail_items,
+    miscalibration,
     diversity,
     categorical_diversity,
     unexpectedness,

@@ -484,6 +484,36 @@ def rbo(user, k, p=0.9):
     return (1 - p) / p * total + ((x(long) - x(short)) / long + x(short) / short) * p**long
 
 
+def ranks_of_hits(user, k, relevance_threshold):
+    return [j for j, item in enumerate(user.items[:k], start=1) if user.is_hit(item, relevance_threshold)]
+
+
+def ways_no_better(ranks, places):
+    """How many ways to place so many hits are no better: their lowest hit is lower, or it is as low and the rest is no better."""
+    if not ranks:
+        return 1
+    *others, last = ranks
+    lower = sum(math.comb(other - 1, len(others)) for other in range(last + 1, places + 1))
+    return lower + ways_no_better(others, last - 1)
+
+
+def lexirecall(user, k, relevance_threshold=None):
+    ranks, places = ranks_of_hits(user, k, relevance_threshold), len(user.items) if k is None else k
+    if not ranks:
+        return 0
+    share = Fraction(ways_no_better(ranks, places), math.comb(places, len(ranks)))
+    return (len(ranks) - 1 + share) / user.n_relevant(relevance_threshold)
+
+
+def total_search_efficiency(user, k, discount="reciprocal", relevance_threshold=None):
+    ranks = ranks_of_hits(user, k, relevance_threshold)
+    # Where each occurrence of an item counts, the search ends with as many hits as there are relevant items.
+    if len(ranks) < user.n_relevant(relevance_threshold):
+        return 0
+    last = ranks[user.n_relevant(relevance_threshold) - 1]
+    return Fraction(1, last) if discount == "reciprocal" else 1 / math.log2(last + 1)
+
+
 FORMULAS = {
     function.__name__: function
     for function in (
@@ -491,6 +521,7 @@ FORMULAS = {
         *(err, nerr, rbp, rbp_residual, gap, q, judged, bpref),
         *(percentile_rank, auc, auc_pr, iprec, iprec_11pt, fap),
         *(pearson, spearman, kendall_tau, kendall_distance, tau_ap, rbo),
+        *(lexirecall, total_search_efficiency),
     )
 }
 

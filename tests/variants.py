@@ -25,6 +25,8 @@ VALUES = {
     "weights": (None, "1,0.5,0.25"),
     "probabilities": (None, "0.5,0.3,0.2"),
     "judged_threshold": (1.0, 2.0),
+    "head": (0.8, 0.2),
+    "smoothing": (0.01, 0.3),
     "recall": (0.0, 0.1, 0.35, 0.5, 1.0),
 }
 # Without weights there is nothing to estimate: tests/metrics/test_logged_feedback.py has the estimators. `judged_only` changes lists:

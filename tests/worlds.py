@@ -1,5 +1,7 @@
 """Raw tables of predictions, training, items and a baseline, and the Arrow batch that Spark would make of them."""
 
+import json
+
 import numpy as np
 import pyarrow as pa
 from beyond_oracle import World
@@ -25,6 +27,7 @@ SIMPLE = World(
     training=[(1, 10), (2, 10), (2, 11), (5, 12), (5, 10), (5, 10)],
     items={10: ("drink", [1.0, 0.0]), 11: ("food", [0.0, 1.0]), 12: ("food", [1.0, 1.0]), 13: ("food", [0.0, 2.0])},
     baseline={1: [(10, 3.0), (11, 2.0), (12, 1.0)], 2: [(10, 3.0), (11, 2.0), (12, 1.0)]},
+    genres={10: ["hot", "wet"], 11: ["dry"], 12: ["dry", "hot"], 13: [], 19: ["hot"]},
 )
 
 
@@ -57,7 +60,23 @@ def random_world(seed, n_users=40, n_items=25, longest=12, dimension=3):
         for item in known
     }
     predictions, baseline = of_some(0.9, longest, scores), of_some(0.8, longest, scores)
-    return World(predictions, of_some(0.8, 6, (0.0, 1.0, 2.0)), training, items, baseline)
+    labels = of_some(0.8, 6, (0.0, 1.0, 2.0))
+    genres = {item: rng.choice(list("abcde"), rng.integers(0, 4)).tolist() for item in items}
+    return World(predictions, labels, training, items, baseline, genres)
+
+
+def genres_of(world, item):
+    """The categories of an item as Spark sends them."""
+    return json.dumps(sorted({*world.genres[item]})) if item in world.genres else None
+
+
+def shares_above(world, item):
+    """Which shares of pairs and of items are of more popular items, as Spark sends them."""
+    counts = {other: world.users_of(other) for _, other in world.training}
+    if item not in counts:
+        return None, None
+    above = [count for count in counts.values() if count > counts[item]]
+    return sum(above) / sum(counts.values()), len(above) / len(counts)
 
 
 def facts_of(world, items):
@@ -66,7 +85,9 @@ def facts_of(world, items):
         {
             names.TRAINING_USERS: world.users_of(item) or None,
             names.TRAINING_INTERACTIONS: world.rows_of(item) or None,
+            **dict(zip(names.LONG_TAIL, shares_above(world, item), strict=True)),
             names.CATEGORY: world.category(item),
+            names.CATEGORY_SET: genres_of(world, item),
             names.VECTOR: world.items.get(item, (None, None))[1],
             names.IN_ITEMS: True if item in world.items else None,
         }
@@ -78,13 +99,21 @@ FACT_TYPE = pa.struct(
     {
         names.TRAINING_USERS: pa.int64(),
         names.TRAINING_INTERACTIONS: pa.int64(),
+        names.SHARE_ABOVE: pa.float64(),
+        names.ITEMS_ABOVE: pa.float64(),
         names.CATEGORY: pa.string(),
+        names.CATEGORY_SET: pa.string(),
         names.VECTOR: pa.list_(pa.float64()),
         names.IN_ITEMS: pa.bool_(),
     }
 )
 HISTORY_TYPE = pa.struct(
-    {names.ITEM: pa.int64(), names.TRAINING_USERS: pa.int64(), names.VECTOR: pa.list_(pa.float64())}
+    {
+        names.ITEM: pa.int64(),
+        names.TRAINING_USERS: pa.int64(),
+        names.CATEGORY_SET: pa.string(),
+        names.VECTOR: pa.list_(pa.float64()),
+    }
 )
 BASELINE_TYPE = pa.struct({names.ITEM: pa.int64(), names.SCORE: pa.float64()})
 
@@ -113,6 +142,7 @@ def batch_of(world, users=None, shuffled=None):
             {
                 names.ITEM: item,
                 names.TRAINING_USERS: world.users_of(item),
+                names.CATEGORY_SET: genres_of(world, item),
                 names.VECTOR: world.items.get(item, (None,) * 2)[1],
             }
             for item in mixed(world.history(user))

@@ -242,14 +242,16 @@ RECTOOLS = Dialect(
     "rectools",
     "0.19.0",
     "RecTools",
-    metrics=frozenset({"precision", "recall", "f1", "fbeta", "hit_rate", "ap", "rr", "ndcg"}),
+    metrics=frozenset({"precision", "recall", "f1", "fbeta", "hit_rate", "ap", "rr", "ndcg", "average_popularity"}),
     parameters={
         EVERY_METRIC: {**MEMBERSHIP, **COUNTED},
         "ap": {"denominator": "labels"},
         "ndcg": {"gain": "binary", "ideal": "k_ones"},
+        "average_popularity": {"by": "interactions"},
     },
     ranking=RankingPolicy(ties="position", duplicates="each"),
     population=LABELLED,
+    populations={"average_popularity": PREDICTED},
 )
 
 RECBOLE = Dialect(

@@ -111,7 +111,9 @@ def evaluate(
             of the first of users, labels and predictions that has them all. All rows of a user must agree.
         user_weight: the column of the users' weights, numbers from 0 on, found like the columns of `by`. Means, their spread and their
             intervals are weighted by it; only ratios of weights matter. Users of weight 0 are left out of the figures and counted. A
-            missing, negative, NaN or infinite weight is an error. Extremes, median and quantiles count each user once.
+            missing, negative, NaN or infinite weight is an error. Extremes, median and quantiles count each user once. Without a column
+            ``"n_labels"`` and ``"n_predictions"`` are numbers of the user's labels and predictions, which makes AUC a GAUC; a column of
+            such a name is an error.
         cluster: the columns that tell which users belong together, such as ``"user"`` if ``user=["user", "session"]``: columns of the
             user, or attributes, found like those of `by`. Standard errors and intervals then take clusters as independent, not users;
             means stay the same. A missing value is an error. None: all users are independent. See docs/clusters.md.
@@ -150,7 +152,7 @@ def evaluate(
     found = scoring.describe(described, totals=summary.totals)
     findings = Findings(
         figures=found.figures, metrics=scoring.metrics, settings=scoring.settings, totals=found.totals,
-        slices=scoring.sources.slices, weight=scoring.sources.weight, clusters=scoring.sources.clusters,
+        slices=scoring.sources.slices, weight=scoring.sources.weight_count or scoring.sources.weight, clusters=scoring.sources.clusters,
         users=scoring.sources.predictions.user, words=found.words, scoring=scoring,
         item_groups=() if scoring.groups is None else scoring.groups.groups.attributes, groups=found.item_groups,
     )  # fmt: skip

@@ -11,11 +11,12 @@ from spark_rankeval.metrics.group_shares import GroupShare
 from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.ranking.recommended import OF_ITEMS
 from spark_rankeval.request.column_names import ColumnNames
-from spark_rankeval.request.counts import counts_beside
+from spark_rankeval.request.counts import WEIGHTS, counts_beside
 from spark_rankeval.request.options import attributes_in
 from spark_rankeval.request.readings import NORMALISER, Lists, columns_of, order_of, read_request, tables_asked_for
 from spark_rankeval.spark.inputs import AttributeNames, FurtherTables, read_sources
 from spark_rankeval.spark.item_groups import read_groups
+from spark_rankeval.spark.named_columns import find_column
 from spark_rankeval.spark.per_user import TABLES, MetricColumn, Settings, table_hash
 from spark_rankeval.spark.rejected import columns_of_rejected
 from spark_rankeval.spark.scoring import Scoring
@@ -53,10 +54,15 @@ def prepare(
     asked = parse_metrics(metrics)
     names = ColumnNames.given(options, one_table=labels is None)
     further = _further_tables(asked, convention, options.facts)
+    weight_count = options.user_weight if options.user_weight in WEIGHTS else None
+    weight = None if weight_count else options.user_weight
     sources = read_sources(
         predictions, labels, options.users, options.exclude, names, options.facts.attributes,
-        AttributeNames(attributes_in(options.by), options.user_weight, options.clusters or ()), further,
+        AttributeNames(attributes_in(options.by), weight, options.clusters or ()), further,
     )  # fmt: skip
+    if weight_count is not None:
+        sources = replace(sources, weight_count=weight_count)
+        _check_weight_count(weight_count, sources, options)
     left, right = sources.predictions, sources.labels
     groups = None if users_alone else read_groups(options.facts, sources, names)
     _check_shares(asked, groups is not None, users_alone=users_alone)
@@ -84,6 +90,8 @@ def prepare(
     if sources.similarities:
         _check_vectors(reading, convention)
         reading = replace(reading, task=replace(reading.task, similarities=sources.similarities))
+    if weight_count is not None:
+        reading = replace(reading, task=replace(reading.task, weight_count=weight_count))
     first = reading.task.views[0]
     settings = Settings(
         dialect=convention.name,
@@ -95,6 +103,25 @@ def prepare(
     return Scoring(
         sources, reading, settings, _metric_columns(reading, list(asked)), model_column, options.prune, groups=groups
     )
+
+
+def _check_weight_count(name: str, sources: Sources, options: ScoringOptions) -> None:
+    """Refuse a count as the users' weight if it may mean a column, or if models differ in it."""
+    tables = {"attributes": options.facts.attributes, "users": options.users}
+    tables |= {source.role: source.frame for source in (*sources.tables(), sources.labels)}
+    holder = next((role for role, frame in tables.items() if frame is not None and find_column(frame, name)), None)
+    if holder is not None:
+        msg = (
+            f"user_weight={name!r} is a count that every user has, and {holder} has a column of that name. Rename the column, and "
+            "name the one that you mean"
+        )
+        raise InputError(msg)
+    if name == "n_predictions" and len(sources.models) > 1:
+        msg = (
+            "user_weight='n_predictions' needs one model, because models may differ in the length of a user's list. Evaluate each "
+            "model alone, or use 'n_labels'"
+        )
+        raise OptionError(msg)
 
 
 _TABLES = {
@@ -124,7 +151,8 @@ def _further_tables(asked: Mapping[str, Metric], convention: Dialect, facts: Fac
         check_name(option, name)
     return FurtherTables(
         **{table: frame if table in needed.tables else None for table, frame in given.items()},
-        category=facts.category if "category" in needed.facts else None,
+        category=facts.category if needed.facts & {"category", "categories", "history_categories"} else None,
+        several_categories="category" not in needed.facts,
         vector=facts.vector if needed.facts & {"vector", "history_vector"} else None,
         group=facts.group if "groups" in needed.facts else None,
         facts_of_items=bool(needed.facts & set(OF_ITEMS)),

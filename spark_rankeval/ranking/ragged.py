@@ -76,6 +76,16 @@ class Ragged:
         kept = np.bincount(self.user[keep], minlength=self.n_users)
         return Ragged(self.values[keep], offsets_of(kept))
 
+    def take(self, lists: IntArray) -> Ragged:
+        """Some of the lists, each as often as it is named, in the order of `lists`: int64.
+
+        >>> Ragged.from_lists([[3, 1], [], [2]]).take(np.array([2, 0, 2])).values.tolist()
+        [2, 3, 1, 2]
+        """
+        offsets = offsets_of(self.lengths[lists])
+        place = np.arange(offsets[-1]) + np.repeat(self.offsets[lists] - offsets[:-1], self.lengths[lists])
+        return Ragged(self.values[place], offsets)
+
     def like(self, values: Array) -> Ragged:
         """Other values in lists of the same lengths."""
         return Ragged(values, self.offsets)

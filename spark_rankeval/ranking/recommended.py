@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
 from spark_rankeval.errors import MetricError
-from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray, IntArray, offsets_of
+from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray, IntArray, Ragged, offsets_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,31 +18,37 @@ if TYPE_CHECKING:
 
 Fact = Literal[
     "popularity",
+    "long_tail",
     "category",
+    "categories",
     "vector",
     "catalogue",
     "history",
     "history_popularity",
+    "history_categories",
     "history_vector",
     "baseline",
     "groups",
 ]
 """What a metric can ask to know beside predictions and labels."""
 
-#: The tables that hold each fact, by their names in `Facts`. The mean vector of a history needs two.
+#: The tables that hold each fact, by their names in `Facts`. The categories and the mean vector of a history need two.
 TABLES_OF: Final[dict[Fact, tuple[str, ...]]] = {
     "popularity": ("training",),
+    "long_tail": ("training",),
     "category": ("items",),
+    "categories": ("items",),
     "vector": ("items",),
     "catalogue": ("items",),
     "history": ("training",),
     "history_popularity": ("training",),
+    "history_categories": ("training", "items"),
     "history_vector": ("training", "items"),
     "baseline": ("baseline",),
     "groups": ("items",),
 }
 #: Facts about items; they are looked up for every prediction.
-OF_ITEMS: Final[tuple[Fact, ...]] = ("popularity", "category", "vector", "catalogue")
+OF_ITEMS: Final[tuple[Fact, ...]] = ("popularity", "long_tail", "category", "categories", "vector", "catalogue")
 
 # The category of an item that has none.
 UNKNOWN = -1
@@ -76,6 +82,20 @@ class Totals:
     items: int = 0
 
 
+class CategoryShares(NamedTuple):
+    """Which share of something of each user is of each category: an entry for each user and category, in any order.
+
+    Attributes:
+        user: int64.
+        category: int64, a code.
+        share: float64, above 0; those of a user add up to 1.
+    """
+
+    user: IntArray
+    category: IntArray
+    share: FloatArray
+
+
 def unit_vectors(vectors: Array) -> Array:
     """Vectors scaled to length 1; 0 for a missing vector or one of length 0."""
     square = np.zeros(len(vectors))
@@ -101,13 +121,19 @@ class Recommended:
         entry: int64, the place of the item among the predictions as they came.
         training_users: int64, how many users of the training data have the item.
         training_interactions: int64, how many rows of the training data are of the item.
+        share_above: float64, the share of all pairs of a user and an item in the training data whose item is more popular, by the
+            number of its users; 1 for an item that the training data lacks.
+        items_above: float64, the share of the training data's items that are more popular; 1 as above.
         category: int64, a code for the item's category; `UNKNOWN` without one.
+        category_set: int64, the place of the item's categories among `category_sets`; `UNKNOWN` without any.
+        category_sets: the different sets of categories that items have, with a code for each category.
         vector: float64, one row per item; NaN without one.
         in_items: whether the given catalogue has the item.
         consumed: whether the user has the item in the training data.
         baseline_rank: int64, the item's rank in the baseline's list for the user; 0 if it is not there.
         history_size: int64 (n_users,), how many different items the user has in the training data.
         history_popularity: int64 (n_users,), how many users have these items, summed over the items.
+        history_categories: which share of each user's history is of each category; an item has its categories in equal parts.
         history_vector: float64, one row per user: the mean of these items' vectors at length 1; items without one count as 0.
         baseline_size: int64 (n_users,), how many items the baseline recommends to the user.
         group_set: int64, the place of the item's set of groups.
@@ -122,13 +148,18 @@ class Recommended:
     entry: IntArray
     training_users: IntArray | None = None
     training_interactions: IntArray | None = None
+    share_above: FloatArray | None = None
+    items_above: FloatArray | None = None
     category: IntArray | None = None
+    category_set: IntArray | None = None
+    category_sets: Ragged | None = None
     vector: Array | None = None
     in_items: BoolArray | None = None
     consumed: BoolArray | None = None
     baseline_rank: IntArray | None = None
     history_size: IntArray | None = None
     history_popularity: IntArray | None = None
+    history_categories: CategoryShares | None = None
     history_vector: Array | None = None
     baseline_size: IntArray | None = None
     group_set: IntArray | None = None
@@ -155,9 +186,9 @@ class Recommended:
 
     def knowing(
         self,
-        of_items: Mapping[str, Array],
+        of_items: Mapping[str, Any],
         of_entries: Mapping[str, Array],
-        of_users: Mapping[str, Array],
+        of_users: Mapping[str, Any],
         totals: Totals,
     ) -> Recommended:
         """The same lists with facts about their items, about the predictions as they came and about users, and with the tables' sizes."""

@@ -84,6 +84,8 @@ COUNTS = tuple(count.name for count in ALL_COUNTS if not count.only)
 INVALID_COUNTS = tuple(count.name for count in ALL_COUNTS if count.of_rows)
 #: The names of the counts and sums that exist only if labels have weights.
 WEIGHT_SUMS = tuple(count.name for count in ALL_COUNTS if count.only == "weights")
+#: The counts that can be users' weights.
+WEIGHTS: tuple[str, ...] = ("n_labels", "n_predictions")
 #: The column of a per-user table with the number of unusable rows and items in the tables of facts, the same for every user. It
 #: exists only if metrics need facts.
 UNUSABLE_FACTS = "n_invalid_facts"

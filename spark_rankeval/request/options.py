@@ -97,7 +97,7 @@ class Facts:
             items has the same name as in the predictions.
         baseline: the recommendations of a baseline, such as the most popular items, for ``unexpectedness@10`` and
             ``serendipity@10``. Its columns have the same names as in the predictions.
-        category: the column of `items` with the category of each item.
+        category: the column of `items` with the category of each item. For ``miscalibration@10`` it may also have arrays of several.
         vector: the column of `items` with an array of numbers for each item, all of the same length.
         item_by: columns of `items`, such as ``["genre"]``, by which the result has figures of groups of items. A value of a column is a
             group; of an array column each entry, so that an item may be in several. In the figures of a group only the labels in it

@@ -140,6 +140,7 @@ class ScoringTask:
     keep_null_items: bool = False  # a null item takes a rank
     models: tuple[str, ...] = ("",)  # the names of the models; one of an empty name if nobody named any
     label_columns: tuple[str, ...] = ()  # what labels have beside their grades, by name; see `LABEL_COLUMNS`
+    weight_count: str = ""  # the count that is the users' weight, one of `WEIGHTS`; empty: none is
     # How each model makes scores of vectors, by which it ranks the whole catalogue; none if predictions are lists.
     similarities: tuple[Similarity, ...] = ()
     item_groups: ItemGroups | None = None  # the groups of items that have figures of their own; None: there are none

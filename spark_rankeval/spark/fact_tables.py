@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_rankeval.ranking.recommended import OF_ITEMS
-from spark_rankeval.spark.ids import name_in, text_in
+from spark_rankeval.spark.ids import name_in, set_in, text_in
 from spark_rankeval.spark.named_columns import any_null, column
 from spark_rankeval.spark.packed import given_to_tasks, packed
 from spark_rankeval.spark.workers import run_on_workers
@@ -23,12 +23,14 @@ from spark_rankeval.worker.group_sets import GROUP, GROUPS_TABLE
 from spark_rankeval.worker.item_tables import (
     ATTRIBUTES_TABLE,
     CONFLICT,
+    CONFLICTS,
     CONSUMED,
     POPULARITY_TABLE,
     ROWS,
     add_counts,
     count_items,
     counted_items,
+    rows_of_shares,
 )
 from spark_rankeval.worker.packed import pack_together, rows_in, tables_in
 from spark_rankeval.worker.reading import ITEMS
@@ -80,7 +82,7 @@ class FactTables:
     def lists_of_users(self) -> list[DataFrame]:
         """What each user has in the training data, and what the baseline recommends: a row a user each."""
         lists = []
-        if self.facts & {"history", "history_popularity", "history_vector"}:
+        if self.facts & {"history", "history_popularity", "history_categories", "history_vector"}:
             lists.append(self._history())
         if "baseline" in self.facts:
             valid = self._baseline_rows().where(_VALID)
@@ -126,7 +128,7 @@ class FactTables:
 
     @property
     def _asks_popularity(self) -> bool:
-        return bool(self.facts & {"popularity", "history_popularity"})
+        return bool(self.facts & {"popularity", "long_tail", "history_popularity"})
 
     @cached_property
     def _by_user(self) -> DataFrame:
@@ -152,6 +154,15 @@ class FactTables:
         fields = [T.StructField(names.ITEM, self.item_type), *(T.StructField(name, T.LongType()) for name in counted)]
         rows = run_on_workers(lists, counted_items, T.StructType(fields))
         return rows.groupBy(names.ITEM).agg(*(F.sum(name).alias(name) for name in counted))
+
+    def _popularity_with_shares(self) -> DataFrame:
+        """The same with which shares are of more popular items: one task adds up how many items have which number of users."""
+        of_items = self._popularity.where(F.col(names.ITEM).isNotNull())
+        counts = of_items.groupBy(names.TRAINING_USERS).agg(F.count(F.lit(1)).alias(ROWS)).repartition(1)
+        fields = [T.StructField(names.TRAINING_USERS, T.LongType())]
+        fields += [T.StructField(name, T.DoubleType()) for name in names.LONG_TAIL]
+        shares = run_on_workers(counts, rows_of_shares, T.StructType(fields))
+        return self._popularity.join(shares.hint("broadcast"), names.TRAINING_USERS, "left")
 
     def packed_popularity(self) -> DataFrame:
         """How many users have each item of the training data, in one row, for workers to look up."""
@@ -192,17 +203,23 @@ class FactTables:
     @cached_property
     def _facts_of_items(self) -> DataFrame:
         tables = []
-        if "popularity" in self.facts:
+        if "long_tail" in self.facts:
+            tables.append(self._popularity_with_shares())
+        elif "popularity" in self.facts:
             tables.append(self._popularity)
-        if self.facts & {"category", "vector", "catalogue"}:
+        if self.facts & {"category", "categories", "vector", "catalogue"}:
             in_items = F.lit(True).alias(names.IN_ITEMS)
             tables.append(self._attributes.select(names.ITEM, *self._attribute_names, in_items))
         return reduce(lambda one, other: one.join(other, names.ITEM, "full"), tables)
 
     @property
     def _attribute_names(self) -> list[str]:
-        asked = {names.CATEGORY: self.sources.category, names.VECTOR: self.sources.vector}
-        return [name for name, given in asked.items() if given is not None]
+        asked: dict[str, set[Fact]] = {
+            names.CATEGORY: {"category"},
+            names.CATEGORY_SET: {"categories", "history_categories"},
+            names.VECTOR: {"vector", "history_vector"},
+        }
+        return [name for name, facts in asked.items() if facts & self.facts]
 
     @cached_property
     def _attributes(self) -> DataFrame:
@@ -210,8 +227,12 @@ class FactTables:
         source = self.sources.items
         assert source is not None, "a fact of the table of items was asked for"
         attributes = {}
-        if self.sources.category is not None:
+        if names.CATEGORY in self._attribute_names:
+            assert self.sources.category is not None, "its fact was asked for"
             attributes[names.CATEGORY] = text_in(source.frame, self.sources.category)
+        if names.CATEGORY_SET in self._attribute_names:
+            assert self.sources.category is not None, "its fact was asked for"
+            attributes[names.CATEGORY_SET] = set_in(source.frame, self.sources.category)
         if self.sources.vector is not None:
             vector = column(self.sources.vector).cast(T.ArrayType(T.DoubleType()))
             # One with a hole or without a number is none, and is counted by its length.
@@ -228,10 +249,9 @@ class FactTables:
     def _totals_of_items(self) -> list[DataFrame]:
         usable = F.col(names.ITEM).isNotNull()
         counted = [_count(usable, names.N_ITEMS), _sum(F.when(~usable, F.col(ROWS)), "n_invalid_items")]
-        if self.sources.category is not None:
-            counted.append(_count(F.col(CONFLICT + names.CATEGORY) & usable, "n_conflicting_categories"))
-        if self.sources.vector is not None:
-            counted.append(_count(F.col(CONFLICT + names.VECTOR) & usable, "n_conflicting_vectors"))
+        # The same column of categories may be there in two forms, with the same conflicts.
+        attributes = {CONFLICTS[name]: name for name in self._attribute_names}
+        counted += [_count(F.col(CONFLICT + name) & usable, total) for total, name in attributes.items()]
         rows = [self._attributes.agg(*counted)]
         if self.sources.vector is not None:
             length, n = F.size(names.VECTOR).alias(_LENGTH), F.count(F.lit(1)).alias(ROWS)
@@ -245,13 +265,15 @@ class FactTables:
     def _history(self) -> DataFrame:
         """The different items of each user in the training data, with what is asked of them if it is joined to them."""
         items = F.array_distinct(CONSUMED)
-        facts = [
-            self._popularity.select(names.ITEM, names.TRAINING_USERS)
-            if fact == "history_popularity"
-            else self._attributes.select(names.ITEM, names.VECTOR)
-            for fact in ("history_popularity", "history_vector")
-            if self.lookup == "join" and fact in self.facts
-        ]
+        if self.lookup == "workers":
+            return self._by_user.select(*self.user_columns, items.alias(names.HISTORY))
+        facts = []
+        if "history_popularity" in self.facts:
+            facts.append(self._popularity.select(names.ITEM, names.TRAINING_USERS))
+        asked: dict[str, Fact] = {names.CATEGORY_SET: "history_categories", names.VECTOR: "history_vector"}
+        attributes = [name for name, fact in asked.items() if fact in self.facts]
+        if attributes:
+            facts.append(self._attributes.select(names.ITEM, *attributes))
         if not facts:
             return self._by_user.select(*self.user_columns, items.alias(names.HISTORY))
         pairs = self._by_user.select(*self.user_columns, F.explode(items).alias(names.ITEM))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Literal
 
+from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_rankeval.errors import InputError
@@ -92,6 +93,21 @@ def text_in_sql(frame: DataFrame, name: str) -> Sql:
 def text_in(frame: DataFrame, name: str) -> Column:
     """The same as a column."""
     return text_in_sql(frame, name).column
+
+
+def set_in(frame: DataFrame, name: str) -> Column:
+    """The values of a column, or of arrays in it, as a JSON array of texts: each once, in order and without null; null for null."""
+    kind = frame.schema[name].dataType
+    several = isinstance(kind, T.ArrayType)
+    values = named(name) if several else when(named(name).is_not_null(), call("array", named(name)))
+    element = kind.elementType if isinstance(kind, T.ArrayType) else kind
+    texts = F.transform(values.column, lambda value: _as_text(value, element))
+    return F.to_json(F.array_sort(F.array_distinct(F.array_compact(texts))))
+
+
+def _as_text(value: Column, kind: T.DataType) -> Column:
+    # As `as_text`.
+    return (value + F.lit(0.0).cast(kind) if isinstance(kind, _FLOATING) else value).cast("string")
 
 
 def is_readable(frame: DataFrame, name: str) -> bool:

@@ -68,10 +68,10 @@ class Sources:
     attributes: Source | None = None  # the table whose columns part the users into slices
     slices: tuple[str, ...] = ()
     weight: str | None = None  # the column of that table that has the users' weights
-    clusters: tuple[
-        str, ...
-    ] = ()  # columns of the user or of that table; users of the same values there are one cluster
+    # Columns of the user or of that table; users of the same values there are one cluster.
+    clusters: tuple[str, ...] = ()
     further: FurtherSources = FurtherSources()  # the tables that metrics ask for beside these
+    weight_count: str | None = None  # the count of the per-user table that is the users' weight, if `weight` is not
 
     @property
     def predictions(self) -> Source:
@@ -207,6 +207,7 @@ class FurtherTables:
     items: DataFrame | None = None  # rows of items
     baseline: DataFrame | None = None  # rows or arrays, as predictions
     category: str | None = None  # the column of categories that is asked for
+    several_categories: bool = False  # whether items may have several, in arrays
     vector: str | None = None  # the column of vectors that is asked for
     group: str | None = None  # the column of groups that is asked for
     facts_of_items: bool = False  # whether anything is asked for that every predicted item is looked up for
@@ -238,6 +239,7 @@ def _further(given: FurtherTables, predictions: Source, names: ColumnNames, prob
         category = require_column("items", given.items, given.category, "category", problems)
         if category is not None:
             kind = given.items.schema[category].dataType
+            kind = kind.elementType if isinstance(kind, T.ArrayType) and given.several_categories else kind
             problems += problem_of_type(f"items: the column {category!r} (category=)", kind, "category")
     if given.items is not None and given.vector is not None:
         vector = array_of_numbers("items", given.items, given.vector, problems)

@@ -110,7 +110,7 @@ class PerUserSchema:
             counts=tuple(of_kind("count")),
             hashes={mark["table"]: name for name, mark in of_kind("hash").items()},
             slices=tuple(of_kind("slice")),
-            weight=next(iter(of_kind("weight")), None),
+            weight=next((name for name, mark in marks.items() if mark["kind"] == "weight" or mark.get("weight")), None),
             clusters=tuple(name for name, mark in marks.items() if mark.get("cluster")),
             model=next(iter(models), None),
             models=tuple(next(iter(models.values())).get("models", ())) if models else ("",),
@@ -124,7 +124,7 @@ class PerUserSchema:
         settings = asdict(self.settings)
         marks: dict[str, dict[str, Any]] = {name: {"kind": "user"} for name in self.users}
         marks |= {name: {"kind": "slice"} for name in self.slices}
-        if self.weight is not None:
+        if self.weight is not None and self.weight not in self.counts:
             marks[self.weight] = {"kind": "weight"}
         marks |= {name: {**marks.get(name, {"kind": "cluster"}), "cluster": True} for name in self.clusters}
         if self.model is not None:
@@ -134,6 +134,8 @@ class PerUserSchema:
             if_any = {name: text for name in _IF_ANY if (text := getattr(metric, name))}
             marks[metric.column] = {"kind": "metric", **always, **if_any, **settings}
         marks |= {name: {"kind": "count", **settings} for name in self.counts}
+        if self.weight in self.counts:
+            marks[self.weight] |= {"weight": True}
         marks |= {metric.normaliser: {"kind": "normaliser"} for metric in self.metrics if metric.normaliser}
         marks |= {
             metric.standard_column: {"kind": "standard", "of": metric.column}

@@ -29,7 +29,7 @@ _MOST_KEPT = 100_000
 # A reason names so many metrics, and counts the others.
 _MOST_LISTED = 3
 # Facts about items, of predictions or of histories.
-_OF_TABLES_OF_ITEMS = frozenset({*OF_ITEMS, "history_popularity", "history_vector"})
+_OF_TABLES_OF_ITEMS = frozenset({*OF_ITEMS, "history_popularity", "history_categories", "history_vector"})
 
 
 @dataclass(frozen=True)

@@ -150,7 +150,7 @@ class Scoring:
             counts=counts_beside(task),
             hashes={table: table_hash(table) for table in self._tables_of_a_model},
             slices=sources.slices,
-            weight=sources.weight,
+            weight=sources.weight_count or sources.weight,
             clusters=sources.clusters,
             model=self.model_column if task.models != ("",) else None,
             models=task.models,

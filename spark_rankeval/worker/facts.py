@@ -14,6 +14,7 @@ from spark_rankeval.ranking.matching import contained, match
 from spark_rankeval.ranking.ragged import Array, IntArray, Ragged
 from spark_rankeval.ranking.ranks import rank_lists
 from spark_rankeval.ranking.recommended import OF_ITEMS, UNKNOWN, Totals, unit_vectors
+from spark_rankeval.worker.categories import CategorySets, shares_of_categories
 from spark_rankeval.worker.reading import ITEMS, Side, filled, numbers, side_of, whole_numbers
 
 if TYPE_CHECKING:
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
 FACTS, HISTORY, BASELINE = "facts", "history", "baseline"
 #: Fields of the structs.
 ITEM, SCORE, TRAINING_USERS, TRAINING_INTERACTIONS = "item", "score", "training_users", "training_interactions"
-CATEGORY, VECTOR, IN_ITEMS = "category", "vector", "in_items"
+CATEGORY, CATEGORY_SET, VECTOR, IN_ITEMS = "category", "category_set", "vector", "in_items"
+SHARE_ABOVE, ITEMS_ABOVE = "share_above", "items_above"
 #: How large the further tables are, in columns that every row repeats.
 N_TRAINING_USERS, N_TRAINING_ITEMS = "n_training_users", "n_training_items"
 N_TRAINING_INTERACTIONS, N_ITEMS = "n_training_interactions", "n_catalogue_items"
@@ -48,15 +50,21 @@ FAULTS = (
 # So many numbers of vectors are worked at a time.
 _CELLS = 1 << 21
 
+#: Facts that the popularity of all items together tells.
+LONG_TAIL = (SHARE_ABOVE, ITEMS_ABOVE)
+
 #: All that every row of a grouped table repeats if a metric asks for facts.
 TOTALS = (*SIZES, DIMENSION, TOO_LARGE, *FAULTS)
 # The fields that hold each fact, of predicted items or of those of a history.
 _FIELDS: dict[Fact, tuple[str, ...]] = {
     "popularity": (TRAINING_USERS, TRAINING_INTERACTIONS),
+    "long_tail": (SHARE_ABOVE, ITEMS_ABOVE),
     "category": (CATEGORY,),
+    "categories": (CATEGORY_SET,),
     "vector": (VECTOR,),
     "catalogue": (IN_ITEMS,),
     "history_popularity": (TRAINING_USERS,),
+    "history_categories": (CATEGORY_SET,),
     "history_vector": (VECTOR,),
 }
 
@@ -68,6 +76,7 @@ class FurtherTables(NamedTuple):
     baseline: Side | None  # the baseline's lists, with scores; None if nobody asked
     of_history: Mapping[str, pa.Array]  # the fields of the history's items, if facts were joined to these
     items: ItemTables | None  # where facts of items are looked up; None if they were joined to items
+    category_sets: CategorySets  # the sets of categories of items
     totals: Mapping[str, int]  # `TOTALS` by name, 0 if the batch has no user
 
     @classmethod
@@ -78,7 +87,9 @@ class FurtherTables(NamedTuple):
         if baseline is not None:
             baseline = baseline._replace(values=[numbers(of_baseline[SCORE])])
         totals = {name: int(whole_numbers(columns[name]).max(initial=0)) for name in TOTALS if name in columns}
-        return cls(history, baseline, of_history, items, totals if items is None else totals | items.totals)
+        if items is not None:
+            return cls(history, baseline, of_history, items, items.category_sets, totals | items.totals)
+        return cls(history, baseline, of_history, items, CategorySets(), totals)
 
     def sides(self) -> list[Side]:
         """Those that have ids."""
@@ -117,11 +128,15 @@ class ListsOfUsers(NamedTuple):
 
 def facts_of_items(
     tables: FurtherTables, asked: frozenset[Fact], ids: pa.Array, joined: pa.ListArray | None
-) -> dict[str, Array]:
+) -> dict[str, Any]:
     """The facts of some items, an entry each, under the names that `Recommended` has for them; `joined`: those that came with items."""
     if tables.items is not None:
-        return tables.items.of(ids, fields_of(asked & set(OF_ITEMS)))
-    return {} if joined is None else decoded(_fields(joined), tables.totals.get(DIMENSION, 0))
+        known: dict[str, Any] = dict(tables.items.of(ids, fields_of(asked & set(OF_ITEMS))))
+    else:
+        known = {} if joined is None else dict(_decoded(_fields(joined), tables))
+    if CATEGORY_SET in known:
+        known["category_sets"] = tables.category_sets.sets()
+    return known
 
 
 def fields_of(asked: Iterable[Fact]) -> set[str]:
@@ -129,19 +144,21 @@ def fields_of(asked: Iterable[Fact]) -> set[str]:
     return {field for fact in asked for field in _FIELDS.get(fact, ())}
 
 
-def facts_of_users(tables: FurtherTables, lists: ListsOfUsers, asked: frozenset[Fact]) -> dict[str, Array]:
+def facts_of_users(tables: FurtherTables, lists: ListsOfUsers, asked: frozenset[Fact]) -> dict[str, Any]:
     """What is known of users whatever is recommended to them."""
     if lists.history is None or tables.history is None:
         return {}
-    known: dict[str, Array] = {"history_size": lists.history.lengths}
+    known: dict[str, Any] = {"history_size": lists.history.lengths}
     if tables.items is not None:
         facts = tables.items.of(tables.history.ids, fields_of(asked - set(OF_ITEMS)))
     else:
-        facts = decoded(tables.of_history, tables.totals.get(DIMENSION, 0))
+        facts = _decoded(tables.of_history, tables)
     user, n_users = lists.history.user, lists.history.n_users
     if TRAINING_USERS in facts:
         # Whole numbers below 2^53, whose sum is exact in any order.
         known["history_popularity"] = np.bincount(user, facts[TRAINING_USERS], n_users).astype(np.int64)
+    if CATEGORY_SET in facts:
+        known["history_categories"] = shares_of_categories(user, facts[CATEGORY_SET], tables.category_sets.sets())
     if VECTOR in facts:
         known["history_vector"] = _mean_directions(lists, facts[VECTOR])
     return known
@@ -207,12 +224,19 @@ def _fields(structs: pa.StructArray) -> dict[str, pa.Array]:
     return dict(zip(names, structs.flatten(), strict=True))
 
 
-def decoded(fields: Mapping[str, pa.Array], dimension: int) -> dict[str, Array]:
+def _decoded(fields: Mapping[str, pa.Array], tables: FurtherTables) -> dict[str, Array]:
+    return decoded(fields, tables.totals.get(DIMENSION, 0), tables.category_sets)
+
+
+def decoded(fields: Mapping[str, pa.Array], dimension: int, category_sets: CategorySets) -> dict[str, Array]:
     """Facts under the names that `Recommended` has for them; null is what an item has that no table knows."""
     read: dict[str, Callable[[pa.Array], Array]] = {
         TRAINING_USERS: whole_numbers,
         TRAINING_INTERACTIONS: whole_numbers,
+        SHARE_ABOVE: lambda values: filled(values, 1.0),
+        ITEMS_ABOVE: lambda values: filled(values, 1.0),
         CATEGORY: _codes,
+        CATEGORY_SET: category_sets.places,
         VECTOR: lambda values: _vectors(values, dimension),
         IN_ITEMS: lambda values: pc.fill_null(values, False).to_numpy(zero_copy_only=False),
     }

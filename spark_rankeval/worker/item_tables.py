@@ -9,11 +9,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_rankeval.ranking.ragged import starts_of_runs
+from spark_rankeval.worker.categories import CategorySets
 from spark_rankeval.worker.facts import (
     CATEGORY,
+    CATEGORY_SET,
     DIMENSION,
     IN_ITEMS,
     ITEM,
+    LONG_TAIL,
     N_ITEMS,
     N_TRAINING_INTERACTIONS,
     N_TRAINING_ITEMS,
@@ -32,7 +35,7 @@ from spark_rankeval.worker.reading import filled, flat, places_among, whole_numb
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
 
-    from spark_rankeval.ranking.ragged import Array
+    from spark_rankeval.ranking.ragged import Array, FloatArray, IntArray
 
     Batches = Iterator[pa.RecordBatch]
 
@@ -42,6 +45,12 @@ POPULARITY_TABLE, ATTRIBUTES_TABLE = "popularity_table", "attributes_table"
 ROWS = "rows"
 #: Columns of attributes in which the rows of an item disagree begin so.
 CONFLICT = "conflict_"
+#: The counts of items whose rows disagree, by the attribute.
+CONFLICTS = {
+    CATEGORY: "n_conflicting_categories",
+    CATEGORY_SET: "n_conflicting_categories",
+    VECTOR: "n_conflicting_vectors",
+}
 #: The column of the items of a user in the training data, as often as they are there.
 CONSUMED = "consumed"
 #: Larger tables are joined. Every task that runs holds such a table, in memory that Spark leaves beside its heap, often 384 MB; the
@@ -68,20 +77,25 @@ class ItemTables(NamedTuple):
 
     tables: list[ItemTable]
     totals: dict[str, int]
+    category_sets: CategorySets
 
     @classmethod
     def read(cls, packed: Mapping[str, pa.Scalar]) -> ItemTables:
         """From the first row of a task; null stands for a table without a row. Of one that is too large no item is known."""
         given = {name: unpacked(cell) if cell.is_valid else _EMPTY[name] for name, cell in packed.items()}
         too_large = any(table is None for table in given.values())
-        tables = [_READ[name](table if table is not None else _EMPTY[name]) for name, table in given.items()]
+        sets = CategorySets()
+        tables = [_READ[name](table if table is not None else _EMPTY[name], sets) for name, table in given.items()]
         totals = {name: total for table in tables for name, total in table.totals.items()}
-        return cls(tables, {**totals, TOO_LARGE: int(too_large)})
+        return cls(tables, {**totals, TOO_LARGE: int(too_large)}, sets)
 
     def of(self, ids: pa.Array, fields: Collection[str]) -> dict[str, Array]:
         """These facts of items, an entry each."""
         facts: dict[str, Array] = {}
         for table in self.tables:
+            if TRAINING_USERS in table.facts and not table.facts.keys() >= set(LONG_TAIL) & set(fields):
+                # Once a task, and only if a metric asks: all counts are sorted for it.
+                table.facts.update(zip(LONG_TAIL, above(table.facts[TRAINING_USERS]), strict=True))
             asked = {name: values for name, values in table.facts.items() if name in fields}
             if asked:
                 places = table.places(ids)
@@ -99,7 +113,32 @@ def with_item_tables(batches: Batches) -> Iterator[tuple[pa.RecordBatch, ItemTab
         yield from ((part, tables) for part in in_parts(batch, dimension))
 
 
-def _read_popularity(table: pa.Table) -> ItemTable:
+def above(n_users: IntArray) -> tuple[FloatArray, FloatArray]:
+    """The shares of `shares_above`, of each item by how many users have it."""
+    different, place, n_items = np.unique(n_users, return_inverse=True, return_counts=True)
+    pairs, items = shares_above(different, n_items)
+    return pairs[place], items[place]
+
+
+def shares_above(n_users: IntArray, n_items: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Which share of all pairs of a user and an item, and which share of the items, is of items that more users have.
+
+    Items that nobody has are no items of the training data, and have 1.
+
+    Args:
+        n_users: int64, different numbers of users, ascending.
+        n_items: int64, how many items have so many users.
+    """
+    n_items = np.where(n_users > 0, n_items, 0)
+    pairs, items = (
+        # The sum of those before a number and of its own, taken from the whole, leaves those above it.
+        np.where(n_users > 0, (amount.sum() - np.cumsum(amount)) / max(1, int(amount.sum())), 1.0)
+        for amount in (n_users * n_items, n_items)
+    )
+    return pairs, items
+
+
+def _read_popularity(table: pa.Table, category_sets: CategorySets) -> ItemTable:
     item = table[ITEM]
     of_items, of_nobody = table.filter(item.is_valid()), table.filter(item.is_null())
     totals = {
@@ -108,14 +147,14 @@ def _read_popularity(table: pa.Table) -> ItemTable:
         N_TRAINING_INTERACTIONS: pc.sum(of_items[TRAINING_INTERACTIONS]),
     }
     known = {name: total.as_py() or 0 for name, total in totals.items()}
-    return _looked_up(of_items, {**known, N_TRAINING_ITEMS: of_items.num_rows})
+    return _looked_up(of_items, {**known, N_TRAINING_ITEMS: of_items.num_rows}, category_sets)
 
 
-def _read_attributes(table: pa.Table) -> ItemTable:
+def _read_attributes(table: pa.Table, category_sets: CategorySets) -> ItemTable:
     item = table[ITEM]
     of_items, of_nobody = table.filter(item.is_valid()), table.filter(item.is_null())
     totals = {N_ITEMS: of_items.num_rows, "n_invalid_items": pc.sum(of_nobody[ROWS]).as_py() or 0}
-    for name, total in ((CATEGORY, "n_conflicting_categories"), (VECTOR, "n_conflicting_vectors")):
+    for name, total in CONFLICTS.items():
         if CONFLICT + name in table.column_names:
             totals[total] = pc.sum(of_items[CONFLICT + name]).as_py() or 0
     if VECTOR in table.column_names:
@@ -124,14 +163,15 @@ def _read_attributes(table: pa.Table) -> ItemTable:
         usual = np.lexsort((lengths, counts))[-1:]
         totals[DIMENSION] = int(lengths[usual].sum())
         totals["n_ragged_vectors"] = int(counts.sum() - counts[usual].sum())
-    return _looked_up(of_items.append_column(IN_ITEMS, pa.array(np.ones(of_items.num_rows, np.bool_))), totals)
+    in_items = pa.array(np.ones(of_items.num_rows, np.bool_))
+    return _looked_up(of_items.append_column(IN_ITEMS, in_items), totals, category_sets)
 
 
-def _looked_up(table: pa.Table, totals: dict[str, int]) -> ItemTable:
+def _looked_up(table: pa.Table, totals: dict[str, int], category_sets: CategorySets) -> ItemTable:
     unknown = pa.Table.from_pylist([{}], schema=table.schema)
     whole = pa.concat_tables([table, unknown]).combine_chunks()
     columns = {name: whole[name].combine_chunks() for name in whole.column_names}
-    return ItemTable(columns[ITEM][:-1], decoded(columns, totals.get(DIMENSION, 0)), totals)
+    return ItemTable(columns[ITEM][:-1], decoded(columns, totals.get(DIMENSION, 0), category_sets), totals)
 
 
 def count_items(batch: pa.RecordBatch) -> pa.Table:
@@ -167,7 +207,18 @@ def counted_items(batches: Batches) -> Batches:
         yield from count_items(batch).to_batches()
 
 
-_READ: dict[str, Callable[[pa.Table], ItemTable]] = {
+@in_worker
+def rows_of_shares(batches: Batches) -> Batches:
+    """For ``mapInArrow`` in one task: the shares of `shares_above` as rows, from rows of how many items have a number of users."""
+    rows = list(batches)
+    if rows:
+        counts = pa.Table.from_batches(rows).sort_by(TRAINING_USERS)
+        n_users, n_items = (counts[name].to_numpy() for name in (TRAINING_USERS, ROWS))
+        shares = dict(zip(LONG_TAIL, shares_above(n_users, n_items), strict=True))
+        yield from pa.table({TRAINING_USERS: n_users, **shares}).to_batches()
+
+
+_READ: dict[str, Callable[[pa.Table, CategorySets], ItemTable]] = {
     POPULARITY_TABLE: _read_popularity,
     ATTRIBUTES_TABLE: _read_attributes,
 }
@@ -181,6 +232,7 @@ _EMPTY = {
             ITEM: pa.nulls(0),
             ROWS: pa.nulls(0, pa.int64()),
             CATEGORY: pa.nulls(0, pa.string()),
+            CATEGORY_SET: pa.nulls(0, pa.string()),
             VECTOR: pa.nulls(0, pa.list_(pa.float64())),
         }
     ),

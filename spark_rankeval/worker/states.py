@@ -33,7 +33,7 @@ from spark_rankeval.worker.reading import (
     whole_numbers,
 )
 from spark_rankeval.worker.row_hashes import limbs_of_users
-from spark_rankeval.worker.scoring import UNRESOLVED, count_names, score
+from spark_rankeval.worker.scoring import UNRESOLVED, count_names, count_of_model, score
 from spark_rankeval.worker.table_states import (
     Key,
     States,
@@ -109,9 +109,14 @@ def state_of_batches(
             if leaves_open and scores.counts[UNRESOLVED].any():
                 unresolved = (scores.counts[UNRESOLVED] > 0) & ~flags(batch.column(no_user))
                 open_users.add(whole_numbers(batch.column(USER_HASH))[unresolved])
-            rows = states.add(batch, [*scores.metrics, *scores.beside], scores.counts, scores.normalisers, unresolved)
+            weights = None
+            if task.weight_count:
+                # Those of the first model: users have the same for all.
+                weights = scores.counts[count_of_model(task.weight_count, 0)].astype(np.float64)
+            values = [*scores.metrics, *scores.beside]
+            rows = states.add(batch, values, scores.counts, scores.normalisers, unresolved, weights)
             if pairs is not None and scores.of_groups is not None:
-                rows = chain(rows, _of_pairs(pairs, scores.of_groups, batch, no_user, unresolved))
+                rows = chain(rows, _of_pairs(pairs, scores.of_groups, batch, no_user, unresolved, weights))
             if not exposures:
                 yield from rows
                 continue
@@ -136,12 +141,18 @@ def state_of_batches(
 
 
 def _of_pairs(
-    pairs: _Tables, scores: ScoresOfGroups, batch: pa.RecordBatch, no_user: str, left_out: BoolArray | None
+    pairs: _Tables,
+    scores: ScoresOfGroups,
+    batch: pa.RecordBatch,
+    no_user: str,
+    left_out: BoolArray | None,
+    weights: Array | None,
 ) -> Batches:
     """Take in the pairs of users and groups of items; they have values and what is told of the group; counts are the users'."""
     for rows, values in scores.batches(batch, no_user):
         absent = None if left_out is None else left_out[values.user]
-        yield from pairs.add(rows, [*values.values, *values.beside], values.facts, values.normalisers, absent)
+        of_pairs = None if weights is None else weights[values.user]
+        yield from pairs.add(rows, [*values.values, *values.beside], values.facts, values.normalisers, absent, of_pairs)
 
 
 def state_of_columns(
@@ -248,14 +259,18 @@ class _Tables:
         counts: Mapping[str, Array],
         normalisers: Mapping[int, Array],
         left_out: BoolArray | None = None,
+        weights: Array | None = None,
     ) -> Batches:
-        """Take in the users of a batch, but for those left out; gives the rows that had to make room."""
+        """Take in the users of a batch, but for those left out; gives the rows that had to make room.
+
+        Without `weights` a column of the batch has them, if users are weighted.
+        """
         columns = columns_of(batch)
         about: dict[str, Array] = {"nobody": flags(columns[self._no_user])}
         if self._options.resamples:
             about["hashes"] = _drawn(columns, self._options)
         if self._options.weighted:
-            about["weights"] = numbers(columns[USER_WEIGHT])
+            about["weights"] = numbers(columns[USER_WEIGHT]) if weights is None else weights
         absent = [flags(columns[ABSENT])] if ABSENT in columns else []
         # All batches have the same arrays: they are put together.
         about["absent"] = reduce(

@@ -136,6 +136,7 @@ WORLDS = st.builds(
     training=st.lists(st.tuples(st.integers(0, 6), ITEMS), max_size=12),
     items=st.dictionaries(ITEMS, st.tuples(st.sampled_from([None, "a", "b"]), VECTORS)),
     baseline=st.dictionaries(st.integers(0, 4), LISTS),
+    genres=st.dictionaries(ITEMS, st.lists(st.sampled_from("abc"), max_size=3)),
 )
 ALL_VARIANTS = {metric.name: variants(metric) for metric in BEYOND}
 
@@ -274,6 +275,21 @@ FIGURES = {
     "cold_items@2": [0.0, 0.0, 0.5, math.nan],
     "repetition@2": [0.5, 0.5, 0.0, math.nan],
     "cold_user": [0.0, 0.0, 1.0, math.nan],
+    # Tea has half of the interactions, and all of those above the others.
+    "long_tail_share@2": [0.0, 0.0, 0.5, math.nan],
+    "long_tail_share(head=0.5)@2": [0.5, 0.5, 0.5, math.nan],
+    "long_tail_share(head=0.6)@1": [0.0, 1.0, 0.0, math.nan],
+    "long_tail_share(head=0.5, denominator=k)@4": [0.5, 0.25, 0.25, math.nan],
+    "long_tail_share(head=0.3, head_of=items)@1": [0.0, 1.0, 0.0, math.nan],
+    "aclt(head=0.5)@3": [2.0, 1.0, 1.0, math.nan],
+    # The first user's history and list are hot and wet. The second one's history is also dry, the list half dry and half hot.
+    "miscalibration@1": [0.0, (math.log2(0.25 / 0.4975) + math.log2(100)) / 4, math.nan, math.nan],
+    "miscalibration(divergence=js)@1": [
+        0.0,
+        (math.log2(2 / 3) + 1) / 8 + math.log2(4 / 3) / 4,
+        math.nan,
+        math.nan,
+    ],
     "diversity@3": [2 / 3, 1.0, math.nan, math.nan],
     "diversity(unknown=apart)@3": [2 / 3, 1.0, 1.0, math.nan],
     "diversity(by=vector)@2": [1.0, 1 - math.sqrt(0.5), math.nan, math.nan],
@@ -323,7 +339,12 @@ def test_it_is_registered_by_its_names(metric):
         assert REGISTRY[name.lower()] is metric
 
 
-BOUNDS = {(0, 1): "Between 0 (…)and 1", (0, math.inf): "From 0 up", (0, 2): "Between 0 (…)and 1"}
+BOUNDS = {
+    (0, 1): "Between 0 (…)and 1",
+    (0, math.inf): "From 0 up",
+    (0, 2): "Between 0 (…)and 1",
+    (0, math.log2(100)): "From 0 up",
+}
 
 
 @EVERY

@@ -25,7 +25,7 @@ EVERY = pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.nam
 NEEDS = {
     "relevant": {
         *("precision", "recall", "f1", "fbeta", "hit_rate", "r_precision", "ap", "rr", "q", "judged", "bpref"),
-        *("percentile_rank", "auc", "auc_pr", "iprec", "iprec_11pt", "fap"),
+        *("percentile_rank", "auc", "auc_pr", "iprec", "iprec_11pt", "fap", "lexirecall", "total_search_efficiency"),
     },
     "gain": {"cg", "dcg", "idcg", "ndcg", "err", "nerr", "rbp", "rbp_residual", "gap"},
     "labels": {"pearson", "spearman", "kendall_tau", "kendall_distance", "tau_ap", "rbo"},
@@ -33,7 +33,7 @@ NEEDS = {
 # The definitions' exceptions to the rules 2 and 4.
 BY_FORMULA = {"percentile_rank", "auc", "auc_pr"} | NEEDS["labels"] - {"rbo"}
 # Shares that a perfect list does not have whole: its users stop above the end, or read on below it.
-NEVER_WHOLE = {"err", "rbp"}
+NEVER_WHOLE = {"err", "rbp", "total_search_efficiency"}
 # Equal scores count as equal, whatever their order.
 NEVER_HANGS = {"auc_pr", "pearson", "spearman", "kendall_tau"}
 SET_METRICS = ("precision", "recall", "f1", "fbeta", "hit_rate", "r_precision")
@@ -277,7 +277,7 @@ def test_a_perfect_list_of_a_share_is_worth_1(metric):
             and not (variant.name == "recall" and by_all_labels)
         ):
             whole = variant.k is None or variant.k == 10
-            may_miss = {"ap": by_all_labels, **dict.fromkeys(("fbeta", "f1", "fap", "gap"), True)}
+            may_miss = {"ap": by_all_labels, **dict.fromkeys(("fbeta", "f1", "fap", "gap", "lexirecall"), True)}
             fades = getattr(variant, "decay", 1.0) < 1 or getattr(variant, "weights", None) is not None
             if whole or not may_miss.get(variant.name, False):
                 value = variant.compute(perfect)[0]

@@ -117,7 +117,9 @@ def test_an_unknown_name_that_is_near_to_none_lists_all_and_guesses_none():
     with pytest.raises(MetricError, match="no metric is called 'xyzzy'") as caught:
         parse_metric("xyzzy")
     assert "did you mean" not in str(caught.value)
-    assert "available: amortised_awrf, ap, attention_share, auc, auc_pr, average_popularity, awrf, bpref" in str(caught.value)
+    assert "available: amortised_awrf, ap, attention_share, auc, auc_pr, average_popularity, awrf, bpref" in str(
+        caught.value
+    )
 
 
 @pytest.mark.parametrize("name", ["", "   ", "@10", "10", "ndcg@10@5", "ndcg)@10", "(gain=linear)", "ndcg\x00"])

@@ -27,6 +27,7 @@ ENVIRONMENT_OF = {
     "replay_beyond": "replay",
     "replay_splits": "replay",
     "recommenders_beyond": "recommenders",
+    "rectools_beyond": "rectools",
     "obp": "obp",
 }
 

@@ -1,4 +1,4 @@
-"""RePlay's and Recommenders' measures beyond accuracy beside their dialects, through the front door."""
+"""RePlay's, Recommenders' and RecTools' measures beyond accuracy beside their dialects, through the front door."""
 
 import json
 from functools import cache
@@ -32,12 +32,18 @@ MEASURES = {
         "catalog_coverage": "catalogue_coverage",
         "distributional_coverage": "entropy",
     },
+    "rectools_beyond": {
+        "AvgRecPopularity@1": "average_popularity@1",
+        "AvgRecPopularity@5": "average_popularity@5",
+        "AvgRecPopularity(normalize)@5": "average_popularity(scale='share')@5",
+    },
 }
 # RePlay's Novelty is about the users of the training data, with 1 for one without recommendations; Recommenders' novelty is a mean
 # over recommendations, not users, and its serendipity is about users of both tables: see docs/deviations.md.
 USERS = {
     "replay_beyond": lambda: random_users(repeats=True),
     "replay_beyond in all tables": lambda: random_users(repeats=True, everywhere=True),
+    "rectools_beyond": lambda: random_users(repeats=True),
     "recommenders_beyond": lambda: random_users(repeats=False, longest=6, everywhere=True),
 }
 EVERYWHERE = {"Novelty@5", "Novelty@10"}

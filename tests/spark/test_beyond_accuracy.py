@@ -41,6 +41,8 @@ OF_USERS = [
     "cold_items@3",
     "repetition@3",
     "cold_user",
+    "long_tail_share@3",
+    "long_tail_items(head=0.5)@5",
     "diversity@3",
     "diversity(by=vector)@5",
     "categorical_diversity@3",
@@ -66,14 +68,24 @@ def rows_of(pairs_by_user):
     return [(user, item, number) for user, pairs in pairs_by_user.items() for item, number in pairs]
 
 
+def genres_of(world, item):
+    """As people write them: with nulls, which are no genres."""
+    genres = world.genres.get(item)
+    return genres and [*genres, None]
+
+
 def tables_of(spark, world):
     """The arguments that the front door takes of a world."""
-    items = [(item, category, vector, groups_of(world, item)) for item, (category, vector) in world.items.items()]
+    items = [
+        (item, category, vector, genres_of(world, item), groups_of(world, item))
+        for item, (category, vector) in world.items.items()
+    ]
+    of_items = "item long, category string, vector array<double>, genres array<string>, group array<string>"
     return {
         "predictions": spark.createDataFrame(rows_of(world.predictions), PAIRS),
         "labels": spark.createDataFrame(rows_of(world.labels), "user long, item long, grade double"),
         "training": spark.createDataFrame(world.training, "user long, item long"),
-        "items": spark.createDataFrame(items, "item long, category string, vector array<double>, group array<string>"),
+        "items": spark.createDataFrame(items, of_items),
         "baseline": spark.createDataFrame(rows_of(world.baseline), PAIRS),
         "score": "score",
         "relevance": "grade",
@@ -168,6 +180,23 @@ def test_every_user_has_the_value_of_the_naive_measures(tables, world):
     for column, metric in zip(table.columns, OF_USERS, strict=False):
         expected = [value(parse_metric(metric).resolve(), world, user) for user in table.index]
         np.testing.assert_allclose(table[column], expected, rtol=1e-12, atol=1e-12, equal_nan=True, err_msg=metric)
+
+
+@pytest.mark.parametrize(("column", "lookup"), [("genres", "workers"), ("genres", "join"), ("category", "join")])
+def test_lists_are_calibrated_by_one_or_several_categories_of_an_item(tables, world, column, lookup):
+    metrics = ["miscalibration@3", "miscalibration(divergence=js, rank_weight=log2)@5", "long_tail_share@3"]
+    facts = {name: tables[name] for name in ("training", "items")}
+    given = {name: tables[name] for name in ("predictions", "labels", "score", "relevance")}
+    plain = {item: [category] for item, (category, _) in world.items.items() if category is not None}
+    known = world if column == "genres" else replace(world, genres=plain)
+    if column == "category":
+        # Both forms of one column.
+        metrics.append("diversity@3")
+    result = ours.evaluate(metrics=metrics, facts=Facts(**facts, category=column, lookup=lookup), **given)
+    for row, metric in zip(result.summary, metrics, strict=True):
+        values = [value(parse_metric(metric).resolve(), known, user) for user in known_users(world)]
+        assert row.mean == pytest.approx(np.nanmean(values), rel=1e-12), metric
+        assert row.n_undefined == np.isnan(values).sum(), metric
 
 
 def test_partitions_change_no_digit(spark, tables, result):

@@ -8,7 +8,7 @@ from random_logs import random_logs
 from statsmodels.regression.linear_model import WLS
 
 from spark_rankeval import BCa, Facts, Percentile, compare, detectable_difference, evaluate, score_users, summarise
-from spark_rankeval.errors import DataError, InputError, SparkRankEvalWarning
+from spark_rankeval.errors import DataError, InputError, OptionError, SparkRankEvalWarning
 
 METRICS = ["ndcg@5", "rr"]
 OPTIONS = {"score": "score", "relevance": "grade"}
@@ -149,6 +149,41 @@ def test_several_models_and_one_table_of_arrays(tables, of_models):
     values = weighted.per_user.toPandas().merge(one[["user"]], on="user")
     used = values.dropna()
     assert weighted["recall@3"] == pytest.approx(np.average(used["recall_at_3"], weights=used["spend"]), rel=1e-12)
+
+
+@pytest.mark.parametrize("count", ["n_labels", "n_predictions"])
+def test_numbers_of_labels_and_of_predictions_are_weights_without_a_column(tables, count):
+    predictions, labels, _ = tables
+    result = evaluate(predictions, labels, ["auc", "rr"], user_weight=count, **OPTIONS)
+    values = result.per_user.toPandas()
+    for row, column in zip(result.summary, ("auc", "rr"), strict=True):
+        used = values[values[column].notna() & (values[count] > 0)]
+        assert used[count].nunique() > 1
+        assert row.mean == pytest.approx(np.average(used[column], weights=used[count]), rel=1e-12)
+        assert row.user_weight == count
+    assert result.data_quality.n_without_weight == (values[count] == 0).sum() > 0
+    # The table of users knows its weights.
+    assert summarise(result.per_user).to_dict() == result.to_dict()
+
+
+def test_models_share_the_weights_of_labels(tables):
+    predictions, labels, _ = tables
+    models = {"a": predictions, "b": predictions.where("item % 3 > 0")}
+    both = evaluate(models, labels, METRICS, user_weight="n_labels", **OPTIONS)
+    alone = evaluate(models["b"], labels, METRICS, user_weight="n_labels", **OPTIONS)
+    assert [both["b", metric] for metric in METRICS] == [alone[metric] for metric in METRICS]
+    with pytest.raises(OptionError, match="user_weight='n_predictions' needs one model"):
+        evaluate(models, labels, METRICS, user_weight="n_predictions", **OPTIONS)
+
+
+def test_a_count_that_may_mean_a_column_is_refused(tables):
+    predictions, labels, about = tables
+    wider = labels.withColumn("n_labels", F.lit(1))
+    with pytest.raises(InputError, match="labels has a column of that name"):
+        evaluate(predictions, wider, METRICS, user_weight="n_labels", **OPTIONS)
+    facts = Facts(attributes=about.withColumnRenamed("spend", "N_Predictions"))
+    with pytest.raises(InputError, match="attributes has a column of that name"):
+        evaluate(predictions, labels, METRICS, user_weight="n_predictions", by="country", facts=facts, **OPTIONS)
 
 
 def test_a_weight_that_is_none_is_an_error_that_counts_and_names(tables):
