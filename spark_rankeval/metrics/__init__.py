@@ -13,6 +13,7 @@ from spark_rankeval.metrics.exposure_based import *  # noqa: F403 - as below
 from spark_rankeval.metrics.gain_based import *  # noqa: F403 - each family says in __all__ what it offers
 from spark_rankeval.metrics.graded_precision import *  # noqa: F403 - as above
 from spark_rankeval.metrics.ideal_based import *  # noqa: F403 - as above
+from spark_rankeval.metrics.intent_based import *  # noqa: F403 - as above
 from spark_rankeval.metrics.judgement_based import *  # noqa: F403 - as above
 from spark_rankeval.metrics.naming import parse_metric as parse_metric
 from spark_rankeval.metrics.overlap_based import *  # noqa: F403 - as above

@@ -15,11 +15,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 Fact = Literal[
-    "popularity", "category", "vector", "catalogue", "history", "history_popularity", "history_vector", "baseline"
+    "popularity", "category", "vector", "catalogue", "history", "history_popularity", "history_vector", "baseline", "intents"
 ]
 """What a metric can ask to know beside predictions and labels."""
 
-#: The tables that hold each fact, by their names in `Facts`. The mean vector of a history needs two.
+#: The tables that hold each fact, by their names in `Facts`. The mean vector of a history needs two. The intents of labels may be a
+#: column of these instead.
 TABLES_OF: Final[dict[Fact, tuple[str, ...]]] = {
     "popularity": ("training",),
     "category": ("items",),
@@ -29,9 +30,12 @@ TABLES_OF: Final[dict[Fact, tuple[str, ...]]] = {
     "history_popularity": ("training",),
     "history_vector": ("training", "items"),
     "baseline": ("baseline",),
+    "intents": ("items",),
 }
 #: Facts about items; they are looked up for every prediction.
 OF_ITEMS: Final[tuple[Fact, ...]] = ("popularity", "category", "vector", "catalogue")
+#: Facts about labels alone: metrics that ask for these do not look at other items.
+OF_LABELS: Final[frozenset[Fact]] = frozenset({"intents"})
 
 # The category of an item that has none.
 UNKNOWN = -1
