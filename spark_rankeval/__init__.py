@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from spark_rankeval.request.options import Cube as Cube
     from spark_rankeval.request.options import Facts as Facts
     from spark_rankeval.request.vectors import Vectors as Vectors
+    from spark_rankeval.run_history.gate_rules import read_gates as read_gates
     from spark_rankeval.run_history.gates import check_gates as check_gates
-    from spark_rankeval.run_history.gates import read_gates as read_gates
     from spark_rankeval.run_history.history import History as History
     from spark_rankeval.run_history.history import history as history
     from spark_rankeval.spark.metrics_column import metrics_column as metrics_column

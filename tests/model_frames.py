@@ -13,16 +13,7 @@ from spark_rankeval.comparison import groups
 from spark_rankeval.spark.model_tables import Collected, MetricColumn, ModelTable, ModelTables
 from spark_rankeval.spark.per_user import hashes_by_name
 from spark_rankeval.statistics.merging import merged
-from spark_rankeval.worker.comparing import (
-    CONFLICTS,
-    INVALID,
-    MODEL,
-    NOBODY,
-    ROWS,
-    USER,
-    slice_field,
-    value_field,
-)
+from spark_rankeval.worker.compared_users import CONFLICTS, INVALID, MODEL, NOBODY, ROWS, USER, slice_field, value_field
 from spark_rankeval.worker.packing import unpacked_by_place
 from spark_rankeval.worker.row_hashes import hash_field
 

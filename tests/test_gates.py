@@ -9,7 +9,8 @@ from summary_rows import row, undefined
 
 from spark_rankeval.errors import ConfigurationError
 from spark_rankeval.report import Gate
-from spark_rankeval.run_history.gates import GateRule, check_gates, check_known, failed, read_gates
+from spark_rankeval.run_history.gate_rules import GateRule, check_known, read_gates
+from spark_rankeval.run_history.gates import check_gates, failed
 
 ROWS = (
     row("ndcg@10", 0.31, model="als"),

@@ -11,7 +11,7 @@ from summary_rows import row, undefined
 
 from spark_rankeval import history
 from spark_rankeval.errors import InputError, OptionError, UnknownMetricError
-from spark_rankeval.run_history.gates import read_gates
+from spark_rankeval.run_history.gate_rules import read_gates
 from spark_rankeval.run_history.history import History
 from spark_rankeval.tables.history import HistoryRow
 

@@ -27,15 +27,17 @@ from spark_rankeval.statistics.multiplicity import adjusted
 from spark_rankeval.statistics.resampling import check_seed, checked_replicates
 from spark_rankeval.tables.notes import notes_of_clusters
 from spark_rankeval.worker.clusters import ClusterMerger, Layout
-from spark_rankeval.worker.comparing import (
+from spark_rankeval.worker.compared_users import (
     N_CONFLICTS,
     N_INVALID,
     N_REPEATED,
     N_USERS,
     N_WITHOUT_CLUSTER,
-    all_pairs_batches,
     by_owner,
     by_slice,
+)
+from spark_rankeval.worker.comparing import (
+    all_pairs_batches,
     counting_batches,
     paired_batches,
     paired_layout,

@@ -22,16 +22,8 @@ from spark_rankeval.statistics.intervals import checked_level
 from spark_rankeval.statistics.multiplicity import adjusted
 from spark_rankeval.statistics.sequences import TIGHTEST_AT
 from spark_rankeval.statistics.verdict import verdict_of
-from spark_rankeval.worker.comparing import (
-    MOST_GROUPS,
-    N_IN_SEVERAL,
-    N_INVALID,
-    N_REPEATED,
-    N_TOO_MANY,
-    N_USERS,
-    by_owner,
-    group_batches,
-)
+from spark_rankeval.worker.compared_users import N_IN_SEVERAL, N_INVALID, N_REPEATED, N_TOO_MANY, N_USERS, by_owner
+from spark_rankeval.worker.comparing import MOST_GROUPS, group_batches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

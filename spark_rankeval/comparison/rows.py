@@ -16,7 +16,8 @@ from spark_rankeval.statistics.multiplicity import adjusted
 from spark_rankeval.statistics.paired import PairedAccumulator, PairedClusters, comparison_of
 from spark_rankeval.statistics.verdict import verdict_of
 from spark_rankeval.worker.clusters import group_name
-from spark_rankeval.worker.comparing import N_SHARED, N_USERS, by_owner, n_other_rows, name_of_pair
+from spark_rankeval.worker.compared_users import N_SHARED, N_USERS, by_owner, n_other_rows
+from spark_rankeval.worker.comparing import name_of_pair
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

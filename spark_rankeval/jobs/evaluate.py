@@ -28,7 +28,7 @@ from spark_rankeval.request.options import (
     parts_of,
 )
 from spark_rankeval.request.vectors import Vectors, check_parts
-from spark_rankeval.run_history.gates import GateRule, check_known, read_gates
+from spark_rankeval.run_history.gate_rules import GateRule, check_known, read_gates
 from spark_rankeval.statistics.methods import BCa, IntervalMethod, Percentile, Student
 
 if TYPE_CHECKING:

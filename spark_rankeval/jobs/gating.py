@@ -13,7 +13,8 @@ from pyspark.sql import functions as F
 
 from spark_rankeval.jobs.runs import GATES, MANIFESTS, METRICS, read_metrics, run_facts
 from spark_rankeval.records.metrics_table import COLUMNS, RUN_ID, TIME, row_of
-from spark_rankeval.run_history.gates import ATTRIBUTES, check_gates, lacking_rows
+from spark_rankeval.run_history.gate_rules import ATTRIBUTES
+from spark_rankeval.run_history.gates import check_gates, lacking_rows
 from spark_rankeval.spark.storage import exists, read_while_others_write
 
 if TYPE_CHECKING:
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
     from spark_rankeval.evaluation.result import Result
     from spark_rankeval.jobs.runs import Run
     from spark_rankeval.records.summary import SummaryRow
-    from spark_rankeval.run_history.gates import GateOutcome, GateRule
+    from spark_rankeval.run_history.gate_rules import GateRule
+    from spark_rankeval.run_history.gates import GateOutcome
 
 # Rows of two runs that agree in these columns are the same figure; for an end of an interval also in the last three.
 _FIGURE = ("model", "slice", "metric", "relevance", "definition", "dialect", "user_weight")

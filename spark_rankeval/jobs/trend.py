@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from spark_rankeval.run_history.gates import GateRule
+    from spark_rankeval.run_history.gate_rules import GateRule
     from spark_rankeval.run_history.history import History
 
 # So many are listed if one is not found.
@@ -110,7 +110,7 @@ def _of_metrics(table: DataFrame, metrics: Sequence[str]) -> DataFrame:
     """The rows of the metrics that are asked for; all rows if one is unknown, so that a message can list them."""
     from pyspark.sql import functions as F  # noqa: PLC0415
 
-    from spark_rankeval.run_history.gates import names  # noqa: PLC0415
+    from spark_rankeval.run_history.gate_rules import names  # noqa: PLC0415
 
     if not metrics:
         return table

@@ -20,7 +20,7 @@ from spark_rankeval.extras import needs_extra
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.records.metrics_table import COLUMNS, LATER, OF_CLUSTERS, RUN_ID, TIME, row_of, values_of
 from spark_rankeval.report.writing import checked_path, write_page
-from spark_rankeval.run_history.gates import FIGURES, names
+from spark_rankeval.run_history.gate_rules import FIGURES, names
 from spark_rankeval.spark.storage import replaced_files_explained
 from spark_rankeval.tables.history import HistoryRow, changes_of, figure_in_words, history_on_screen
 from spark_rankeval.tables.text import as_text
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from spark_rankeval.charts.marks import Drawing
-    from spark_rankeval.run_history.gates import GateRule
+    from spark_rankeval.run_history.gate_rules import GateRule
 
 
 # So many are listed if one is not found.

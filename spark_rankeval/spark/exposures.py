@@ -42,7 +42,8 @@ if TYPE_CHECKING:
     from spark_rankeval.spark.describing import Figures
     from spark_rankeval.statistics.description import DescriptionOptions
     from spark_rankeval.worker.clusters import Layout
-    from spark_rankeval.worker.states import Batches, Key
+    from spark_rankeval.worker.states import Batches
+    from spark_rankeval.worker.table_states import Key
 
 # What tells a state's row from others.
 _ROW = "row"

@@ -27,7 +27,7 @@ from spark_rankeval.spark.workers import run_on_workers
 from spark_rankeval.statistics.merging import merged
 from spark_rankeval.tables.notes import note_of_labels
 from spark_rankeval.worker.clusters import CLUSTERS, merged_clusters
-from spark_rankeval.worker.comparing import (
+from spark_rankeval.worker.compared_users import (
     CLUSTER,
     CONFLICTS,
     INVALID,
@@ -35,10 +35,10 @@ from spark_rankeval.worker.comparing import (
     NOBODY,
     ROWS,
     USER,
-    merging_comparisons,
     slice_field,
     value_field,
 )
+from spark_rankeval.worker.comparing import merging_comparisons
 from spark_rankeval.worker.packing import unpack
 from spark_rankeval.worker.row_hashes import hash_field
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from spark_rankeval.spark.describing import Groups, figures_by_group, packed_states
 from spark_rankeval.worker.open_users import OPEN_PLACE, OpenUsers
 from spark_rankeval.worker.packing import unpack
-from spark_rankeval.worker.states import as_states, merged_by_key
+from spark_rankeval.worker.table_states import as_states, merged_by_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from spark_rankeval.ranking.ragged import IntArray
     from spark_rankeval.spark.describing import Figures
-    from spark_rankeval.worker.states import Key
+    from spark_rankeval.worker.table_states import Key
 
 
 class Settled(NamedTuple):

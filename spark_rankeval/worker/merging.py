@@ -11,13 +11,14 @@ from spark_rankeval.worker.clusters import FIRST_PLACE, ClusterMerger
 from spark_rankeval.worker.open_users import OPEN_PLACE, OpenUsers
 from spark_rankeval.worker.packing import by_place, placed, unpack
 from spark_rankeval.worker.process import in_worker
-from spark_rankeval.worker.states import as_states, as_tree, merged_by_key
+from spark_rankeval.worker.table_states import as_states, as_tree, merged_by_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from spark_rankeval.worker.clusters import Layout
-    from spark_rankeval.worker.states import Batches, Key, States, TableState
+    from spark_rankeval.worker.states import Batches
+    from spark_rankeval.worker.table_states import Key, States, TableState
 
 #: How much memory the states of a place's groups take at the most.
 MERGED_BYTES = 1 << 26

@@ -19,7 +19,7 @@ FOLDER = Path(os.environ["FAULTS_FOLDER"])
 #: Where faults can happen on an executor: functions that a worker calls once a batch, by their module.
 PLACES = {
     "spark_rankeval.worker.scoring": "score",
-    "spark_rankeval.worker.comparing": "_read",
+    "spark_rankeval.worker.comparing": "read_users",
     "spark_rankeval.worker.exposures": "_items_of",
 }
 #: And on the driver: what a job calls once a table that it writes, manifest and status among them.

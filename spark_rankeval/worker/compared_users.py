@@ -1,0 +1,220 @@
+"""The users of several models that a comparison reads, and how many there are: of all users, of each model and of each slice."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_rankeval.worker.reading import columns_of, filled, flags, numbers, whole_numbers
+from spark_rankeval.worker.row_hashes import KNOWN_IN_PART, RowHashes, hash_field
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from spark_rankeval.ranking.ragged import Array, BoolArray, IntArray
+    from spark_rankeval.statistics.moments import State
+    from spark_rankeval.worker.table_states import Key
+
+    Owner = str | tuple[str, ...]
+    Run = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+#: The columns of a user: a 64-bit hash, whether the user is null, and the rows of all models as structs.
+USER, NOBODY, ROWS = "user", "nobody", "rows"
+
+#: A hash of the user's cluster, if users come in clusters; null if it is not known.
+CLUSTER = "cluster"
+#: The fields of a model's row, beside its values: the model's name, and how many of its rows could not be ranked.
+MODEL, INVALID = "model", "invalid"
+
+#: The number of attributes in which the rows of a user do not agree, if there are slices.
+CONFLICTS = "n_conflicts"
+#: The counts of a model: users with a row, with a row of the baseline too, with several rows, and invalid rows.
+N_USERS, N_SHARED, N_REPEATED, N_INVALID = "n_users", "n_shared", "n_repeated", "n_invalid"
+
+#: The count of a model: users whose rows of a shared table are not those that the baseline was evaluated on; `n_other_rows` reads it.
+N_OTHER = "n_other_"
+#: The counts of all users: attributes in which the rows of a user do not agree, and users whose cluster is not known.
+N_CONFLICTS, N_WITHOUT_CLUSTER = "n_conflicting_attributes", "n_missing_clusters"
+
+#: The counts of all users in a comparison of groups: users in several groups, and partitions with too many groups.
+N_IN_SEVERAL, N_TOO_MANY = "n_in_several_groups", "n_too_many_groups"
+
+
+def slice_field(index: int) -> str:
+    """The column of an attribute that divides users into slices, by its place."""
+    return f"slice_{index}"
+
+
+def value_field(index: int) -> str:
+    """The field of a metric's value in a model's row, by its place."""
+    return f"value_{index}"
+
+
+def by_owner(state: Mapping[str, Array]) -> dict[Owner, State]:
+    """A merged state taken apart: the fields of each model by its name, and those of each set of models by their names.
+
+    The empty set has the counts of all users, such as `N_USERS`.
+    """
+    owners: dict[Owner, State] = {}
+    for key, entries in state.items():
+        text, _, name = key.rpartition("/")
+        owner = json.loads(text)
+        owners.setdefault(owner if isinstance(owner, str) else tuple(owner), {})[name] = entries
+    return owners
+
+
+def n_other_rows(owners: Mapping[Owner, State], model: str, baseline: str, table: str) -> int:
+    """Of how many users the rows of a table are not the same for a model and the baseline, in what `by_owner` returned."""
+    name = f"{N_OTHER}{table}"
+    counted = [model] if table == KNOWN_IN_PART else [model, baseline]
+    return sum(int(owners.get(owner, {}).get(name, [0])[0]) for owner in counted)
+
+
+def by_slice(state: Mapping[str, Array]) -> tuple[State, dict[Key, State]]:
+    """A merged state taken apart into that of all users and that of each slice, as `by_owner` reads them."""
+    everyone: State = {}
+    slices: dict[Key, State] = {}
+    for name, entries in state.items():
+        if name.startswith(_SLICE):
+            key, end = json.JSONDecoder().raw_decode(name, len(_SLICE))
+            slices.setdefault(tuple(key), {})[name[end + 1 :]] = entries
+        else:
+            everyone[name] = entries
+    return everyone, slices
+
+
+_SLICE = "slice "
+
+
+def in_slice(key: Key, name: str) -> str:
+    """The name of a field in the state of a slice."""
+    return f"{_SLICE}{json.dumps(list(key))} {name}"
+
+
+def field_of_owner(owner: Owner, name: str) -> str:
+    """The name of a field of a model, of several models, or of all users, who have no model."""
+    # The end of a field's name decides how states merge, so the owner comes first.
+    return f"{json.dumps(owner)}/{name}"
+
+
+class Users(NamedTuple):
+    """Users of a batch, with their values under the models that occur in it."""
+
+    ids: IntArray  # int64 hashes, one for each user
+    hashes: IntArray  # those by which users are drawn: of their clusters, if they come in these
+    models: list[str]
+    values: Array  # float64, metrics × models × users; NaN without a value
+    n_rows: Array  # int64, models × users; 0 for a null user
+    n_invalid: Array  # a number for each model
+    hashes_of: dict[str, RowHashes]  # by table
+    lacks_cluster: BoolArray | None = None  # whose cluster is not known, if users come in clusters
+
+    def only(self, rows: Array | slice) -> Users:
+        """Some of these users. Rows that could not be ranked are counted only for all users together."""
+        return self._replace(
+            ids=self.ids[rows],
+            hashes=self.hashes[rows],
+            values=self.values[:, :, rows],
+            n_rows=self.n_rows[:, rows],
+            n_invalid=np.zeros_like(self.n_invalid),
+            lacks_cluster=None,
+            hashes_of={table: hashes.only(rows) for table, hashes in self.hashes_of.items()},
+        )
+
+    @property
+    def present(self) -> list[str]:
+        """The models with rows of users. Rows of a null user may name others, or none."""
+        return [model for model, rows in zip(self.models, self.n_rows, strict=True) if rows.any()]
+
+    def of(self, model: str) -> Array:
+        """The values of a model, metrics × users; NaN if the batch does not have it."""
+        if model not in self.models:
+            return np.full((len(self.values), len(self.hashes)), np.nan)
+        values: Array = self.values[:, self.models.index(model)]
+        return values
+
+    def has(self, model: str | None) -> BoolArray:
+        """Which users have a row of a model."""
+        if model not in self.models:
+            return np.zeros(len(self.hashes), np.bool_)
+        rows: BoolArray = self.n_rows[self.models.index(model)] > 0
+        return rows
+
+
+def read_users(batch: pa.RecordBatch, n_metrics: int, tables: tuple[str, ...] = ()) -> Users:
+    """The users of a batch. Each row of a model has a code for the model and the place of its user."""
+    columns = columns_of(batch)
+    n_users = batch.num_rows
+    rows = columns[ROWS].flatten()
+    fields = dict(zip([field.name for field in rows.type], rows.flatten(), strict=True))
+    user = np.repeat(np.arange(n_users), whole_numbers(columns[ROWS].value_lengths()))
+    encoded = fields[MODEL].dictionary_encode()
+    models = encoded.dictionary.to_pylist()
+    code = filled(encoded.indices, 0).astype(np.int64)
+    somebody = ~flags(columns[NOBODY])[user]
+    place = (code * n_users + user)[somebody]
+    ids = whole_numbers(columns[USER])
+    values = np.full((n_metrics, len(models) * n_users), np.nan)
+    for index in range(n_metrics):
+        values[index, place] = numbers(fields[value_field(index)])[somebody]
+    shape = (len(models), n_users)
+    hashes_of = {table: RowHashes.read(fields[hash_field(table)], somebody, place, shape) for table in tables}
+    return Users(
+        ids=ids,
+        hashes=whole_numbers(pc.coalesce(columns[CLUSTER], columns[USER])) if CLUSTER in columns else ids,
+        models=models,
+        values=values.reshape(n_metrics, len(models), n_users),
+        n_rows=np.bincount(place, minlength=len(models) * n_users).reshape(len(models), n_users),
+        n_invalid=np.bincount(code, whole_numbers(fields[INVALID]), len(models)).astype(np.int64),
+        lacks_cluster=flags(columns[CLUSTER].is_null()) if CLUSTER in columns else None,
+        hashes_of=hashes_of,
+    )
+
+
+class UserCounts:
+    """How many users there are, of all and of each model, and how many are not shared with the baseline."""
+
+    def __init__(self, baseline: str | None) -> None:
+        self._baseline = baseline
+        self._state: dict[str, Array] = {}
+
+    def add(self, users: Users) -> None:
+        """Count the users of a batch; no user may be in two batches."""
+        self._count((), N_USERS, np.any(users.n_rows, axis=0))
+        if users.lacks_cluster is not None:
+            self._count((), N_WITHOUT_CLUSTER, np.any(users.n_rows, axis=0) & users.lacks_cluster)
+        shared = users.has(self._baseline)
+        for index, model in enumerate(users.models):
+            n_rows = users.n_rows[index]
+            self._count(model, N_USERS, n_rows > 0)
+            self._count(model, N_SHARED, shared & (n_rows > 0))
+            self._count(model, N_REPEATED, n_rows > 1)
+            self._count(model, N_INVALID, users.n_invalid[index])
+        for table, hashes in users.hashes_of.items():
+            self._count_others(table, hashes, users)
+
+    def _count_others(self, table: str, hashes: RowHashes, users: Users) -> None:
+        place = users.models.index(self._baseline) if self._baseline in users.models else None
+        of_baseline, is_known = hashes.of(place)
+        name = f"{N_OTHER}{table}"
+        if table == KNOWN_IN_PART:
+            for index, model in enumerate(users.models):
+                others, are_known = hashes.of(index)
+                self._count(model, name, is_known & are_known & (others != of_baseline))
+            return
+        # Whom a model does not know at all has no rows there. Its batch may lack the model, so the driver adds those of the baseline.
+        for index, model in enumerate(users.models):
+            has, (others, _) = users.n_rows[index] > 0, hashes.of(index)
+            differs, of_both = has & (others != of_baseline), has & (of_baseline != 0)
+            self._count(model, name, of_baseline != 0 if index == place else differs.astype(np.int64) - of_both)
+
+    def _count(self, owner: Owner, name: str, counted: Array) -> None:
+        key = field_of_owner(owner, name)
+        self._state[key] = self._state.get(key, np.zeros(1, np.int64)) + counted.sum()
+
+    def state(self) -> State:
+        """The counts so far, by owner and name."""
+        return dict(self._state)
