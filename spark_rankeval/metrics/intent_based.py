@@ -92,7 +92,9 @@ class NovelGains(WeightedIntents):
     """A discounted sum of gains that fade with each further item for the same intent."""
 
     alpha: float | Unset = parameter(
-        0.5, check=_alpha, doc="how much of an intent one relevant item settles: a further one gains (1 − α) times as much"
+        0.5,
+        check=_alpha,
+        doc="how much of an intent one relevant item settles: a further one gains (1 − α) times as much",
     )
 
     @property

@@ -132,7 +132,10 @@ class GreedyList:
         self._n_users = len(intents.n_intents)
         self._places: list[tuple[IntArray, FloatArray]] = []  # the users that have a label at this place, and its gain
         first = starts_of_runs(intents.label)
-        self._label, self._slot = np.cumsum(first) - 1, intents.slot  # of each pair of a label that is left, and an intent
+        self._label, self._slot = (
+            np.cumsum(first) - 1,
+            intents.slot,
+        )  # of each pair of a label that is left, and an intent
         self._user = intents.user[first]  # of each label that is left
         self._taken = np.zeros(len(self._user), np.bool_)
 

@@ -101,9 +101,7 @@ def settle_intents(lists: Lists, labels: Labels, place: IntArray, rank: IntArray
     differs = grade[order[repeats]] != grade[order[repeats + 1]]
     user = labels.items.user[label]
     whole = (lists.labels.lengths == labels.items.lengths)[user[order[repeats]]]
-    counts = [
-        np.bincount(user[order[repeats[whole & kind]]], minlength=len(none)) for kind in (~differs, differs)
-    ]
+    counts = [np.bincount(user[order[repeats[whole & kind]]], minlength=len(none)) for kind in (~differs, differs)]
     intents = Intents(user[once], label[once], code[once], grade[once], rank_of_label[label[once]])
     return SettledIntents(intents, *counts)
 

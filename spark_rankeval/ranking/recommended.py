@@ -15,7 +15,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 Fact = Literal[
-    "popularity", "category", "vector", "catalogue", "history", "history_popularity", "history_vector", "baseline", "intents"
+    "popularity",
+    "category",
+    "vector",
+    "catalogue",
+    "history",
+    "history_popularity",
+    "history_vector",
+    "baseline",
+    "intents",
 ]
 """What a metric can ask to know beside predictions and labels."""
 

@@ -93,8 +93,11 @@ class Facts:
             items has the same name as in the predictions.
         baseline: the recommendations of a baseline, such as the most popular items, for ``unexpectedness@10`` and
             ``serendipity@10``. Its columns have the same names as in the predictions.
-        category: the column of `items` with the category of each item.
+        category: the column of `items` with the category of each item; for metrics of intents also an array of several.
         vector: the column of `items` with an array of numbers for each item, all of the same length.
+        subtopic: the column of the labels with the intent, or the array of intents, that a label is for, for metrics such as
+            ``alpha_ndcg@10``. An item may have a row for each intent, with a grade of its own; for other metrics it then has the highest.
+            None: the intents of a label are the categories of its item.
         lookup: how predictions get the facts of their items. With ``"workers"`` every task holds the whole table of items. With
             ``"join"`` Spark joins the table to all predictions, which takes longer. ``"auto"`` joins only tables of more than a million
             items or 64 MB, and tables per user. `Result.plan` tells which way was taken.
@@ -106,6 +109,7 @@ class Facts:
     baseline: Table | None = None
     category: str = "category"
     vector: str = "vector"
+    subtopic: str | None = None
     lookup: LookupOption = "auto"
 
     def __post_init__(self) -> None:

@@ -8,15 +8,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from operator import and_
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_rankeval.ranking.recommended import OF_ITEMS
-from spark_rankeval.spark.ids import text_in
+from spark_rankeval.spark.ids import as_text, readable, text_in
 from spark_rankeval.spark.named_columns import any_null, column
 from spark_rankeval.spark.packed import given_to_tasks, packed
+from spark_rankeval.spark.sql_text import field_of, named
 from spark_rankeval.spark.workers import run_on_workers
 from spark_rankeval.worker import facts as names
 from spark_rankeval.worker.item_tables import (
@@ -30,7 +31,7 @@ from spark_rankeval.worker.item_tables import (
     counted_items,
 )
 from spark_rankeval.worker.packed import pack_together, rows_in, tables_in
-from spark_rankeval.worker.reading import ITEMS
+from spark_rankeval.worker.reading import ITEMS, grades_column
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,7 +40,8 @@ if TYPE_CHECKING:
 
     from spark_rankeval.ranking.recommended import Fact
     from spark_rankeval.spark.inputs import FurtherSources
-    from spark_rankeval.spark.source import Source
+    from spark_rankeval.spark.intents import IntentColumns
+    from spark_rankeval.spark.source import Source, ValueColumn
     from spark_rankeval.worker.packed import Bound
 
 #: How facts of items come to predictions: ``join`` shuffles predictions by item; with ``workers`` every task gets the whole table.
@@ -47,6 +49,8 @@ Lookup = Literal["join", "workers"]
 
 # Columns of ours on the way: whether a row can be used, how long vectors are, the place of an entry of an array, and its scores.
 _VALID, _LENGTH, _PLACE, _SCORES = "valid_", "length_", "place_", "scores_"
+# Facts of the attributes of items.
+_OF_ATTRIBUTES: Final[frozenset[Fact]] = frozenset({"category", "vector", "catalogue", "history_vector"})
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,7 @@ class FactTables:
     item_type: T.DataType  # the type that items of all tables get
     lookup: Lookup  # how facts of items come to predictions
     bound: Bound | None  # how large tables may be that are given to workers; None: of any size
+    intents: IntentColumns | None = None  # where the intents of labels come from; None: nobody asks
 
     @property
     def joined_to_items(self) -> bool:
@@ -87,6 +92,49 @@ class FactTables:
             lists.append(valid.groupBy(self.user_columns).agg(F.collect_list(entry).alias(names.BASELINE)))
         return lists
 
+    def intents_of_users(self) -> DataFrame:
+        """What the labels of each user are about, a row a user: structs of item, intent and grades."""
+        assert self.intents is not None, "intents were asked for"
+        labels, subtopic = self.intents
+        rows, grades = self._judged_items(labels, subtopic)
+        if subtopic is None:
+            rows = rows.join(self._categories_of_items(), names.ITEM)
+        else:
+            rows = _with_intents(rows, subtopic.kind)
+        rows = rows.where(self._is_valid(names.INTENT, *grades))
+        pair = F.struct(names.ITEM, names.INTENT, *grades)
+        return rows.groupBy(self.user_columns).agg(F.collect_list(pair).alias(names.INTENTS))
+
+    def _judged_items(self, labels: Source, subtopic: ValueColumn | None) -> tuple[DataFrame, list[str]]:
+        """A row for each label with its item and grades, whose names are returned as well, and its subtopic or subtopics."""
+        users = self.named_users(labels)
+        grades = [grades_column(place) for place in range(len(labels.grades))]
+        values = dict(zip(grades, labels.values(), strict=False))
+        if subtopic is not None:
+            given = field_of(labels.item, subtopic.name) if subtopic.is_field else named(subtopic.name)
+            values[names.INTENT] = given.column
+        asked = [value.alias(name) for name, value in values.items()]
+        if labels.arrays:
+            entries = labels.frame.select(*users, F.posexplode(labels.ids()).alias(_PLACE, names.ITEM), *asked)
+            values = {name: F.get(F.col(name), F.col(_PLACE)) for name in values}
+            users = [F.col(name) for name in self.user_columns]
+        else:
+            entries = labels.frame.select(*users, labels.ids().alias(names.ITEM), *asked)
+            values = {name: F.col(name) for name in values}
+            users = [F.col(name) for name in self.user_columns]
+        item = F.col(names.ITEM).cast(self.item_type).alias(names.ITEM)
+        read = [(value.cast("double") if name in grades else value).alias(name) for name, value in values.items()]
+        return entries.select(*users, item, *read), grades
+
+    def _categories_of_items(self) -> DataFrame:
+        """A row for each item and each of its categories."""
+        source, category = self.sources.items, self.sources.category_of_intents
+        assert source is not None, "without a subtopic, the table of items was asked for"
+        assert category is not None, "the same"
+        item = source.ids().cast(self.item_type).alias(names.ITEM)
+        rows = source.frame.select(item, column(category).alias(names.INTENT))
+        return _with_intents(rows, source.frame.schema[category].dataType).dropna().distinct()
+
     def with_totals(self, users: DataFrame) -> DataFrame:
         """Every row with how large the tables are, and how much of them cannot be used: the one row of each, broadcast.
 
@@ -107,7 +155,9 @@ class FactTables:
             else:
                 rows.append(self._totals_of_popularity())
         if self.sources.items is not None:
-            if given:
+            if not self.facts & _OF_ATTRIBUTES:
+                rows.append(self.sources.items.frame.agg(_count(self.sources.items.ids().isNull(), "n_invalid_items")))
+            elif given:
                 tables[ATTRIBUTES_TABLE] = self._packed_attributes()
             else:
                 rows += self._totals_of_items()
@@ -276,6 +326,14 @@ class FactTables:
         if isinstance(self.item_type, T.FloatType | T.DoubleType):
             numbers = (*numbers, names.ITEM)
         return reduce(and_, [~F.coalesce(F.isnan(name), F.lit(False)) for name in numbers], whole)
+
+
+def _with_intents(rows: DataFrame, kind: T.DataType) -> DataFrame:
+    """The rows with intents of this type as text; a row whose intent is an array becomes one for each entry."""
+    others = [F.col(name) for name in rows.columns if name != names.INTENT]
+    if isinstance(kind, T.ArrayType):
+        rows, kind = rows.select(*others, F.explode(names.INTENT).alias(names.INTENT)), kind.elementType
+    return rows.select(*others, readable(as_text(named(names.INTENT), kind)).column.alias(names.INTENT))
 
 
 def _count(condition: Column, name: str) -> Column:

@@ -159,7 +159,10 @@ class Grouping:
             )
         # Two groupings and a join of the groups: tables bucketed by user need no shuffle at all.
         predictions = self._lists()
-        joined = predictions.join(self._labels(), self.user_columns, "full")
+        labels = self._labels()
+        if self.sources.further.intents is not None:
+            labels = labels.join(self._further.intents_of_users(), self.user_columns, "left")
+        joined = predictions.join(labels, self.user_columns, "full")
         users = [named(name) for name in self.user_columns]
         no_user = any_of(user.is_null() for user in users).alias(reading.NO_USER)
         hashed = [self._hash_of(users)] if with_user_hash else []
@@ -240,7 +243,14 @@ class Grouping:
         must_fit = further.lookup == "workers" or self._vectors
         bound = None if must_fit else BOUND
         return FactTables(
-            further, self.task.facts, self.user_columns, named_users, self.item_type(), self.lookup, bound
+            further,
+            self.task.facts,
+            self.user_columns,
+            named_users,
+            self.item_type(),
+            self.lookup,
+            bound,
+            further.intents,
         )
 
     @property

@@ -12,6 +12,7 @@ from spark_rankeval.checks import check_table, is_name
 from spark_rankeval.errors import InputError
 from spark_rankeval.request.vectors import Vectors
 from spark_rankeval.spark.ids import common_id_type, problem_of_type, readable, text_in_sql
+from spark_rankeval.spark.intents import categories_as_intents, intents_in_labels
 from spark_rankeval.spark.named_columns import find_column
 from spark_rankeval.spark.source import WITHOUT_ITEMS, WITHOUT_USERS, read_source, require_column
 from spark_rankeval.spark.sql_text import named, select
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from spark_rankeval.catalogue.scores import Similarity
     from spark_rankeval.request.column_names import ColumnNames
     from spark_rankeval.request.options import LookupOption
+    from spark_rankeval.spark.intents import IntentColumns
     from spark_rankeval.spark.source import Source
 
 _MOST_MODELS = 100
@@ -46,6 +48,8 @@ class FurtherSources:
     baseline: Source | None = None  # the recommendations of a baseline
     category: str | None = None  # the column of `items` that has categories
     vector: str | None = None  # the one that has vectors
+    category_of_intents: str | None = None  # the one that has categories, if these are the intents of labels
+    intents: IntentColumns | None = None  # where the intents of labels come from; None: nobody asks
     lookup: LookupOption = "auto"  # how facts of items come to predictions
 
     def tables(self) -> list[Source]:
@@ -136,6 +140,9 @@ def read_sources(
     asked = (asked or AttributeNames()).beside(names.user)
     about = _attributes(attributes, asked, [users, labels, *of_users], names, problems)
     beside = FurtherSources() if further is None else _further(further, left, names, problems)
+    if further is not None and (further.intents or further.subtopic is not None) and not problems:
+        beside, right = _with_intents(further, beside, right, problems)
+    in_labels = None if further is None else further.subtopic
     if labels is None:
         if not problems and not (left.arrays and right.arrays):
             problems.append(
@@ -143,7 +150,7 @@ def read_sources(
                 f"{_type_of(left)} and {right.item!r} of {_type_of(right)}. Pass labels as a separate table"
             )
         several = len(models) > 1 or names.model is not None
-        met = (users, exclude, attributes, several or None, beside.tables() or None)
+        met = (users, exclude, attributes, several or None, beside.tables() or in_labels)
         problems += [words for words, found in zip(_ONE_TABLE, met, strict=True) if found is not None]
     if not problems:
         candidates = [model.source.vectors.candidates for model in models if model.source.vectors is not None]
@@ -193,7 +200,8 @@ _ONE_TABLE = (
     "exclude cannot be combined with one table, whose rows are users already; pass labels as a separate table",
     "attributes cannot be combined with one table; name columns of that table with by=",
     "several models cannot share one table with the labels; pass labels as a separate table",
-    "training, items and baseline cannot be combined with one table, whose rows are users already; pass labels as a separate table",
+    "training, items, baseline and subtopic cannot be combined with one table, whose rows are users already; pass labels as a separate "
+    "table",
 )
 
 
@@ -206,6 +214,9 @@ class FurtherTables:
     baseline: DataFrame | None = None  # rows or arrays, as predictions
     category: str | None = None  # the column of categories that is asked for
     vector: str | None = None  # the column of vectors that is asked for
+    intents: bool = False  # whether the intents of labels are asked for
+    subtopic: str | None = None  # the column of labels that has them; None: they are the categories of items
+    intent_category: str | None = None  # the column of these categories
     facts_of_items: bool = False  # whether anything is asked for that every predicted item is looked up for
     lookup: LookupOption = "auto"  # how facts of items come to predictions
 
@@ -239,6 +250,18 @@ def _further(given: FurtherTables, predictions: Source, names: ColumnNames, prob
     if given.items is not None and given.vector is not None:
         vector = array_of_numbers("items", given.items, given.vector, problems)
     return FurtherSources(**sources, category=category, vector=vector, lookup=given.lookup)
+
+
+def _with_intents(
+    given: FurtherTables, beside: FurtherSources, labels: Source, problems: list[str]
+) -> tuple[FurtherSources, Source]:
+    """The further tables with where the intents of labels come from, and labels that have each item once."""
+    category = given.intent_category
+    if category is not None and given.items is not None:
+        category = categories_as_intents(given.items, category, problems)
+    intents = intents_in_labels(labels, given.subtopic, problems)
+    beside = replace(beside, category_of_intents=category, intents=intents if given.intents else None)
+    return beside, labels if problems else intents.merged()
 
 
 class AttributeNames(NamedTuple):

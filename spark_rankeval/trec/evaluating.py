@@ -10,6 +10,7 @@ from spark_rankeval.checks import check_table
 from spark_rankeval.evaluation.evaluate import evaluate
 from spark_rankeval.metrics.judgement_based import BPref
 from spark_rankeval.metrics.naming import AskedMetrics, parse_metrics
+from spark_rankeval.request.options import Facts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -49,7 +50,8 @@ def evaluate_runs(
 
     Args:
         runs: query, item, score, and model; or such a table for each model, by its name.
-        qrels: query, item, grade.
+        qrels: query, item, grade; and subtopic, for metrics of intents such as ``alpha_ndcg@10``: an item then has a row for each
+            subtopic, and the highest of their grades for other metrics.
         metrics: as in `evaluate`; default: those that trec_eval prints by itself.
         options: any other of `evaluate`, such as ``relevance_threshold=2`` (``-l2``), which holds for `bpref`, too.
 
@@ -61,6 +63,10 @@ def evaluate_runs(
         check_table("runs", runs)
         if "model" in runs.columns:
             usual["model"] = "model"
+    check_table("qrels", qrels)
+    facts = options.get("facts", Facts())
+    if "subtopic" in qrels.columns and isinstance(facts, Facts) and facts.subtopic is None:
+        options["facts"] = replace(facts, subtopic="subtopic")
     asked = parse_metrics(metrics)
     level = options.get("relevance_threshold")
     if level is not None:

@@ -87,7 +87,9 @@ class FurtherTables(NamedTuple):
             intents = intents._replace(values=list(map(numbers, grades)))
             codes = _codes_in_order(of_intents[INTENT])
         totals = {name: int(whole_numbers(columns[name]).max(initial=0)) for name in TOTALS if name in columns}
-        return cls(history, baseline, intents, of_history, codes, items, totals if items is None else totals | items.totals)
+        return cls(
+            history, baseline, intents, of_history, codes, items, totals if items is None else totals | items.totals
+        )
 
     def sides(self) -> list[Side]:
         """Those that have ids."""
