@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from spark_rankeval.dialects import Dialect
     from spark_rankeval.metrics.base import Metric
-    from spark_rankeval.ranking.recommended import Fact
     from spark_rankeval.ranking.lists import RankingPolicy
+    from spark_rankeval.ranking.recommended import Fact
     from spark_rankeval.request.options import Facts, ScoringOptions
     from spark_rankeval.request.readings import Reading
     from spark_rankeval.request.vectors import Vectors

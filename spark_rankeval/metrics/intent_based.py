@@ -22,7 +22,7 @@ from spark_rankeval.metrics.novel_gains import greedy_list, novel_gains, placed_
 from spark_rankeval.ranking.batch import retrieved
 
 if TYPE_CHECKING:
-    from spark_rankeval.metrics.novel_gains import PlacedIntents, RelevantIntents, Weights
+    from spark_rankeval.metrics.novel_gains import GainingPlaces, PlacedIntents, RelevantIntents, Weights
     from spark_rankeval.ranking.batch import RankingBatch
     from spark_rankeval.ranking.ragged import BoolArray, FloatArray
 
@@ -62,7 +62,7 @@ class IntentMetric(RelevanceMetric):
     def _placed(self, batch: RankingBatch) -> PlacedIntents:
         return placed_intents(batch, self.threshold)
 
-    def _within(self, placed: PlacedIntents) -> BoolArray | None:
+    def _within(self, placed: PlacedIntents | GainingPlaces) -> BoolArray | None:
         return None if self.k is None else placed.rank <= self.k
 
     def _is_defined(self, batch: RankingBatch) -> BoolArray:
@@ -107,9 +107,8 @@ class NovelGains(WeightedIntents):
 
     def _sum(self, batch: RankingBatch) -> FloatArray:
         """Σ_r G(r)·d(r), up to a factor of the user's."""
-        placed = self._placed(batch)
-        gains = novel_gains(batch, self.threshold, self._weights, self._fading)
-        return batch.total(placed.user, gains * self._discount()(placed.rank), self._within(placed))
+        places = novel_gains(batch, self.threshold, self._weights, self._fading)
+        return batch.total(places.user, places.gain * self._discount()(places.rank), self._within(places))
 
     def _share(self, batch: RankingBatch) -> FloatArray:
         """Σ_r G(r)·d(r)."""

@@ -52,6 +52,20 @@ class RelevantIntents(NamedTuple):
         return np.bincount(self.user_of_slot, self.weights(kind), len(self.n_intents)).astype(np.float64, copy=False)
 
 
+class GainingPlaces(NamedTuple):
+    """The places of lists whose items are relevant for any intent, by user and then by rank.
+
+    Attributes:
+        user: int64, whose list.
+        rank: int64, from 1.
+        gain: float64, up to a factor of the user's.
+    """
+
+    user: IntArray
+    rank: IntArray
+    gain: FloatArray
+
+
 class PlacedIntents(NamedTuple):
     """The pairs whose item is in the list: by user, then by rank, then by intent.
 
@@ -108,13 +122,16 @@ def placed_intents(batch: RankingBatch, threshold: float | None) -> PlacedIntent
     return batch.remember(("placed intents", threshold), find)
 
 
-def novel_gains(batch: RankingBatch, threshold: float | None, kind: Weights, alpha: float) -> FloatArray:
-    """The weight of each placed intent times (1 − α)^nth; up to a factor of the user's."""
+def novel_gains(batch: RankingBatch, threshold: float | None, kind: Weights, alpha: float) -> GainingPlaces:
+    """What places gain: the sum over their intents of the weight times (1 − α)^nth."""
 
-    def find() -> FloatArray:
+    def find() -> GainingPlaces:
         placed = placed_intents(batch, threshold)
         weight = relevant_intents(batch, threshold).weights(kind)[placed.slot]
-        return weight * geometric(1 - alpha)(placed.nth + 1)
+        first = starts_of_runs(placed.user, placed.rank)
+        # Place by place, as those of the greedy list are added: a list that equals it has its bits.
+        gain = np.bincount(np.cumsum(first) - 1, weight * geometric(1 - alpha)(placed.nth + 1), np.count_nonzero(first))
+        return GainingPlaces(placed.user[first], placed.rank[first], gain)
 
     return batch.remember(("novel gains", threshold, kind, alpha), find)
 

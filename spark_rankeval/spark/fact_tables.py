@@ -97,10 +97,7 @@ class FactTables:
         assert self.intents is not None, "intents were asked for"
         labels, subtopic = self.intents
         rows, grades = self._judged_items(labels, subtopic)
-        if subtopic is None:
-            rows = rows.join(self._categories_of_items(), names.ITEM)
-        else:
-            rows = _with_intents(rows, subtopic.kind)
+        rows = self._with_categories(rows) if subtopic is None else _with_intents(rows, subtopic.kind)
         rows = rows.where(self._is_valid(names.INTENT, *grades))
         pair = F.struct(names.ITEM, names.INTENT, *grades)
         return rows.groupBy(self.user_columns).agg(F.collect_list(pair).alias(names.INTENTS))
@@ -126,14 +123,15 @@ class FactTables:
         read = [(value.cast("double") if name in grades else value).alias(name) for name, value in values.items()]
         return entries.select(*users, item, *read), grades
 
-    def _categories_of_items(self) -> DataFrame:
-        """A row for each item and each of its categories."""
+    def _with_categories(self, rows: DataFrame) -> DataFrame:
+        """A row for each category of each row's item."""
         source, category = self.sources.items, self.sources.category_of_intents
         assert source is not None, "without a subtopic, the table of items was asked for"
         assert category is not None, "the same"
         item = source.ids().cast(self.item_type).alias(names.ITEM)
-        rows = source.frame.select(item, column(category).alias(names.INTENT))
-        return _with_intents(rows, source.frame.schema[category].dataType).dropna().distinct()
+        categories = source.frame.select(item, column(category).alias(names.INTENT))
+        of_items = _with_intents(categories, source.frame.schema[category].dataType)
+        return rows.join(of_items.dropna().distinct(), names.ITEM)
 
     def with_totals(self, users: DataFrame) -> DataFrame:
         """Every row with how large the tables are, and how much of them cannot be used: the one row of each, broadcast.

@@ -160,7 +160,7 @@ class Grouping:
         # Two groupings and a join of the groups: tables bucketed by user need no shuffle at all.
         predictions = self._lists()
         labels = self._labels()
-        if self.sources.further.intents is not None:
+        if "intents" in self.task.facts:
             labels = labels.join(self._further.intents_of_users(), self.user_columns, "left")
         joined = predictions.join(labels, self.user_columns, "full")
         users = [named(name) for name in self.user_columns]

@@ -19,7 +19,7 @@ from spark_rankeval.spark.sql_text import named, select
 from spark_rankeval.spark.vectors import array_of_numbers, read_vectors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from pyspark.sql import DataFrame
 
@@ -49,7 +49,7 @@ class FurtherSources:
     category: str | None = None  # the column of `items` that has categories
     vector: str | None = None  # the one that has vectors
     category_of_intents: str | None = None  # the one that has categories, if these are the intents of labels
-    intents: IntentColumns | None = None  # where the intents of labels come from; None: nobody asks
+    intents: IntentColumns | None = None  # where the intents of labels come from; None: nobody said
     lookup: LookupOption = "auto"  # how facts of items come to predictions
 
     def tables(self) -> list[Source]:
@@ -140,9 +140,7 @@ def read_sources(
     asked = (asked or AttributeNames()).beside(names.user)
     about = _attributes(attributes, asked, [users, labels, *of_users], names, problems)
     beside = FurtherSources() if further is None else _further(further, left, names, problems)
-    if further is not None and (further.intents or further.subtopic is not None) and not problems:
-        beside, right = _with_intents(further, beside, right, problems)
-    in_labels = None if further is None else further.subtopic
+    beside, right = _with_intents(further or FurtherTables(), beside, right, problems)
     if labels is None:
         if not problems and not (left.arrays and right.arrays):
             problems.append(
@@ -150,20 +148,10 @@ def read_sources(
                 f"{_type_of(left)} and {right.item!r} of {_type_of(right)}. Pass labels as a separate table"
             )
         several = len(models) > 1 or names.model is not None
-        met = (users, exclude, attributes, several or None, beside.tables() or in_labels)
+        met = (users, exclude, attributes, several or None, beside.tables() or beside.intents)
         problems += [words for words, found in zip(_ONE_TABLE, met, strict=True) if found is not None]
     if not problems:
-        candidates = [model.source.vectors.candidates for model in models if model.source.vectors is not None]
-        compared = (right, everyone, left_out, about, *beside.tables(), *candidates)
-        check_comparable(left, (*(model.source for model in models[1:]), *compared), problems)
-        problems += [
-            (
-                f"predictions of model {model.name!r} are {'arrays' if model.source.arrays else 'rows'}, those of "
-                f"{models[0].name!r} are not; pass all models in one form"
-            )
-            for model in models[1:]
-            if (model.source.arrays, model.source.has_value) != (left.arrays, left.has_value)
-        ]
+        _check_together(models, (right, everyone, left_out, about, *beside.tables()), problems)
     column = _model_column(first, names.model, problems)
     if problems:
         raise InputError("; ".join(dict.fromkeys(problems)))
@@ -256,11 +244,13 @@ def _with_intents(
     given: FurtherTables, beside: FurtherSources, labels: Source, problems: list[str]
 ) -> tuple[FurtherSources, Source]:
     """The further tables with where the intents of labels come from, and labels that have each item once."""
+    if problems or not (given.intents or given.subtopic is not None):
+        return beside, labels
     category = given.intent_category
     if category is not None and given.items is not None:
         category = categories_as_intents(given.items, category, problems)
     intents = intents_in_labels(labels, given.subtopic, problems)
-    beside = replace(beside, category_of_intents=category, intents=intents if given.intents else None)
+    beside = replace(beside, category_of_intents=category, intents=intents)
     return beside, labels if problems else intents.merged()
 
 
@@ -391,6 +381,21 @@ def _model_names(frame: DataFrame, model: str) -> list[str]:
         msg = f"predictions: the column {model!r} (model=) names {shown}. Name the column that holds the model names"
         raise InputError(msg)
     return names
+
+
+def _check_together(models: Sequence[Model], others: Sequence[Source | None], problems: list[str]) -> None:
+    """Add to the problems what says that models or other tables cannot be compared with the first model."""
+    candidates = [model.source.vectors.candidates for model in models if model.source.vectors is not None]
+    left = models[0].source
+    check_comparable(left, (*(model.source for model in models[1:]), *others, *candidates), problems)
+    problems += [
+        (
+            f"predictions of model {model.name!r} are {'arrays' if model.source.arrays else 'rows'}, those of "
+            f"{models[0].name!r} are not; pass all models in one form"
+        )
+        for model in models[1:]
+        if (model.source.arrays, model.source.has_value) != (left.arrays, left.has_value)
+    ]
 
 
 def check_comparable(left: Source, others: Iterable[Source | None], problems: list[str]) -> None:

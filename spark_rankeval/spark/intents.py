@@ -1,0 +1,73 @@
+"""Where the intents of labels come from: a column of theirs, or the categories of their items."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from spark_rankeval.spark.ids import problem_of_type
+from spark_rankeval.spark.named_columns import column
+from spark_rankeval.spark.source import ValueColumn, array_value, require_column
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from spark_rankeval.spark.source import Source
+
+
+class IntentColumns(NamedTuple):
+    """Where the intents of labels come from."""
+
+    labels: Source  # as they were given: an item may have a row for each of its subtopics
+    subtopic: ValueColumn | None  # their column of subtopics; None: the intents are the categories of items
+
+    @property
+    def repeat_items(self) -> bool:
+        """Whether labels have a row for each subtopic of an item."""
+        one_each = self.subtopic is not None and not isinstance(self.subtopic.kind, T.ArrayType)
+        return one_each and not self.labels.arrays
+
+    def merged(self) -> Source:
+        """The labels with a row for each item: with its highest grade, or null if a grade is."""
+        if not self.repeat_items:
+            return self.labels
+        labels = self.labels
+        highest = []
+        for value in labels.given_values:
+            grade = column(value.name)
+            is_null = F.count(F.when(grade.isNull(), 1)) > 0
+            highest.append(F.when(~is_null, F.max(grade)).alias(value.name))
+        keys = [column(name).alias(name) for name in (*labels.user, labels.item)]
+        grouped = labels.frame.groupBy(*keys)
+        return replace(labels, frame=grouped.agg(*highest) if highest else labels.frame.select(*keys).distinct())
+
+
+def intents_in_labels(labels: Source, name: str | None, problems: list[str]) -> IntentColumns:
+    """The labels with their column of subtopics of this name; what is wrong with it is added to the problems."""
+    if name is None:
+        return IntentColumns(labels, None)
+    if labels.arrays:
+        element = labels.frame.schema[labels.item].dataType.elementType  # type: ignore[attr-defined] # an array
+        found = array_value("labels", labels.frame, labels.item, element, name, "subtopic", problems=problems)
+    else:
+        spelled = require_column("labels", labels.frame, name, "subtopic", problems)
+        found = None if spelled is None else ValueColumn(spelled, labels.frame.schema[spelled].dataType)
+    if found is not None:
+        problems += _problem_of_intents(f"labels: the column {found.name!r} (subtopic=)", found.kind)
+    return IntentColumns(labels, found)
+
+
+def categories_as_intents(items: DataFrame, name: str, problems: list[str]) -> str | None:
+    """The column of the table of items that has their categories, one or an array of them."""
+    category = require_column("items", items, name, "category", problems)
+    if category is not None:
+        kind = items.schema[category].dataType
+        problems += _problem_of_intents(f"items: the column {category!r} (category=)", kind)
+    return category
+
+
+def _problem_of_intents(what: str, kind: T.DataType) -> list[str]:
+    return problem_of_type(what, kind.elementType if isinstance(kind, T.ArrayType) else kind, "intent")
