@@ -135,8 +135,9 @@ class NovelGains(WeightedIntents):
 class AlphaDCG(NovelGains):
     """Discounted gain of new intents: Σ_{r≤ρ_k} G(r)·d(r) ÷ Σ_{r≤k} (1 − α)^(r−1)·d(r), d(r) = 1/log2(r + 1).
 
-    G(r) = Σ_i w_i·J_i(r)·(1 − α)^c_i(r): J_i(r) is 1 if the item at rank r is relevant for intent i, and c_i(r) counts the
-    relevant ones above it. The second sum is that of a list whose items all serve every intent; without a cutoff it ends at ρ.
+    G(r) = Σ_i w_i·J_i(r)·(1 − α)^c_i(r). J_i(r) is 1 if the item at rank r is relevant for intent i. Above it
+    are c_i(r) such items, and w_i is the weight of the intent. The second sum is that of a list whose items all serve every
+    intent; without a cutoff it ends at ρ.
     Between 0 and 1. NaN without a label that is relevant for an intent; 0 without predictions.
 
     Source: Clarke, Kolla, Cormack, Vechtomova, Ashkan, Büttcher, MacKinnon, Novelty and diversity in information retrieval
@@ -178,14 +179,14 @@ class AlphaNDCG(NovelGains):
 class ERRIA(NovelGains):
     """Intent-aware expected reciprocal rank: Σ_{r≤ρ_k} G(r)/r ÷ Σ_{r≤k} (1 − α)^(r−1)/r.
 
-    G(r) = Σ_i w_i·J_i(r)·(1 − α)^c_i(r): J_i(r) is 1 if the item at rank r is relevant for intent i, and c_i(r) counts the
-    relevant ones above it. α is the probability that a relevant item satisfies a user of that intent. The second sum is that of a
-    list whose items all serve every intent; without a cutoff it ends at ρ. With ``scale="probability"`` the first sum is
-    multiplied by α instead, as the paper has it. Between 0 and 1. NaN without a label that is relevant for an intent; 0 without
-    predictions.
+    G(r) = Σ_i w_i·J_i(r)·(1 − α)^c_i(r). J_i(r) is 1 if the item at rank r is relevant for intent i. Above it
+    are c_i(r) such items, and w_i is the weight of the intent. The probability that a relevant item satisfies a user of that
+    intent is α. The second sum is that of a list whose items all serve every intent; without a cutoff it ends at ρ. With
+    ``scale="probability"`` the first sum is multiplied by α instead, as the paper has it. Between 0 and 1. NaN without a label
+    that is relevant for an intent; 0 without predictions.
 
-    Source: Chapelle, Metzler, Zhang, Grinspan, Expected reciprocal rank for graded relevance, CIKM 2009; Chapelle, Ji, Liao,
-    Velipasaoglu, Lai, Wu, Intent-based diversification of web search results, Information Retrieval 2011; divided as by ndeval.
+    Source: Chapelle, Metzler, Zhang, Grinspan, Expected reciprocal rank for graded relevance, CIKM 2009. Chapelle, Ji, Liao,
+    Velipasaoglu, Lai, Wu, Intent-based diversification of web search results, Information Retrieval 2011. Divided as by ndeval.
     """
 
     name: ClassVar[str] = "err_ia"
@@ -318,8 +319,8 @@ class IntentAwarePrecision(WeightedIntents):
 class IntentAwareAP(WeightedIntents):
     """The average precision for each intent, weighted by w_i: Σ_i w_i·(1/n_i)·Σ_{r≤ρ_k} J_i(r)·(c_i(r) + 1)/r.
 
-    J_i(r) is 1 if the item at rank r is relevant for intent i, c_i(r) counts the relevant ones above it, and n_i the labels that
-    are. Between 0 and 1. NaN without a label that is relevant for an intent; 0 without predictions. Its mean is MAP-IA.
+    J_i(r) is 1 if the item at rank r is relevant for intent i. Above it are c_i(r) such items, and n_i labels are relevant for i.
+    Between 0 and 1. NaN without a label that is relevant for an intent; 0 without predictions. Its mean is MAP-IA.
 
     Source: Agrawal, Gollapudi, Halverson, Ieong, Diversifying search results, WSDM 2009; with equal weights as in ndeval.
     """

@@ -49,7 +49,7 @@ class RelevantIntents(NamedTuple):
 
     def total_weight(self, kind: Weights) -> FloatArray:
         """The sum of the weights of each user's slots; float64 (n_users,)."""
-        return np.bincount(self.user_of_slot, self.weights(kind), len(self.n_intents)).astype(np.float64, copy=False)
+        return _sums(self.user_of_slot, self.weights(kind), len(self.n_intents))
 
 
 class GainingPlaces(NamedTuple):
@@ -130,10 +130,15 @@ def novel_gains(batch: RankingBatch, threshold: float | None, kind: Weights, alp
         weight = relevant_intents(batch, threshold).weights(kind)[placed.slot]
         first = starts_of_runs(placed.user, placed.rank)
         # Place by place, as those of the greedy list are added: a list that equals it has its bits.
-        gain = np.bincount(np.cumsum(first) - 1, weight * geometric(1 - alpha)(placed.nth + 1), np.count_nonzero(first))
+        gain = _sums(np.cumsum(first) - 1, weight * geometric(1 - alpha)(placed.nth + 1), np.count_nonzero(first))
         return GainingPlaces(placed.user[first], placed.rank[first], gain)
 
     return batch.remember(("novel gains", threshold, kind, alpha), find)
+
+
+def _sums(place: IntArray, values: FloatArray, n_places: int) -> FloatArray:
+    """The sum of the values of each place, added one after the other."""
+    return np.bincount(place, values, n_places).astype(np.float64, copy=False)
 
 
 class GreedyList:
@@ -167,7 +172,7 @@ class GreedyList:
         return worth
 
     def _add_place(self) -> None:
-        gains = np.bincount(self._label, self._gain[self._slot], len(self._user))
+        gains = _sums(self._label, self._gain[self._slot], len(self._user))
         gains[self._taken] = -1.0
         start = np.flatnonzero(starts_of_runs(self._user))
         best = np.maximum.reduceat(gains, start)

@@ -159,10 +159,10 @@ class Grouping:
             )
         # Two groupings and a join of the groups: tables bucketed by user need no shuffle at all.
         predictions = self._lists()
-        labels = self._labels()
+        grouped_labels = self._labels()
         if "intents" in self.task.facts:
-            labels = labels.join(self._further.intents_of_users(), self.user_columns, "left")
-        joined = predictions.join(labels, self.user_columns, "full")
+            grouped_labels = grouped_labels.join(self._further.intents_of_users(), self.user_columns, "left")
+        joined = predictions.join(grouped_labels, self.user_columns, "full")
         users = [named(name) for name in self.user_columns]
         no_user = any_of(user.is_null() for user in users).alias(reading.NO_USER)
         hashed = [self._hash_of(users)] if with_user_hash else []

@@ -237,7 +237,10 @@ def _further(given: FurtherTables, predictions: Source, names: ColumnNames, prob
             problems += problem_of_type(f"items: the column {category!r} (category=)", kind, "category")
     if given.items is not None and given.vector is not None:
         vector = array_of_numbers("items", given.items, given.vector, problems)
-    return FurtherSources(**sources, category=category, vector=vector, lookup=given.lookup)
+    return FurtherSources(
+        training=sources["training"], items=sources["items"], baseline=sources["baseline"],
+        category=category, vector=vector, lookup=given.lookup,
+    )  # fmt: skip
 
 
 def _with_intents(

@@ -28,6 +28,7 @@ ENVIRONMENT_OF = {
     "replay_splits": "replay",
     "recommenders_beyond": "recommenders",
     "obp": "obp",
+    "ndeval": "ndeval",
 }
 
 
