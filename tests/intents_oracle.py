@@ -8,6 +8,8 @@ from fractions import Fraction
 
 from oracle import is_relevant
 
+GRADES = (0.0, 0.0, 1.0, 1.0, 2.0, 3.0)
+N_INTENTS = 5
 WEIGHTS = {"uniform": lambda n_labels: 1, "share": lambda n_labels: n_labels}
 
 
@@ -142,3 +144,27 @@ FORMULAS = {
     function.__name__: function
     for function in (alpha_dcg, alpha_ndcg, err_ia, nerr_ia, nrbp, nnrbp, s_recall, precision_ia, ap_ia)
 }
+
+
+def random_judged(rng, n_users, *, n_items=14, longest=12, most=6):
+    """Users as (predictions, triples): ties, users without labels, without predictions, with intents that nothing serves."""
+    users = []
+    for _ in range(n_users):
+        items = rng.choice(n_items, rng.integers(0, longest + 1) * int(rng.random() < 0.9), replace=False).tolist()
+        labelled = rng.choice(n_items, rng.integers(0, most + 1), replace=False).tolist()
+        scores = (rng.integers(0, 4, len(items)) / 4).tolist() if rng.random() < 0.7 else [0.5] * len(items)
+        judged = [
+            (item, int(intent), float(rng.choice(GRADES)))
+            for item in labelled
+            for intent in rng.choice(N_INTENTS, rng.integers(0, 4), replace=False)
+        ]
+        users.append((list(zip(items, scores, strict=True)), judged))
+    return users
+
+
+def labels_of(judged):
+    """The labels that judgements make: each item once, with its highest grade."""
+    grades = {}
+    for item, _, grade in judged:
+        grades[item] = max(grade, grades.get(item, grade))
+    return list(grades.items())

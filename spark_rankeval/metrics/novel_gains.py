@@ -130,7 +130,7 @@ def novel_gains(batch: RankingBatch, threshold: float | None, kind: Weights, alp
         weight = relevant_intents(batch, threshold).weights(kind)[placed.slot]
         first = starts_of_runs(placed.user, placed.rank)
         # Place by place, as those of the greedy list are added: a list that equals it has its bits.
-        gain = _sums(np.cumsum(first) - 1, weight * geometric(1 - alpha)(placed.nth + 1), np.count_nonzero(first))
+        gain = _sums(np.cumsum(first) - 1, weight * geometric(1 - alpha)(placed.nth + 1), int(np.count_nonzero(first)))
         return GainingPlaces(placed.user[first], placed.rank[first], gain)
 
     return batch.remember(("novel gains", threshold, kind, alpha), find)

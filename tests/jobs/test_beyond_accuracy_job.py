@@ -19,7 +19,15 @@ ROWS = {
     "attributes": ([(1, "left"), (2, "right")], "user int, side string"),
     "baseline": ([(1, "a", 1.0), (2, "a", 1.0)], "user int, item string, score double"),
 }
-ASKED = ["gini@2", "ndcg@2", "diversity@2", "catalogue_coverage(among='items')@1", "unexpectedness@2", "novelty@2"]
+ASKED = [
+    "gini@2",
+    "ndcg@2",
+    "diversity@2",
+    "catalogue_coverage(among='items')@1",
+    "unexpectedness@2",
+    "novelty@2",
+    "s_recall@2",
+]
 
 
 @pytest.fixture

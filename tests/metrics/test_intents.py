@@ -10,7 +10,7 @@ import pytest
 from effort import examples, part_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from intents_oracle import FORMULAS, value
+from intents_oracle import FORMULAS, labels_of, random_judged, value
 from oracle import rank
 from users import lists_of, ranked
 from variants import CUTOFFS, INTENTS, parameters_of, variants
@@ -24,24 +24,6 @@ from spark_rankeval.ranking.ragged import Ragged
 from spark_rankeval.request.task import View
 
 EVERY = pytest.mark.parametrize("metric", INTENTS, ids=lambda metric: metric.name)
-GRADES = (0.0, 0.0, 1.0, 1.0, 2.0, 3.0)
-N_INTENTS = 5
-
-
-def random_judged(rng, n_users, *, n_items=14, longest=12, most=6):
-    """Users as (predictions, triples): ties, users without labels, without predictions, with intents that nothing serves."""
-    users = []
-    for _ in range(n_users):
-        items = rng.choice(n_items, rng.integers(0, longest + 1) * int(rng.random() < 0.9), replace=False).tolist()
-        labelled = rng.choice(n_items, rng.integers(0, most + 1), replace=False).tolist()
-        scores = (rng.integers(0, 4, len(items)) / 4).tolist() if rng.random() < 0.7 else [0.5] * len(items)
-        judged = [
-            (item, int(intent), float(rng.choice(GRADES)))
-            for item in labelled
-            for intent in rng.choice(N_INTENTS, rng.integers(0, 4), replace=False)
-        ]
-        users.append((list(zip(items, scores, strict=True)), judged))
-    return users
 
 
 def intent_lists(users):
@@ -50,14 +32,6 @@ def intent_lists(users):
     triples = [triple for _, judged in users for triple in judged]
     code = np.array([intent for _, intent, _ in triples], np.int64)
     return IntentLists(items, code, np.array([grade for _, _, grade in triples], np.float64))
-
-
-def labels_of(judged):
-    """The labels that judgements make: each item once, with its highest grade."""
-    grades = {}
-    for item, _, grade in judged:
-        grades[item] = max(grade, grades.get(item, grade))
-    return list(grades.items())
 
 
 def batch_of(users, **options):
