@@ -138,13 +138,25 @@ def test_greed_may_miss_the_best_list_and_its_own_list_has_exactly_1():
 
 
 def test_equal_gains_go_to_the_highest_item():
-    # After item 1 or 2, which gain 2 each, the other gains less; item 2 is taken first, and item 3 then gains 1.
-    judged = [(1, 0, 1.0), (1, 1, 1.0), (2, 1, 1.0), (2, 2, 1.0), (3, 0, 1.0)]
-    user = ([(2, 3.0), (3, 2.0), (1, 1.0)], judged)
-    # 2, then 1 with 1 + ½, then 3 with ½; had item 1 come first, the third place would gain ½ as well, but of item 3.
-    assert parse_metric("alpha_ndcg@3").compute(batch_of([user]))[0] == pytest.approx(
-        (2 + 1 / math.log2(3) + (0.5 + 0.5) / 2) / (2 + 1.5 / math.log2(3) + 0.5 / 2)
-    )
+    # All gain 2 at first. After item 3 items 1 and 2 gain 1.5 and 2; after item 1 the others gain 1.5.
+    judged = [
+        (item, "abcd".index(intent), 1.0) for item, intents in ((1, "ab"), (2, "ac"), (3, "bd")) for intent in intents
+    ]
+    user = ([(item, float(-item)) for item in (1, 2, 3)], judged)
+    listed, greedy = 2 + 1.5 / math.log2(3) + 1.5 / 2, 2 + 2 / math.log2(3) + 1 / 2
+    assert parse_metric("alpha_ndcg@3").compute(batch_of([user]))[0] == pytest.approx(listed / greedy)
+    assert parse_metric("alpha_ndcg@3").compute(batch_of([([(3, 3.0), (2, 2.0), (1, 1.0)], judged)]))[0] == 1.0
+
+
+def test_equal_scores_of_relevant_items_with_other_intents_are_a_tie():
+    user = ([(1, 0.5), (2, 0.5)], [(1, 0, 1.0), (2, 1, 1.0), (2, 2, 1.0)])
+    looks = View((parse_metric("s_recall@1").resolve(),), None).looks
+    lists = lists_of([(user[0], labels_of(user[1]))], intents=intent_lists([user]))
+    assert ranked(lists, looks=looks)[1].tied.tolist() == [1]
+    # Nobody can tell items that are not relevant from one another.
+    judged = [(item, intent, 0.0) for item, intent, _ in user[1]]
+    lists = lists_of([(user[0], labels_of(judged))], intents=intent_lists([(user[0], judged)]))
+    assert ranked(lists, looks=looks)[1].tied.tolist() == [0]
 
 
 def test_labels_that_repeat_an_intent_are_counted_and_the_highest_grade_holds():
