@@ -159,10 +159,7 @@ class Grouping:
             )
         # Two groupings and a join of the groups: tables bucketed by user need no shuffle at all.
         predictions = self._lists()
-        grouped_labels = self._labels()
-        if "intents" in self.task.facts:
-            grouped_labels = grouped_labels.join(self._further.intents_of_users(), self.user_columns, "left")
-        joined = predictions.join(grouped_labels, self.user_columns, "full")
+        joined = predictions.join(self._labels(), self.user_columns, "full")
         users = [named(name) for name in self.user_columns]
         no_user = any_of(user.is_null() for user in users).alias(reading.NO_USER)
         hashed = [self._hash_of(users)] if with_user_hash else []
@@ -476,6 +473,13 @@ class Grouping:
         return [place.alias(_MODEL)]
 
     def _labels(self) -> DataFrame:
+        """A row a user with the labels, and with what they are about if a metric asks for that."""
+        labels = self._grouped_labels()
+        if "intents" not in self.task.facts:
+            return labels
+        return labels.join(self._further.intents_of_users(), self.user_columns, "left")
+
+    def _grouped_labels(self) -> DataFrame:
         source, others = self.sources.labels, self._users_without_labels()
         attributes = agreed(list(self.attribute_columns), reading.ATTRIBUTE_CONFLICTS)
         is_known = call("max", named(_KNOWN)).alias(_KNOWN)

@@ -117,7 +117,7 @@ def test_an_unknown_name_that_is_near_to_none_lists_all_and_guesses_none():
     with pytest.raises(MetricError, match="no metric is called 'xyzzy'") as caught:
         parse_metric("xyzzy")
     assert "did you mean" not in str(caught.value)
-    assert "available: ap, auc, auc_pr, average_popularity, bpref" in str(caught.value)
+    assert "available: alpha_dcg, alpha_ndcg, ap, ap_ia, auc, auc_pr, average_popularity, bpref" in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["", "   ", "@10", "10", "ndcg@10@5", "ndcg)@10", "(gain=linear)", "ndcg\x00"])
