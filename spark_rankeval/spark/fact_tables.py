@@ -17,7 +17,7 @@ from spark_rankeval.ranking.recommended import OF_ITEMS
 from spark_rankeval.spark.ids import as_text, readable, text_in
 from spark_rankeval.spark.named_columns import any_null, column
 from spark_rankeval.spark.packed import given_to_tasks, packed
-from spark_rankeval.spark.sql_text import field_of, named
+from spark_rankeval.spark.sql_text import named
 from spark_rankeval.spark.workers import run_on_workers
 from spark_rankeval.worker import facts as names
 from spark_rankeval.worker.item_tables import (
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from spark_rankeval.ranking.recommended import Fact
     from spark_rankeval.spark.inputs import FurtherSources
     from spark_rankeval.spark.intents import IntentColumns
-    from spark_rankeval.spark.source import Source, ValueColumn
+    from spark_rankeval.spark.source import Source
     from spark_rankeval.worker.packed import Bound
 
 #: How facts of items come to predictions: ``join`` shuffles predictions by item; with ``workers`` every task gets the whole table.
@@ -95,33 +95,30 @@ class FactTables:
     def intents_of_users(self) -> DataFrame:
         """What the labels of each user are about, a row a user: structs of item, intent and grades."""
         assert self.intents is not None, "intents were asked for"
-        labels, subtopic = self.intents
-        rows, grades = self._judged_items(labels, subtopic)
+        subtopic = self.intents.subtopic
+        rows, grades = self._judged_items(self.intents.labels, self.intents.subtopics())
         rows = self._with_categories(rows) if subtopic is None else _with_intents(rows, subtopic.kind)
-        rows = rows.where(self._is_valid(names.INTENT, *grades))
+        rows = rows.where(self._is_valid(*grades) & F.col(names.INTENT).isNotNull())
         pair = F.struct(names.ITEM, names.INTENT, *grades)
         return rows.groupBy(self.user_columns).agg(F.collect_list(pair).alias(names.INTENTS))
 
-    def _judged_items(self, labels: Source, subtopic: ValueColumn | None) -> tuple[DataFrame, list[str]]:
+    def _judged_items(self, labels: Source, subtopics: Column | None) -> tuple[DataFrame, list[str]]:
         """A row for each label with its item and grades, whose names are returned as well, and its subtopic or subtopics."""
         users = self.named_users(labels)
         grades = [grades_column(place) for place in range(len(labels.grades))]
         values = dict(zip(grades, labels.values(), strict=False))
-        if subtopic is not None:
-            given = field_of(labels.item, subtopic.name) if subtopic.is_field else named(subtopic.name)
-            values[names.INTENT] = given.column
+        if subtopics is not None:
+            values[names.INTENT] = subtopics
         asked = [value.alias(name) for name, value in values.items()]
         if labels.arrays:
             entries = labels.frame.select(*users, F.posexplode(labels.ids()).alias(_PLACE, names.ITEM), *asked)
             values = {name: F.get(F.col(name), F.col(_PLACE)) for name in values}
-            users = [F.col(name) for name in self.user_columns]
         else:
             entries = labels.frame.select(*users, labels.ids().alias(names.ITEM), *asked)
             values = {name: F.col(name) for name in values}
-            users = [F.col(name) for name in self.user_columns]
         item = F.col(names.ITEM).cast(self.item_type).alias(names.ITEM)
         read = [(value.cast("double") if name in grades else value).alias(name) for name, value in values.items()]
-        return entries.select(*users, item, *read), grades
+        return entries.select(*self.user_columns, item, *read), grades
 
     def _with_categories(self, rows: DataFrame) -> DataFrame:
         """A row for each category of each row's item."""

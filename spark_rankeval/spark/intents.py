@@ -11,11 +11,16 @@ from pyspark.sql import types as T
 from spark_rankeval.spark.ids import problem_of_type
 from spark_rankeval.spark.named_columns import column
 from spark_rankeval.spark.source import ValueColumn, array_value, require_column
+from spark_rankeval.spark.sql_text import field_of, named
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     from spark_rankeval.spark.source import Source
+
+
+# The column of the hash of an item's subtopics and their grades, and how many bits of it are of one subtopic.
+_HASH, _BITS = "subtopics_hash_", 36
 
 
 class IntentColumns(NamedTuple):
@@ -30,19 +35,31 @@ class IntentColumns(NamedTuple):
         one_each = self.subtopic is not None and not isinstance(self.subtopic.kind, T.ArrayType)
         return one_each and not self.labels.arrays
 
+    def subtopics(self) -> Column | None:
+        """The column of subtopics, or the arrays of them; None if the intents are the categories of items."""
+        if self.subtopic is None:
+            return None
+        is_field, name = self.subtopic.is_field, self.subtopic.name
+        return (field_of(self.labels.item, name) if is_field else named(name)).column
+
     def merged(self) -> Source:
         """The labels with a row for each item: with its highest grade, or null if a grade is."""
+        labels, subtopics = self.labels, self.subtopics()
+        if subtopics is None:
+            return labels
         if not self.repeat_items:
-            return self.labels
-        labels = self.labels
+            return replace(labels, frame=labels.frame.withColumn(_HASH, F.xxhash64(subtopics)), hashed=_HASH)
         highest = []
         for value in labels.given_values:
             grade = column(value.name)
             is_null = F.count(F.when(grade.isNull(), 1)) > 0
             highest.append(F.when(~is_null, F.max(grade)).alias(value.name))
         keys = [column(name).alias(name) for name in (*labels.user, labels.item)]
-        grouped = labels.frame.groupBy(*keys)
-        return replace(labels, frame=grouped.agg(*highest) if highest else labels.frame.select(*keys).distinct())
+        # So short that sums do not overflow.
+        hashes = F.shiftright(F.xxhash64(subtopics, *(column(value.name) for value in labels.given_values)), 64 - _BITS)
+        return replace(
+            labels, frame=labels.frame.groupBy(*keys).agg(*highest, F.sum(hashes).alias(_HASH)), hashed=_HASH
+        )
 
 
 def intents_in_labels(labels: Source, name: str | None, problems: list[str]) -> IntentColumns:

@@ -87,6 +87,7 @@ class Source:
     arrays: bool = False  # a row is a user with a list, not a user with one item
     # Labels that stand in the rows of the predictions: a row is then a user, and nothing is joined.
     shares_table: bool = False
+    hashed: str | None = None  # a column that stands in the hash of a row for what else the row says
     vectors: VectorColumns | None = None  # if a row is a user with a vector, not with a list: the vectors and the items
 
     @property

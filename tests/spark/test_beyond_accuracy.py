@@ -611,5 +611,11 @@ def test_judgements_that_contradict_each_other_are_counted(spark, judged):
     with pytest.raises(DataError) as caught:
         ours.evaluate(**{**judged, "labels": labels, "metrics": "alpha_ndcg@3"})
     assert caught.value.counts == {"n_conflicting_labels": 1}
-    result = ours.evaluate(**{**judged, "labels": labels, "metrics": OF_INTENTS[:2], "on_invalid": "drop"})
-    check_intents(result, metrics=OF_INTENTS[:2])
+    metrics = OF_INTENTS[:2]
+    result = ours.evaluate(**{**judged, "labels": labels, "metrics": metrics, "on_invalid": "drop"})
+    check_intents(result, metrics=metrics)
+    # The labels are others if their subtopics are.
+    renamed = labels.withColumn("subtopic", F.regexp_replace("subtopic", "i1", "i9"))
+    other = ours.evaluate(**{**judged, "labels": renamed, "metrics": metrics, "on_invalid": "drop"})
+    assert other.fingerprints["labels"] != result.fingerprints["labels"]
+    assert other.fingerprints["predictions"] == result.fingerprints["predictions"]
