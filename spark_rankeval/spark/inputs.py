@@ -11,15 +11,16 @@ from pyspark.sql import types as T
 from spark_rankeval.checks import check_table, is_name
 from spark_rankeval.errors import InputError
 from spark_rankeval.request.vectors import Vectors
-from spark_rankeval.spark.ids import common_id_type, problem_of_type, readable, text_in_sql
-from spark_rankeval.spark.intents import categories_as_intents, intents_in_labels
+from spark_rankeval.spark.comparable_tables import check_comparable, check_together
+from spark_rankeval.spark.ids import problem_of_type, readable, text_in_sql
+from spark_rankeval.spark.intents import with_intents
 from spark_rankeval.spark.named_columns import find_column
-from spark_rankeval.spark.source import WITHOUT_ITEMS, WITHOUT_USERS, read_source, require_column
+from spark_rankeval.spark.source import read_source, require_column
 from spark_rankeval.spark.sql_text import named, select
 from spark_rankeval.spark.vectors import array_of_numbers, read_vectors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from pyspark.sql import DataFrame
 
@@ -140,7 +141,7 @@ def read_sources(
     asked = (asked or AttributeNames()).beside(names.user)
     about = _attributes(attributes, asked, [users, labels, *of_users], names, problems)
     beside = FurtherSources() if further is None else _further(further, left, names, problems)
-    beside, right = _with_intents(further or FurtherTables(), beside, right, problems)
+    beside, right = with_intents(further or FurtherTables(), beside, right, problems)
     if labels is None:
         if not problems and not (left.arrays and right.arrays):
             problems.append(
@@ -151,7 +152,7 @@ def read_sources(
         met = (users, exclude, attributes, several or None, beside.tables() or beside.intents)
         problems += [words for words, found in zip(_ONE_TABLE, met, strict=True) if found is not None]
     if not problems:
-        _check_together(models, (right, everyone, left_out, about, *beside.tables()), problems)
+        check_together(models, (right, everyone, left_out, about, *beside.tables()), problems)
     column = _model_column(first, names.model, problems)
     if problems:
         raise InputError("; ".join(dict.fromkeys(problems)))
@@ -241,20 +242,6 @@ def _further(given: FurtherTables, predictions: Source, names: ColumnNames, prob
         training=sources["training"], items=sources["items"], baseline=sources["baseline"],
         category=category, vector=vector, lookup=given.lookup,
     )  # fmt: skip
-
-
-def _with_intents(
-    given: FurtherTables, beside: FurtherSources, labels: Source, problems: list[str]
-) -> tuple[FurtherSources, Source]:
-    """The further tables with where the intents of labels come from, and labels that have each item once."""
-    if problems or not (given.intents or given.subtopic is not None):
-        return beside, labels
-    category = given.intent_category
-    if category is not None and given.items is not None:
-        category = categories_as_intents(given.items, category, problems)
-    intents = intents_in_labels(labels, given.subtopic, problems)
-    beside = replace(beside, category_of_intents=category, intents=intents)
-    return beside, labels if problems else intents.merged()
 
 
 class AttributeNames(NamedTuple):
@@ -384,42 +371,6 @@ def _model_names(frame: DataFrame, model: str) -> list[str]:
         msg = f"predictions: the column {model!r} (model=) names {shown}. Name the column that holds the model names"
         raise InputError(msg)
     return names
-
-
-def _check_together(models: Sequence[Model], others: Sequence[Source | None], problems: list[str]) -> None:
-    """Add to the problems what says that models or other tables cannot be compared with the first model."""
-    candidates = [model.source.vectors.candidates for model in models if model.source.vectors is not None]
-    left = models[0].source
-    check_comparable(left, (*(model.source for model in models[1:]), *others, *candidates), problems)
-    problems += [
-        (
-            f"predictions of model {model.name!r} are {'arrays' if model.source.arrays else 'rows'}, those of "
-            f"{models[0].name!r} are not; pass all models in one form"
-        )
-        for model in models[1:]
-        if (model.source.arrays, model.source.has_value) != (left.arrays, left.has_value)
-    ]
-
-
-def check_comparable(left: Source, others: Iterable[Source | None], problems: list[str]) -> None:
-    """Add to the problems what says that users or items of a table cannot be compared with those of others."""
-    for other in others:
-        if other is None:
-            continue
-        if other.role not in WITHOUT_ITEMS and common_id_type(left.item_type, other.item_type) is None:
-            problems.append(
-                f"items have different types: {left.item!r} of {left.role} is {left.item_type.simpleString()}, {other.item!r} "
-                f"of {other.role} is {other.item_type.simpleString()}. Cast one of them or read it with a schema; they are "
-                "never cast silently, because '01' would equal 1"
-            )
-        if other.role in WITHOUT_USERS:
-            continue
-        for name, one, two in zip(left.user, left.user_types(), other.user_types(), strict=True):
-            if common_id_type(one, two) is None:
-                problems.append(
-                    f"users have different types: {name!r} is {one.simpleString()} in {left.role} and {two.simpleString()} in "
-                    f"{other.role}. Cast one of them, or read it with a schema"
-                )
 
 
 def _type_of(source: Source) -> str:

@@ -16,6 +16,7 @@ from spark_rankeval.spark.sql_text import field_of, named
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+    from spark_rankeval.spark.inputs import FurtherSources, FurtherTables
     from spark_rankeval.spark.source import Source
 
 
@@ -62,7 +63,7 @@ class IntentColumns(NamedTuple):
         )
 
 
-def intents_in_labels(labels: Source, name: str | None, problems: list[str]) -> IntentColumns:
+def _intents_in_labels(labels: Source, name: str | None, problems: list[str]) -> IntentColumns:
     """The labels with their column of subtopics of this name; what is wrong with it is added to the problems."""
     if name is None:
         return IntentColumns(labels, None)
@@ -77,7 +78,7 @@ def intents_in_labels(labels: Source, name: str | None, problems: list[str]) -> 
     return IntentColumns(labels, found)
 
 
-def categories_as_intents(items: DataFrame, name: str, problems: list[str]) -> str | None:
+def _categories_as_intents(items: DataFrame, name: str, problems: list[str]) -> str | None:
     """The column of the table of items that has their categories, one or an array of them."""
     category = require_column("items", items, name, "category", problems)
     if category is not None:
@@ -88,3 +89,17 @@ def categories_as_intents(items: DataFrame, name: str, problems: list[str]) -> s
 
 def _problem_of_intents(what: str, kind: T.DataType) -> list[str]:
     return problem_of_type(what, kind.elementType if isinstance(kind, T.ArrayType) else kind, "intent")
+
+
+def with_intents(
+    given: FurtherTables, beside: FurtherSources, labels: Source, problems: list[str]
+) -> tuple[FurtherSources, Source]:
+    """The further tables with where the intents of labels come from, and labels that have each item once."""
+    if problems or not (given.intents or given.subtopic is not None):
+        return beside, labels
+    category = given.intent_category
+    if category is not None and given.items is not None:
+        category = _categories_as_intents(given.items, category, problems)
+    intents = _intents_in_labels(labels, given.subtopic, problems)
+    beside = replace(beside, category_of_intents=category, intents=intents)
+    return beside, labels if problems else intents.merged()
