@@ -36,7 +36,8 @@ def evaluate_runs(
 
     This is `evaluate` with the columns of `read_run` and `read_qrels`, ``dialect="trec_eval"``, and a model for each value of the
     column ``model``, if there is one. Items are ordered by score, equal ones by item downwards; ranks in files are ignored. Every
-    judged query counts, with 0 if the run lacks it (``trec_eval -c``); others do not.
+    judged query counts, with 0 if the run lacks it (``trec_eval -c``); others do not. If all metrics are of intents, the dialect is
+    ``ndeval``.
 
     Examples:
         >>> runs = spark.createDataFrame([("q1", "d1", 2.0), ("q1", "d2", 1.0)], "query string, item string, score double")
@@ -68,6 +69,8 @@ def evaluate_runs(
     if "subtopic" in qrels.columns and isinstance(facts, Facts) and facts.subtopic is None:
         options["facts"] = replace(facts, subtopic="subtopic")
     asked = parse_metrics(metrics)
+    if all("intents" in metric.resolve().reads.facts for metric in asked.values()):
+        usual["dialect"] = "ndeval"
     level = options.get("relevance_threshold")
     if level is not None:
         judged = dict(asked)
