@@ -119,8 +119,9 @@ def evaluate(
             partitions.
         quantiles: which quantiles of the users' values to report, such as ``(0.25, 0.5, 0.99)``; 0.5 is the median. They come from a
             sketch: the users' values next to a quantile are known to within 1/256 of themselves. ``()``: no median either.
-        prune: ``auto`` keeps only as many predictions of a user as the metrics need; ``never`` keeps all. No value depends on it. With
-            ``auto``, more users may count as depending on ties, and duplicates are counted only among the predictions that are kept.
+        prune: ``auto`` keeps only as many predictions of a user as the metrics need, unless a sample of the files says that lists are
+            short; ``never`` keeps all. No value depends on it. With ``auto``, more users may count as depending on ties, and duplicates
+            are counted only among the predictions that are kept.
 
     Returns:
         the result; `result["ndcg@10"]` is a mean, and `result.per_user` is the lazy table of every user.

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from spark_rankeval.request.task import ScoringTask
     from spark_rankeval.spark.fact_tables import Lookup
     from spark_rankeval.spark.grouping import Gathering
+    from spark_rankeval.spark.list_lengths import ListLengths
     from spark_rankeval.spark.source import Source
 
 # More predictions than the cutoff are kept, so that equal scores at the boundary nearly always stay together.
@@ -77,11 +78,12 @@ def choose_plan(
     spark_version: str,
     exact: bool,
     excludes: bool,
+    lengths: ListLengths | None = None,
 ) -> Plan:
     """Choose how predictions are brought together.
 
     With `exact` every user's value must be right at once; else a few may be seen to be unresolved, and computed again. If `excludes`,
-    items will be left out of the predictions, so that others move up.
+    items will be left out of the predictions, so that others move up. With `lengths`, short lists are not cut.
     """
     cutoff = task.largest_cutoff
     if predictions.vectors is not None:
@@ -93,6 +95,11 @@ def choose_plan(
     if obstacle is not None or cutoff is None:
         return Plan("all", 0, (f"All predictions of a user are grouped: {obstacle}",))
     keep = cutoff + _SLACK
+    if lengths is not None and lengths.are_short(keep):
+        short = (
+            f"All predictions of a user are grouped: {lengths.words}, and to keep only the best {keep} would cost more."
+        )
+        return Plan("all", 0, (short,))
     words = [f"A user keeps the best {keep} predictions while rows are grouped: the largest cutoff is {cutoff}."]
     if any(view.ranking.duplicates == "keep_best" for view in task.views):
         words.append("Duplicates are merged first, by user and item within the same shuffle.")

@@ -20,6 +20,10 @@ _JAVA_CLASS = r"([\w$]+\.)+[\w$]*(Exception|Error)"
 # Classic Spark has a colon behind a class, Connect brackets around it, and some errors have nothing but a class.
 _JAVA_CLASSES = re.compile(rf"^({_JAVA_CLASS}: |\({_JAVA_CLASS}\) )+")
 _CONDITION = re.compile(r"(?:\([\w.$]+\) )?\[([A-Z][A-Z0-9_.]*)\] ")
+# Nodes of plans that read some columns of a table cheaply, and those that cost little.
+_SCANS = ("FileScan parquet ", "FileScan orc ", "InMemoryTableScan ")
+_CHEAP_STEPS = ("Project ", "Filter ", "ColumnarToRow", "AdaptiveSparkPlan ")
+_BINARY_UNITS = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _ONE_JAVA_CLASS = re.compile(r"([\w$]+\.)+([\w$]*?)(Exception|Error)")
 
 
@@ -75,6 +79,38 @@ def setting(session: SparkSession, name: str, default: str) -> str:
 def read_by(reader: BaseReadWrite) -> Any:
     """By what pyspark.ml reads the metadata of a saved stage: PySpark 3.5 by the context, which is all that it can read by."""
     return reader.sc if __version__.startswith("3.") else reader.sparkSession
+
+
+def bytes_of_plain_scan(frame: DataFrame) -> int | None:
+    """About how many bytes a table has; None unless its plan only reads files or a cached table, chooses columns and leaves rows out.
+
+    A plan's text is no interface, so whatever is not recognised counts as something else, and so does a platform that tells nothing.
+    """
+    try:
+        plan, n_bytes = _told_by_connect(frame) if is_connect(frame.sparkSession) else _told_by_driver(frame)
+    except (PySparkException, AttributeError, TypeError, ValueError):
+        return None
+    for line in plan.splitlines():
+        # A plan without branches has a node a line, from the last step to the first.
+        node = line.lstrip(" +-:*()0123456789")
+        if node.startswith(_SCANS):
+            return n_bytes
+        if node and not node.startswith(_CHEAP_STEPS):
+            return None
+    return None
+
+
+def _told_by_driver(frame: DataFrame) -> tuple[str, int]:
+    """The physical plan of a table, and about how many bytes it has."""
+    planned = frame._jdf.queryExecution()  # public methods print a plan, and tell no size
+    return planned.executedPlan().toString(), int(str(planned.optimizedPlan().stats().sizeInBytes()))
+
+
+def _told_by_connect(frame: DataFrame) -> tuple[str, int]:
+    text = frame._explain_string(mode="cost")  # type: ignore[operator] # the same
+    logical, _, physical = text.partition("== Physical Plan ==")
+    size, unit = re.findall(r"sizeInBytes=([\d.E+]+) (\w*)B", logical.partition("== Optimized Logical Plan ==")[2])[0]
+    return physical, int(float(size) * 1024 ** _BINARY_UNITS.index(unit))
 
 
 def input_files(frame: DataFrame) -> list[str]:

@@ -16,6 +16,7 @@ from spark_rankeval.spark.describing import Groups, collected, figures_by_group,
 from spark_rankeval.spark.exposures import collected_rows, exposure_rows, slice_as_text, with_corpus_values
 from spark_rankeval.spark.fingerprints import hashed_tables
 from spark_rankeval.spark.grouping import Grouping, slice_column
+from spark_rankeval.spark.list_lengths import sampled_lengths
 from spark_rankeval.spark.per_user import MetricColumn, PerUserSchema, Settings, table_hash, type_of_count
 from spark_rankeval.spark.plan import Plan, choose_plan, with_lookup
 from spark_rankeval.spark.rejected import Quarantine
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from spark_rankeval.request.task import ScoringTask
     from spark_rankeval.spark.describing import Figures
     from spark_rankeval.spark.inputs import Sources
+    from spark_rankeval.spark.list_lengths import ListLengths
     from spark_rankeval.statistics.description import Description, DescriptionOptions
     from spark_rankeval.statistics.moments import Moments
     from spark_rankeval.worker.table_states import Key
@@ -83,6 +85,7 @@ class Scoring:
     model_column: str = ""  # the column of models in the per-user table; empty: there is one model without a name
     prune: str = "auto"  # ``auto`` or ``never``
     tables_fit: bool = True  # whether workers may hold the tables of items, as far as is known
+    lengths: ListLengths | None = None  # of users' lists of predictions, as far as is known
 
     def plan(self, *, exact: bool, lazy: bool = False) -> Plan:
         """How predictions are brought together, for figures in an action or for a lazy table."""
@@ -95,6 +98,7 @@ class Scoring:
             predictions.frame.sparkSession.version,
             exact,
             excludes=self.sources.exclude is not None,
+            lengths=self.lengths,
         )
         return with_lookup(
             plan,
@@ -202,9 +206,14 @@ class Scoring:
     def describe(self, options: DescriptionOptions, *, totals: bool = False) -> Described:
         """The figures of every metric, of those beside them and of every count.
 
-        One action runs. If pruning cut ties that decide values, a second one computes their users again, or rarely everybody.
+        One action runs. If pruning cut ties that decide values, a second one computes their users again, or rarely everybody. Before it,
+        a job that only reads users finds out whether pruning pays.
         """
         plan = self.plan(exact=False)
+        if plan.keep and self.lengths is None and not self.sources.predictions.arrays:
+            lengths = sampled_lengths([model.source for model in self.sources.models], self.sources.model_column)
+            if lengths is not None:
+                return replace(self, lengths=lengths).describe(options, totals=totals)
         first = self._first_go(plan, options, totals=totals)
         if of_every_user(first.figures, TOO_LARGE):
             return replace(self, tables_fit=False).describe(options, totals=totals)

@@ -1,5 +1,7 @@
 """Leaving predictions out early changes no value; how the plan looks, and what it says of itself."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from pyspark.sql import functions as F
@@ -7,7 +9,7 @@ from random_logs import assert_tricky, random_logs
 from shuffles import settings_of
 
 from spark_rankeval import BCa, Facts, evaluate, score_users, summarise
-from spark_rankeval.spark import plan
+from spark_rankeval.spark import list_lengths, plan
 
 METRICS = [f"{name}@{k}" for name in ("precision", "recall", "ndcg", "ap", "rr") for k in (1, 5)]
 
@@ -157,3 +159,37 @@ def test_values_do_not_depend_on_partitions_or_batches(spark, tables, n_rows, n_
         assert values(per_user).tobytes() == values(expected.per_user).tobytes()
         assert summarise(per_user).summary == expected.summary
         per_user.unpersist()
+
+
+@pytest.fixture(scope="module")
+def files(spark, tmp_path_factory):
+    """Lists of 12 predictions, lists of 40, and lists of 3 beside one of 30,000."""
+    users = spark.range(2_000).withColumnRenamed("id", "user")
+    many = spark.range(30_000).select(F.lit(5).cast("long").alias("user"), (F.col("id") + 100).alias("item"))
+    shapes = {
+        "short": users.crossJoin(spark.range(12).withColumnRenamed("id", "item")),
+        "long": users.crossJoin(spark.range(40).withColumnRenamed("id", "item")),
+        "hot": users.crossJoin(spark.range(3).withColumnRenamed("id", "item")).unionByName(many),
+    }
+    folder = tmp_path_factory.mktemp("lists")
+    for name, frame in shapes.items():
+        frame.withColumn("score", F.col("item").cast("double")).write.parquet(str(folder / name))
+    return folder
+
+
+def test_a_sample_of_files_says_whether_keeping_the_best_pays(spark, files, monkeypatch):
+    labels = spark.createDataFrame([(user, 1) for user in range(50)], "user long, item long")
+
+    def explained(predictions):
+        return evaluate(predictions, labels, "ndcg@1", score="score").explain()
+
+    short, long, hot = (spark.read.parquet(str(files / name)) for name in ("short", "long", "hot"))
+    assert "the table is small, and to keep only the best 9 would cost more" in explained(short)
+    monkeypatch.setattr(list_lengths, "_SMALL", 0)
+    monkeypatch.setattr(list_lengths, "_LONGEST", 20_000)
+    assert "lists are short (12.0 predictions on average, in a sample of" in explained(short.where("item >= 0"))
+    for kept in (long, hot, short.repartition(2), short.union(short.where("item < 0"))):
+        assert "A user keeps the best 9 predictions" in explained(kept)
+    lengths = list_lengths.sampled_lengths([SimpleNamespace(frame=hot, user=("user",))])
+    assert 25_000 < lengths.longest < 35_000
+    assert lengths.mean < 10
