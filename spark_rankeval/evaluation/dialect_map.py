@@ -166,7 +166,7 @@ def dialect_map(
         relevance_threshold: holds in every dialect.
         users: a table of users to count besides.
         exclude: items to leave out of the predictions.
-        dialects: which ones, beside the default; None: all.
+        dialects: which ones, beside the default; None: all whose system has any of the metrics.
         on_invalid: ``error`` or ``drop``, as in `evaluate`.
 
     Raises:
