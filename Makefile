@@ -70,7 +70,7 @@ test-pages: setup $(VENV)/.classes  ## run the examples in the README, docs/ and
 
 # The systems that the dialects are compared with. Each has its own environment, because their requirements conflict.
 # SYSTEMS chooses some of the environments: make parity SYSTEMS="trec ranx sklearn".
-SYSTEMS ?= trec ranx sklearn lenskit torchmetrics rectools recommenders replay recbole obp
+SYSTEMS ?= trec ranx sklearn lenskit torchmetrics rectools recommenders replay recbole obp ndeval
 
 # Install one system. Packages in its -alone.txt file are installed without their dependencies, which the tests do not need.
 define install-a-package

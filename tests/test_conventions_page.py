@@ -5,6 +5,7 @@ The sentences are read from the page, so that a new kind of them fails until it 
 
 import contextlib
 import re
+from dataclasses import replace
 
 import pytest
 from documented import ROOT
@@ -108,6 +109,9 @@ def assert_grades(dialect, words):
 @pytest.mark.parametrize("name", NAMES)
 def test_a_row_of_the_table_of_dialects(name):
     dialect = find_dialect(name)
+    if dialect.metrics is not None and "ndcg" not in dialect.metrics:
+        # What the row says is seen by metrics that the system lacks.
+        dialect = replace(dialect, metrics=None)
     system, ties, precision, twice, not_predicted, no_labels, no_predictions, grades = ROWS[name]
     assert system == dialect.describes
     assert_orders_ties(dialect, ties)

@@ -59,9 +59,7 @@ def test_a_system_stands_for_its_newest_version():
     systems = [dialect.system for dialect in every_dialect()]
     assert len(systems) == len(set(systems))
     assert systems[0] == "default"
-    wanted = (
-        "mllib trec_eval pytrec_eval ir_measures ranx sklearn torchmetrics replay recommenders lenskit rectools recbole"
-    )
+    wanted = "mllib trec_eval pytrec_eval ndeval ir_measures ranx sklearn torchmetrics replay recommenders lenskit rectools recbole"
     assert set(systems) == {"default", "standard", *wanted.split()}
 
 

@@ -8,17 +8,19 @@ import math
 from spark_rankeval.errors import MetricError
 from spark_rankeval.metrics.base import REGISTRY, UNSET
 
-# Those of labels, and those of the items themselves, which need further tables.
+# Those of labels, of what labels are about, and of the items themselves; the latter two need to know more than labels.
 EVERY_METRIC = sorted(set(REGISTRY.values()), key=lambda metric: metric.name)
-METRICS = [metric for metric in EVERY_METRIC if not metric().resolve().reads.unlabelled]
+INTENTS = [metric for metric in EVERY_METRIC if "intents" in metric().resolve().reads.facts]
+METRICS = [metric for metric in EVERY_METRIC if not metric().resolve().reads.unlabelled and metric not in INTENTS]
 # Those of groups of items have too many combinations: tests/metrics/test_group_exposure.py draws some.
 GROUPS = [metric for metric in EVERY_METRIC if "groups" in metric().resolve().reads.facts]
-BEYOND = [metric for metric in EVERY_METRIC if metric not in METRICS and metric not in GROUPS]
+BEYOND = [metric for metric in EVERY_METRIC if not any(metric in others for others in (METRICS, INTENTS, GROUPS))]
 CUTOFFS = (None, 1, 3, 10)
 # Of parameters that are no choice among a few: values that differ in kind.
 VALUES = {
     "relevance_threshold": (None, -math.inf, 0.0, 2.0),
     "decay": (1.0, 0.5),
+    "alpha": (0.5, 0.0, 0.7, 1.0),
     "beta": (1.0, 0.0, 0.5, 2.0),
     "p": (0.8, 0.5),
     "max_grade": (None, 4.0),

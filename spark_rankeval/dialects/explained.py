@@ -61,6 +61,8 @@ _CHOICES: dict[tuple[str, Any], str] = {
     ("by", "vector"): "items are similar if their vectors are",
     ("unknown", "zero"): "items missing from the training data count as 0",
     ("unknown", "apart"): "items without a vector are not similar to any other item",
+    ("intent_weights", "share"): "intents weighted by their relevant labels",
+    ("scale", "probability"): "multiplied by α, not divided by the value of a list that serves every intent",
     ("against", "history"): "unexpected compared with the vectors of the user's history",
     ("counted", "any"): "recommended items count even if the catalogue lacks them",
     ("ties", "average"): "equal scores share their places",
@@ -109,10 +111,11 @@ def facts(metric: type[Metric], mark: str = "") -> str:
 
 
 def _tables_of(metric: type[Metric]) -> list[str]:
-    """The tables that a metric asks for, by any choice of its parameters."""
-    if not metric().resolve().reads.unlabelled:
+    """What a metric asks for of `Facts`, by any choice of its parameters."""
+    reads = metric().resolve().reads
+    if not (reads.unlabelled or reads.facts):
         return []
-    asked: set[str] = set()
+    asked = {"subtopic"} if "intents" in reads.facts else set()
     choices = [(item.name, value) for item in metric.parameters() for value in item.metadata["choices"]]
     for chosen in ({}, *({name: value} for name, value in choices)):
         facts = metric(**chosen).resolve().reads.facts

@@ -93,6 +93,20 @@ TREC_EVAL_9 = replace(
     population=IN_BOTH,
 )
 
+NDEVAL = Dialect(
+    "ndeval",
+    "4.5",
+    "ndeval with -traditional and -c: a query without a run counts as 0",
+    metrics=frozenset(
+        {"alpha_dcg", "alpha_ndcg", "err_ia", "nerr_ia", "nrbp", "nnrbp", "s_recall", "precision_ia", "ap_ia"}
+    ),
+    parameters={EVERY_METRIC: COUNTED},
+    # Without -traditional it takes the ranks of the file. pyndeval orders equal scores by item upwards.
+    ranking=RankingPolicy(ties="item_desc"),
+    population=LABELLED,
+    unusual_grades="negative",
+)
+
 PYTREC_EVAL = replace(
     TREC_EVAL_9, system="pytrec_eval", version="0.5.11", describes="pytrec_eval-terrier, which is trec_eval 9"
 )
@@ -276,6 +290,7 @@ DIALECTS = (
     TREC_EVAL,
     TREC_EVAL_9,
     PYTREC_EVAL,
+    NDEVAL,
     IR_MEASURES,
     RANX,
     SKLEARN,

@@ -120,6 +120,12 @@ class _Reading(NamedTuple):
     population: Population
 
 
+def _dialects_of(asked: Mapping[str, Metric]) -> list[Dialect]:
+    """The dialects whose system has any of these metrics."""
+    names = {metric.name for metric in asked.values()}
+    return [dialect for dialect in every_dialect() if dialect.metrics is None or names & dialect.metrics]
+
+
 def dialect_map(
     predictions: DataFrame | Vectors,
     labels: DataFrame | None,
@@ -160,7 +166,7 @@ def dialect_map(
         relevance_threshold: holds in every dialect.
         users: a table of users to count besides.
         exclude: items to leave out of the predictions.
-        dialects: which ones, beside the default; None: all.
+        dialects: which ones, beside the default; None: all whose system has any of the metrics.
         on_invalid: ``error`` or ``drop``, as in `evaluate`.
 
     Raises:
@@ -178,9 +184,9 @@ def dialect_map(
     if not (dialects is None or (isinstance(dialects, tuple | list) and dialects)):
         msg = f"dialects must be a list of names such as ['trec_eval'], or None for all; got {dialects!r}"
         raise OptionError(msg)
-    chosen = [find_dialect(name) for name in (dialects if dialects is not None else every_dialect())]
-    chosen = list({dialect.name: dialect for dialect in [DEFAULT, *chosen]}.values())
     asked = parse_metrics(metrics)
+    chosen = [find_dialect(name) for name in (dialects if dialects is not None else _dialects_of(asked))]
+    chosen = list({dialect.name: dialect for dialect in [DEFAULT, *chosen]}.values())
     options = ScoringOptions(
         user=user, item=item, score=score, rank=rank, relevance=relevance, relevance_threshold=relevance_threshold, users=users,
         exclude=exclude, on_invalid=on_invalid,

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from spark_rankeval.dialects import Dialect
     from spark_rankeval.metrics.base import Metric
     from spark_rankeval.ranking.lists import RankingPolicy
+    from spark_rankeval.ranking.recommended import Fact
     from spark_rankeval.request.options import Facts, ScoringOptions
     from spark_rankeval.request.readings import Reading
     from spark_rankeval.request.vectors import Vectors
@@ -134,7 +135,8 @@ _TABLES = {
 def _further_tables(asked: Mapping[str, Metric], convention: Dialect, facts: Facts) -> FurtherTables | None:
     """The tables that the metrics ask for beside predictions and labels; None if they ask for none."""
     given = facts.tables()
-    needed = tables_asked_for(asked, convention)
+    in_labels: frozenset[Fact] = frozenset() if facts.subtopic is None else frozenset({"intents"})
+    needed = tables_asked_for(asked, convention, in_labels)
     lacking = [
         f"{', '.join(labels)} {'needs' if len(labels) == 1 else 'need'} {table}"
         for table, labels in needed.tables.items()
@@ -144,17 +146,22 @@ def _further_tables(asked: Mapping[str, Metric], convention: Dialect, facts: Fac
         absent = [table for table in needed.tables if given[table] is None]
         tables = ", ".join(f"{table}=…" for table in absent)
         msg = f"{'; '.join(lacking)}; pass facts=Facts({tables}). Here {'; '.join(_TABLES[table] for table in absent)}"
+        if "intents" in needed.facts - in_labels:
+            msg += ". If labels have their intents in a column, name it: Facts(subtopic=…)"
         raise InputError(msg)
-    if not needed.facts and not needed.tables:
+    if not needed.facts and not needed.tables and facts.subtopic is None:
         return None
-    for option, name in (("category", facts.category), ("vector", facts.vector), ("group", facts.group)):
-        check_name(option, name)
+    for option in ("category", "vector", "group", "subtopic"):
+        check_name(option, getattr(facts, option))
     return FurtherTables(
         **{table: frame if table in needed.tables else None for table, frame in given.items()},
         category=facts.category if needed.facts & {"category", "categories", "history_categories"} else None,
         several_categories="category" not in needed.facts,
         vector=facts.vector if needed.facts & {"vector", "history_vector"} else None,
         group=facts.group if "groups" in needed.facts else None,
+        intents="intents" in needed.facts,
+        subtopic=facts.subtopic,
+        intent_category=facts.category if "intents" in needed.facts - in_labels else None,
         facts_of_items=bool(needed.facts & set(OF_ITEMS)),
         lookup=facts.lookup,
     )

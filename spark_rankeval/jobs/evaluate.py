@@ -50,6 +50,7 @@ class Columns(ColumnOptions):
     category: str = Facts.category
     vector: str = Facts.vector
     group: str = Facts.group
+    subtopic: str | None = Facts.subtopic
 
 
 @dataclass(frozen=True)
@@ -250,8 +251,9 @@ class EvaluateConfig(JobConfig):
         """The columns that identify users, items, models and slices."""
         columns = self.columns
         return names_in(
-            columns.user, columns.item, columns.model, columns.category, self.evaluation.by, self.evaluation.cluster
-        )
+            columns.user, columns.item, columns.model, columns.category, columns.subtopic, self.evaluation.by,
+            self.evaluation.cluster,
+        )  # fmt: skip
 
     def keys(self) -> dict[str, str]:
         """The keys of the options of `evaluate` in the file, by the options' names."""

@@ -16,6 +16,7 @@ from spark_rankeval.metrics.graded_precision import *  # noqa: F403 - as above
 from spark_rankeval.metrics.group_exposure import *  # noqa: F403 - as above
 from spark_rankeval.metrics.group_shares import *  # noqa: F403 - as above
 from spark_rankeval.metrics.ideal_based import *  # noqa: F403 - as above
+from spark_rankeval.metrics.intent_based import *  # noqa: F403 - as above
 from spark_rankeval.metrics.judgement_based import *  # noqa: F403 - as above
 from spark_rankeval.metrics.long_tail_based import *  # noqa: F403 - as above
 from spark_rankeval.metrics.naming import parse_metric as parse_metric

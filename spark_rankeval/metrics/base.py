@@ -17,6 +17,7 @@ import numpy as np
 
 from spark_rankeval.errors import MetricError
 from spark_rankeval.metrics.allowed import number
+from spark_rankeval.ranking.recommended import OF_LABELS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -109,7 +110,7 @@ class Reads:
     @property
     def looks_at_items(self) -> bool:
         """Whether items matter that have no label."""
-        return self.unlabelled or bool(self.facts)
+        return self.unlabelled or bool(self.facts - OF_LABELS)
 
     def but(self, **changes: Any) -> Reads:
         """The same except for some attributes."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from spark_rankeval.ranking.intents import Intents
 from spark_rankeval.ranking.ragged import (
     BoolArray,
     FloatArray,
@@ -76,6 +77,7 @@ class RankingBatch:
         recommended: the items of the lists, labelled or not; None if no metric looks at them.
         beside: float64, what each labelled prediction's label has beside its grade, by name; see `LABEL_COLUMNS`.
         beside_labels: the same of `labels`.
+        intents: what labelled items are about; None if no metric looks at it.
     """
 
     n_users: int
@@ -91,6 +93,7 @@ class RankingBatch:
     recommended: Recommended | None = None
     beside: Mapping[str, FloatArray] = field(default_factory=dict)
     beside_labels: Mapping[str, Ragged] = field(default_factory=dict)
+    intents: Intents | None = None
     _memory: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
@@ -102,6 +105,8 @@ class RankingBatch:
         flat = ("n_predictions", "rank", "grade", "score", "tied_above", "tied")
         recommended = [batch.recommended for batch in batches if batch.recommended is not None]
         given = [batch.labels_as_given for batch in batches if batch.labels_as_given is not None]
+        intents = [batch.intents for batch in batches if batch.intents is not None]
+        first_label = offsets_of([len(batch.labels.values) for batch in batches])
         beside = batches[0].beside
         return cls(
             n_users=int(first_user[-1]),
@@ -110,6 +115,7 @@ class RankingBatch:
             labels=Ragged.concatenate([batch.labels for batch in batches]),
             labels_as_given=Ragged.concatenate(given) if len(given) == len(batches) else None,
             recommended=Recommended.concatenate(recommended) if len(recommended) == len(batches) else None,
+            intents=Intents.concatenate(intents, first_user, first_label) if len(intents) == len(batches) else None,
             beside={name: np.concatenate([batch.beside[name] for batch in batches]) for name in beside},
             beside_labels={name: Ragged.concatenate([b.beside_labels[name] for b in batches]) for name in beside},
         )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from spark_rankeval.ranking.intents import IntentLists
     from spark_rankeval.ranking.ragged import Array, BoolArray, IntArray, Ragged
 
 Ties = Literal["item_asc", "item_desc", "position"]
@@ -54,6 +55,7 @@ class Lists:
         n_predictions: how many items each user really had, if `items` holds only the best of them.
         entry: int64, the place of each flat item among the predictions as they came; None if no metric looks at items.
         beside: float64, what labels have beside their grades, by name; see `LABEL_COLUMNS`.
+        intents: what labelled items are about; None if no metric looks at it.
     """
 
     items: Ragged
@@ -65,6 +67,7 @@ class Lists:
     n_predictions: IntArray | None = None
     entry: IntArray | None = None
     beside: Mapping[str, Ragged] = field(default_factory=dict)
+    intents: IntentLists | None = None
 
     def where(self, keep: BoolArray) -> Lists:
         """The same with only those predictions for which `keep` is true."""
@@ -76,7 +79,7 @@ class Lists:
         """The lists of the users from `start` to before `stop`."""
         flat = slice(self.items.offsets[start], self.items.offsets[stop])
         parts: dict[str, Any] = {"beside": {name: lists.users(start, stop) for name, lists in self.beside.items()}}
-        for name in ("items", "scores", "labels", "grades"):
+        for name in ("items", "scores", "labels", "grades", "intents"):
             parts[name] = None if getattr(self, name) is None else getattr(self, name).users(start, stop)
         for name, places in (("matchable", flat), ("entry", flat), ("n_predictions", slice(start, stop))):
             parts[name] = None if getattr(self, name) is None else getattr(self, name)[places]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from spark_rankeval.ranking.batch import RankingBatch
+from spark_rankeval.ranking.intents import settle_intents
 from spark_rankeval.ranking.labels import settle_labels, with_unpredicted
 from spark_rankeval.ranking.lists import RankingPolicy
 from spark_rankeval.ranking.matching import Matches, contained, first_occurrences, match, repeated_items
@@ -18,6 +19,7 @@ from spark_rankeval.ranking.ties import cut_within_tie, hangs_on_tie
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from spark_rankeval.ranking.intents import SettledIntents
     from spark_rankeval.ranking.labels import Labels
     from spark_rankeval.ranking.lists import Duplicates, Lists, Ties
     from spark_rankeval.ranking.ragged import FloatArray, IntArray, Ragged
@@ -31,7 +33,7 @@ class Findings(NamedTuple):
 
     Attributes:
         duplicate_predictions: items that stand in a list again.
-        duplicate_labels: labels that repeat one of equal grade.
+        duplicate_labels: labels that repeat one of equal grade, for the same intent if labels have intents.
         conflicting_labels: labels that repeat one of another grade or another number beside it.
         tied: 1 if the order of equal scores may change the user's value: within the largest cutoff, tied items differ
             in what metrics see.
@@ -78,7 +80,7 @@ def rank_lists(
     if policy.unpredicted_labels == "last":
         lists = with_unpredicted(lists, labels.items)
     matches = _matches(lists, labels, largest_cutoff)
-    batch = _ranked(lists, labels, matches, policy.ties)
+    batch, intents = _ranked(lists, labels, matches, policy.ties)
     if keep_label_order:
         batch = replace(batch, labels_as_given=labels.as_given)
     tied = np.maximum.reduce([np.zeros(batch.n_users, np.int64), *(hangs_on_tie(batch, look) for look in looks)])
@@ -90,8 +92,8 @@ def rank_lists(
         tied = np.maximum(tied, has_ties) if any(look.sees == "item" for look in looks) else tied
     findings = Findings(
         duplicate_predictions=n_repeats,
-        duplicate_labels=labels.equal,
-        conflicting_labels=labels.conflicts,
+        duplicate_labels=labels.equal + intents.equal,
+        conflicting_labels=labels.conflicts + intents.conflicts,
         tied=tied,
         cut=cut_within_tie(lists, largest_cutoff),
         unpredicted=lists.items.lengths - n_predicted,
@@ -145,8 +147,8 @@ def _matches(lists: Lists, labels: Labels, largest_cutoff: int | None) -> Matche
     return Matches(matches.prediction[allowed], matches.label[allowed])
 
 
-def _ranked(lists: Lists, labels: Labels, matches: Matches, ties: Ties) -> RankingBatch:
-    """The labelled predictions, best first."""
+def _ranked(lists: Lists, labels: Labels, matches: Matches, ties: Ties) -> tuple[RankingBatch, SettledIntents]:
+    """The labelled predictions, best first; and the intents of the labels."""
     items, prediction = lists.items, matches.prediction
     ranks = ranks_of(lists, prediction, ties)
     user = items.user[prediction]
@@ -154,7 +156,8 @@ def _ranked(lists: Lists, labels: Labels, matches: Matches, ties: Ties) -> Ranki
     # Labelled predictions come by their places in the lists, which are in order where nothing has a score.
     order = slice(None) if lists.scores is None else _best_first(items, user, ranks.rank)
     label = matches.label[order]
-    return RankingBatch(
+    intents = settle_intents(lists, labels, label, ranks.rank[order])
+    batch = RankingBatch(
         n_users=items.n_users,
         n_predictions=items.lengths if lists.n_predictions is None else lists.n_predictions,
         user=user[order],
@@ -166,7 +169,9 @@ def _ranked(lists: Lists, labels: Labels, matches: Matches, ties: Ties) -> Ranki
         labels=labels.grades,
         beside={name: values.values[label] for name, values in labels.beside.items()},
         beside_labels=labels.beside,
+        intents=intents.intents,
     )
+    return batch, intents
 
 
 def _best_first(items: Ragged, user: IntArray, rank: IntArray) -> IntArray:

@@ -29,10 +29,12 @@ Fact = Literal[
     "history_vector",
     "baseline",
     "groups",
+    "intents",
 ]
 """What a metric can ask to know beside predictions and labels."""
 
-#: The tables that hold each fact, by their names in `Facts`. The categories and the mean vector of a history need two.
+#: The tables that hold each fact, by their names in `Facts`. The categories and the mean vector of a history need two. The
+#: intents of labels may be a column of these instead.
 TABLES_OF: Final[dict[Fact, tuple[str, ...]]] = {
     "popularity": ("training",),
     "long_tail": ("training",),
@@ -46,9 +48,12 @@ TABLES_OF: Final[dict[Fact, tuple[str, ...]]] = {
     "history_vector": ("training", "items"),
     "baseline": ("baseline",),
     "groups": ("items",),
+    "intents": ("items",),
 }
 #: Facts about items; they are looked up for every prediction.
 OF_ITEMS: Final[tuple[Fact, ...]] = ("popularity", "long_tail", "category", "categories", "vector", "catalogue")
+#: Facts about labels alone: metrics that ask for these do not look at other items.
+OF_LABELS: Final[frozenset[Fact]] = frozenset({"intents"})
 
 # The category of an item that has none.
 UNKNOWN = -1

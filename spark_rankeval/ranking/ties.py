@@ -13,10 +13,11 @@ if TYPE_CHECKING:
     from spark_rankeval.ranking.lists import Lists
     from spark_rankeval.ranking.ragged import FloatArray
 
-Sees = Literal["gaining", "relevance", "judgement", "labelled", "gain", "label", "item"]
+Sees = Literal["gaining", "relevance", "judgement", "labelled", "gain", "label", "intents", "item"]
 """What of an item a metric looks at: whether its grade is above 0; whether it is relevant; that and whether it is judged not to be, passing
 over items without a label; whether it has a label; whether it is relevant and how far its grade is above 0; the grade itself and
-whether there is one; or the item, so that no two are alike."""
+whether there is one; whether it is relevant, and for which intents, so that no two relevant ones are alike; or the item, so that no two are
+alike."""
 
 
 class Look(NamedTuple):
@@ -72,6 +73,8 @@ def hangs_on_tie(batch: RankingBatch, look: Look) -> IntArray:
     for worth in worths:
         best, least = np.maximum.reduceat(worth, start), np.minimum.reduceat(worth, start)
         mixed |= (best > least) | (others & (best > 0) & (look.sees != "judgement"))
+        # The whole group may be relevant, for different intents.
+        mixed |= (best > 0) & (look.sees == "intents")
     flag[user[start[mixed]]] = 1
     return flag
 

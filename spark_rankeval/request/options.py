@@ -97,17 +97,21 @@ class Facts:
             items has the same name as in the predictions.
         baseline: the recommendations of a baseline, such as the most popular items, for ``unexpectedness@10`` and
             ``serendipity@10``. Its columns have the same names as in the predictions.
-        category: the column of `items` with the category of each item. For ``miscalibration@10`` it may also have arrays of several.
+        category: the column of `items` with the category of each item. For ``miscalibration@10`` and metrics of intents it may also
+            have arrays of several.
         vector: the column of `items` with an array of numbers for each item, all of the same length.
+        group: the column of `items` with the group of each item, such as its provider, or with an array of several, for metrics of
+            what groups get, such as ``attention_share@10``. Rows of the same item add up to its groups.
+        subtopic: the column of the labels with the intent, or the array of intents, that a label is for, for metrics such as
+            ``alpha_ndcg@10``. An item may have a row for each intent, with a grade of its own; for other metrics it then has the highest.
+            None: the intents of a label are the categories of its item.
+        lookup: how predictions get the facts of their items. With ``"workers"`` every task holds the whole table of items. With
+            ``"join"`` Spark joins the table to all predictions, which takes longer. ``"auto"`` joins only tables of more than a million
+            items or 64 MB, and tables per user. `Result.plan` tells which way was taken.
         item_by: columns of `items`, such as ``["genre"]``, by which the result has figures of groups of items. A value of a column is a
             group; of an array column each entry, so that an item may be in several. In the figures of a group only the labels in it
             count as labels, and users without such a label are left out. See docs/item_groups.md.
         popularity_groups: the same for groups by popularity in `training`: ``10`` makes deciles of items.
-        group: the column of `items` with the group of each item, such as its provider, or with an array of several, for metrics of
-            what groups get, such as ``attention_share@10``. Rows of the same item add up to its groups.
-        lookup: how predictions get the facts of their items. With ``"workers"`` every task holds the whole table of items. With
-            ``"join"`` Spark joins the table to all predictions, which takes longer. ``"auto"`` joins only tables of more than a million
-            items or 64 MB, and tables per user. `Result.plan` tells which way was taken.
     """
 
     attributes: Table | None = None
@@ -117,6 +121,7 @@ class Facts:
     category: str = "category"
     vector: str = "vector"
     group: str = "group"
+    subtopic: str | None = None
     lookup: LookupOption = "auto"
     item_by: str | Sequence[str] = ()
     popularity_groups: int | None = None

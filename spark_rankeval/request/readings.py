@@ -69,14 +69,16 @@ class AskedFor(NamedTuple):
     tables: dict[str, list[str]]  # the labels of the metrics that ask for each table
 
 
-def tables_asked_for(asked: Mapping[str, Metric], dialect: Dialect) -> AskedFor:
-    """What metrics ask for, as the dialect and the caller set them."""
+def tables_asked_for(
+    asked: Mapping[str, Metric], dialect: Dialect, in_labels: frozenset[Fact] = frozenset()
+) -> AskedFor:
+    """What metrics ask for, as the dialect and the caller set them; of the facts in `in_labels`, labels know all."""
     tables: dict[str, list[str]] = {}
     facts: frozenset[Fact] = frozenset()
     for label, metric in asked.items():
         metric_facts = metric.resolve(dialect).reads.facts
         facts |= metric_facts
-        for table in sorted({table for fact in metric_facts for table in TABLES_OF[fact]}):
+        for table in sorted({table for fact in metric_facts - in_labels for table in TABLES_OF[fact]}):
             tables.setdefault(table, []).append(label)
     return AskedFor(facts, tables)
 

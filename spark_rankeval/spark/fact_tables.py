@@ -8,15 +8,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from operator import and_
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_rankeval.ranking.recommended import OF_ITEMS
-from spark_rankeval.spark.ids import name_in, set_in, text_in
+from spark_rankeval.spark.ids import as_text, name_in, readable, set_in, text_in
 from spark_rankeval.spark.named_columns import any_null, column
 from spark_rankeval.spark.packed import given_to_tasks, packed
+from spark_rankeval.spark.sql_text import named
 from spark_rankeval.spark.workers import run_on_workers
 from spark_rankeval.worker import facts as names
 from spark_rankeval.worker.group_sets import GROUP, GROUPS_TABLE
@@ -33,7 +34,7 @@ from spark_rankeval.worker.item_tables import (
     rows_of_shares,
 )
 from spark_rankeval.worker.packed import pack_together, rows_in, tables_in
-from spark_rankeval.worker.reading import ITEMS
+from spark_rankeval.worker.reading import ITEMS, grades_column
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
     from spark_rankeval.ranking.recommended import Fact
     from spark_rankeval.spark.inputs import FurtherSources
+    from spark_rankeval.spark.intents import IntentColumns
     from spark_rankeval.spark.source import Source
     from spark_rankeval.worker.packed import Bound
 
@@ -50,6 +52,10 @@ Lookup = Literal["join", "workers"]
 
 # Columns of ours on the way: whether a row can be used, how long vectors are, the place of an entry of an array, and its scores.
 _VALID, _LENGTH, _PLACE, _SCORES = "valid_", "length_", "place_", "scores_"
+# Facts of the attributes of items.
+_OF_ATTRIBUTES: Final[frozenset[Fact]] = frozenset(
+    {"category", "categories", "vector", "catalogue", "history_categories", "history_vector"}
+)
 
 
 @dataclass(frozen=True)
@@ -63,6 +69,7 @@ class FactTables:
     item_type: T.DataType  # the type that items of all tables get
     lookup: Lookup  # how facts of items come to predictions
     bound: Bound | None  # how large tables may be that are given to workers; None: of any size
+    intents: IntentColumns | None = None  # where the intents of labels come from; None: nobody asks
 
     @property
     def joined_to_items(self) -> bool:
@@ -90,6 +97,44 @@ class FactTables:
             lists.append(valid.groupBy(self.user_columns).agg(F.collect_list(entry).alias(names.BASELINE)))
         return lists
 
+    def intents_of_users(self) -> DataFrame:
+        """What the labels of each user are about, a row a user: structs of item, intent and grades."""
+        assert self.intents is not None, "intents were asked for"
+        subtopic = self.intents.subtopic
+        rows, grades = self._judged_items(self.intents.labels, self.intents.subtopics())
+        rows = self._with_categories(rows) if subtopic is None else _with_intents(rows, subtopic.kind)
+        rows = rows.where(self._is_valid(*grades) & F.col(names.INTENT).isNotNull())
+        pair = F.struct(names.ITEM, names.INTENT, *grades)
+        return rows.groupBy(self.user_columns).agg(F.collect_list(pair).alias(names.INTENTS))
+
+    def _judged_items(self, labels: Source, subtopics: Column | None) -> tuple[DataFrame, list[str]]:
+        """A row for each label with its item and grades, whose names are returned as well, and its subtopic or subtopics."""
+        users = self.named_users(labels)
+        grades = [grades_column(place) for place in range(len(labels.grades))]
+        values = dict(zip(grades, labels.values(), strict=False))
+        if subtopics is not None:
+            values[names.INTENT] = subtopics
+        asked = [value.alias(name) for name, value in values.items()]
+        if labels.arrays:
+            entries = labels.frame.select(*users, F.posexplode(labels.ids()).alias(_PLACE, names.ITEM), *asked)
+            values = {name: F.get(F.col(name), F.col(_PLACE)) for name in values}
+        else:
+            entries = labels.frame.select(*users, labels.ids().alias(names.ITEM), *asked)
+            values = {name: F.col(name) for name in values}
+        item = F.col(names.ITEM).cast(self.item_type).alias(names.ITEM)
+        read = [(value.cast("double") if name in grades else value).alias(name) for name, value in values.items()]
+        return entries.select(*self.user_columns, item, *read), grades
+
+    def _with_categories(self, rows: DataFrame) -> DataFrame:
+        """A row for each category of each row's item."""
+        source, category = self.sources.items, self.sources.category_of_intents
+        assert source is not None, "without a subtopic, the table of items was asked for"
+        assert category is not None, "the same"
+        item = source.ids().cast(self.item_type).alias(names.ITEM)
+        categories = source.frame.select(item, column(category).alias(names.INTENT))
+        of_items = _with_intents(categories, source.frame.schema[category].dataType)
+        return rows.join(of_items.dropna().distinct(), names.ITEM)
+
     def with_totals(self, users: DataFrame) -> DataFrame:
         """Every row with how large the tables are, and how much of them cannot be used: the one row of each, broadcast.
 
@@ -110,7 +155,9 @@ class FactTables:
             else:
                 rows.append(self._totals_of_popularity())
         if self.sources.items is not None:
-            if given:
+            if not self.facts & _OF_ATTRIBUTES:
+                rows.append(self.sources.items.frame.agg(_count(self.sources.items.ids().isNull(), "n_invalid_items")))
+            elif given:
                 tables[ATTRIBUTES_TABLE] = self._packed_attributes()
             else:
                 rows += self._totals_of_items()
@@ -207,7 +254,7 @@ class FactTables:
             tables.append(self._popularity_with_shares())
         elif "popularity" in self.facts:
             tables.append(self._popularity)
-        if self.facts & {"category", "categories", "vector", "catalogue"}:
+        if self.facts & _OF_ATTRIBUTES & set(OF_ITEMS):
             in_items = F.lit(True).alias(names.IN_ITEMS)
             tables.append(self._attributes.select(names.ITEM, *self._attribute_names, in_items))
         return reduce(lambda one, other: one.join(other, names.ITEM, "full"), tables)
@@ -315,6 +362,14 @@ class FactTables:
         if isinstance(self.item_type, T.FloatType | T.DoubleType):
             numbers = (*numbers, names.ITEM)
         return reduce(and_, [~F.coalesce(F.isnan(name), F.lit(False)) for name in numbers], whole)
+
+
+def _with_intents(rows: DataFrame, kind: T.DataType) -> DataFrame:
+    """The rows with intents of this type as text; a row whose intent is an array becomes one for each entry."""
+    others = [F.col(name) for name in rows.columns if name != names.INTENT]
+    if isinstance(kind, T.ArrayType):
+        rows, kind = rows.select(*others, F.explode(names.INTENT).alias(names.INTENT)), kind.elementType
+    return rows.select(*others, readable(as_text(named(names.INTENT), kind)).column.alias(names.INTENT))
 
 
 def _count(condition: Column, name: str) -> Column:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import types as T
 
-from spark_rankeval.spark.sql_text import all_of, bits_and, bits_or, call, when
+from spark_rankeval.spark.sql_text import all_of, bits_and, bits_or, call, named, when
 from spark_rankeval.worker.reading import of_model
 
 if TYPE_CHECKING:
@@ -65,12 +65,13 @@ def row_hash(source: Source) -> Sql:
     """
     columns = [_widest(source.ids_sql(), source.item_type, is_array=source.arrays)]
     columns += [_widest(values, T.DoubleType(), is_array=source.arrays) for values in source.values_sql()]
-    if not source.arrays and len(columns) < _SEVERAL:
+    beside = [] if source.hashed is None else [named(source.hashed)]
+    if not source.arrays and not beside and len(columns) < _SEVERAL:
         # Spark's hash passes over a null, which only matters beside values that could stand in its place.
         return call("xxhash64", *columns)
     if source.arrays:
         columns += [call("array_size", array) for array in columns]
-    return hash_of(columns)
+    return hash_of([*columns, *beside])
 
 
 def hash_of(columns: Sequence[Sql]) -> Sql:

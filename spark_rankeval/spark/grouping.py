@@ -240,7 +240,14 @@ class Grouping:
         must_fit = further.lookup == "workers" or self._vectors
         bound = None if must_fit else BOUND
         return FactTables(
-            further, self.task.facts, self.user_columns, named_users, self.item_type(), self.lookup, bound
+            further,
+            self.task.facts,
+            self.user_columns,
+            named_users,
+            self.item_type(),
+            self.lookup,
+            bound,
+            further.intents,
         )
 
     @property
@@ -466,6 +473,13 @@ class Grouping:
         return [place.alias(_MODEL)]
 
     def _labels(self) -> DataFrame:
+        """A row a user with the labels, and with what they are about if a metric asks for that."""
+        labels = self._grouped_labels()
+        if "intents" not in self.task.facts:
+            return labels
+        return labels.join(self._further.intents_of_users(), self.user_columns, "left")
+
+    def _grouped_labels(self) -> DataFrame:
         source, others = self.sources.labels, self._users_without_labels()
         attributes = agreed(list(self.attribute_columns), reading.ATTRIBUTE_CONFLICTS)
         is_known = call("max", named(_KNOWN)).alias(_KNOWN)

@@ -26,7 +26,7 @@ PLAIN = (
 )  # fmt: skip
 _OF_ITEMS = (T.IntegralType, T.StringType, *_FLOATING)
 #: What a column names.
-Named = Literal["user", "item", "slice", "cluster", "model", "category"]
+Named = Literal["user", "item", "slice", "cluster", "model", "category", "intent"]
 _ADVICE: dict[Named, str] = {
     "user": "cast it to string, or name its parts as columns",
     "item": "items must be whole numbers, strings or doubles: cast it to string",
@@ -34,6 +34,7 @@ _ADVICE: dict[Named, str] = {
     "cluster": "clusters need plain values: cast it to string",
     "model": "model names must be plain values: cast it to string",
     "category": "categories must be plain values: cast it, or take one of several",
+    "intent": "intents must be plain values or arrays of these: cast it",
 }
 # How `readable` writes the bytes of a text.
 _WRITTEN_OUT = r"^(\\x[0-9A-F]{2})+$"

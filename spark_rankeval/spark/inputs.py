@@ -11,9 +11,11 @@ from pyspark.sql import types as T
 from spark_rankeval.checks import check_table, is_name
 from spark_rankeval.errors import InputError
 from spark_rankeval.request.vectors import Vectors
-from spark_rankeval.spark.ids import common_id_type, problem_of_type, readable, text_in_sql
+from spark_rankeval.spark.comparable_tables import check_comparable, check_together
+from spark_rankeval.spark.ids import problem_of_type, readable, text_in_sql
+from spark_rankeval.spark.intents import with_intents
 from spark_rankeval.spark.named_columns import find_column
-from spark_rankeval.spark.source import WITHOUT_ITEMS, WITHOUT_USERS, names_or_arrays, read_source, require_column
+from spark_rankeval.spark.source import names_or_arrays, read_source, require_column
 from spark_rankeval.spark.sql_text import named, select
 from spark_rankeval.spark.vectors import array_of_numbers, read_vectors
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from spark_rankeval.catalogue.scores import Similarity
     from spark_rankeval.request.column_names import ColumnNames
     from spark_rankeval.request.options import LookupOption
+    from spark_rankeval.spark.intents import IntentColumns
     from spark_rankeval.spark.source import Source
 
 _MOST_MODELS = 100
@@ -47,6 +50,8 @@ class FurtherSources:
     category: str | None = None  # the column of `items` that has categories
     vector: str | None = None  # the one that has vectors
     group: str | None = None  # the one that has groups, or arrays of them
+    category_of_intents: str | None = None  # the one that has categories, if these are the intents of labels
+    intents: IntentColumns | None = None  # where the intents of labels come from; None: nobody said
     lookup: LookupOption = "auto"  # how facts of items come to predictions
     of_groups: tuple[Source, ...] = ()  # the tables that put items into groups
 
@@ -138,6 +143,7 @@ def read_sources(
     asked = (asked or AttributeNames()).beside(names.user)
     about = _attributes(attributes, asked, [users, labels, *of_users], names, problems)
     beside = FurtherSources() if further is None else _further(further, left, names, problems)
+    beside, right = with_intents(further or FurtherTables(), beside, right, problems)
     if labels is None:
         if not problems and not (left.arrays and right.arrays):
             problems.append(
@@ -145,20 +151,10 @@ def read_sources(
                 f"{_type_of(left)} and {right.item!r} of {_type_of(right)}. Pass labels as a separate table"
             )
         several = len(models) > 1 or names.model is not None
-        met = (users, exclude, attributes, several or None, beside.tables() or None)
+        met = (users, exclude, attributes, several or None, beside.tables() or beside.intents)
         problems += [words for words, found in zip(_ONE_TABLE, met, strict=True) if found is not None]
     if not problems:
-        candidates = [model.source.vectors.candidates for model in models if model.source.vectors is not None]
-        compared = (right, everyone, left_out, about, *beside.tables(), *candidates)
-        check_comparable(left, (*(model.source for model in models[1:]), *compared), problems)
-        problems += [
-            (
-                f"predictions of model {model.name!r} are {'arrays' if model.source.arrays else 'rows'}, those of "
-                f"{models[0].name!r} are not; pass all models in one form"
-            )
-            for model in models[1:]
-            if (model.source.arrays, model.source.has_value) != (left.arrays, left.has_value)
-        ]
+        check_together(models, (right, everyone, left_out, about, *beside.tables()), problems)
     column = _model_column(first, names.model, problems)
     if problems:
         raise InputError("; ".join(dict.fromkeys(problems)))
@@ -195,7 +191,8 @@ _ONE_TABLE = (
     "exclude cannot be combined with one table, whose rows are users already; pass labels as a separate table",
     "attributes cannot be combined with one table; name columns of that table with by=",
     "several models cannot share one table with the labels; pass labels as a separate table",
-    "training, items and baseline cannot be combined with one table, whose rows are users already; pass labels as a separate table",
+    "training, items, baseline and subtopic cannot be combined with one table, whose rows are users already; pass labels as a separate "
+    "table",
 )
 
 
@@ -210,6 +207,9 @@ class FurtherTables:
     several_categories: bool = False  # whether items may have several, in arrays
     vector: str | None = None  # the column of vectors that is asked for
     group: str | None = None  # the column of groups that is asked for
+    intents: bool = False  # whether the intents of labels are asked for
+    subtopic: str | None = None  # the column of labels that has them; None: they are the categories of items
+    intent_category: str | None = None  # the column of these categories
     facts_of_items: bool = False  # whether anything is asked for that every predicted item is looked up for
     lookup: LookupOption = "auto"  # how facts of items come to predictions
 
@@ -377,27 +377,6 @@ def _model_names(frame: DataFrame, model: str) -> list[str]:
         msg = f"predictions: the column {model!r} (model=) names {shown}. Name the column that holds the model names"
         raise InputError(msg)
     return names
-
-
-def check_comparable(left: Source, others: Iterable[Source | None], problems: list[str]) -> None:
-    """Add to the problems what says that users or items of a table cannot be compared with those of others."""
-    for other in others:
-        if other is None:
-            continue
-        if other.role not in WITHOUT_ITEMS and common_id_type(left.item_type, other.item_type) is None:
-            problems.append(
-                f"items have different types: {left.item!r} of {left.role} is {left.item_type.simpleString()}, {other.item!r} "
-                f"of {other.role} is {other.item_type.simpleString()}. Cast one of them or read it with a schema; they are "
-                "never cast silently, because '01' would equal 1"
-            )
-        if other.role in WITHOUT_USERS:
-            continue
-        for name, one, two in zip(left.user, left.user_types(), other.user_types(), strict=True):
-            if common_id_type(one, two) is None:
-                problems.append(
-                    f"users have different types: {name!r} is {one.simpleString()} in {left.role} and {two.simpleString()} in "
-                    f"{other.role}. Cast one of them, or read it with a schema"
-                )
 
 
 def _type_of(source: Source) -> str:

@@ -87,6 +87,7 @@ class Source:
     arrays: bool = False  # a row is a user with a list, not a user with one item
     # Labels that stand in the rows of the predictions: a row is then a user, and nothing is joined.
     shares_table: bool = False
+    hashed: str | None = None  # a column that stands in the hash of a row for what else the row says
     vectors: VectorColumns | None = None  # if a row is a user with a vector, not with a list: the vectors and the items
 
     @property
@@ -257,7 +258,7 @@ def _read_arrays(
     if isinstance(element, T.StructType):
         field = next((n for n in (wanted, names.item[0], DEFAULT_ITEM) if n in element.names), element.names[0])
         item_type = element[field].dataType
-    find = partial(_array_value, role, frame, item, element, problems=problems)
+    find = partial(array_value, role, frame, item, element, problems=problems)
     values = _values(role, names, wanted_values, value_kind, find, problems)
     problems += problem_of_type(f"{role}: the item column {item!r}", item_type, "item")
     return Source(role, frame, users, item, item_type, field, values, value_kind, arrays=True)
@@ -294,7 +295,7 @@ def _values(
     return tuple(values)
 
 
-def _array_value(
+def array_value(
     role: Role, frame: DataFrame, item: str, element: T.DataType, name: str, meaning: str, problems: list[str]
 ) -> ValueColumn | None:
     """The field of the items' structs, or the array beside them, that has this name."""

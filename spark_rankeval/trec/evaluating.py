@@ -10,6 +10,7 @@ from spark_rankeval.checks import check_table
 from spark_rankeval.evaluation.evaluate import evaluate
 from spark_rankeval.metrics.judgement_based import BPref
 from spark_rankeval.metrics.naming import AskedMetrics, parse_metrics
+from spark_rankeval.request.options import Facts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -35,7 +36,8 @@ def evaluate_runs(
 
     This is `evaluate` with the columns of `read_run` and `read_qrels`, ``dialect="trec_eval"``, and a model for each value of the
     column ``model``, if there is one. Items are ordered by score, equal ones by item downwards; ranks in files are ignored. Every
-    judged query counts, with 0 if the run lacks it (``trec_eval -c``); others do not.
+    judged query counts, with 0 if the run lacks it (``trec_eval -c``); others do not. If all metrics are of intents, the dialect is
+    ``ndeval``.
 
     Examples:
         >>> runs = spark.createDataFrame([("q1", "d1", 2.0), ("q1", "d2", 1.0)], "query string, item string, score double")
@@ -49,7 +51,8 @@ def evaluate_runs(
 
     Args:
         runs: query, item, score, and model; or such a table for each model, by its name.
-        qrels: query, item, grade.
+        qrels: query, item, grade; and subtopic, for metrics of intents such as ``alpha_ndcg@10``: an item then has a row for each
+            subtopic, and the highest of their grades for other metrics.
         metrics: as in `evaluate`; default: those that trec_eval prints by itself.
         options: any other of `evaluate`, such as ``relevance_threshold=2`` (``-l2``), which holds for `bpref`, too.
 
@@ -61,7 +64,13 @@ def evaluate_runs(
         check_table("runs", runs)
         if "model" in runs.columns:
             usual["model"] = "model"
+    check_table("qrels", qrels)
+    facts = options.get("facts", Facts())
+    if "subtopic" in qrels.columns and isinstance(facts, Facts) and facts.subtopic is None:
+        options["facts"] = replace(facts, subtopic="subtopic")
     asked = parse_metrics(metrics)
+    if all("intents" in metric.resolve().reads.facts for metric in asked.values()):
+        usual["dialect"] = "ndeval"
     level = options.get("relevance_threshold")
     if level is not None:
         judged = dict(asked)

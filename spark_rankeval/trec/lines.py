@@ -79,6 +79,14 @@ QRELS = Form(
     number="grade",
 )
 
+#: What assessors of diversity judged for each subtopic: ``301 2 CR93E-10279 0``.
+DIVERSITY_QRELS = Form(
+    name="qrels",
+    fields=("query", "subtopic", "item", "grade"),
+    columns={"query": "string", "subtopic": "string", "item": "string", "grade": "int"},
+    number="grade",
+)
+
 
 def problem_of(line: bytes, form: Form) -> str | None:
     """What is wrong with a line without its end; None if it reads, is empty or a comment."""

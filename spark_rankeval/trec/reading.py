@@ -13,7 +13,17 @@ from pyspark.sql import functions as F
 from spark_rankeval.checks import one_of
 from spark_rankeval.errors import DataError, InputError, warn
 from spark_rankeval.spark.platforms import cast_or_null, condition_of
-from spark_rankeval.trec.lines import END, NUMBERS, QRELS, RUN, SAYS_SOMETHING, SPACES, Form, problem_of
+from spark_rankeval.trec.lines import (
+    DIVERSITY_QRELS,
+    END,
+    NUMBERS,
+    QRELS,
+    RUN,
+    SAYS_SOMETHING,
+    SPACES,
+    Form,
+    problem_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,7 +72,11 @@ def read_run(
 
 
 def read_qrels(
-    spark: SparkSession, paths: str | os.PathLike[str] | Sequence[str], *, on_invalid: str = "error"
+    spark: SparkSession,
+    paths: str | os.PathLike[str] | Sequence[str],
+    *,
+    subtopics: bool = False,
+    on_invalid: str = "error",
 ) -> DataFrame:
     """What assessors judged, from files of lines ``301 0 CR93E-10279 0``; all else is as in `read_run`.
 
@@ -76,16 +90,19 @@ def read_qrels(
     Args:
         spark: the session.
         paths: the files.
+        subtopics: whether the second field is a subtopic, as in the diversity tasks, whose lines are ``301 2 CR93E-10279 0``: an item
+            then has a line for each subtopic.
         on_invalid: ``error``, or ``drop`` to leave out lines that do not read.
 
     Returns:
-        query, iteration, item, grade.
+        query, iteration, item, grade; with `subtopics` query, subtopic, item, grade.
 
     Raises:
         InputError: there is no such file.
         DataError: lines do not read.
     """
-    return _read(spark, paths, QRELS, on_invalid)
+    one_of("subtopics", subtopics, (True, False))
+    return _read(spark, paths, DIVERSITY_QRELS if subtopics else QRELS, on_invalid)
 
 
 def _read(

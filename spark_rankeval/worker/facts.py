@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_rankeval.ranking.intents import IntentLists
 from spark_rankeval.ranking.lists import Lists
 from spark_rankeval.ranking.matching import contained, match
 from spark_rankeval.ranking.ragged import Array, IntArray, Ragged
@@ -25,10 +26,10 @@ if TYPE_CHECKING:
     from spark_rankeval.worker.item_tables import ItemTables
 
 #: Columns of a grouped table: facts of the predicted items beside these, and lists of structs of users.
-FACTS, HISTORY, BASELINE = "facts", "history", "baseline"
+FACTS, HISTORY, BASELINE, INTENTS = "facts", "history", "baseline", "intents"
 #: Fields of the structs.
 ITEM, SCORE, TRAINING_USERS, TRAINING_INTERACTIONS = "item", "score", "training_users", "training_interactions"
-CATEGORY, CATEGORY_SET, VECTOR, IN_ITEMS = "category", "category_set", "vector", "in_items"
+CATEGORY, CATEGORY_SET, VECTOR, IN_ITEMS, INTENT = "category", "category_set", "vector", "in_items", "intent"
 SHARE_ABOVE, ITEMS_ABOVE = "share_above", "items_above"
 #: How large the further tables are, in columns that every row repeats.
 N_TRAINING_USERS, N_TRAINING_ITEMS = "n_training_users", "n_training_items"
@@ -74,7 +75,9 @@ class FurtherTables(NamedTuple):
 
     history: Side | None  # the different items of each user in the training data; None if nobody asked
     baseline: Side | None  # the baseline's lists, with scores; None if nobody asked
+    intents: Side | None  # the items of labels, an entry for each intent, with grades; None if nobody asked
     of_history: Mapping[str, pa.Array]  # the fields of the history's items, if facts were joined to these
+    codes: IntArray  # of the intents of each of these entries, in the order of the intents' names
     items: ItemTables | None  # where facts of items are looked up; None if they were joined to items
     category_sets: CategorySets  # the sets of categories of items
     totals: Mapping[str, int]  # `TOTALS` by name, 0 if the batch has no user
@@ -86,14 +89,20 @@ class FurtherTables(NamedTuple):
         baseline, of_baseline = _side(columns, BASELINE)
         if baseline is not None:
             baseline = baseline._replace(values=[numbers(of_baseline[SCORE])])
+        intents, of_intents = _side(columns, INTENTS)
+        codes = np.empty(0, np.int64)
+        if intents is not None:
+            grades = [values for name, values in of_intents.items() if name not in (ITEM, INTENT)]
+            intents = intents._replace(values=list(map(numbers, grades)))
+            codes = _codes_in_order(of_intents[INTENT])
         totals = {name: int(whole_numbers(columns[name]).max(initial=0)) for name in TOTALS if name in columns}
-        if items is not None:
-            return cls(history, baseline, of_history, items, items.category_sets, totals | items.totals)
-        return cls(history, baseline, of_history, items, CategorySets(), totals)
+        category_sets = CategorySets() if items is None else items.category_sets
+        totals |= {} if items is None else items.totals
+        return cls(history, baseline, intents, of_history, codes, items, category_sets, totals)
 
     def sides(self) -> list[Side]:
         """Those that have ids."""
-        return [side for side in (self.history, self.baseline) if side is not None]
+        return [side for side in (self.history, self.baseline, self.intents) if side is not None]
 
 
 def sizes_of(totals: Mapping[str, int]) -> Totals:
@@ -123,6 +132,7 @@ class ListsOfUsers(NamedTuple):
 
     history: Ragged | None  # what each user has
     baseline: Ragged | None  # what the baseline recommends to each user
+    intents: Ragged | None  # what the user's labels are about: their items, an entry for each intent
     order: Callable[[Array], Array] | None  # as of `Lists`
 
 
@@ -246,6 +256,23 @@ def decoded(fields: Mapping[str, pa.Array], dimension: int, category_sets: Categ
 def _codes(values: pa.Array) -> IntArray:
     codes: IntArray = filled(values.dictionary_encode().indices, UNKNOWN).astype(np.int64)
     return codes
+
+
+def _codes_in_order(names: pa.Array) -> IntArray:
+    """A number for each name, in the order of their bytes."""
+    encoded = names.dictionary_encode()
+    place = np.empty(len(encoded.dictionary), np.int64)
+    place[pc.sort_indices(encoded.dictionary).to_numpy()] = np.arange(len(place))
+    return place[filled(encoded.indices, 0)] if len(place) else np.empty(0, np.int64)
+
+
+def intents_of_labels(tables: FurtherTables, lists: ListsOfUsers, relevance: int) -> IntentLists | None:
+    """The intents of labels with the grades of a relevance, by its place; None if nobody asked for them."""
+    if tables.intents is None or lists.intents is None:
+        return None
+    grades = tables.intents.values
+    grade = grades[relevance] if grades else np.ones(len(tables.codes))
+    return IntentLists(lists.intents, tables.codes, grade)
 
 
 def _vectors(values: pa.Array, dimension: int) -> Array:

@@ -29,6 +29,7 @@ from spark_rankeval.worker.facts import (
     facts_of_items,
     facts_of_lists,
     facts_of_users,
+    intents_of_labels,
     sizes_of,
 )
 from spark_rankeval.worker.group_exposures import group_slots_of
@@ -174,7 +175,8 @@ def _read(task: ScoringTask, batch: pa.RecordBatch, received: TaskTables) -> _In
     sides = [*predictions, labels, *([] if excluded is None else [excluded]), *tables.sides()]
     ids, order = comparable(*(side.ids for side in sides))
     items_of = {id(side): side.lists.like(items) for side, items in zip(sides, ids, strict=True)}
-    of_users = ListsOfUsers(items_of.get(id(tables.history)), items_of.get(id(tables.baseline)), order)
+    history, baseline, intents = (items_of.get(id(side)) for side in (tables.history, tables.baseline, tables.intents))
+    of_users = ListsOfUsers(history, baseline, intents, order)
     return _Inputs(
         columns=columns,
         predictions=predictions,
@@ -236,7 +238,12 @@ def _score_model(task: ScoringTask, inputs: _Inputs, model: int, scores: Scores)
     ranked = []
     for place, view in views.items():
         # Ranking items without a label costs time, so only views that read them do it.
-        of_view = replace(lists, grades=inputs.grades(task, view), entry=entry if view.reads_items else None)
+        of_view = replace(
+            lists,
+            grades=inputs.grades(task, view),
+            entry=entry if view.reads_items else None,
+            intents=intents_of_labels(tables, inputs.of_users, view.relevance),
+        )
         if vectors is None:
             batch, findings = _rank(view, of_view, parts)
         else:

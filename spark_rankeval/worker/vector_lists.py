@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from spark_rankeval.catalogue.ranks import Limits, Ranks, rank_items
 from spark_rankeval.catalogue.scores import Catalogue, Users
 from spark_rankeval.ranking.batch import RankingBatch
+from spark_rankeval.ranking.intents import settle_intents
 from spark_rankeval.ranking.labels import settle_labels
 from spark_rankeval.ranking.matching import distinct
 from spark_rankeval.ranking.ragged import Array, BoolArray, IntArray, Ragged
@@ -189,6 +190,7 @@ class VectorLists(ABC):
         settled = np.flatnonzero(ranks.is_ranked[labels.entry])
         settled = settled[np.lexsort((ranks.rank[labels.entry[settled]], user[settled]))]
         label = labels.entry[settled]
+        intents = settle_intents(lists, labels, settled, ranks.rank[label])
         batch = RankingBatch(
             n_users=labels.items.n_users,
             n_predictions=self.n_predictions,
@@ -202,6 +204,7 @@ class VectorLists(ABC):
             labels_as_given=labels.as_given if view.needs_label_order else None,
             beside={name: values.values[settled] for name, values in labels.beside.items()},
             beside_labels=labels.beside,
+            intents=intents.intents,
         )
         none = np.zeros(batch.n_users, np.int64)
         tied = np.maximum.reduce([none, *(hangs_on_tie(batch, look) for look in view.looks)])
@@ -209,7 +212,9 @@ class VectorLists(ABC):
             of_first, findings = rank_lists(lists, view.ranking, largest_cutoff=view.largest_cutoff, looks=view.looks)
             batch = replace(batch, recommended=of_first.recommended)
             tied = np.maximum(tied, findings.tied)
-        return batch, Findings(none, labels.equal, labels.conflicts, tied, none, none, none)
+        return batch, Findings(
+            none, labels.equal + intents.equal, labels.conflicts + intents.conflicts, tied, none, none, none
+        )
 
     def counts(self) -> dict[str, IntArray]:
         """Counts that other lists have otherwise, by name, once a view was ranked; int64 (n_users,) each."""

@@ -30,6 +30,7 @@ ASKED = [
     "unexpectedness@2",
     "novelty@2",
     "disparate_treatment_ratio@2",
+    "s_recall@2",
 ]
 
 

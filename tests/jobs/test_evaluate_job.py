@@ -403,7 +403,7 @@ def test_a_crash_is_1_with_a_traceback(files, capsys, monkeypatch):
 def test_the_smallest_config_takes_the_defaults_of_evaluate():
     config = parse_config(SMALLEST, EvaluateConfig)
     assert (config.labels, config.users) == (None, None)
-    none = dict.fromkeys(("score", "rank", "relevance", "model", "weight"))
+    none = dict.fromkeys(("score", "rank", "relevance", "model", "weight", "subtopic"))
     assert vars(config.columns) == {
         "user": "user",
         "item": "item",

@@ -117,7 +117,7 @@ def test_an_unknown_name_that_is_near_to_none_lists_all_and_guesses_none():
     with pytest.raises(MetricError, match="no metric is called 'xyzzy'") as caught:
         parse_metric("xyzzy")
     assert "did you mean" not in str(caught.value)
-    assert "available: amortised_awrf, ap, attention_share, auc, auc_pr, average_popularity, awrf, bpref" in str(
+    assert "available: alpha_dcg, alpha_ndcg, amortised_awrf, ap, ap_ia, attention_share, auc, auc_pr" in str(
         caught.value
     )
 

@@ -29,6 +29,7 @@ ENVIRONMENT_OF = {
     "recommenders_beyond": "recommenders",
     "rectools_beyond": "rectools",
     "obp": "obp",
+    "ndeval": "ndeval",
 }
 
 

@@ -1,6 +1,7 @@
 """TREC's files: read, evaluated as trec_eval does, printed as it prints, and written."""
 
 import gzip
+import math
 import re
 from collections import Counter
 from pathlib import Path
@@ -11,7 +12,7 @@ from pyspark.sql import functions as F
 from trec_lines import BAD, GOOD, NOTHING, NUMBERS
 
 from spark_rankeval import evaluate, score_users, write_per_user
-from spark_rankeval.errors import DataError, InputError, OptionError, SparkRankEvalWarning
+from spark_rankeval.errors import DataError, DialectError, InputError, OptionError, SparkRankEvalWarning
 from spark_rankeval.trec import evaluate_runs, read_qrels, read_run, write_run
 from spark_rankeval.trec.lines import QRELS, RUN, problem_of
 
@@ -101,6 +102,30 @@ def test_models_without_names_and_measures_that_tell_no_hits(tables):
     assert not any(line.startswith("num_rel_ret") for line in lines)
     with pytest.raises(OptionError, match="per_query must be one of True, False"):
         result.to_trec(per_query=1)
+
+
+def test_judgements_of_diversity_tasks_have_subtopics(spark, tmp_path):
+    (tmp_path / "qrels.txt").write_text("1 1 a 1\n1 2 a 1\n1 1 c 1\n1 3 d 2\n1 3 e -2\n2 1 a 1\n2 0 b 0\n3 1 a 0\n")
+    (tmp_path / "run").write_text(
+        "1 Q0 a 1 4 t\n1 Q0 b 2 3 t\n1 Q0 c 3 2 t\n1 Q0 d 4 2 t\n2 Q0 b 1 1 t\n3 Q0 a 1 1 t\n"
+    )
+    qrels = read_qrels(spark, path(tmp_path / "qrels.txt"), subtopics=True)
+    assert qrels.schema.simpleString() == "struct<query:string,subtopic:string,item:string,grade:int>"
+    assert tuple(qrels.where("grade = 2").collect()[0]) == ("1", "3", "d", 2)
+    runs = read_run(spark, path(tmp_path / "run"))
+    result = evaluate_runs(runs, qrels, ["alpha_ndcg@3", "s_recall@3", "precision_ia@2"])
+    assert evaluate_runs(runs, qrels, "recall@3")["recall@3"] == pytest.approx((2 / 3 + 0 + 0) / 3)
+    with pytest.raises(DialectError, match="has no 'recall'; it has alpha_dcg"):
+        evaluate_runs(runs, qrels, ["recall@3", "s_recall@3"], dialect="ndeval")
+    rows = {row["query"]: row for row in result.per_user.collect()}
+    # Of c and d, which have one score, d comes first; of the subtopics 1, 2 and 3 items a and d have all.
+    greedy = 2 + 1 / math.log2(3) + 0.5 / 2
+    assert rows["1"][result.columns["alpha_ndcg@3"]] == pytest.approx((2 + 1 / 2) / greedy)
+    for query, figures in {"1": (1.0, 1 / 3), "2": (0.0, 0.0), "3": (0.0, 0.0)}.items():
+        found = tuple(rows[query][result.columns[name]] for name in ("s_recall@3", "precision_ia@2"))
+        assert found == pytest.approx(figures)
+    with pytest.raises(OptionError, match="subtopics must be one of True, False"):
+        read_qrels(spark, path(tmp_path / "qrels.txt"), subtopics=1)
 
 
 def test_globs_gzip_and_the_file_as_the_name_of_a_model(spark, tmp_path):

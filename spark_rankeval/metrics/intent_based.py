@@ -1,0 +1,335 @@
+"""Metrics of lists that serve several intents at once: novelty and diversity by the subtopics or categories of relevant items.
+
+Notation, for one user: an item is relevant for an intent i if the label says so. I is the set of intents that any label is relevant
+for, n_i how many labels are, and w_i the weight of i: 1/|I|, or n_i ÷ Σ n. In a list, J_i(r) is 1 if the item at rank r is
+relevant for i, and c_i(r) counts those above it that are. The gain of a place is G(r) = Σ_i w_i·J_i(r)·(1 − α)^c_i(r): a further
+item for the same intent is worth less. Normalised metrics compare with the list of the user's labels in which each place has the
+label of the greatest gain left. To find the best list is NP-complete; the sources and ndeval take this one.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, cast
+
+import numpy as np
+
+from spark_rankeval.metrics.allowed import number
+from spark_rankeval.metrics.base import Reads, RelevanceMetric, Unset, parameter, ratio
+from spark_rankeval.metrics.gains import DISCOUNTS, Discount, geometric, geometric_share
+from spark_rankeval.metrics.novel_gains import greedy_list, novel_gains, placed_intents, relevant_intents
+from spark_rankeval.ranking.batch import retrieved
+
+if TYPE_CHECKING:
+    from spark_rankeval.metrics.novel_gains import GainingPlaces, PlacedIntents, RelevantIntents, Weights
+    from spark_rankeval.ranking.batch import RankingBatch
+    from spark_rankeval.ranking.ragged import BoolArray, FloatArray
+
+__all__ = [
+    "ERRIA",
+    "NERRIA",
+    "NNRBP",
+    "NRBP",
+    "AlphaDCG",
+    "AlphaNDCG",
+    "IntentAwareAP",
+    "IntentAwarePrecision",
+    "SubtopicRecall",
+]
+
+# Beyond so many halvings a term is less than half of the last bit of a sum that begins with 1.
+_HALVINGS = 80
+
+_alpha = number(0, 1, what="a number from 0 to 1")
+_beta = number(0, 1, what="a number from 0 to below 1", open_high=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class IntentMetric(RelevanceMetric):
+    """A metric of the intents that items are relevant for; NaN without a label that is relevant for any."""
+
+    value_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
+
+    @property
+    def reads(self) -> Reads:
+        """The intents of labelled items."""
+        return super().reads.but(items="intents", facts=frozenset({"intents"}))
+
+    def _intents(self, batch: RankingBatch) -> RelevantIntents:
+        return relevant_intents(batch, self.threshold)
+
+    def _placed(self, batch: RankingBatch) -> PlacedIntents:
+        return placed_intents(batch, self.threshold)
+
+    def _within(self, placed: PlacedIntents | GainingPlaces) -> BoolArray | None:
+        return None if self.k is None else placed.rank <= self.k
+
+    def _is_defined(self, batch: RankingBatch) -> BoolArray:
+        return self._intents(batch).n_intents > 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class WeightedIntents(IntentMetric):
+    """A sum over intents, each with a weight."""
+
+    intent_weights: str | Unset = parameter(
+        "uniform",
+        choices=("uniform", "share"),
+        doc="the weight of an intent: the same for each, or by how many of the user's labels are relevant for it",
+    )
+
+    @property
+    def _weights(self) -> Weights:
+        return cast("Weights", self.intent_weights)
+
+    def _total_weight(self, batch: RankingBatch) -> FloatArray:
+        return self._intents(batch).total_weight(self._weights)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NovelGains(WeightedIntents):
+    """A discounted sum of gains that fade with each further item for the same intent."""
+
+    alpha: float | Unset = parameter(
+        0.5,
+        check=_alpha,
+        doc="how much of an intent one relevant item settles: a further one gains (1 − α) times as much",
+    )
+
+    @property
+    def _fading(self) -> float:
+        assert not isinstance(self.alpha, Unset), "the metric was resolved"
+        return self.alpha
+
+    def _discount(self) -> Discount:
+        raise NotImplementedError
+
+    def _sum(self, batch: RankingBatch) -> FloatArray:
+        """Σ_r G(r)·d(r), up to a factor of the user's."""
+        places = novel_gains(batch, self.threshold, self._weights, self._fading)
+        return batch.total(places.user, places.gain * self._discount()(places.rank), self._within(places))
+
+    def _share(self, batch: RankingBatch) -> FloatArray:
+        """Σ_r G(r)·d(r)."""
+        return ratio(self._sum(batch), self._total_weight(batch))
+
+    def _share_of_full(self, batch: RankingBatch) -> FloatArray:
+        """The same ÷ that of a list whose items are all relevant for every intent."""
+        return ratio(self._share(batch), self._full(batch))
+
+    def _full(self, batch: RankingBatch) -> FloatArray:
+        depth = retrieved(batch, None) if self.k is None else np.full(batch.n_users, self.k)
+        deepest = int(depth.max(initial=0))
+        fading, discount = geometric(1 - self._fading).up_to(deepest), self._discount().up_to(deepest)
+        full: FloatArray = np.cumsum(fading[: deepest + 1] * discount[: deepest + 1])[depth]
+        return full
+
+    def _share_of_greedy(self, batch: RankingBatch, depth: int | None) -> FloatArray:
+        """The same ÷ that of the greedy list, down to some depth."""
+        greedy = greedy_list(batch, self.threshold, self._weights, self._fading)
+        return ratio(self._sum(batch), greedy.worth(self._discount(), depth))
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlphaDCG(NovelGains):
+    """Discounted gain of new intents: Σ_{r≤ρ_k} G(r)·d(r) ÷ Σ_{r≤k} (1 − α)^(r−1)·d(r), d(r) = 1/log2(r + 1).
+
+    G(r) = Σ_i w_i·J_i(r)·(1 − α)^c_i(r). J_i(r) is 1 if the item at rank r is relevant for intent i. Above it
+    are c_i(r) such items, and w_i is the weight of the intent. The second sum is that of a list whose items all serve every
+    intent; without a cutoff it ends at ρ.
+    Between 0 and 1. NaN without a label that is relevant for an intent; 0 without predictions.
+
+    Source: Clarke, Kolla, Cormack, Vechtomova, Ashkan, Büttcher, MacKinnon, Novelty and diversity in information retrieval
+    evaluation, SIGIR 2008; divided as by ndeval.
+    """
+
+    name: ClassVar[str] = "alpha_dcg"
+
+    def _discount(self) -> Discount:
+        return DISCOUNTS["log2"]
+
+    def _values(self, batch: RankingBatch) -> FloatArray:
+        return self._share_of_full(batch)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlphaNDCG(NovelGains):
+    """Normalised discounted gain of new intents: Σ_{r≤ρ_k} G(r)·d(r) ÷ the same sum of the greedy list, d(r) = 1/log2(r + 1).
+
+    G is that of `alpha_dcg`. The greedy list has at each place the label of the greatest gain left; of equal ones that of the
+    highest item. From 0 up: 1 for the greedy list, and rarely above, as a better list may exist. NaN without a label that is
+    relevant for an intent; 0 without predictions.
+
+    Source: Clarke, Kolla, Cormack, Vechtomova, Ashkan, Büttcher, MacKinnon, Novelty and diversity in information retrieval
+    evaluation, SIGIR 2008.
+    """
+
+    name: ClassVar[str] = "alpha_ndcg"
+    value_range: ClassVar[tuple[float, float]] = (0.0, math.inf)
+
+    def _discount(self) -> Discount:
+        return DISCOUNTS["log2"]
+
+    def _values(self, batch: RankingBatch) -> FloatArray:
+        return self._share_of_greedy(batch, self.k)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ERRIA(NovelGains):
+    """Intent-aware expected reciprocal rank: Σ_{r≤ρ_k} G(r)/r ÷ Σ_{r≤k} (1 − α)^(r−1)/r.
+
+    G(r) = Σ_i w_i·J_i(r)·(1 − α)^c_i(r). J_i(r) is 1 if the item at rank r is relevant for intent i. Above it
+    are c_i(r) such items, and w_i is the weight of the intent. The probability that a relevant item satisfies a user of that
+    intent is α. The second sum is that of a list whose items all serve every intent; without a cutoff it ends at ρ. With
+    ``scale="probability"`` the first sum is multiplied by α instead, as the paper has it. Between 0 and 1. NaN without a label
+    that is relevant for an intent; 0 without predictions.
+
+    Source: Chapelle, Metzler, Zhang, Grinspan, Expected reciprocal rank for graded relevance, CIKM 2009. Chapelle, Ji, Liao,
+    Velipasaoglu, Lai, Wu, Intent-based diversification of web search results, Information Retrieval 2011. Divided as by ndeval.
+    """
+
+    name: ClassVar[str] = "err_ia"
+
+    scale: str | Unset = parameter(
+        "full", choices=("full", "probability"), doc="÷ the value of a list whose items serve every intent, or × α"
+    )
+
+    def _discount(self) -> Discount:
+        return geometric_share(1.0)
+
+    def _values(self, batch: RankingBatch) -> FloatArray:
+        return self._share_of_full(batch) if self.scale == "full" else self._fading * self._share(batch)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NERRIA(NovelGains):
+    """Normalised intent-aware expected reciprocal rank: Σ_{r≤ρ_k} G(r)/r ÷ the same sum of the greedy list.
+
+    G is that of `err_ia`, the greedy list that of `alpha_ndcg`. From 0 up: 1 for the greedy list, and rarely above. NaN
+    without a label that is relevant for an intent; 0 without predictions.
+
+    Source: Chapelle, Ji, Liao, Velipasaoglu, Lai, Wu, Intent-based diversification of web search results, Information
+    Retrieval 2011; divided as by ndeval.
+    """
+
+    name: ClassVar[str] = "nerr_ia"
+    value_range: ClassVar[tuple[float, float]] = (0.0, math.inf)
+
+    def _discount(self) -> Discount:
+        return geometric_share(1.0)
+
+    def _values(self, batch: RankingBatch) -> FloatArray:
+        return self._share_of_greedy(batch, self.k)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PatientGains(NovelGains):
+    """Gains that a reader sees who goes on to the next rank with probability β."""
+
+    beta: float | Unset = parameter(0.5, check=_beta, doc="the probability that the reader goes on to the next rank")
+
+    @property
+    def _patience(self) -> float:
+        assert not isinstance(self.beta, Unset), "the metric was resolved"
+        return self.beta
+
+    def _discount(self) -> Discount:
+        return geometric(self._patience)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NRBP(PatientGains):
+    """Novelty- and rank-biased precision: (1 − (1 − α)β)·Σ_{r≤ρ_k} G(r)·β^(r−1).
+
+    G is that of `alpha_dcg`, and β the probability that a reader goes on to the next rank. Between 0 and 1, which an endless list
+    reaches whose items all serve every intent. NaN without a label that is relevant for an intent; 0 without predictions.
+
+    Source: Clarke, Kolla, Vechtomova, An effectiveness measure for ambiguous and underspecified queries, ICTIR 2009.
+    """
+
+    name: ClassVar[str] = "nrbp"
+
+    def _values(self, batch: RankingBatch) -> FloatArray:
+        return (1 - (1 - self._fading) * self._patience) * self._share(batch)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NNRBP(PatientGains):
+    """Normalised novelty- and rank-biased precision: Σ_{r≤ρ_k} G(r)·β^(r−1) ÷ the same sum of the greedy list.
+
+    G and β are those of `nrbp`, the greedy list that of `alpha_ndcg`. From 0 up: 1 for the greedy list, and rarely above. NaN
+    without a label that is relevant for an intent; 0 without predictions.
+
+    Source: Clarke, Kolla, Vechtomova, An effectiveness measure for ambiguous and underspecified queries, ICTIR 2009; divided
+    as by ndeval.
+    """
+
+    name: ClassVar[str] = "nnrbp"
+    value_range: ClassVar[tuple[float, float]] = (0.0, math.inf)
+
+    def _values(self, batch: RankingBatch) -> FloatArray:
+        beta = self._patience
+        # The greedy list's gains never grow, so what stands further down changes no bit of the sum.
+        seen = 1 if beta == 0 else 1 + math.ceil(-_HALVINGS / math.log2(beta))
+        return self._share_of_greedy(batch, seen if self.k is None else min(self.k, seen))
+
+
+@dataclass(frozen=True, kw_only=True)
+class SubtopicRecall(IntentMetric):
+    """The share of the intents that the first k items serve: |{i: J_i(r) = 1 for an r ≤ k}| ÷ |I|.
+
+    J_i(r) is 1 if the item at rank r is relevant for intent i, and I has the intents that any label is relevant for. Between
+    0 and 1. NaN without a label that is relevant for an intent; 0 without predictions.
+
+    Source: Zhai, Cohen, Lafferty, Beyond independent relevance, SIGIR 2003.
+    """
+
+    name: ClassVar[str] = "s_recall"
+    aliases: ClassVar[tuple[str, ...]] = ("strec", "subtopic_recall", "intent_recall")
+
+    def _values(self, batch: RankingBatch) -> FloatArray:
+        placed = self._placed(batch)
+        within = self._within(placed)
+        first = placed.nth == 0 if within is None else (placed.nth == 0) & within
+        return ratio(np.bincount(placed.user[first], minlength=batch.n_users), self._intents(batch).n_intents)
+
+
+@dataclass(frozen=True, kw_only=True)
+class IntentAwarePrecision(WeightedIntents):
+    """The precision for each intent, weighted by w_i: Σ_i w_i·Σ_{r≤ρ_k} J_i(r) ÷ k; without a cutoff ÷ ρ.
+
+    J_i(r) is 1 if the item at rank r is relevant for intent i. Between 0 and 1. NaN without a label that is relevant for an
+    intent; 0 without predictions.
+
+    Source: Agrawal, Gollapudi, Halverson, Ieong, Diversifying search results, WSDM 2009; with equal weights as in ndeval.
+    """
+
+    name: ClassVar[str] = "precision_ia"
+    aliases: ClassVar[tuple[str, ...]] = ("p_ia", "intent_aware_precision")
+
+    def _values(self, batch: RankingBatch) -> FloatArray:
+        placed = self._placed(batch)
+        weights = self._intents(batch).weights(self._weights)[placed.slot]
+        places = retrieved(batch, None) if self.k is None else self.k
+        return ratio(batch.total(placed.user, weights, self._within(placed)), places * self._total_weight(batch))
+
+
+@dataclass(frozen=True, kw_only=True)
+class IntentAwareAP(WeightedIntents):
+    """The average precision for each intent, weighted by w_i: Σ_i w_i·(1/n_i)·Σ_{r≤ρ_k} J_i(r)·(c_i(r) + 1)/r.
+
+    J_i(r) is 1 if the item at rank r is relevant for intent i. Above it are c_i(r) such items, and n_i labels are relevant for i.
+    Between 0 and 1. NaN without a label that is relevant for an intent; 0 without predictions. Its mean is MAP-IA.
+
+    Source: Agrawal, Gollapudi, Halverson, Ieong, Diversifying search results, WSDM 2009; with equal weights as in ndeval.
+    """
+
+    name: ClassVar[str] = "ap_ia"
+    aliases: ClassVar[tuple[str, ...]] = ("map_ia", "intent_aware_ap")
+
+    def _values(self, batch: RankingBatch) -> FloatArray:
+        placed, intents = self._placed(batch), self._intents(batch)
+        weights = (intents.weights(self._weights) / intents.n_labels)[placed.slot]
+        precisions = (placed.nth + 1) / placed.rank
+        return ratio(batch.total(placed.user, weights * precisions, self._within(placed)), self._total_weight(batch))

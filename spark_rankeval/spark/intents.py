@@ -1,0 +1,105 @@
+"""Where the intents of labels come from: a column of theirs, or the categories of their items."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from spark_rankeval.spark.ids import problem_of_type
+from spark_rankeval.spark.named_columns import column
+from spark_rankeval.spark.source import ValueColumn, array_value, require_column
+from spark_rankeval.spark.sql_text import field_of, named
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from spark_rankeval.spark.inputs import FurtherSources, FurtherTables
+    from spark_rankeval.spark.source import Source
+
+
+# The column of the hash of an item's subtopics and their grades, and how many bits of it are of one subtopic.
+_HASH, _BITS = "subtopics_hash_", 36
+
+
+class IntentColumns(NamedTuple):
+    """Where the intents of labels come from."""
+
+    labels: Source  # as they were given: an item may have a row for each of its subtopics
+    subtopic: ValueColumn | None  # their column of subtopics; None: the intents are the categories of items
+
+    @property
+    def repeat_items(self) -> bool:
+        """Whether labels have a row for each subtopic of an item."""
+        one_each = self.subtopic is not None and not isinstance(self.subtopic.kind, T.ArrayType)
+        return one_each and not self.labels.arrays
+
+    def subtopics(self) -> Column | None:
+        """The column of subtopics, or the arrays of them; None if the intents are the categories of items."""
+        if self.subtopic is None:
+            return None
+        is_field, name = self.subtopic.is_field, self.subtopic.name
+        return (field_of(self.labels.item, name) if is_field else named(name)).column
+
+    def merged(self) -> Source:
+        """The labels with a row for each item: with its highest grade, or null if a grade is."""
+        labels, subtopics = self.labels, self.subtopics()
+        if subtopics is None:
+            return labels
+        if not self.repeat_items:
+            return replace(labels, frame=labels.frame.withColumn(_HASH, F.xxhash64(subtopics)), hashed=_HASH)
+        highest = []
+        for value in labels.given_values:
+            grade = column(value.name)
+            is_null = F.count(F.when(grade.isNull(), 1)) > 0
+            highest.append(F.when(~is_null, F.max(grade)).alias(value.name))
+        keys = [column(name).alias(name) for name in (*labels.user, labels.item)]
+        # So short that sums do not overflow.
+        hashes = F.shiftright(F.xxhash64(subtopics, *(column(value.name) for value in labels.given_values)), 64 - _BITS)
+        return replace(
+            labels, frame=labels.frame.groupBy(*keys).agg(*highest, F.sum(hashes).alias(_HASH)), hashed=_HASH
+        )
+
+
+def _intents_in_labels(labels: Source, name: str | None, problems: list[str]) -> IntentColumns:
+    """The labels with their column of subtopics of this name; what is wrong with it is added to the problems."""
+    if name is None:
+        return IntentColumns(labels, None)
+    if labels.arrays:
+        element = labels.frame.schema[labels.item].dataType.elementType  # type: ignore[attr-defined] # an array
+        found = array_value("labels", labels.frame, labels.item, element, name, "subtopic", problems=problems)
+    else:
+        spelled = require_column("labels", labels.frame, name, "subtopic", problems)
+        found = None if spelled is None else ValueColumn(spelled, labels.frame.schema[spelled].dataType)
+    if found is not None:
+        problems += _problem_of_intents(f"labels: the column {found.name!r} (subtopic=)", found.kind)
+    return IntentColumns(labels, found)
+
+
+def _categories_as_intents(items: DataFrame, name: str, problems: list[str]) -> str | None:
+    """The column of the table of items that has their categories, one or an array of them."""
+    category = require_column("items", items, name, "category", problems)
+    if category is not None:
+        kind = items.schema[category].dataType
+        problems += _problem_of_intents(f"items: the column {category!r} (category=)", kind)
+    return category
+
+
+def _problem_of_intents(what: str, kind: T.DataType) -> list[str]:
+    return problem_of_type(what, kind.elementType if isinstance(kind, T.ArrayType) else kind, "intent")
+
+
+def with_intents(
+    given: FurtherTables, beside: FurtherSources, labels: Source, problems: list[str]
+) -> tuple[FurtherSources, Source]:
+    """The further tables with where the intents of labels come from, and labels that have each item once."""
+    if problems or not (given.intents or given.subtopic is not None):
+        return beside, labels
+    category = given.intent_category
+    if category is not None and given.items is not None:
+        category = _categories_as_intents(given.items, category, problems)
+    intents = _intents_in_labels(labels, given.subtopic, problems)
+    beside = replace(beside, category_of_intents=category, intents=intents)
+    return beside, labels if problems else intents.merged()
