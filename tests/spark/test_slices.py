@@ -448,6 +448,7 @@ def test_arrays_popularity_and_shares(spark, tables, films):
     )
 
 
+@pytest.mark.night
 def test_groups_of_items_survive_pruned_ties_weights_bootstraps_and_storage(tables, films, tmp_path):
     predictions, labels, users = tables
     tied = predictions.withColumn("score", F.round(F.col("score"), 1))

@@ -378,6 +378,7 @@ class TestParts:
         per_user = score_users(Vectors(users, items, parts=3), labels, "rr", on_invalid="drop").collect()
         assert [(row.rr, row.n_predictions, row.n_invalid_facts) for row in per_user] == [(1 / 3, 3, 3)]
 
+    @pytest.mark.night  # The lists of parts are evaluated alike above.
     def test_top_items_of_parts_are_those_of_the_whole(self, world):
         ours, other = (
             top_items(Vectors(world.users, world.items, item_bias="bias", parts=parts), 4, exclude=world.training)
