@@ -45,6 +45,7 @@ def test_it_times_works_and_says_by_what_they_are_divided(run, tmp_path):
     assert "as pandas counts them" in done.stdout
 
 
+@pytest.mark.night  # `make benchmark-check` runs these works and looks at the same.
 def test_one_long_tie_takes_a_second_pass_and_files_of_trec_give_what_parquet_gives(run, tmp_path):
     file = tmp_path / "figures.json"
     works = "no-tie,one-tie,trec-parquet,trec,sliced,ml-evaluate,pyspark-ml"

@@ -9,8 +9,8 @@ import intents_oracle
 import numpy as np
 import oracle
 import pytest
-from effort import part_of
 from beyond_oracle import FORMULAS, value
+from effort import part_of
 from group_oracle import groups_of
 from group_oracle import value as value_of_groups
 from intents_oracle import random_judged

@@ -125,7 +125,7 @@ def test_partitions_and_the_order_of_rows_do_not_matter(spark, parts):
     # Ids of another width are the same ids.
     narrow = log.withColumns({"user": F.col("user").cast("int"), "item": F.col("item").cast("smallint")})
     # By time, by last events and by hash.
-    cases = part_of(CASES, 5) + ["users"] if not FULL_LENGTH else tuple(CASES)
+    cases = [*part_of(CASES, 5), "users"] if not FULL_LENGTH else tuple(CASES)
     assert parts_of(narrow, cases) == {(case, part): rows for (case, part), rows in parts.items() if case in cases}
 
 
@@ -185,17 +185,20 @@ def test_the_k_core_of_bad_logs(spark):
         k_core(log, 3, on_invalid="drop")
 
 
-def test_more_rounds_than_a_plan_can_hold_need_a_folder(spark, tmp_path):
+@pytest.mark.parametrize(("most", "step", "n_users", "rounds"), part_of([(4, 2, 10, 6), (16, 4, 38, 20)], 2))
+def test_more_rounds_than_a_plan_can_hold_need_a_folder(spark, tmp_path, monkeypatch, most, step, n_users, rounds):
+    monkeypatch.setattr("spark_rankeval.splits.core._MOST_ROUNDS", most)
+    monkeypatch.setattr("spark_rankeval.splits.core._STORED_ROUNDS", step)
     # A circle of three, and a chain: each round takes one user and one item from each end of the chain.
     rows = [(place, (place + step) % 3) for place in range(3) for step in (0, 1)]
-    rows += [(place, place + step) for place in range(100, 138) for step in (0, 1)]
+    rows += [(place, place + more) for place in range(100, 100 + n_users) for more in (0, 1)]
     log = spark.createDataFrame(rows, "user int, item int")
     with pytest.raises(
-        DataError, match=r"after 16 rounds \d+ of \d+ pairs are still of users .* k = 2 items; pass folder="
+        DataError, match=rf"after {most} rounds \d+ of \d+ pairs are still of users .* k = 2 items; pass folder="
     ):
         k_core(log, 2)
     core = k_core(log, 2, folder=str(tmp_path / "pairs"))
-    assert (core.n_pairs, core.rounds) == (6, 20)
+    assert (core.n_pairs, core.rounds) == (6, rounds)
     assert sorted(map(tuple, core.log.collect())) == sorted(rows[:6])
 
 
