@@ -197,7 +197,9 @@ def _blocks(users: Users, rows: IntArray, limits: Limits) -> Iterator[tuple[IntA
     for low in range(0, len(rows), n_users):
         some = rows[low : low + n_users]
         for start in range(0, catalogue.n_items, width):
-            products = users.approximate[some] @ catalogue.approximate[:, start : start + width]
+            # Of finite numbers: a library for products may read beyond the end of a row, and warn of what it does not use.
+            with np.errstate(invalid="ignore"):
+                products = users.approximate[some] @ catalogue.approximate[:, start : start + width]
             if limits.candidates is not None:
                 others = np.ones(products.shape, np.bool_)
                 others[_cells(limits.candidates, some, start, products.shape[1])] = False
