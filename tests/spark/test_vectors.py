@@ -337,6 +337,7 @@ class TestBadInput:
 class TestParts:
     """A catalogue in parts has what the whole one has; tests/worker/test_catalogue_parts.py tries many more."""
 
+    @pytest.mark.night  # By day the tests below have parts on Spark.
     def test_an_evaluation_in_parts_is_that_of_the_whole(self, world):
         # Rows of each kind that cannot be used, and one of the two usual lengths that a part alone would take.
         bad = [(None, [1.0] * 3, 0.0), ("x", None, 0.0), ("y", [1.0], 0.0), ("z", [1.0], 0.0), ("i00", [9.0] * 3, 0.0)]
@@ -381,7 +382,6 @@ class TestParts:
         per_user = score_users(Vectors(users, items, parts=3), labels, "rr", on_invalid="drop").collect()
         assert [(row.rr, row.n_predictions, row.n_invalid_facts) for row in per_user] == [(1 / 3, 3, 3)]
 
-    @pytest.mark.night  # The lists of parts are evaluated alike above.
     def test_top_items_of_parts_are_those_of_the_whole(self, world):
         ours, other = (
             top_items(Vectors(world.users, world.items, item_bias="bias", parts=parts), 4, exclude=world.training)
