@@ -22,9 +22,10 @@ from spark_rankeval.ranking.lists import RankingPolicy
 from spark_rankeval.request.task import ScoringTask, View
 from spark_rankeval.worker.exposures import BLOCK, BLOCKS, COUNT, EXPOSURE, GROUP, ITEM, KEY, KIND, SLOT
 from spark_rankeval.worker.facts import ITEM as ITEM_OF_TABLE
+from spark_rankeval.worker.facts import TRAINING_INTERACTIONS, TRAINING_USERS
 from spark_rankeval.worker.group_exposures import GroupAccumulator, group_exposures_of, group_slots_of
 from spark_rankeval.worker.group_sets import GROUP as NAME
-from spark_rankeval.worker.group_sets import GROUPS_TABLE, ItemGroupSets
+from spark_rankeval.worker.group_sets import GROUPS_TABLE, LEVELS_TABLE, ItemGroupSets
 from spark_rankeval.worker.merged_exposures import merge_exposures
 from spark_rankeval.worker.merging import MergedStates
 from spark_rankeval.worker.packed import stream_of
@@ -48,8 +49,22 @@ def scored(task, world, users, shuffled=None):
         }
     )
     batch = batch_of(world, users, shuffled)
-    first = pa.array([stream_of(table).to_pybytes()] + [None] * (len(users) - 1), pa.binary())
-    ((part, received),) = with_tables(task, iter([batch.append_column(GROUPS_TABLE, first)]))
+    trained = [None, *sorted({item for _, item in world.training})]
+    if shuffled is not None:
+        shuffled.shuffle(trained)
+    popularity = pa.table(
+        {
+            ITEM_OF_TABLE: pa.array(trained, pa.int64()),
+            TRAINING_USERS: pa.array(
+                [world.n_users if item is None else world.users_of(item) for item in trained], pa.int64()
+            ),
+            TRAINING_INTERACTIONS: pa.array([1] * len(trained), pa.int64()),
+        }
+    )
+    for name, packed in ((GROUPS_TABLE, table), (LEVELS_TABLE, popularity)):
+        first = pa.array([stream_of(packed).to_pybytes()] + [None] * (len(users) - 1), pa.binary())
+        batch = batch.append_column(name, first)
+    ((part, received),) = with_tables(task, iter([batch]))
     return score(task, part, received)
 
 
@@ -99,6 +114,7 @@ def drawn(rng, metric):
         "p": (0.8, 0.5),
         "group": (None, "c1", "shared", "nowhere"),
         "judged_only": (UNSET,),
+        "head": (0.8, 0.5, 0.2),
     }
     options = {item.name: choices.get(item.name) or item.metadata["choices"] for item in metric.parameters()}
     chosen = {name: values[int(rng.integers(len(values)))] for name, values in options.items()}
@@ -217,13 +233,13 @@ def test_sets_of_groups_are_those_of_the_rows_in_any_order():
     names = pa.array(["b", "a", "ä", "b", None, None, "b"])
     sets = ItemGroupSets.of_pairs(items, names)
     places = sets.of(pa.array([1, 2, 3, 5, 99], pa.int64()))
-    item, group, part = sets.groups.spread(places, apart=True)
-    named = [(place, [*sets.groups.names, None][code]) for place, code in zip(item.tolist(), group, strict=True)]
+    item, group, part = sets.sets.spread(places, apart=True)
+    named = [(place, [*sets.sets.names, None][code]) for place, code in zip(item.tolist(), group, strict=True)]
     assert named == [(0, "a"), (1, "b"), (2, "b"), (2, "ä"), (3, None), (4, None)]
     assert part.tolist() == [1, 1, 0.5, 0.5, 1, 1]
-    assert sets.groups.names == ("a", "b", "ä")
-    assert sets.groups.population(apart=False).tolist() == pytest.approx([1 / 3, 0.5, 1 / 6, 0.0])
-    assert sets.groups.population(apart=True).tolist() == pytest.approx([0.25, 0.375, 0.125, 0.25])
+    assert sets.sets.names == ("a", "b", "ä")
+    assert sets.sets.population(apart=False).tolist() == pytest.approx([1 / 3, 0.5, 1 / 6, 0.0])
+    assert sets.sets.population(apart=True).tolist() == pytest.approx([0.25, 0.375, 0.125, 0.25])
     assert ItemGroupSets.read(pa.scalar(None, pa.binary())).of(items).tolist() == [0] * 7
 
 
