@@ -1,4 +1,4 @@
-"""How likely groups of items are to be recommended: are the rates of all groups alike? Groups are the head and tail of popularity, or a column.
+"""How likely groups of items are to be recommended, and how far apart groups are: the head and tail of popularity, or a column's.
 
 A rate is what lists hold of a group ÷ what they could hold, of all users together. An item of several groups counts in each.
 """
