@@ -3,6 +3,8 @@
 import math
 from collections import Counter
 
+from beyond_oracle import is_head
+
 UNIT = 2.0**-32
 
 
@@ -171,7 +173,71 @@ def _expected(term):
     return formula
 
 
+def popularity_groups(head, head_of):
+    """The group of an item by how many users have it; none if nobody has."""
+
+    def of(world, item):
+        if not world.users_of(item):
+            return []
+        return ["head" if is_head(world, item, head, head_of) else "tail"]
+
+    return of
+
+
+def spread(rates):
+    mean = sum(rates) / len(rates) if rates else 0.0
+    if len(rates) < 2 or mean == 0:
+        return math.nan
+    return math.sqrt(sum((rate - mean) ** 2 for rate in rates) / len(rates)) / mean
+
+
+def opportunity(world, users, k, threshold, groups):
+    hits, labels = Counter(), Counter()
+    for user in users:
+        wanted = [item for item, grade in world.labels.get(user, []) if relevant(grade, threshold)]
+        listed = world.list_of(user, k)
+        if not listed or not any(groups(world, item) for item in wanted):
+            continue
+        for item in wanted:
+            labels.update(groups(world, item))
+            if item in listed:
+                hits.update(groups(world, item))
+    return spread([hits[name] / count for name, count in labels.items()])
+
+
+def parity(world, users, k, groups, among):
+    listed, candidates = Counter(), Counter()
+    for user in users:
+        if not world.list_of(user, k):
+            continue
+        for item in set(among) - set(world.history(user)):
+            candidates.update(groups(world, item))
+            if item in world.list_of(user, k):
+                listed.update(groups(world, item))
+    return spread([listed[name] / count for name, count in candidates.items()])
+
+
+def ranking_equal_opportunity(world, users, k, relevance_threshold):
+    return opportunity(world, users, k, relevance_threshold, groups_of)
+
+
+def ranking_statistical_parity(world, users, k):
+    return parity(world, users, k, groups_of, world.items)
+
+
+def popularity_equal_opportunity(world, users, k, relevance_threshold, head, head_of):
+    return opportunity(world, users, k, relevance_threshold, popularity_groups(head, head_of))
+
+
+def popularity_statistical_parity(world, users, k, head, head_of):
+    return parity(world, users, k, popularity_groups(head, head_of), [item for _, item in world.training])
+
+
 OF_ALL = {
+    "ranking_equal_opportunity": ranking_equal_opportunity,
+    "ranking_statistical_parity": ranking_statistical_parity,
+    "popularity_equal_opportunity": popularity_equal_opportunity,
+    "popularity_statistical_parity": popularity_statistical_parity,
     "amortised_awrf": amortised_awrf,
     "attention_share": attention_share,
     "exposure_to_merit": exposure_to_merit,

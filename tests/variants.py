@@ -13,7 +13,7 @@ EVERY_METRIC = sorted(set(REGISTRY.values()), key=lambda metric: metric.name)
 INTENTS = [metric for metric in EVERY_METRIC if "intents" in metric().resolve().reads.facts]
 METRICS = [metric for metric in EVERY_METRIC if not metric().resolve().reads.unlabelled and metric not in INTENTS]
 # Those of groups of items have too many combinations: tests/metrics/test_group_exposure.py draws some.
-GROUPS = [metric for metric in EVERY_METRIC if "groups" in metric().resolve().reads.facts]
+GROUPS = [metric for metric in EVERY_METRIC if {"groups", "levels"} & metric().resolve().reads.facts]
 BEYOND = [metric for metric in EVERY_METRIC if not any(metric in others for others in (METRICS, INTENTS, GROUPS))]
 CUTOFFS = (None, 1, 3, 10)
 # Of parameters that are no choice among a few: values that differ in kind.

@@ -101,8 +101,11 @@ def page() -> str:
 def _index(kinds: list[type[Metric]]) -> str:
     """Links to the metrics, by what a user must have."""
     lines = ["The metrics, by what a user must have for a value, and the [dialects](#dialects):", ""]
-    for needs, words in NEEDS.items():
-        links = ", ".join(f"[`{metric.name}`](#{metric.name})" for metric in kinds if metric.needs == needs)
+    of_users = [metric for metric in kinds if not metric.corpus_level]
+    asked = {words: [metric for metric in of_users if metric.needs == needs] for needs, words in NEEDS.items()}
+    asked["a prediction, for one value of all lists together"] = [metric for metric in kinds if metric.corpus_level]
+    for words, metrics in asked.items():
+        links = ", ".join(f"[`{metric.name}`](#{metric.name})" for metric in metrics)
         lines.append(f"- {words}: {links}")
     return "\n".join(lines)
 

@@ -104,7 +104,7 @@ def facts(metric: type[Metric], mark: str = "") -> str:
     if asked:
         clauses.append("needs " + " or ".join(f"{mark}facts=Facts({table}=…){mark}" for table in asked))
     if metric.corpus_level:
-        clauses.append("one value for all lists together, without an interval")
+        clauses.append("one value for all lists together")
     if not metric.larger_is_better:
         clauses.append("smaller is better")
     return "; ".join(clauses) + "."

@@ -17,7 +17,7 @@ from spark_rankeval.metrics.base import Needs, Reads, RelevanceMetric, Unset, pa
 from spark_rankeval.metrics.gains import DISCOUNTS, Discount, geometric
 from spark_rankeval.metrics.list_metric import ListMetric
 from spark_rankeval.ranking.batch import is_relevant
-from spark_rankeval.ranking.grouped_items import GROUP_SET, GroupSets
+from spark_rankeval.ranking.grouped_items import GROUP_SET, WITHOUT_GROUP, GroupSets
 from spark_rankeval.ranking.ragged import starts_of_runs
 from spark_rankeval.ranking.recommended import asked_for
 
@@ -58,6 +58,7 @@ class Given(NamedTuple):
     exposure: Amounts
     due: Amounts | None  # None: every user's exposure is due to the groups by `shares`
     shares: FloatArray | None = None  # float64 (n_groups,)
+    each: FloatArray | None = None  # float64 (n_groups,), what groups are due of every counted user beside `due`
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,12 +185,6 @@ class GroupMetric(ListMetric, RelevanceMetric):
         """Which users have any amount; bool (n_users,)."""
         return amounts.totals(batch.n_users) > 0
 
-    def _values(self, batch: RankingBatch) -> FloatArray:
-        return np.full(batch.n_users, math.nan)
-
-    def _is_defined(self, batch: RankingBatch) -> BoolArray:
-        return np.ones(batch.n_users, np.bool_)
-
 
 def shares_due(groups: GroupSets, target: str | Unset, *, apart: bool) -> FloatArray:
     """The share that each group is due by its items, or the same for each with the target ``equal``; float64 (n_groups,)."""
@@ -197,10 +192,24 @@ def shares_due(groups: GroupSets, target: str | Unset, *, apart: bool) -> FloatA
 
 
 @dataclass(frozen=True, kw_only=True)
-class AllListsGroupMetric(GroupMetric):
-    """A metric of what groups get in all lists together; single users have no value."""
+class AllListsGroupMetric(ListMetric):
+    """A metric of what groups get in all lists together; single users have no value.
+
+    Attributes:
+        unit: a class attribute; amounts are added in whole multiples of it, so no order changes a digit.
+    """
 
     corpus_level: ClassVar[bool] = True
+    # Sums stay below 2^63 for 2^31 of attention.
+    unit: ClassVar[float] = 2.0**-32
+
+    @abstractmethod
+    def groups_of(self, batch: RankingBatch) -> GroupSets:
+        """The sets of groups of the batch's items."""
+
+    def names_of(self, batch: RankingBatch) -> tuple[str, ...]:
+        """The names of the groups, by their codes."""
+        return (*self.groups_of(batch).names, WITHOUT_GROUP)
 
     @abstractmethod
     def given(self, batch: RankingBatch) -> Given:
@@ -214,6 +223,17 @@ class AllListsGroupMetric(GroupMetric):
         """The metric of all users' lists; if it is not defined, NaN or 0 as `undefined` says."""
         value = self.of_groups(groups)
         return 0.0 if math.isnan(value) and self.undefined == "zero" else value
+
+    def _values(self, batch: RankingBatch) -> FloatArray:
+        return np.full(batch.n_users, math.nan)
+
+    def _is_defined(self, batch: RankingBatch) -> BoolArray:
+        return np.ones(batch.n_users, np.bool_)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AllListsAttentionMetric(GroupMetric, AllListsGroupMetric):
+    """A metric of the attention that groups get in all lists together."""
 
     def by_target(self, batch: RankingBatch, target: str | Unset) -> Given:
         """All attention, and what is due by the relevant labels, by the table's items, or the same for each group."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from spark_rankeval.metrics.base import Unset, parameter
-from spark_rankeval.metrics.group_amounts import AllListsGroupMetric, Given, GroupMetric, shares_due
+from spark_rankeval.metrics.group_amounts import AllListsAttentionMetric, Given, GroupMetric, shares_due
 
 if TYPE_CHECKING:
     from spark_rankeval.metrics.group_amounts import GroupExposure
@@ -105,7 +105,7 @@ def _at(cells: IntArray, where: IntArray, amounts: FloatArray) -> FloatArray:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AmortisedAWRF(AllListsGroupMetric):
+class AmortisedAWRF(AllListsAttentionMetric):
     """Attention-weighted rank fairness of all lists together: 1 − Δ(p, q), with p_g = Σ_u a_ug ÷ Σ_h Σ_u a_uh of the attention a.
 
     The attention that user u's list gives to group g is a_ug, and q_g is the share that g is due. What one list gives too little
@@ -136,7 +136,7 @@ class AmortisedAWRF(AllListsGroupMetric):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExpectedExposureMetric(AllListsGroupMetric):
+class ExpectedExposureMetric(AllListsAttentionMetric):
     """What groups get in a list on average, ε_g, against what they would get of an ideal policy, ε*_g."""
 
     value_range: ClassVar[tuple[float, float]] = (0.0, math.inf)
@@ -226,7 +226,7 @@ def _name_of_group(value: object) -> str | None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AttentionShare(AllListsGroupMetric):
+class AttentionShare(AllListsAttentionMetric):
     """The share of all attention that a group gets: Σ_u Σ_{j≤k, i_j in g} d(j) ÷ Σ_u Σ_{j≤k} d(j), of items with a group.
 
     With ``of="relevance"`` it is the group's share of all relevant labels, of users with a list and such a label. With
@@ -261,7 +261,7 @@ class AttentionShare(AllListsGroupMetric):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExposureToMerit(AllListsGroupMetric):
+class ExposureToMerit(AllListsAttentionMetric):
     """A group's share of all attention ÷ its share of all relevant labels: 1 if it gets what it earns, 0.5 if it gets half of that.
 
     Merit is what the labels say: γ_g ÷ Σ_h γ_h, where γ_g counts the relevant labels of items of group g. Users have a list and a relevant
@@ -289,7 +289,7 @@ class ExposureToMerit(AllListsGroupMetric):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DisparateTreatmentRatio(AllListsGroupMetric):
+class DisparateTreatmentRatio(AllListsAttentionMetric):
     """How alike groups' exposure for the same merit is: the smallest ÷ the largest ratio of `ExposureToMerit` over the groups.
 
     Between 0 and 1: 1 if attention per relevant label is the same in all groups. Groups without a relevant label have no ratio and

@@ -1,4 +1,4 @@
-"""The groups that items are in, such as providers: any number each, told by sets of groups as codes."""
+"""The groups that items are in, such as providers or the long tail: any number each, told by sets of groups as codes."""
 
 from __future__ import annotations
 
@@ -7,11 +7,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from spark_rankeval.ranking.ragged import Ragged, offsets_of
+
 if TYPE_CHECKING:
-    from spark_rankeval.ranking.ragged import FloatArray, IntArray, Ragged
+    from spark_rankeval.ranking.ragged import FloatArray, IntArray
 
 #: What labels have beside their grades if a metric asks for groups: the place of the item's set of groups.
 GROUP_SET = "group_set"
+#: The same if a metric asks for the short head and the long tail: the place of the item's level of popularity.
+LEVEL = "level"
+#: The groups that popularity makes.
+HEAD, TAIL = "head", "tail"
 #: The group of items without one, if they are a group of their own.
 WITHOUT_GROUP = ""
 
@@ -53,6 +59,16 @@ class GroupSets:
             item, group, part = item[order], group[order], part[order]
         return item, group, part
 
+    def memberships(self, sets: IntArray) -> tuple[IntArray, IntArray]:
+        """The groups of some items by their sets: the place of the item, and the group's code."""
+        item, group, _ = self.spread(sets, apart=False)
+        return item, group
+
+    def sizes(self) -> FloatArray:
+        """How many of the table's items are in each group, an item of several in each of them; float64 (n_groups,)."""
+        sets, group = self.memberships(np.arange(len(self.n_items)))
+        return np.bincount(group, self.n_items[sets], self.n_groups).astype(np.float64, copy=False)
+
     def population(self, *, apart: bool) -> FloatArray:
         """The share of the table's items that each group has; float64 (n_groups,). All are 0 if no item has a group."""
         sets, group, part = self.spread(np.arange(len(self.n_items)), apart=apart)
@@ -65,3 +81,25 @@ class GroupSets:
         has_items = (self.population(apart=apart) > 0).astype(np.float64)
         shares: FloatArray = has_items / max(float(has_items.sum()), 1.0)
         return shares
+
+
+@dataclass(frozen=True, eq=False)
+class PopularityLevels:
+    """The different numbers of users that items of the training data have. The first level is that of all other items.
+
+    Attributes:
+        share_above: float64, which share of all pairs of a user and an item in the training data is of more popular items.
+        items_above: float64, which share of the training data's items is more popular.
+        n_items: int64, how many items of the training data are in each level.
+    """
+
+    share_above: FloatArray
+    items_above: FloatArray
+    n_items: IntArray
+
+    def head_and_tail(self, head: float, head_of: str) -> GroupSets:
+        """Each level as a set: the short head, the long tail, or neither. The head is this share of ``interactions`` or of ``items``."""
+        above = self.share_above if head_of == "interactions" else self.items_above
+        known = self.n_items > 0
+        members = Ragged((above[known] >= head).astype(np.int64), offsets_of(known.astype(np.int64)))
+        return GroupSets((HEAD, TAIL), members, self.n_items)

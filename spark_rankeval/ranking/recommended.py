@@ -14,7 +14,7 @@ from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray, IntArray
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from spark_rankeval.ranking.grouped_items import GroupSets
+    from spark_rankeval.ranking.grouped_items import GroupSets, PopularityLevels
 
 Fact = Literal[
     "popularity",
@@ -29,6 +29,9 @@ Fact = Literal[
     "history_vector",
     "baseline",
     "groups",
+    "history_groups",
+    "levels",
+    "history_levels",
     "intents",
 ]
 """What a metric can ask to know beside predictions and labels."""
@@ -48,6 +51,9 @@ TABLES_OF: Final[dict[Fact, tuple[str, ...]]] = {
     "history_vector": ("training", "items"),
     "baseline": ("baseline",),
     "groups": ("items",),
+    "history_groups": ("training", "items"),
+    "levels": ("training",),
+    "history_levels": ("training",),
     "intents": ("items",),
 }
 #: Facts about items; they are looked up for every prediction.
@@ -143,6 +149,10 @@ class Recommended:
         baseline_size: int64 (n_users,), how many items the baseline recommends to the user.
         group_set: int64, the place of the item's set of groups.
         groups: the sets of groups.
+        history_groups: the places of the sets of the items that each user has in the training data.
+        level: int64, the item's level of popularity.
+        levels: the levels of popularity.
+        history_levels: the levels of the items that each user has in the training data.
         totals: the sizes of the tables.
     """
 
@@ -169,6 +179,10 @@ class Recommended:
     baseline_size: IntArray | None = None
     group_set: IntArray | None = None
     groups: GroupSets | None = None
+    history_groups: Ragged | None = None
+    level: IntArray | None = None
+    levels: PopularityLevels | None = None
+    history_levels: Ragged | None = None
     totals: Totals = field(default_factory=Totals)
 
     @classmethod

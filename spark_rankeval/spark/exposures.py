@@ -149,7 +149,7 @@ def with_corpus_values(
                 parts = () if of_slot is None else (of_slot.whole, *of_slot.without)
                 values[number] = _described(metric.value, parts, options, metric.bounds)
             elif isinstance(metric, AllListsGroupMetric):
-                of_metric = groups.get(GroupSlot(view, place))
+                of_metric = groups.get(GroupSlot(view, place, metric.unit))
                 those = () if of_metric is None else (of_metric.whole, *of_metric.without)
                 values[number] = _described(metric.value, those, options, metric.bounds)
         together[key] = group._replace(values=values)

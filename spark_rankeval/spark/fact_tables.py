@@ -20,7 +20,7 @@ from spark_rankeval.spark.packed import given_to_tasks, packed
 from spark_rankeval.spark.sql_text import named
 from spark_rankeval.spark.workers import run_on_workers
 from spark_rankeval.worker import facts as names
-from spark_rankeval.worker.group_sets import GROUP, GROUPS_TABLE
+from spark_rankeval.worker.group_sets import GROUP, GROUPS_TABLE, LEVELS_TABLE
 from spark_rankeval.worker.item_tables import (
     ATTRIBUTES_TABLE,
     CONFLICT,
@@ -89,7 +89,7 @@ class FactTables:
     def lists_of_users(self) -> list[DataFrame]:
         """What each user has in the training data, and what the baseline recommends: a row a user each."""
         lists = []
-        if self.facts & {"history", "history_popularity", "history_categories", "history_vector"}:
+        if any(fact.startswith("history") for fact in self.facts):
             lists.append(self._history())
         if "baseline" in self.facts:
             valid = self._baseline_rows().where(_VALID)
@@ -151,7 +151,7 @@ class FactTables:
                     )
                 )
             elif given:
-                tables[POPULARITY_TABLE] = self.packed_popularity()
+                tables[POPULARITY_TABLE] = self.packed_popularity(self.bound)
             else:
                 rows.append(self._totals_of_popularity())
         if self.sources.items is not None:
@@ -163,6 +163,9 @@ class FactTables:
                 rows += self._totals_of_items()
         if self.sources.group is not None:
             tables[GROUPS_TABLE] = self._packed_groups(self.sources.group)
+        if "levels" in self.facts:
+            # Of any size, as groups: labelled and consumed items are looked up, too.
+            tables[LEVELS_TABLE] = self.packed_popularity()
         if self.sources.baseline is not None:
             # As a filter, which Spark moves to where the table is read: there may be no other row to look at.
             invalid = self._baseline_rows().where(~F.col(_VALID))
@@ -211,11 +214,11 @@ class FactTables:
         shares = run_on_workers(counts, rows_of_shares, T.StructType(fields))
         return self._popularity.join(shares.hint("broadcast"), names.TRAINING_USERS, "left")
 
-    def packed_popularity(self) -> DataFrame:
-        """How many users have each item of the training data, in one row, for workers to look up."""
+    def packed_popularity(self, bound: Bound | None = None) -> DataFrame:
+        """How many users have each item of the training data, in one row, for workers to look up; `bound` as of `pack_together`."""
         lists = self._by_user.select(CONSUMED, ROWS)
-        parts = packed(lists, pack_together(count_items, add_counts, self.bound))
-        return packed(parts.repartition(1), pack_together(tables_in, add_counts, self.bound))
+        parts = packed(lists, pack_together(count_items, add_counts, bound))
+        return packed(parts.repartition(1), pack_together(tables_in, add_counts, bound))
 
     def _packed_attributes(self) -> DataFrame:
         rows = self._attributes

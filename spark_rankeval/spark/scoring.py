@@ -26,6 +26,7 @@ from spark_rankeval.spark.rejected import Quarantine
 from spark_rankeval.spark.settling import Settled, settled
 from spark_rankeval.spark.workers import run_on_workers
 from spark_rankeval.worker.facts import TOO_LARGE
+from spark_rankeval.worker.group_exposures import group_slots_of
 from spark_rankeval.worker.item_groups import ATTRIBUTE_KEY, GROUP_KEY
 from spark_rankeval.worker.reading import NO_USER, USER_WEIGHT, hash_column, of_model
 from spark_rankeval.worker.scored_users import score_batches
@@ -300,7 +301,7 @@ class Scoring:
         frame = self._users(grouping, options)
         rows = exposure_rows(
             frame, run, grouping.item_type(), have_slices=bool(self._keys), layout=groups.layout,
-            have_blocks=options.resamples, have_groups="groups" in task.facts,
+            have_blocks=options.resamples, have_groups=bool(group_slots_of(task)),
         )  # fmt: skip
         packed, exposures = collected_rows(rows)
         figures = figures_by_group(packed, groups)

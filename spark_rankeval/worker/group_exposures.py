@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 
 from spark_rankeval.metrics.group_amounts import AllListsGroupMetric, GroupExposure
-from spark_rankeval.ranking.grouped_items import WITHOUT_GROUP
 from spark_rankeval.statistics.jackknife import N_BLOCKS
 from spark_rankeval.worker.exposures import BLOCK, BLOCKS, COUNT, EVERYBODY, GROUP, KEY, KIND, SLOT, rows_of_exposure
 from spark_rankeval.worker.packing import unpack
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
 
 # What a row counts: a group's exposure, what it is due, or users.
 _EXPOSURE, _DUE, _USERS = -2, -3, -4
-# Amounts are added in units of 2^−32, so no order changes a digit. Their sums stay below 2^63 for 2^31 of attention.
-_UNIT = 2.0**-32
 # So many counts are held before they are sent on.
 _HELD = 1 << 17
 # What a slot is called in a packed histogram.
@@ -39,12 +36,13 @@ class GroupSlot(NamedTuple):
 
     view: int  # the place of its view
     place: int  # its place among the metrics of the view
+    unit: float  # in whole multiples of which its amounts are added
 
 
 def group_slots_of(task: ScoringTask) -> list[GroupSlot]:
     """The metrics of groups in all lists together."""
     return [
-        GroupSlot(view, place)
+        GroupSlot(view, place, metric.unit)
         for view, of_view in enumerate(task.views)
         for place, metric in enumerate(of_view.metrics)
         if isinstance(metric, AllListsGroupMetric)
@@ -90,8 +88,8 @@ class GroupAccumulator:
             assert isinstance(metric, AllListsGroupMetric), "slots are of these"
             given = metric.given(lists.batch)
             cell = np.where(counted & lists.included & given.counted & (group >= 0), group * N_BLOCKS + block, -1)
-            names = (*metric.groups_of(lists.batch).names, WITHOUT_GROUP)
-            for kind, cells, codes, units in _counts(given, cell, len(names)):
+            names = metric.names_of(lists.batch)
+            for kind, cells, codes, units in _counts(given, cell, len(names), metric.unit):
                 for of_users, code, amount in zip(cells.tolist(), codes.tolist(), units.tolist(), strict=True):
                     key, of_block = keys[of_users // N_BLOCKS], of_users % N_BLOCKS
                     self._held[_Cell(number, key, of_block, kind, "" if kind == _USERS else names[code])] += amount
@@ -122,12 +120,19 @@ class GroupAccumulator:
         )
 
 
-def _counts(given: Given, cell: IntArray, n_groups: int) -> Iterator[tuple[int, IntArray, IntArray, IntArray]]:
+def _counts(
+    given: Given, cell: IntArray, n_groups: int, unit: float
+) -> Iterator[tuple[int, IntArray, IntArray, IntArray]]:
     """By kind: the cells of users, codes of groups, and how many units these have."""
-    yield _EXPOSURE, *_added_up(given.exposure, cell, n_groups)
+    yield _EXPOSURE, *_added_up(given.exposure, cell, n_groups, unit)
     if given.due is not None:
-        yield _DUE, *_added_up(given.due, cell, n_groups)
-    elif given.shares is not None:
+        yield _DUE, *_added_up(given.due, cell, n_groups, unit)
+    if given.each is not None:
+        cells, n_users = np.unique(cell[cell >= 0], return_counts=True)
+        due = np.flatnonzero(given.each)
+        units = _units(given.each[due], unit) * n_users[:, None]
+        yield _DUE, *_summed(np.repeat(cells, len(due)), np.tile(due, len(cells)), units.ravel(), n_groups)
+    if given.shares is not None:
         # Few users differ in their whole attention: what it gives to each group is computed once, and exact sums do not mind.
         totals = given.exposure.totals(len(cell))
         there = cell >= 0
@@ -135,21 +140,21 @@ def _counts(given: Given, cell: IntArray, n_groups: int) -> Iterator[tuple[int, 
             np.stack([cell[there].astype(np.float64), totals[there]]), axis=1, return_counts=True
         )
         due = np.flatnonzero(given.shares)
-        units = _units(pairs[1][:, None] * given.shares[due]) * n_users[:, None]
+        units = _units(pairs[1][:, None] * given.shares[due], unit) * n_users[:, None]
         cells = np.repeat(pairs[0].astype(np.int64), len(due))
         yield _DUE, *_summed(cells, np.tile(due, pairs.shape[1]), units.ravel(), n_groups)
     users = cell[cell >= 0]
     yield _USERS, *_summed(users, np.zeros_like(users), np.ones_like(users), n_groups)
 
 
-def _added_up(amounts: Amounts, cell: IntArray, n_groups: int) -> tuple[IntArray, IntArray, IntArray]:
+def _added_up(amounts: Amounts, cell: IntArray, n_groups: int, unit: float) -> tuple[IntArray, IntArray, IntArray]:
     of_user = cell[amounts.user]
     there = of_user >= 0
-    return _summed(of_user[there], amounts.group[there], _units(amounts.amount[there]), n_groups)
+    return _summed(of_user[there], amounts.group[there], _units(amounts.amount[there], unit), n_groups)
 
 
-def _units(amounts: FloatArray) -> IntArray:
-    return np.rint(amounts / _UNIT).astype(np.int64)
+def _units(amounts: FloatArray, unit: float) -> IntArray:
+    return np.rint(amounts / unit).astype(np.int64)
 
 
 def _summed(cell: IntArray, group: IntArray, units: IntArray, n_groups: int) -> tuple[IntArray, IntArray, IntArray]:
@@ -199,11 +204,12 @@ def group_exposures_of(packed: Iterable[bytes], slots: list[GroupSlot]) -> dict[
                         counted[block, kind, name] += amount
     found: dict[str, dict[GroupSlot, SlotGroups]] = {}
     for (key, slot), counted in amounts.items():
+        of_slot = slots[int(slot.removeprefix(_PREFIX))]
         whole = _of_block(counted, EVERYBODY)
         blocks = sorted({block for block, _, _ in counted} - {EVERYBODY})
-        without = [_exposure({cell: n - part.get(cell, 0) for cell, n in whole.items()})
+        without = [_exposure({cell: n - part.get(cell, 0) for cell, n in whole.items()}, of_slot.unit)
                    for part in (_of_block(counted, block) for block in blocks)]  # fmt: skip
-        found.setdefault(key, {})[slots[int(slot.removeprefix(_PREFIX))]] = SlotGroups(_exposure(whole), without)
+        found.setdefault(key, {})[of_slot] = SlotGroups(_exposure(whole, of_slot.unit), without)
     return found
 
 
@@ -211,8 +217,8 @@ def _of_block(counted: Mapping[tuple[int, int, str], int], block: int) -> dict[t
     return {(kind, name): amount for (other, kind, name), amount in counted.items() if other == block}
 
 
-def _exposure(units: Mapping[tuple[int, str], int]) -> GroupExposure:
+def _exposure(units: Mapping[tuple[int, str], int], unit: float) -> GroupExposure:
     def of_kind(kind: int) -> dict[str, float]:
-        return {name: n * _UNIT for (of, name), n in sorted(units.items()) if of == kind and n}
+        return {name: n * unit for (of, name), n in sorted(units.items()) if of == kind and n}
 
     return GroupExposure(of_kind(_EXPOSURE), of_kind(_DUE), units.get((_USERS, ""), 0))

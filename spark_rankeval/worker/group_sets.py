@@ -1,35 +1,63 @@
-"""The groups of items as a packed table: given to every task, and looked up by the ids of predicted and labelled items."""
+"""The groups of items as packed tables: given to every task, and looked up by the ids of predicted, labelled and consumed items."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
 
-from spark_rankeval.ranking.grouped_items import GroupSets
+from spark_rankeval.ranking.grouped_items import GROUP_SET, LEVEL, GroupSets, PopularityLevels
 from spark_rankeval.ranking.ragged import Ragged
-from spark_rankeval.worker.facts import ITEM
+from spark_rankeval.worker.facts import ITEM, TRAINING_USERS
+from spark_rankeval.worker.item_tables import shares_above
 from spark_rankeval.worker.packed import received, unpacked
-from spark_rankeval.worker.reading import filled, places_among
+from spark_rankeval.worker.reading import filled, places_among, whole_numbers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from spark_rankeval.ranking.ragged import IntArray
+    from spark_rankeval.ranking.recommended import Fact
 
     Batches = Iterator[pa.RecordBatch]
 
-#: The column of grouped users that has the packed table in the first row of a task; and a column of that table.
-GROUPS_TABLE, GROUP = "groups_table", "group"
+#: The columns of grouped users that have a packed table in the first row of a task; and a column of the table of groups.
+GROUPS_TABLE, LEVELS_TABLE, GROUP = "groups_table", "levels_table", "group"
+
+
+class ItemSets(Protocol):
+    """The set that each item is in, by its place among all sets."""
+
+    def of(self, ids: pa.Array) -> IntArray:
+        """The place of each item's set; int64."""
+
+    @property
+    def sets(self) -> GroupSets | PopularityLevels:
+        """The sets, or what makes sets of them."""
+
+
+class Told(NamedTuple):
+    """Under which names `Recommended` and labels have sets, and which fact asks for those of histories."""
+
+    of_item: str
+    sets: str
+    of_history: Fact
+
+
+#: What metrics are told of the sets of each packed table.
+TOLD: dict[str, Told] = {
+    GROUPS_TABLE: Told(GROUP_SET, "groups", "history_groups"),
+    LEVELS_TABLE: Told(LEVEL, "levels", "history_levels"),
+}
 
 
 class ItemGroupSets(NamedTuple):
     """The set of groups of each item."""
 
     ids: pa.Array
-    sets: IntArray  # the place of each item's set, and behind these that of an unknown item
-    groups: GroupSets
+    places: IntArray  # the place of each item's set, and behind these that of an unknown item
+    sets: GroupSets
 
     @classmethod
     def read(cls, packed: pa.Scalar) -> ItemGroupSets:
@@ -74,16 +102,54 @@ class ItemGroupSets(NamedTuple):
 
     def of(self, ids: pa.Array) -> IntArray:
         """The place of each item's set; int64."""
-        if not len(self.ids):
-            return np.zeros(len(ids), np.int64)
-        sets: IntArray = self.sets[places_among(ids, self.ids, unknown=len(self.ids))]
-        return sets
+        return _looked_up(ids, self.ids, self.places)
 
 
-def with_group_sets(batches: Batches) -> Iterator[tuple[pa.RecordBatch, ItemGroupSets | None]]:
-    """The batches of a task, each with the groups of items that the task received; None if it received none."""
-    groups: ItemGroupSets | None = None
-    for batch, packed in received(batches, (GROUPS_TABLE,)):
-        if groups is None and packed:
-            groups = ItemGroupSets.read(packed[GROUPS_TABLE])
-        yield batch, groups
+class ItemLevels(NamedTuple):
+    """The level of popularity of each item."""
+
+    ids: pa.Array
+    places: IntArray  # as above
+    sets: PopularityLevels
+
+    @classmethod
+    def read(cls, packed: pa.Scalar) -> ItemLevels:
+        """From the first row of a task, a row an item and its number of users. Null stands for training data without a row."""
+        table = unpacked(packed) if packed.is_valid else None
+        if table is None:
+            return cls.of_counts(pa.nulls(0), np.empty(0, np.int64))
+        # The row of a null item counts users.
+        table = table.filter(table[ITEM].is_valid())
+        ids, counts = (table[name].combine_chunks() for name in (ITEM, TRAINING_USERS))
+        return cls.of_counts(ids, whole_numbers(counts))
+
+    @classmethod
+    def of_counts(cls, ids: pa.Array, n_users: IntArray) -> ItemLevels:
+        """From how many users have each item, at least one."""
+        different, place, n_items = np.unique(n_users, return_inverse=True, return_counts=True)
+        pairs, items = (np.append(1.0, shares) for shares in shares_above(different, n_items))
+        levels = PopularityLevels(pairs, items, np.append(0, n_items))
+        return cls(ids, np.append(1 + place, 0).astype(np.int64), levels)
+
+    def of(self, ids: pa.Array) -> IntArray:
+        """The place of each item's level; int64."""
+        return _looked_up(ids, self.ids, self.places)
+
+
+def _looked_up(ids: pa.Array, known: pa.Array, places: IntArray) -> IntArray:
+    if not len(known):
+        return np.zeros(len(ids), np.int64)
+    found: IntArray = places[places_among(ids, known, unknown=len(known))]
+    return found
+
+
+_READ: dict[str, Callable[[pa.Scalar], ItemSets]] = {GROUPS_TABLE: ItemGroupSets.read, LEVELS_TABLE: ItemLevels.read}
+
+
+def with_item_sets(batches: Batches) -> Iterator[tuple[pa.RecordBatch, dict[str, ItemSets]]]:
+    """The batches of a task, each with the sets of items that the task received, by the name of the table."""
+    sets: dict[str, ItemSets] = {}
+    for batch, packed in received(batches, tuple(_READ)):
+        if not sets:
+            sets = {name: _READ[name](cell) for name, cell in packed.items()}
+        yield batch, sets

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from spark_rankeval.metrics.logged_feedback import lowest_limit
 from spark_rankeval.ranking.batch import RankingBatch
-from spark_rankeval.ranking.grouped_items import GROUP_SET
 from spark_rankeval.ranking.lists import Lists
 from spark_rankeval.ranking.matching import contained, distinct
 from spark_rankeval.ranking.ragged import pieces
@@ -34,6 +33,7 @@ from spark_rankeval.worker.facts import (
 )
 from spark_rankeval.worker.group_exposures import group_slots_of
 from spark_rankeval.worker.group_scores import ScoresOfGroups
+from spark_rankeval.worker.group_sets import TOLD
 from spark_rankeval.worker.item_groups import GROUP_FAULTS
 from spark_rankeval.worker.reading import (
     ATTRIBUTE_CONFLICTS,
@@ -50,12 +50,12 @@ from spark_rankeval.worker.task_tables import TaskTables
 from spark_rankeval.worker.vector_lists import Catalogues
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from spark_rankeval.metrics.base import Metric
     from spark_rankeval.ranking.ragged import Array, IntArray, Ragged
     from spark_rankeval.request.task import ScoringTask, View
-    from spark_rankeval.worker.group_sets import ItemGroupSets
+    from spark_rankeval.worker.group_sets import ItemSets
     from spark_rankeval.worker.vector_lists import VectorLists
 
 # Users are scored in slices of about this many predictions, whatever the size of a batch: matrices stay in a core's cache.
@@ -132,18 +132,17 @@ class _Inputs(NamedTuple):
     excluded: Ragged | None  # each user's excluded items, once each; None: nothing is excluded
     tables: FurtherTables  # the contents of further tables
     of_users: ListsOfUsers  # the further lists of users
-    about_users: dict[str, Array]  # the facts of users
+    about_users: dict[str, Any]  # the facts of users, and what sets of items there are
     order: Callable[[Array], Array] | None  # as in `Lists`
     vectors: list[VectorLists]  # if models rank from vectors: the lists of each model
     places: dict[str, Array]  # where the labels' items stand in the tables of groups, as of `GroupTables.beside`
-    group_sets: ItemGroupSets | None  # where the groups of items are looked up
+    item_sets: Mapping[str, ItemSets]  # where the groups of items are looked up, by the table
 
     def lists(self, task: ScoringTask, model: int) -> Lists:
         """The lists of a model, before anything is left out."""
         predictions, labels = self.predictions[model], self.labels
         numbers = dict(zip(task.label_columns, labels.values[-len(task.label_columns) :], strict=False)) | self.places
-        if self.group_sets is not None:
-            numbers[GROUP_SET] = self.group_sets.of(labels.ids).astype(np.float64)
+        numbers |= {TOLD[name].of_item: sets.of(labels.ids).astype(np.float64) for name, sets in self.item_sets.items()}
         return Lists(
             items=self.items[model],
             scores=predictions.lists.like(predictions.values[0]) if predictions.values else None,
@@ -177,6 +176,11 @@ def _read(task: ScoringTask, batch: pa.RecordBatch, received: TaskTables) -> _In
     items_of = {id(side): side.lists.like(items) for side, items in zip(sides, ids, strict=True)}
     history, baseline, intents = (items_of.get(id(side)) for side in (tables.history, tables.baseline, tables.intents))
     of_users = ListsOfUsers(history, baseline, intents, order)
+    about_users = facts_of_users(tables, of_users, task.facts)
+    for name, sets in received.item_sets.items():
+        about_users[TOLD[name].sets] = sets.sets
+        if history is not None and tables.history is not None and TOLD[name].of_history in task.facts:
+            about_users[TOLD[name].of_history] = history.like(sets.of(tables.history.ids))
     return _Inputs(
         columns=columns,
         predictions=predictions,
@@ -186,11 +190,11 @@ def _read(task: ScoringTask, batch: pa.RecordBatch, received: TaskTables) -> _In
         excluded=None if excluded is None else distinct(items_of[id(excluded)]),
         tables=tables,
         of_users=of_users,
-        about_users=facts_of_users(tables, of_users, task.facts),
+        about_users=about_users,
         order=order,
         vectors=vectors,
         places={} if received.groups is None else received.groups.beside(labels.ids),
-        group_sets=received.group_sets,
+        item_sets=received.item_sets,
     )
 
 
@@ -255,9 +259,7 @@ def _score_model(task: ScoringTask, inputs: _Inputs, model: int, scores: Scores)
             about_items = facts_of_items(
                 tables, task.facts, ids.take(kept), None if joined is None else joined.flatten().take(kept)
             )
-            if inputs.group_sets is not None:
-                about_items["group_set"] = inputs.group_sets.of(ids.take(kept))
-                by_users["groups"] = inputs.group_sets.groups  # type: ignore[assignment] # of all users
+            about_items |= {TOLD[name].of_item: sets.of(ids.take(kept)) for name, sets in inputs.item_sets.items()}
             known = batch.recommended.knowing(
                 about_items, by_lists, inputs.about_users | by_users, sizes_of(tables.totals)
             )

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from spark_rankeval.worker.group_sets import with_group_sets
+from spark_rankeval.worker.group_sets import with_item_sets
 from spark_rankeval.worker.item_groups import with_group_tables
 from spark_rankeval.worker.item_tables import ItemTables, with_item_tables
 from spark_rankeval.worker.vector_lists import Catalogues
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     import pyarrow as pa
 
     from spark_rankeval.request.task import ScoringTask
-    from spark_rankeval.worker.group_sets import ItemGroupSets
+    from spark_rankeval.worker.group_sets import ItemSets
     from spark_rankeval.worker.item_groups import GroupTables
 
     Batches = Iterator[pa.RecordBatch]
@@ -27,14 +28,14 @@ class TaskTables(NamedTuple):
     catalogues: Catalogues  # of the models that rank from vectors
     items: ItemTables | None = None  # where facts of items are looked up; None: they are in the batches
     groups: GroupTables | None = None  # the groups of items that have figures of their own; None: there are none
-    group_sets: ItemGroupSets | None = None  # where the groups of items are looked up; None: nobody asks
+    item_sets: Mapping[str, ItemSets] = MappingProxyType({})  # where the groups of items are looked up, by the table
 
 
 def with_tables(task: ScoringTask, batches: Batches) -> Iterator[tuple[pa.RecordBatch, TaskTables]]:
     """The batches of a task, in parts as of `with_item_tables`, each with what the task received."""
     catalogues = Catalogues(task)
     groups: GroupTables | None = None
-    group_sets: ItemGroupSets | None = None
+    item_sets: dict[str, ItemSets] = {}
 
     def without_group_tables() -> Batches:
         nonlocal groups
@@ -43,11 +44,11 @@ def with_tables(task: ScoringTask, batches: Batches) -> Iterator[tuple[pa.Record
             yield batch
 
     def read() -> Batches:
-        nonlocal group_sets
-        for batch, sets in with_group_sets(without_group_tables()):
-            group_sets = sets
+        nonlocal item_sets
+        for batch, sets in with_item_sets(without_group_tables()):
+            item_sets = sets
             catalogues.read(batch)
             yield batch
 
     for part, items in with_item_tables(read()):
-        yield part, TaskTables(catalogues, items, groups, group_sets)
+        yield part, TaskTables(catalogues, items, groups, item_sets)

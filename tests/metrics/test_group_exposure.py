@@ -22,9 +22,10 @@ from spark_rankeval.ranking.lists import RankingPolicy
 from spark_rankeval.request.task import ScoringTask, View
 from spark_rankeval.worker.exposures import BLOCK, BLOCKS, COUNT, EXPOSURE, GROUP, ITEM, KEY, KIND, SLOT
 from spark_rankeval.worker.facts import ITEM as ITEM_OF_TABLE
+from spark_rankeval.worker.facts import TRAINING_INTERACTIONS, TRAINING_USERS
 from spark_rankeval.worker.group_exposures import GroupAccumulator, group_exposures_of, group_slots_of
 from spark_rankeval.worker.group_sets import GROUP as NAME
-from spark_rankeval.worker.group_sets import GROUPS_TABLE, ItemGroupSets
+from spark_rankeval.worker.group_sets import GROUPS_TABLE, LEVELS_TABLE, ItemGroupSets
 from spark_rankeval.worker.merged_exposures import merge_exposures
 from spark_rankeval.worker.merging import MergedStates
 from spark_rankeval.worker.packed import stream_of
@@ -48,8 +49,22 @@ def scored(task, world, users, shuffled=None):
         }
     )
     batch = batch_of(world, users, shuffled)
-    first = pa.array([stream_of(table).to_pybytes()] + [None] * (len(users) - 1), pa.binary())
-    ((part, received),) = with_tables(task, iter([batch.append_column(GROUPS_TABLE, first)]))
+    trained = [None, *sorted({item for _, item in world.training})]
+    if shuffled is not None:
+        shuffled.shuffle(trained)
+    popularity = pa.table(
+        {
+            ITEM_OF_TABLE: pa.array(trained, pa.int64()),
+            TRAINING_USERS: pa.array(
+                [world.n_users if item is None else world.users_of(item) for item in trained], pa.int64()
+            ),
+            TRAINING_INTERACTIONS: pa.array([1] * len(trained), pa.int64()),
+        }
+    )
+    for name, packed in ((GROUPS_TABLE, table), (LEVELS_TABLE, popularity)):
+        first = pa.array([stream_of(packed).to_pybytes()] + [None] * (len(users) - 1), pa.binary())
+        batch = batch.append_column(name, first)
+    ((part, received),) = with_tables(task, iter([batch]))
     return score(task, part, received)
 
 
@@ -99,6 +114,7 @@ def drawn(rng, metric):
         "p": (0.8, 0.5),
         "group": (None, "c1", "shared", "nowhere"),
         "judged_only": (UNSET,),
+        "head": (0.8, 0.5, 0.2),
     }
     options = {item.name: choices.get(item.name) or item.metadata["choices"] for item in metric.parameters()}
     chosen = {name: values[int(rng.integers(len(values)))] for name, values in options.items()}
@@ -150,6 +166,7 @@ SMALL = World(
     predictions={1: [(10, 0.9), (11, 0.7)], 2: [(10, 0.8), (13, 0.6)], 3: []},
     labels={1: [(11, 1.0)], 2: [(11, 1.0), (10, 1.0)], 3: [(11, 1.0)]},
     items={10: ("a", None), 11: ("b", None), 13: ("b", None), 14: ("b", None)},
+    training=[(5, 10), (6, 10), (7, 10), (7, 10), (2, 11), (5, 11), (5, 12), (6, 13)],
 )
 SECOND = 1 / math.log2(3)
 FIGURES = {
@@ -170,6 +187,23 @@ FIGURES = {
     "ee_disparity@2": 1 + SECOND**2,
     "ee_relevance@2": (1 + SECOND) / 4 + SECOND * (0.5 + (1 + SECOND) / 4),
     "ee_loss(counted=relevant)@2": (0.5 - (1 + SECOND) / 4) ** 2 + (SECOND / 2 - 0.5 - (1 + SECOND) / 4) ** 2,
+    # Of users 1 and 2, 1 of 1 relevant a is found, and 1 of 2 relevant b.
+    "reo@2": 0.25 / 0.75,
+    # The lists hold 2 of 2 candidates of a, and 2 of 2 · 3 − 1 of b: user 2 has item 11.
+    "rsp@2": 0.3 / 0.7,
+    # Of the 7 pairs 10 has 3, 11 has 2, 12 and 13 have 1, below which are 5/7: all are in a head of 0.8, and 10 and 11 in one of 0.7.
+    "popreo@2": math.nan,
+    "popreo(head=0.7)@2": math.nan,
+    # With 10 alone in the head it has 1 of 1 hits, and the tail 1 of 2.
+    "popreo(head=0.3)@2": 0.25 / 0.75,
+    # Candidates of the head are 10 and 11 for user 1, and 10 for user 2, and all 3 are listed. The tail has 4, of which 1 is listed.
+    "poprsp@2": math.nan,
+    "poprsp(head=0.7)@2": 0.375 / 0.625,
+    "poprsp(head=0.3)@2": (1 - 0.4) / (1 + 0.4),
+    "poprsp(head=0.25,head_of=items)@2": (1 - 0.4) / (1 + 0.4),
+    # At the first place both have 10: of the tail nothing is listed.
+    "poprsp(head=0.7)@1": 1.0,
+    "reo@1": 1.0,
 }
 
 
@@ -183,7 +217,7 @@ def without_second_groups(monkeypatch):
 def test_figures_that_can_be_checked_by_hand(metric):
     one = parse_metric(metric).resolve()
     (found,) = exposures([one], SMALL, [SMALL.users])
-    assert one.value(found.whole) == pytest.approx(FIGURES[metric], rel=1e-8)
+    assert one.value(found.whole) == pytest.approx(FIGURES[metric], rel=1e-8, nan_ok=True)
 
 
 @pytest.mark.usefixtures("without_second_groups")
@@ -217,13 +251,13 @@ def test_sets_of_groups_are_those_of_the_rows_in_any_order():
     names = pa.array(["b", "a", "ä", "b", None, None, "b"])
     sets = ItemGroupSets.of_pairs(items, names)
     places = sets.of(pa.array([1, 2, 3, 5, 99], pa.int64()))
-    item, group, part = sets.groups.spread(places, apart=True)
-    named = [(place, [*sets.groups.names, None][code]) for place, code in zip(item.tolist(), group, strict=True)]
+    item, group, part = sets.sets.spread(places, apart=True)
+    named = [(place, [*sets.sets.names, None][code]) for place, code in zip(item.tolist(), group, strict=True)]
     assert named == [(0, "a"), (1, "b"), (2, "b"), (2, "ä"), (3, None), (4, None)]
     assert part.tolist() == [1, 1, 0.5, 0.5, 1, 1]
-    assert sets.groups.names == ("a", "b", "ä")
-    assert sets.groups.population(apart=False).tolist() == pytest.approx([1 / 3, 0.5, 1 / 6, 0.0])
-    assert sets.groups.population(apart=True).tolist() == pytest.approx([0.25, 0.375, 0.125, 0.25])
+    assert sets.sets.names == ("a", "b", "ä")
+    assert sets.sets.population(apart=False).tolist() == pytest.approx([1 / 3, 0.5, 1 / 6, 0.0])
+    assert sets.sets.population(apart=True).tolist() == pytest.approx([0.25, 0.375, 0.125, 0.25])
     assert ItemGroupSets.read(pa.scalar(None, pa.binary())).of(items).tolist() == [0] * 7
 
 

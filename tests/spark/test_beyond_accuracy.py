@@ -396,6 +396,10 @@ GROUPED = [
     "exposure_to_merit(group=c1)@3",
     "dtr",
     "ee_loss@3",
+    "reo",
+    "rsp@3",
+    "popreo(head=0.5)",
+    "poprsp@3",
 ]
 
 
@@ -416,16 +420,21 @@ def test_groups_of_items_get_what_naive_loops_say_in_slices_of_several_models(sp
         "one": tables["predictions"],
         "other": spark.createDataFrame(rows_of(other_world.predictions), PAIRS),
     }
-    asked = {"metrics": [*GROUPED, "gini@3"], "by": "side", "attributes": users, "ci": "bootstrap"}
+    asked = {"metrics": [*GROUPED, "gini@3", "aplt@3"], "by": "side", "score": "score", "relevance": "grade"}
+    # Facts of other metrics are joined to items here; groups never are.
+    facts = Facts(training=tables["training"], items=tables["items"], attributes=users, lookup="join")
     with shuffled_into(spark, 3):
-        result = evaluate(**asked, **{**tables, "predictions": predictions})
+        result = ours.evaluate(predictions, tables["labels"], ci="bootstrap", facts=facts, **asked)
     for model, lists in (("one", world.predictions), ("other", other_world.predictions)):
         alone = replace(world, predictions=lists)
         for side, members in (("all", (0, 1)), ("side=side 0", (0,)), ("side=side 1", (1,))):
             rows = [row for row in result.summary if (row.model, row.slice) == (model, side)]
-            assert len(rows) == len(GROUPED) + 1
-            check_groups(rows[:-1], alone, [user for user in alone.users if user % 2 in members])
-            assert all(row.interval_method == ("bca" if row.metric.startswith("awrf") else "jackknife") for row in rows)
+            assert len(rows) == len(GROUPED) + 2
+            check_groups(rows[:-2], alone, [user for user in alone.users if user % 2 in members])
+            of_users = ("awrf", "long_tail")
+            assert all(
+                row.interval_method == ("bca" if row.metric.startswith(of_users) else "jackknife") for row in rows
+            )
 
 
 def test_arrays_and_tables_of_users_have_the_groups_of_items(spark, tables, world):
