@@ -32,8 +32,11 @@ def _deepest(depths: list[int | None]) -> int | None:
 
 
 def is_about_labels(metric: Metric) -> bool:
-    """Whether a metric looks at labels alone, so that it can be of the labels in a group of items."""
-    return not (metric.corpus_level or metric.reads.looks_at_items)
+    """Whether a metric looks at labels alone, so that it can be of the labels in a group of items.
+
+    Metrics of intents look at what all labels of a user are about, and so have no values of groups.
+    """
+    return not (metric.corpus_level or metric.reads.looks_at_items or metric.reads.facts)
 
 
 def has_groups(metric: Metric) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, partial, reduce
-from operator import add
 from typing import TYPE_CHECKING, Literal
 
 from pyspark.sql import functions as F
@@ -13,8 +12,8 @@ from pyspark.sql.window import Window
 
 from spark_rankeval.spark.catalogue_parts import PartedModel, with_counts_of_parts
 from spark_rankeval.spark.fact_tables import FactTables
-from spark_rankeval.spark.fingerprints import ROW_HASH, hash_of, row_hash, short_hash, total_of_hashes
-from spark_rankeval.spark.ids import common_id_type, is_readable, name_in_sql, readable, text_in_sql, text_of, user_hash
+from spark_rankeval.spark.fingerprints import ROW_HASH, row_hash, short_hash, total_of_hashes
+from spark_rankeval.spark.ids import common_id_type, name_in_sql, text_in_sql, text_of, user_hash
 from spark_rankeval.spark.packed import given_to_tasks
 from spark_rankeval.spark.source import WITHOUT_ITEMS, WITHOUT_USERS, user_column
 from spark_rankeval.spark.sql_text import (
@@ -29,6 +28,7 @@ from spark_rankeval.spark.sql_text import (
     where,
     with_columns,
 )
+from spark_rankeval.spark.user_attributes import UserAttributes, agreed, cluster_column
 from spark_rankeval.spark.validity import none_holds, says_something, unusual_reasons
 from spark_rankeval.spark.vectors import packed_catalogue, packed_parts, user_vectors
 from spark_rankeval.worker import reading
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from spark_rankeval.spark.inputs import Sources
     from spark_rankeval.spark.source import Source, VectorColumns
     from spark_rankeval.spark.sql_text import Sql
+    from spark_rankeval.spark.user_attributes import TypedSql
 
 #: How a user's predictions are brought together. ``all``: every one. ``best_by_score``: the best of them by score, more
 #: than the cutoff needs, so that nearly every tie at the boundary is whole; users if it is not are seen.
@@ -59,27 +60,6 @@ _ROW, _MODEL, _BEST, _KNOWN, _INFINITE = "row_", "model_", "best_", "known_", "i
 # Whether a row is of the table of further users.
 _IN_USERS = "in_users_"
 _WANTED = "wanted_"
-
-
-def slice_column(index: int) -> str:
-    """The name that an attribute of the user has on the way."""
-    return f"slice_{index}"
-
-
-def cluster_column(index: int) -> str:
-    """The name that an attribute of the user's cluster has on the way."""
-    return f"cluster_{index}"
-
-
-def agreed(names: Sequence[str], conflicts: str) -> list[Sql]:
-    """Aggregates of a user's rows: each attribute, null if the rows do not agree, and in how many they do not."""
-    if not names:
-        return []
-    least, greatest = ({name: call(end, named(name)) for name in names} for end in ("min", "max"))
-    agree = {name: least[name] == greatest[name] for name in names}
-    n_conflicts = reduce(add, [when(~agrees, 1, 0) for agrees in agree.values()])
-    attributes = [when(agrees, least[name]).alias(name) for name, agrees in agree.items()]
-    return [*attributes, n_conflicts.cast("bigint").alias(conflicts)]
 
 
 @dataclass(frozen=True)
@@ -151,11 +131,13 @@ class Grouping:
                 *(
                     []
                     if with_users
-                    else self._cluster_hash(self._typed_users(first), partial(name_in_sql, first.frame))
+                    else self.attributes.cluster_hash(
+                        self._ids(self._typed_users(first)), partial(name_in_sql, first.frame)
+                    )
                 ),
-                *self._attributes(first, name_in_sql),
+                *self.attributes.of(first, name_in_sql),
                 *(row_hash(source).alias(reading.hash_column(source.role)) for source in (first, labels)),
-                *self._hash_of_attributes(self._attribute_values(first, text_in_sql)),
+                *self.attributes.hashed(self.attributes.values(first, text_in_sql)),
             )
         # Two groupings and a join of the groups: tables bucketed by user need no shuffle at all.
         predictions = self._lists()
@@ -167,11 +149,11 @@ class Grouping:
         in_parts = any(vectors.parts > 1 for vectors in self._vectors)
         left_behind = {_KNOWN}
         if not with_users:
-            hashed += self._cluster_hash(users, lambda name: self._readable_text(self._on_the_way(name)))
+            hashed += self.attributes.cluster_hash(self._ids(users), self.attributes.text_on_the_way)
             left_behind.update(map(cluster_column, range(len(self.sources.attributes_of_clusters))))
             left_behind.update(() if in_parts else self.user_columns)
-        kept = [self._readable(name) for name in joined.columns if name not in left_behind]
-        kept += self._hash_of_attributes([named(name) for name in self.attribute_columns])
+        kept = [self.attributes.readable(name) for name in joined.columns if name not in left_behind]
+        kept += self.attributes.hashed([named(name) for name in self.attributes.columns])
         if self.sources.attributes is not None:
             # Somebody whom only the attributes know is not evaluated; but an empty slice is a slice.
             absent = named(reading.PREDICTION_ROWS).is_null() & (call("coalesce", named(_KNOWN), 0) == 0)
@@ -250,62 +232,20 @@ class Grouping:
             further.intents,
         )
 
-    @property
-    def attribute_columns(self) -> dict[str, str]:
-        """The columns of the users' attributes by their names on the way: those of slices, the weight, those of clusters alone."""
-        sources = self.sources
-        columns = {slice_column(index): name for index, name in enumerate(sources.slices)}
-        if sources.weight is not None:
-            columns[reading.USER_WEIGHT] = sources.weight
-        return columns | {cluster_column(index): name for index, name in enumerate(sources.attributes_of_clusters)}
-
-    def _on_the_way(self, attribute: str) -> str:
-        """The name that an attribute of text has on the way."""
-        columns = self.attribute_columns.items()
-        return next(name for name, column in columns if column == attribute and name != reading.USER_WEIGHT)
-
-    def _attributes(self, source: Source, as_text: Callable[[DataFrame, str], Sql] = text_in_sql) -> list[Sql]:
-        """The attributes of users: those that part them, as text, and the weight, as a number."""
-        values = self._attribute_values(source, as_text)
-        return [value.alias(name) for value, name in zip(values, self.attribute_columns, strict=True)]
-
-    def _attribute_values(self, source: Source, as_text: Callable[[DataFrame, str], Sql]) -> list[Sql]:
-        return [
-            named(column).cast("double") if name == reading.USER_WEIGHT else as_text(source.frame, column)
-            for name, column in self.attribute_columns.items()
-        ]
-
-    def _hash_of_attributes(self, values: list[Sql]) -> list[Sql]:
-        """The hash of the attributes that a user's rows agree on, if there are any."""
-        return [hash_of(values).alias(reading.hash_column("attributes"))] if values else []
-
-    def _readable(self, name: str) -> Sql:
-        """A column of grouped users; that of a text becomes readable, which costs less once a user than once a row."""
-        if name not in self.attribute_columns or name == reading.USER_WEIGHT:
-            return named(name)
-        return self._readable_text(name).alias(name)
-
-    def _readable_text(self, name: str) -> Sql:
-        source = self.sources.attributes
-        known = source is not None and is_readable(source.frame, self.attribute_columns[name])
-        return readable(named(name), known=known)
-
-    def _cluster_hash(self, users: list[Sql], attribute: Callable[[str], Sql]) -> list[Sql]:
-        """The hash of each user's cluster, null if one of its columns is; none if users are independent."""
-        if not self.sources.clusters:
-            return []
-        of_users = dict(zip(self.sources.predictions.user, zip(users, self.user_types(), strict=True), strict=True))
-        text = T.StringType()
-        columns = [of_users[name] if name in of_users else (attribute(name), text) for name in self.sources.clusters]
-        values, types = zip(*columns, strict=True)
-        is_known = ~any_of(value.is_null() for value in values)
-        return [when(is_known, user_hash(values, types)).alias(reading.CLUSTER_HASH)]
+    @cached_property
+    def attributes(self) -> UserAttributes:
+        """The attributes of users on the way."""
+        return UserAttributes(self.sources)
 
     def _typed_users(self, source: Source) -> list[Sql]:
         return [user.cast(kind) for user, kind in zip(source.users_sql(), self.user_types(), strict=True)]
 
     def _named_users(self, source: Source) -> list[Sql]:
         return [user.alias(name) for user, name in zip(self._typed_users(source), self.user_columns, strict=True)]
+
+    def _ids(self, users: list[Sql]) -> dict[str, TypedSql]:
+        """The user's columns by their own names, each with its type."""
+        return dict(zip(self.sources.predictions.user, zip(users, self.user_types(), strict=True), strict=True))
 
     def _hash_of(self, users: list[Sql]) -> Sql:
         return user_hash(users, self.user_types()).alias(reading.USER_HASH)
@@ -481,7 +421,7 @@ class Grouping:
 
     def _grouped_labels(self) -> DataFrame:
         source, others = self.sources.labels, self._users_without_labels()
-        attributes = agreed(list(self.attribute_columns), reading.ATTRIBUTE_CONFLICTS)
+        attributes = agreed(list(self.attributes.columns), reading.ATTRIBUTE_CONFLICTS)
         is_known = call("max", named(_KNOWN)).alias(_KNOWN)
         if source.arrays:
             labels = self._grouped_arrays(self._arrays(source), reading.LABEL_ROWS)
@@ -521,7 +461,7 @@ class Grouping:
         if attributes is not None:
             row, known = number(0).alias(_ROW), number(0).alias(_KNOWN)
             somebody = where(attributes.frame, ~any_of(user.is_null() for user in attributes.users_sql()))
-            about = select(somebody, *self._named_users(attributes), row, known, *self._attributes(attributes))
+            about = select(somebody, *self._named_users(attributes), row, known, *self.attributes.of(attributes))
             rows = about if rows is None else rows.unionByName(about, allowMissingColumns=True)
         return None if rows is None else self._chosen(rows)
 

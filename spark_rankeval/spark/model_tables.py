@@ -14,13 +14,13 @@ from pyspark.sql import types as T
 from spark_rankeval.errors import InputError
 from spark_rankeval.records.fingerprints import SHARED
 from spark_rankeval.spark.collecting import STATE_SCHEMA, collected_states
-from spark_rankeval.spark.grouping import agreed
 from spark_rankeval.spark.ids import check_types, common_id_type, for_example, model_in, name_in, name_in_sql, user_hash
 from spark_rankeval.spark.model_table import ModelTable, columns_in_words
 from spark_rankeval.spark.named_columns import any_null, column, find_column
 from spark_rankeval.spark.per_user import PerUserSchema
 from spark_rankeval.spark.source import user_column
 from spark_rankeval.spark.sql_text import aggregate, call, named
+from spark_rankeval.spark.user_attributes import agreed
 from spark_rankeval.spark.workers import run_on_workers
 from spark_rankeval.statistics.merging import merged
 from spark_rankeval.tables.notes import note_of_labels

@@ -36,7 +36,7 @@ def per_item_group(scoring: Scoring) -> DataFrame:
     users = scoring.groups.given_to(grouping.frame(with_users=True), grouping.item_type())
     values = tuple(f"metric_{place}" for place in range(len(scoring.reading.columns)))
     name_of = dict(zip(scoring.reading.columns, values, strict=True))
-    attributes = list(grouping.attribute_columns)
+    attributes = list(grouping.attributes.columns)
     text, double = T.StringType(), T.DoubleType()
     kinds = [
         *zip(grouping.user_columns, grouping.user_types(), strict=True),

@@ -17,13 +17,14 @@ from spark_rankeval.spark.collecting import STATE_SCHEMA
 from spark_rankeval.spark.describing import Groups, collected, figures_by_group, of_every_user
 from spark_rankeval.spark.exposures import collected_rows, exposure_rows, slice_as_text, with_corpus_values
 from spark_rankeval.spark.fingerprints import hashed_tables
-from spark_rankeval.spark.grouping import Grouping, slice_column
+from spark_rankeval.spark.grouping import Grouping
 from spark_rankeval.spark.item_groups import with_users_outside
 from spark_rankeval.spark.list_lengths import sampled_lengths
 from spark_rankeval.spark.per_user import MetricColumn, PerUserSchema, Settings, table_hash, type_of_count
 from spark_rankeval.spark.plan import Plan, choose_plan, with_lookup
 from spark_rankeval.spark.rejected import Quarantine
 from spark_rankeval.spark.settling import Settled, settled
+from spark_rankeval.spark.user_attributes import slice_column
 from spark_rankeval.spark.workers import run_on_workers
 from spark_rankeval.worker.facts import TOO_LARGE
 from spark_rankeval.worker.group_exposures import group_slots_of
@@ -171,7 +172,7 @@ class Scoring:
         normalised = [values[place] for place in task.normalised if place < len(values)]
         beside = [value for value in self.reading.beside if value.model == task.models[0]]
         place_of = {value.key: beside_column(place) for place, value in enumerate(beside)}
-        attributes = list(grouping.attribute_columns)
+        attributes = list(grouping.attributes.columns)
         text, double = T.StringType(), T.DoubleType()
         kinds = [
             *zip(grouping.user_columns, grouping.user_types(), strict=True),
