@@ -16,7 +16,8 @@ SPARK_HOME = Path(pyspark.__file__).parent
 # eight. It belongs to one environment and one Java; with another, or none, the JVM reads the classes as always.
 CLASS_ARCHIVE = Path(sys.prefix, "spark-classes.jsa")
 # For the sessions of the tests: a query that runs once is not worth the second compiler, nor threads that collect garbage.
-FIRST_COMPILER = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:disable"
+# Its code of a whole run needs more room than that compiler reserves by itself; else Java throws code away and compiles it again.
+FIRST_COMPILER = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC -Xmn512m -Xlog:disable"
 SUBMIT_OPTIONS = f"{FIRST_COMPILER} -XX:SharedArchiveFile={CLASS_ARCHIVE} -Xshare:auto"
 
 

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from effort import part_of
 from pyspark.sql import functions as F
 
 from spark_rankeval.errors import ConfigurationError, SupersededError
@@ -56,7 +57,7 @@ def said(output, table):
     return json.loads(file.read_text())
 
 
-@pytest.mark.parametrize(("n_written", "is_here"), [(0, False), (1, True), (2, True)])
+@pytest.mark.parametrize(("n_written", "is_here"), part_of([(0, False), (1, True), (2, True)], 2))
 def test_the_earlier_attempt_stops_at_its_next_write_and_spoils_nothing(
     spark, attempt, output, elsewhere, n_written, is_here
 ):

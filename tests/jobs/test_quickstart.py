@@ -5,6 +5,7 @@ import statistics
 
 import pytest
 from documented import ROOT, differences_of, examples_of, goes_on_with_the_quickstart
+from effort import FULL_LENGTH
 
 import spark_rankeval
 from spark_rankeval import compare, summarise
@@ -198,6 +199,8 @@ def test_the_example_evaluates_what_the_quick_start_wrote_and_is_a_history(
     assert said["data_quality"] == result.to_dict()["data_quality"]
     assert said["versions"]["spark"] == spark.version
     assert set(said["inputs"]) == {"predictions", "labels", "training"}
+    if not FULL_LENGTH:
+        return
     # With the options that a JVM has by itself: nothing of what it says while it starts is seen.
     shown = run_job(
         "trend.py", "--output", "output/evaluation", "--metric", "ndcg@10", cwd=folder, SPARK_SUBMIT_OPTS=""
@@ -207,6 +210,7 @@ def test_the_example_evaluates_what_the_quick_start_wrote_and_is_a_history(
     assert said["run_id"] in shown.stdout
 
 
+@pytest.mark.night  # test_compare_job.py compares by day, and the test above runs an example from a shell.
 def test_the_example_compares_what_the_quick_start_wrote(quickstart_run, run_job, example_config):
     folder, quickstart_done = quickstart_run
     done = run_job("compare.py", "--config", example_config.with_name("compare.toml"), cwd=folder)

@@ -9,6 +9,7 @@ import warnings
 from types import SimpleNamespace
 
 import pytest
+from effort import part_of
 
 from spark_rankeval.errors import SparkRankEvalWarning
 from spark_rankeval.jobs import reporting, runs
@@ -190,7 +191,7 @@ def test_a_rerun_that_stops_midway_leaves_no_manifest_of_its_own_run(finished, f
     assert runs_with_a_manifest(files) == {"day", "other"}
 
 
-@pytest.mark.parametrize("is_here", [True, False])
+@pytest.mark.parametrize("is_here", part_of([True, False], 2))
 def test_a_rerun_that_asks_for_less_leaves_nothing_of_the_earlier_run_beside_its_manifest(
     spark, full, files, monkeypatch, is_here
 ):

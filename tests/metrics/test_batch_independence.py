@@ -110,7 +110,7 @@ def test_a_user_alone_has_the_value_that_it_has_among_others(users, whole):
     assert_same_bits(alone, whole[some])
 
 
-@pytest.mark.parametrize("n_parts", part_of([25, 3, 7, 2], 2))
+@pytest.mark.parametrize("n_parts", part_of([25, 3, 7, 2], 5))
 def test_no_split_into_batches_changes_a_bit(users, whole, n_parts):
     cuts = np.sort(np.random.default_rng(n_parts).integers(0, len(users) + 1, n_parts - 1))
     bounds = [0, *cuts.tolist(), len(users)]

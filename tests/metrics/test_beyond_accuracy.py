@@ -388,7 +388,7 @@ def test_it_says_what_it_asks_for_and_needs_no_labels_unless_it_sees_relevance(m
 
 @pytest.mark.parametrize("metric", OF_USERS, ids=lambda metric: metric.name)
 def test_values_are_within_the_bounds(metric):
-    every = variants(metric)
+    every = part_of(variants(metric), 5)
     for variant, column in zip(every, values_of(every, random_world(11)), strict=True):
         low, high = variant.bounds
         assert column.dtype == np.float64
@@ -399,7 +399,7 @@ def test_values_are_within_the_bounds(metric):
 @pytest.mark.parametrize("metric", OF_USERS, ids=lambda metric: metric.name)
 def test_the_order_of_ties_is_flagged_where_it_changes_a_value(metric):
     world = random_world(12)
-    every = [variant for variant in variants(metric, undefined=("nan",)) if variant.k is not None]
+    every = part_of((variant for variant in variants(metric, undefined=("nan",)) if variant.k is not None), 5)
     changed = 0
     for variant in every:
         found = {}

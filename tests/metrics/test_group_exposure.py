@@ -125,7 +125,7 @@ def same(mine, expected):
     return mine == pytest.approx(expected, rel=1e-7, abs=1e-7, nan_ok=True)
 
 
-@settings(max_examples=examples(by_day=12, at_night=150), deadline=None, derandomize=True)
+@settings(max_examples=examples(by_day=6, at_night=150), deadline=None, derandomize=True)
 @given(seed=st.integers(0, 10**6), n_parts=st.sampled_from([1, 3]))
 def test_any_tables_give_what_the_naive_loops_give(seed, n_parts):
     rng = np.random.default_rng(seed)
@@ -149,7 +149,7 @@ def test_any_tables_give_what_the_naive_loops_give(seed, n_parts):
 
 def test_no_split_into_partitions_and_no_order_of_rows_changes_a_bit():
     world, rng = random_world(4), np.random.default_rng(4)
-    metrics = [drawn(rng, metric) for metric in GROUPS for _ in range(4)]
+    metrics = [drawn(rng, metric) for metric in GROUPS for _ in range(examples(2, 4))]
     of_users, of_all = ([metric for metric in metrics if metric.corpus_level == level] for level in (False, True))
     whole = np.stack(scored(task_of(of_users), world, world.users).metrics)
     single = [np.stack(scored(task_of(of_users), world, [user], rng).metrics) for user in world.users]
@@ -280,7 +280,7 @@ def test_its_docstring_says_formula_bounds_source_and_what_is_undefined(metric):
 @EVERY
 def test_it_reads_back_and_stays_within_its_bounds(metric):
     rng, world = np.random.default_rng(2), random_world(2)
-    for _ in range(10):
+    for _ in range(examples(4, 10)):
         one = drawn(rng, metric)
         assert parse_metric(str(one)) == one
         if metric.corpus_level:

@@ -84,7 +84,8 @@ def run_tests(copy: Path, tests: Sequence[str], row: str | None, timeout: float)
     python, options = python_of(row)
     plugins = ["-p", "no:cacheprovider", "-p", "tests.mutants.unshrunk"]
     command = [python, "-m", "pytest", "-x", "-q", *plugins, "--tb=no", "-rfE", *options, *tests]
-    environment = {**os.environ, "PYTHONPATH": str(copy)}
+    # The tests of a fault may be among those that run at night.
+    environment = {**os.environ, "PYTHONPATH": str(copy), "FULL_LENGTH": "1"}
     started = time.monotonic()
     process = subprocess.Popen(
         command, cwd=copy, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True

@@ -10,6 +10,7 @@ import numpy as np
 import oracle
 import pytest
 from beyond_oracle import FORMULAS, value
+from effort import part_of
 from group_oracle import groups_of
 from group_oracle import value as value_of_groups
 from intents_oracle import random_judged
@@ -186,7 +187,9 @@ def test_every_user_has_the_value_of_the_naive_measures(tables, world):
         np.testing.assert_allclose(table[column], expected, rtol=1e-12, atol=1e-12, equal_nan=True, err_msg=metric)
 
 
-@pytest.mark.parametrize(("column", "lookup"), [("genres", "workers"), ("genres", "join"), ("category", "join")])
+@pytest.mark.parametrize(
+    ("column", "lookup"), part_of([("genres", "workers"), ("genres", "join"), ("category", "join")], 2)
+)
 def test_lists_are_calibrated_by_one_or_several_categories_of_an_item(tables, world, column, lookup):
     metrics = ["miscalibration@3", "miscalibration(divergence=js, rank_weight=log2)@5", "long_tail_share@3"]
     facts = {name: tables[name] for name in ("training", "items")}
@@ -720,6 +723,7 @@ def score_users_of(given, metrics, items):
     return summarise(scored.sparkSession.createDataFrame(scored.collect(), scored.schema))
 
 
+@pytest.mark.night  # test_judged_subtopics_give_every_user_the_naive_metrics has intents by day, and other files models, text and vectors.
 def test_models_lists_from_vectors_and_text_have_intents(spark, judged):
     metrics = [parse_metric(name).resolve() for name in ("alpha_ndcg@3", "s_recall@3")]
     upside_down = judged["predictions"].withColumn("score", -F.col("score"))

@@ -3,6 +3,7 @@
 import math
 
 import pytest
+from effort import part_of
 from shuffles import shuffled_into
 
 from spark_rankeval import compare, evaluate, merge, score_users, summarise
@@ -83,8 +84,8 @@ CHANGES = {
 
 def test_every_other_label_is_another_fingerprint(spark, plain):
     found = {"as they are": plain.fingerprints}
-    for name, change in CHANGES.items():
-        found[name] = evaluate(*tables(spark, labels=change(LABELS)), METRICS, **ASKED).fingerprints
+    for name in part_of(CHANGES, 2):
+        found[name] = evaluate(*tables(spark, labels=CHANGES[name](LABELS)), METRICS, **ASKED).fingerprints
     assert {each["predictions"] for each in found.values()} == {plain.fingerprints["predictions"]}
     assert len({each["labels"] for each in found.values()}) == len(found)
 

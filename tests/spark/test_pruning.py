@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from effort import part_of
 from pyspark.sql import functions as F
 from random_logs import assert_tricky, random_logs
 from shuffles import settings_of
@@ -188,7 +189,7 @@ def test_a_sample_of_files_says_whether_keeping_the_best_pays(spark, files, monk
     monkeypatch.setattr(list_lengths, "_SMALL", 0)
     monkeypatch.setattr(list_lengths, "_LONGEST", 20_000)
     assert "lists are short (12.0 predictions on average, in a sample of" in explained(short.where("item >= 0"))
-    for kept in (long, hot, short.repartition(2), short.union(short.where("item < 0"))):
+    for kept in part_of([hot, long, short.union(short.where("item < 0")), short.repartition(2)], 2):
         assert "A user keeps the best 9 predictions" in explained(kept)
     lengths = list_lengths.sampled_lengths([SimpleNamespace(frame=hot, user=("user",))])
     assert 25_000 < lengths.longest < 35_000

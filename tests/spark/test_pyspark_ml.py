@@ -337,6 +337,7 @@ def both_signs(estimator):
     return [{estimator.sign: sign} for sign in (1.0, -1.0)]
 
 
+@pytest.mark.night  # test_what_a_fold_trained_on_is_not_ranked sees the same of a model that learns nothing.
 @pytest.mark.classic_alone("tuned_als")
 def test_als_is_chosen_by_ranks_of_the_whole_catalogue(ratings, tmp_path):
     evaluator, estimator = RankingEvaluator(**CATALOGUE_EVALUATOR), als()
@@ -369,16 +370,20 @@ def test_als_is_chosen_by_ranks_of_the_whole_catalogue(ratings, tmp_path):
 
 
 @pytest.mark.classic_alone("tuned_als")
-@pytest.mark.parametrize(("metric", "means"), [("rr", [1, 1 / 11]), ("percentile_rank", [0, 1])])
-def test_what_a_fold_trained_on_is_not_ranked(spark, metric, means):
+@pytest.mark.parametrize(
+    ("metric", "means", "keeps_all"), part_of([("percentile_rank", [0, 1], True), ("rr", [1, 1 / 11], False)], 2)
+)
+def test_what_a_fold_trained_on_is_not_ranked(spark, metric, means, keeps_all):
     """The held-out item of 12 is the last but for what was trained on, or the last: it is the first of 11, or the last."""
     rows = [(user, item, 5.0, fold) for user in range(4) for item, fold in ((10, 0), (11, 1))]
     estimator = FixedFactors()
-    validator = by_catalogue(estimator, both_signs(estimator), RankingEvaluator(metricName=metric))
+    options = {"parallelism": 2, "collectSubModels": True} if keeps_all else {}
+    validator = by_catalogue(estimator, both_signs(estimator), RankingEvaluator(metricName=metric), **options)
     model = validator.fit(spark.createDataFrame(rows, "user int, item int, rating float, fold int"))
     assert list(model.avgMetrics) == pytest.approx(means, abs=1e-12)
     assert model.bestModel.sign == 1
-    assert model.subModels is None
+    signs = [[each.sign for each in of_fold] for of_fold in model.subModels or []]
+    assert signs == ([[1, -1], [1, -1]] if keeps_all else [])
 
 
 @pytest.mark.night  # test_als_is_chosen_by_ranks_of_the_whole_catalogue has two threads, and compares with a loop.
@@ -470,9 +475,12 @@ def test_an_evaluator_of_another_kind_is_refused_at_once():
             UndefinedMeanError,
             "has no mean: of 12 users 0 have a value",
         ),
-        (FixedFactors, {}, 1, Exception, r"Fold number must be in range \[0, 1\)"),
-        (FixedFactors, {}, 3, ValueError, "The validation data at fold 2 is empty"),
         (FixedFactors, {"labelCol": "stars"}, 2, InputError, "has no column 'stars'"),
+        # Of pyspark.ml itself.
+        pytest.param(FixedFactors, {}, 1, Exception, r"Fold number must be in range \[0, 1\)", marks=pytest.mark.night),
+        pytest.param(
+            FixedFactors, {}, 3, ValueError, "The validation data at fold 2 is empty", marks=pytest.mark.night
+        ),
     ],
 )
 def test_what_goes_wrong_in_a_fold_is_an_error(ratings, estimator, evaluator, folds, error, words):

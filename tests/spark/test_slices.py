@@ -361,7 +361,7 @@ def of_group(group):
     return F.col("item").isin([item for item, genres in GENRES.items() if group in (genres or [None])])
 
 
-@pytest.mark.parametrize("group", part_of(["y", None, "(not in items)", "x", "z"], 3))
+@pytest.mark.parametrize("group", part_of(["y", None, "(not in items)", "x", "z"], 5))
 def test_a_group_of_items_has_the_figures_of_an_evaluation_of_its_labels_alone(tables, by_genre, group):
     predictions, labels, users = tables
     alone = evaluate(
@@ -448,6 +448,7 @@ def test_arrays_popularity_and_shares(spark, tables, films):
     )
 
 
+@pytest.mark.night
 def test_groups_of_items_survive_pruned_ties_weights_bootstraps_and_storage(tables, films, tmp_path):
     predictions, labels, users = tables
     tied = predictions.withColumn("score", F.round(F.col("score"), 1))

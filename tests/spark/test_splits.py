@@ -6,6 +6,7 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 import splits_oracle as oracle
 from chispa import assert_df_equality
+from effort import FULL_LENGTH, part_of
 from pyspark.sql import functions as F
 
 from spark_rankeval.errors import DataError, InputError, OptionError
@@ -74,10 +75,11 @@ CASES = {
 }
 
 
-def parts_of(log):
-    """What all splits of a log are, in one action: {(case, part): rows or labels}."""
+def parts_of(log, cases=tuple(CASES)):
+    """What splits of a log are, in one action: {(case, part): rows or labels}."""
     pieces = []
-    for case, (split_of, *_) in CASES.items():
+    for case in cases:
+        split_of, *_ = CASES[case]
         split = split_of(log)
         tables = {"training": split.training, "held out": split.held_out, "labels": split.labels}
         for part, table in tables.items():
@@ -89,7 +91,7 @@ def parts_of(log):
     together = pieces[0]
     for piece in pieces[1:]:
         together = together.union(piece)
-    found = {(case, part): [] for case in CASES for part in ("training", "held out", "labels")}
+    found = {(case, part): [] for case in cases for part in ("training", "held out", "labels")}
     for case, part, row, user, item, time, relevance in together.collect():
         found[case, part].append((user, item, time, relevance) if part == "labels" else row)
     return {key: sorted(values, key=str) for key, values in found.items()}
@@ -122,10 +124,12 @@ def test_partitions_and_the_order_of_rows_do_not_matter(spark, parts):
     log = spark.createDataFrame([tuple(row.values()) for row in shuffled], COLUMNS).repartition(5)
     # Ids of another width are the same ids.
     narrow = log.withColumns({"user": F.col("user").cast("int"), "item": F.col("item").cast("smallint")})
-    assert parts_of(narrow) == parts
+    # By time, by last events and by hash.
+    cases = [*part_of(CASES, 5), "users"] if not FULL_LENGTH else tuple(CASES)
+    assert parts_of(narrow, cases) == {(case, part): rows for (case, part), rows in parts.items() if case in cases}
 
 
-@pytest.mark.parametrize("case", ["horizon, grades", "last 3, all left out", "users"])
+@pytest.mark.parametrize("case", part_of(["horizon, grades", "last 3, all left out", "users"], 2))
 def test_counts_are_those_of_the_naive_version(log, case):
     split_of, (training, held_out), grades, leave_out = CASES[case]
     split = split_of(log)
@@ -152,7 +156,7 @@ def test_counts_are_those_of_the_naive_version(log, case):
     assert error.value.counts == {f"n_{reason.replace(' ', '_')}": n for reason, n in invalid.items()}
 
 
-@pytest.mark.parametrize("seed", [3, 4])
+@pytest.mark.parametrize("seed", part_of([3, 4], 2))
 def test_the_k_core_is_that_of_the_naive_version(spark, seed):
     draw = random.Random(seed)
     pairs = [(draw.randrange(60), min(int(draw.expovariate(0.09)), 40)) for _ in range(330)]
@@ -181,17 +185,20 @@ def test_the_k_core_of_bad_logs(spark):
         k_core(log, 3, on_invalid="drop")
 
 
-def test_more_rounds_than_a_plan_can_hold_need_a_folder(spark, tmp_path):
+@pytest.mark.parametrize(("most", "step", "n_users", "rounds"), part_of([(4, 2, 10, 6), (16, 4, 38, 20)], 2))
+def test_more_rounds_than_a_plan_can_hold_need_a_folder(spark, tmp_path, monkeypatch, most, step, n_users, rounds):
+    monkeypatch.setattr("spark_rankeval.splits.core._MOST_ROUNDS", most)
+    monkeypatch.setattr("spark_rankeval.splits.core._STORED_ROUNDS", step)
     # A circle of three, and a chain: each round takes one user and one item from each end of the chain.
     rows = [(place, (place + step) % 3) for place in range(3) for step in (0, 1)]
-    rows += [(place, place + step) for place in range(100, 138) for step in (0, 1)]
+    rows += [(place, place + more) for place in range(100, 100 + n_users) for more in (0, 1)]
     log = spark.createDataFrame(rows, "user int, item int")
     with pytest.raises(
-        DataError, match=r"after 16 rounds \d+ of \d+ pairs are still of users .* k = 2 items; pass folder="
+        DataError, match=rf"after {most} rounds \d+ of \d+ pairs are still of users .* k = 2 items; pass folder="
     ):
         k_core(log, 2)
     core = k_core(log, 2, folder=str(tmp_path / "pairs"))
-    assert (core.n_pairs, core.rounds) == (6, 20)
+    assert (core.n_pairs, core.rounds) == (6, rounds)
     assert sorted(map(tuple, core.log.collect())) == sorted(rows[:6])
 
 
@@ -267,7 +274,7 @@ NOBODY = {
 }
 
 
-@pytest.mark.parametrize("words", NOBODY)
+@pytest.mark.parametrize("words", part_of(NOBODY, 2))
 def test_a_split_that_leaves_nobody_is_refused(spark, words):
     rows, split_of = NOBODY[words]
     split = split_of(spark.createDataFrame(rows, LOG))

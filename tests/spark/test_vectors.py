@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 from chispa import assert_df_equality
+from effort import FULL_LENGTH
 from pyspark.sql import functions as F
 
 from spark_rankeval import Facts, Vectors, compare, evaluate, quarantine, score_users, top_items
@@ -115,6 +116,8 @@ def test_several_models_stand_side_by_side(world):
     ours = evaluate(models, world.labels, METRICS, relevance="grade")
     other = evaluate(tables, world.labels, METRICS, relevance="grade", score="score")
     assert_same(ours, other)
+    if not FULL_LENGTH:
+        return
     ours, other = (
         compare(score_users(of_models, world.labels, "ndcg@5", relevance="grade", **options), baseline="plain")
         for of_models, options in ((models, {}), (tables, {"score": "score"}))
@@ -334,6 +337,7 @@ class TestBadInput:
 class TestParts:
     """A catalogue in parts has what the whole one has; tests/worker/test_catalogue_parts.py tries many more."""
 
+    @pytest.mark.night  # By day the tests below have parts on Spark.
     def test_an_evaluation_in_parts_is_that_of_the_whole(self, world):
         # Rows of each kind that cannot be used, and one of the two usual lengths that a part alone would take.
         bad = [(None, [1.0] * 3, 0.0), ("x", None, 0.0), ("y", [1.0], 0.0), ("z", [1.0], 0.0), ("i00", [9.0] * 3, 0.0)]

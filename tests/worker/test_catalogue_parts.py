@@ -211,7 +211,7 @@ def scored(task, batch):
 
 
 @given(worlds())
-@settings(max_examples=examples(100, 3000), deadline=None)
+@settings(max_examples=examples(40, 3000), deadline=None)
 def test_values_counts_and_first_items_are_those_of_the_whole(world):
     task, columns = task_of(world), users_of(world)
     first = [task.first_items(model) for model in range(len(world["models"]))]
