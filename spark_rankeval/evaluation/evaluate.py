@@ -7,6 +7,7 @@ from dataclasses import fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from spark_rankeval.errors import OptionError
 from spark_rankeval.evaluation.build import Findings, build_result, need_users
 from spark_rankeval.evaluation.prepare import prepare
 from spark_rankeval.evaluation.summarise import write_per_user
@@ -197,7 +198,14 @@ def score_users(predictions: Predictions, labels: DataFrame | None, metrics: Met
         ``hangs_on_tie`` and the other counts; and hashes of the user's rows, such as ``labels_hash``, of which `summarise` makes
         fingerprints. Rows with a null user are counted in rows of their own.
     """
-    return prepare(predictions, labels, metrics, ScoringOptions.given(options), users_alone=True).per_user()
+    given = ScoringOptions.given(options)
+    if given.facts.item_groups is not None:
+        msg = (
+            "item_by and popularity_groups make figures of groups of items, and score_users has one row a user. Leave them out, or use "
+            "evaluate(…).per_item_group"
+        )
+        raise OptionError(msg)
+    return prepare(predictions, labels, metrics, given, users_alone=True).per_user()
 
 
 def score_users_to_describe(

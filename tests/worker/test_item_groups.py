@@ -14,12 +14,13 @@ from users import lists_of, random_users, ranked
 from variants import METRICS, parameters_of, variants
 from worlds import batch_of as grouped
 
+from spark_rankeval import score_users
 from spark_rankeval.errors import OptionError
-from spark_rankeval.metrics.naming import parse_metrics
+from spark_rankeval.metrics.naming import parse_metric, parse_metrics
 from spark_rankeval.ranking.lists import RankingPolicy
 from spark_rankeval.records.item_groups import NOT_LISTED, UNSEEN
 from spark_rankeval.request.options import Facts
-from spark_rankeval.request.task import ItemGroups, ScoringTask, View, is_about_labels
+from spark_rankeval.request.task import ItemGroups, ScoringTask, View, has_groups, is_about_labels
 from spark_rankeval.worker.facts import ITEM, TRAINING_INTERACTIONS, TRAINING_USERS
 from spark_rankeval.worker.item_groups import (
     ATTRIBUTE_KEY,
@@ -232,3 +233,16 @@ def test_an_item_of_several_groups_is_in_each_of_them():
 def test_a_number_of_groups_must_be_one(given_groups):
     with pytest.raises(OptionError, match="popularity_groups must be a whole number from 2 to 1000; got"):
         Facts(popularity_groups=given_groups)
+
+
+@pytest.mark.parametrize("facts", [Facts(item_by="genre"), Facts(popularity_groups=5)])
+def test_a_table_of_users_has_no_groups_of_items(facts):
+    with pytest.raises(OptionError, match="score_users has one row a user"):
+        score_users(None, None, "recall@3", facts=facts)
+
+
+@pytest.mark.parametrize(
+    ("metric", "has"), [("recall@3", True), ("hit_share@3", True), ("alpha_ndcg@3", False), ("novelty@3", False)]
+)
+def test_metrics_of_all_that_labels_are_about_have_no_groups(metric, has):
+    assert has_groups(parse_metric(metric).resolve()) == has
