@@ -237,11 +237,12 @@ class ResultPlots:
         written = in_one_format(row.mean for row in shown)
         metric_of = known_metric(of_all[0].definition)
         share = metric_of.shared if isinstance(metric_of, GroupShare) else ""
-        reading = ["Dot: only labels in the group count, of users who have one. Dashed line: all items."]
+        reading = ["Mark: the labels in the group alone, of users who have one. Dashed line: all items."]
         if share:
-            reading = [f"A dot at 0.3: on average the group has 30% of a list's {share}."]
-        if least := next((row.slice for row in shown if attributes_of(row.slice) == (item_attribute(POPULARITY),)), ""):
-            reading.append(f"{group_of(least)}: the least popular items.")
+            reading = [f"A mark at 0.3: on average the group has 30% of a list's {share}."]
+        popularity = [row.slice for row in shown if attributes_of(row.slice) == (item_attribute(POPULARITY),)]
+        if popularity:
+            reading.append(f"Popularity grows from {group_of(popularity[0])} to {group_of(popularity[-1])}.")
         reading.append(interval_reading(of_all, "line"))
         return forest_chart(
             [_estimate(row, row.model, group_of(row.slice), f"{written(row.mean)}  {_users(row)}") for row in shown],

@@ -173,7 +173,7 @@ def test_groups_of_items_have_a_chart_of_their_own_that_slices_of_users_do_not_h
     assert [record["at"] for record in records(shares) if "at" in record] == []
     assert "30% of a list's hits" in " ".join(shares.to_dict()["title"]["subtitle"])
     popular = [row("rr", 0.3), *(row("rr", 0.1, slice=f"item popularity={n}") for n in (1, 2))]
-    assert "popularity=1: the least popular items." in " ".join(
+    assert "Popularity grows from popularity=1 to popularity=2." in " ".join(
         plots(popular, [""]).item_groups().to_dict()["title"]["subtitle"]
     )
     with pytest.raises(InputError, match="the result has no groups of items"):
