@@ -14,6 +14,8 @@ FLAGS = (
     "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--hide-scrollbars", "--remote-debugging-pipe",
 )  # fmt: skip
 PATIENCE = 60
+# Chromium takes no picture of a page that is taller than some 100,000 pixels.
+_TALLEST = 60_000
 
 
 def find():
@@ -118,8 +120,10 @@ class Chromium:
         return answer["result"].get("value")
 
     def screenshot(self, path):
-        """Save a picture of the whole page as PNG."""
-        shot = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True)
+        """Save a picture of the page as PNG; of a very long page its beginning."""
+        width, height = self.value("[document.documentElement.scrollWidth, document.documentElement.scrollHeight]")
+        clip = {"x": 0, "y": 0, "width": width, "height": min(height, _TALLEST), "scale": 1}
+        shot = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip)
         path.write_bytes(base64.b64decode(shot["data"]))
 
     def pdf(self, path):
