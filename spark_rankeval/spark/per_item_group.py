@@ -37,10 +37,12 @@ def per_item_group(scoring: Scoring) -> DataFrame:
     values = tuple(f"metric_{place}" for place in range(len(scoring.reading.columns)))
     name_of = dict(zip(scoring.reading.columns, values, strict=True))
     attributes = list(grouping.attributes.columns)
+    counted = [task.weight_count] if task.weight_count else []
     text, double = T.StringType(), T.DoubleType()
     kinds = [
         *zip(grouping.user_columns, grouping.user_types(), strict=True),
         *((name, double if name == USER_WEIGHT else text) for name in attributes),
+        *((name, T.LongType()) for name in counted),
         *((name, text) for name in (ATTRIBUTE_KEY, GROUP_KEY, MODEL)),
         *((name, double) for name in values),
     ]
@@ -52,7 +54,7 @@ def per_item_group(scoring: Scoring) -> DataFrame:
         if has_groups(parse_metric(metric.definition).resolve())
     )
     schema = replace(schema, metrics=metrics, counts=(), hashes={})
-    ours = [*grouping.user_columns, *attributes, *([] if schema.model is None else [MODEL])]
+    ours = [*grouping.user_columns, *attributes, *counted, *([] if schema.model is None else [MODEL])]
     columns = schema.marked([F.col(name) for name in (*ours, *(name_of[metric.column] for metric in metrics))])
     if twice := [name for name in (ITEM_ATTRIBUTE, ITEM_GROUP) if name in schema.marks()]:
         msg = (

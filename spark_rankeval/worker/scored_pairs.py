@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_rankeval.worker.item_groups import ATTRIBUTE_KEY, GROUP_KEY
 from spark_rankeval.worker.process import in_worker
-from spark_rankeval.worker.reading import NO_USER, flags
-from spark_rankeval.worker.scoring import MODEL, score
+from spark_rankeval.worker.reading import ABSENT, NO_USER, flags
+from spark_rankeval.worker.scoring import MODEL, count_of_model, score
 from spark_rankeval.worker.task_tables import with_tables
 
 if TYPE_CHECKING:
@@ -24,24 +25,32 @@ if TYPE_CHECKING:
 def score_pairs(task: ScoringTask, passed_on: tuple[str, ...], names: tuple[str, ...]) -> Callable[[Batches], Batches]:
     """A function for ``mapInArrow``: the metrics of every user and group of items, a row for each model.
 
-    The columns come in this order: those passed on unchanged, the attribute of items, the group, the model's name, the metrics. A
-    metric that has no values of groups is NaN.
+    The columns come in this order: those passed on unchanged, the count that is the users' weight if one is, the attribute of items,
+    the group, the model's name, the metrics. A metric that has no values of groups is NaN.
     """
 
     @in_worker
     def run(batches: Batches) -> Batches:
-        for batch, received in with_tables(task, batches):
-            scores = score(task, batch, received).of_groups
+        for whole, received in with_tables(task, batches):
+            # Users who are only in a table of attributes are not evaluated.
+            present = None if ABSENT not in whole.schema.names else pc.invert(whole.column(ABSENT))
+            batch = whole if present is None else whole.filter(present)
+            scores = score(task, batch, received)
             nobody = flags(batch.column(NO_USER))
-            for of_attribute in [] if scores is None else scores.attributes:
+            columns = {name: batch.column(name) for name in passed_on}
+            if task.weight_count:
+                # Models do not differ in it.
+                columns[task.weight_count] = pa.array(scores.counts[count_of_model(task.weight_count, 0)])
+            of_users = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+            for of_attribute in [] if scores.of_groups is None else scores.of_groups.attributes:
                 pairs = of_attribute.where(~nobody[of_attribute.user])
-                users = batch.select(list(passed_on)).take(pa.array(pairs.user))
+                users = of_users.take(pa.array(pairs.user))
                 keys = [pairs.keys[name].dictionary_decode() for name in (ATTRIBUTE_KEY, GROUP_KEY)]
                 for model, name in enumerate(task.models):
                     values = pairs.values[model * len(names) : (model + 1) * len(names)]
                     models = pa.repeat(pa.scalar(name), users.num_rows)
                     arrays = [*users.columns, *keys, models, *(pa.array(np.asarray(each)) for each in values)]
-                    columns = [*passed_on, ATTRIBUTE_KEY, GROUP_KEY, MODEL, *names]
-                    yield pa.RecordBatch.from_arrays(arrays, names=columns)
+                    kept = [*users.schema.names, ATTRIBUTE_KEY, GROUP_KEY, MODEL, *names]
+                    yield pa.RecordBatch.from_arrays(arrays, names=kept)
 
     return run

@@ -33,6 +33,8 @@ from spark_rankeval.worker.item_groups import (
     table_of,
 )
 from spark_rankeval.worker.packed import stream_of
+from spark_rankeval.worker.reading import ABSENT, NO_USER, USER_HASH
+from spark_rankeval.worker.scored_pairs import score_pairs
 from spark_rankeval.worker.scoring import score
 from spark_rankeval.worker.table_states import groups
 from spark_rankeval.worker.task_tables import TaskTables
@@ -202,6 +204,23 @@ def test_shares_of_groups_are_those_of_a_naive_count_and_other_metrics_stay_the_
     for pair, expected in zip(pairs, sparse.values[0], strict=True):
         np.testing.assert_equal(by_pair.pop(pair), expected)
     assert np.isnan(list(by_pair.values())).all()
+
+
+def test_the_rows_of_pairs_have_the_count_that_is_a_weight_and_nobody_who_is_not_evaluated():
+    world = World({1: [(1, 0.5)], 2: [(2, 0.5)]}, {1: [(1, 1.0), (7, 1.0)], 2: [(2, 1.0)]})
+    batch = grouped(world, users=[1, 2, 3])
+    given_tables = {
+        ABSENT: pa.array([False, False, True]),
+        NO_USER: pa.array([False] * 3),
+        table_of(0): pa.array([packed([(1, "x"), (2, "x")]).as_py(), None, None], pa.binary()),
+    }
+    for name, column in given_tables.items():
+        batch = batch.append_column(name, column)
+    views = (View((parse_metric("exposure_share@1").resolve(),), RankingPolicy()),)
+    task = ScoringTask(views, item_groups=ItemGroups(("genre",)), weight_count="n_labels")
+    rows = pa.Table.from_batches(score_pairs(task, (USER_HASH,), ("share",))(iter([batch]))).to_pylist()
+    told = [(row[USER_HASH], row["n_labels"], row[GROUP_KEY], row["share"]) for row in rows]
+    assert told == [(1, 2, "x", 1.0), (1, 2, NOT_LISTED, 0.0), (2, 1, "x", 1.0), (2, 1, NOT_LISTED, 0.0)]
 
 
 @settings(max_examples=examples(by_day=60, at_night=600), deadline=None, derandomize=True)
