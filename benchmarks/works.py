@@ -190,7 +190,7 @@ def every_metric(cutoffs: list[int]) -> list[str]:
     from spark_rankeval import metrics as _  # noqa: F401 - fills the registry
     from spark_rankeval.metrics.base import REGISTRY
 
-    # Those of the items themselves ask for further tables.
-    of_labels = {metric.name: metric for metric in REGISTRY.values() if not metric().resolve().reads.unlabelled}
-    kinds = sorted(of_labels.items())
+    # Those of the items themselves, and those of intents, ask for further tables.
+    reads = {metric: metric().resolve().reads for metric in REGISTRY.values()}
+    kinds = sorted((metric.name, metric) for metric, asked in reads.items() if not (asked.unlabelled or asked.facts))
     return [value for name, kind in kinds for value in (values_of([name], cutoffs) if kind.takes_cutoff else [name])]
