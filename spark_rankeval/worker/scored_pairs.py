@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 def score_pairs(task: ScoringTask, passed_on: tuple[str, ...], names: tuple[str, ...]) -> Callable[[Batches], Batches]:
     """A function for ``mapInArrow``: the metrics of every user and group of items, a row for each model.
 
-    The columns come in this order: those passed on unchanged, the count that is the users' weight if one is, the attribute of items,
-    the group, the model's name, the metrics. A metric that has no values of groups is NaN.
+    The columns come in this order: those passed on unchanged, the attribute of items, the group, the model's name, the metrics. If a
+    count is the users' weight, it follows the first of these. A metric that has no values of groups is NaN.
     """
 
     @in_worker
