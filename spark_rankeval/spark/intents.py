@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from spark_rankeval.spark.ids import problem_of_type
-from spark_rankeval.spark.named_columns import column
+from spark_rankeval.spark.ids import as_text, problem_of_type, readable
+from spark_rankeval.spark.named_columns import any_null, column
 from spark_rankeval.spark.source import ValueColumn, array_value, require_column
 from spark_rankeval.spark.sql_text import field_of, named
 
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
 # The column of the hash of an item's subtopics and their grades, and how many bits of it are of one subtopic.
 _HASH, _BITS = "subtopics_hash_", 36
+# The column of a number that no two rows share, so that rows that cannot be used are not merged.
+_ALONE = "alone_"
 
 
 class IntentColumns(NamedTuple):
@@ -43,24 +47,33 @@ class IntentColumns(NamedTuple):
         is_field, name = self.subtopic.is_field, self.subtopic.name
         return (field_of(self.labels.item, name) if is_field else named(name)).column
 
+    def subtopic_as_text(self) -> Column | None:
+        """The subtopic of each row, if labels have a row for each; None: an item has one row."""
+        if self.subtopic is None or not self.repeat_items:
+            return None
+        return readable(as_text(named(self.subtopic.name), self.subtopic.kind)).column
+
     def merged(self) -> Source:
-        """The labels with a row for each item: with its highest grade, or null if a grade is."""
+        """The labels with a row for each item, with its highest grade; rows that cannot be used stay, to be counted."""
         labels, subtopics = self.labels, self.subtopics()
         if subtopics is None:
             return labels
         if not self.repeat_items:
             return replace(labels, frame=labels.frame.withColumn(_HASH, F.xxhash64(subtopics)), hashed=_HASH)
-        highest = []
-        for value in labels.given_values:
-            grade = column(value.name)
-            is_null = F.count(F.when(grade.isNull(), 1)) > 0
-            highest.append(F.when(~is_null, F.max(grade)).alias(value.name))
         keys = [column(name).alias(name) for name in (*labels.user, labels.item)]
+        highest = [F.max(column(value.name)).alias(value.name) for value in labels.given_values]
+        alone = F.when(self._is_unusable(), F.monotonically_increasing_id()).alias(_ALONE)
         # So short that sums do not overflow.
         hashes = F.shiftright(F.xxhash64(subtopics, *(column(value.name) for value in labels.given_values)), 64 - _BITS)
-        return replace(
-            labels, frame=labels.frame.groupBy(*keys).agg(*highest, F.sum(hashes).alias(_HASH)), hashed=_HASH
-        )
+        rows = labels.frame.groupBy(*keys, alone).agg(*highest, F.sum(hashes).alias(_HASH)).drop(_ALONE)
+        return replace(labels, frame=rows, hashed=_HASH)
+
+    def _is_unusable(self) -> Column:
+        """Whether a row lacks its user, item or a grade."""
+        labels = self.labels
+        needed = [column(name) for name in (*labels.user, labels.item, *(value.name for value in labels.given_values))]
+        grades = [F.isnan(column(value.name).cast("double")) for value in labels.given_values]
+        return reduce(or_, [F.coalesce(grade, F.lit(False)) for grade in grades], any_null(needed))
 
 
 def _intents_in_labels(labels: Source, name: str | None, problems: list[str]) -> IntentColumns:

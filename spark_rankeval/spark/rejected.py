@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING
@@ -20,6 +20,8 @@ from spark_rankeval.spark.sql_text import call, named, text, when, with_columns
 from spark_rankeval.spark.validity import invalid_reasons, unusual_reasons
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from pyspark.sql import DataFrame
 
     from spark_rankeval.request.task import ScoringTask
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 #: Our names on the way.
 ITEM, MODEL, REASON = "item_", "model_", "reason_"
 _PLACE, _ROW, _WHOLE, _AGAIN, _OTHER = "place_", "row_", "whole_", "again_", "other_"
+_SUBTOPIC = "subtopic_"
 
 
 def value_name(index: int) -> str:
@@ -36,15 +39,17 @@ def value_name(index: int) -> str:
     return f"value_{index}"
 
 
-def with_reasons(source: Source, task: ScoringTask, model_column: str | None = None) -> DataFrame:
-    """The rows of a table, or the entries of its arrays, each with why it cannot be ranked, or null.
+def with_reasons(
+    source: Source, task: ScoringTask, model_column: str | None = None, beside: Sequence[str] = ()
+) -> DataFrame:
+    """The rows of a table, or the entries of its arrays, each with why it cannot be ranked, or null; rows keep the columns `beside`.
 
     A row whose arrays say nothing as a whole is one entry without an item. Of a user's several rows of arrays one is read,
     the one that comes last in the order of its arrays, as when they are grouped.
     """
     if source.vectors is not None:
         return users_with_reasons(source, source.vectors, ITEM, REASON)
-    rows = _rows(source, model_column)
+    rows = _rows(source, model_column, beside)
     ids, values = named(ITEM), [named(value_name(index)) for index in range(len(source.given_values))]
     reasons = {f"null user ({name})": named(user_column(index)).is_null() for index, name in enumerate(source.user)}
     if model_column is not None:
@@ -59,14 +64,14 @@ def with_reasons(source: Source, task: ScoringTask, model_column: str | None = N
     return with_columns(rows, {REASON: reason})
 
 
-def _rows(source: Source, model_column: str | None) -> DataFrame:
+def _rows(source: Source, model_column: str | None, beside: Sequence[str]) -> DataFrame:
     users, models = source.named_users(), []
     if model_column is not None:
         models = [readable(text_in_sql(source.frame, model_column)).column.alias(MODEL)]
     ids, values = source.ids(), source.values()
     if not source.arrays:
         named = [column.alias(value_name(index)) for index, column in enumerate(values)]
-        return source.frame.select(*users, *models, ids.alias(ITEM), *named)
+        return source.frame.select(*users, *models, ids.alias(ITEM), *named, *beside)
     null_array, unequal = _wrong_arrays(source)
     is_unequal = reduce(or_, [F.size(ids) != F.size(array) for array in values], F.lit(False))
     whole = F.when(any_null([ids, *values]), null_array).when(is_unequal, unequal)
@@ -131,10 +136,7 @@ class Quarantine:
                 parts.append(self._named(vectors.items, of_items.withColumns(no_users)))
             elif self.repeated_predictions:
                 parts.append(self._named(model.source, self._repeated(model.source, rows)))
-        labels = with_reasons(sources.labels, self.task)
-        parts.append(self._named(sources.labels, labels))
-        if self.conflicting_labels and sources.labels.given_values:
-            parts.append(self._named(sources.labels, self._conflicting(labels)))
+        parts += self._of_labels()
         if sources.users is not None:
             users = sources.users
             rows = users.frame.select(*users.named_users())
@@ -143,9 +145,22 @@ class Quarantine:
             parts.append(self._named(users, rows))
         return reduce(lambda rows, more: rows.unionByName(more), parts)
 
+    def _of_labels(self) -> Iterator[DataFrame]:
+        """The labels that are rejected: those with a row for each subtopic as they were given, not as they were merged."""
+        labels, intents = self.sources.labels, self.sources.further.intents
+        subtopic = None if intents is None else intents.subtopic_as_text()
+        if intents is not None and subtopic is not None:
+            labels = replace(intents.labels, frame=intents.labels.frame.withColumn(_SUBTOPIC, subtopic))
+        rows = with_reasons(labels, self.task, beside=() if subtopic is None else (_SUBTOPIC,))
+        yield self._named(labels, rows)
+        if self.conflicting_labels and labels.given_values:
+            # Without a subtopic a label is for no intent, and there the highest grade is no conflict.
+            judged = rows if subtopic is None else rows.where(F.col(_SUBTOPIC).isNotNull())
+            yield self._named(labels, self._conflicting(judged))
+
     def _keys(self, rows: DataFrame) -> list[str]:
         users = [user_column(index) for index in range(len(self.sources.predictions.user))]
-        return [*users, *[name for name in (MODEL, _ROW) if name in rows.columns]]
+        return [*users, *[name for name in (MODEL, _ROW, _SUBTOPIC) if name in rows.columns]]
 
     def _repeated(self, source: Source, rows: DataFrame) -> DataFrame:
         """Predictions of an item that the user has already, ranked better; not of items that are left out anyway."""

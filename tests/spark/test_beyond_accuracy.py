@@ -770,10 +770,26 @@ def test_judgements_that_contradict_each_other_are_counted(spark, judged):
         ours.evaluate(**{**judged, "labels": labels, "metrics": "alpha_ndcg@3"})
     assert caught.value.counts == {"n_conflicting_labels": 1}
     metrics = OF_INTENTS[:2]
-    result = ours.evaluate(**{**judged, "labels": labels, "metrics": metrics, "on_invalid": "drop"})
+    # Rows without a grade take no other judgement of the item with them.
+    unusable = first.withColumn("grade", F.lit(None).cast("double"))
+    bad = labels.union(unusable).union(unusable.withColumn("subtopic", F.lit("i8")))
+    asked = {**judged, "labels": bad, "metrics": [*metrics, "recall@3"], "on_invalid": "quarantine"}
+    result = ours.evaluate(**asked)
     check_intents(result, metrics=metrics)
+    assert result["recall@3"] == ours.evaluate(**{**judged, "metrics": "recall@3"})["recall@3"]
+    assert (result.data_quality.n_conflicting_labels, result.data_quality.n_invalid_labels) == (1, 2)
+    (item,) = first.collect()
+    rows = [(row.user, row.item, row.grade, row.reason) for row in result.quarantine.orderBy("reason").collect()]
+    assert rows == [
+        (item.user, item.item, None, "null relevance"),
+        (item.user, item.item, None, "null relevance"),
+        (item.user, item.item, 0.0, "repeats an item of the user with a lower grade"),
+    ]
     # The labels are others if their subtopics are.
     renamed = labels.withColumn("subtopic", F.regexp_replace("subtopic", "i1", "i9"))
-    other = ours.evaluate(**{**judged, "labels": renamed, "metrics": metrics, "on_invalid": "drop"})
+    result, other = (
+        ours.evaluate(**{**judged, "labels": each, "metrics": metrics, "on_invalid": "drop"})
+        for each in (labels, renamed)
+    )
     assert other.fingerprints["labels"] != result.fingerprints["labels"]
     assert other.fingerprints["predictions"] == result.fingerprints["predictions"]
