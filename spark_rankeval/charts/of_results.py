@@ -12,13 +12,12 @@ from spark_rankeval.charts.figures import PURPOSE, WIDTH, Bin, Estimate, Histogr
 from spark_rankeval.errors import InputError, MetricError, UnknownMetricError, did_you_mean
 from spark_rankeval.extras import check_extra, needs_extra
 from spark_rankeval.metrics.curves import expand
-from spark_rankeval.metrics.group_shares import GroupShare
 from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.records.bins import Grid
 from spark_rankeval.records.curves import cutoff_points, recall_points
 from spark_rankeval.records.item_groups import group_of, has_item_group, is_item_group, item_attribute
 from spark_rankeval.records.slices import attributes_of
-from spark_rankeval.records.summary import SELF_NORMALISED, known_metric
+from spark_rankeval.records.summary import SELF_NORMALISED, shared_by_groups
 from spark_rankeval.request.task import POPULARITY
 from spark_rankeval.tables.notes import note_of_definitions
 from spark_rankeval.tables.numbers import in_one_format, number
@@ -65,7 +64,7 @@ class ResultPlots:
     def __repr__(self) -> str:
         return (
             "plot(metric=None), or one of plot.means(…), plot.curve(metric), plot.precision_recall(), plot.slices(metric), "
-            "plot.quantiles(…), plot.histogram(metric)"
+            "plot.item_groups(metric), plot.quantiles(…), plot.histogram(metric)"
         )
 
     def __call__(self, metric: str | Metric | None = None, *, width: int = WIDTH) -> Drawing:
@@ -94,7 +93,8 @@ class ResultPlots:
         """Means with their intervals, models side by side.
 
         Args:
-            metrics: which ones; None: all, but of a metric at many cutoffs only the usual ones.
+            metrics: which ones; None: all, but of a metric at many cutoffs only the usual ones, and no shares of groups of items,
+                because all items together have 1.
             width: of the drawing without its labels, in pixels.
 
         Raises:
@@ -103,6 +103,8 @@ class ResultPlots:
         with needs_extra("report", PURPOSE):
             from spark_rankeval.charts.lines import forest_chart
         rows = chosen(self._of_all(), metrics)
+        if metrics is None:
+            rows = [row for row in rows if not shared_by_groups(row.definition)] or rows
         several = len({row.model for row in rows}) > 1
         alone = several and len({row.key for row in rows}) == 1
         keys = list(dict.fromkeys(row.key for row in rows))
@@ -194,14 +196,17 @@ class ResultPlots:
         """
         with needs_extra("report", PURPOSE):
             from spark_rankeval.charts.lines import forest_chart
+            from spark_rankeval.charts.marks import nothing
         of_all = of_one_metric(self._of_all(), self.rows[0].key if metric is None else metric)
         key, name = of_all[0].key, of_all[0].name
         rows = [row for row in self.rows if row.slice != "all" and row.key == key and not has_item_group(row.slice)]
+        if not rows:
+            more = "; item_groups draws groups of items" if any(map(is_item_group, self._slices())) else ""
+            return nothing(f"{name} by slice of users", f"there are no slices of users; evaluate with by={more}", width)
         shown = largest(rows)
         written = in_one_format(row.mean for row in shown)
         names = len({row.slice for row in rows})
-        reading = [interval_reading(of_all, "line")]
-        reading += ["Dashed line: all users."] if rows else []
+        reading = [interval_reading(of_all, "line"), "Dashed line: all users."]
         if len(shown) < len(rows):
             reading.append(f"Shown: the {len({row.slice for row in shown})} of {names} slices with the most users.")
         return forest_chart(
@@ -233,17 +238,21 @@ class ResultPlots:
             raise InputError(msg)
         of_all = of_one_metric(self._of_all(), rows[0].key if metric is None else metric)
         key, name = of_all[0].key, of_all[0].name
-        shown = [row for row in rows if row.key == key][: MOST_LINES * len(self.models)]
+        rows = [row for row in rows if row.key == key]
+        with_users = {row.slice for row in rows if row.n_users}
+        known = [row for row in rows if row.slice in with_users]
+        shown = largest(known)
         written = in_one_format(row.mean for row in shown)
-        metric_of = known_metric(of_all[0].definition)
-        share = metric_of.shared if isinstance(metric_of, GroupShare) else ""
-        reading = ["Mark: the labels in the group alone, of users who have one. Dashed line: all items."]
+        share = shared_by_groups(of_all[0].definition)
+        reading = ["Only labels of the group count, and only users who have one. Dashed line: all items."]
         if share:
-            reading = [f"A mark at 0.3: on average the group has 30% of a list's {share}."]
-        popularity = [row.slice for row in shown if attributes_of(row.slice) == (item_attribute(POPULARITY),)]
-        if popularity:
-            reading.append(f"Popularity grows from {group_of(popularity[0])} to {group_of(popularity[-1])}.")
-        reading.append(interval_reading(of_all, "line"))
+            reading = [f"A value of 0.3: the group has on average 30% of a list's {share}."]
+        reading += _popularity_reading(shown)
+        if without := len({row.slice for row in rows}) - len(with_users):
+            reading.append(f"Not drawn: {without} {'group' if without == 1 else 'groups'} without a user.")
+        if len(shown) < len(known):
+            reading.append(f"Shown: the {MOST_LINES} of {len(with_users)} groups with the most users.")
+        reading.append(interval_reading(known or of_all, "line"))
         return forest_chart(
             [_estimate(row, row.model, group_of(row.slice), f"{written(row.mean)}  {_users(row)}") for row in shown],
             title=f"{name} by group of items",
@@ -342,12 +351,24 @@ class ResultPlots:
         note = note_of_definitions(rows) if self.notes else ""
         return textwrap.wrap(f"{note}.", _LINE) if note else []
 
+    def _slices(self) -> set[str]:
+        return {row.slice for row in self.rows}
+
     def _of_all(self) -> list[SummaryRow]:
         return [row for row in self.rows if row.slice == "all"]
 
 
 def _estimate(row: SummaryRow, series: str, place: str | float, note: str) -> Estimate:
     return Estimate(series, place, row.mean, row.interval_low, row.interval_high, note)
+
+
+def _popularity_reading(rows: Sequence[SummaryRow]) -> list[str]:
+    """A sentence on the order of groups by popularity, if there are any."""
+    groups = [group_of(row.slice) for row in rows if attributes_of(row.slice) == (item_attribute(POPULARITY),)]
+    numbered = [group for group in groups if group.removeprefix(f"{POPULARITY}=").isdigit()]
+    if not numbered:
+        return []
+    return [f"{min(numbered)}: the least popular items. {max(numbered)}: the most popular ones."]
 
 
 def _users(row: SummaryRow) -> str:

@@ -96,7 +96,8 @@ def compare(
         results: a dict from model names to per-user tables (of `score_users`, fresh or read back) or to a `Result` each; or one table
             or `Result` of several models.
         baseline: the name of the model that the others are compared with.
-        metrics: the metrics to compare, by label or as objects. None: all that every table has.
+        metrics: the metrics to compare, by label or as objects. None: all that every table has,
+            without shares of groups of items (``exposure_share``), because each user's items together have 1.
         user: the columns that identify a user. None: those that the tables mark. Parquet keeps these marks, CSV does not.
         model: the column of model names in a table of several models. None: the column that the table marks.
         level: the confidence level of the intervals. A corrected p-value of at most 1 − level counts as a difference.

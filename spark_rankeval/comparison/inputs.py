@@ -19,8 +19,10 @@ from spark_rankeval.errors import (
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.metrics.naming import parse_metric, reads_as
 from spark_rankeval.records.fingerprints import not_shared_in_words
+from spark_rankeval.records.summary import shared_by_groups
 from spark_rankeval.spark.model_table import read_table
 from spark_rankeval.spark.model_tables import ModelTables
+from spark_rankeval.spark.per_item_group import ITEM_GROUP
 from spark_rankeval.statistics.all_pairs import MOST_LABELS
 from spark_rankeval.statistics.clusters import FEW
 from spark_rankeval.statistics.intervals import UNBOUNDED
@@ -144,7 +146,10 @@ def labels_of(tables: ModelTables, metrics: Metrics) -> list[str]:
         msg = f"the tables have no metric in common: {each}"
         raise InputError(msg)
     if metrics is None:
-        labels = known
+        # Of all items together a share of groups is 1: it has no difference, and one more comparison to correct for.
+        is_of_groups = all(ITEM_GROUP in table.frame.columns for table in tables.tables)
+        shares = [label for label in known if shared_by_groups(tables.tables[0].metrics[label].definition)]
+        labels = known if is_of_groups else [label for label in known if label not in shares] or known
     else:
         asked = [metrics] if isinstance(metrics, str) or not hasattr(metrics, "__iter__") else list(metrics)
         labels = list(dict.fromkeys(_label(tables, metric) for metric in asked))

@@ -9,7 +9,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 from spark_rankeval.errors import InputError
-from spark_rankeval.records.item_groups import has_item_group
+from spark_rankeval.records.item_groups import OF_ITEMS, has_item_group, is_item_group
 from spark_rankeval.records.slices import attributes_of, slice_of
 from spark_rankeval.records.summary import AskedFor, SummaryRow, bounds_of, known_metric
 from spark_rankeval.statistics.carried import added, from_text
@@ -188,6 +188,11 @@ def _figures(
     if not wanted or not fitting:
         there = ", ".join(attributes_in_slices(rows)) or "nothing; evaluate with by="
         msg = f"there are no slices by {' and '.join(map(repr, attributes)) or 'no attribute'}; slices are by {there}"
+        of_items = {
+            name.removeprefix(OF_ITEMS) for row in rows if is_item_group(row.slice) for name in attributes_of(row.slice)
+        }
+        if of_items & {name.removeprefix(OF_ITEMS) for name in attributes}:
+            msg += ". Groups of items have no gaps, because they share users"
         raise InputError(msg)
     # Slices of fewer attributes are totals of the others: any of them hold all users.
     used = min(fitting, key=lambda names: (len(names), names))

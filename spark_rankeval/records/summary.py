@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from spark_rankeval.errors import MetricError
+from spark_rankeval.metrics.group_shares import GroupShare
 from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.statistics.carried import as_text
 from spark_rankeval.statistics.description import MEDIAN
@@ -246,6 +247,16 @@ def known_metric(text: str) -> Metric | None:
         return parse_metric(text)
     except MetricError:
         return None
+
+
+def shared_by_groups(definition: str) -> str:
+    """What a metric shares out to groups of items; empty of other metrics. All items together have 1, which says nothing.
+
+    >>> shared_by_groups("hit_share@10"), shared_by_groups("recall@10")
+    ('hits', '')
+    """
+    metric = known_metric(definition)
+    return metric.shared if isinstance(metric, GroupShare) else ""
 
 
 def as_json_value(value: Any) -> Any:

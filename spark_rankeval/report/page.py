@@ -15,7 +15,7 @@ from spark_rankeval.charts.choice import headline_keys, one_of_each
 from spark_rankeval.charts.marks import ON_DARK
 from spark_rankeval.errors import UnknownMetricError
 from spark_rankeval.records.item_groups import has_item_group, is_item_group
-from spark_rankeval.records.summary import SELF_NORMALISED
+from spark_rankeval.records.summary import SELF_NORMALISED, shared_by_groups
 from spark_rankeval.report import tables
 from spark_rankeval.report.pictures import picture
 from spark_rankeval.tables.audit import audit_table, findings, headline, unchecked_in_words
@@ -132,10 +132,12 @@ def _sections(contents: Contents) -> Iterator[Section]:
     if apart:
         words = [(f"model {model!r}: " if model else "") + apart_in_words(quality) for model, quality in apart.items()]
         yield Section("apart", "Before you read on", words=words, alarm=True)
-    yield _means(contents, of_all)
+    # Of all items together a share of groups is 1.
+    telling = [row for row in of_all if not shared_by_groups(row.definition)] or of_all
+    yield _means(contents, telling)
     if contents.comparison is not None:
         yield _differences(contents.comparison, contents.plots.models, contents.distributions)
-    curves = [partial(contents.plots.curve, name) for name in _curves(of_all)]
+    curves = [partial(contents.plots.curve, name) for name in _curves(telling)]
     if curves:
         words = ["How the means change with the cutoff: the number of items at the top of each list that count."]
         yield Section("cutoffs", "Metrics by cutoff", words=words, pictures=list(map(picture, curves)))
@@ -146,7 +148,7 @@ def _sections(contents: Contents) -> Iterator[Section]:
         yield _slices(contents, of_all)
     if any(is_item_group(row.slice) for row in contents.summary):
         yield _item_groups(contents, of_all)
-    yield _users(contents, of_all)
+    yield _users(contents, telling)
     yield _definitions(contents, of_all)
     if contents.qualities:
         yield Section("data", "Data quality", tables=[tables.quality_table(contents.qualities)])

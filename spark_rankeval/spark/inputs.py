@@ -296,7 +296,9 @@ def _attributes(
     holder = next((frame for frame in frames if all(find_column(frame, name) for name in asked.all)), None)
     if holder is None:
         there = "; ".join(", ".join(frame.columns) for frame in frames)
-        advice = "" if given is not None else ". Pass a table that has them as facts=Facts(attributes=…)"
+        advice = "" if given is not None else ". Pass a table of users that has them as facts=Facts(attributes=…)"
+        if asked.by:
+            advice += ". For groups of items use facts=Facts(items=…, item_by=…)"
         problems.append(
             f"{asked.in_words()}: no table has all these columns beside the user; available: {there}{advice}"
         )

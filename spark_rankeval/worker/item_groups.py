@@ -244,15 +244,17 @@ def by_column(table: pa.Table | None) -> Attribute:
 
 def by_popularity(table: pa.Table | None, n_groups: int) -> Attribute:
     """Items in groups by how many users of the training data have them; an item that it lacks is in a group of its own."""
-    names = (*(group_name(place, n_groups) for place in range(n_groups)), UNSEEN)
     if table is None:
-        empty = Ragged(np.array([n_groups]), np.array([0, 1]))
-        return Attribute(pa.nulls(0), names, empty, 0, is_listing=False)
+        empty = Ragged(np.zeros(1, np.int64), np.array([0, 1]))
+        return Attribute(pa.nulls(0), (UNSEEN,), empty, 0, is_listing=False)
     item = table[ITEM].combine_chunks()
     is_item = item.is_valid()
     n_unusable = pc.sum(table.filter(pc.invert(is_item))[TRAINING_INTERACTIONS]).as_py() or 0
     ids, users = item.filter(is_item), whole_numbers(table[TRAINING_USERS].combine_chunks().filter(is_item))
-    values = np.append(popularity_groups(users, n_groups), n_groups)
+    # Groups without an item have no figures: a share of 0 would look as if nobody were shown their items.
+    filled_groups, group = np.unique(popularity_groups(users, n_groups), return_inverse=True)
+    names = (*(group_name(place, n_groups) for place in filled_groups.tolist()), UNSEEN)
+    values = np.append(group, len(filled_groups))
     return Attribute(
         ids, names, Ragged(values, np.arange(len(values) + 1)), n_unusable, is_listing=False, popularity=users
     )

@@ -173,9 +173,18 @@ def test_groups_of_items_have_a_chart_of_their_own_that_slices_of_users_do_not_h
     assert [record["at"] for record in records(shares) if "at" in record] == []
     assert "30% of a list's hits" in " ".join(shares.to_dict()["title"]["subtitle"])
     popular = [row("rr", 0.3), *(row("rr", 0.1, slice=f"item popularity={n}") for n in (1, 2))]
-    assert "Popularity grows from popularity=1 to popularity=2." in " ".join(
-        plots(popular, [""]).item_groups().to_dict()["title"]["subtitle"]
-    )
+    popular.append(undefined("rr", slice="item popularity='(not in training)'"))
+    drawn = plots(popular, [""]).item_groups()
+    words = " ".join(drawn.to_dict()["title"]["subtitle"])
+    assert "popularity=1: the least popular items. popularity=2: the most popular ones." in words
+    assert [one["place"] for one in values(drawn)] == ["popularity=1", "popularity=2"]
+    assert "Not drawn: 1 group without a user." in words
+    many = [row(model=model) for model in "ab"]
+    many += [row(model=model, slice=f"item year={n}", n_users=n) for model in "ab" for n in range(1, 61)]
+    shown = plots(many, ["a", "b"]).item_groups()
+    assert len(values(shown)) == 80
+    assert "Shown: the 40 of 60 groups with the most users." in shown.to_dict()["title"]["subtitle"]
+    assert [one["place"] for one in values(plots(rows, [""]).means())] == ["ndcg@10"]
     with pytest.raises(InputError, match="the result has no groups of items"):
         plots([row()], [""]).item_groups()
 
@@ -197,7 +206,7 @@ def test_a_name_of_several_metrics_is_not_drawn_as_one_of_them():
 
 
 def test_no_slices_say_so():
-    assert "there is nothing to compare" in svg(plots([row()], [""]).slices())
+    assert "there are no slices of users; evaluate with by=" in svg(plots([row()], [""]).slices())
 
 
 def test_quantiles_of_gains_have_an_axis_of_their_own():
