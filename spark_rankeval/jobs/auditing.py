@@ -59,10 +59,10 @@ def outcomes_of_audit(config: EvaluateConfig, audited: Audit | None) -> list[Gat
 def _call(config: EvaluateConfig, tables: Mapping[str, DataFrame]) -> dict[str, Any]:
     """The arguments of `audit`, except `on_invalid`. Vectors are no lists, so a run of them audits training and labels."""
     assert config.audit is not None, "the caller looked"
-    columns = config.columns
+    columns, given = config.columns, config.arguments(tables)
     return {
-        "training": tables["training"],
-        "labels": tables["labels"],
+        "training": given["training"],
+        "labels": given["labels"],
         "predictions": tables.get("predictions"),
         "items": tables.get("items"),
         "time": config.audit.time,

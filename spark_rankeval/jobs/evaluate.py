@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from spark_rankeval.catalogue.scores import Similarity  # noqa: TC001 # of a field, whose type is looked at
 from spark_rankeval.dialects import find_dialect
 from spark_rankeval.errors import ConfigurationError, DialectError, MetricError
 from spark_rankeval.extras import check_extra
@@ -16,6 +15,8 @@ from spark_rankeval.jobs.audit_settings import AuditSettings  # noqa: TC001 # of
 from spark_rankeval.jobs.command import Command, run_as_task
 from spark_rankeval.jobs.config import JobConfig, Output, Source, empty_names, keys_of, names_in
 from spark_rankeval.jobs.settings import INSTEAD
+from spark_rankeval.jobs.split_settings import LogSplit
+from spark_rankeval.jobs.vector_settings import VectorTables  # noqa: TC001 # the same
 from spark_rankeval.metrics.group_shares import GroupShare
 from spark_rankeval.metrics.logged_feedback import EstimatorOfTheCall
 from spark_rankeval.metrics.naming import parse_metric, parse_metrics
@@ -28,16 +29,15 @@ from spark_rankeval.request.options import (
     SummaryOptions,
     parts_of,
 )
-from spark_rankeval.request.vectors import Vectors, check_parts
+from spark_rankeval.request.vectors import check_parts
 from spark_rankeval.run_history.gate_rules import GateRule, check_known, read_gates
 from spark_rankeval.statistics.methods import BCa, IntervalMethod, Percentile, Student
 
 if TYPE_CHECKING:
     from spark_rankeval.metrics.base import Metric
 
-#: The sections that name tables, but for those of vectors.
+#: The sections that name tables, but for those of vectors and of a split.
 _TABLES = ("predictions", "labels", "users", "exclude", "attributes", "training", "items", "baseline")
-_TABLES_OF_VECTORS = ("users", "items", "candidates")
 #: The longest name of a run that every store of MLflow takes.
 LONGEST_RUN_NAME = 250
 _LONGEST_EXPERIMENT = 500
@@ -134,45 +134,6 @@ class Tracking:
         return problems
 
 
-@dataclass(frozen=True)
-class VectorTables:
-    """Vectors of users and items, from which the whole catalogue is ranked; the keys are the arguments of `Vectors`.
-
-    Attributes:
-        users: a row for each user, with the user's columns and the vector.
-        items: the catalogue: a row for each item, with the column of items and the vector.
-        candidates: the items that can be recommended, or those of each user; left out, the whole catalogue.
-        vector: the column of both tables that holds the vectors: arrays of numbers, all of the same length.
-        user_bias: the column of users with a number to add to all scores of the user.
-        item_bias: the column of items with a number to add to all scores of the item.
-        similarity: dot, the sum of products; or cosine, the same of vectors that are scaled to length 1 first.
-        parts: into how many parts the catalogue is cut, if a worker cannot hold all items.
-    """
-
-    users: Source
-    items: Source
-    candidates: Source | None = None
-    vector: str = Vectors.vector
-    user_bias: str | None = Vectors.user_bias
-    item_bias: str | None = Vectors.item_bias
-    similarity: Similarity = Vectors.similarity
-    parts: int = Vectors.parts
-
-    def options(self) -> dict[str, Any]:
-        """The arguments of `Vectors`, except tables."""
-        return {name: value for name, value in vars(self).items() if name not in _TABLES_OF_VECTORS}
-
-    def sources(self) -> dict[str, Source]:
-        """The tables to read, by the names of their sections."""
-        tables = {name: getattr(self, name) for name in _TABLES_OF_VECTORS}
-        return {f"vectors.{name}": source for name, source in tables.items() if source is not None}
-
-    def of(self, tables: Mapping[str, Any]) -> Vectors:
-        """The vectors in tables that were read, by the names of their sections."""
-        arguments = self.options() | {name: tables.get(f"vectors.{name}") for name in _TABLES_OF_VECTORS}
-        return Vectors(**arguments)
-
-
 @dataclass(frozen=True, kw_only=True)
 class EvaluateConfig(JobConfig):
     """The configuration of jobs/evaluate.py; each attribute is a section of the file.
@@ -183,6 +144,7 @@ class EvaluateConfig(JobConfig):
         vectors: vectors of users and items, in the place of predictions.
         evaluation: the metrics and options.
         labels: what the users wanted; left out if the table of predictions holds both arrays.
+        split: a log of events, in the place of labels and of training: both are made of it.
         users: everyone to count, if some users are in neither table.
         exclude: items to leave out of the predictions before they are ranked.
         attributes: columns of the users, for by, user_weight and cluster.
@@ -200,6 +162,7 @@ class EvaluateConfig(JobConfig):
     vectors: VectorTables | None = None
     evaluation: Evaluation
     labels: Source | None = None
+    split: LogSplit | None = None
     users: Source | None = None
     exclude: Source | None = None
     attributes: Source | None = None
@@ -240,11 +203,18 @@ class EvaluateConfig(JobConfig):
     def sources(self) -> dict[str, Source]:
         """The tables to read, by their names in `evaluate`."""
         sources = {name: source for name in _TABLES if (source := getattr(self, name)) is not None}
+        if self.split is not None:
+            sources |= self.split.sources()
         return sources if self.vectors is None else self.vectors.sources() | sources
 
     def arguments(self, tables: Mapping[str, Any]) -> dict[str, Any]:
-        """The tables that were read, by the arguments of `evaluate` that take them."""
+        """The tables that were read, and those of a split, by the arguments of `evaluate` that take them."""
         arguments = {"labels": None, **{name: table for name, table in tables.items() if name in _TABLES}}
+        if self.split is not None:
+            # What the model was really trained on may be another table.
+            arguments = self.split.tables(tables, self.columns) | {
+                name: table for name, table in arguments.items() if table is not None
+            }
         return arguments if self.vectors is None else {"predictions": self.vectors.of(tables), **arguments}
 
     def names_of_ids(self) -> frozenset[str]:
@@ -259,6 +229,8 @@ class EvaluateConfig(JobConfig):
         """The keys of the options of `evaluate` in the file, by the options' names."""
         sections = {name: f"[{name}]" for name in _TABLES}
         keys = {**sections, **keys_of("evaluation", Evaluation), **keys_of("columns", Columns)}
+        if self.split is not None:
+            keys |= {"log": "[split.log]", **keys_of("split", LogSplit)}
         if self.audit is not None:
             keys["time"] = "audit.time"
         for name in self.vectors.options() if self.vectors is not None else ():
@@ -282,10 +254,16 @@ class EvaluateConfig(JobConfig):
             metrics = parse_metrics(self.evaluation.metrics)
         if metrics:
             problems += self._problems_of_metrics(metrics)
+        if self.split is not None:
+            problems += self.split.problems(self.columns)
+            if self.labels is not None:
+                problems.append("[split] makes the labels; found [labels] too, so leave one out")
         if self.audit is not None:
             problems += self.audit.problems()
             lacking = [f"[{name}]" for name in ("training", "labels") if getattr(self, name) is None]
-            if lacking:
+            if self.split is not None:
+                problems += self.split.problems_of_times(self.audit.time)
+            elif lacking:
                 problems.append(f"[audit] needs the section {' and '.join(lacking)}")
         if self.mlflow is not None:
             check_extra("mlflow", "runs in MLflow", only=("mlflow",))
@@ -297,7 +275,7 @@ class EvaluateConfig(JobConfig):
     def _problems_of_vectors(self, vectors: VectorTables) -> list[str]:
         problems = empty_names("vectors", vectors.options())
         problems += self.refused("vectors", lambda: check_parts(vectors.parts))
-        if self.labels is None:
+        if self.labels is None and self.split is None:
             problems.append("[vectors] needs the section [labels]")
         for name in ("score", "rank", "model"):
             if getattr(self.columns, name) is not None:

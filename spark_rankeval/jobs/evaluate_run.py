@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import asdict, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ from spark_rankeval.jobs.tracking import reach, track
 from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.records.item_groups import has_item_group
 from spark_rankeval.request.options import Facts, attributes_in
+from spark_rankeval.request.task import has_groups
 from spark_rankeval.run_history.gates import failed, render_gates
 from spark_rankeval.spark.per_user import PerUserSchema, without_standards
 from spark_rankeval.spark.storage import staged
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from spark_rankeval.jobs.runs import Run
     from spark_rankeval.records.summary import SummaryRow
     from spark_rankeval.run_history.gates import GateOutcome
+    from spark_rankeval.splits import SplitCounts
 
     Tables = Mapping[str, DataFrame]
 
@@ -67,6 +69,7 @@ def evaluate_tables(spark: SparkSession, config: EvaluateConfig, log: EventLog |
     tables = read_tables(spark, config.sources(), config.names_of_ids())
     frames = _frames(config, tables)
     with runs.running(spark, "evaluate", config, tables, log) as run:
+        counts = _split_counts(config, run)
         result = _write_users(run, config, frames)
         if runs.QUARANTINE in frames:
             with staged(frames[runs.QUARANTINE], f"{run.output}/{runs.QUARANTINE}") as table:
@@ -76,6 +79,8 @@ def evaluate_tables(spark: SparkSession, config: EvaluateConfig, log: EventLog |
         outcomes = [*outcomes_of_audit(config, audited), *outcomes_of(run, config.gate_rules(), result)]
         write_gates(run, outcomes)
         facts = {"plan": list(result.plan), **result.to_dict(), **facts_of_gates(outcomes)}
+        if counts is not None:
+            facts["split"] = asdict(counts)
         if audited is not None:
             facts["audit"] = audited.to_dict()
             run.log.tell("audit", leaked=audited.leaked, verdict=audited.verdict)
@@ -96,8 +101,17 @@ def evaluate_tables(spark: SparkSession, config: EvaluateConfig, log: EventLog |
                 run.log.tell("tracking failed", error=str(error))
                 unmet.append(f"tracking failed too: {error}")
         if unmet:
-            raise GateError("; ".join(unmet), _text(run, config, result, outcomes, audited))
-    return result, _text(run, config, result, outcomes, audited)
+            raise GateError("; ".join(unmet), _text(run, config, result, outcomes, audited, counts))
+    return result, _text(run, config, result, outcomes, audited, counts)
+
+
+def _split_counts(config: EvaluateConfig, run: Run) -> SplitCounts | None:
+    """The sizes of the split that makes the labels; None if there is none. A split that leaves nobody is refused."""
+    if config.split is None:
+        return None
+    counts = config.split.checked(run.tables, config.columns, config.evaluation.on_invalid)
+    run.log.tell("split", counts=asdict(counts))
+    return counts
 
 
 def _call(config: EvaluateConfig, tables: Tables) -> dict[str, Any]:
@@ -145,12 +159,17 @@ def _write_users(run: Run, config: EvaluateConfig, frames: Mapping[str, DataFram
 def _with_all_lists(config: EvaluateConfig, result: Result, call: Mapping[str, Any]) -> Result:
     """The result with the metrics of all lists together and the groups of items, which no table of users can give."""
     of_all = parted(config.evaluation.metrics)[1]
-    has_groups = call["facts"].item_groups is not None
-    if not (of_all or has_groups):
+    asked, grouped = parse_metrics(config.evaluation.metrics), call["facts"].item_groups is not None
+    if not (of_all or grouped):
         return result
-    metrics = config.evaluation.metrics if has_groups else of_all
-    others = evaluate(**{**call, **vars(config.evaluation.summary()), "metrics": metrics})
-    labels = list(parse_metrics(config.evaluation.metrics))
+    # The table has what metrics without figures of groups say of users.
+    metrics = {
+        label: metric
+        for label, metric in asked.items()
+        if label in of_all or (grouped and has_groups(metric.resolve()))
+    }
+    others = evaluate(**{**call, **vars(config.evaluation.summary()), "metrics": metrics or asked})
+    labels = list(asked)
     blocks: dict[tuple[str, str, str], list[SummaryRow]] = {}
     further = [row for row in others.summary if row.metric in of_all or has_item_group(row.slice)]
     for row in (*result.summary, *further):
@@ -189,11 +208,20 @@ def _report(
     )
 
 
-def _text(run: Run, config: EvaluateConfig, result: Result, outcomes: list[GateOutcome], audited: Audit | None) -> str:
-    """What is printed of the run: its gates first, then the verdict of the audit."""
+def _text(
+    run: Run,
+    config: EvaluateConfig,
+    result: Result,
+    outcomes: list[GateOutcome],
+    audited: Audit | None,
+    counts: SplitCounts | None,
+) -> str:
+    """What is printed of the run: its gates first, then the verdict of the audit and the sizes of the split."""
     printed = config.output.printed
     figures = _table(result) if printed == "table" else result.to_trec(per_query=printed == "trec_queries")
     parts = [figures, config.written(run.run_id, (*run.written, runs.MANIFESTS))]
+    if counts is not None:
+        parts.insert(0, f"split\n{counts}")
     if audited is not None:
         parts.insert(0, f"audit\n{audited.verdict}")
     if outcomes:
@@ -221,6 +249,10 @@ def plan(spark: SparkSession, config: EvaluateConfig) -> str:
     metrics = [(metric.label, metric.definition) for metric in schema.metrics]
     metrics += [(label, "of all lists together, by another pass") for label in parted(config.evaluation.metrics)[1]]
     parts: list[Part] = [(f"metrics, dialect '{schema.settings.dialect}'", folded(list(dict(metrics).items())))]
+    if config.split is not None:
+        of_split = config.split.tables(tables, config.columns)
+        columns = [(name, ", ".join(f"{column} {kind}" for column, kind in of_split[name].dtypes)) for name in of_split]
+        parts.append((f"split of the log: {config.split.rule}", columns))
     if config.evaluation.by:
         totals = "with totals" if config.evaluation.totals else ""
         parts.append(("slices by", [(name, totals) for name in attributes_in(config.evaluation.by)]))

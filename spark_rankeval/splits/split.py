@@ -91,6 +91,24 @@ class Split:
             DataError: the log has rows that cannot be used, or the split leaves nobody in training, held out, or with labels.
             OptionError: `on_invalid` is something else.
         """
+        self.checked_counts(on_invalid)
+        return self
+
+    def checked_counts(self, on_invalid: str = "error") -> SplitCounts:
+        """The counts, in one action; refuses what `check` refuses.
+
+        Examples:
+            >>> from spark_rankeval.splits import last_n
+            >>> log = spark.createDataFrame([("ann", "tea", 1), ("ann", "jam", 2)], "user string, item string, day int")
+            >>> last_n(log, time="day").checked_counts().n_labels
+            1
+
+        Args:
+            on_invalid: as in `check`.
+
+        Raises:
+            DataError, OptionError: as `check`.
+        """
         one_of("on_invalid", on_invalid, ("error", "drop"))
         counts = self.counts()
         invalid = dict(counts.invalid)
@@ -98,16 +116,13 @@ class Split:
             invalid["null or NaN grade"] = counts.n_ungraded
         if invalid and on_invalid == "error":
             kinds = listed([f"{n:,} with a {reason}" for reason, n in invalid.items()])
-            msg = (
-                f"log: of {counts.n_rows:,} rows {kinds} cannot be used; fix the data, or call check(on_invalid='drop') to leave "
-                "them out"
-            )
+            msg = f"log: of {counts.n_rows:,} rows {kinds} cannot be used; fix the data, or leave them out with on_invalid='drop'"
             raise DataError(msg, {f"n_{reason.replace(' ', '_')}": n for reason, n in invalid.items()})
         if problem := self._nobody(counts):
             raise DataError(
                 problem, {"n_training": counts.n_training, "n_held_out": counts.n_held_out, "n_labels": counts.n_labels}
             )
-        return self
+        return counts
 
     def _nobody(self, counts: SplitCounts) -> str:
         """What is wrong with a split that leaves nobody; empty if it leaves somebody."""

@@ -1,6 +1,7 @@
 """The audit of a job: its limits are gates, its verdict is printed, and the report has a section about it."""
 
 import json
+import math
 
 import pytest
 
@@ -113,3 +114,85 @@ def test_a_wrong_section_is_refused(left_out, section, words):
     settings.pop(left_out, None)
     with pytest.raises(ConfigurationError, match=words):
         parse_config(settings, EvaluateConfig)
+
+
+LOG = """customer,product,event,day
+1,a,click,1
+1,b,click,8
+1,b,buy,9
+2,c,click,2
+2,a,buy,9
+3,d,view,9
+3,c,click,20
+"""
+OF_SPLIT = """
+    [split]
+    cut = 8
+    horizon = 7
+    time = "day"
+    grades = { click = 1, buy = 3 }
+    [split.log]
+"""
+
+
+def start_split(folder, log=LOG, *options):
+    """Run the job on a log and predictions; its exit code."""
+    (folder / "log.csv").write_text(log)
+    (folder / "predictions.csv").write_text("customer,product,score\n1,a,2.0\n1,b,1.0\n2,a,1.0\n3,a,1.0\n")
+    (folder / "job.toml").write_text(f"""
+        {OF_SPLIT}
+        path = "{folder}/log.csv"
+        format = "csv"
+        [predictions]
+        path = "{folder}/predictions.csv"
+        format = "csv"
+        [columns]
+        user = "customer"
+        item = ["product", "product"]
+        score = "score"
+        relevance = "event"
+        [evaluation]
+        metrics = ["ndcg(gain='linear')@2", "novelty@2"]
+        [output]
+        path = "{folder}/out"
+        run_id = "day1"
+        [audit]
+        time = "day"
+    """)
+    return main(["--config", str(folder / "job.toml"), *options])
+
+
+def test_labels_and_training_are_made_of_a_log(spark, tmp_path, capsys):
+    assert start_split(tmp_path, LOG, "--dry-run") == 0
+    planned = capsys.readouterr().out
+    assert "split of the log: by_time" in planned
+    assert "labels    customer int, product string, day int, event double" in planned
+    assert start_split(tmp_path) == 0
+    out = capsys.readouterr().out
+    assert "split\nrows    7 rows; 2 in training, 4 held out, 1 after the horizon" in out
+    assert "audit\nNo leak was found, but 1 of 4 checks for leaks could not be made." in out
+    rows = spark.read.parquet(f"{tmp_path}/out/per_user/run_id=day1").orderBy("customer").collect()
+    # Item b is the second of two for user 1, who has bought it; user 3 has no label, because a view has no grade.
+    assert [(row.customer, row[1]) for row in rows[:2]] == [(1, pytest.approx(1 / math.log2(3))), (2, 1.0)]
+    (file,) = (tmp_path / "out" / "manifests" / "run_id=day1").glob("*.txt")
+    manifest = json.loads(file.read_text())
+    assert (manifest["split"]["n_training"], manifest["split"]["n_labels"], manifest["split"]["n_ungraded"]) == (
+        2,
+        2,
+        1,
+    )
+    assert list(manifest["inputs"]) == ["predictions", "split.log"]
+    assert manifest["audit"]["recommended_in_training"]["n"] == 1
+
+
+def test_a_split_of_a_job_that_cannot_be_used_is_refused(spark, tmp_path, capsys):
+    assert start_split(tmp_path, LOG + ",a,click,9\n") == 3
+    err = capsys.readouterr().err
+    assert "log: of 8 rows 1 with a null user cannot be used; fix the data" in err
+    assert "In the configuration: evaluation.on_invalid" in err
+    assert start_split(tmp_path, LOG + ",a,click,9\n", "--set", "on_invalid=drop") == 0
+    assert "invalid: 1 with a null user" in capsys.readouterr().out
+    assert start_split(tmp_path, LOG, "--set", "cut=100") == 3
+    assert "the split holds no row out: no usable row is at or after the cut 100" in capsys.readouterr().err
+    assert start_split(tmp_path, LOG, "--set", "cut=monday", "--dry-run") == 2
+    assert "[split]: cut must be a number, because the column 'day' is int; got 'monday'" in capsys.readouterr().err

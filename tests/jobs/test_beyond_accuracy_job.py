@@ -78,7 +78,7 @@ def test_a_run_without_a_metric_of_users_is_refused_before_it_starts(tmp_path, f
 
 def test_a_run_has_groups_of_items_in_figures_gates_and_report(spark, frames, tmp_path):
     frames = {name: frame for name, frame in frames.items() if name != "baseline"}
-    asked = ["ndcg@2", "hit_share@2", "exposure_share@2"]
+    asked = ["ndcg@2", "novelty@2", "hit_share@2", "exposure_share@2"]
     config_of(tmp_path, frames, asked)
     gates = {"long_tail": {"metric": "ndcg@2", "slice": "item kind=y", "min": 0.1}}
     settings = {

@@ -23,14 +23,17 @@ from spark_rankeval.jobs import compare, compare_groups, evaluate, reporting, tr
 from spark_rankeval.jobs.compare import CompareConfig, Comparison
 from spark_rankeval.jobs.compare_groups import CompareGroupsConfig, Experiment
 from spark_rankeval.jobs.config import Output, Report, Source, load_config, parse_config
-from spark_rankeval.jobs.evaluate import Columns, EvaluateConfig, Evaluation, EvaluationOutput, Tracking, VectorTables
+from spark_rankeval.jobs.evaluate import Columns, EvaluateConfig, Evaluation, EvaluationOutput, Tracking
 from spark_rankeval.jobs.overrides import overridden
 from spark_rankeval.jobs.reporting import write_report
 from spark_rankeval.jobs.settings import documented, json_schema, read_settings
+from spark_rankeval.jobs.split_settings import LogSplit
+from spark_rankeval.jobs.vector_settings import VectorTables
 from spark_rankeval.ranking.population import POPULATIONS
 from spark_rankeval.report.writing import write_page
 from spark_rankeval.request.options import PopulationName, RankingOptions, ScoringOptions, SummaryOptions
 from spark_rankeval.request.vectors import Vectors
+from spark_rankeval.splits import by_hash, by_time, last_n
 
 CONF = Path(__file__).parents[2] / "conf"
 COMMANDS = {"evaluate": evaluate.COMMAND, "compare": compare.COMMAND, "compare_groups": compare_groups.COMMAND}
@@ -259,19 +262,21 @@ def in_sections(text):
 def commented(name):
     """The example with each of its commented keys in turn, which stands in the section above it.
 
-    Vectors stand in the place of predictions, and their tables are taken in together.
+    Vectors stand in the place of predictions, a split in that of labels, and their tables are taken in together.
     """
     lines = list(in_sections((CONF / f"{name}.toml").read_text()))
-    needed = ("vectors", "vectors.users", "vectors.items")
+    needed = {"vectors": ("vectors", "vectors.users", "vectors.items"), "split": ("split", "split.log")}
+    instead = {"vectors": "predictions", "split": "labels"}
     for place, asked, line in lines:
         if not re.match(r"# \w+ = ", line):
             continue
         changed = []
         for index, section, text in lines:
-            of_vectors = asked.startswith("vectors") and section in needed
+            above = asked.partition(".")[0]
+            is_needed = section in needed.get(above, ())
             is_head = section == asked and "[" in text[:3]
-            taken_in = index == place or is_head or (of_vectors and re.match(r"# (\[|path)", text))
-            if not (asked.startswith("vectors") and section == "predictions"):
+            taken_in = index == place or is_head or (is_needed and re.match(r"# (\[|path)", text))
+            if instead.get(above) != section:
                 changed.append(text.removeprefix("# ") if taken_in else text)
         yield pytest.param(name, "\n".join(changed), id=f"{name} {place + 1}")
 
@@ -365,6 +370,7 @@ def test_words_that_an_option_may_be_are_those_that_are_known():
     [
         ("evaluate", "predictions", Source),
         ("evaluate", "vectors", VectorTables),
+        ("evaluate", "split", LogSplit),
         ("evaluate", "columns", Columns),
         ("evaluate", "evaluation", Evaluation),
         ("evaluate", "output", EvaluationOutput),
@@ -607,6 +613,71 @@ def test_vectors_that_cannot_be_are_said(changes, said):
     with pytest.raises(ConfigurationError) as caught:
         parse_config(settings, EvaluateConfig)
     assert said in str(caught.value)
+
+
+SPLIT = {**SMALLEST, "split": {"log": {"path": "l"}, "cut": 7}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"split": {"cut": 7}}, "the section [split.log] is missing"),
+        ({"split": {"log": {}, "cut": 7}}, "[split.log] needs either path (files) or table"),
+        ({"split": {"log": {"path": "l"}}}, "[split] needs one of cut, last_n, share; found none of them"),
+        (
+            {"split": {**SPLIT["split"], "last_n": 1, "share": 0.2}},
+            "[split] needs one of cut, last_n, share; found cut and last_n and share",
+        ),
+        (
+            {"split": {"log": {"path": "l"}, "last_n": 1, "horizon": "7d", "hash_seed": 3}},
+            "split.horizon does nothing with split.last_n; leave it out; split.hash_seed does nothing",
+        ),
+        (
+            {"split": {"log": {"path": "l"}, "share": 0.1, "time": "day"}},
+            "split.time does nothing with split.share",
+        ),
+        ({"split": {**SPLIT["split"], "time": " "}}, "split.time has an empty column name"),
+        ({"split": {**SPLIT["split"], "cut": True}}, "split.cut must be a string or a number"),
+        ({"split": {**SPLIT["split"], "last": 1}}, "unknown key 'split.last'; did you mean 'last_n'"),
+        (
+            {"split": {**SPLIT["split"], "grades": {"click": 1}}},
+            "split.grades needs the log's column of events; name it in columns.relevance",
+        ),
+        ({"columns": {"relevance": ["click", "buy"]}}, "[split] makes one column of grades"),
+        ({"columns": {"weight": "w"}}, "columns.weight is for [labels], and [split] makes no such column"),
+        ({"columns": {"subtopic": "w"}}, "columns.subtopic is for [labels], and [split] makes no such column"),
+        ({"labels": {"path": "l"}}, "[split] makes the labels; found [labels] too, so leave one out"),
+        ({"audit": {"time": "day"}}, "audit.time is 'day', and the labels of [split] have the times in split.time"),
+    ],
+)
+def test_a_split_that_cannot_be_is_said(changes, said):
+    with pytest.raises(ConfigurationError) as caught:
+        parse_config({**SPLIT, **changes}, EvaluateConfig)
+    assert said in str(caught.value)
+
+
+def test_a_split_stands_in_the_place_of_labels_and_training():
+    config = parse_config({**SPLIT, "audit": {}}, EvaluateConfig)
+    assert list(config.sources()) == ["predictions", "split.log"]
+    assert config.keys()["cut"] == "split.cut"
+    vectors = {name: section for name, section in VECTORS.items() if name != "labels"}
+    assert parse_config({**vectors, "split": SPLIT["split"]}, EvaluateConfig).labels is None
+    assert set_("cut=2026-11-20")["split"] == {"cut": "2026-11-20"}
+    # Keys of other sections keep their short names.
+    assert set_("seed=3")["evaluation"]["seed"] == 3
+
+
+def test_options_of_splits_are_keys_with_their_defaults():
+    options = {}
+    for function in (by_time, last_n, by_hash):
+        options |= {name: option.default for name, option in inspect.signature(function).parameters.items()}
+    keys = {key.name: key.default for key in fields(LogSplit)}
+    assert {name: keys[name] for name in ("horizon", "of", "time", "grades", "leave_out")} == {
+        name: options[name] for name in ("horizon", "of", "time", "grades", "leave_out")
+    }
+    assert keys["hash_seed"] == options["seed"]
+    others = {"n", "seed", "user", "item", "relevance"}
+    assert set(options) - others == set(keys) - {"last_n", "hash_seed"}
 
 
 def test_options_of_vectors_are_keys_with_their_defaults():

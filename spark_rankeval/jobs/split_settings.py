@@ -1,0 +1,134 @@
+"""The section of a configuration that makes labels and training data of a log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping  # noqa: TC003 # of a field, whose type is looked at
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Literal
+
+from spark_rankeval.errors import ConfigurationError, InputError, OptionError
+from spark_rankeval.jobs.config import Source, empty_names
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from spark_rankeval.request.options import ColumnOptions
+    from spark_rankeval.splits import Split, SplitCounts
+
+_LOG = "split.log"
+# The keys of each split beside those of all splits; the first one asks for it.
+_KEYS = {"by_time": ("cut", "time", "horizon"), "last_n": ("last_n", "time"), "by_hash": ("share", "of", "hash_seed")}
+
+
+@dataclass(frozen=True)
+class LogSplit:
+    """Labels and training data that are made of a log, as `spark_rankeval.splits` makes them; the columns are those of [columns].
+
+    Attributes:
+        log: the log: a row for each user, item and time.
+        cut: the first moment that is not in training, such as "2026-11-01"; labels are of what came after it.
+        horizon: how long after the cut labels are collected, such as "7d"; left out, up to the end of the log.
+        last_n: how many of the last rows of each user make labels, in the place of cut.
+        share: the share of users, or of rows, whose rows make labels, in the place of cut.
+        of: what the share is of, users or rows.
+        hash_seed: another seed draws other users or rows for the share.
+        time: the column of times, of which cut and last_n need one.
+        grades: the grade of each event in the column columns.relevance; other events give no label.
+        leave_out: labels to leave out: seen (items that the user has in training), cold_users, cold_items (without rows in training).
+    """
+
+    log: Source
+    cut: str | float | None = None
+    horizon: str | float | None = None
+    last_n: int | None = None
+    share: float | None = None
+    of: Literal["users", "rows"] = "users"
+    hash_seed: int = 0
+    time: str = "timestamp"
+    grades: Mapping[str, float] | None = None
+    leave_out: str | tuple[str, ...] = ()
+
+    @property
+    def rule(self) -> str:
+        """The function of `spark_rankeval.splits` that parts the log; empty if no key asks for one."""
+        return next((name for name, keys in _KEYS.items() if getattr(self, keys[0]) is not None), "")
+
+    def sources(self) -> dict[str, Source]:
+        """The table to read, by the name of its section."""
+        return {_LOG: self.log}
+
+    def problems(self, columns: ColumnOptions) -> list[str]:
+        """What is not valid here, alone or together with the names of the columns."""
+        problems = empty_names("split", {"time": self.time})
+        asked = [keys[0] for keys in _KEYS.values() if getattr(self, keys[0]) is not None]
+        if len(asked) != 1:
+            got = " and ".join(asked) or "none of them"
+            problems.append(f"[split] needs one of {', '.join(keys[0] for keys in _KEYS.values())}; found {got}")
+        else:
+            known = {key for keys in _KEYS.values() for key in keys}
+            given = [key.name for key in fields(self) if getattr(self, key.name) != key.default and key.name in known]
+            unused = [name for name in given if name not in _KEYS[self.rule]]
+            problems += [f"split.{name} does nothing with split.{asked[0]}; leave it out" for name in unused]
+        if self.grades is not None and columns.relevance is None:
+            problems.append("split.grades needs the log's column of events; name it in columns.relevance")
+        if isinstance(columns.relevance, tuple):
+            problems.append("[split] makes one column of grades; name only one in columns.relevance")
+        problems += [
+            f"columns.{name} is for [labels], and [split] makes no such column; leave it out"
+            for name in ("weight", "subtopic")
+            if getattr(columns, name, None) is not None
+        ]
+        return problems
+
+    def problems_of_times(self, time: str) -> list[str]:
+        """The problem of an audit whose times are in another column than those of the log."""
+        if "time" not in _KEYS.get(self.rule, ()) or time == self.time:
+            return []
+        return [
+            f"audit.time is {time!r}, and the labels of [split] have the times in split.time, {self.time!r}; set both alike"
+        ]
+
+    def split(self, tables: Mapping[str, DataFrame], columns: ColumnOptions) -> Split:
+        """The split of the log among tables that were read; lazy, but for a `ConfigurationError` about the columns."""
+        from spark_rankeval import splits  # noqa: PLC0415 # it imports pyspark, for which a wrong file does not wait
+
+        log = tables[_LOG]
+        shared: dict[str, Any] = {
+            "user": columns.user,
+            # The second of two names is that of labels.
+            "item": columns.item if isinstance(columns.item, str) else columns.item[-1],
+            "relevance": columns.relevance,
+            "grades": self._grades(log, columns),
+            "leave_out": self.leave_out,
+        }
+        try:
+            if self.cut is not None:
+                return splits.by_time(log, self.cut, horizon=self.horizon, time=self.time, **shared)
+            if self.last_n is not None:
+                return splits.last_n(log, self.last_n, time=self.time, **shared)
+            assert self.share is not None, "one of the three was given"
+            return splits.by_hash(log, self.share, of=self.of, seed=self.hash_seed, **shared)
+        except (OptionError, InputError) as error:
+            msg = f"[split]: {error}"
+            raise ConfigurationError(msg) from error
+
+    def tables(self, tables: Mapping[str, DataFrame], columns: ColumnOptions) -> dict[str, DataFrame]:
+        """The labels, whose grades are in the column that was named, and the rows before them."""
+        split = self.split(tables, columns)
+        labels = split.labels
+        if isinstance(columns.relevance, str):
+            labels = labels.withColumnRenamed("relevance", columns.relevance)
+        return {"labels": labels, "training": split.training}
+
+    def checked(self, tables: Mapping[str, DataFrame], columns: ColumnOptions, on_invalid: object) -> SplitCounts:
+        """The counts of the split, in one action; a `DataError` if it leaves nobody, or if rows cannot be used and may not be dropped."""
+        leaves_out = on_invalid in ("drop", "quarantine")
+        return self.split(tables, columns).checked_counts("drop" if leaves_out else "error")
+
+    def _grades(self, log: DataFrame, columns: ColumnOptions) -> Mapping[Any, float] | None:
+        """The grades by event; keys of a file are strings, so those of a column of whole numbers are read as such."""
+        kinds = {name.lower(): kind for name, kind in log.dtypes}
+        is_whole = kinds.get(str(columns.relevance).lower()) in ("tinyint", "smallint", "int", "bigint")
+        if self.grades is None or not is_whole:
+            return self.grades
+        return {int(event) if event.lstrip("-").isdecimal() else event: grade for event, grade in self.grades.items()}

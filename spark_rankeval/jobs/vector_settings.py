@@ -1,0 +1,54 @@
+"""The section of a configuration that names vectors of users and items."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from spark_rankeval.catalogue.scores import Similarity  # noqa: TC001 # of a field, whose type is looked at
+from spark_rankeval.jobs.config import Source  # noqa: TC001 # the same
+from spark_rankeval.request.vectors import Vectors
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_TABLES_OF_VECTORS = ("users", "items", "candidates")
+
+
+@dataclass(frozen=True)
+class VectorTables:
+    """Vectors of users and items, from which the whole catalogue is ranked; the keys are the arguments of `Vectors`.
+
+    Attributes:
+        users: a row for each user, with the user's columns and the vector.
+        items: the catalogue: a row for each item, with the column of items and the vector.
+        candidates: the items that can be recommended, or those of each user; left out, the whole catalogue.
+        vector: the column of both tables that holds the vectors: arrays of numbers, all of the same length.
+        user_bias: the column of users with a number to add to all scores of the user.
+        item_bias: the column of items with a number to add to all scores of the item.
+        similarity: dot, the sum of products; or cosine, the same of vectors that are scaled to length 1 first.
+        parts: into how many parts the catalogue is cut, if a worker cannot hold all items.
+    """
+
+    users: Source
+    items: Source
+    candidates: Source | None = None
+    vector: str = Vectors.vector
+    user_bias: str | None = Vectors.user_bias
+    item_bias: str | None = Vectors.item_bias
+    similarity: Similarity = Vectors.similarity
+    parts: int = Vectors.parts
+
+    def options(self) -> dict[str, Any]:
+        """The arguments of `Vectors`, except tables."""
+        return {name: value for name, value in vars(self).items() if name not in _TABLES_OF_VECTORS}
+
+    def sources(self) -> dict[str, Source]:
+        """The tables to read, by the names of their sections."""
+        tables = {name: getattr(self, name) for name in _TABLES_OF_VECTORS}
+        return {f"vectors.{name}": source for name, source in tables.items() if source is not None}
+
+    def of(self, tables: Mapping[str, Any]) -> Vectors:
+        """The vectors in tables that were read, by the names of their sections."""
+        arguments = self.options() | {name: tables.get(f"vectors.{name}") for name in _TABLES_OF_VECTORS}
+        return Vectors(**arguments)
