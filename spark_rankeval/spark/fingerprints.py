@@ -5,15 +5,19 @@ Spark adds whole numbers with checks of overflow, so a sum modulo 2^64 is made o
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from pyspark.sql import types as T
 
-from spark_rankeval.spark.sql_text import all_of, bits_and, bits_or, call, named, when
-from spark_rankeval.worker.reading import of_model
+from spark_rankeval.spark.sql_text import all_of, bits_and, bits_or, call, named, null_of, select, text, when
+from spark_rankeval.worker.reading import hash_column, of_model
+from spark_rankeval.worker.row_hashes import WHOLE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame
 
     from spark_rankeval.spark.inputs import Sources
     from spark_rankeval.spark.source import Source
@@ -47,14 +51,13 @@ def short_hash(item: Sql, item_type: T.DataType, score: Sql) -> Sql:
 
 def hashed_tables(sources: Sources) -> tuple[str, ...]:
     """The tables whose rows are hashed, by name; the predictions of a model have the name that `of_model` gives."""
-    names = []
-    if sources.predictions.vectors is None:
-        names += [of_model("predictions", model) for model in range(len(sources.models))]
+    names = [of_model("predictions", model) for model in range(len(sources.models))]
     names.append("labels")
     names += [name for name in ("users", "exclude") if getattr(sources, name) is not None]
     if sources.slices or sources.weight is not None or sources.attributes_of_clusters:
         names.append("attributes")
-    return tuple(names)
+    further = sources.further.by_role()
+    return (*names, *(table for table in WHOLE if table in further))
 
 
 def row_hash(source: Source) -> Sql:
@@ -72,6 +75,68 @@ def row_hash(source: Source) -> Sql:
     if source.arrays:
         columns += [call("array_size", array) for array in columns]
     return hash_of([*columns, *beside])
+
+
+def with_whole_hashes(users: DataFrame, sources: Sources) -> DataFrame:
+    """Every row with the hashes of the tables that are hashed as a whole: one row, broadcast."""
+    rows: list[tuple[str, DataFrame, Sql]] = []
+    for table, source in sources.further.by_role().items():
+        columns = [*_users_of(source), *(_ids_of(source) if table != "baseline" else [row_hash(source)])]
+        if table == "items":
+            columns += _columns_of(source.frame, sources.further.columns_of_items())
+        rows.append((table, source.frame, hash_of(columns)))
+    for place, model in enumerate(sources.models):
+        rows += [(of_model("predictions", place), *each) for each in _rows_of_vectors(model.source)]
+    if not rows:
+        return users
+    names = list(dict.fromkeys(table for table, _, _ in rows))
+    hashes = [
+        select(frame, *(hashed.alias(name) if name == table else null_of(T.LongType()).alias(name) for name in names))
+        for table, frame, hashed in rows
+    ]
+    totals = [call("coalesce", total_of_hashes(named(name)), 0).alias(hash_column(name)).column for name in names]
+    return users.crossJoin(reduce(lambda table, other: table.union(other), hashes).agg(*totals).hint("broadcast"))
+
+
+def _rows_of_vectors(source: Source) -> list[tuple[DataFrame, Sql]]:
+    """The tables of a model's vectors with the hash of a row, which says of which of them it is; none if it has lists."""
+    vectors = source.vectors
+    if vectors is None:
+        return []
+    asked: dict[str, tuple[Source, list[Sql], tuple[str | None, ...]]] = {
+        "users": (source, _users_of(source), (vectors.vector, vectors.user_bias)),
+        "items": (vectors.items, _ids_of(vectors.items), (vectors.item_vector, vectors.item_bias)),
+    }
+    if vectors.candidates is not None:
+        pairs = [*_users_of(vectors.candidates), *_ids_of(vectors.candidates)]
+        asked["candidates"] = (vectors.candidates, pairs, ())
+    return [
+        (each.frame, hash_of([text(role), *ids, *_columns_of(each.frame, [name for name in names if name])]))
+        for role, (each, ids, names) in asked.items()
+    ]
+
+
+def _users_of(source: Source) -> list[Sql]:
+    return [column for name in source.user for column in _columns_of(source.frame, [name])]
+
+
+def _ids_of(source: Source) -> list[Sql]:
+    return _columns_of(source.frame, [source.item])
+
+
+def _columns_of(frame: DataFrame, names: Sequence[str]) -> list[Sql]:
+    """Columns in the widest type of their values, arrays with their sizes."""
+    columns = []
+    for name in names:
+        kind, values = frame.schema[name].dataType, named(name)
+        is_array = isinstance(kind, T.ArrayType)
+        of_values = kind.elementType if isinstance(kind, T.ArrayType) else kind
+        # Days and times are hashed as they are.
+        columns.append(
+            _widest(values, of_values, is_array=is_array) if isinstance(of_values, T.NumericType) else values
+        )
+        columns += [call("array_size", values)] if is_array else []
+    return columns
 
 
 def hash_of(columns: Sequence[Sql]) -> Sql:

@@ -12,7 +12,7 @@ from pyspark.sql.window import Window
 
 from spark_rankeval.spark.catalogue_parts import PartedModel, with_counts_of_parts
 from spark_rankeval.spark.fact_tables import FactTables
-from spark_rankeval.spark.fingerprints import ROW_HASH, row_hash, short_hash, total_of_hashes
+from spark_rankeval.spark.fingerprints import ROW_HASH, row_hash, short_hash, total_of_hashes, with_whole_hashes
 from spark_rankeval.spark.ids import common_id_type, name_in_sql, text_in_sql, text_of, user_hash
 from spark_rankeval.spark.packed import given_to_tasks
 from spark_rankeval.spark.source import WITHOUT_ITEMS, WITHOUT_USERS, user_column
@@ -121,7 +121,7 @@ class Grouping:
         first, labels = self.sources.predictions, self.sources.labels
         if labels.shares_table:
             # One table with both arrays: its rows are the users, nothing needs to move.
-            return select(
+            grouped = select(
                 first.frame,
                 *(self._named_users(first) if with_users else ()),
                 *self._array_columns(first),
@@ -139,6 +139,7 @@ class Grouping:
                 *(row_hash(source).alias(reading.hash_column(source.role)) for source in (first, labels)),
                 *self.attributes.hashed(self.attributes.values(first, text_in_sql)),
             )
+            return with_whole_hashes(grouped, self.sources)
         # Two groupings and a join of the groups: tables bucketed by user need no shuffle at all.
         predictions = self._lists()
         joined = predictions.join(self._labels(), self.user_columns, "full")
@@ -163,6 +164,7 @@ class Grouping:
             firsts = [self.task.first_items(model) for model in range(len(self._vectors))]
             grouped = self._counted_in_parts(grouped, firsts)
             grouped = grouped if with_users else grouped.drop(*self.user_columns)
+        grouped = with_whole_hashes(grouped, self.sources)
         return self._with_catalogues(self._further.with_totals(grouped))
 
     def lists(self, first: FirstItems) -> DataFrame:

@@ -54,10 +54,20 @@ class FurtherSources:
     intents: IntentColumns | None = None  # where the intents of labels come from; None: nobody said
     lookup: LookupOption = "auto"  # how facts of items come to predictions
     of_groups: tuple[Source, ...] = ()  # the tables that put items into groups
+    columns_of_groups: tuple[str, ...] = ()  # the columns of items that do
 
     def tables(self) -> list[Source]:
         """Those that there are."""
         return [source for source in (self.training, self.items, self.baseline, *self.of_groups) if source is not None]
+
+    def by_role(self) -> dict[str, Source]:
+        """Those that there are, each once, by role."""
+        return {source.role: source for source in reversed(self.tables())}
+
+    def columns_of_items(self) -> tuple[str, ...]:
+        """The columns of `items` that are read, beside that of items."""
+        asked = (self.category, self.vector, self.group, self.category_of_intents, *self.columns_of_groups)
+        return tuple(dict.fromkeys(name for name in asked if name is not None))
 
 
 @dataclass(frozen=True)

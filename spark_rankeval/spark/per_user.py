@@ -10,6 +10,7 @@ from pyspark.sql import types as T
 
 from spark_rankeval.request.counts import is_sum
 from spark_rankeval.spark.named_columns import column
+from spark_rankeval.worker.row_hashes import WHOLE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 # The key of a column's metadata under which the mark stands.
 _KEY = "spark_rankeval"
 #: The tables that may have a column of hashes.
-TABLES = ("predictions", "labels", "users", "exclude", "attributes")
+TABLES = ("predictions", "labels", "users", "exclude", "attributes", *WHOLE)
 # Fields of a metric that its mark has only if they are not empty.
 _IF_ANY = ("asked", "normaliser", "standard")
 
@@ -201,6 +202,14 @@ def is_marked(item: T.StructField) -> bool:
 def marked_as_model(given: Column, name: str, models: Sequence[str]) -> Column:
     """A column of models' names, under a name and with its mark."""
     return PerUserSchema(model=name, models=tuple(models)).marked([given])[0]
+
+
+def marked_as_covariate(frame: DataFrame, name: str) -> DataFrame:
+    """The table with a column that was a metric of an earlier table, and is no metric of this one."""
+    if not is_marked(frame.schema[name]):
+        return frame
+    # Empty metadata would not do: on Spark 3.5 a column without any takes that of the column that it is made of.
+    return frame.withMetadata(name, {_KEY: json.dumps({"kind": "covariate"})})
 
 
 def _mark_of(item: T.StructField) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from spark_rankeval.statistics.fingerprints import limbs_of
+from spark_rankeval.statistics.fingerprints import limbs_of, limbs_of_whole
 from spark_rankeval.worker.reading import USER_HASH, hash_column, whole_numbers
 
 if TYPE_CHECKING:
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 #: Nothing is known of the rows of this table for users without predictions.
 KNOWN_IN_PART = "exclude"
+#: These tables are hashed as a whole: their rows are of users who are not evaluated, too, or of none.
+WHOLE = ("training", "items", "baseline")
 
 
 def hash_field(table: str) -> str:
@@ -30,6 +32,9 @@ def limbs_of_users(tables: Sequence[str], columns: Mapping[str, pa.Array]) -> di
     limbs = {}
     for table in tables:
         rows = whole_numbers(columns[hash_column(table)])
+        if table in WHOLE:
+            limbs[table] = limbs_of_whole(rows)
+            continue
         users = whole_numbers(columns[USER_HASH]) if USER_HASH in columns else np.zeros_like(rows)
         limbs[table] = limbs_of(users, rows)
     return limbs

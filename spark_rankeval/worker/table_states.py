@@ -14,6 +14,7 @@ from spark_rankeval.statistics.fingerprints import no_limbs
 from spark_rankeval.statistics.merging import merged
 from spark_rankeval.statistics.moments import MomentsAccumulator
 from spark_rankeval.worker.reading import filled
+from spark_rankeval.worker.row_hashes import WHOLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -54,7 +55,7 @@ class TableAccumulator:
     def __init__(self, n_values: int, names: CountNames, options: DescriptionOptions) -> None:
         self._values = DescriptionAccumulator(n_values, options)
         self._counts = MomentsAccumulator(len(names.users) + len(names.rows))
-        self._fingerprints = {table: no_limbs() for table in names.tables}
+        self._fingerprints = {table: no_limbs(whole=table in WHOLE) for table in names.tables}
         self._names = names
 
     def add(

@@ -6,7 +6,7 @@ import pytest
 from effort import part_of
 from shuffles import shuffled_into
 
-from spark_rankeval import compare, evaluate, merge, score_users, summarise
+from spark_rankeval import Facts, Vectors, compare, evaluate, merge, score_users, summarise
 from spark_rankeval.errors import SparkRankEvalWarning
 
 METRICS = ["ndcg@1", "rr@2"]
@@ -140,3 +140,61 @@ def test_a_comparison_counts_the_users_with_other_labels(spark):
     with pytest.warns(SparkRankEvalWarning, match="different labels"):
         row = compare({"old": old, "new": new}, "old", metrics="rr@2")["rr@2"]
     assert row.not_shared == "labels (1 user) and exclusions (4 users)"
+
+
+FURTHER = {
+    "training": ([(1, 1), (1, 1), (9, 5), (9, None)], "user bigint, item bigint"),
+    "items": ([(1, "x", "p"), (2, "y", "q"), (3, None, "q")], "item bigint, category string, genre string"),
+    "baseline": ([(1, 1, 0.5), (2, 3, 0.1)], "user bigint, item bigint, score double"),
+}
+OF_FURTHER = ["rr@2", "novelty@2", "diversity@2", "unexpectedness@2"]
+
+
+def with_further(spark, *, users="user < 9", lookup="join", **changed):
+    rows = {name: changed.get(name, of_table) for name, (of_table, _) in FURTHER.items()}
+    frames = {name: spark.createDataFrame(rows[name], schema) for name, (_, schema) in FURTHER.items()}
+    predictions, labels = tables(spark)
+    facts = Facts(**frames, lookup=lookup, item_by="genre")
+    # Invalid rows are counted, and are in fingerprints.
+    asked = {name: value for name, value in ASKED.items() if name != "relevance"}
+    return evaluate(predictions.where(users), labels.drop("grade"), OF_FURTHER, facts=facts, **asked)
+
+
+def test_further_tables_have_theirs_whoever_is_evaluated(spark, tmp_path):
+    whole = with_further(spark)
+    # The digits are the same on every platform.
+    of_tables = {name: whole.fingerprints[name] for name in FURTHER}
+    assert of_tables == {
+        "training": "5fd6e51216e2674b7d82c315489d34c1",
+        "items": "0e0f85070ce1e598cabf31c261b29acb",
+        "baseline": "0337adb6f3b8764b6206371bd420dccb",
+    }
+    fewer = with_further(spark, users="user < 3", lookup="workers").fingerprints
+    assert {name: fewer[name] for name in FURTHER} == of_tables
+    assert fewer["predictions"] != whole.fingerprints["predictions"]
+    assert whole.write(f"{tmp_path}/users").fingerprints == whole.fingerprints
+    changes = {
+        "training": [(1, 1), (9, 5), (9, None)],
+        "items": [(1, "x", "q"), (2, "y", "q"), (3, None, "q")],
+        "baseline": [(1, 1, 0.1), (2, 3, 0.5)],
+    }
+    for name in part_of(changes, 1):
+        other = with_further(spark, **{name: changes[name]}).fingerprints
+        assert [table for table in other if other[table] != whole.fingerprints[table]] == [name]
+
+
+def test_vectors_have_theirs_in_the_place_of_predictions(spark):
+    users = spark.createDataFrame([(1, [1.0, 2.0]), (2, [0.5, 1.0])], "user bigint, vector array<double>")
+    items = [(1, [1.0, 0.0], 0.0), (2, [0.0, 1.0], 0.5), (3, [1.0, 1.0], 0.0)]
+    labels = spark.createDataFrame([(1, 2), (2, 3)], "user bigint, item bigint")
+
+    def of(items, bias):
+        catalogue = spark.createDataFrame(items, "item int, vector array<float>, bias double")
+        return evaluate(Vectors(users, catalogue, item_bias=bias), labels, "rr").fingerprints
+
+    first = of(items, None)
+    assert sorted(first) == ["labels", "predictions"]
+    others = [of(items, "bias"), of([*items[:2], (3, [1.0, 0.5], 0.0)], None)]
+    assert len({first["predictions"], *(other["predictions"] for other in others)}) == 3
+    assert all(other["labels"] == first["labels"] for other in others)
+    assert of(items[::-1], None) == first

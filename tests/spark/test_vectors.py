@@ -144,7 +144,8 @@ def test_each_user_can_have_candidates_of_their_own(world):
 def test_the_table_of_users_is_that_of_the_table_of_all_scores(world):
     ours = score_users(Vectors(world.users, world.items), world.labels, METRICS)
     other = score_users(world.scores(), world.labels, METRICS, score="score")
-    shared = [name for name in other.columns if name in ours.columns]
+    # Predictions are other tables.
+    shared = [name for name in other.columns if name in ours.columns and name != "predictions_hash"]
     assert "ndcg_at_5" in shared
     assert_df_equality(
         ours.select(*shared),

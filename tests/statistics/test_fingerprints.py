@@ -3,7 +3,14 @@
 import numpy as np
 import pytest
 
-from spark_rankeval.statistics.fingerprints import LIMBS, added, digits_of, limbs_of, no_limbs
+from spark_rankeval.statistics.fingerprints import (
+    LIMBS,
+    added,
+    digits_of,
+    limbs_of,
+    limbs_of_whole,
+    no_limbs,
+)
 
 RANDOM = np.random.default_rng(5)
 N = 5000
@@ -63,3 +70,11 @@ def test_the_sum_is_modulo_2_to_the_128():
     assert digits_of(most) == "f" * 32
     assert digits_of(most + np.array([1, 0, 0, 0])) == "0" * 32
     assert digits_of(3 * most) == added(["f" * 32] * 3) == "f" * 31 + "d"
+
+
+def test_that_of_a_whole_table_does_not_depend_on_who_is_evaluated():
+    whole = {n: digits_of(limbs_of_whole(np.full(n, -7)).sum(axis=0) + no_limbs(whole=True)) for n in (1, 3, N)}
+    assert len(set(whole.values())) == 1
+    assert whole[1] == digits(np.array([0]), np.array([-7]))
+    assert whole[1] != digits_of(limbs_of_whole(np.array([-8]))[0])
+    assert digits_of(no_limbs(whole=True)) == "0" * 32
