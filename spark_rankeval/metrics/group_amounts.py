@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from spark_rankeval.ranking.ragged import BoolArray, FloatArray, IntArray
     from spark_rankeval.ranking.recommended import Fact
 
+# A table of all users and groups may have so many times more cells than entries.
+_SPARSE = 8
+
 
 class Amounts(NamedTuple):
     """What each group has of each user: an entry a user and group, by user and then by group."""
@@ -39,8 +42,16 @@ class Amounts(NamedTuple):
     @classmethod
     def added_up(cls, user: IntArray, group: IntArray, amount: FloatArray, n_groups: int) -> Amounts:
         """Of entries that may repeat a user and group, which are added one after the other."""
-        cells, cell = np.unique(user * n_groups + group, return_inverse=True)
-        return cls(cells // n_groups, cells % n_groups, np.bincount(cell, amount, len(cells)).astype(np.float64))
+        cell = user * n_groups + group
+        n_cells = (int(user.max(initial=-1)) + 1) * n_groups
+        if n_cells <= _SPARSE * len(cell):
+            # To count in a table of all cells is quicker than to sort, as long as it is not much larger than the entries.
+            cells = np.flatnonzero(np.bincount(cell, minlength=n_cells))
+            sums = np.bincount(cell, amount, n_cells)[cells]
+        else:
+            cells, cell = np.unique(cell, return_inverse=True)
+            sums = np.bincount(cell, amount, len(cells))
+        return cls(cells // n_groups, cells % n_groups, sums.astype(np.float64, copy=False))
 
     def totals(self, n_users: int) -> FloatArray:
         """The sum of each user's amounts; float64 (n_users,)."""
@@ -138,6 +149,11 @@ class GroupMetric(ListMetric, RelevanceMetric):
 
     def exposure_of(self, batch: RankingBatch, *, relevant: bool = False) -> Amounts:
         """The attention that each user's list gives to groups; of `relevant` items alone, if these count."""
+        counted = (relevant, self.threshold) if relevant else (relevant,)
+        key = ("exposure of groups", self.discount, self.p, self.k, self.unknown, *counted)
+        return batch.remember(key, lambda: self._exposure(batch, relevant=relevant))
+
+    def _exposure(self, batch: RankingBatch, *, relevant: bool) -> Amounts:
         recommended, groups = self._recommended(batch), self.groups_of(batch)
         within = recommended.within(self.k)
         if relevant:
@@ -151,21 +167,29 @@ class GroupMetric(ListMetric, RelevanceMetric):
     def _of_labels(self, batch: RankingBatch, worth: FloatArray) -> Amounts:
         """What labels are worth, given to the groups of their items; those worth 0 have no entry."""
         groups, which = self.groups_of(batch), np.flatnonzero(worth > 0)
-        # Labels come in any order, and sums of floats have one.
-        sets = batch.beside_labels[GROUP_SET].values[which].astype(np.int64)
-        which = which[np.lexsort((worth[which], sets, batch.labels.user[which]))]
         sets = batch.beside_labels[GROUP_SET].values[which].astype(np.int64)
         item, group, part = groups.spread(sets, apart=self.is_apart)
         user, amount = batch.labels.user[which][item], worth[which][item] * part
-        order = np.lexsort((amount, group, user))
-        return Amounts.added_up(user[order], group[order], amount[order], groups.n_groups)
+        # Labels come in any order, and sums of floats have one; of equal floats any order gives the same.
+        if (amount != amount[:1]).any():
+            order = np.lexsort((amount, user * groups.n_groups + group))
+            user, group, amount = user[order], group[order], amount[order]
+        return Amounts.added_up(user, group, amount, groups.n_groups)
 
     def relevance_of(self, batch: RankingBatch) -> Amounts:
         """How many relevant labels each group has."""
-        return self._of_labels(batch, is_relevant(batch.labels.values, self.threshold).astype(np.float64))
+
+        def count() -> Amounts:
+            return self._of_labels(batch, is_relevant(batch.labels.values, self.threshold).astype(np.float64))
+
+        return batch.remember(("relevance of groups", self.threshold, self.unknown), count)
 
     def ideal_of(self, batch: RankingBatch) -> Amounts:
         """The attention that groups would have on average over all orders of the relevant labels that put higher grades first."""
+        key = ("ideal exposure of groups", self.discount, self.p, self.k, self.unknown, self.threshold)
+        return batch.remember(key, lambda: self._ideal(batch))
+
+    def _ideal(self, batch: RankingBatch) -> Amounts:
         grades, user = batch.labels.values, batch.labels.user
         relevant = np.flatnonzero(is_relevant(grades, self.threshold))
         order = relevant[np.lexsort((-grades[relevant], user[relevant]))]
@@ -206,6 +230,11 @@ class AllListsGroupMetric(ListMetric):
     @abstractmethod
     def groups_of(self, batch: RankingBatch) -> GroupSets:
         """The sets of groups of the batch's items."""
+
+    @property
+    def asked_group(self) -> str | None:
+        """The name of the group that the value is about; None: it is about all groups."""
+        return None
 
     def names_of(self, batch: RankingBatch) -> tuple[str, ...]:
         """The names of the groups, by their codes."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
+from functools import cache, partial
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -16,6 +18,8 @@ from spark_rankeval.metrics.base import Unset, parameter
 from spark_rankeval.metrics.group_amounts import AllListsAttentionMetric, Given, GroupMetric, shares_due
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from spark_rankeval.metrics.group_amounts import GroupExposure
     from spark_rankeval.ranking.batch import RankingBatch
     from spark_rankeval.ranking.ragged import BoolArray, FloatArray, IntArray
@@ -37,14 +41,19 @@ _TARGET = "what groups are due: by their items in the table, by the relevant lab
 _DISTANCE = "1 minus: Jensen-Shannon divergence in bits, the same in nats, or half the sum of absolute differences"
 
 
-def _similarity(distance: str | Unset, pairs: list[tuple[float, float]], elsewhere: float) -> float:
-    """1 − the distance of two distributions, from the pairs of shares that are not 0 both; `elsewhere` is where the first has none."""
+def _terms(distance: str | Unset, has: float, due: float) -> tuple[float, float]:
+    """What a group adds to the distance of two distributions by its shares, which are not 0 both; two terms, one of them may be 0."""
     if distance == "tv":
-        return 1 - (math.fsum(abs(has - due) for has, due in pairs) + elsewhere) / 2
-    terms = [elsewhere]
-    for has, due in pairs:
-        terms += [share * math.log2(2 * share / (has + due)) for share in (has, due) if share > 0]
-    divergence = max(0.0, math.fsum(terms)) / 2
+        return abs(has - due), 0.0
+    of_has, of_due = (share * math.log2(2 * share / (has + due)) if share > 0 else 0.0 for share in (has, due))
+    return of_has, of_due
+
+
+def _similarity(distance: str | Unset, terms: Sequence[float], elsewhere: float) -> float:
+    """1 − the distance of two distributions, from what groups add; `elsewhere` is where the first has none."""
+    if distance == "tv":
+        return 1 - (math.fsum(terms) + elsewhere) / 2
+    divergence = max(0.0, math.fsum((elsewhere, *terms))) / 2
     return 1 - divergence * (math.log(2) if distance == "js_nats" else 1)
 
 
@@ -87,12 +96,16 @@ class AWRF(GroupMetric):
             cells = cell
             owed = shares_due(self.groups_of(batch), self.target, apart=self.is_apart)[has.group]
         had, user = _at(cells, cell, has.amount), cells // n_groups
-        pairs: list[list[tuple[float, float]]] = [[] for _ in range(batch.n_users)]
-        for owner, one, other in zip(user.tolist(), had.tolist(), owed.tolist(), strict=True):
-            pairs[owner].append((one, other))
+        due_of_cell = owed.tolist()
+        # Few pairs of shares differ. The sums are exact, so that their order is no matter.
+        terms_of = cache(partial(_terms, self.distance))
+        terms = list(chain.from_iterable(map(terms_of, had.tolist(), due_of_cell)))
+        bounds = np.searchsorted(user, np.arange(batch.n_users + 1)).tolist()
         values = [
-            _similarity(self.distance, mine, max(0.0, 1 - math.fsum(due for _, due in mine))) if mine else math.nan
-            for mine in pairs
+            _similarity(self.distance, terms[2 * first : 2 * stop], max(0.0, 1 - math.fsum(due_of_cell[first:stop])))
+            if first < stop
+            else math.nan
+            for first, stop in pairwise(bounds)
         ]
         return np.array(values, np.float64)
 
@@ -132,7 +145,7 @@ class AmortisedAWRF(AllListsAttentionMetric):
         pairs = list(groups.shares().values())
         if not pairs or any(math.isnan(share) for pair in pairs for share in pair):
             return math.nan
-        return _similarity(self.distance, pairs, 0.0)
+        return _similarity(self.distance, [term for pair in pairs for term in _terms(self.distance, *pair)], 0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -231,7 +244,7 @@ class AttentionShare(AllListsAttentionMetric):
 
     With ``of="relevance"`` it is the group's share of all relevant labels, of users with a list and such a label. With
     ``of="items"`` it is that of the table of items. Between 0 and 1. Without a ``group`` the largest share of any. A group that
-    gets nothing has 0, also if no item has it. NaN without predictions of items with a group.
+    gets nothing has 0, also if no item has it, which is a warning. NaN without predictions of items with a group.
 
     Source: Singh, Joachims, Fairness of exposure in rankings, KDD 2018; without a group the dominance index of Berger, Parker,
     Diversity of planktonic foraminifera in deep-sea sediments, Science 1970.
@@ -248,6 +261,11 @@ class AttentionShare(AllListsAttentionMetric):
         doc="the share of the lists' attention, of labels, or of items",
     )
 
+    @property
+    def asked_group(self) -> str | None:
+        """The name of the group; None: the one with the largest share."""
+        return None if self.group is None else str(self.group)
+
     def given(self, batch: RankingBatch) -> Given:
         """All attention, and what it is compared with."""
         return self.by_target(batch, "items" if self.of == "lists" else self.of)
@@ -257,7 +275,7 @@ class AttentionShare(AllListsAttentionMetric):
         shares = {name: pair[0 if self.of == "lists" else 1] for name, pair in groups.shares().items()}
         if not shares or any(map(math.isnan, shares.values())):
             return math.nan
-        return max(shares.values()) if self.group is None else shares.get(str(self.group), 0.0)
+        return max(shares.values()) if self.asked_group is None else shares.get(self.asked_group, 0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -266,7 +284,8 @@ class ExposureToMerit(AllListsAttentionMetric):
 
     Merit is what the labels say: γ_g ÷ Σ_h γ_h, where γ_g counts the relevant labels of items of group g. Users have a list and a relevant
     label of an item with a group. From 0 up. Without a ``group`` the smallest ratio of any group with a relevant label, the one
-    that is treated worst. NaN without such users, and for a group without a relevant label.
+    that is treated worst. NaN without such users, and for a group without a relevant label; if no item has the group, that is a
+    warning.
 
     Source: Singh, Joachims, Fairness of exposure in rankings, KDD 2018 (disparate treatment: exposure ÷ utility of a group).
     """
@@ -278,6 +297,11 @@ class ExposureToMerit(AllListsAttentionMetric):
         None, check=_name_of_group, doc="the name of a group; None: the one with the smallest ratio"
     )
 
+    @property
+    def asked_group(self) -> str | None:
+        """The name of the group; None: the one with the smallest ratio."""
+        return None if self.group is None else str(self.group)
+
     def given(self, batch: RankingBatch) -> Given:
         """All attention, and all relevant labels."""
         return self.by_target(batch, "relevance")
@@ -285,7 +309,11 @@ class ExposureToMerit(AllListsAttentionMetric):
     def of_groups(self, groups: GroupExposure) -> float:
         """The ratio of the group."""
         ratios = groups.ratios()
-        return min(ratios.values(), default=math.nan) if self.group is None else ratios.get(str(self.group), math.nan)
+        return (
+            min(ratios.values(), default=math.nan)
+            if self.asked_group is None
+            else ratios.get(self.asked_group, math.nan)
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import math
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from spark_rankeval.errors import MetricError, did_you_mean
@@ -45,10 +46,16 @@ def parse_metric(text: str | Metric) -> Metric:
     if form is None:
         msg = f"{text!r} is not a metric; write name, name@k or name(parameter=value)@k, as in 'ndcg@10'"
         raise MetricError(msg)
-    metric = _find(form["name"].strip(), text)
-    values = _arguments(metric, form["arguments"] or "", text)
-    if form["k"] is not None:
-        cutoff = form["k"].strip()
+    return _read(_find(form["name"].strip(), text), form["arguments"] or "", form["k"], text)
+
+
+# A result of thousands of slices reads the same few texts for each of its rows. The class is looked up anew each time, because a
+# notebook may define it again.
+@lru_cache(maxsize=1024)
+def _read(metric: type[Metric], arguments: str, cutoff: str | None, text: str) -> Metric:
+    values = _arguments(metric, arguments, text)
+    if cutoff is not None:
+        cutoff = cutoff.strip()
         if not re.fullmatch(r"[0-9]+", cutoff):
             several = ". A range of cutoffs stands for several metrics; pass it in a list" if ".." in cutoff else ""
             msg = f"{text!r}: the cutoff after @ must be a whole number from 1 on; got {cutoff!r}{several}"

@@ -71,8 +71,13 @@ class GroupSets:
 
     def population(self, *, apart: bool) -> FloatArray:
         """The share of the table's items that each group has; float64 (n_groups,). All are 0 if no item has a group."""
-        sets, group, part = self.spread(np.arange(len(self.n_items)), apart=apart)
-        counts = np.bincount(group, part * self.n_items[sets], self.n_groups).astype(np.float64, copy=False)
+        sets, group, _ = self.spread(np.arange(len(self.n_items)), apart=apart)
+        counts = np.zeros(self.n_groups)
+        size = np.maximum(self.members.lengths[sets], 1)
+        # Items that share alike are counted, which is exact: no sum depends on the order of the sets.
+        for n_shares in np.unique(size).tolist():
+            alike = size == n_shares
+            counts += np.bincount(group[alike], self.n_items[sets[alike]], self.n_groups) / n_shares
         shares: FloatArray = counts / max(float(counts.sum()), 1.0)
         return shares
 

@@ -55,6 +55,26 @@ def ranks_of(lists: Lists, prediction: IntArray, ties: Ties) -> Ranks:
     return Ranks(above + before + 1, above, tied)
 
 
+def high_predictions(lists: Lists, k: int | None) -> IntArray:
+    """The predictions that may stand in the first k places, ascending: those that score at least what the k-th best does; None: all."""
+    items, scores = lists.items, lists.scores
+    if k is None or items.longest <= k:
+        return np.arange(len(items.values))
+    if scores is None:
+        return np.flatnonzero(position_within(items.user, items.n_users) < k)
+    least = np.full(items.n_users, -np.inf)
+    for group, width in width_classes(np.where(items.lengths > k, items.lengths, 0)):
+        step = max(1, CELLS // width)
+        for start in range(0, len(group), step):
+            users = group[start : start + step]
+            rows = scores.matrix(users, width)
+            length = scores.lengths[users]
+            if not (length == width).all():
+                rows = np.where(np.arange(width) < length[:, None], rows, -np.inf)
+            least[users] = np.partition(rows, width - k, axis=1)[:, width - k]
+    return np.flatnonzero(scores.values >= least[items.user])
+
+
 def _count_above(scores: Ragged, matches: Ragged, users: IntArray, width: int, above: IntArray, tied: IntArray) -> None:
     """Count what scores higher than each user's first match, then what scores higher than the second, and so on."""
     n_matches = matches.lengths[users]

@@ -12,7 +12,7 @@ from spark_rankeval.ranking.intents import settle_intents
 from spark_rankeval.ranking.labels import settle_labels, with_unpredicted
 from spark_rankeval.ranking.lists import RankingPolicy
 from spark_rankeval.ranking.matching import Matches, contained, first_occurrences, match, repeated_items
-from spark_rankeval.ranking.places import ranks_of
+from spark_rankeval.ranking.places import high_predictions, ranks_of
 from spark_rankeval.ranking.recommended import Recommended
 from spark_rankeval.ranking.ties import cut_within_tie, hangs_on_tie
 
@@ -184,11 +184,13 @@ def _recommended(
 ) -> tuple[Recommended, IntArray]:
     """The items of the lists down to the largest cutoff, best first, and 1 for users with equal scores among these."""
     items = lists.items
-    ranks = ranks_of(lists, np.arange(len(items.values)), ties)
-    matters = np.ones(len(items.values), np.bool_) if largest_cutoff is None else ranks.rank <= largest_cutoff
-    has_ties = np.minimum(np.bincount(items.user[matters & (ranks.tied > 1)], minlength=items.n_users), 1)
+    high = high_predictions(lists, largest_cutoff)
+    ranks = ranks_of(lists, high, ties)
+    matters = np.ones(len(high), np.bool_) if largest_cutoff is None else ranks.rank <= largest_cutoff
+    has_ties = np.minimum(np.bincount(items.user[high[matters & (ranks.tied > 1)]], minlength=items.n_users), 1)
     # What was not predicted, and stands in the list all the same, was not recommended.
-    kept = np.flatnonzero(matters & (entry >= 0))
-    user, rank = items.user[kept], ranks.rank[kept]
+    is_kept = matters & (entry[high] >= 0)
+    kept, rank = high[is_kept], ranks.rank[is_kept]
+    user = items.user[kept]
     order = _best_first(items, user, rank)
     return Recommended(items.n_users, user[order], rank[order], grade[kept[order]], entry[kept[order]]), has_ties

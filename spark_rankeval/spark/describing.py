@@ -16,7 +16,7 @@ from spark_rankeval.spark.workers import run_on_workers
 from spark_rankeval.statistics.clusters import clusters_of
 from spark_rankeval.statistics.description import descriptions_of
 from spark_rankeval.statistics.fingerprints import digits_of
-from spark_rankeval.statistics.moments import moments_of
+from spark_rankeval.statistics.moments import moments_of_columns
 from spark_rankeval.worker.clusters import CLUSTERS, Layout, group_name, merged_clusters, no_clusters
 from spark_rankeval.worker.merging import MERGED_BYTES, merging, n_groups_of
 from spark_rankeval.worker.packing import unpack
@@ -73,6 +73,9 @@ class Groups(NamedTuple):
     options: DescriptionOptions  # what is to be said of the values
     n_keys: int  # how many columns part the users
     roll: Roll  # the groups that the users of a key belong to
+    items: tuple[
+        str, ...
+    ] = ()  # the attributes of items: an entry each of a group, but of a key two, an attribute and its value
 
     @property
     def empty(self) -> TableState:
@@ -82,7 +85,20 @@ class Groups(NamedTuple):
     @property
     def layout(self) -> Layout | None:
         """The rows of users who go on to their clusters; None if users are independent."""
-        return Layout.of(self.n_values, self.options, self.n_keys, self.roll) if self.options.clustered else None
+        if not self.options.clustered:
+            return None
+        layout = Layout.of(self.n_values, self.options, self.n_keys, self.roll)
+        # Users of a group of items are never put together with others: both columns that tell it stay.
+        kept = tuple((*each[len(self.items) :], True, True) for each in layout.kept)
+        return layout._replace(kept=kept) if self.items else layout
+
+    def clusters_of(self, group: Key, states: ClusterStates) -> dict[str, Array] | None:
+        """The sums of the clusters of a group; None if it has none."""
+        if self.items:
+            of_items, of_users = group[: len(self.items)], group[len(self.items) :]
+            named = [pair for pair in zip(self.items, of_items, strict=True) if pair[1] is not EVERY]
+            group = (*of_users, *(named[0] if named else (None, None)))
+        return states.get(group_name(group))
 
     def size(self) -> int:
         """About how many bytes the state of a group has as it travels; an OptionError if it does not fit into memory."""
@@ -148,8 +164,8 @@ def figures_by_group(packed: list[bytes], groups: Groups, later: States | None =
             rolled = list(roll(key))
             for group in rolled if not nobody else [max(rolled, key=lambda one: sum(v is EVERY for v in one))]:
                 if n_keys and group == key:
-                    of_clusters = clusters.get(group_name(group))
-                    figures[group] = _figures(merged_states([empty, state]), groups, of_clusters)
+                    of_clusters = groups.clusters_of(group, clusters)
+                    figures[group] = _figures(state, groups, of_clusters)
                 else:
                     parts.setdefault(group, []).append(state)
         for group, some in parts.items():
@@ -160,7 +176,7 @@ def figures_by_group(packed: list[bytes], groups: Groups, later: States | None =
     if not n_keys or not (figures or totals):
         totals.setdefault((), empty)
     return figures | {
-        group: _figures(state, groups, clusters.get(group_name(group))) for group, state in totals.items()
+        group: _figures(state, groups, groups.clusters_of(group, clusters)) for group, state in totals.items()
     }
 
 
@@ -177,10 +193,7 @@ def _too_large(n_groups: int | None, n_values: int, options: DescriptionOptions)
 
 def _figures(state: TableState, groups: Groups, clusters: dict[str, Array] | None = None) -> Figures:
     names = (*groups.names.users, *groups.names.rows)
-    counts = {
-        name: moments_of({field: each[index] for field, each in state.counts.items()})
-        for index, name in enumerate(names)
-    }
+    counts = dict(zip(names, moments_of_columns(state.counts), strict=True))
     fingerprints = {table: digits_of(limbs) for table, limbs in state.fingerprints.items()}
     layout = groups.layout
     of_clusters = None if layout is None else clusters_of(no_clusters(layout) if clusters is None else clusters)

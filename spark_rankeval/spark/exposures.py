@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from spark_rankeval.errors import did_you_mean, warn
 from spark_rankeval.metrics.exposure_based import CorpusMetric, Exposure
 from spark_rankeval.metrics.group_amounts import AllListsGroupMetric, GroupExposure
 from spark_rankeval.records.slices import EVERY
@@ -18,6 +19,7 @@ from spark_rankeval.spark.python_workers import workers_explained
 from spark_rankeval.spark.workers import run_on_workers
 from spark_rankeval.statistics.description import of_one_figure
 from spark_rankeval.statistics.jackknife import WithoutBlock
+from spark_rankeval.wording import listed
 from spark_rankeval.worker.clusters import FIRST_PLACE, ClusterMerger
 from spark_rankeval.worker.exposures import (
     BLOCK,
@@ -40,7 +42,7 @@ from spark_rankeval.worker.packing import PLACE, STATE
 from spark_rankeval.worker.slot_exposures import exposures_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
@@ -48,12 +50,15 @@ if TYPE_CHECKING:
     from spark_rankeval.spark.describing import Figures
     from spark_rankeval.statistics.description import Description, DescriptionOptions
     from spark_rankeval.worker.clusters import Layout
+    from spark_rankeval.worker.group_exposures import SlotGroups
     from spark_rankeval.worker.states import Batches
     from spark_rankeval.worker.table_states import Key
 
 # What is known of users and their lists.
 Exposed = TypeVar("Exposed", Exposure, GroupExposure)
 
+# A warning names so many groups, and counts the others.
+_MOST_LISTED = 8
 # What tells a state's row from others.
 _ROW = "row"
 
@@ -139,6 +144,7 @@ def with_corpus_values(
     metrics = [
         (view, place, metric) for view, of_view in enumerate(task.views) for place, metric in enumerate(of_view.metrics)
     ]
+    _warn_of_unknown_groups(task, of_groups.values())
     together = {}
     for key, group in figures.items():
         items, groups = exposures.get(slice_as_text(key), {}), of_groups.get(slice_as_text(key), {})
@@ -154,6 +160,22 @@ def with_corpus_values(
                 values[number] = _described(metric.value, those, options, metric.bounds)
         together[key] = group._replace(values=values)
     return together
+
+
+def _warn_of_unknown_groups(task: ScoringTask, of_slices: Iterable[Mapping[GroupSlot, SlotGroups]]) -> None:
+    """Warn if a metric is about a group that no item has: 0 or NaN says that of a group that gets nothing, too."""
+    known: dict[str, set[str]] = {}
+    for of_slots in of_slices:
+        for slot, found in of_slots.items():
+            metric = task.views[slot.view].metrics[slot.place]
+            if isinstance(metric, AllListsGroupMetric) and metric.asked_group is not None:
+                known.setdefault(metric.asked_group, set()).update(found.names)
+    unknown = {name: sorted(others) for name, others in known.items() if name not in others}
+    for name, others in unknown.items():
+        near = did_you_mean(name, others)
+        warn(
+            f"no item has the group {name!r}; {near}groups in lists or labels: {listed(others, _MOST_LISTED) or 'none'}"
+        )
 
 
 def _described(

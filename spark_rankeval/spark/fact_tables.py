@@ -163,7 +163,7 @@ class FactTables:
                 rows += self._totals_of_items()
         if self.sources.group is not None:
             tables[GROUPS_TABLE] = self._packed_groups(self.sources.group)
-        if "levels" in self.facts:
+        if "levels" in self.facts and POPULARITY_TABLE not in tables:
             # Of any size, as groups: labelled and consumed items are looked up, too.
             tables[LEVELS_TABLE] = self.packed_popularity()
         if self.sources.baseline is not None:

@@ -20,7 +20,7 @@ from spark_rankeval.spark.named_columns import column, find_column
 from spark_rankeval.spark.packed import given_to_tasks, packed
 from spark_rankeval.spark.source import Source, read_source, require_column, user_column
 from spark_rankeval.worker.facts import ITEM
-from spark_rankeval.worker.item_groups import GROUP, ROWS, table_of
+from spark_rankeval.worker.item_groups import GROUP, POPULARITY_TABLES, ROWS, table_of
 from spark_rankeval.worker.packed import pack_together, rows_in
 
 if TYPE_CHECKING:
@@ -58,7 +58,8 @@ class GroupSources:
         if self.items is not None:
             for place, name in enumerate(self.groups.columns):
                 tables[table_of(place)] = packed_groups(self.items, name, item_type)
-        if self.training is not None:
+        # Metrics may have brought the table of popularity already.
+        if self.training is not None and not set(POPULARITY_TABLES) & set(users.columns):
             names = [user_column(index) for index in range(len(self.training.user))]
             counted = FactTables(
                 FurtherSources(training=self.training), frozenset({"popularity"}), names, Source.named_users, item_type, "workers", None

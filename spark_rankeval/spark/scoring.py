@@ -326,9 +326,10 @@ class Scoring:
         task, n_keys = self.reading.task, len(self._keys)
         names = count_names(task, hashed_tables(self.sources))
         rolled = roll(len(self.sources.slices), totals=totals)
-        if self.groups is not None:
-            rolled = roll_with_items(rolled, self.groups.groups.attributes)
-        return Groups(names, n_values_of(task), options, n_keys, rolled)
+        if self.groups is None:
+            return Groups(names, n_values_of(task), options, n_keys, rolled)
+        items = self.groups.groups.attributes
+        return Groups(names, n_values_of(task), options, n_keys, roll_with_items(rolled, items), items)
 
     def _states(
         self, plan: Plan, options: DescriptionOptions, *, only: IntArray | None = None, leaves_open: bool = False

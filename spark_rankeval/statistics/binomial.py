@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 _TINY = 1e-300
 _ACCURACY = 1e-15
@@ -33,6 +34,8 @@ def share_interval(hits: int, n: int, level: float) -> tuple[float, float]:
     return _lower(hits, n, tail), 1 - _lower(n - hits, n, tail)
 
 
+# Slices of few users have the same few counts of hits again and again.
+@lru_cache(maxsize=1 << 14)
 def _lower(hits: int, n: int, tail: float) -> float:
     if hits == 0:
         return 0.0

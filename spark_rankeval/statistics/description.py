@@ -22,7 +22,7 @@ from spark_rankeval.statistics.jackknife import jackknife_interval
 from spark_rankeval.statistics.means import Mean, MeanAccumulator, mean_of
 from spark_rankeval.statistics.merging import merged
 from spark_rankeval.statistics.methods import IntervalMethod, Student, interval_method
-from spark_rankeval.statistics.moments import Moments, MomentsAccumulator, moments_of, too_small
+from spark_rankeval.statistics.moments import Moments, MomentsAccumulator, moments_of_columns, too_small
 from spark_rankeval.statistics.quantiles import QuantileAccumulator, merged_sketches, quantiles_of
 from spark_rankeval.statistics.tally import tallies
 
@@ -212,8 +212,7 @@ def descriptions_of(
     """The figures of every column from the merged state of all users, and the clusters of each column that is not plain."""
     described = []
     n_columns = len(state["moments"]["n"])
-    for index in range(n_columns):
-        moments = moments_of(_column(state["moments"], index))
+    for index, moments in enumerate(moments_of_columns(state["moments"])):
         median, quantiles = math.nan, {}
         is_plain = index >= n_columns - options.n_plain
         if options.quantiles and not is_plain:

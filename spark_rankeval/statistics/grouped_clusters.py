@@ -125,13 +125,13 @@ class GroupedClusters:
 
     def text(self) -> str:
         """The sums as text of some kilobytes; equal sums have one text."""
-        packed = b"".join(
-            number.to_bytes(part.width, "little", signed=True)
-            for part in (self.weights, self.values)
-            for number in part.numbers
-        )
-        heads = [f"{part.exponent},{part.width};" for part in (self.weights, self.values)]
-        return "".join(heads) + base64.b64encode(zlib.compress(packed, 9)).decode()
+        heads, packed = "", b""
+        for part in (self.weights, self.values):
+            # Looked up once: it goes through all numbers.
+            width = part.width
+            heads += f"{part.exponent},{width};"
+            packed += b"".join(number.to_bytes(width, "little", signed=True) for number in part.numbers)
+        return heads + base64.b64encode(zlib.compress(packed, 9)).decode()
 
     @classmethod
     def from_text(cls, text: str) -> GroupedClusters:

@@ -43,6 +43,7 @@ _KNOWN = 1 << 10
 _HALF_UNIT, _HALF_BIT = 2.0**-65, 2.0**-54
 # Splits a float into two halves of at most 26 bits, whose products are exact (Dekker 1971).
 _HALVES = 2.0**27 + 1
+_ZERO = Fraction(0)
 
 #: The fields of a state that are whole numbers; all of them are added when states are merged.
 COUNTS = ("n", "n_undefined", "n_zero")
@@ -227,11 +228,15 @@ def with_prefix(state: dict[str, Any], prefix: str) -> dict[str, Any]:
 
 
 def moments_of(state: dict[str, Any]) -> Moments:
-    """The figures of one column from its merged state: one entry of each field of `MomentsAccumulator.state`."""
+    """The figures of one column from its merged state: one entry of each field of `MomentsAccumulator.state`.
+
+    Without the limbs of the wider grid nothing was added there.
+    """
     least, greatest = float(state["least"]), float(state["greatest"])
     counts: dict[str, Any] = {name: int(state[name]) for name in COUNTS} | {"least": least, "greatest": greatest}
     total, squares = _exact(state, SUM_LIMBS), _exact(state, SQUARE_LIMBS)
-    total, squares = total + exact_sum(state["sum_wide"]), squares + exact_sum(state["square_wide"])
+    if WIDE_LIMBS[0] in state:
+        total, squares = total + exact_sum(state["sum_wide"]), squares + exact_sum(state["square_wide"])
     large, large_squares = float(state["sum_large"]), float(state["square_large"])
     if not (large or large_squares):
         return moments_of_sums(**counts, sums={"y": total, "yy": squares})
@@ -245,6 +250,17 @@ def moments_of(state: dict[str, Any]) -> Moments:
     return Moments(**counts, mean=float(total / counts["n"]), std=std, total=float(total), sums=None)
 
 
+def moments_of_columns(state: State) -> list[Moments]:
+    """The figures of every column from a merged state."""
+    # Lists give their entries faster than arrays, which slices by the thousand feel.
+    narrow = {name: entries.tolist() for name, entries in state.items() if name not in WIDE_LIMBS}
+    of_columns = [dict(zip(narrow, entries, strict=True)) for entries in zip(*narrow.values(), strict=True)]
+    if any(state[name].any() for name in WIDE_LIMBS):
+        for index, of_column in enumerate(of_columns):
+            of_column |= {name: state[name][index] for name in WIDE_LIMBS}
+    return [moments_of(of_column) for of_column in of_columns]
+
+
 def moments_of_sums(
     n: int, n_undefined: int, n_zero: int, least: float, greatest: float, sums: Mapping[str, Fraction]
 ) -> Moments:
@@ -252,25 +268,31 @@ def moments_of_sums(
     if n == 0:
         nan = math.nan
         return Moments(n, n_undefined, n_zero, mean=nan, std=nan, least=nan, greatest=nan, total=0.0)
-    total, squares = sums.get("y", Fraction(0)), sums.get("yy", Fraction(0))
     largest = max(abs(least), abs(greatest))
     sum_too_small, squares_too_small = too_small(least, greatest)
+    # Whole numbers as numerators and denominators: fractions would be reduced at every step, which slices by the thousand pay.
+    # The quotient of two whole numbers is rounded once.
+    total, per_total = sums.get("y", _ZERO).as_integer_ratio()
     std = math.nan if n < 2 else 0.0
     if n > 1 and greatest - least > largest * _ALIKE:
-        deviations = squares - total * total / n
-        is_known = not squares_too_small and deviations > n * _KNOWN * _rounding_of_square(least, greatest)
-        std = math.sqrt(deviations / (n - 1)) if is_known else math.nan
-    mean = math.nan if sum_too_small else least if least == greatest else float(total / n)
-    return Moments(n, n_undefined, n_zero, mean, std, least, greatest, total=float(total), sums=sums)
+        squares, per_square = sums.get("yy", _ZERO).as_integer_ratio()
+        deviations = squares * per_total**2 * n - total**2 * per_square
+        per_deviation = per_square * per_total**2 * n
+        rounding, per_rounding = _rounding_of_square(least, greatest).as_integer_ratio()
+        is_known = deviations * per_rounding > n * _KNOWN * rounding * per_deviation
+        is_known = is_known and not squares_too_small
+        std = math.sqrt(deviations / (per_deviation * (n - 1))) if is_known else math.nan
+    mean = math.nan if sum_too_small else least if least == greatest else total / (per_total * n)
+    return Moments(n, n_undefined, n_zero, mean, std, least, greatest, total=total / per_total, sums=sums)
 
 
-def _rounding_of_square(least: float, greatest: float) -> Fraction:
+def _rounding_of_square(least: float, greatest: float) -> float:
     """How far rounding can change a square; squares on the wider grid are exact."""
     largest = max(abs(least), abs(greatest))
     smallest = min(abs(least), abs(greatest)) if least * greatest > 0 else 0.0
     if largest < _FINE or smallest >= _WIDE:
-        return Fraction(0)
-    return Fraction(max(_HALF_UNIT, min(largest, _WIDE) ** 2 * _HALF_BIT))
+        return 0.0
+    return max(_HALF_UNIT, min(largest, _WIDE) ** 2 * _HALF_BIT)
 
 
 def _exact(state: dict[str, Any], limbs: tuple[str, ...]) -> Fraction:

@@ -105,14 +105,14 @@ def quantiles_of(state: dict[str, Array], column: int, shares: Sequence[float]) 
     Each of the two ordered values around a quantile is known to within `RELATIVE_ACCURACY` of itself, and exactly if no other
     value shares its bucket. NaN if there are no values.
     """
-    rows = slice(*np.searchsorted(state["column"], [column, column + 1]))
-    least, last = state["least"][rows], np.cumsum(state["count"][rows])
+    rows = slice(*state["column"].searchsorted([column, column + 1]))
+    least, last = state["least"][rows], state["count"][rows].cumsum()
     if not len(least):
         return [math.nan] * len(shares)
     n = int(last[-1])
 
     def ordered(index: int) -> float:
-        return float(least[np.searchsorted(last, index, side="right")])
+        return float(least[last.searchsorted(index, side="right")])
 
     results = []
     for share in shares:

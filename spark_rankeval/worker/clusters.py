@@ -267,7 +267,7 @@ def no_clusters(layout: Layout) -> dict[str, Array]:
 
 def _hashes(column: pa.Array) -> IntArray:
     """A hash of each text, for which the group is known."""
-    encoded = column.dictionary_encode("encode")
+    encoded = column if isinstance(column, pa.DictionaryArray) else column.dictionary_encode("encode")
     known = np.array([_hash(value) for value in encoded.dictionary.to_pylist()], np.int64)
     hashes: IntArray = known[encoded.indices.to_numpy(zero_copy_only=False)]
     return hashes

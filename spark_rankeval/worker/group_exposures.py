@@ -93,9 +93,11 @@ class GroupAccumulator:
                 for of_users, code, amount in zip(cells.tolist(), codes.tolist(), units.tolist(), strict=True):
                     key, of_block = keys[of_users // N_BLOCKS], of_users % N_BLOCKS
                     self._held[_Cell(number, key, of_block, kind, "" if kind == _USERS else names[code])] += amount
-            # A slice is one all the same if nobody counts.
+            # A slice is one all the same if nobody counts, and a group is one if it gets nothing.
+            known = [(_EXPOSURE, metric.asked_group)] if metric.asked_group in names else []
             for key in keys:
-                self._held[_Cell(number, key, 0, _USERS, "")] += 0
+                for kind, name in ((_USERS, ""), *known):
+                    self._held[_Cell(number, key, 0, kind, name)] += 0
         if len(self._held) > _HELD:
             yield from self.rows()
 
@@ -190,6 +192,7 @@ class SlotGroups(NamedTuple):
 
     whole: GroupExposure
     without: list[GroupExposure]  # without the users of each block that has any, if blocks are told apart
+    names: frozenset[str]  # the groups that anything is known of
 
 
 def group_exposures_of(packed: Iterable[bytes], slots: list[GroupSlot]) -> dict[str, dict[GroupSlot, SlotGroups]]:
@@ -209,7 +212,8 @@ def group_exposures_of(packed: Iterable[bytes], slots: list[GroupSlot]) -> dict[
         blocks = sorted({block for block, _, _ in counted} - {EVERYBODY})
         without = [_exposure({cell: n - part.get(cell, 0) for cell, n in whole.items()}, of_slot.unit)
                    for part in (_of_block(counted, block) for block in blocks)]  # fmt: skip
-        found.setdefault(key, {})[of_slot] = SlotGroups(_exposure(whole, of_slot.unit), without)
+        names = frozenset(name for kind, name in whole if kind != _USERS)
+        found.setdefault(key, {})[of_slot] = SlotGroups(_exposure(whole, of_slot.unit), without, names)
     return found
 
 

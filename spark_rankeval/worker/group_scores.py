@@ -40,8 +40,9 @@ class ScoresOfPairs:
         for place, metric in enumerate(view.metrics, len(self.values)):
             if metric.normalises:
                 self.normalisers[place] = np.where(is_in, ranked.normaliser(metric), 0.0)
-        self.values += [np.where(is_in, ranked.values(metric), np.nan) for metric in view.metrics]
-        self.beside += [np.where(is_in, ranked.values(metric), np.nan) for metric in view.beside]
+        for computed, metrics in ((self.values, view.metrics), (self.beside, view.beside)):
+            of_metrics = [ranked.values(metric) for metric in metrics]
+            computed.extend(of_metrics if is_in.all() else [np.where(is_in, values, np.nan) for values in of_metrics])
 
     def where(self, keep: BoolArray) -> ScoresOfPairs:
         """These of the pairs."""

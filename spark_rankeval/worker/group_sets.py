@@ -8,16 +8,17 @@ import numpy as np
 import pyarrow as pa
 
 from spark_rankeval.ranking.grouped_items import GROUP_SET, LEVEL, GroupSets, PopularityLevels
-from spark_rankeval.ranking.ragged import Ragged
+from spark_rankeval.ranking.ragged import Ragged, starts_of_runs
 from spark_rankeval.worker.facts import ITEM, TRAINING_USERS
-from spark_rankeval.worker.item_tables import shares_above
+from spark_rankeval.worker.item_tables import POPULARITY_TABLE, shares_above
+from spark_rankeval.worker.known_items import KnownItems
 from spark_rankeval.worker.packed import received, unpacked
-from spark_rankeval.worker.reading import filled, places_among, whole_numbers
+from spark_rankeval.worker.reading import filled, whole_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from spark_rankeval.ranking.ragged import IntArray
+    from spark_rankeval.ranking.ragged import Array, IntArray
     from spark_rankeval.ranking.recommended import Fact
 
     Batches = Iterator[pa.RecordBatch]
@@ -55,7 +56,7 @@ TOLD: dict[str, Told] = {
 class ItemGroupSets(NamedTuple):
     """The set of groups of each item."""
 
-    ids: pa.Array
+    ids: KnownItems
     places: IntArray  # the place of each item's set, and behind these that of an unknown item
     sets: GroupSets
 
@@ -80,35 +81,34 @@ class ItemGroupSets(NamedTuple):
         place = {name: code for code, name in enumerate(in_order)}
         codes = np.array([place[name] for name in of_groups.dictionary.to_pylist()] + [-1], np.int64)
         code = codes[filled(of_groups.indices, len(codes) - 1).astype(np.int64)]
-        pairs = np.unique(item[code >= 0] * (len(in_order) + 1) + code[code >= 0])
-        item, code = pairs // (len(in_order) + 1), pairs % (len(in_order) + 1)
+        pairs = np.sort(item[code >= 0] * (len(in_order) + 1) + code[code >= 0])
+        item, code = np.divmod(pairs[starts_of_runs(pairs)], len(in_order) + 1)
         size = np.bincount(item, minlength=n_items)
-        # The empty set comes first, then each group alone; sets of several are few.
+        # The empty set comes first, then each group alone, then sets of two, and so on.
         members: list[list[int]] = [[], *([group] for group in range(len(in_order)))]
         sets = np.zeros(n_items + 1, np.int64)
         alone = size[item] == 1
         sets[item[alone]] = 1 + code[alone]
-        places: dict[tuple[int, ...], int] = {}
-        several = np.flatnonzero(size > 1)
         first = np.cumsum(size) - size
-        for which in several.tolist():
-            groups = tuple(code[first[which] : first[which] + size[which]].tolist())
-            if groups not in places:
-                places[groups] = len(members)
-                members.append(list(groups))
-            sets[which] = places[groups]
+        for n_groups in np.unique(size[size > 1]).tolist():
+            which = np.flatnonzero(size == n_groups)
+            different, set_of = _different_rows(code[first[which][:, None] + np.arange(n_groups)])
+            sets[which] = len(members) + set_of
+            members += different.tolist()
         counts = np.bincount(sets[:n_items], minlength=len(members))
-        return cls(encoded.dictionary, sets, GroupSets(tuple(in_order), Ragged.from_lists(members, np.int64), counts))
+        together = GroupSets(tuple(in_order), Ragged.from_lists(members, np.int64), counts)
+        return cls(KnownItems(encoded.dictionary), sets, together)
 
     def of(self, ids: pa.Array) -> IntArray:
         """The place of each item's set; int64."""
-        return _looked_up(ids, self.ids, self.places)
+        of_items: IntArray = self.places[self.ids.places(ids)]
+        return of_items
 
 
 class ItemLevels(NamedTuple):
     """The level of popularity of each item."""
 
-    ids: pa.Array
+    ids: KnownItems
     places: IntArray  # as above
     sets: PopularityLevels
 
@@ -129,27 +129,36 @@ class ItemLevels(NamedTuple):
         different, place, n_items = np.unique(n_users, return_inverse=True, return_counts=True)
         pairs, items = (np.append(1.0, shares) for shares in shares_above(different, n_items))
         levels = PopularityLevels(pairs, items, np.append(0, n_items))
-        return cls(ids, np.append(1 + place, 0).astype(np.int64), levels)
+        return cls(KnownItems(ids), np.append(1 + place, 0).astype(np.int64), levels)
 
     def of(self, ids: pa.Array) -> IntArray:
         """The place of each item's level; int64."""
-        return _looked_up(ids, self.ids, self.places)
+        of_items: IntArray = self.places[self.ids.places(ids)]
+        return of_items
 
 
-def _looked_up(ids: pa.Array, known: pa.Array, places: IntArray) -> IntArray:
-    if not len(known):
-        return np.zeros(len(ids), np.int64)
-    found: IntArray = places[places_among(ids, known, unknown=len(known))]
-    return found
+def _different_rows(rows: Array) -> tuple[Array, IntArray]:
+    """The different rows of a table of numbers from 0 in their order, and which of them each row is."""
+    which = np.zeros(len(rows), np.int64)
+    for column in rows.T:
+        # Few rows differ, so that the numbers stay small.
+        first, which = np.unique(which * (int(rows.max()) + 1) + column, return_index=True, return_inverse=True)[1:]
+    return rows[first], which
 
 
 _READ: dict[str, Callable[[pa.Scalar], ItemSets]] = {GROUPS_TABLE: ItemGroupSets.read, LEVELS_TABLE: ItemLevels.read}
 
 
-def with_item_sets(batches: Batches) -> Iterator[tuple[pa.RecordBatch, dict[str, ItemSets]]]:
-    """The batches of a task, each with the sets of items that the task received, by the name of the table."""
+def with_item_sets(facts: frozenset[Fact], batches: Batches) -> Iterator[tuple[pa.RecordBatch, dict[str, ItemSets]]]:
+    """The batches of a task, each with the sets of items that the task received, by the name of the table.
+
+    If the task received its table of popularity already, the levels are those of that table.
+    """
     sets: dict[str, ItemSets] = {}
-    for batch, packed in received(batches, tuple(_READ)):
+    for batch, packed in received(batches, (*_READ, POPULARITY_TABLE)):
         if not sets:
-            sets = {name: _READ[name](cell) for name, cell in packed.items()}
+            cells = {name: cell for name, cell in packed.items() if name in _READ}
+            if "levels" in facts and POPULARITY_TABLE in packed:
+                cells.setdefault(LEVELS_TABLE, packed[POPULARITY_TABLE])
+            sets = {name: _READ[name](cell) for name, cell in cells.items()}
         yield batch, sets

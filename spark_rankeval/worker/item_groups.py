@@ -18,8 +18,11 @@ from spark_rankeval.ranking.ragged import Ragged, offsets_of, starts_of_runs
 from spark_rankeval.records.item_groups import NOT_LISTED, UNSEEN
 from spark_rankeval.request.task import GROUP_FACTS, POPULARITY
 from spark_rankeval.worker.facts import ITEM, TRAINING_INTERACTIONS, TRAINING_USERS
+from spark_rankeval.worker.group_sets import LEVELS_TABLE
+from spark_rankeval.worker.item_tables import POPULARITY_TABLE
+from spark_rankeval.worker.known_items import KnownItems
 from spark_rankeval.worker.packed import received, unpacked
-from spark_rankeval.worker.reading import filled, places_among, whole_numbers
+from spark_rankeval.worker.reading import filled, whole_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -36,6 +39,8 @@ GROUP, ROWS = "group", "rows"
 ATTRIBUTE_KEY, GROUP_KEY = "item_attribute_", "item_group_"
 #: The counts of rows of these tables that cannot be used, which every user repeats.
 GROUP_FAULTS = ("n_invalid_items", "n_invalid_training")
+#: The columns that may have the table of popularity already, for metrics.
+POPULARITY_TABLES = (POPULARITY_TABLE, LEVELS_TABLE)
 # What labels have beside their grades while they are ranked: the place of their item in the table of an attribute.
 _PLACE = "place_"
 
@@ -58,7 +63,7 @@ class Attribute:
         popularity: int64, how many users of the training data have each item; None of groups that have nothing to do with it.
     """
 
-    ids: pa.Array
+    ids: KnownItems
     names: tuple[str | None, ...]
     groups: Ragged
     n_unusable: int
@@ -76,12 +81,6 @@ class Attribute:
             np.maximum.at(most, groups, self.popularity)
         n_items = np.bincount(groups, minlength=n_groups)
         return dict(zip(GROUP_FACTS, (n_items, np.minimum(least, most), most), strict=True))
-
-    def places(self, items: pa.Array) -> IntArray:
-        """Where the groups of items stand; int64."""
-        if not len(self.ids):
-            return np.zeros(len(items), np.int64)
-        return places_among(items, self.ids, unknown=len(self.ids))
 
     def of_places(self, places: IntArray) -> tuple[IntArray, IntArray]:
         """The groups of some items: which of the places, int64, and the group there; an entry for each membership."""
@@ -103,9 +102,10 @@ class GroupTables(NamedTuple):
         """From the first row of a task; null stands for a table without a row."""
         read = []
         for place, name in enumerate(groups.attributes):
-            cell = packed[table_of(place)]
-            table = unpacked(cell) if cell.is_valid else None
             is_popularity = name == POPULARITY and place == len(groups.columns)
+            columns = (table_of(place), *POPULARITY_TABLES) if is_popularity else (table_of(place),)
+            cell = next(packed[column] for column in columns if column in packed)
+            table = unpacked(cell) if cell.is_valid else None
             if is_popularity:
                 read.append(by_popularity(table, groups.popularity or 1))
             else:
@@ -122,7 +122,7 @@ class GroupTables(NamedTuple):
     def beside(self, items: pa.Array) -> dict[str, Array]:
         """The places of labelled items in each table, to travel with the labels as float64."""
         return {
-            f"{_PLACE}{place}": attribute.places(items).astype(np.float64)
+            f"{_PLACE}{place}": attribute.ids.places(items).astype(np.float64)
             for place, attribute in enumerate(self.attributes)
         }
 
@@ -142,7 +142,7 @@ class GroupTables(NamedTuple):
     def memberships(self, place: int, items: pa.Array) -> tuple[IntArray, IntArray]:
         """The groups of some items by an attribute, by its place: which item, and its group; an entry for each membership."""
         attribute = self.attributes[place]
-        return attribute.of_places(attribute.places(items))
+        return attribute.of_places(attribute.ids.places(items))
 
     def keys(self, place: int, groups: IntArray) -> dict[str, pa.Array]:
         """The columns that tell the groups of an attribute, by its place, apart from each other and from all items."""
@@ -227,7 +227,7 @@ def by_column(table: pa.Table | None) -> Attribute:
     """An attribute from rows of items and groups; an item that the table lacks is in a group of its own."""
     if table is None:
         return Attribute(
-            pa.nulls(0), (NOT_LISTED,), Ragged(np.zeros(1, np.int64), np.array([0, 1])), 0, is_listing=True
+            KnownItems(pa.nulls(0)), (NOT_LISTED,), Ragged(np.zeros(1, np.int64), np.array([0, 1])), 0, is_listing=True
         )
     item = table[ITEM].combine_chunks()
     is_item = item.is_valid()
@@ -239,14 +239,14 @@ def by_column(table: pa.Table | None) -> Attribute:
     n_items, names = len(items.dictionary), (*groups.dictionary.to_pylist(), NOT_LISTED)
     offsets = np.append(offsets_of(np.bincount(code, minlength=n_items)), len(code) + 1)
     values = np.append(group[order], len(names) - 1)
-    return Attribute(items.dictionary, names, Ragged(values, offsets), n_unusable, is_listing=True)
+    return Attribute(KnownItems(items.dictionary), names, Ragged(values, offsets), n_unusable, is_listing=True)
 
 
 def by_popularity(table: pa.Table | None, n_groups: int) -> Attribute:
     """Items in groups by how many users of the training data have them; an item that it lacks is in a group of its own."""
     if table is None:
         empty = Ragged(np.zeros(1, np.int64), np.array([0, 1]))
-        return Attribute(pa.nulls(0), (UNSEEN,), empty, 0, is_listing=False)
+        return Attribute(KnownItems(pa.nulls(0)), (UNSEEN,), empty, 0, is_listing=False)
     item = table[ITEM].combine_chunks()
     is_item = item.is_valid()
     n_unusable = pc.sum(table.filter(pc.invert(is_item))[TRAINING_INTERACTIONS]).as_py() or 0
@@ -256,7 +256,12 @@ def by_popularity(table: pa.Table | None, n_groups: int) -> Attribute:
     names = (*(group_name(place, n_groups) for place in filled_groups.tolist()), UNSEEN)
     values = np.append(group, len(filled_groups))
     return Attribute(
-        ids, names, Ragged(values, np.arange(len(values) + 1)), n_unusable, is_listing=False, popularity=users
+        KnownItems(ids),
+        names,
+        Ragged(values, np.arange(len(values) + 1)),
+        n_unusable,
+        is_listing=False,
+        popularity=users,
     )
 
 
@@ -288,7 +293,7 @@ def with_group_tables(task: ScoringTask, batches: Batches) -> Iterator[tuple[pa.
         return
     names = tuple(table_of(place) for place in range(len(task.item_groups.attributes)))
     tables: GroupTables | None = None
-    for batch, packed in received(batches, names):
+    for batch, packed in received(batches, (*names, *POPULARITY_TABLES)):
         # A batch without a row says nothing, and does not bring the tables.
         if not batch.num_rows:
             continue

@@ -28,9 +28,10 @@ from spark_rankeval.worker.facts import (
     decoded,
     in_parts,
 )
+from spark_rankeval.worker.known_items import KnownItems
 from spark_rankeval.worker.packed import Bound, received, unpacked
 from spark_rankeval.worker.process import in_worker
-from spark_rankeval.worker.reading import filled, flat, places_among, whole_numbers
+from spark_rankeval.worker.reading import filled, flat, whole_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -61,15 +62,9 @@ BOUND = Bound(rows=1_000_000, n_bytes=64 << 20)
 class ItemTable(NamedTuple):
     """A table of a row an item, as it is looked up."""
 
-    ids: pa.Array
+    ids: KnownItems
     facts: dict[str, Array]  # an entry an item, and behind these that of an unknown item
     totals: dict[str, int]  # those of `TOTALS` that the table tells
-
-    def places(self, ids: pa.Array) -> Array:
-        """Where the facts of items stand; int64."""
-        if not len(self.ids):
-            return np.zeros(len(ids), np.int64)
-        return places_among(ids, self.ids, unknown=len(self.ids))
 
 
 class ItemTables(NamedTuple):
@@ -98,7 +93,7 @@ class ItemTables(NamedTuple):
                 table.facts.update(zip(LONG_TAIL, above(table.facts[TRAINING_USERS]), strict=True))
             asked = {name: values for name, values in table.facts.items() if name in fields}
             if asked:
-                places = table.places(ids)
+                places = table.ids.places(ids)
                 facts |= {name: values[places] for name, values in asked.items()}
         return facts
 
@@ -171,7 +166,7 @@ def _looked_up(table: pa.Table, totals: dict[str, int], category_sets: CategoryS
     unknown = pa.Table.from_pylist([{}], schema=table.schema)
     whole = pa.concat_tables([table, unknown]).combine_chunks()
     columns = {name: whole[name].combine_chunks() for name in whole.column_names}
-    return ItemTable(columns[ITEM][:-1], decoded(columns, totals.get(DIMENSION, 0), category_sets), totals)
+    return ItemTable(KnownItems(columns[ITEM][:-1]), decoded(columns, totals.get(DIMENSION, 0), category_sets), totals)
 
 
 def count_items(batch: pa.RecordBatch) -> pa.Table:

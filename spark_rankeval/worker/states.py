@@ -6,13 +6,14 @@ Bytes depend on the users alone, not on the order in which their rows came: a st
 from __future__ import annotations
 
 from functools import partial, reduce
-from itertools import chain
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_rankeval.ranking.ragged import offsets_of
 from spark_rankeval.statistics.jackknife import blocks_of
 from spark_rankeval.worker.clusters import ClusterRows, Layout, alone
 from spark_rankeval.worker.exposures import ExposureAccumulator, slots_of, state_row
@@ -212,6 +213,19 @@ class _Users(NamedTuple):
             of_rows(self.limbs),
         )
 
+    def in_groups(self) -> Iterator[tuple[Key, _Users]]:
+        """The users of each combination of keys."""
+        parts = list(groups(self.keys, len(self.about["nobody"])))
+        places = [rows for _, rows in parts if not isinstance(rows, slice)]
+        if not places:
+            yield from ((key, self.at(rows)) for key, rows in parts)
+            return
+        # Put in order once, each group is a slice: to pick the users of one group after the other takes three times as long.
+        ordered = self.at(np.concatenate(places))
+        bounds = offsets_of(list(map(len, places))).tolist()
+        for (key, _), (first, stop) in zip(parts, pairwise(bounds), strict=True):
+            yield key, ordered.at(slice(first, stop))
+
     @classmethod
     def concatenate(cls, parts: Sequence[_Users]) -> _Users:
         """The users of all parts, one after the other."""
@@ -307,17 +321,15 @@ class _Tables:
 
     def _settle(self) -> Batches:
         pending, self._pending = self._pending, []
-        users = _Users.concatenate(pending)
-        for key, rows in groups(users.keys, len(users.about["nobody"])):
+        for key, everybody in _Users.concatenate(pending).in_groups():
             if key not in self._tables and len(self._tables) >= self._most:
                 yield from self._states()
                 self._tables = {}
             if key not in self._tables:
                 self._tables[key] = self._new()
-            group = users.at(rows)
             # A group that nobody is in who is evaluated is a group all the same.
-            if group.about["absent"].any():
-                group = group.at(np.flatnonzero(~group.about["absent"]))
+            is_absent = everybody.about["absent"]
+            group = everybody.at(np.flatnonzero(~is_absent)) if is_absent.any() else everybody
             about, values = group.about, list(group.values.values())
             hashes, weights = about.get("hashes"), about.get("weights")
             nobody = about["nobody"]

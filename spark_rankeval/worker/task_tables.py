@@ -45,7 +45,7 @@ def with_tables(task: ScoringTask, batches: Batches) -> Iterator[tuple[pa.Record
 
     def read() -> Batches:
         nonlocal item_sets
-        for batch, sets in with_item_sets(without_group_tables()):
+        for batch, sets in with_item_sets(task.facts, without_group_tables()):
             item_sets = sets
             catalogues.read(batch)
             yield batch

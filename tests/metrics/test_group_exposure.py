@@ -2,6 +2,7 @@
 
 import math
 import re
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -68,8 +69,9 @@ def scored(task, world, users, shuffled=None):
     return score(task, part, received)
 
 
-def task_of(metrics):
-    return ScoringTask(tuple(View((metric,), RankingPolicy()) for metric in metrics))
+def task_of(metrics, judged_only=False):
+    # In one view, so that metrics share what they remember of a batch.
+    return ScoringTask((View(tuple(metrics), RankingPolicy(judged_only=judged_only)),) if metrics else ())
 
 
 def added_up(rows):
@@ -92,9 +94,9 @@ def added_up(rows):
     )
 
 
-def exposures(metrics, world, parts, block_of=None, shuffled=None):
+def exposures(metrics, world, parts, block_of=None, shuffled=None, judged_only=False):
     """What groups get, by the place of the metric."""
-    task = task_of(metrics)
+    task = task_of(metrics, judged_only)
     rows = []
     for users in parts:
         accumulator = GroupAccumulator(task, lambda _: ["all"])
@@ -295,3 +297,19 @@ def test_it_reads_back_and_stays_within_its_bounds(metric):
 def test_a_group_is_named_by_text():
     with pytest.raises(MetricError, match="group must be the name of a group"):
         AttentionShare(group=3)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_judged_items_alone_are_a_list_without_the_others(seed):
+    world = random_world(seed, n_users=12)
+    judged = {
+        user: [
+            pair for pair in pairs if any(item == pair[0] and grade >= 0 for item, grade in world.labels.get(user, []))
+        ]
+        for user, pairs in world.predictions.items()
+    }
+    metrics = [drawn(np.random.default_rng(seed), metric) for metric in GROUPS if metric.corpus_level]
+    found = exposures(metrics, world, [world.users], judged_only=True)
+    expected = exposures(metrics, replace(world, predictions=judged), [world.users])
+    for metric, one, other in zip(metrics, found, expected, strict=True):
+        assert repr(metric.value(one.whole)) == repr(metric.value(other.whole)), metric

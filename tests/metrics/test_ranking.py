@@ -1,5 +1,8 @@
 import numpy as np
 import pytest
+from effort import examples
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from users import in_order, lists_of, ranked, ungraded
 
 from spark_rankeval.ranking.lists import Lists
@@ -367,3 +370,22 @@ def test_what_is_seen_of_tied_items_decides_whether_their_order_matters(look, ha
     users = [(TIED, labels) for labels in (*tied, [(2, -1.0), (3, 1.0)])]
     assert ranked(lists_of(users), looks=[look])[1].tied.tolist() == hanging
     assert ranked(lists_of(users), looks=[Look("gain", None, 1), look])[1].tied.tolist() == hanging
+
+
+@settings(max_examples=examples(by_day=60, at_night=600), deadline=None, derandomize=True)
+@given(
+    users=st.lists(
+        st.lists(st.tuples(st.integers(0, 9), st.sampled_from([-np.inf, -1.0, 0.0, 0.5, np.inf])), max_size=9),
+        max_size=4,
+    ),
+    with_scores=st.booleans(),
+    k=st.integers(1, 4),
+    ties=st.sampled_from(["item_asc", "item_desc", "position"]),
+)
+def test_the_first_items_are_those_of_the_whole_list(users, with_scores, k, ties):
+    users = [([(item, score if with_scores else None) for item, score in one], ungraded([1])) for one in users]
+    lists = lists_of(users, entry=np.arange(sum(len(one) for one, _ in users)))
+    whole, first = (ranked(lists, ties=ties, largest_cutoff=cutoff)[0].recommended for cutoff in (None, k))
+    high = whole.rank <= k
+    for name in ("user", "rank", "grade", "entry"):
+        np.testing.assert_array_equal(getattr(first, name), getattr(whole, name)[high])

@@ -3,9 +3,13 @@
 import numpy as np
 import pyarrow as pa
 import pytest
+from effort import examples
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from spark_rankeval.worker import packed
 from spark_rankeval.worker.item_tables import CONSUMED, ROWS, add_counts, count_items
+from spark_rankeval.worker.known_items import KnownItems
 from spark_rankeval.worker.packed import PACKED, Bound, pack_together, received, rows_in, tables_in, unpacked
 
 
@@ -86,3 +90,28 @@ def test_users_and_rows_of_items_are_counted_in_parts_and_added_up(kind):
         item: (sum(item in some for some in lists), sum(some.count(item) for some in lists))
         for item in {item for some in lists for item in some}
     }
+
+
+@settings(deadline=None, derandomize=True, max_examples=examples(by_day=60, at_night=600))
+@given(
+    known=st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(-3, 12), unique=True, max_size=12),
+    least=st.sampled_from([-(2**63), -5, 0, 2**63 - 40]),
+    asked=st.lists(st.none() | st.integers(0, 30), max_size=12),
+)
+def test_items_are_found_where_they_stand_and_others_behind_all(known, least, asked):
+    near = [least + number for number in (4, 7, 5, 20)]
+    for ids in (known, near, []):
+        items = [None if one is None else least + one for one in asked] + [2**63 - 1, -(2**63), 0, *ids]
+        expected = [ids.index(one) if one in ids else len(ids) for one in items]
+        for kind in (pa.int64(), pa.string()):
+            texts = kind == pa.string()
+            as_kind = [[str(one) if texts and one is not None else one for one in each] for each in (ids, items)]
+            found = KnownItems(pa.array(as_kind[0], kind)).places(pa.array(as_kind[1], kind))
+            assert found.tolist() == expected
+
+
+def test_items_of_smaller_whole_numbers_and_of_doubles_are_found():
+    for kind in (pa.int8(), pa.int16(), pa.int32(), pa.float64()):
+        known = KnownItems(pa.array([-128, 127, 5, 0], kind))
+        assert known.places(pa.array([0, 5, None, 7, -128, 127], kind)).tolist() == [3, 2, 4, 4, 0, 1]
+    assert KnownItems(pa.array([0.0, 1.5])).places(pa.array([-0.0, 1.5, float("nan")])).tolist() == [0, 1, 2]
