@@ -24,7 +24,13 @@ FURTHER_WORDS = {
     "audit": "audit of as many training rows as predictions, with times",
     "logged": "evaluate, 20 estimates from logged feedback",
     "sliced": "evaluate, {many} values, 2,000 slices",
+    "item-groups": "evaluate, {many} values, 20 groups of items",
     "ten-models": "evaluate, {many} values, 10 models at once",
+    "sessions": "evaluate, {many} values, users of two columns",
+    "clustered": "… with cluster=, 10 sessions of each person",
+    "groups": "compare_groups, {many} values, 2 groups",
+    "groups-covariate": "… with covariate=",
+    "groups-sequential": "… with sequential=True",
     "no-tie": "evaluate, 6 values at cutoff 10, no tie unresolved",
     "one-tie": "… one user's tie unresolved",
     "ml-evaluate": "evaluate, ndcg@10, of a pipeline's frame",
@@ -49,11 +55,11 @@ ESTIMATES = [
     for k in (1, 3, 5, 10, 20)
 ]
 _AT_TEN = ["precision@10", "recall@10", "ndcg@10", "ap@10", "rr@10", "hit_rate@10"]
-_SLICES, _MODELS = 2_000, 10
+_SLICES, _ITEM_GROUPS, _MODELS, _SESSIONS = 2_000, 20, 10, 10
 
 
-def prepare(spark: SparkSession, folder: str, works: Collection[str]) -> None:
-    """Write the tables and files that some of the works need, so that no time has this in it."""
+def prepare(spark: SparkSession, folder: str, works: Collection[str], many: list[str]) -> None:
+    """Write the tables and files that some of the works need, so that no time has this in it; `many` is as in `further_works`."""
     from pyspark.sql import functions as F
 
     predictions, labels = (spark.read.parquet(f"{folder}/{name}") for name in ("predictions", "labels"))
@@ -64,9 +70,15 @@ def prepare(spark: SparkSession, folder: str, works: Collection[str]) -> None:
     if "sliced" in works:
         segment = F.pmod(F.xxhash64("user"), F.lit(_SLICES)).alias("segment")
         predictions.select("user").distinct().select("user", segment).write.parquet(f"{folder}/segments")
+    if "item-groups" in works:
+        group = F.pmod(F.xxhash64("item"), F.lit(_ITEM_GROUPS)).cast("string").alias("provider")
+        items = predictions.select("item").union(labels.select("item")).distinct()
+        items.select("item", group).write.parquet(f"{folder}/providers")
     if "ten-models" in works:
         for number in range(_MODELS):
             predictions.withColumn("score", F.rand(number)).write.parquet(f"{folder}/model-{number}")
+    if {"groups", "groups-covariate", "groups-sequential"} & set(works):
+        _prepare_groups(folder, predictions, labels, many)
     if "audit" in works:
         training, _, _ = further_tables(spark, {"predictions": predictions, "labels": labels})
         assert training is not None, "item ids are numbers"
@@ -75,6 +87,17 @@ def prepare(spark: SparkSession, folder: str, works: Collection[str]) -> None:
         labels.select("user", "item", (time + 900_000).alias("timestamp")).write.parquet(f"{folder}/timed-labels")
     if {"trec", "trec-parquet"} & set(works):
         _prepare_trec(spark, folder, predictions, labels)
+
+
+def _prepare_groups(folder: str, predictions: DataFrame, labels: DataFrame, many: list[str]) -> None:
+    from pyspark.sql import functions as F
+
+    from spark_rankeval import score_users, write_per_user
+
+    write_per_user(score_users(predictions, labels, many, score="score"), f"{folder}/per-user")
+    variant = F.when(F.pmod(F.xxhash64("user"), F.lit(2)) == 0, "old").otherwise("new").alias("variant")
+    before = (F.pmod(F.xxhash64("user", F.lit("before")), F.lit(1_000)) / 1_000).alias("before")
+    predictions.select("user").distinct().select("user", variant, before).write.parquet(f"{folder}/variants")
 
 
 def _prepare_trec(spark: SparkSession, folder: str, predictions: DataFrame, labels: DataFrame) -> None:
@@ -106,6 +129,8 @@ def further_works(spark: SparkSession, folder: str, tables: dict[str, DataFrame]
     return {
         **_beyond_accuracy(spark, tables),
         **_parts_and_models(prepared, tables, many),
+        **_clusters(tables, many),
+        **_groups(prepared),
         **_ties(prepared, tables),
         **_pipelines(tables),
         **_trec(spark, folder, prepared),
@@ -145,11 +170,52 @@ def _parts_and_models(prepared: Prepared, tables: dict[str, DataFrame], many: li
         facts = Facts(attributes=prepared("segments"))
         return evaluate(tables["predictions"], tables["labels"], many, score="score", by="segment", facts=facts)
 
+    def item_groups() -> object:
+        facts = Facts(items=prepared("providers"), item_by="provider")
+        return evaluate(tables["predictions"], tables["labels"], many, score="score", facts=facts)
+
     def ten_models() -> object:
         models = {f"model {number}": prepared(f"model-{number}") for number in range(_MODELS)}
         return evaluate(models, tables["labels"], many, score="score")
 
-    return {"sliced": sliced, "ten-models": ten_models}
+    return {"sliced": sliced, "item-groups": item_groups, "ten-models": ten_models}
+
+
+def _clusters(tables: dict[str, DataFrame], many: list[str]) -> dict[str, Work]:
+    from pyspark.sql import functions as F
+
+    from spark_rankeval import evaluate
+
+    person, session = (
+        F.floor(F.col("user") / _SESSIONS).alias("person"),
+        F.pmod("user", F.lit(_SESSIONS)).alias("session"),
+    )
+
+    def of_sessions(name: str) -> DataFrame:
+        return tables[name].select(person, session, *tables[name].columns[1:])
+
+    def sessions(cluster: str | None) -> Work:
+        users = ["person", "session"]
+        return lambda: evaluate(
+            of_sessions("predictions"), of_sessions("labels"), many, score="score", user=users, cluster=cluster
+        )
+
+    return {"sessions": sessions(None), "clustered": sessions("person")}
+
+
+def _groups(prepared: Prepared) -> dict[str, Work]:
+    from spark_rankeval import compare_groups
+
+    def compared(**options: Any) -> Work:
+        return lambda: compare_groups(
+            prepared("per-user").join(prepared("variants"), "user"), "old", group="variant", **options
+        )
+
+    return {
+        "groups": compared(),
+        "groups-covariate": compared(covariate="before"),
+        "groups-sequential": compared(sequential=True),
+    }
 
 
 def _ties(prepared: Prepared, tables: dict[str, DataFrame]) -> dict[str, Work]:

@@ -16,7 +16,7 @@ from benchmarks.ratios import Figure, ratio
 from benchmarks.session import CORES, start_session, timed
 from benchmarks.tables import Shape, make_tables
 from benchmarks.worker_memory import PeakOfWorkers
-from benchmarks.works import all_works, words_of
+from benchmarks.works import METRICS, all_works, values_of, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,6 +37,10 @@ RATIOS = (
     ("many", "one"),
     ("every", "many"),
     ("sliced", "many"),
+    ("clustered", "sessions"),
+    ("groups-covariate", "groups"),
+    ("groups-sequential", "groups"),
+    ("item-groups", "many"),
     ("per-user", "shuffle"),
     ("spark-twenty", "twenty"),
     ("one-tie", "no-tie"),
@@ -91,7 +95,7 @@ def measure_in(folder: str, measurement: Measurement) -> dict[str, Any]:
     make_tables(measurement.shape, Path(folder), arrays=arrays)
     spark = start_session(measurement.heap, measurement.partitions)
     try:
-        prepare(spark, folder, measurement.works)
+        prepare(spark, folder, measurement.works, values_of(METRICS, list(measurement.cutoffs)))
         print(f"data made in {time.perf_counter() - began:.0f} s", file=sys.stderr)
         works = all_works(spark, folder, list(measurement.cutoffs), measurement.partitions)
         with PeakOfWorkers() as peak:

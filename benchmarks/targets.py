@@ -110,6 +110,20 @@ def _ten_models(reports: Reports) -> Figure:
     return ratio(reports["models"], "ten-models", "shuffle", share=0.1)
 
 
+def _option_of_groups(option: str) -> Reader:
+    """An evaluation and the comparison of its groups with an option, over the same without."""
+
+    def figure(reports: Reports) -> Figure:
+        works = ("many", f"groups-{option}", "groups")
+        report = reports["groups"]
+        evaluated, compared, plain = (report["best_seconds"][work] for work in works)
+        rounds = zip(*(report["seconds"][work] for work in works), strict=True)
+        value = (evaluated + compared) / (evaluated + plain)
+        return with_spread(value, ((first + time) / (first + base) for first, time, base in rounds))
+
+    return figure
+
+
 def _small(reports: Reports) -> Figure:
     """Calls of some hundred milliseconds swing too much for the best of them."""
     return ratio(reports["small"], "many", "smallest", times="median_seconds")
@@ -152,6 +166,10 @@ TARGETS = (
     _ratio_target("arrays, 30 values ÷ RankingEvaluator, one metric", "long", "arrays", "arrays-spark", 1.0),
     _ratio_target("1,000 bootstrap replicates of 10 values ÷ without", "intervals", "ten-bootstrap", "ten", 1.25),
     _ratio_target("2,000 slices, 30 values ÷ without slices", "slices", "sliced", "many", 1.5),
+    _ratio_target("clusters of 10 users, 30 values ÷ without clusters", "clusters", "clustered", "sessions", 1.1),
+    Target("evaluated and two groups compared, with a covariate ÷ without", ("groups",), _option_of_groups("covariate"), 1.1),
+    Target("… as a confidence sequence ÷ a single look", ("groups",), _option_of_groups("sequential"), 1.1),
+    _ratio_target("20 groups of items, 30 values ÷ without groups", "item-groups", "item-groups", "many", 1.3),
     Target("10 models at once, 30 values ÷ 10 × the bare shuffle of one", ("models",), _ten_models, 1.1),
     _ratio_target("one user's tie unresolved ÷ none", "ties", "one-tie", "no-tie", 1.15),
     Target("1,000 users, 30 values ÷ the smallest Spark work of that shape, medians", ("small",), _small, 1.25),

@@ -53,7 +53,7 @@ def test_it_times_works_and_says_by_what_they_are_divided(run, tmp_path):
 @pytest.mark.night  # `make benchmark-check` runs these works and looks at the same.
 def test_one_long_tie_takes_a_second_pass_and_files_of_trec_give_what_parquet_gives(run, tmp_path):
     file = tmp_path / "figures.json"
-    works = "no-tie,one-tie,trec-parquet,trec,sliced,ml-evaluate,pyspark-ml"
+    works = "no-tie,one-tie,trec-parquet,trec,sliced,item-groups,ml-evaluate,pyspark-ml"
     # Tables above a megabyte, with lists that are pruned.
     shape = ("--users", "4000", "--scores", "pairs")
     done = run(*shape, "--rounds", "1", "--warm-up", "0", "--only", works, "--json", str(file))
