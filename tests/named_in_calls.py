@@ -33,6 +33,7 @@ def tables_of_all_kinds(spark):
         "logged": labels.withColumn("weight", labels.rating * 1.5),
         "everyone": spark.createDataFrame([("ann",), ("dan",)], "user string"),
         "training": spark.createDataFrame([("ann", "tea")], "user string, item string"),
+        "films": spark.createDataFrame([("jam", "drama"), ("tea", "comedy")], "item string, genre string"),
         "people": spark.createDataFrame([("ann", "DE"), ("bob", "FR")], "user string, country string"),
     }
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from summary_rows import row
 
 from spark_rankeval.errors import MergeError
+from spark_rankeval.records.item_groups import ItemGroup, alike_groups
 from spark_rankeval.records.merged import NO_BOOTSTRAP, NO_CLUSTERS, merged_rows
 from spark_rankeval.records.metrics_table import COLUMNS, row_of, values_of
 from spark_rankeval.records.summary import SummaryRow, summary_row
@@ -365,3 +366,30 @@ def test_of_weighted_values_too_small_for_exact_sums_nothing_is_said(size, mean,
 def test_that_a_definition_is_in_the_minority_is_known_whichever_part_comes_first():
     loud, quiet = (summary_of([0.5, 0.25], standard=standard) for standard in ("ndcg(ideal='labels')@10", ""))
     assert merge(loud, quiet).standard == merge(quiet, loud).standard == loud.standard
+
+
+def test_users_of_a_day_without_a_label_in_a_group_of_items_are_outside_it():
+    whole, of_group, of_country = (
+        summary_of([0.5, 1.0, math.nan], slice_=name) for name in ("all", "item kind=x", "item kind=x, country=DE")
+    )
+    monday = [whole, of_group, summary_of([0.5, 1.0], slice_="country=DE"), of_country]
+    tuesday = [summary_of([0.25] * 4, slice_="all"), summary_of([0.25], slice_="country=DE")]
+    tuesday += [summary_of([0.25, math.nan], slice_=name) for name in ("item kind=y", "item kind=y, country=DE")]
+    for days in ({"monday": monday, "tuesday": tuesday}, {"tuesday": tuesday, "monday": monday}):
+        counts = {each.slice: (each.n_users, each.n_undefined) for each in merged_rows(days)}
+        assert counts == {
+            "all": (6, 1),
+            "country=DE": (3, 0),
+            "item kind=x": (2, 1 + 4),
+            "item kind=x, country=DE": (2, 1 + 1),
+            "item kind=y": (1, 1 + 3),
+            "item kind=y, country=DE": (1, 1 + 2),
+        }
+        assert next(each.mean for each in merged_rows(days) if each.slice == "item kind=x") == 0.75
+
+
+def test_groups_of_items_that_differ_between_days_are_named():
+    same, other = (ItemGroup("item kind=x", "kind", "x", size, 0, 0) for size in (2, 3))
+    alone = ItemGroup("item kind=y", "kind", "y", 1, 0, 0)
+    assert alike_groups([(same, alone), (same,)]) == ((same, alone), [])
+    assert alike_groups([(same, alone), (other,)]) == ((alone,), ["item kind=x"])

@@ -11,6 +11,7 @@ from summary_rows import QUALITY, row, undefined
 
 from spark_rankeval.errors import InputError, OptionError, UnknownMetricError
 from spark_rankeval.evaluation.result import Result
+from spark_rankeval.records.item_groups import ItemGroup
 
 
 def result_of(rows, plan=("One pass.",)):
@@ -24,7 +25,7 @@ SLICED = result_of([
     row(model=model, mean=mean, slice=slice_)
     for model, means in (("als", (0.3, 0.5)), ("pop", (0.2, 0.1)))
     for slice_, mean in zip(("all", "activity=light"), means, strict=True)
-])  # fmt: skip
+] + [row("recall@5", model=model) for model in ("als", "pop")])  # fmt: skip
 
 
 def test_a_number_of_a_slice_is_named_by_it():
@@ -48,9 +49,13 @@ def test_a_number_of_a_slice_is_named_by_it():
         (("asl", "ndcg@10"), r"Did you mean 'als'\? "),
         (
             ("als", "ndgc@10", "activity=light"),
-            r"this result has no metric 'ndgc@10'; did you mean 'ndcg@10'\? it has: ndcg@10",
+            r"this result has no metric 'ndgc@10'; did you mean 'ndcg@10'\? it has: ndcg@10$",
         ),
         (("ndcg@10", "activity=light"), r"is ambiguous: it matches \('als', 'ndcg@10'\), \('pop', 'ndcg@10'\)"),
+        (
+            ("als", "recall@5", "activity=light"),
+            r"the slice 'activity=light' has no figures of 'recall@5'; it has: ndcg@10",
+        ),
         ((), "this result has no metric ''"),
         (([], "ndcg@10"), r"expected result\[metric\], result\[model, metric\]"),
         ("rmse", "this result has no metric 'rmse'; it has"),
@@ -123,3 +128,22 @@ def test_what_cannot_be_read_or_written_is_an_error_of_ours(tmp_path):
 def test_a_result_without_rows_is_none():
     with pytest.raises(InputError, match="this is not a result"):
         Result.from_json('{"summary": []}')
+
+
+def test_what_is_written_keeps_its_groups_of_items():
+    groups = (ItemGroup("item kind=x", "kind", "x", 3, 0, 0),)
+    written = result_of([row()])
+    result = replace(result_of([row()]), _table=lambda: None, _write=lambda *_: written, item_groups=groups)
+    result = replace(result, _of_groups=lambda: "users and groups")
+    again = result.write("users")
+    assert (again.item_groups, again.per_item_group) == (groups, "users and groups")
+    with pytest.raises(InputError, match="values by group of items"):
+        _ = Result.from_json(result.to_json()).per_item_group
+
+
+def test_a_table_of_weighted_users_says_what_weights_do_not_change():
+    weighted = row(user_weight="spend")
+    text = str(result_of([row("gini@10"), weighted]))
+    assert text.startswith("dialect 'default', users weighted by 'spend'\n")
+    assert "users' weights do not change gini@10\n" in text
+    assert all("do not change" not in str(result_of(rows)) for rows in ([weighted], [row("gini@10")]))

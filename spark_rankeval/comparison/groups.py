@@ -18,6 +18,7 @@ from spark_rankeval.records.groups import GroupRow
 from spark_rankeval.spark.model_table import read_table
 from spark_rankeval.spark.model_tables import ModelTables
 from spark_rankeval.spark.named_columns import find_column
+from spark_rankeval.spark.per_user import marked_as_covariate
 from spark_rankeval.statistics.clusters import FEW
 from spark_rankeval.statistics.covariates import Adjusted, adjusted_difference
 from spark_rankeval.statistics.group_sums import INVALID_WEIGHTS, GroupAccumulator, group_of
@@ -231,8 +232,7 @@ def _table(
         (user_weight, "user_weight"), (covariate, "covariate"),
     ))  # fmt: skip
     if before is not None:
-        # A metric of an earlier table is no metric of this one, although its column still says so.
-        frame = frame.withMetadata(before, {})
+        frame = marked_as_covariate(frame, before)
     table = read_table(frame, name, users, group, clusters)
     weights = (weight,) if weight is not None else table.weights
     further = (*weights, *([] if before is None else [before]))

@@ -89,9 +89,10 @@ def build_result(
     _warn_of_few_clusters(findings)
     names = [*map(item_attribute, findings.item_groups), *findings.slices]
     summary = tuple(
-        _row(metric, model, slice_name(names, key) if names else "all", of_model[key], findings)
+        _row(metric, model, slice_, of_model[key], findings)
         for model, of_model in findings.figures.items()
         for key in in_order(list(of_model))
+        for slice_ in [slice_name(names, key) if names else "all"]
         for metric in _metrics_of(key, findings)
     )  # fmt: skip
     columns = {metric.key: metric.column for metric in findings.metrics if metric.column}
@@ -160,8 +161,8 @@ def _row(metric: MetricColumn, model: str, slice_: str, figures: ModelFigures, f
         # Who has nothing to divide by adds nothing to a quotient of sums, and spoils none.
         # Who has no label in a group of items is not in its means.
         over_all=findings.settings.mean == "all" and not metric.normaliser and not has_item_group(slice_),
-        user_weight=findings.weight or (SELF_NORMALISED if metric.normaliser else ""),
-        # A value of all lists together has neither users nor clusters.
+        # A value of all lists together has no users, and so neither weights of them nor clusters.
+        user_weight=(findings.weight or (SELF_NORMALISED if metric.normaliser else "")) if metric.column else "",
         cluster=", ".join(findings.clusters) if metric.column else "",
         standard=metric.standard,
         standard_mean=figures.standard_means.get(metric.key, math.nan),

@@ -66,7 +66,9 @@ class Lookup(NamedTuple):
     def _unknown(self, name: Name) -> str:
         models, metric, slice_ = self._parts(name)
         if len(models) < 2 and all(model in self.models for model in models):
-            keys = list(dict.fromkeys(row.key for row in self.summary))
+            keys = list(dict.fromkeys(row.key for row in self.summary if row.slice == slice_))
+            if slice_ != "all" and self._of_metric(metric, self.summary):
+                return f"the slice {slice_!r} has no figures of {str(metric)!r}; it has: {', '.join(keys)}"
             return f"this result has no metric {str(metric)!r}; {did_you_mean(metric, keys)}it has: {', '.join(keys)}"
         slices = list(dict.fromkeys(row.slice for row in self.summary))
         known = ", ".join(map(repr, self.models)) if any(self.models) else "none with a name"

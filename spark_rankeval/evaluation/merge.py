@@ -10,23 +10,28 @@ from spark_rankeval.checks import check_table, kind_of
 from spark_rankeval.errors import InputError, MergeError, MetricError
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.metrics.naming import column_name, parse_metric
+from spark_rankeval.records.item_groups import alike_groups
 from spark_rankeval.records.merged import merged_rows
 from spark_rankeval.records.metrics_table import CLUSTER_SUMS, COLUMNS, OF_CLUSTERS, RUN_ID, row_of
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.stored import no_users, qualities_in
 from spark_rankeval.statistics.intervals import asked_for
 from spark_rankeval.tables.notes import notes_of
+from spark_rankeval.wording import listed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyspark.sql import DataFrame
 
+    from spark_rankeval.records.item_groups import ItemGroup
     from spark_rankeval.records.summary import SummaryRow
 
     #: A result, or the output of its `Result.to_dict` or `Result.to_json`.
     Mergeable = Result | Mapping[str, Any] | str
 
+# A sentence names so many groups of items, and counts the others.
+_MOST_LISTED = 4
 _MERGED = no_users("a merged result has no values of users; read the per-user tables of the runs that were merged")
 
 
@@ -65,6 +70,7 @@ def merge(
     """
     summaries: dict[str, Sequence[SummaryRow]]
     qualities: list[dict[str, DataQuality]] = []
+    item_groups: list[tuple[ItemGroup, ...]] = []
     columns: Mapping[str, str] = {}
     noted = False
     if not isinstance(results, Result) and hasattr(results, "columns"):
@@ -78,6 +84,7 @@ def merge(
             summaries[name], columns = result.summary, {**result.columns, **columns}
             noted = noted or bool(result.notes)
             qualities.append(result.qualities)
+            item_groups.append(result.item_groups)
     if not summaries:
         msg = "there is nothing to merge; pass at least one result"
         raise MergeError(msg)
@@ -88,14 +95,16 @@ def merge(
         merged_qualities = {
             model: DataQuality.of_days([day[model] for day in qualities if model in day]) for model in models
         }
+    groups, unlike = alike_groups(item_groups)
     return Result(
         summary=summary,
         qualities=merged_qualities,
         columns={row.key: columns.get(row.key) or column_of(row) for row in summary},
-        plan=_words(list(summaries), summary),
+        plan=(*_words(list(summaries), summary), *_words_of_groups(unlike)),
         _table=_MERGED,
         _write=_MERGED,
         notes=notes_of(summary) if noted else (),
+        item_groups=groups,
     )
 
 
@@ -166,6 +175,15 @@ def column_of(row: SummaryRow) -> str:
     except MetricError:
         is_spelled_out = False
     return column_name(" ".join(filter(None, [row.metric, row.relevance]))) if is_spelled_out else row.key
+
+
+def _words_of_groups(unlike: Sequence[str]) -> list[str]:
+    if not unlike:
+        return []
+    return [
+        f"The summaries differ in the items of {listed(unlike, _MOST_LISTED)}, so item_groups leaves these out. Each day's labels were "
+        "grouped by its own table."
+    ]
 
 
 def _words(names: Sequence[str], rows: Sequence[SummaryRow]) -> tuple[str, ...]:

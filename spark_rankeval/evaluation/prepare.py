@@ -68,10 +68,9 @@ def prepare(
     groups = None if users_alone else read_groups(options.facts, sources, names)
     _check_shares(asked, groups is not None, users_alone=users_alone)
     if groups is not None:
-        if sources.clusters:
-            msg = "cluster: figures of groups of items take users as independent; leave out item_by and popularity_groups, or cluster"
-            raise OptionError(msg)
-        sources = replace(sources, further=replace(sources.further, of_groups=groups.sources))
+        columns = groups.groups.columns
+        with_groups = replace(sources.further, of_groups=groups.sources, columns_of_groups=columns)
+        sources = replace(sources, further=with_groups)
     if options.on_invalid == "quarantine":
         columns_of_rejected(sources)
     if options.ties == "position" and not (left.arrays and left.has_value):

@@ -409,7 +409,14 @@ class Result(Shown):
             replace(row, standard_mean=means.get((row.model, row.slice, row.key), row.standard_mean))
             for row in written.summary
         )
-        return replace(written, summary=summary, notes=self.notes, _rejected=self._rejected)
+        return replace(
+            written,
+            summary=summary,
+            notes=self.notes,
+            item_groups=self.item_groups,
+            _rejected=self._rejected,
+            _of_groups=self._of_groups,
+        )
 
     def models_table(self, comparison: Compared | None = None, *, metrics: Metrics = None) -> ModelsTable:
         """Show several models in one table: a row for each model, a column for each metric, the best of each column marked.

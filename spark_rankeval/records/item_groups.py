@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from spark_rankeval.records.slices import EVERY, attributes_of, in_order, slice_name, slice_of
@@ -62,6 +63,17 @@ def item_groups_in(slices: Mapping[Key, Mapping[str, int]], attributes: Sequence
     return tuple(groups)
 
 
+def alike_groups(of_days: Iterable[tuple[ItemGroup, ...]]) -> tuple[tuple[ItemGroup, ...], list[str]]:
+    """The groups of items of several results that have the same size and edges in each, and the names of the others."""
+    groups: dict[str, set[ItemGroup]] = {}
+    for group in chain.from_iterable(of_days):
+        groups.setdefault(group.slice, set()).add(group)
+    names = sorted(groups, key=lambda name: (attributes_of(name), name))
+    return tuple(next(iter(groups[name])) for name in names if len(groups[name]) == 1), [
+        name for name in names if len(groups[name]) > 1
+    ]
+
+
 def about_items(name: str) -> str:
     """A slice in words: the labels that count, and the users.
 
@@ -83,6 +95,16 @@ def group_of(name: str) -> str:
     """
     of_items = [attribute for attribute in attributes_of(name) if attribute.startswith(OF_ITEMS)]
     return slice_of(name, of_items).removeprefix(OF_ITEMS)
+
+
+def users_of(name: str) -> str:
+    """The slice of users that a slice is about, whatever the group of items is.
+
+    >>> users_of("item genre=drama, country=DE"), users_of("item genre=drama")
+    ('country=DE', 'all')
+    """
+    of_users = [attribute for attribute in attributes_of(name) if not attribute.startswith(OF_ITEMS)]
+    return slice_of(name, of_users) or "all"
 
 
 def item_attribute(name: str) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from spark_rankeval.errors import MergeError
+from spark_rankeval.records.item_groups import has_item_group, users_of
 from spark_rankeval.records.slices import attributes_of
 from spark_rankeval.records.summary import summary_row
 from spark_rankeval.statistics.carried import added, from_text
@@ -60,12 +62,26 @@ def merged_rows(summaries: Mapping[str, Sequence[SummaryRow]]) -> tuple[SummaryR
                     "for exact sums, or an earlier version wrote it. Summarise the per-user tables of the runs together instead"
                 )
                 raise MergeError(msg)
+    _add_users_outside(groups, summaries)
     models = list(dict.fromkeys(model for model, _, _ in groups))
     metrics = list(dict.fromkeys(metric for _, _, metric in groups))
     slices = sorted({slice_ for _, slice_, _ in groups}, key=lambda name: (len(attributes_of(name)), name))
     ordered = [(model, slice_, metric) for model in models for slice_ in slices for metric in metrics]
     fingerprints = {model: _fingerprints(model, summaries) for model in models}
     return tuple(_merged(groups[key], fingerprints[key[0]]) for key in ordered if key in groups)
+
+
+def _add_users_outside(groups: Mapping[Key, list[SummaryRow]], summaries: Mapping[str, Sequence[SummaryRow]]) -> None:
+    """Add the users of summaries in which nobody has a label in a group of items: they are outside the group."""
+    of_items = [key for key in groups if has_item_group(key[1])]
+    for rows in summaries.values() if of_items else ():
+        by_key = {(row.model, row.slice, row.key): row for row in rows}
+        for model, slice_, metric in of_items:
+            of_users = by_key.get((model, users_of(slice_), metric))
+            if (model, slice_, metric) not in by_key and of_users is not None:
+                n_outside = of_users.n_users + of_users.n_undefined
+                group = groups[model, slice_, metric]
+                group.append(replace(group[0], n_users=0, n_undefined=n_outside, n_zero=0, moments="", cluster_sums=""))
 
 
 def _merged(rows: Sequence[SummaryRow], fingerprints: Mapping[str, str]) -> SummaryRow:

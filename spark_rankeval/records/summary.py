@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import asdict, dataclass, field, fields
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from spark_rankeval.errors import MetricError
@@ -80,9 +81,9 @@ class SummaryRow(AskedFor):
             if few users have nearly the same value. NaN over no user, or if no quantile was asked for.
         quantiles: the values below which a share of the users lies, by the shares that were asked for, as exact as the
             median. Tables have a column of each, such as ``q0.25``; 0.5 is the median.
-        user_weight: the column of users' weights; empty: each user counts the same; ``self-normalised``: of SNIPS, whose mean is a
-            quotient of two sums over all users. Mean, std, standard error and interval are weighted by it; minimum, maximum,
-            n_zero, median and quantiles count each user once.
+        user_weight: the column of users' weights; empty: each user counts the same, or no weight changes the value;
+            ``self-normalised``: of SNIPS, whose mean is a quotient of two sums over all users. Mean, std, standard error and interval
+            are weighted by it; minimum, maximum, n_zero, median and quantiles count each user once.
         effective_n_users: how many users of equal weights would do as well, (Σw)² / Σw² (Kish 1965); n_users without weights.
         cluster: the columns of the clusters that users come in, such as ``user`` for sessions; empty: users are independent.
             Standard error and interval are those of clusters.
@@ -235,10 +236,13 @@ def summary_row(
 
 def bounds_of(definition: str) -> tuple[float, float]:
     """The least and the greatest value of a metric, by its definition; infinite ones of a caller's own column."""
-    try:
-        return parse_metric(definition).resolve().bounds
-    except MetricError:
-        return UNBOUNDED
+    metric = known_metric(definition)
+    return UNBOUNDED if metric is None else _bounds(metric)
+
+
+@lru_cache(maxsize=1024)
+def _bounds(metric: Metric) -> tuple[float, float]:
+    return metric.resolve().bounds
 
 
 def known_metric(text: str) -> Metric | None:

@@ -68,7 +68,7 @@ class ModelsTable(OneTable):
     @property
     def caption(self) -> str:
         """A sentence on the content of the table."""
-        of = users_in_words(replace(self.rows[0], model=""))
+        of = users_in_words([replace(row, model="") for row in self.rows])
         bold = "; the best mean of each metric is bold" if len(self.models) > 1 else ""
         raised = "; a raised letter: significantly better than the model with that letter" if self.better else ""
         return f"Means over users, {of}{bold}{raised}"

@@ -75,8 +75,9 @@ def means_table(caption: str, rows: Sequence[SummaryRow], *, slices: bool = Fals
 
 
 def _summary_table(rows: Sequence[SummaryRow], below: Iterable[Note] = ()) -> Table:
-    about = users_in_words(rows[0])
-    return Table(rows, _columns(rows), about, about, [*map(Note, missing_intervals(rows)), *below])
+    about = users_in_words(rows)
+    remarked = [*missing_intervals(rows), *_without_weights(rows)]
+    return Table(rows, _columns(rows), about, about, [*map(Note, remarked), *below])
 
 
 def _columns(rows: Sequence[SummaryRow], also: Iterable[Column[SummaryRow]] = ()) -> list[Column[SummaryRow]]:
@@ -97,15 +98,25 @@ def interval_in_words(row: SummaryRow, written: Callable[[float], str]) -> str:
     return DASH if row.no_interval else f"[{written(row.interval_low)}, {written(row.interval_high)}]"
 
 
-def users_in_words(row: SummaryRow) -> str:
-    """The model, dialect, weights and slice of a row, as a caption."""
+def users_in_words(rows: Sequence[SummaryRow]) -> str:
+    """The model, dialect, weights and slice of the rows of a table, as a caption."""
+    row = rows[0]
     parts = [f"model {row.model!r}"] if row.model else []
     parts.append(f"dialect {row.dialect!r}")
-    if row.user_weight not in ("", SELF_NORMALISED):
-        parts.append(f"users weighted by {row.user_weight!r}")
+    parts += [f"users weighted by {weight!r}" for weight in _weights(rows)]
     if row.slice != "all":
         parts.append(about_items(row.slice))
     return ", ".join(parts)
+
+
+def _weights(rows: Sequence[SummaryRow]) -> list[str]:
+    return list(dict.fromkeys(row.user_weight for row in rows if row.user_weight not in ("", SELF_NORMALISED)))
+
+
+def _without_weights(rows: Sequence[SummaryRow]) -> list[str]:
+    """A sentence on the values that users' weights do not change, in a table of others."""
+    alike = [row.name for row in rows if not row.user_weight] if _weights(rows) else []
+    return [f"users' weights do not change {listed(alike, MOST_LISTED)}"] if alike else []
 
 
 def interval_name(row: SummaryRow) -> str:

@@ -356,12 +356,13 @@ def jackknife_of(spark, world, formula, metric):
 
 
 def test_values_of_all_lists_have_a_jackknife_if_a_bootstrap_is_asked_for(spark, tables, world):
-    metrics = [*OF_ALL, "ndcg@3", "attention_share(group=shared)@3"]
-    result = evaluate(metrics=metrics, ci="bootstrap", **tables)
-    with shuffled_into(spark, 3):
-        apart = evaluate(
-            metrics=metrics, ci="bootstrap", **{**tables, "predictions": tables["predictions"].repartition(4)}
-        )
+    metrics = [*OF_ALL, "ndcg@3", "attention_share(group=shared)@3", "exposure_to_merit(group=shred)@3"]
+    in_parts = {**tables, "predictions": tables["predictions"].repartition(4)}
+    unknown = r"no item has the group 'shred'; did you mean 'shared'\?"
+    with pytest.warns(UserWarning, match=unknown):
+        result = evaluate(metrics=metrics, ci="bootstrap", **tables)
+    with shuffled_into(spark, 3), pytest.warns(UserWarning, match=unknown):
+        apart = evaluate(metrics=metrics, ci="bootstrap", **in_parts)
     assert [repr(row) for row in result.summary] == [repr(row) for row in apart.summary]
     for row in result.summary:
         metric = parse_metric(row.metric).resolve()
@@ -376,6 +377,8 @@ def test_values_of_all_lists_have_a_jackknife_if_a_bootstrap_is_asked_for(spark,
             assert (row.standard_error, row.interval_low, row.interval_high) == pytest.approx(
                 (error, interval.low, interval.high), rel=1e-9, abs=1e-12, nan_ok=True
             ), metric
+        elif "shred" in row.metric:
+            assert math.isnan(row.mean)
         else:
             assert 0 < row.interval_low < row.mean < row.interval_high < 1
     assert sum(not row.no_interval for row in result.summary) >= len(OF_ALL)

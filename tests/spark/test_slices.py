@@ -378,6 +378,42 @@ def test_a_group_of_items_has_the_figures_of_an_evaluation_of_its_labels_alone(t
         assert repr(figures([found[place]])) == repr(figures([row]))
 
 
+@pytest.mark.filterwarnings("ignore:there are only", "ignore:the per-user table has no")
+def test_clusters_of_a_group_of_items_are_those_of_an_evaluation_of_its_labels_alone(tables, films):
+    predictions, labels, users = tables
+    homes = users.withColumn("home", F.when(F.col("user") != 7, F.col("user") % 70).cast("string"))
+    options = {**OPTIONS, "by": "country", "cluster": "home", "on_invalid": "drop"}
+    training = labels.where("item < 6")
+    facts = Facts(attributes=homes, items=films, item_by="genre", training=training, popularity_groups=2)
+    grouped = evaluate(predictions, labels, CUT, facts=facts, **options)
+    for condition, name in (
+        (None, ""),
+        (of_group("y"), "item genre=y"),
+        ("item >= 6", "item popularity=(not in training)"),
+    ):
+        alone = evaluate(
+            predictions, labels if condition is None else labels.where(condition), CUT,
+            users=labels.select("user"), facts=Facts(attributes=homes), **options,
+        )  # fmt: skip
+        expected = {(row.slice, row.metric): row for row in alone.summary if row.n_users}
+        found = {
+            (row.slice.removeprefix(name).removeprefix(", ") or "all", row.metric): row
+            for row in grouped.summary
+            if (row.slice == name or row.slice.startswith(f"{name}, ") if name else not row.slice.startswith("item"))
+        }
+        assert {("all", "recall@3"), ("country=DE", "recall@3")} <= {*expected}
+        for place, row in expected.items():
+            assert repr(figures([found[place]])) == repr(figures([row]))
+            assert (found[place].cluster, found[place].n_clusters) == ("home", row.n_clusters)
+            assert row.n_clusters > 1
+    of_pairs = grouped.per_item_group.where("item_group = 'y'")
+    assert summarise(of_pairs, quantiles=())["recall@3"] == pytest.approx(grouped["recall@3", "item genre=y"])
+    rows = {row.metric: row for row in summarise(of_pairs, quantiles=()).summary}
+    told = {row.metric: row for row in grouped.summary if row.slice == "item genre=y"}
+    assert (rows["ap@3"].cluster, rows["ap@3"].n_clusters) == ("home", told["ap@3"].n_clusters)
+    assert rows["ap@3"].interval_low == pytest.approx(told["ap@3"].interval_low)
+
+
 def test_groups_of_items_change_no_other_figure_and_are_told(by_genre, by_country):
     of_users = [row for row in by_genre.summary if row.model == "a" and "item" not in row.slice]
     others = [row for row in by_country.summary if row.metric in CUT]
@@ -448,6 +484,21 @@ def test_arrays_popularity_and_shares(spark, tables, films):
     )
 
 
+def test_metrics_and_groups_by_popularity_share_one_table_of_it(tables):
+    predictions, labels, _ = tables
+    training = {"training": labels.where("item < 6")}
+    metrics = ["average_popularity@3", "popreo@3", "recall@3"]
+    both, groups, facts = (
+        evaluate(predictions, labels, asked, facts=Facts(**training, popularity_groups=n_groups), **OPTIONS)
+        for asked, n_groups in ((metrics, 3), (metrics[-1:], 3), (metrics, None))
+    )
+    assert both.item_groups == groups.item_groups
+    of_groups = [row for row in both.summary if row.slice != "all" and row.metric == "recall@3"]
+    assert of_groups
+    assert [*map(repr, of_groups)] == [repr(row) for row in groups.summary if row.slice != "all"]
+    assert [repr(row) for row in both.summary if row.slice == "all"] == [*map(repr, facts.summary)]
+
+
 @pytest.mark.night
 def test_groups_of_items_survive_pruned_ties_weights_bootstraps_and_storage(tables, films, tmp_path):
     predictions, labels, users = tables
@@ -457,7 +508,9 @@ def test_groups_of_items_survive_pruned_ties_weights_bootstraps_and_storage(tabl
     pruned, whole = (evaluate(tied, labels, CUT, prune=prune, **options) for prune in ("auto", "never"))
     assert [*map(repr, pruned.summary)] == [*map(repr, whole.summary)]
     assert any(row.interval_method == "bca" for row in whole.summary if row.slice.startswith("item"))
-    assert [*map(repr, pruned.write(tmp_path / "users").summary)] == [*map(repr, pruned.summary)]
+    written = pruned.write(tmp_path / "users")
+    assert [*map(repr, written.summary)] == [*map(repr, pruned.summary)]
+    assert written.item_groups == pruned.item_groups
 
 
 @pytest.mark.parametrize(
@@ -476,14 +529,6 @@ def test_groups_of_items_need_tables_and_columns(tables, films, facts, message):
 
 
 def test_what_groups_of_items_cannot_do_is_refused(tables, films):
-    with pytest.raises(OptionError, match="cluster: figures of groups of items take users as independent"):
-        evaluate(
-            *tables[:2],
-            METRICS,
-            facts=Facts(items=films, item_by="genre", attributes=tables[2]),
-            cluster="device",
-            **OPTIONS,
-        )
     with pytest.raises(InputError, match="hit_share@3: a share of a group of items; name the groups"):
         evaluate(*tables[:2], ["hit_share@3"], **OPTIONS)
     rows = films.union(films.sparkSession.createDataFrame([(None, ["x"])], films.schema))

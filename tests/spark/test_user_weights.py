@@ -169,7 +169,9 @@ def test_numbers_of_labels_and_of_predictions_are_weights_without_a_column(table
 def test_models_share_the_weights_of_labels(tables):
     predictions, labels, _ = tables
     models = {"a": predictions, "b": predictions.where("item % 3 > 0")}
-    both = evaluate(models, labels, METRICS, user_weight="n_labels", **OPTIONS)
+    both = evaluate(models, labels, [*METRICS, "entropy@3"], user_weight="n_labels", **OPTIONS)
+    # A value of all lists together knows no weights.
+    assert {row.metric for row in both.summary if not row.user_weight} == {"entropy@3"}
     alone = evaluate(models["b"], labels, METRICS, user_weight="n_labels", **OPTIONS)
     assert [both["b", metric] for metric in METRICS] == [alone[metric] for metric in METRICS]
     with pytest.raises(OptionError, match="user_weight='n_predictions' needs one model"):
