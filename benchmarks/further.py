@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from benchmarks.floors import joined_lists, to_nothing
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
@@ -25,6 +27,7 @@ FURTHER_WORDS = {
     "logged": "evaluate, 20 estimates from logged feedback",
     "sliced": "evaluate, {many} values, 2,000 slices",
     "item-groups": "evaluate, {many} values, 20 groups of items",
+    "ten-grouped": "10 models and labels grouped and joined, to empty Python",
     "ten-models": "evaluate, {many} values, 10 models at once",
     "sessions": "evaluate, {many} values, users of two columns",
     "clustered": "… with cluster=, 10 sessions of each person",
@@ -74,7 +77,7 @@ def prepare(spark: SparkSession, folder: str, works: Collection[str], many: list
         group = F.pmod(F.xxhash64("item"), F.lit(_ITEM_GROUPS)).cast("string").alias("provider")
         items = predictions.select("item").union(labels.select("item")).distinct()
         items.select("item", group).write.parquet(f"{folder}/providers")
-    if "ten-models" in works:
+    if {"ten-models", "ten-grouped"} & set(works):
         for number in range(_MODELS):
             predictions.withColumn("score", F.rand(number)).write.parquet(f"{folder}/model-{number}")
     if {"groups", "groups-covariate", "groups-sequential"} & set(works):
@@ -174,11 +177,15 @@ def _parts_and_models(prepared: Prepared, tables: dict[str, DataFrame], many: li
         facts = Facts(items=prepared("providers"), item_by="provider")
         return evaluate(tables["predictions"], tables["labels"], many, score="score", facts=facts)
 
-    def ten_models() -> object:
-        models = {f"model {number}": prepared(f"model-{number}") for number in range(_MODELS)}
-        return evaluate(models, tables["labels"], many, score="score")
+    models = [f"model-{number}" for number in range(_MODELS)]
 
-    return {"sliced": sliced, "item-groups": item_groups, "ten-models": ten_models}
+    def ten_models() -> object:
+        return evaluate({name: prepared(name) for name in models}, tables["labels"], many, score="score")
+
+    def ten_grouped() -> object:
+        return to_nothing(joined_lists([prepared(name) for name in models], tables["labels"])).collect()
+
+    return {"sliced": sliced, "item-groups": item_groups, "ten-models": ten_models, "ten-grouped": ten_grouped}
 
 
 def _clusters(tables: dict[str, DataFrame], many: list[str]) -> dict[str, Work]:

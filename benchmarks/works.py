@@ -8,10 +8,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from benchmarks.floors import floors, sink, to_nothing
 from benchmarks.further import FURTHER_WORDS, further_works
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -60,38 +61,11 @@ def all_works(spark: SparkSession, folder: str, cutoffs: list[int], partitions: 
     known = ("predictions", "labels", "arrays")
     tables = {name: spark.read.parquet(f"{folder}/{name}") for name in known if (Path(folder) / name).exists()}
     return {
-        **_floors(tables, partitions),
+        **floors(tables, partitions),
         **_evaluations(tables, cutoffs),
         **_spark_evaluator(tables, cutoffs),
         **(_of_arrays(tables, cutoffs) if "arrays" in tables else {}),
         **further_works(spark, folder, tables, values_of(METRICS, cutoffs)),
-    }
-
-
-def _floors(tables: dict[str, DataFrame], partitions: int) -> dict[str, Work]:
-    """What nothing that brings a user's rows together can do without."""
-    from pyspark.sql import functions as F
-
-    def both(*, shuffled: bool) -> DataFrame:
-        left = tables["predictions"]
-        right = tables["labels"].select("user", "item", F.lit(None).cast("double").alias("score"))
-        if shuffled:
-            left, right = left.repartition(partitions, "user"), right.repartition(partitions, "user")
-        return left.unionByName(right)
-
-    def grouped() -> DataFrame:
-        lists = tables["predictions"].groupBy("user").agg(F.collect_list("item"), F.collect_list("score"))
-        return lists.join(tables["labels"].groupBy("user").agg(F.collect_list("item")), "user", "full")
-
-    def smallest() -> DataFrame:
-        # Every column needs a name of its own on the way to Python.
-        return grouped().toDF("user", "items", "scores", "labels").mapInArrow(_nothing(), "n long")
-
-    return {
-        "scan": lambda: _sink(both(shuffled=False)),
-        "shuffle": lambda: _sink(both(shuffled=True)),
-        "grouped": lambda: _sink(grouped()),
-        "smallest": lambda: smallest().collect(),
     }
 
 
@@ -107,7 +81,7 @@ def _evaluations(tables: dict[str, DataFrame], cutoffs: list[int]) -> dict[str, 
         "many": rows(many),
         "unpruned": rows(many, prune="never"),
         "no-quantiles": rows(many, quantiles=()),
-        "per-user": lambda: _sink(score_users(tables["predictions"], tables["labels"], many, score="score")),
+        "per-user": lambda: sink(score_users(tables["predictions"], tables["labels"], many, score="score")),
         "ten": rows(ten),
         "ten-bootstrap": rows(ten, ci="bca"),
         "every": rows(every_metric(cutoffs)),
@@ -142,11 +116,11 @@ def _of_arrays(tables: dict[str, DataFrame], cutoffs: list[int]) -> dict[str, Wo
 
     def carried() -> DataFrame:
         # The same items that go to Python for these cutoffs.
-        return tables["arrays"].select(F.slice("prediction", 1, max(cutoffs)), "label").mapInArrow(_nothing(), "n long")
+        return to_nothing(tables["arrays"].select(F.slice("prediction", 1, max(cutoffs)), "label"))
 
     many, every = values_of(METRICS, cutoffs), every_metric(cutoffs)
     return {
-        "arrays-scan": lambda: _sink(tables["arrays"]),
+        "arrays-scan": lambda: sink(tables["arrays"]),
         "arrays-carried": lambda: carried().collect(),
         "arrays": arrays(many),
         "arrays-every": arrays(every, prune="never"),
@@ -162,22 +136,6 @@ def _by_spark(frame: DataFrame, metric: str = "ndcgAtK", k: int = 10) -> float:
     evaluator = RankingEvaluator(predictionCol="prediction", labelCol="label", k=k)
     evaluator.setMetricName(metric)  # type: ignore[arg-type] # one of its names
     return evaluator.evaluate(frame)
-
-
-def _sink(frame: DataFrame) -> None:
-    frame.write.format("noop").mode("overwrite").save()
-
-
-def _nothing() -> Callable[[Iterator[Any]], Iterator[Any]]:
-    """A function for ``mapInArrow`` that reads everything and gives nothing."""
-
-    def run(batches: Iterator[Any]) -> Iterator[Any]:
-        for _ in batches:
-            pass
-        return iter(())
-
-    # Workers lack this module: a function of a function travels whole.
-    return run
 
 
 def values_of(metrics: Collection[str], cutoffs: list[int]) -> list[str]:

@@ -18,8 +18,8 @@ sys.path.insert(0, str(ROOT))
 import altair as alt
 import pandas as pd
 
-from benchmarks.ratios import Figure, ratio
-from benchmarks.targets import FLAGSHIP, TARGETS, Target, outcomes
+from benchmarks.ratios import ratio
+from benchmarks.targets import FLAGSHIP, TARGETS, Outcome, outcomes
 from benchmarks.works import words_of
 
 FIGURES = ROOT / "benchmarks" / "figures.json"
@@ -58,17 +58,17 @@ def targets(reports: dict[str, Any]) -> str:
 
 def flagship(reports: dict[str, Any]) -> str:
     """The targets of the call that people make, beside other work; docs/evidence/speed.md has those of its parts, too."""
-    return "\n".join(_targets_table([(target, target.figure(reports)) for target in FLAGSHIP[:3]]))
+    return "\n".join(_targets_table([outcome for outcome in outcomes(reports) if outcome.target in FLAGSHIP[:3]]))
 
 
-def _targets_table(rows: list[tuple[Target, Figure | None]]) -> list[str]:
+def _targets_table(rows: list[Outcome]) -> list[str]:
     lines = ["| work | target | measured | rounds | |", "|---|---:|---:|---:|---|"]
-    for target, figure in rows:
-        measured, spread, verdict = "not measured", "", ""
-        if figure is not None:
-            measured, spread = f"{figure.value:.3g} {target.unit}", figure.spread
-            verdict = "met" if target.is_met(figure) else "missed"
-        lines.append(f"| {target.work} | {target.bound_in_words} | {measured} | {spread} | {verdict} |")
+    for outcome in rows:
+        target, figure = outcome.target, outcome.figure
+        measured, spread = (
+            ("not measured", "") if figure is None else (f"{figure.value:.3g} {target.unit}", figure.spread)
+        )
+        lines.append(f"| {target.work} | {target.bound_in_words} | {measured} | {spread} | {outcome.verdict} |")
     return lines
 
 

@@ -1,0 +1,63 @@
+"""Works that do nothing but what no evaluation can do without: bring the rows of a user together, and carry them to Python."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from pyspark.sql import DataFrame
+
+    Work = Callable[[], object]
+
+
+def floors(tables: Mapping[str, DataFrame], partitions: int) -> dict[str, Work]:
+    """The works of predictions and labels by name."""
+    from pyspark.sql import functions as F
+
+    def both(*, shuffled: bool) -> DataFrame:
+        left = tables["predictions"]
+        right = tables["labels"].select("user", "item", F.lit(None).cast("double").alias("score"))
+        if shuffled:
+            left, right = left.repartition(partitions, "user"), right.repartition(partitions, "user")
+        return left.unionByName(right)
+
+    def grouped() -> DataFrame:
+        return joined_lists([tables["predictions"]], tables["labels"])
+
+    return {
+        "scan": lambda: sink(both(shuffled=False)),
+        "shuffle": lambda: sink(both(shuffled=True)),
+        "grouped": lambda: sink(grouped()),
+        "smallest": lambda: to_nothing(grouped()).collect(),
+    }
+
+
+def joined_lists(models: list[DataFrame], labels: DataFrame) -> DataFrame:
+    """A row a user with the items and scores of each model, and the labels."""
+    from pyspark.sql import functions as F
+
+    def lists(table: DataFrame, *names: str) -> DataFrame:
+        return table.groupBy("user").agg(*map(F.collect_list, names))
+
+    parts = [*(lists(model, "item", "score") for model in models), lists(labels, "item")]
+    return reduce(lambda left, right: left.join(right, "user", "full"), parts)
+
+
+def to_nothing(frame: DataFrame) -> DataFrame:
+    """The rows carried to Python workers that read everything and give nothing."""
+
+    def run(batches: Iterator[Any]) -> Iterator[Any]:
+        for _ in batches:
+            pass
+        return iter(())
+
+    # Every column needs a name of its own on the way. Workers lack this module: a function of a function travels whole.
+    return frame.toDF(*(f"column_{place}" for place in range(len(frame.columns)))).mapInArrow(run, "n long")
+
+
+def sink(frame: DataFrame) -> None:
+    """Compute every row, and keep none."""
+    frame.write.format("noop").mode("overwrite").save()
