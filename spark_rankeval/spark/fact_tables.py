@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_rankeval.ranking.recommended import OF_ITEMS
+from spark_rankeval.spark.fingerprints import total_of_hashes, training_hash
 from spark_rankeval.spark.ids import as_text, name_in, readable, set_in, text_in
 from spark_rankeval.spark.named_columns import any_null, column
 from spark_rankeval.spark.packed import given_to_tasks, packed
@@ -28,6 +29,7 @@ from spark_rankeval.worker.item_tables import (
     CONSUMED,
     POPULARITY_TABLE,
     ROWS,
+    TRAINING_HASH,
     add_counts,
     count_items,
     counted_items,
@@ -81,7 +83,7 @@ class FactTables:
         if not self.joined_to_items:
             return rows
         known = self._facts_of_items
-        fields = [name for name in known.columns if name != names.ITEM]
+        fields = [name for name in known.columns if name not in (names.ITEM, TRAINING_HASH)]
         joined = rows.join(known.withColumnRenamed(names.ITEM, ITEMS), ITEMS, "left")
         facts = F.when(F.col(ITEMS).isNotNull(), F.struct(*fields)).alias(names.FACTS)
         return joined.select(*rows.columns, facts)
@@ -135,6 +137,11 @@ class FactTables:
         of_items = _with_intents(categories, source.frame.schema[category].dataType)
         return rows.join(of_items.dropna().distinct(), names.ITEM)
 
+    @property
+    def hashed(self) -> tuple[str, ...]:
+        """The tables whose hashes come with their totals, as they are grouped anyway."""
+        return () if self.sources.training is None else ("training",)
+
     def with_totals(self, users: DataFrame) -> DataFrame:
         """Every row with how large the tables are, and how much of them cannot be used: the one row of each, broadcast.
 
@@ -147,7 +154,9 @@ class FactTables:
             if not self._asks_popularity:
                 rows.append(
                     self._by_user.agg(
-                        _count(F.size(CONSUMED) > 0, names.N_TRAINING_USERS), _sum(ROWS, "n_invalid_training")
+                        _count(F.size(CONSUMED) > 0, names.N_TRAINING_USERS),
+                        _sum(ROWS, "n_invalid_training"),
+                        _total(TRAINING_HASH),
                     )
                 )
             elif given:
@@ -189,21 +198,29 @@ class FactTables:
         if isinstance(self.item_type, T.FloatType | T.DoubleType):
             # -0.0 becomes 0.0, which it equals.
             item = item + F.lit(0.0).cast(self.item_type)
-        rows = source.frame.select(*self.named_users(source), item.alias(names.ITEM))
+        hashed = training_hash(source).alias(TRAINING_HASH).column
+        rows = source.frame.select(*self.named_users(source), item.alias(names.ITEM), hashed)
         valid = self._is_valid()
         items = F.collect_list(F.when(valid, F.col(names.ITEM))).alias(CONSUMED)
-        grouped = rows.groupBy(self.user_columns).agg(items, _count(~valid, ROWS))
-        # Always so. It keeps both columns wherever one is used, so that Spark sees one table, and shuffles once.
-        return grouped.where((F.size(CONSUMED) >= 0) & (F.col(ROWS) >= 0))
+        grouped = rows.groupBy(self.user_columns).agg(
+            items, _count(~valid, ROWS), F.sum(TRAINING_HASH).alias(TRAINING_HASH)
+        )
+        # Always so. It keeps all columns wherever one is used, so that Spark sees one table, and shuffles once.
+        return grouped.where((F.size(CONSUMED) >= 0) & (F.col(ROWS) >= 0) & F.col(TRAINING_HASH).isNotNull())
 
     @cached_property
     def _popularity(self) -> DataFrame:
         """A row an item of the training data, and one of a null item, as of `count_items`."""
-        lists = self._by_user.select(CONSUMED, ROWS)
+        lists = self._by_user.select(CONSUMED, ROWS, TRAINING_HASH)
         counted = [names.TRAINING_USERS, names.TRAINING_INTERACTIONS]
-        fields = [T.StructField(names.ITEM, self.item_type), *(T.StructField(name, T.LongType()) for name in counted)]
+        fields = [
+            T.StructField(names.ITEM, self.item_type),
+            *(T.StructField(name, T.LongType()) for name in [*counted, TRAINING_HASH]),
+        ]
         rows = run_on_workers(lists, counted_items, T.StructType(fields))
-        return rows.groupBy(names.ITEM).agg(*(F.sum(name).alias(name) for name in counted))
+        popularity = rows.groupBy(names.ITEM).agg(*(F.sum(name).alias(name) for name in counted), _total(TRAINING_HASH))
+        # As of `_by_user`: one table, wherever some of its columns are used.
+        return popularity.where(F.col(TRAINING_HASH).isNotNull())
 
     def _popularity_with_shares(self) -> DataFrame:
         """The same with which shares are of more popular items: one task adds up how many items have which number of users."""
@@ -216,7 +233,7 @@ class FactTables:
 
     def packed_popularity(self, bound: Bound | None = None) -> DataFrame:
         """How many users have each item of the training data, in one row, for workers to look up; `bound` as of `pack_together`."""
-        lists = self._by_user.select(CONSUMED, ROWS)
+        lists = self._by_user.select(CONSUMED, ROWS, TRAINING_HASH)
         parts = packed(lists, pack_together(count_items, add_counts, bound))
         return packed(parts.repartition(1), pack_together(tables_in, add_counts, bound))
 
@@ -248,6 +265,7 @@ class FactTables:
             _sum(F.when(~is_item, n_rows), "n_invalid_training"),
             _count(is_item, names.N_TRAINING_ITEMS),
             _sum(F.when(is_item, n_rows), names.N_TRAINING_INTERACTIONS),
+            _total(TRAINING_HASH),
         )
 
     @cached_property
@@ -377,6 +395,11 @@ def _with_intents(rows: DataFrame, kind: T.DataType) -> DataFrame:
 
 def _count(condition: Column, name: str) -> Column:
     return F.count(F.when(condition, 1)).alias(name)
+
+
+def _total(name: str) -> Column:
+    """The sum of hashes, modulo 2^64, under their own name."""
+    return F.coalesce(total_of_hashes(named(name)).column, F.lit(0)).alias(name)
 
 
 def _sum(values: Column | str, name: str) -> Column:

@@ -15,7 +15,7 @@ from spark_rankeval.worker.reading import hash_column, of_model
 from spark_rankeval.worker.row_hashes import WHOLE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from pyspark.sql import DataFrame
 
@@ -77,14 +77,19 @@ def row_hash(source: Source) -> Sql:
     return hash_of([*columns, *beside])
 
 
-def with_whole_hashes(users: DataFrame, sources: Sources) -> DataFrame:
-    """Every row with the hashes of the tables that are hashed as a whole: one row, broadcast."""
+def with_whole_hashes(users: DataFrame, sources: Sources, known: Collection[str] = ()) -> DataFrame:
+    """Every row with the hashes of the tables that are hashed as a whole, except those that are `known`: one row, broadcast."""
     rows: list[tuple[str, DataFrame, Sql]] = []
     for table, source in sources.further.by_role().items():
-        columns = [*_users_of(source), *(_ids_of(source) if table != "baseline" else [row_hash(source)])]
-        if table == "items":
-            columns += _columns_of(source.frame, sources.further.columns_of_items())
-        rows.append((table, source.frame, hash_of(columns)))
+        if table in known:
+            continue
+        if table == "training":
+            hashed = training_hash(source)
+        elif table == "baseline":
+            hashed = hash_of([*_users_of(source), row_hash(source)])
+        else:
+            hashed = hash_of([*_ids_of(source), *_columns_of(source.frame, sources.further.columns_of_items())])
+        rows.append((table, source.frame, hashed))
     for place, model in enumerate(sources.models):
         rows += [(of_model("predictions", place), *each) for each in _rows_of_vectors(model.source)]
     if not rows:
@@ -137,6 +142,11 @@ def _columns_of(frame: DataFrame, names: Sequence[str]) -> list[Sql]:
         )
         columns += [call("array_size", values)] if is_array else []
     return columns
+
+
+def training_hash(source: Source) -> Sql:
+    """A hash of 36 bits of a row of training data, as of `short_hash`; of null values, too."""
+    return call("shiftright", hash_of([*_users_of(source), *_ids_of(source)]), 64 - _SHORT)
 
 
 def hash_of(columns: Sequence[Sql]) -> Sql:

@@ -31,7 +31,7 @@ from spark_rankeval.worker.facts import (
 from spark_rankeval.worker.known_items import KnownItems
 from spark_rankeval.worker.packed import Bound, received, unpacked
 from spark_rankeval.worker.process import in_worker
-from spark_rankeval.worker.reading import filled, flat, whole_numbers
+from spark_rankeval.worker.reading import filled, flat, hash_column, whole_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -54,6 +54,8 @@ CONFLICTS = {
 }
 #: The column of the items of a user in the training data, as often as they are there.
 CONSUMED = "consumed"
+#: The column of the sum of the hashes of rows of the training data.
+TRAINING_HASH = hash_column("training")
 #: Larger tables are joined. Every task that runs holds such a table, in memory that Spark leaves beside its heap, often 384 MB; the
 #: driver holds it once. Every task receives it, and beyond this a shuffle of predictions may cost less.
 BOUND = Bound(rows=1_000_000, n_bytes=64 << 20)
@@ -104,6 +106,9 @@ def with_item_tables(batches: Batches) -> Iterator[tuple[pa.RecordBatch, ItemTab
     for batch, packed in received(batches, (POPULARITY_TABLE, ATTRIBUTES_TABLE)):
         if tables is None and packed:
             tables = ItemTables.read(packed)
+        if tables is not None and TRAINING_HASH in tables.totals:
+            hashes = pa.array(np.full(batch.num_rows, tables.totals[TRAINING_HASH]))
+            batch = batch.append_column(TRAINING_HASH, hashes)  # noqa: PLW2901 # what users without lookups bring themselves
         dimension = None if tables is None else tables.totals.get(DIMENSION, 0)
         yield from ((part, tables) for part in in_parts(batch, dimension))
 
@@ -135,11 +140,12 @@ def shares_above(n_users: IntArray, n_items: IntArray) -> tuple[FloatArray, Floa
 
 def _read_popularity(table: pa.Table, category_sets: CategorySets) -> ItemTable:
     item = table[ITEM]
-    of_items, of_nobody = table.filter(item.is_valid()), table.filter(item.is_null())
+    of_items, of_nobody = table.filter(item.is_valid()).drop_columns([TRAINING_HASH]), table.filter(item.is_null())
     totals = {
         N_TRAINING_USERS: pc.sum(of_nobody[TRAINING_USERS]),
         "n_invalid_training": pc.sum(of_nobody[TRAINING_INTERACTIONS]),
         N_TRAINING_INTERACTIONS: pc.sum(of_items[TRAINING_INTERACTIONS]),
+        TRAINING_HASH: pc.sum(of_nobody[TRAINING_HASH]),
     }
     known = {name: total.as_py() or 0 for name, total in totals.items()}
     return _looked_up(of_items, {**known, N_TRAINING_ITEMS: of_items.num_rows}, category_sets)
@@ -172,7 +178,7 @@ def _looked_up(table: pa.Table, totals: dict[str, int], category_sets: CategoryS
 def count_items(batch: pa.RecordBatch) -> pa.Table:
     """How many users have each item, and how often it is there: from the lists of users, each in a row.
 
-    A row of a null item has the number of users with any item, and the number of rows that cannot be used.
+    A row of a null item has the number of users with any item, the number of rows that cannot be used, and the sum of all rows' hashes.
     """
     items, offsets = flat(batch.column(CONSUMED))
     encoded = items.dictionary_encode()
@@ -184,13 +190,14 @@ def count_items(batch: pa.RecordBatch) -> pa.Table:
         ITEM: pa.concat_arrays([encoded.dictionary, pa.nulls(1, items.type)]),
         TRAINING_USERS: np.append(users, np.count_nonzero(lengths)),
         TRAINING_INTERACTIONS: np.append(np.bincount(code, minlength=n_items), whole_numbers(batch.column(ROWS)).sum()),
+        TRAINING_HASH: np.append(np.zeros(n_items, np.int64), whole_numbers(batch.column(TRAINING_HASH)).sum()),
     }
     return pa.table({name: pa.array(values) for name, values in columns.items()})
 
 
 def add_counts(counts: pa.Table) -> pa.Table:
     """The counts of each item, from those of several parts of the users."""
-    counted = [TRAINING_USERS, TRAINING_INTERACTIONS]
+    counted = [TRAINING_USERS, TRAINING_INTERACTIONS, TRAINING_HASH]
     grouped = counts.group_by(ITEM, use_threads=False).aggregate([(name, "sum") for name in counted])
     return pa.table({ITEM: grouped[ITEM], **{name: grouped[f"{name}_sum"] for name in counted}})
 
@@ -220,7 +227,8 @@ _READ: dict[str, Callable[[pa.Table, CategorySets], ItemTable]] = {
 # What stands for tables without a row, whose types nobody told.
 _EMPTY = {
     POPULARITY_TABLE: pa.table(
-        {ITEM: pa.nulls(0), TRAINING_USERS: pa.nulls(0, pa.int64()), TRAINING_INTERACTIONS: pa.nulls(0, pa.int64())}
+        {ITEM: pa.nulls(0)}
+        | dict.fromkeys((TRAINING_USERS, TRAINING_INTERACTIONS, TRAINING_HASH), pa.nulls(0, pa.int64()))
     ),
     ATTRIBUTES_TABLE: pa.table(
         {

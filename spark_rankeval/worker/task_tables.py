@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from spark_rankeval.worker.group_sets import with_item_sets
 from spark_rankeval.worker.item_groups import with_group_tables
 from spark_rankeval.worker.item_tables import ItemTables, with_item_tables
+from spark_rankeval.worker.model_lists import with_lists_of_models
 from spark_rankeval.worker.vector_lists import Catalogues
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def with_tables(task: ScoringTask, batches: Batches) -> Iterator[tuple[pa.Record
 
     def without_group_tables() -> Batches:
         nonlocal groups
-        for batch, tables in with_group_tables(task, batches):
+        for batch, tables in with_group_tables(task, with_lists_of_models(len(task.models), batches)):
             groups = tables
             yield batch
 

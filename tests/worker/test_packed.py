@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_rankeval.worker import packed
-from spark_rankeval.worker.item_tables import CONSUMED, ROWS, add_counts, count_items
+from spark_rankeval.worker.item_tables import CONSUMED, ROWS, TRAINING_HASH, add_counts, count_items
 from spark_rankeval.worker.known_items import KnownItems
 from spark_rankeval.worker.packed import PACKED, Bound, pack_together, received, rows_in, tables_in, unpacked
 
@@ -74,6 +74,8 @@ def test_users_and_rows_of_items_are_counted_in_parts_and_added_up(kind):
                 {
                     CONSUMED: pa.array([some or None for some in part], pa.list_(pa.int64())).cast(pa.list_(kind)),
                     ROWS: pa.array([1] * len(part), pa.int64()),
+                    # Sums of hashes are sums modulo 2^64.
+                    TRAINING_HASH: pa.array([2**60] * len(part), pa.int64()),
                 }
             )
         )
@@ -81,7 +83,9 @@ def test_users_and_rows_of_items_are_counted_in_parts_and_added_up(kind):
     ]
     counted = add_counts(pa.concat_tables(parts)).to_pylist()
     of_nobody = [row for row in counted if row["item"] is None]
-    assert of_nobody == [{"item": None, "training_users": sum(map(bool, lists)), "training_interactions": 50}]
+    assert of_nobody == [
+        {"item": None, "training_users": sum(map(bool, lists)), "training_interactions": 50, TRAINING_HASH: 2**61}
+    ]
     assert {
         int(float(row["item"])): (row["training_users"], row["training_interactions"])
         for row in counted
