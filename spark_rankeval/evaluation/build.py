@@ -12,6 +12,7 @@ from spark_rankeval.evaluation.bad_rows import raise_if_invalid, raise_if_unusab
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.records.item_groups import has_item_group, item_attribute
+from spark_rankeval.records.many_objects import without_collection
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.slices import EVERY, in_order, slice_name
 from spark_rankeval.records.summary import SELF_NORMALISED, summary_row
@@ -72,6 +73,7 @@ class Findings:
         return {model: by_slice[in_order(list(by_slice))[0]].fingerprints for model, by_slice in self.figures.items()}
 
 
+@without_collection
 def build_result(
     findings: Findings, options: SummaryOptions, table: Callable[[], DataFrame], write: Callable[..., Result]
 ) -> Result:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyspark.sql import functions as F
 
 from spark_rankeval.errors import OptionError
+from spark_rankeval.records.many_objects import without_collection
 from spark_rankeval.records.slices import EVERY
 from spark_rankeval.spark.collecting import STATE_SCHEMA, collected_states
 from spark_rankeval.spark.ids import hash_in
@@ -129,6 +130,7 @@ def check_size(n_values: int, n_counts: int, options: DescriptionOptions, *, n_k
     return int(n_bytes * _PACKED)
 
 
+@without_collection
 def figures_by_group(packed: list[bytes], groups: Groups, later: States | None = None) -> dict[Key, Figures]:
     """The figures of the groups that users of each key belong to; with keys, no two packed states have one in common.
 

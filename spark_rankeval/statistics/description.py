@@ -24,7 +24,7 @@ from spark_rankeval.statistics.merging import merged
 from spark_rankeval.statistics.methods import IntervalMethod, Student, interval_method
 from spark_rankeval.statistics.moments import Moments, MomentsAccumulator, moments_of_columns, too_small
 from spark_rankeval.statistics.quantiles import QuantileAccumulator, merged_sketches, quantiles_of
-from spark_rankeval.statistics.tally import tallies
+from spark_rankeval.statistics.tally import tallies, tally_of_groups
 
 if TYPE_CHECKING:
     from spark_rankeval.statistics.clusters import Clusters
@@ -159,6 +159,31 @@ class DescriptionAccumulator:
             "bootstrap": self._bootstrap,
         }
         return {name: part.state() for name, part in parts.items() if part is not None}
+
+
+def states_of_groups(columns: Sequence[Array], group: Array, n_groups: int, options: DescriptionOptions) -> list[State]:
+    """The state of each group of users, as a `DescriptionAccumulator` of its users has it: all groups at once, for few users each.
+
+    Users have no weights and are not resampled.
+
+    Args:
+        columns: of each column the values of all users.
+        group: the group of each user, from 0 on; int64.
+        n_groups: how many groups there are.
+        options: what is to be said.
+    """
+    moments, sketches = MomentsAccumulator(len(columns) * n_groups), QuantileAccumulator()
+    n_described = len(columns) - options.n_plain if options.quantiles else 0
+    for place, values in enumerate(columns):
+        counted = tally_of_groups(values, group, n_groups, place * n_groups)
+        moments.add_tally(counted)
+        if place < n_described:
+            sketches.add_tally(counted)
+    states: list[State] = [{"moments": state} for state in moments.state_of_parts(n_groups)]
+    if options.quantiles:
+        for state, sketch in zip(states, sketches.state_of_parts(n_groups), strict=True):
+            state["quantiles"] = sketch
+    return states
 
 
 def merged_descriptions(states: Iterable[State]) -> State:

@@ -189,6 +189,11 @@ class MomentsAccumulator:
         fields |= {name: limbs[:, place] for place, name in enumerate(WIDE_LIMBS)}
         return {name: values.copy() for name, values in fields.items()}
 
+    def state_of_parts(self, n_parts: int) -> list[State]:
+        """The state of each of several parts, of which every n-th column is one's."""
+        fields = {name: values.reshape(-1, n_parts, *values.shape[1:]) for name, values in self.state().items()}
+        return [{name: values[:, part] for name, values in fields.items()} for part in range(n_parts)]
+
 
 @dataclass(frozen=True)
 class Moments:

@@ -7,6 +7,7 @@ fraction, as in HDR histograms, because a logarithm could depend on the machine.
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -69,6 +70,15 @@ class QuantileAccumulator:
     def state(self) -> dict[str, Array]:
         """The state so far, one row per bucket that holds a value: ``column``, ``bucket``, ``count`` (added) and ``least``."""
         return merged_sketches(self._pending)
+
+    def state_of_parts(self, n_parts: int) -> list[dict[str, Array]]:
+        """The state of each of several parts, of which every n-th column is one's."""
+        rows = self.state()
+        part = rows["column"] % n_parts
+        order = np.argsort(part, kind="stable")
+        bounds = np.searchsorted(part[order], np.arange(n_parts + 1)).tolist()
+        ordered = {name: values[order] for name, values in (rows | {"column": rows["column"] // n_parts}).items()}
+        return [{name: values[first:stop] for name, values in ordered.items()} for first, stop in pairwise(bounds)]
 
 
 def _leading_bits(sizes: Floats) -> Array:

@@ -65,6 +65,25 @@ def tally(columns: Sequence[Floats], first: int = 0) -> Tally:
     return Tally(places // n + first, flat[places], times, n_undefined, first)
 
 
+def tally_of_groups(values: Floats, group: Integers, n_groups: int, first: int = 0) -> Tally:
+    """Count how often each value of one column comes in each group: a column of the tally is a group, from `first` on.
+
+    >>> counted = tally_of_groups(np.array([0.5, 1.0, np.nan, 0.5]), np.array([2, 0, 0, 2]), 3)
+    >>> counted.column.tolist(), counted.values.tolist(), counted.times.tolist(), counted.n_undefined.tolist()
+    ([0, 2], [1.0, 0.5], [1, 2], [1, 0, 0])
+    """
+    distinct, place = np.unique(values, return_inverse=True)
+    n_undefined = np.zeros(n_groups, np.int64)
+    # NaN comes last, once.
+    if len(distinct) and np.isnan(distinct[-1]):
+        is_undefined = place == len(distinct) - 1
+        n_undefined = np.bincount(group[is_undefined], minlength=n_groups)
+        distinct, place, group = distinct[:-1], place[~is_undefined], group[~is_undefined]
+    cells, times = np.unique(group * len(distinct) + place, return_counts=True)
+    width = max(1, len(distinct))
+    return Tally(first + cells // width, distinct[cells % width], times, n_undefined, first)
+
+
 def tallies(columns: Sequence[Floats]) -> Iterator[Tally]:
     """The same of any number of columns, some at a time."""
     step = max(1, _TOGETHER // max(1, len(columns[0]))) if columns else 1

@@ -1,6 +1,6 @@
 """From batches of users to what is said of their values: small states of each partition, which merge into one.
 
-Bytes depend on the users alone, not on the order in which their rows came: a state that is made again after a fault is the same.
+What merged states say depends on the users alone, not on the order in which their rows came, nor on how they were split.
 """
 
 from __future__ import annotations
@@ -39,10 +39,13 @@ from spark_rankeval.worker.table_states import (
     Key,
     States,
     TableAccumulator,
+    UsersOfGroups,
     as_tree,
     bytes_of_a_group,
     groups,
+    merged_by_key,
     place_of,
+    states_of_groups,
 )
 from spark_rankeval.worker.task_tables import with_tables
 
@@ -259,10 +262,11 @@ class _Tables:
         has_hashes: bool = True,
     ) -> None:
         self._new = partial(TableAccumulator, n_values, names, options)
-        self._options, self._no_user, self._keys = options, no_user, keys
+        self._options, self._no_user, self._keys, self._names = options, no_user, keys, names
         self._hashed = names.tables if has_hashes else ()
         self._clusters = ClusterRows(Layout.of(n_values, options, len(keys))) if options.clustered else None
         self._tables: dict[Key, TableAccumulator] = {}
+        self._held: States = {}  # of groups that are added up together
         self._most = max(1, HELD_BYTES // bytes_of_a_group(n_values, len(names.users) + len(names.rows), options))
         self._pending: list[_Users] = []
 
@@ -321,6 +325,9 @@ class _Tables:
 
     def _settle(self) -> Batches:
         pending, self._pending = self._pending, []
+        if self._keys and not (self._options.resamples or self._options.any_weighted):
+            yield from self._settle_together(_Users.concatenate(pending))
+            return
         for key, everybody in _Users.concatenate(pending).in_groups():
             if key not in self._tables and len(self._tables) >= self._most:
                 yield from self._states()
@@ -335,6 +342,25 @@ class _Tables:
             nobody = about["nobody"]
             self._tables[key].add(values, group.counts, nobody, hashes, weights, group.normalisers, group.limbs)
 
+    def _settle_together(self, users: _Users) -> Batches:
+        """The states of all groups at once, as many as may be held."""
+        parts = list(groups(users.keys, len(users.about["nobody"])))
+        for first in range(0, len(parts), self._most):
+            some = parts[first : first + self._most]
+            group = np.repeat(np.arange(len(some)), [len(rows) for _, rows in some])
+            rows = np.concatenate([rows for _, rows in some])
+            # A group that nobody is in who is evaluated is a group all the same.
+            is_there = ~users.about["absent"][rows]
+            of_groups = users.at(rows[is_there])
+            about = UsersOfGroups(
+                list(of_groups.values.values()), of_groups.counts, of_groups.about["nobody"], of_groups.limbs
+            )
+            states = states_of_groups([key for key, _ in some], group[is_there], about, self._names, self._options)
+            if len(self._held.keys() | states.keys()) > self._most:
+                yield from self._states()
+                self._held = {}
+            self._held = merged_by_key([self._held, states])
+
     def rows(self) -> Batches:
         """The states as rows: groups of one place together, and without keys all in one row of no place."""
         if self._pending:
@@ -345,8 +371,8 @@ class _Tables:
 
     def _states(self) -> Batches:
         by_place: dict[int | None, States] = {} if self._keys else {None: {}}
-        for key, table in self._tables.items():
-            by_place.setdefault(place_of(key) if self._keys else None, {})[key] = table.state()
+        for key, state in (self._held | {key: table.state() for key, table in self._tables.items()}).items():
+            by_place.setdefault(place_of(key) if self._keys else None, {})[key] = state
         for place, states in by_place.items():
             yield placed(place, as_tree(states))
 

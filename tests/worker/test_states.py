@@ -7,11 +7,12 @@ import pyarrow as pa
 import pytest
 
 from spark_rankeval.statistics.description import DescriptionOptions, descriptions_of
+from spark_rankeval.statistics.moments import moments_of_columns
 from spark_rankeval.worker import merging, states
 from spark_rankeval.worker.comparing import all_pairs_batches, merge_comparisons, paired_batches
 from spark_rankeval.worker.merging import merge_batches, n_groups_of
 from spark_rankeval.worker.packing import PLACE, STATE, unpack
-from spark_rankeval.worker.reading import USER_HASH, USER_WEIGHT
+from spark_rankeval.worker.reading import ABSENT, USER_HASH, USER_WEIGHT
 from spark_rankeval.worker.scoring import CountNames
 from spark_rankeval.worker.states import state_of_columns
 from spark_rankeval.worker.table_states import PLACES, as_states, merged_by_key
@@ -70,6 +71,25 @@ def test_the_same_users_make_the_same_bytes_whatever_the_order_of_their_rows(key
     assert first == again
     assert all(len(rows) == 1 for rows in first.values())
     assert (None in first) == (keys == ())
+
+
+@pytest.mark.parametrize("quantiles", [(0.5, 0.9), ()])
+@pytest.mark.parametrize("held", [1 << 26, 1])
+def test_groups_added_up_together_have_the_states_that_each_has_alone(monkeypatch, quantiles, held):
+    monkeypatch.setattr(states, "HELD_BYTES", held)
+    monkeypatch.setattr(states, "_TOGETHER", 100)
+    table, options = users(), DescriptionOptions("t", quantiles=quantiles, n_plain=1)
+    # Nobody of a group is evaluated, and of another nobody is anybody.
+    table[ABSENT] = [name == "s1" or number % 9 == 0 for number, name in enumerate(table["slice"])]
+    table["nobody"] = [nobody or name == "s2" for nobody, name in zip(table["nobody"], table["slice"], strict=True)]
+    together = whole(run(options=options)(batches_of(table, np.arange(N_USERS), 64)))
+    assert set(together) == {(name,) for name in table["slice"]}
+    for (name,), state in together.items():
+        alone = np.array([other == name for other in table["slice"]])
+        of_group = batches_of(table, np.flatnonzero(alone), 64)
+        (expected,) = whole(run((), options)(of_group)).values()
+        assert repr(descriptions_of(state.values, options)) == repr(descriptions_of(expected.values, options))
+        assert repr(moments_of_columns(state.counts)) == repr(moments_of_columns(expected.counts))
 
 
 def models(order):

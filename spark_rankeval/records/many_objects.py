@@ -1,0 +1,32 @@
+"""Make many small objects at once."""
+
+from __future__ import annotations
+
+import gc
+from functools import wraps
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def without_collection(make: Callable[P, R]) -> Callable[P, R]:
+    """Decorate a function that makes figures or rows by the thousand, none of which is garbage.
+
+    Python's collector visits all of them again and again while they are made, which takes a quarter of the time. It goes on afterwards.
+    """
+
+    @wraps(make)
+    def making(*args: P.args, **kwargs: P.kwargs) -> R:
+        was_on = gc.isenabled()
+        gc.disable()
+        try:
+            return make(*args, **kwargs)
+        finally:
+            if was_on:
+                gc.enable()
+
+    return making
