@@ -9,7 +9,8 @@ import pytest
 from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.worker.packing import pack, unpack
 from spark_rankeval.worker.scoring import CountNames
-from spark_rankeval.worker.table_states import TableAccumulator, as_states, as_tree
+from spark_rankeval.worker.stacked_states import as_states, as_tree
+from spark_rankeval.worker.table_states import TableAccumulator
 
 PACKAGE = Path(__file__).parents[1] / "spark_rankeval"
 MODULES = sorted(PACKAGE.rglob("*.py"))

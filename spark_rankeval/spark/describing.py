@@ -22,8 +22,9 @@ from spark_rankeval.worker.clusters import CLUSTERS, Layout, group_name, merged_
 from spark_rankeval.worker.merging import MERGED_BYTES, merging, n_groups_of
 from spark_rankeval.worker.packing import unpack
 from spark_rankeval.worker.reading import CLUSTER_HASH, NO_USER, USER_HASH, USER_WEIGHT, hash_column
+from spark_rankeval.worker.stacked_states import as_states
 from spark_rankeval.worker.states import state_of_columns
-from spark_rankeval.worker.table_states import TableAccumulator, as_states, bytes_of_a_group, merged_states
+from spark_rankeval.worker.table_states import TableAccumulator, bytes_of_a_group, merged_states
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from spark_rankeval.spark.describing import Groups, figures_by_group, packed_states
 from spark_rankeval.worker.open_users import OPEN_PLACE, OpenUsers
 from spark_rankeval.worker.packing import unpack
-from spark_rankeval.worker.table_states import as_states, merged_by_key
+from spark_rankeval.worker.stacked_states import as_states
+from spark_rankeval.worker.table_states import merged_by_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,14 +10,14 @@ from spark_rankeval.worker.clusters import FIRST_PLACE, ClusterMerger
 from spark_rankeval.worker.open_users import OPEN_PLACE, OpenUsers
 from spark_rankeval.worker.packing import by_place, placed, unpack
 from spark_rankeval.worker.process import in_worker
-from spark_rankeval.worker.table_states import as_states, as_tree, merged_by_key
+from spark_rankeval.worker.stacked_states import bytes_of, keys_of, merged_trees
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from spark_rankeval.worker.clusters import Layout
     from spark_rankeval.worker.states import Batches
-    from spark_rankeval.worker.table_states import Key, States, TableState
+    from spark_rankeval.worker.table_states import Key
 
 #: How much memory the states of a place's groups take at the most.
 MERGED_BYTES = 1 << 26
@@ -33,21 +32,30 @@ class MergedStates:
     """
 
     def __init__(self) -> None:
-        self._states: States = {}
+        self._waiting: list[Mapping[str, Any]] = []
+        self._n_bytes = 0
         self._keys: set[Key] = set()
         self._fits = True
 
     def add(self, tree: Mapping[str, Any]) -> None:
         """Take in states, as `as_tree` gives them."""
-        states = as_states(tree)
-        self._keys |= states.keys()
-        n_bytes = len(self._keys) * max(map(_n_bytes, states.values()), default=0)
-        self._fits = self._fits and (n_bytes <= MERGED_BYTES or len(self._keys) == 1)
-        self._states = merged_by_key([self._states, states]) if self._fits else {}
+        self._keys.update(keys_of(tree))
+        self._waiting.append(tree)
+        self._n_bytes += bytes_of(tree)
+        if self._n_bytes > MERGED_BYTES:
+            self._merge()
 
-    def tree(self) -> dict[str, Any]:
+    def tree(self) -> Mapping[str, Any]:
         """All of them, or their number, which `n_groups_of` reads."""
-        return as_tree(self._states) if self._fits else {_N_GROUPS: np.array([len(self._keys)])}
+        merged = self._merge()
+        return merged if self._fits else {_N_GROUPS: np.array([len(self._keys)])}
+
+    def _merge(self) -> Mapping[str, Any]:
+        merged = merged_trees(self._waiting)
+        self._n_bytes = bytes_of(merged)
+        self._fits = self._fits and (self._n_bytes <= MERGED_BYTES or len(self._keys) == 1)
+        self._waiting = [merged] if self._fits else []
+        return merged
 
 
 def merging(layout: Layout | None) -> Callable[[Batches], Batches]:
@@ -85,8 +93,3 @@ merge_batches = merging(None)
 def n_groups_of(tree: Mapping[str, Any]) -> int | None:
     """How many groups a row of `merge_batches` stands for that could not be held; None: it has their states."""
     return int(tree[_N_GROUPS][0]) if _N_GROUPS in tree else None
-
-
-def _n_bytes(state: TableState) -> int:
-    fields = chain(state.counts.values(), *(part.values() for part in state.values.values()))
-    return sum(array.nbytes for array in fields)

@@ -35,12 +35,12 @@ from spark_rankeval.worker.reading import (
 )
 from spark_rankeval.worker.row_hashes import limbs_of_users
 from spark_rankeval.worker.scoring import UNRESOLVED, count_names, count_of_model, score
+from spark_rankeval.worker.stacked_states import as_tree
 from spark_rankeval.worker.table_states import (
     Key,
     States,
     TableAccumulator,
     UsersOfGroups,
-    as_tree,
     bytes_of_a_group,
     groups,
     merged_by_key,

@@ -200,13 +200,3 @@ def groups(columns: list[pa.Array], n_rows: int) -> Iterator[tuple[Key, Array | 
 def place_of(key: Key) -> int:
     """Where the states of a group meet: a number below `PLACES` that depends on the group alone."""
     return zlib.crc32(json.dumps(key).encode()) % PLACES
-
-
-def as_tree(states: States) -> dict[str, Any]:
-    """States as `packing` takes them; the values of a key are text or null."""
-    return {json.dumps(key): state._asdict() for key, state in states.items()}
-
-
-def as_states(tree: Mapping[str, Any]) -> States:
-    """States from what `as_tree` made of them."""
-    return {tuple(json.loads(key)): TableState(**state) for key, state in tree.items()}

@@ -14,8 +14,9 @@ from spark_rankeval.worker.merging import merging
 from spark_rankeval.worker.packing import PLACE, unpack
 from spark_rankeval.worker.reading import CLUSTER_HASH, USER_HASH, USER_WEIGHT
 from spark_rankeval.worker.scoring import CountNames
+from spark_rankeval.worker.stacked_states import as_states
 from spark_rankeval.worker.states import state_of_columns
-from spark_rankeval.worker.table_states import as_states, merged_by_key
+from spark_rankeval.worker.table_states import merged_by_key
 
 N_USERS, N_CLUSTERS = 3000, 211
 OPTIONS = DescriptionOptions("bca", 0.95, 40, 1, (), weighted=True, normalised=(1,), clustered=True)

@@ -11,7 +11,8 @@ from spark_rankeval.worker import open_users as named
 from spark_rankeval.worker.open_users import OPEN_PLACE, OpenUsers
 from spark_rankeval.worker.packing import pack
 from spark_rankeval.worker.scoring import CountNames
-from spark_rankeval.worker.table_states import TableAccumulator, as_tree
+from spark_rankeval.worker.stacked_states import as_tree
+from spark_rankeval.worker.table_states import TableAccumulator
 
 NAMES, OPTIONS = CountNames(("unresolved",), ("invalid",)), SummaryOptions().described(weighted=False)
 

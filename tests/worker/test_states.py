@@ -14,8 +14,9 @@ from spark_rankeval.worker.merging import merge_batches, n_groups_of
 from spark_rankeval.worker.packing import PLACE, STATE, unpack
 from spark_rankeval.worker.reading import ABSENT, USER_HASH, USER_WEIGHT
 from spark_rankeval.worker.scoring import CountNames
+from spark_rankeval.worker.stacked_states import as_states
 from spark_rankeval.worker.states import state_of_columns
-from spark_rankeval.worker.table_states import PLACES, as_states, merged_by_key
+from spark_rankeval.worker.table_states import PLACES, merged_by_key
 
 OPTIONS = DescriptionOptions("bca", 0.95, 60, 1, (0.5, 0.9), weighted=True)
 N_USERS = 400
