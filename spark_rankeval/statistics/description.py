@@ -237,11 +237,12 @@ def descriptions_of(
     """The figures of every column from the merged state of all users, and the clusters of each column that is not plain."""
     described = []
     n_columns = len(state["moments"]["n"])
+    of_columns = quantiles_of(state["quantiles"], n_columns, (MEDIAN, *options.quantiles)) if options.quantiles else []
     for index, moments in enumerate(moments_of_columns(state["moments"])):
         median, quantiles = math.nan, {}
         is_plain = index >= n_columns - options.n_plain
         if options.quantiles and not is_plain:
-            median, *asked = quantiles_of(state["quantiles"], index, (MEDIAN, *options.quantiles))
+            median, *asked = of_columns[index]
             quantiles = dict(zip(options.quantiles, asked, strict=True))
         is_weighted = options.weighted or index in options.normalised
         weighted = as_known(mean_of(_column(state["means"], index)), moments) if is_weighted else None

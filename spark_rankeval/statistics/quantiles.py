@@ -109,26 +109,33 @@ def merged_sketches(states: Iterable[dict[str, Array]]) -> dict[str, Array]:
     }
 
 
-def quantiles_of(state: dict[str, Array], column: int, shares: Sequence[float]) -> list[float]:
-    """Quantiles of a column, interpolated as `numpy.quantile` does by default (Hyndman and Fan's type 7).
+def quantiles_of(state: dict[str, Array], n_columns: int, shares: Sequence[float]) -> list[list[float]]:
+    """Quantiles of every column, interpolated as `numpy.quantile` does by default (Hyndman and Fan's type 7).
 
     Each of the two ordered values around a quantile is known to within `RELATIVE_ACCURACY` of itself, and exactly if no other
     value shares its bucket. NaN if there are no values.
+
+    Returns:
+        for each column, in their order, its quantile of each share.
     """
-    rows = slice(*state["column"].searchsorted([column, column + 1]))
-    least, last = state["least"][rows], state["count"][rows].cumsum()
-    if not len(least):
-        return [math.nan] * len(shares)
-    n = int(last[-1])
-
-    def ordered(index: int) -> float:
-        return float(least[last.searchsorted(index, side="right")])
-
-    results = []
-    for share in shares:
-        place = share * (n - 1)
-        below = ordered(math.floor(place))
-        above = ordered(min(math.floor(place) + 1, n - 1))
-        rest = place - math.floor(place)
-        results.append(below + (above - below) * rest if rest and below != above else below)
-    return results
+    bounds = state["column"].searchsorted(np.arange(n_columns + 1))
+    # How many values lie in all buckets up to one, of this column and those before it.
+    last = state["count"].cumsum()
+    whole = np.append(0, last)[bounds]
+    before, n = whole[:-1], np.diff(whole)
+    filled = np.flatnonzero(n)
+    quantiles = np.full((n_columns, len(shares)), math.nan)
+    for number, share in enumerate(shares):
+        place = share * (n[filled] - 1)
+        floor = np.floor(place)
+        below, above = (
+            state["least"][last.searchsorted(before[filled] + index.astype(np.int64), side="right")]
+            for index in (floor, np.minimum(floor + 1, n[filled] - 1))
+        )
+        rest = place - floor
+        # Of two infinite values there is no difference.
+        apart = (rest > 0) & (below != above)
+        with np.errstate(invalid="ignore"):
+            quantiles[filled, number] = np.where(apart, below + (above - below) * rest, below)
+    values: list[list[float]] = quantiles.tolist()
+    return values
