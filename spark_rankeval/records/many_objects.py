@@ -14,9 +14,9 @@ R = TypeVar("R")
 
 
 def without_collection(make: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a function that makes figures or rows by the thousand, none of which is garbage.
+    """Decorate a function that makes figures or rows by the thousand, and no garbage.
 
-    Python's collector visits all of them again and again while they are made, which takes a quarter of the time. It goes on afterwards.
+    Python's collector would visit all of them again and again while they are made, for a quarter of the time. It goes on afterwards.
     """
 
     @wraps(make)

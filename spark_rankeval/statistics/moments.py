@@ -190,7 +190,7 @@ class MomentsAccumulator:
         return {name: values.copy() for name, values in fields.items()}
 
     def state_of_parts(self, n_parts: int) -> list[State]:
-        """The state of each of several parts, of which every n-th column is one's."""
+        """The state of each of several parts; every n-th column is of the same part."""
         fields = {name: values.reshape(-1, n_parts, *values.shape[1:]) for name, values in self.state().items()}
         return [{name: values[:, part] for name, values in fields.items()} for part in range(n_parts)]
 

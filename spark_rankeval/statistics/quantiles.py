@@ -72,7 +72,7 @@ class QuantileAccumulator:
         return merged_sketches(self._pending)
 
     def state_of_parts(self, n_parts: int) -> list[dict[str, Array]]:
-        """The state of each of several parts, of which every n-th column is one's."""
+        """The state of each of several parts; every n-th column is of the same part."""
         rows = self.state()
         part = rows["column"] % n_parts
         order = np.argsort(part, kind="stable")
