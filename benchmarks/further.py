@@ -22,6 +22,8 @@ FURTHER_WORDS = {
     "categories": "… with 2 measures of categories",
     "vectors": "… with diversity by vectors of 16 numbers",
     "baseline": "… with 2 measures against a baseline",
+    "training-lists": "training data grouped by user, to empty Python",
+    "baseline-lists": "the baseline grouped by user, to empty Python",
     "all-lists": "… with 4 measures of all lists together",
     "audit": "audit of as many training rows as predictions, with times",
     "logged": "evaluate, 20 estimates from logged feedback",
@@ -163,7 +165,16 @@ def _beyond_accuracy(spark: SparkSession, tables: dict[str, DataFrame]) -> dict[
         weighted = tables["labels"].withColumn("weight", 1 + F.pmod(F.xxhash64("item"), F.lit(5)))
         return evaluate(tables["predictions"], weighted, ESTIMATES, score="score", weight="weight")
 
-    return {**{name: beyond(measures) for name, measures in BEYOND_ACCURACY.items()}, "logged": logged}
+    def lists(table: DataFrame | None, *names: str) -> Work:
+        assert table is not None, "item ids are numbers"
+        return lambda: to_nothing(table.groupBy("user").agg(*map(F.collect_list, names))).collect()
+
+    return {
+        **{name: beyond(measures) for name, measures in BEYOND_ACCURACY.items()},
+        "logged": logged,
+        **({} if training is None else {"training-lists": lists(training, "item")}),
+        **({} if baseline is None else {"baseline-lists": lists(baseline, "item", "score")}),
+    }
 
 
 def _parts_and_models(prepared: Prepared, tables: dict[str, DataFrame], many: list[str]) -> dict[str, Work]:

@@ -65,14 +65,29 @@ class Outcome(NamedTuple):
 
 
 def _ratio_target(
-    words: str, run: str, work: str, other: str, bound: float, *, at_least: bool = False, floor: str = ""
+    words: str,
+    run: str,
+    work: str,
+    other: str,
+    bound: float,
+    *,
+    at_least: bool = False,
+    floor: str = "",
+    beside: str = "",
 ) -> Target:
-    """A bound on a work's time over another's; `floor` is a work that does nothing but what the first cannot do without."""
+    """A bound on a work's time over another's.
+
+    `floor` is a work that does nothing but what the first cannot do without; or the first cannot do without the other work and `beside`.
+    """
 
     def over_other(divided: str) -> Reader:
         return lambda reports: ratio(reports[run], divided, other)
 
-    return Target(words, (run,), over_other(work), bound, at_least=at_least, floor=over_other(floor) if floor else None)
+    def with_beside(reports: Reports) -> Figure:
+        return Figure(1 + ratio(reports[run], beside, other).value)
+
+    least = over_other(floor) if floor else with_beside if beside else None
+    return Target(words, (run,), over_other(work), bound, at_least=at_least, floor=least)
 
 
 def _beside(peer: str, work: str) -> Reader:
@@ -211,11 +226,13 @@ TARGETS = (
     _ratio_target("ids that are strings of unequal length ÷ bare shuffle", "words", "many", "shuffle", 2.0),
     _ratio_target("ragged lists, 1 to 500 ÷ bare shuffle", "ragged", "many", "shuffle", 2.2),
     _ratio_target("lists of 1,000 at cutoff 100 ÷ bare shuffle", "lists-of-1000", "many", "shuffle", 2.2),
-    _ratio_target("4 measures of popularity beside ndcg@10 ÷ ndcg@10 alone", "beyond-accuracy", "popularity", "ndcg", 1.5),
-    _ratio_target("… 3 of the user's history", "beyond-accuracy", "history", "ndcg", 2.5),
+    _ratio_target(
+        "4 measures of popularity beside ndcg@10 ÷ ndcg@10 alone", "beyond-accuracy", "popularity", "ndcg", 1.5, beside="training-lists"
+    ),
+    _ratio_target("… 3 of the user's history", "beyond-accuracy", "history", "ndcg", 2.5, beside="training-lists"),
     _ratio_target("… 2 of categories", "beyond-accuracy", "categories", "ndcg", 1.3),
     _ratio_target("… 4 of all lists together", "beyond-accuracy", "all-lists", "ndcg", 1.8),
-    _ratio_target("… 2 against a baseline", "beyond-accuracy", "baseline", "ndcg", 1.3),
+    _ratio_target("… 2 against a baseline", "beyond-accuracy", "baseline", "ndcg", 1.3, beside="baseline-lists"),
     _ratio_target("RankingEvaluator of spark_rankeval.ml ÷ evaluate of the same frames", "pipelines", "pyspark-ml", "ml-evaluate", 1.3),
     _ratio_target("… ÷ evaluate of predictions and labels in tables of their own", "pipelines", "pyspark-ml", "ndcg", 1.3),
     _ratio_target("TREC's files read, ndcg@10 ÷ the same from Parquet", "trec", "trec", "trec-parquet", 2.5),

@@ -45,12 +45,12 @@ class MergedStates:
         if self._n_bytes > MERGED_BYTES:
             self._merge()
 
-    def tree(self) -> Mapping[str, Any]:
+    def tree(self) -> dict[str, Any]:
         """All of them, or their number, which `n_groups_of` reads."""
         merged = self._merge()
         return merged if self._fits else {_N_GROUPS: np.array([len(self._keys)])}
 
-    def _merge(self) -> Mapping[str, Any]:
+    def _merge(self) -> dict[str, Any]:
         merged = merged_trees(self._waiting)
         self._n_bytes = bytes_of(merged)
         self._fits = self._fits and (self._n_bytes <= MERGED_BYTES or len(self._keys) == 1)

@@ -344,7 +344,8 @@ class _Tables:
 
     def _settle_together(self, users: _Users) -> Batches:
         """The states of all groups at once, as many as may be held."""
-        parts = list(groups(users.keys, len(users.about["nobody"])))
+        everybody = np.arange(len(users.about["nobody"]))
+        parts = [(key, everybody[rows]) for key, rows in groups(users.keys, len(everybody))]
         for first in range(0, len(parts), self._most):
             some = parts[first : first + self._most]
             group = np.repeat(np.arange(len(some)), [len(rows) for _, rows in some])
