@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ def floors(tables: Mapping[str, DataFrame], partitions: int) -> dict[str, Work]:
         return left.unionByName(right)
 
     def grouped() -> DataFrame:
-        return joined_lists([tables["predictions"]], tables["labels"])
+        return joined_lists(tables["predictions"], tables["labels"])
 
     return {
         "scan": lambda: sink(both(shuffled=False)),
@@ -35,15 +34,20 @@ def floors(tables: Mapping[str, DataFrame], partitions: int) -> dict[str, Work]:
     }
 
 
-def joined_lists(models: list[DataFrame], labels: DataFrame) -> DataFrame:
-    """A row a user with the items and scores of each model, and the labels."""
+def joined_lists(predictions: DataFrame, labels: DataFrame) -> DataFrame:
+    """A row a user with a list of each column of the predictions, and the labels."""
+
+    def lists(table: DataFrame) -> DataFrame:
+        return grouped_by_user(table, *(name for name in table.columns if name != "user"))
+
+    return lists(predictions).join(lists(labels), "user", "full")
+
+
+def grouped_by_user(table: DataFrame, *names: str) -> DataFrame:
+    """A row a user with a list of each of some columns."""
     from pyspark.sql import functions as F
 
-    def lists(table: DataFrame, *names: str) -> DataFrame:
-        return table.groupBy("user").agg(*map(F.collect_list, names))
-
-    parts = [*(lists(model, "item", "score") for model in models), lists(labels, "item")]
-    return reduce(lambda left, right: left.join(right, "user", "full"), parts)
+    return table.groupBy("user").agg(*map(F.collect_list, names))
 
 
 def to_nothing(frame: DataFrame) -> DataFrame:

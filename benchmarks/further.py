@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, reduce
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.floors import joined_lists, to_nothing
+from benchmarks.floors import grouped_by_user, joined_lists, to_nothing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -29,7 +29,7 @@ FURTHER_WORDS = {
     "logged": "evaluate, 20 estimates from logged feedback",
     "sliced": "evaluate, {many} values, 2,000 slices",
     "item-groups": "evaluate, {many} values, 20 groups of items",
-    "ten-grouped": "10 models and labels grouped and joined, to empty Python",
+    "ten-grouped": "10 models in the same lists, and labels, joined, to empty Python",
     "ten-models": "evaluate, {many} values, 10 models at once",
     "sessions": "evaluate, {many} values, users of two columns",
     "clustered": "… with cluster=, 10 sessions of each person",
@@ -167,7 +167,7 @@ def _beyond_accuracy(spark: SparkSession, tables: dict[str, DataFrame]) -> dict[
 
     def lists(table: DataFrame | None, *names: str) -> Work:
         assert table is not None, "item ids are numbers"
-        return lambda: to_nothing(table.groupBy("user").agg(*map(F.collect_list, names))).collect()
+        return lambda: to_nothing(grouped_by_user(table, *names)).collect()
 
     return {
         **{name: beyond(measures) for name, measures in BEYOND_ACCURACY.items()},
@@ -178,6 +178,8 @@ def _beyond_accuracy(spark: SparkSession, tables: dict[str, DataFrame]) -> dict[
 
 
 def _parts_and_models(prepared: Prepared, tables: dict[str, DataFrame], many: list[str]) -> dict[str, Work]:
+    from pyspark.sql import functions as F
+
     from spark_rankeval import Facts, evaluate
 
     def sliced() -> object:
@@ -194,7 +196,11 @@ def _parts_and_models(prepared: Prepared, tables: dict[str, DataFrame], many: li
         return evaluate({name: prepared(name) for name in models}, tables["labels"], many, score="score")
 
     def ten_grouped() -> object:
-        return to_nothing(joined_lists([prepared(name) for name in models], tables["labels"])).collect()
+        numbered = [
+            prepared(name).withColumn("model", F.lit(number).cast("byte")) for number, name in enumerate(models)
+        ]
+        every = reduce(lambda left, right: left.unionByName(right), numbered)
+        return to_nothing(joined_lists(every, tables["labels"])).collect()
 
     return {"sliced": sliced, "item-groups": item_groups, "ten-models": ten_models, "ten-grouped": ten_grouped}
 
