@@ -16,8 +16,14 @@ Similarity = Literal["dot", "cosine"]
 _EPSILON, _SMALL_32, _SMALLEST_64 = 2.0**-24, 2.0**-126, 5e-324
 # Numbers of vectors that are worked at a time.
 _CELLS = 1 << 17
-# Scores of larger terms could exceed float64.
-_LARGEST_SUM = 1e300
+#: No number of a vector and no bias may be further from 0. Then no score exceeds float64, whatever the number of dimensions.
+LARGEST = 1e140
+
+
+def is_usable(numbers: Array) -> BoolArray:
+    """Which numbers can be of vectors, or biases: those that are finite and not too large."""
+    usable: BoolArray = np.abs(numbers) <= LARGEST
+    return usable
 
 
 def added_products(left: Array, right: Array) -> FloatArray:
@@ -73,7 +79,7 @@ class Catalogue:
 
     @classmethod
     def of(cls, numbers: Array, bias: FloatArray, similarity: Similarity = "dot") -> Catalogue:
-        """A catalogue of finite vectors."""
+        """A catalogue of numbers that can be used."""
         if similarity == "cosine":
             numbers = _of_length_one(numbers)
         n_items, length = numbers.shape
@@ -101,17 +107,6 @@ class Catalogue:
         """How many numbers a vector has."""
         return int(self.numbers.shape[1])
 
-    def can_score(self, numbers: Array, bias: FloatArray) -> BoolArray:
-        """For which users, given as to `Users.of`, no score exceeds float64."""
-        if not self.n_items:
-            return np.ones(len(bias), np.bool_)
-        if self.similarity == "cosine":
-            numbers = np.minimum(np.abs(numbers), 1.0)
-        with np.errstate(over="ignore"):
-            terms = np.ldexp(np.abs(numbers).max(axis=1, initial=1.0) * (self.length + 1), self.exponent)
-            enough: BoolArray = terms + np.abs(bias) < _LARGEST_SUM
-        return enough
-
 
 @dataclass(frozen=True, eq=False)
 class Users:
@@ -135,7 +130,7 @@ class Users:
 
     @classmethod
     def of(cls, catalogue: Catalogue, numbers: Array, bias: FloatArray) -> Users:
-        """Users whose vectors are finite, and as long as those of the catalogue."""
+        """Users whose numbers can be used, with vectors as long as those of the catalogue."""
         if catalogue.similarity == "cosine":
             numbers = _of_length_one(numbers)
         whole = np.column_stack([numbers.astype(np.float64), *([np.ones(len(bias))] if catalogue.has_bias else [])])

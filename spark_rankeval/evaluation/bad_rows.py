@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from spark_rankeval.catalogue.scores import LARGEST
 from spark_rankeval.errors import DataError, warn
 from spark_rankeval.request.counts import ALL_COUNTS
 from spark_rankeval.request.on_invalid import OnInvalid
@@ -84,7 +85,9 @@ _OF_FACTS = {
     "n_conflicting_categories": "items whose rows give them different categories",
     "n_conflicting_vectors": "items whose rows give them different vectors",
     "n_invalid_facts": "rows of training, items or a baseline, or items, that cannot be used",
-    "n_invalid_catalogue": "rows of the items of Vectors without an item, or whose vector or bias is missing, NaN or infinite",
+    "n_invalid_catalogue": (
+        f"rows of the items of Vectors without an item, or whose vector or bias is missing, NaN, infinite or beyond ±{LARGEST:g}"
+    ),
     "n_ragged_catalogue": "items of Vectors whose vector has another length than most",
     "n_repeated_catalogue": "rows of the items of Vectors that repeat an item",
     "n_ragged_vectors": "items whose vector has a null, NaN or infinite number, or another length than most",

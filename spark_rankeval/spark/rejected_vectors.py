@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.window import Window
 
+from spark_rankeval.catalogue.scores import LARGEST
 from spark_rankeval.spark.named_columns import column
 from spark_rankeval.spark.source import user_column
 
@@ -59,7 +60,9 @@ def _with_reasons(
         **reasons,
         "null vector": F.col(_VECTOR).isNull(),
         "null, NaN or infinite number in the vector": F.exists(_VECTOR, _is_no_number),
+        f"number beyond ±{LARGEST:g} in the vector": F.exists(_VECTOR, _is_too_large),
         "null, NaN or infinite bias": _is_no_number(F.col(_BIAS)),
+        f"bias beyond ±{LARGEST:g}": _is_too_large(F.col(_BIAS)),
         "vector of another length than most items have": F.size(_VECTOR) != F.col(_LENGTH),
     }
     words = F.lit(None).cast("string")
@@ -85,3 +88,7 @@ def _usual_length(columns: VectorColumns) -> DataFrame:
 
 def _is_no_number(value: Column) -> Column:
     return value.isNull() | F.isnan(value) | (F.abs(value) == math.inf)
+
+
+def _is_too_large(value: Column) -> Column:
+    return F.abs(value) > LARGEST

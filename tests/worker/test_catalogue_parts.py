@@ -43,8 +43,9 @@ METRICS = [
     "personalisation@2",
 ]
 KNOWN = Lists(scored_arrays=True, label_arrays=False, relevances=("grade",))
-# Whole numbers make ties, numbers that differ in their last bit near-ties; large ones that some parts alone have make other bounds.
-NUMBERS = st.sampled_from([0.0, 1.0, -1.0, 2.0, 0.1, 0.2, 0.3, 1.0 + 2**-52, 1e-30, -1e8, 1e8, 1e200])
+# Whole numbers make ties, numbers that differ in their last bit near-ties; large ones that some parts alone have make other bounds; and
+# the largest cannot be used.
+NUMBERS = st.sampled_from([0.0, 1.0, -1.0, 2.0, 0.1, 0.2, 0.3, 1.0 + 2**-52, 1e-30, -1e8, 1e8, 1e130, 1e200])
 WRONG = st.sampled_from([None, [], [float("nan")], [1.0, float("inf")], [1.0] * 5])
 IDS = {
     "text": (pa.string(), ["a", "b", "é", "Z", "zz", "item-10", "item-9", "", "i0", "i1", "ü"]),
