@@ -41,7 +41,9 @@ def tables(spark):
         "items": spark.createDataFrame(
             [*item_rows, (N_ITEMS, None, 0.0)], "item int, factors array<double>, bias double"
         ),
-        "candidates": spark.createDataFrame([(item,) for item in range(N_ITEMS - 1)], "item int"),
+        "candidates": spark.createDataFrame(
+            [(item,) for item in range(N_ITEMS + 1) if item != N_ITEMS - 1], "item bigint"
+        ),
         "labels": spark.createDataFrame(labels, "user int, item int, grade double"),
         "training": spark.createDataFrame(known, "user int, item int"),
         "scores": spark.createDataFrame(scores, "user int, item int, score double, parity string"),

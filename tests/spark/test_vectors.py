@@ -267,6 +267,34 @@ class TestBadInput:
         first = top_items(vectors, 2).first()
         assert first.n_invalid_catalogue == 7
 
+    def test_each_model_of_one_table_has_its_reasons(self, world):
+        users = world.users.selectExpr(
+            "user", "vector", "IF(user = 2, NULL, 0.0D) AS one", "IF(user < 5, NULL, 0.0D) AS other"
+        )
+        models = {name: Vectors(users, world.items, user_bias=name) for name in ("one", "other")}
+        with pytest.raises(DataError) as raised:
+            evaluate(models, world.labels, "rr")
+        for words in ("model 'one': null, NaN or infinite bias: 1,", "model 'other': null, NaN or infinite bias: 3,"):
+            assert words in str(raised.value)
+
+    def test_only_candidates_are_looked_at(self, world):
+        """Most items that are no candidates, or have no id, are of another length, which is then not the usual one."""
+        bad = [(None, [1.0])] * 9 + [("x", [1.0]), ("y", None), ("i00", None)] + [("no candidate", [1.0])] * 9
+        items = world.items.select("item", "vector").unionByName(
+            world.spark.createDataFrame(bad, "item string, vector array<double>")
+        )
+        candidates = world.spark.createDataFrame([("i00",), ("i01",), ("i02",), ("x",)], "item string")
+        vectors = Vectors(world.users, items, candidates=candidates)
+        result = evaluate(vectors, world.labels, "rr", on_invalid="quarantine")
+        assert result.data_quality.n_predictions == 3 * world.users.count()
+        reasons = result.quarantine.groupBy("table", "item", "reason").count().collect()
+        assert {tuple(row) for row in reasons} == {
+            ("catalogue", None, "null item", 9),
+            ("catalogue", "i00", "null vector", 1),
+            ("catalogue", "x", "vector of another length than most items have", 1),
+        }
+        assert top_items(vectors, 1).first().n_invalid_catalogue == 11
+
     def test_an_empty_catalogue_is_nothing_to_rank(self, world):
         with pytest.warns(SparkRankEvalWarning, match="none of 20 users with labels has predictions"):
             result = evaluate(Vectors(world.users, world.items.limit(0)), world.labels, "rr")
