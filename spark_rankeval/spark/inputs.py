@@ -104,9 +104,9 @@ class Sources:
         """The columns of clusters that are neither the user's nor of slices."""
         return tuple(name for name in self.clusters if name not in (*self.predictions.user, *self.slices))
 
-    def tables(self) -> list[Source]:
-        """Every table of predictions, once."""
-        return list({id(model.source.frame): model.source for model in self.models}.values())
+    def tables(self) -> tuple[Model, ...]:
+        """Every table of predictions, with the model that it is of, or that of one table for all models without a name."""
+        return self.models if self.model_column is None else (Model("", self.predictions),)
 
 
 def read_sources(
