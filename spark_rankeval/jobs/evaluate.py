@@ -277,7 +277,8 @@ class EvaluateConfig(JobConfig):
         problems += self.refused("vectors", lambda: check_parts(vectors.parts))
         if self.labels is None and self.split is None:
             problems.append("[vectors] needs the section [labels]")
-        for name in ("score", "rank", "model"):
+        # The rows of a baseline have the columns of predictions.
+        for name in ("model",) if self.baseline is not None else ("score", "rank", "model"):
             if getattr(self.columns, name) is not None:
                 problems.append(f"columns.{name} is for [predictions], and [vectors] has no such column; leave it out")
         return problems

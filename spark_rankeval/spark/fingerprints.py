@@ -114,7 +114,12 @@ def _rows_of_vectors(source: Source) -> list[tuple[DataFrame, Sql]]:
         pairs = [*_users_of(vectors.candidates), *_ids_of(vectors.candidates)]
         asked["candidates"] = (vectors.candidates, pairs, ())
     return [
-        (each.frame, hash_of([text(f"{role} {vectors.similarity}"), *ids, *_columns_of(each.frame, [name for name in names if name])]))
+        (
+            each.frame,
+            hash_of(
+                [text(f"{role} {vectors.similarity}"), *ids, *_columns_of(each.frame, [name for name in names if name])]
+            ),
+        )
         for role, (each, ids, names) in asked.items()
     ]
 

@@ -615,6 +615,12 @@ def test_vectors_that_cannot_be_are_said(changes, said):
     assert said in str(caught.value)
 
 
+def test_a_baseline_beside_vectors_has_scores_or_ranks():
+    for name in ("score", "rank"):
+        config = parse_config({**VECTORS, "baseline": {"path": "b"}, "columns": {name: "n"}}, EvaluateConfig)
+        assert getattr(config.columns, name) == "n"
+
+
 SPLIT = {**SMALLEST, "split": {"log": {"path": "l"}, "cut": 7}}
 
 
