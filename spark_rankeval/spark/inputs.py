@@ -361,10 +361,10 @@ def _read_model(name: str, table: DataFrame | Vectors, names: ColumnNames, probl
     """The predictions of a model; of several tables it is said which one lacks something."""
     of_model: list[str] = []
     if isinstance(table, Vectors):
-        model = Model(name, read_vectors(table, names, of_model))
+        model, what = Model(name, read_vectors(table, names, of_model)), "Vectors"
     else:
-        model = Model(name, read_source("predictions", table, names, of_model))
-    problems += [words.replace("predictions", _called("predictions", name), 1) for words in of_model]
+        model, what = Model(name, read_source("predictions", table, names, of_model)), "predictions"
+    problems += [words.replace(what, _called(what, name), 1) for words in of_model]
     return model
 
 
