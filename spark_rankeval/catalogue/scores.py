@@ -90,7 +90,7 @@ class Catalogue:
         if similarity == "cosine":
             numbers = _of_length_one(numbers)
         n_items, length = numbers.shape
-        largest = np.maximum(numbers.max(axis=1, initial=0.0), -numbers.min(axis=1, initial=0.0))
+        largest = np.maximum(numbers.max(axis=1, initial=0.0), -numbers.min(axis=1, initial=0.0)).astype(np.float64)
         apart = _much_larger(largest)
         is_apart = np.zeros(n_items, np.bool_)
         is_apart[apart] = True

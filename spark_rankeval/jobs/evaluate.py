@@ -17,7 +17,7 @@ from spark_rankeval.jobs.command import Command, run_as_task
 from spark_rankeval.jobs.config import JobConfig, Output, Source, empty_names, keys_of, names_in
 from spark_rankeval.jobs.settings import INSTEAD
 from spark_rankeval.jobs.split_settings import LogSplit
-from spark_rankeval.jobs.vector_settings import VectorTables  # noqa: TC001 # the same
+from spark_rankeval.jobs.vector_settings import TABLES_OF_VECTORS, VectorTables
 from spark_rankeval.metrics.group_shares import GroupShare
 from spark_rankeval.metrics.logged_feedback import EstimatorOfTheCall
 from spark_rankeval.metrics.naming import parse_metric, parse_metrics
@@ -246,10 +246,11 @@ class EvaluateConfig(JobConfig):
             keys |= {"log": "[split.log]", **keys_of("split", LogSplit)}
         if self.audit is not None:
             keys["time"] = "audit.time"
-        section = "models.…" if self.models else "vectors"
-        for name in next(iter(self.all_vectors().values())).options() if self.all_vectors() else ():
-            # Both Vectors and Facts have a column of vectors.
-            keys[name] = " or ".join([f"{section}.{name}", *filter(None, [keys.get(name)])])
+        if self.all_vectors():
+            of_vectors = keys_of("models.…" if self.models else "vectors", VectorTables)
+            for name in of_vectors.keys() - TABLES_OF_VECTORS:
+                # Both Vectors and Facts have a column of vectors.
+                keys[name] = " or ".join([of_vectors[name], *filter(None, [keys.get(name)])])
         return keys
 
     def problems(self) -> list[str]:
