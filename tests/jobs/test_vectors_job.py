@@ -145,7 +145,7 @@ def test_several_models_stand_side_by_side(spark, folder, run):
     config |= {"models": models, "evaluation": evaluation, "gates": gates, "output": {"report": True}}
     job = start(folder, "several", config)
     assert job.code == 4, job.err
-    assert "model angle" in job.err
+    assert "gates failed: rr of angle: mean at least 2" in job.err
     figures = [
         spark.read.parquet(f"{each.output}/metrics").drop("time", "fingerprints").orderBy("metric", "slice")
         for each in (job, run)
