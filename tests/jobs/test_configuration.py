@@ -647,8 +647,8 @@ def test_vectors_that_cannot_be_are_said(changes, said):
         ({"columns": {"model": "m"}}, "columns.model is for [predictions], and [models] has no such column"),
         ({"evaluation": {"metrics": "rr", "model": "mf"}}, "evaluation.model is for one model, and [models] has names"),
         (
-            {"gates": {"rr": {"min": 0.1, "model": "nf"}}},
-            "there is no model 'nf'; did you mean 'mf'? there is: 'mf', 'tt'",
+            {"gates": {"rr": {"min": 0.1, "model": "a"}}},
+            "there is no model 'a'; there is: 'mf', 'tt'",
         ),
         ({"output": {"path": "o", "report": True}, "report": {"dialects": "all"}}, "report.dialects needs one model"),
     ],
