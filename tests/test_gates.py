@@ -204,13 +204,13 @@ def test_a_gate_of_an_unknown_metric_is_refused_before_anything_runs():
 def test_a_gate_of_a_slice_or_model_that_cannot_be_there_is_refused_before_anything_runs():
     of_slice, of_model = GateRule(metric="rr", min=0.1, slice="*"), GateRule(metric="rr", min=0.1, model="als")
     check_known([of_slice, of_model], ["rr"])
-    check_known([of_model], ["rr"], model="als")
+    check_known([of_model], ["rr"], models=["als", "pop"])
     with pytest.raises(ConfigurationError, match=r"slice = '\*' needs slices; set by"):
         check_known([of_slice], ["rr"], slices=False)
-    with pytest.raises(ConfigurationError, match="there is no model 'als'; the only model is 'pop'"):
-        check_known([of_model], ["rr"], model="pop")
+    with pytest.raises(ConfigurationError, match="there is no model 'als'; there is: 'pop'"):
+        check_known([of_model], ["rr"], models=["pop"])
     with pytest.raises(ConfigurationError, match="there is no model 'als'; the only model has no name"):
-        check_known([of_model], ["rr"], model="")
+        check_known([of_model], ["rr"], models=[""])
 
 
 def test_of_several_relevances_a_label_is_all_of_them():

@@ -31,7 +31,7 @@ _COMPARED_LABELS = 24
 _FEW_NEAR = 2048
 # So many products are looked at to guess above which the first items are.
 _SAMPLED = 1024
-_LOWEST, _NOTHING = np.finfo(np.float32).min, np.float32(-np.inf)
+_NOTHING = np.float32(-np.inf)
 
 
 class Limits(NamedTuple):
@@ -169,9 +169,13 @@ def count_items(users: Users, asked: Asked, limits: Limits, ties: Ties = "item_a
     has_work = limits.has_list if first else asked.places.lengths > 0
     for rows, start, products in _blocks(users, np.flatnonzero(has_work), limits):
         for row, user in zip(products, rows.tolist(), strict=True):
-            counts.add(user, start, row)
+            about = users.about(user, start, row)
+            counts.add(user, start, about)
             if first:
-                places = _first_places(row, first, users.error[user])
+                places = _first_places(about, first, users.error[user])
+                if len(places) > first + _FEW_NEAR:
+                    scores = users.exact_of_all(user, start, start + len(row))[places]
+                    places = _best(places, scores, first, ties)
                 chosen.append((np.full(len(places), user), places + start))
         if counts.n_near > _WAITING:
             counts.decide()
@@ -224,7 +228,7 @@ class _Counts:
 
     users: Users
     asked: Asked
-    low: Array  # float32, the lowest product that may be of an item that scores the same; and the highest one
+    low: Array  # of the type of `Users.about`, the lowest that may be of an item that scores the same; and the highest one
     high: Array
     above: IntArray
     tied: IntArray
@@ -236,18 +240,19 @@ class _Counts:
     @classmethod
     def of(cls, users: Users, asked: Asked) -> _Counts:
         user = asked.places.user
-        about, error = users.as_approximate(user, asked.score), users.error[user]
+        about, error = users.as_about(user, asked.score), users.error[user]
+        kind = np.float32 if users.catalogue.is_plain else np.float64
         with np.errstate(over="ignore"):
             # Rounded outwards.
-            low = np.nextafter((about - error).astype(np.float32), _NOTHING)
-            high = np.nextafter((about + error).astype(np.float32), np.float32(np.inf))
+            low = np.nextafter((about - error).astype(kind), kind(-np.inf))
+            high = np.nextafter((about + error).astype(kind), kind(np.inf))
         none = np.zeros(len(user), np.int64)
         # What is in no list is −∞, and below every bound.
-        low = np.maximum(low, _LOWEST)
+        low = np.maximum(low, np.finfo(kind).min)
         return cls(users, asked, low, high, none, none.copy(), none.copy())
 
     def add(self, user: int, start: int, products: Array) -> None:
-        """Count among a user's products with the items from a place on."""
+        """Count among what a user's scores of the items from a place on are about."""
         entries = np.arange(*self.asked.places.offsets[user : user + 2])
         if not len(entries):
             return
@@ -309,27 +314,36 @@ class _Counts:
 
 def _first_places(products: Array, first: int, error: float) -> IntArray:
     """Where the first items of a list are among its products, and a few more: all that the error may have brought down."""
+    kind, least_of_all = products.dtype.type, np.finfo(products.dtype).min
     # A guess from a part of the products; if it is too high, all are looked at.
     sample = products[:: max(1, len(products) // _SAMPLED)]
     n_above = min(len(sample), 2 * first * len(sample) // max(1, len(products)) + 4)
     guess = np.partition(sample, len(sample) - n_above)[len(sample) - n_above]
-    lowest = np.maximum(guess, _LOWEST)
+    lowest = np.maximum(guess, least_of_all)
     places = np.flatnonzero(products >= lowest)
-    if len(places) < first and lowest > _LOWEST:
-        lowest = np.float32(_LOWEST)
+    if len(places) < first and lowest > least_of_all:
+        lowest = least_of_all
         if len(products) > first:
-            lowest = np.maximum(np.partition(products, len(products) - first)[len(products) - first], _LOWEST)
+            lowest = np.maximum(np.partition(products, len(products) - first)[len(products) - first], least_of_all)
         places = np.flatnonzero(products >= lowest)
     if len(places) <= first:
-        least = _LOWEST if len(places) < first else float(products[places].min())
+        least = least_of_all if len(places) < first else float(products[places].min())
     else:
         found = products[places]
         least = float(np.partition(found, len(found) - first)[len(found) - first])
     # As many items as asked for have exact scores of at least `least` − error; an item that belongs to them has so, too, and then its
     # product is at least `least` − 2 · error.
     with np.errstate(over="ignore"):
-        enough = np.maximum(np.nextafter(np.float32(least - 2 * error), _NOTHING), _LOWEST)
+        enough = np.maximum(np.nextafter(kind(least - 2 * error), kind(-np.inf)), least_of_all)
     return np.flatnonzero(products >= enough) if enough < lowest else places[products[places] >= enough]
+
+
+def _best(places: IntArray, scores: FloatArray, first: int, ties: Ties) -> IntArray:
+    """As many of some items in the order of their places as are asked for: those that score highest."""
+    least = np.partition(scores, len(scores) - first)[len(scores) - first]
+    above, tied = places[scores > least], places[scores == least]
+    n_tied = first - len(above)
+    return np.concatenate([above, tied[-n_tied:] if ties == "item_desc" else tied[:n_tied]])
 
 
 def _counted(is_so: BoolArray) -> IntArray:

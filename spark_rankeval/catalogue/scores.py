@@ -16,8 +16,19 @@ Similarity = Literal["dot", "cosine"]
 _EPSILON, _SMALL_32, _SMALLEST_64 = 2.0**-24, 2.0**-126, 5e-324
 # Numbers of vectors that are worked at a time.
 _CELLS = 1 << 17
-# Scores of larger terms could exceed float64.
-_LARGEST_SUM = 1e300
+# At most so many items, and at most one of so many, are scored exactly by themselves. These have numbers that are so many times larger than
+# all others.
+_MOST_APART, _ONE_OF, _TIMES = 64, 256, 4.0
+# Two to this power is still a number of float64.
+_LOWEST_EXPONENT = -1000
+#: No number of a vector and no bias may be further from 0. Then no score exceeds float64, whatever the number of dimensions.
+LARGEST = 1e140
+
+
+def is_usable(numbers: Array) -> BoolArray:
+    """Which numbers can be of vectors, or biases: those that are finite and not too large."""
+    usable: BoolArray = np.abs(numbers) <= LARGEST
+    return usable
 
 
 def added_products(left: Array, right: Array) -> FloatArray:
@@ -57,39 +68,52 @@ class Catalogue:
         numbers: float32 or float64 (n_items, length), a row an item, in the order of the items' ids.
         bias: float64 (n_items,), what is added to all scores of an item.
         similarity: how a score is made of two vectors.
-        has_bias: whether any bias is not 0.
-        approximate: float32 (length, n_items), a column an item, times 2^−exponent; with the biases as a last row if there are any.
+        apart: the places of a few items whose vectors are much longer than all others. With them, the products' bound would be too wide.
+        approximate: float32 (length, n_items), a column an item, times 2^−exponent; 0 for items apart.
         exponent: of the largest number, so that nothing in `approximate` is above 1.
-        longest: the length of its longest row.
+        longest: the length of its longest column.
+        largest_bias: of all items, without its sign.
     """
 
     numbers: Array
     bias: FloatArray
     similarity: Similarity
-    has_bias: bool
+    apart: IntArray
     approximate: Array
     exponent: int
     longest: float
+    largest_bias: float
 
     @classmethod
     def of(cls, numbers: Array, bias: FloatArray, similarity: Similarity = "dot") -> Catalogue:
-        """A catalogue of finite vectors."""
+        """A catalogue of numbers that can be used."""
         if similarity == "cosine":
             numbers = _of_length_one(numbers)
         n_items, length = numbers.shape
-        has_bias = bool(bias.any())
-        exponent = int(np.frexp(max(float(np.abs(part).max(initial=0.0)) for part in (numbers, bias)))[1])
+        largest = np.maximum(numbers.max(axis=1, initial=0.0), -numbers.min(axis=1, initial=0.0)).astype(np.float64)
+        apart = _much_larger(largest)
+        is_apart = np.zeros(n_items, np.bool_)
+        is_apart[apart] = True
+        exponent = int(np.frexp(largest[~is_apart].max(initial=0.0))[1])
         # So, matrix products of few users are twice as fast as with a row an item.
-        approximate = np.empty((length + has_bias, n_items), np.float32)
+        approximate = np.empty((length, n_items), np.float32)
         longest = 0.0
-        step = max(1, _CELLS // (length + 1))
+        step = max(1, _CELLS // max(1, length))
         for start in range(0, n_items, step):
             part = slice(start, start + step)
-            whole = np.column_stack([numbers[part].astype(np.float64), *([bias[part]] if has_bias else [])])
+            whole = numbers[part].astype(np.float64)
+            whole[is_apart[part]] = 0.0
             whole = np.ldexp(whole, -exponent)
             approximate[:, part] = whole.T
             longest = max(longest, float(np.sqrt((whole * whole).sum(axis=1)).max()))
-        return cls(numbers, bias, similarity, has_bias, approximate, exponent, longest)
+        return cls(
+            numbers, bias, similarity, apart, approximate, exponent, longest, float(np.abs(bias).max(initial=0.0))
+        )
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether matrix products are all there is to its scores, without biases and items apart."""
+        return not (self.largest_bias or len(self.apart))
 
     @property
     def n_items(self) -> int:
@@ -101,17 +125,6 @@ class Catalogue:
         """How many numbers a vector has."""
         return int(self.numbers.shape[1])
 
-    def can_score(self, numbers: Array, bias: FloatArray) -> BoolArray:
-        """For which users, given as to `Users.of`, no score exceeds float64."""
-        if not self.n_items:
-            return np.ones(len(bias), np.bool_)
-        if self.similarity == "cosine":
-            numbers = np.minimum(np.abs(numbers), 1.0)
-        with np.errstate(over="ignore"):
-            terms = np.ldexp(np.abs(numbers).max(axis=1, initial=1.0) * (self.length + 1), self.exponent)
-            enough: BoolArray = terms + np.abs(bias) < _LARGEST_SUM
-        return enough
-
 
 @dataclass(frozen=True, eq=False)
 class Users:
@@ -122,7 +135,8 @@ class Users:
         numbers: float64 (n_users, length).
         bias: float64 (n_users,), what is added to all scores of a user.
         approximate: float32 (n_users, length), as that of the catalogue, each row times a power of two.
-        exponent: int64 (n_users,): a product of approximate rows is about the score without the user's bias, times 2^−exponent.
+        exponent: int64 (n_users,): a product of approximate rows is about that of the vectors, times 2^−exponent.
+        scale: int64 (n_users,): `about` is about the scores without the user's bias, times 2^−scale.
         error: float64 (n_users,): it is not further than this from that.
     """
 
@@ -131,17 +145,19 @@ class Users:
     bias: FloatArray
     approximate: Array
     exponent: IntArray
+    scale: IntArray
     error: FloatArray
 
     @classmethod
     def of(cls, catalogue: Catalogue, numbers: Array, bias: FloatArray) -> Users:
-        """Users whose vectors are finite, and as long as those of the catalogue."""
+        """Users whose numbers can be used, with vectors as long as those of the catalogue."""
         if catalogue.similarity == "cosine":
             numbers = _of_length_one(numbers)
-        whole = np.column_stack([numbers.astype(np.float64), *([np.ones(len(bias))] if catalogue.has_bias else [])])
-        exponent = np.frexp(np.abs(whole).max(axis=1, initial=0.0))[1].astype(np.int64)
-        whole = np.ldexp(whole, -exponent[:, None])
-        exponent = exponent + catalogue.exponent
+        whole = numbers.astype(np.float64)
+        exponent = np.frexp(np.abs(whole).max(axis=1, initial=0.0))[1].astype(np.int64) + catalogue.exponent
+        exponent = np.maximum(exponent, _LOWEST_EXPONENT)
+        whole = np.ldexp(whole, (catalogue.exponent - exponent)[:, None])
+        scale = exponent if catalogue.is_plain else np.zeros_like(exponent)
         # Let S = Σ |u v| over all dimensions; S ≤ |u| |v| (Cauchy and Schwarz). Rounding a number to float32 changes it by a share of ε
         # at most, and so both of a product the product by 2 ε + ε². A sum of n products in any order, each product and sum rounded to
         # float32, is off by n ε / (1 − n ε) · S at most (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1). The exact
@@ -151,10 +167,11 @@ class Users:
         error = share / (1 - share) * np.sqrt((whole * whole).sum(axis=1)) * catalogue.longest * (1 + share)
         with np.errstate(over="ignore"):
             # Numbers and products too small for float32, or products too small for float64, are off by more than a share.
-            error += 4 * n_dimensions * _SMALL_32 + np.ldexp(2 * n_dimensions * _SMALLEST_64, -exponent)
-            # The bias of a user changes no order, but adding it rounds the scores.
-            error += np.ldexp(np.abs(bias), -50 - exponent)
-        return cls(catalogue, numbers, bias, whole.astype(np.float32), exponent, error)
+            error = np.ldexp(error + 4 * n_dimensions * _SMALL_32, exponent - scale)
+            error += np.ldexp(2 * n_dimensions * _SMALLEST_64, -scale)
+            # Biases are added in float64, which rounds. That of a user changes no order, but rounds all the same.
+            error += np.ldexp(np.abs(bias) + catalogue.largest_bias, -50 - scale)
+        return cls(catalogue, numbers, bias, whole.astype(np.float32), exponent, scale, error)
 
     def exact(self, user: IntArray, item: IntArray) -> FloatArray:
         """The scores of pairs of users and items, by their places; float64."""
@@ -169,12 +186,35 @@ class Users:
 
     def exact_of_all(self, user: int, start: int, stop: int) -> FloatArray:
         """The scores of one user and the items from one place to before another; float64, the same digits."""
-        catalogue = self.catalogue
-        products = added_products(self.numbers[user : user + 1], catalogue.numbers[start:stop])
+        catalogue, vector = self.catalogue, self.numbers[user : user + 1]
+        # Many users who are new have vectors of zeros, and so have all of their scores equal.
+        products = added_products(vector, catalogue.numbers[start:stop]) if vector.any() else np.zeros(stop - start)
         scores: FloatArray = products + catalogue.bias[start:stop] + self.bias[user]
         return scores
 
-    def as_approximate(self, user: IntArray, scores: FloatArray) -> FloatArray:
-        """Scores as they would be approximate, without their error; float64."""
-        about: FloatArray = np.ldexp(scores - self.bias[user], -self.exponent[user])
+    def about(self, user: int, start: int, products: Array) -> Array:
+        """What a user's scores of the items from a place on are about, from products of approximate rows; −∞ stays so."""
+        catalogue = self.catalogue
+        if catalogue.is_plain:
+            return products
+        stop = start + len(products)
+        about: FloatArray = np.multiply(products, np.ldexp(1.0, self.exponent[user]), dtype=np.float64)
+        about += catalogue.bias[start:stop]
+        apart = catalogue.apart[slice(*np.searchsorted(catalogue.apart, [start, stop]))]
+        apart = apart[about[apart - start] > -np.inf]
+        users = np.full(len(apart), user)
+        about[apart - start] = self.as_about(users, self.exact(users, apart))
         return about
+
+    def as_about(self, user: IntArray, scores: FloatArray) -> FloatArray:
+        """Scores as `about` would have them without its error; float64."""
+        about: FloatArray = np.ldexp(scores - self.bias[user], -self.scale[user])
+        return about
+
+
+def _much_larger(largest: Array) -> IntArray:
+    """The places of the few largest of some numbers, if all others are much smaller."""
+    n_others = len(largest) - min(_MOST_APART, len(largest) // _ONE_OF)
+    if n_others == len(largest):
+        return np.empty(0, np.int64)
+    return np.flatnonzero(largest > _TIMES * np.partition(largest, n_others - 1)[n_others - 1])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from spark_rankeval.catalogue.scores import LARGEST
 from spark_rankeval.errors import DataError, warn
 from spark_rankeval.request.counts import ALL_COUNTS
 from spark_rankeval.request.on_invalid import OnInvalid
@@ -14,6 +15,7 @@ from spark_rankeval.spark.diagnosis import (
     example_of_weights,
     null_users,
 )
+from spark_rankeval.spark.inputs import Model
 from spark_rankeval.tables.quality import apart_in_words, excluded_labels_in_words
 
 if TYPE_CHECKING:
@@ -84,7 +86,9 @@ _OF_FACTS = {
     "n_conflicting_categories": "items whose rows give them different categories",
     "n_conflicting_vectors": "items whose rows give them different vectors",
     "n_invalid_facts": "rows of training, items or a baseline, or items, that cannot be used",
-    "n_invalid_catalogue": "rows of the items of Vectors without an item, or whose vector or bias is missing, NaN or infinite",
+    "n_invalid_catalogue": (
+        f"rows of the items of Vectors without an item, or whose vector or bias is missing, NaN, infinite or beyond ±{LARGEST:g}"
+    ),
     "n_ragged_catalogue": "items of Vectors whose vector has another length than most",
     "n_repeated_catalogue": "rows of the items of Vectors that repeat an item",
     "n_ragged_vectors": "items whose vector has a null, NaN or infinite number, or another length than most",
@@ -151,13 +155,12 @@ def _details(name: str, scoring: Scoring, chosen: OnInvalid) -> str:
     if name == "n_invalid_weights":
         return f"for example {example_of_weights(sources)}"
     of_predictions = name in ("n_invalid_predictions", "n_infinite_scores", "n_duplicate_predictions")
-    tables = sources.tables() if of_predictions else [sources.labels]
+    tables = sources.tables() if of_predictions else (Model("", sources.labels),)
     model_column = sources.model_column if of_predictions else None
-    # With several tables a reason names the model whose table it is about.
-    names = {id(model.source.frame): model.name for model in sources.models}
     examples, reasons = [], []
-    for source in tables:
-        table = f"model {names[id(source.frame)]!r}: " if of_predictions and len(tables) > 1 else ""
+    for model, source in tables:
+        # With several tables a reason names the model whose table it is about.
+        table = f"model {model!r}: " if len(tables) > 1 else ""
         if name in ("n_duplicate_predictions", "n_conflicting_labels"):
             example = example_of_duplicates(source, task, name == "n_conflicting_labels", model_column)
             if example:

@@ -107,9 +107,9 @@ def prepare(
 
 def _check_weight_count(name: str, sources: Sources, options: ScoringOptions) -> None:
     """Refuse a count as the users' weight if it may mean a column, or if models differ in it."""
-    tables = {"attributes": options.facts.attributes, "users": options.users}
-    tables |= {source.role: source.frame for source in (*sources.tables(), sources.labels)}
-    holder = next((role for role, frame in tables.items() if frame is not None and find_column(frame, name)), None)
+    tables = [("attributes", options.facts.attributes), ("users", options.users), ("labels", sources.labels.frame)]
+    tables += [("predictions", model.source.frame) for model in sources.tables()]
+    holder = next((role for role, frame in tables if frame is not None and find_column(frame, name)), None)
     if holder is not None:
         msg = (
             f"user_weight={name!r} is a count that every user has, and {holder} has a column of that name. Rename the column, and "

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
-from functools import partial
+from functools import partial, reduce
+from operator import or_
 from typing import TYPE_CHECKING, Any, Literal
 
 from spark_rankeval.dialects import find_dialect
@@ -16,7 +17,7 @@ from spark_rankeval.jobs.command import Command, run_as_task
 from spark_rankeval.jobs.config import JobConfig, Output, Source, empty_names, keys_of, names_in
 from spark_rankeval.jobs.settings import INSTEAD
 from spark_rankeval.jobs.split_settings import LogSplit
-from spark_rankeval.jobs.vector_settings import VectorTables  # noqa: TC001 # the same
+from spark_rankeval.jobs.vector_settings import TABLES_OF_VECTORS, VectorTables
 from spark_rankeval.metrics.group_shares import GroupShare
 from spark_rankeval.metrics.logged_feedback import EstimatorOfTheCall
 from spark_rankeval.metrics.naming import parse_metric, parse_metrics
@@ -142,6 +143,7 @@ class EvaluateConfig(JobConfig):
         output: where the results go.
         predictions: what was recommended: a row for each user and item, or a row for each user with an array of items.
         vectors: vectors of users and items, in the place of predictions.
+        models: vectors of several models, by the models' names, in the place of predictions.
         evaluation: the metrics and options.
         labels: what the users wanted; left out if the table of predictions holds both arrays.
         split: a log of events, in the place of labels and of training: both are made of it.
@@ -158,8 +160,9 @@ class EvaluateConfig(JobConfig):
     """
 
     output: EvaluationOutput
-    predictions: Source | None = field(default=None, metadata={INSTEAD: "vectors"})
+    predictions: Source | None = field(default=None, metadata={INSTEAD: ("vectors", "models")})
     vectors: VectorTables | None = None
+    models: Mapping[str, VectorTables] = field(default_factory=dict)
     evaluation: Evaluation
     labels: Source | None = None
     split: LogSplit | None = None
@@ -191,9 +194,15 @@ class EvaluateConfig(JobConfig):
             intervals=self.evaluation.ci != "none",
             slices=bool(self.evaluation.by or self.evaluation.item_by or self.evaluation.popularity_groups),
             # The names in a column of models are known only when it is read.
-            model=(self.evaluation.model or "") if self.columns.model is None else None,
+            models=None if self.columns.model is not None else [*self.models] or [self.evaluation.model or ""],
         )
         return rules
+
+    def all_vectors(self) -> dict[str, VectorTables]:
+        """The vectors of each model, by the names of their sections."""
+        if self.vectors is not None:
+            return {"vectors": self.vectors}
+        return {f"models.{name}": vectors for name, vectors in self.models.items()}
 
     def scoring(self) -> dict[str, Any]:
         """The options of `score_users`, except tables."""
@@ -205,7 +214,8 @@ class EvaluateConfig(JobConfig):
         sources = {name: source for name in _TABLES if (source := getattr(self, name)) is not None}
         if self.split is not None:
             sources |= self.split.sources()
-        return sources if self.vectors is None else self.vectors.sources() | sources
+        of_vectors = [vectors.sources(section) for section, vectors in self.all_vectors().items()]
+        return reduce(or_, [*of_vectors, sources])
 
     def arguments(self, tables: Mapping[str, Any]) -> dict[str, Any]:
         """The tables that were read, and those of a split, by the arguments of `evaluate` that take them."""
@@ -215,7 +225,10 @@ class EvaluateConfig(JobConfig):
             arguments = self.split.tables(tables, self.columns) | {
                 name: table for name, table in arguments.items() if table is not None
             }
-        return arguments if self.vectors is None else {"predictions": self.vectors.of(tables), **arguments}
+        of_models = [vectors.of(tables, section) for section, vectors in self.all_vectors().items()]
+        if self.models:
+            return {"predictions": dict(zip(self.models, of_models, strict=True)), **arguments}
+        return {"predictions": of_models[0], **arguments} if of_models else arguments
 
     def names_of_ids(self) -> frozenset[str]:
         """The columns that identify users, items, models and slices."""
@@ -233,17 +246,19 @@ class EvaluateConfig(JobConfig):
             keys |= {"log": "[split.log]", **keys_of("split", LogSplit)}
         if self.audit is not None:
             keys["time"] = "audit.time"
-        for name in self.vectors.options() if self.vectors is not None else ():
-            # Both Vectors and Facts have a column of vectors.
-            keys[name] = " or ".join([f"vectors.{name}", *filter(None, [keys.get(name)])])
+        if self.all_vectors():
+            of_vectors = keys_of("models.…" if self.models else "vectors", VectorTables)
+            for name in of_vectors.keys() - TABLES_OF_VECTORS:
+                # Both Vectors and Facts have a column of vectors.
+                keys[name] = " or ".join([of_vectors[name], *filter(None, [keys.get(name)])])
         return keys
 
     def problems(self) -> list[str]:
         """What is not valid in its sections, alone or together."""
         problems = super().problems()
         problems += empty_names("columns", vars(self.columns))
-        if self.vectors is not None:
-            problems += self._problems_of_vectors(self.vectors)
+        if self.all_vectors():
+            problems += self._problems_of_vectors()
         problems += empty_names(
             "evaluation", {name: getattr(self.evaluation, name) for name in ("by", "user_weight", "cluster")}
         )
@@ -272,14 +287,20 @@ class EvaluateConfig(JobConfig):
             problems += self._problems_of_maps(metrics)
         return problems
 
-    def _problems_of_vectors(self, vectors: VectorTables) -> list[str]:
-        problems = empty_names("vectors", vectors.options())
-        problems += self.refused("vectors", lambda: check_parts(vectors.parts))
+    def _problems_of_vectors(self) -> list[str]:
+        problems = []
+        for section, vectors in self.all_vectors().items():
+            problems += empty_names(section, vectors.options())
+            problems += self.refused(section, partial(check_parts, vectors.parts))
+        whole = "[models]" if self.models else "[vectors]"
         if self.labels is None and self.split is None:
-            problems.append("[vectors] needs the section [labels]")
-        for name in ("score", "rank", "model"):
+            problems.append(f"{whole} needs the section [labels]")
+        if self.models and self.evaluation.model is not None:
+            problems.append("evaluation.model is for one model, and [models] has names; leave it out")
+        # The rows of a baseline have the columns of predictions.
+        for name in ("model",) if self.baseline is not None else ("score", "rank", "model"):
             if getattr(self.columns, name) is not None:
-                problems.append(f"columns.{name} is for [predictions], and [vectors] has no such column; leave it out")
+                problems.append(f"columns.{name} is for [predictions], and {whole} has no such column; leave it out")
         return problems
 
     def _problems_of_metrics(self, metrics: Mapping[str, Metric]) -> list[str]:
@@ -310,9 +331,10 @@ class EvaluateConfig(JobConfig):
             problems.append(
                 f"report.dialects compares only metrics of labels; leave it out, or leave out {', '.join(outside)}"
             )
-        if isinstance(self.columns.relevance, tuple) or self.columns.model is not None:
+        if isinstance(self.columns.relevance, tuple) or self.columns.model is not None or self.models:
             problems.append(
-                "report.dialects needs one model and one relevance; leave it out, or leave out columns.model and further grades"
+                "report.dialects needs one model and one relevance; leave it out, or leave out columns.model, [models] and further "
+                "grades"
             )
         if self.columns.weight is not None:
             problems.append(

@@ -15,7 +15,7 @@ from spark_rankeval.errors import did_you_mean
 from spark_rankeval.jobs.secrets import OPTIONS, shown
 
 Section = TypeVar("Section")
-#: The key of a field's metadata that names the section or key that can stand in its place. Exactly one of the two must be given.
+#: The key of a field's metadata that names the sections that can stand in its place. Exactly one of all must be given.
 INSTEAD = "instead"
 # What hints call a list of a file.
 _LISTS = (tuple, Sequence)
@@ -67,20 +67,19 @@ def read_settings(section: type[Section], settings: object, problems: list[str],
 
 def _wrong_alternatives(section: type, settings: Mapping[str, Any], prefix: str) -> list[str]:
     problems = []
-    for pair in _alternative_keys(section):
-        one, other = (f"[{prefix}{key}]" for key in pair)
-        n_given = sum(key in settings for key in pair)
-        if n_given == 0:
-            problems.append(f"the section {one}, or {other} in its place, is missing")
-        elif n_given > 1:
-            problems.append(f"{other} stands in the place of {one}; found both, so leave one out")
+    for keys in _alternative_keys(section):
+        one, *others = (f"[{prefix}{key}]" for key in keys)
+        given = [f"[{prefix}{key}]" for key in keys if key in settings]
+        if not given:
+            problems.append(f"the section {one}, or {' or '.join(others)} in its place, is missing")
+        problems += [f"{other} stands in the place of {given[0]}; found both, so leave one out" for other in given[1:]]
     return problems
 
 
-def _alternative_keys(section: type) -> list[tuple[str, str]]:
+def _alternative_keys(section: type) -> list[tuple[str, ...]]:
     """The sections that stand in each other's place."""
     keys = fields(section)
-    return [(key.name, key.metadata[INSTEAD]) for key in keys if INSTEAD in key.metadata]
+    return [(key.name, *key.metadata[INSTEAD]) for key in keys if INSTEAD in key.metadata]
 
 
 def _misfits(hint: object, value: object, path: str) -> list[str]:
@@ -177,7 +176,7 @@ def _object(section: type, known: dict[str, Any]) -> dict[str, Any]:
     documentation, about = documented(section)
     about = _described_options() | about
     hints = get_type_hints(section)
-    either = [{"oneOf": [{"required": [key]} for key in pair]} for pair in _alternative_keys(section)]
+    either = [{"oneOf": [{"required": [key]} for key in keys]} for keys in _alternative_keys(section)]
     return {
         "type": "object",
         "description": documentation,

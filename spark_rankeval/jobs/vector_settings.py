@@ -12,7 +12,8 @@ from spark_rankeval.request.vectors import Vectors
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_TABLES_OF_VECTORS = ("users", "items", "candidates")
+#: The keys that are tables.
+TABLES_OF_VECTORS = ("users", "items", "candidates")
 
 
 @dataclass(frozen=True)
@@ -41,14 +42,14 @@ class VectorTables:
 
     def options(self) -> dict[str, Any]:
         """The arguments of `Vectors`, except tables."""
-        return {name: value for name, value in vars(self).items() if name not in _TABLES_OF_VECTORS}
+        return {name: value for name, value in vars(self).items() if name not in TABLES_OF_VECTORS}
 
-    def sources(self) -> dict[str, Source]:
-        """The tables to read, by the names of their sections."""
-        tables = {name: getattr(self, name) for name in _TABLES_OF_VECTORS}
-        return {f"vectors.{name}": source for name, source in tables.items() if source is not None}
+    def sources(self, section: str) -> dict[str, Source]:
+        """The tables to read, by the names of their sections in this one."""
+        tables = {name: getattr(self, name) for name in TABLES_OF_VECTORS}
+        return {f"{section}.{name}": source for name, source in tables.items() if source is not None}
 
-    def of(self, tables: Mapping[str, Any]) -> Vectors:
-        """The vectors in tables that were read, by the names of their sections."""
-        arguments = self.options() | {name: tables.get(f"vectors.{name}") for name in _TABLES_OF_VECTORS}
+    def of(self, tables: Mapping[str, Any], section: str) -> Vectors:
+        """The vectors in tables that were read, by the names of their sections in this one."""
+        arguments = self.options() | {name: tables.get(f"{section}.{name}") for name in TABLES_OF_VECTORS}
         return Vectors(**arguments)

@@ -139,12 +139,12 @@ def check_known(
     *,
     intervals: bool = True,
     slices: bool = True,
-    model: str | None = None,
+    models: Sequence[str] | None = None,
 ) -> None:
     """Raise an error for gates on figures that an evaluation of these metrics' keys will not have, before it runs.
 
-    The error lists all of them. `model` is the name of the only model, empty if it has none; None if there are several, or they are
-    not known yet.
+    The error lists all of them. `models` are the names of the models, of the only one empty if it has none; None if they are not known
+    yet.
     """
     problems = []
     for rule in rules:
@@ -158,8 +158,9 @@ def check_known(
             problems.append(f"{gate}: slice = {rule.slice!r} needs slices; set by")
         if rule.gap and not slices:
             problems.append(f"{gate}: gap = {rule.gap!r} needs slices; set by")
-        if rule.model is not None and model is not None and rule.model != model:
-            there = f"the only model is {model!r}" if model else "the only model has no name"
+        if rule.model is not None and models is not None and rule.model not in models:
+            there = f"{did_you_mean(rule.model, models)}there is: {', '.join(map(repr, models))}"
+            there = there if any(models) else "the only model has no name"
             problems.append(f"{gate}: there is no model {rule.model!r}; {there}")
     if problems:
         raise ConfigurationError("; ".join(problems))

@@ -104,7 +104,10 @@ def with_whole_hashes(users: DataFrame, sources: Sources, known: Collection[str]
 
 
 def _rows_of_vectors(source: Source) -> list[tuple[DataFrame, Sql]]:
-    """The tables of a model's vectors with the hash of a row, which says of which of them it is; none if it has lists."""
+    """The tables of a model's vectors with the hash of a row, which says of which of them it is, and how scores are made of them.
+
+    None if the model has lists.
+    """
     vectors = source.vectors
     if vectors is None:
         return []
@@ -116,7 +119,12 @@ def _rows_of_vectors(source: Source) -> list[tuple[DataFrame, Sql]]:
         pairs = [*_users_of(vectors.candidates), *_ids_of(vectors.candidates)]
         asked["candidates"] = (vectors.candidates, pairs, ())
     return [
-        (each.frame, hash_of([text(role), *ids, *_columns_of(each.frame, [name for name in names if name])]))
+        (
+            each.frame,
+            hash_of(
+                [text(f"{role} {vectors.similarity}"), *ids, *_columns_of(each.frame, [name for name in names if name])]
+            ),
+        )
         for role, (each, ids, names) in asked.items()
     ]
 

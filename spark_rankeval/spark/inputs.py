@@ -104,9 +104,9 @@ class Sources:
         """The columns of clusters that are neither the user's nor of slices."""
         return tuple(name for name in self.clusters if name not in (*self.predictions.user, *self.slices))
 
-    def tables(self) -> list[Source]:
-        """Every table of predictions, once."""
-        return list({id(model.source.frame): model.source for model in self.models}.values())
+    def tables(self) -> tuple[Model, ...]:
+        """Every table of predictions, with the model that it is of, or that of one table for all models without a name."""
+        return self.models if self.model_column is None else (Model("", self.predictions),)
 
 
 def read_sources(
@@ -361,10 +361,10 @@ def _read_model(name: str, table: DataFrame | Vectors, names: ColumnNames, probl
     """The predictions of a model; of several tables it is said which one lacks something."""
     of_model: list[str] = []
     if isinstance(table, Vectors):
-        model = Model(name, read_vectors(table, names, of_model))
+        model, what = Model(name, read_vectors(table, names, of_model)), "Vectors"
     else:
-        model = Model(name, read_source("predictions", table, names, of_model))
-    problems += [words.replace("predictions", _called("predictions", name), 1) for words in of_model]
+        model, what = Model(name, read_source("predictions", table, names, of_model)), "predictions"
+    problems += [words.replace(what, _called(what, name), 1) for words in of_model]
     return model
 
 

@@ -9,8 +9,11 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.window import Window
 
+from spark_rankeval.catalogue.scores import LARGEST
 from spark_rankeval.spark.named_columns import column
 from spark_rankeval.spark.source import user_column
+from spark_rankeval.spark.vectors import catalogue_rows, usual_length
+from spark_rankeval.worker.catalogue import BIAS, ITEM, USUAL_LENGTH, VECTOR
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
 
 REPEATED_USER = "user in several rows"
 _REPEATED_ITEM = "item in several rows"
-_VECTOR, _BIAS, _LENGTH, _NTH = "vector_", "bias_", "length_", "nth_"
+_VECTOR, _BIAS, _NTH = "vector_", "bias_", "nth_"
 
 
 def users_with_reasons(source: Source, columns: VectorColumns, item: str, reason: str) -> DataFrame:
@@ -35,7 +38,8 @@ def users_with_reasons(source: Source, columns: VectorColumns, item: str, reason
 def items_with_reasons(columns: VectorColumns, item: str, reason: str) -> DataFrame:
     """The rows of the catalogue under our names, each with why it cannot be used, or null."""
     source = columns.items
-    rows = source.frame.select(source.ids().alias(item), *_vector_and_bias(columns.item_vector, columns.item_bias))
+    rows = catalogue_rows(columns)
+    rows = rows.select(F.col(ITEM).alias(item), *_vector_and_bias(VECTOR, BIAS))
     reasons = {"null item": F.col(item).isNull()}
     if isinstance(source.item_type, T.FloatType | T.DoubleType):
         reasons["NaN item"] = F.isnan(item)
@@ -54,13 +58,16 @@ def _with_reasons(
 
     Of an item's rows that is one of those that can be used. Of a user's rows it is one of all, as they are grouped.
     """
-    rows = rows.crossJoin(_usual_length(columns).hint("broadcast"))
+    rows = rows.crossJoin(usual_length(catalogue_rows(columns)).hint("broadcast"))
     reasons = {
         **reasons,
         "null vector": F.col(_VECTOR).isNull(),
+        "empty vector": F.size(_VECTOR) == 0,
         "null, NaN or infinite number in the vector": F.exists(_VECTOR, _is_no_number),
+        f"number beyond ±{LARGEST:g} in the vector": F.exists(_VECTOR, _is_too_large),
         "null, NaN or infinite bias": _is_no_number(F.col(_BIAS)),
-        "vector of another length than most items have": F.size(_VECTOR) != F.col(_LENGTH),
+        f"bias beyond ±{LARGEST:g}": _is_too_large(F.col(_BIAS)),
+        "vector of another length than most items have": F.size(_VECTOR) != F.col(USUAL_LENGTH),
     }
     words = F.lit(None).cast("string")
     for why, holds in reversed(reasons.items()):
@@ -71,17 +78,12 @@ def _with_reasons(
     rows = rows.withColumn(reason, words)
     rows = rows.withColumn(_NTH, F.row_number().over(Window.partitionBy(*keys).orderBy(*order)))
     again = F.when(F.col(_NTH) > 1, repeated)
-    return rows.withColumn(reason, F.coalesce(F.col(reason), again)).drop(_VECTOR, _BIAS, _LENGTH, _NTH)
-
-
-def _usual_length(columns: VectorColumns) -> DataFrame:
-    """One row: how long most of the catalogue's vectors are, as a worker finds it."""
-    both = _vector_and_bias(columns.item_vector, columns.item_bias)
-    vectors = columns.items.frame.select(*both).where(F.size(_VECTOR) > 0)
-    vectors = vectors.where(~F.exists(_VECTOR, _is_no_number) & ~_is_no_number(F.col(_BIAS)))
-    counted = vectors.groupBy(F.size(_VECTOR).alias(_LENGTH)).count()
-    return counted.orderBy(F.col("count").desc(), _LENGTH).select(_LENGTH).limit(1)
+    return rows.withColumn(reason, F.coalesce(F.col(reason), again)).drop(_VECTOR, _BIAS, USUAL_LENGTH, _NTH)
 
 
 def _is_no_number(value: Column) -> Column:
     return value.isNull() | F.isnan(value) | (F.abs(value) == math.inf)
+
+
+def _is_too_large(value: Column) -> Column:
+    return F.abs(value) > LARGEST

@@ -100,7 +100,7 @@ def user_vectors(columns: VectorColumns) -> list[Sql]:
 
 def packed_catalogue(columns: VectorColumns, item_type: T.DataType) -> DataFrame:
     """One row: the catalogue with its vectors, as `pack_catalogue` packs it."""
-    rows = _catalogue(columns, item_type)
+    rows = _of_type(catalogue_rows(columns), item_type)
     # A row of nothing: an empty table would have no task, and so nobody to say that it is empty.
     nothing = [F.lit(None).cast(field.dataType).alias(field.name) for field in rows.schema.fields]
     rows = rows.unionByName(rows.sparkSession.range(0, 1, 1, 1).select(*nothing)).repartition(1)
@@ -109,20 +109,24 @@ def packed_catalogue(columns: VectorColumns, item_type: T.DataType) -> DataFrame
 
 def packed_parts(columns: VectorColumns, item_type: T.DataType) -> DataFrame:
     """A row a part of the catalogue, with the part's number; an item's rows are in one part, which a hash of the item chooses."""
-    rows = _catalogue(columns, item_type)
+    rows = _of_type(catalogue_rows(columns), item_type)
     # Spark hashes both zeros alike.
     part = call("pmod", call("xxhash64", named(ITEM)), columns.parts)
     numbered = with_columns(rows, {PART: part.cast("int")})
     # A row of nothing for each part, which may have no item.
     nothing = [F.lit(None).cast(field.dataType).alias(field.name) for field in rows.schema.fields]
     every = rows.sparkSession.range(columns.parts).select(*nothing, F.col("id").cast("int").alias(PART))
-    numbered = numbered.unionByName(every).crossJoin(_usual_length(rows).hint("broadcast"))
+    numbered = numbered.unionByName(every).crossJoin(usual_length(rows).hint("broadcast"))
     schema = T.StructType([T.StructField(PART, T.IntegerType()), T.StructField(PACKED, T.BinaryType())])
     return run_on_workers(to_partitions(numbered, PART, columns.parts), pack_catalogue, schema)
 
 
-def _usual_length(rows: DataFrame) -> DataFrame:
-    """One row: how long most vectors of a catalogue are, of several lengths the shortest; null if there is none."""
+def _of_type(rows: DataFrame, item_type: T.DataType) -> DataFrame:
+    return with_columns(rows, {ITEM: named(ITEM).cast(item_type)})
+
+
+def usual_length(rows: DataFrame) -> DataFrame:
+    """One row: how long most vectors of a catalogue's rows are, of several lengths the shortest; null if there is none."""
     schema = T.StructType([T.StructField(name, T.LongType()) for name in (USUAL_LENGTH, N_ROWS)])
     counted = aggregate(
         run_on_workers(rows, count_lengths, schema), [USUAL_LENGTH], call("sum", named(N_ROWS)).alias(N_ROWS)
@@ -131,18 +135,19 @@ def _usual_length(rows: DataFrame) -> DataFrame:
     return aggregate(counted, [], call("max_by", named(USUAL_LENGTH), order).alias(USUAL_LENGTH))
 
 
-def _catalogue(columns: VectorColumns, item_type: T.DataType) -> DataFrame:
-    """The rows of the catalogue under our names."""
+def catalogue_rows(columns: VectorColumns) -> DataFrame:
+    """The rows of the catalogue under our names; only those of candidates, if these are items."""
     source, candidates = columns.items, columns.candidates
     frame = source.frame
     kind = frame.schema[columns.item_vector].dataType
     single = isinstance(kind, T.ArrayType) and isinstance(kind.elementType, T.FloatType)
     vector = named(columns.item_vector).cast(T.ArrayType(T.FloatType() if single else T.DoubleType()))
     bias = number(0.0) if columns.item_bias is None else named(columns.item_bias).cast("double")
-    item = source.ids_sql().cast(item_type)
-    rows = select(frame, item.alias(ITEM), vector.alias(VECTOR), bias.alias(BIAS), number(True).alias(IN_CATALOGUE))
+    rows = select(
+        frame, source.ids_sql().alias(ITEM), vector.alias(VECTOR), bias.alias(BIAS), number(True).alias(IN_CATALOGUE)
+    )
     if candidates is not None and candidates.role != "candidates":
-        allowed = select(candidates.frame, candidates.ids_sql().cast(item_type).alias(ITEM)).distinct()
+        allowed = select(candidates.frame, candidates.ids_sql().alias(ITEM)).distinct()
         # A row without an item stays, to be counted.
         rows = rows.join(allowed, ITEM, "left_semi").unionByName(where(rows, named(ITEM).is_null()))
     return rows

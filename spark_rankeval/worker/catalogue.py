@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_rankeval.catalogue.scores import is_usable
 from spark_rankeval.worker.packed import PACKED, stream_of
 from spark_rankeval.worker.process import in_worker
 from spark_rankeval.worker.reading import flat, numbers, whole_numbers
@@ -29,7 +30,7 @@ class Faults(NamedTuple):
     """How many rows of a catalogue cannot be used.
 
     Attributes:
-        n_invalid: without an item, or with a vector or bias that is null or holds a null, NaN or infinite number.
+        n_invalid: without an item, or with a vector or bias that is null or holds a null, NaN, infinite or too large number.
         n_ragged: with a vector of another length than most.
         n_repeated: with an item that another row has, too.
     """
@@ -138,7 +139,7 @@ def count_lengths(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
 def _usable_lengths(ids: pa.Array, vectors: pa.Array, bias: Array) -> tuple[IntArray, BoolArray]:
     """How long vectors are, and which rows can be used if they have the right length."""
     lengths: IntArray = pc.fill_null(pc.list_value_length(vectors), 0).to_numpy(zero_copy_only=False)
-    return lengths, _has_item(ids) & (lengths > 0) & np.isfinite(bias) & all_finite(vectors)
+    return lengths, _has_item(ids) & (lengths > 0) & is_usable(bias) & all_usable(vectors)
 
 
 def _column(rows: pa.Table, name: str) -> pa.Array:
@@ -150,10 +151,10 @@ def _has_item(ids: pa.Array) -> BoolArray:
     return known & ~np.isnan(numbers(ids)) if pa.types.is_floating(ids.type) else known
 
 
-def all_finite(vectors: pa.Array) -> BoolArray:
-    """Whether every number of each vector is finite; of a null vector, true."""
+def all_usable(vectors: pa.Array) -> BoolArray:
+    """Whether every number of each vector can be used; of a null vector, true."""
     entries, offsets = flat(vectors)
-    is_wrong = ~np.isfinite(numbers(entries))
+    is_wrong = ~is_usable(numbers(entries))
     n_wrong_before = np.concatenate([[0], np.cumsum(is_wrong)])[offsets]
     all_right: BoolArray = np.diff(n_wrong_before) == 0
     return all_right

@@ -116,8 +116,8 @@ class CountedLists(VectorLists):
             np.add.at(total, user, whole_numbers(fields[name]))
             return total
 
-        lacks_vector = np.bincount(user[~flags(fields[HAS_VECTOR])], minlength=n_users) > 0
-        has_vector = (np.diff(offsets) > 0) & ~lacks_vector
+        # All parts say the same.
+        has_vector = np.bincount(user[flags(fields[HAS_VECTOR])], minlength=n_users) > 0
         asked, entry, scores = Ragged(np.empty(0), np.zeros(n_users + 1, np.int64)), np.empty(0, np.int64), np.empty(0)
         if labels is not None:
             side = side_of(columns[ASKED])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
+from spark_rankeval.worker.counted_lists import few_users
 from spark_rankeval.worker.group_sets import with_item_sets
 from spark_rankeval.worker.item_groups import with_group_tables
 from spark_rankeval.worker.item_tables import ItemTables, with_item_tables
@@ -33,7 +34,12 @@ class TaskTables(NamedTuple):
 
 
 def with_tables(task: ScoringTask, batches: Batches) -> Iterator[tuple[pa.RecordBatch, TaskTables]]:
-    """The batches of a task, in parts as of `with_item_tables`, each with what the task received."""
+    """The batches of a task in parts, each with what the task received.
+
+    The parts are those of `with_item_tables`. If models rank from vectors, those of `few_users`, whose lists' first items fit into memory.
+    """
+    firsts = [task.first_items(model) for model in range(len(task.similarities))]
+    k = max((first.k for first in firsts if first is not None), default=0)
     catalogues = Catalogues(task)
     groups: GroupTables | None = None
     item_sets: dict[str, ItemSets] = {}
@@ -52,4 +58,5 @@ def with_tables(task: ScoringTask, batches: Batches) -> Iterator[tuple[pa.Record
             yield batch
 
     for part, items in with_item_tables(read()):
-        yield part, TaskTables(catalogues, items, groups, item_sets)
+        for few in few_users(iter([part]), k) if k and part.num_rows else [part]:
+            yield few, TaskTables(catalogues, items, groups, item_sets)

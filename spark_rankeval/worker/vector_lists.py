@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_rankeval.catalogue.ranks import Limits, Ranks, rank_items
-from spark_rankeval.catalogue.scores import Catalogue, Users
+from spark_rankeval.catalogue.scores import Catalogue, Users, is_usable
 from spark_rankeval.ranking.batch import RankingBatch
 from spark_rankeval.ranking.intents import settle_intents
 from spark_rankeval.ranking.labels import settle_labels
@@ -19,7 +19,7 @@ from spark_rankeval.ranking.matching import distinct
 from spark_rankeval.ranking.ragged import Array, BoolArray, IntArray, Ragged
 from spark_rankeval.ranking.ranks import Findings, rank_lists
 from spark_rankeval.ranking.ties import hangs_on_tie
-from spark_rankeval.worker.catalogue import PackedCatalogue, all_finite
+from spark_rankeval.worker.catalogue import PackedCatalogue, all_usable
 from spark_rankeval.worker.reading import (
     BIAS,
     CANDIDATES,
@@ -112,15 +112,13 @@ class UserVectors(NamedTuple):
         entries, _ = flat(column)
         lengths = pc.fill_null(pc.list_value_length(column), -1).to_numpy(zero_copy_only=False)
         has_length = lengths == catalogue.length if catalogue.length else lengths > 0
-        has_vector = has_length & all_finite(column) & np.isfinite(added) & (rows > 0) & ~nobody
+        has_vector = has_length & all_usable(column) & is_usable(added) & (rows > 0) & ~nobody
         vectors = np.zeros((len(rows), catalogue.length))
         if catalogue.length:
             # Rows of another length stand between those that are copied.
             of_usable = np.repeat(has_vector, np.maximum(lengths, 0))
             vectors[has_vector] = numbers(entries)[of_usable].reshape(int(has_vector.sum()), catalogue.length)
         added = np.where(has_vector, added, 0.0)
-        has_vector &= catalogue.can_score(vectors, added)
-        vectors[~has_vector], added[~has_vector] = 0.0, 0.0
         return cls(Users.of(catalogue, vectors, added), has_vector, unusable_rows(columns, model, has_vector))
 
 

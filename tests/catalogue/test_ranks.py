@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from spark_rankeval.catalogue import ranks, scores
 from spark_rankeval.catalogue.ranks import Limits, rank_items
-from spark_rankeval.catalogue.scores import Catalogue, Users
+from spark_rankeval.catalogue.scores import LARGEST, Catalogue, Users, is_usable
 from spark_rankeval.ranking.ragged import Ragged
 
 #: Vectors whose scores tie, nearly tie, or are too large or small for float32, made of normal ones.
@@ -21,12 +21,13 @@ KINDS = {
     "permuted": lambda rng, normal: rng.permuted(np.tile(normal[:1], (len(normal), 1)), axis=1),
     "close": lambda rng, normal: np.nextafter(np.tile(normal[:1], (len(normal), 1)), normal * np.inf),
     "zeros": lambda rng, normal: normal * (rng.random((len(normal), 1)) < 0.3),
-    "huge": lambda rng, normal: normal * 2.0**480,
+    "some long": lambda rng, normal: normal * np.where(rng.random((len(normal), 1)) < 0.05, 1e5, 1.0),
+    "huge": lambda rng, normal: normal * 2.0**460,
     "tiny": lambda rng, normal: normal * 1e-300,
     "underflow": lambda rng, normal: normal * 1e-160,
     "mixed": lambda rng, normal: normal * 10.0 ** rng.integers(-300, 140, normal.shape),
 }
-FITS_FLOAT32 = tuple(KINDS)[:6]
+FITS_FLOAT32 = tuple(KINDS)[:7]
 
 
 class World(NamedTuple):
@@ -118,7 +119,6 @@ def expected(world):
 
 def found(world):
     catalogue = Catalogue.of(world.items, world.item_bias)
-    assert catalogue.can_score(world.users, world.user_bias).all()
     users = Users.of(catalogue, world.users, world.user_bias)
     given_ranks = rank_items(users, world.labels, world.limits, world.ties, world.first)
     label = np.flatnonzero(given_ranks.is_ranked)
@@ -162,6 +162,15 @@ def test_each_way_of_counting_counts_the_same(world, compared, few):
         assert found(world) == whole
 
 
+@given(worlds(), st.sampled_from([1, 3, 20]), st.sampled_from([1.0, 4.0]))
+@settings(max_examples=examples(100, 1500), deadline=None)
+def test_items_apart_have_the_same_ranks(world, one_of, times):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scores, "_ONE_OF", one_of)
+        patch.setattr(scores, "_TIMES", times)
+        assert found(world) == expected(world)
+
+
 def near_ties():
     """Items that differ by about as much as float32 products err."""
     rng = np.random.default_rng(3)
@@ -173,6 +182,15 @@ def near_ties():
 
 def test_scores_that_differ_less_than_products_err_are_told_apart():
     assert found(near_ties()) == expected(near_ties())
+
+
+@pytest.mark.parametrize("ties", ["item_asc", "item_desc"])
+def test_the_first_of_thousands_of_equal_items_are_those_of_their_order(ties):
+    equal = World(
+        np.ones((3000, 2)), np.zeros(3000), np.ones((1, 2)), np.zeros(1), Ragged.from_lists([[5]], np.int64),
+        Limits(np.ones(1, bool), Ragged.from_lists([[0, 2999]], np.int64)), ties, 3,
+    )  # fmt: skip
+    assert found(equal) == expected(equal)
 
 
 @pytest.mark.parametrize("part", [0, 2])
@@ -196,9 +214,10 @@ def test_no_product_is_further_from_the_exact_score_than_the_bound(world):
     products = users.approximate @ catalogue.approximate
     for user in range(len(world.users)):
         everyone = np.full(len(world.items), user)
-        about = users.as_approximate(everyone, users.exact(everyone, np.arange(len(world.items))))
+        exact = users.as_about(everyone, users.exact(everyone, np.arange(len(world.items))))
         # The subtraction itself may round up.
-        assert (np.abs(about - products[user]) <= users.error[user] * (1 + 1e-15)).all()
+        distance = np.abs(users.about(user, 0, products[user]) - exact)
+        assert (distance <= users.error[user] * (1 + 1e-15)).all()
 
 
 def test_the_bound_is_not_far_too_wide():
@@ -208,6 +227,34 @@ def test_the_bound_is_not_far_too_wide():
     users = Users.of(catalogue, rng.standard_normal((5, 64)), np.zeros(5))
     length = np.linalg.norm(users.approximate.astype(float), axis=1)
     assert (users.error < 70 * 2.0**-24 * length * catalogue.longest).all()
+
+
+@pytest.mark.parametrize("first", [0, 20])
+@pytest.mark.parametrize("kind", ["plain", "popularity", "one huge vector"])
+def test_large_biases_or_a_long_vector_leave_few_items_to_exact_scores(monkeypatch, kind, first):
+    rng = np.random.default_rng(6)
+    items, bias, vectors = rng.standard_normal((3000, 16)), np.zeros(3000), rng.standard_normal((4, 16))
+    if kind == "popularity":
+        bias = 1e6 * rng.random(3000) ** 8
+    elif kind == "one huge vector":
+        items[7] *= 1e100
+    labels = Ragged.from_lists([rng.permutation(3000)[:10] for _ in vectors], np.int64)
+    users = Users.of(Catalogue.of(items, bias), vectors, np.zeros(4))
+    n_exact = []
+    exact = Users.exact
+    monkeypatch.setattr(Users, "exact", lambda of, user, item: n_exact.append(len(user)) or exact(of, user, item))
+    monkeypatch.setattr(Users, "exact_of_all", None)
+    rank_items(users, labels, Limits(np.ones(4, bool)), first=first)
+    assert sum(n_exact) <= 4 * (10 + first) + 20
+
+
+def test_the_scores_of_a_vector_of_zeros_need_no_products(monkeypatch):
+    rng = np.random.default_rng(6)
+    catalogue = Catalogue.of(rng.standard_normal((5, 3)), rng.standard_normal(5))
+    users = Users.of(catalogue, np.zeros((1, 3)), np.array([0.5]))
+    scored = users.exact(np.zeros(5, np.int64), np.arange(5))
+    monkeypatch.setattr(scores, "added_products", None)
+    assert users.exact_of_all(0, 0, 5).tolist() == scored.tolist()
 
 
 def test_scores_are_added_dimension_after_dimension():
@@ -224,10 +271,15 @@ def test_each_product_is_rounded_before_it_is_added():
     assert users.exact(np.array([0]), np.array([0])).tolist() == [0.0]
 
 
-def test_who_could_have_infinite_scores_cannot_be_scored():
-    catalogue = Catalogue.of(np.array([[1e200, 1.0]]), np.zeros(1))
-    vectors = np.array([[1e50, 1.0], [1e150, 1.0], [1.0, 1.0], [0.0, 0.0]])
-    assert catalogue.can_score(vectors, np.array([0.0, 0.0, 1e305, 0.0])).tolist() == [True, False, False, True]
+def test_no_score_of_numbers_that_can_be_used_is_infinite():
+    numbers = np.array([LARGEST, -LARGEST, np.nextafter(LARGEST, np.inf), 1e300, np.inf, -np.inf, np.nan])
+    assert is_usable(numbers).tolist() == [True, True, *[False] * 5]
+    largest, bias = np.full((2, 20), LARGEST), np.full(2, LARGEST)
+    users = Users.of(Catalogue.of(largest, bias), largest, bias)
+    assert np.isfinite(users.exact_of_all(0, 0, 2)).all()
+    assert np.isfinite(users.error).all()
+    # No array is longer.
+    assert np.isfinite(LARGEST**2 * 2.0**32)
 
 
 def test_cosines_are_of_vectors_of_length_one():

@@ -44,6 +44,9 @@ VECTORS = {
     "evaluation": {"metrics": ["rr"]},
     "output": {"path": "o"},
 }
+MODELS = {name: section for name, section in VECTORS.items() if name != "vectors"} | {
+    "models": {"mf": VECTORS["vectors"], "tt": {**VECTORS["vectors"], "similarity": "cosine"}}
+}
 COMPARISON = {
     "models": {"a": {"path": "a"}, "b": {"path": "b"}},
     "comparison": {"baseline": "a"},
@@ -102,7 +105,7 @@ def test_without_pyyaml_a_sentence_says_what_to_install(tmp_path, monkeypatch):
         ("a: [", "is not YAML: "),
         ("output: {path: a, path: b}", "line 1 repeats the key 'path'"),
         ("- 1", "must have sections with keys in them; it holds a list"),
-        ("", "the section [predictions], or [vectors] in its place, is missing"),
+        ("", "the section [predictions], or [vectors] or [models] in its place, is missing"),
         ("1: 2", "unknown key '1'"),
         (
             "output: {path: o, run_id: 2026-11-20}",
@@ -198,7 +201,10 @@ def test_the_last_of_several_stands():
         ("evaluation.metrisc=rr", "there is no such key; did you mean evaluation.metrics"),
         ("metrics", "--set needs key=value, such as evaluation.metrics=ndcg@10; found 'metrics' without a value"),
         ("metric=rr", "did you mean evaluation.metrics or gates.*.metric? [evaluation] has: "),
-        ("zzz=1", "--set zzz: there is no such key; sections are: output, report, predictions, vectors, evaluation"),
+        (
+            "zzz=1",
+            "--set zzz: there is no such key; sections are: output, report, predictions, vectors, models, evaluation",
+        ),
         (
             "report=true",
             "--set report: [report] is a section, not a key; did you mean output.report? [report] has: title",
@@ -265,8 +271,12 @@ def commented(name):
     Vectors stand in the place of predictions, a split in that of labels, and their tables are taken in together.
     """
     lines = list(in_sections((CONF / f"{name}.toml").read_text()))
-    needed = {"vectors": ("vectors", "vectors.users", "vectors.items"), "split": ("split", "split.log")}
-    instead = {"vectors": "predictions", "split": "labels"}
+    needed = {
+        "vectors": ("vectors", "vectors.users", "vectors.items"),
+        "models": ("models.two_towers.users", "models.two_towers.items") if name == "evaluate" else (),
+        "split": ("split", "split.log"),
+    }
+    instead = {"vectors": "predictions", "models": "predictions", "split": "labels"}
     for place, asked, line in lines:
         if not re.match(r"# \w+ = ", line):
             continue
@@ -304,6 +314,10 @@ def test_what_an_example_comments_out_may_be_taken_in(name, text):
         ({"output": {"path": "o"}}, False),
         ({name: section for name, section in SMALLEST.items() if name != "predictions"}, False),
         (VECTORS, True),
+        (MODELS, True),
+        ({**MODELS, "vectors": VECTORS["vectors"]}, False),
+        ({**MODELS, "models": {}}, False),
+        ({**MODELS, "models": {"mf": {"users": {"path": "u"}}}}, False),
         ({**VECTORS, "predictions": {"path": "p"}}, False),
         ({**VECTORS, "vectors": {"users": {"path": "u"}}}, False),
         ({**VECTORS, "vectors": {**VECTORS["vectors"], "similarity": "euclidean"}}, False),
@@ -615,6 +629,43 @@ def test_vectors_that_cannot_be_are_said(changes, said):
     assert said in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"vectors": VECTORS["vectors"]}, "[models] stands in the place of [vectors]; found both, so leave one out"),
+        ({"models": {"mf": {"users": {"path": "u"}}}}, "the section [models.mf.items] is missing"),
+        (
+            {"models": {"mf": {**VECTORS["vectors"], "parts": 0}}},
+            "models.mf: parts must be a whole number from 1 to 100",
+        ),
+        (
+            {"models": {"mf": {**VECTORS["vectors"], "items": {}}}},
+            "[models.mf.items] needs either path (files) or table",
+        ),
+        ({"models": {"mf": {**VECTORS["vectors"], "vector": ""}}}, "models.mf.vector has an empty column name"),
+        ({"labels": None}, "[models] needs the section [labels]"),
+        ({"columns": {"model": "m"}}, "columns.model is for [predictions], and [models] has no such column"),
+        ({"evaluation": {"metrics": "rr", "model": "mf"}}, "evaluation.model is for one model, and [models] has names"),
+        (
+            {"gates": {"rr": {"min": 0.1, "model": "a"}}},
+            "there is no model 'a'; there is: 'mf', 'tt'",
+        ),
+        ({"output": {"path": "o", "report": True}, "report": {"dialects": "all"}}, "report.dialects needs one model"),
+    ],
+)
+def test_vectors_of_several_models_that_cannot_be_are_said(changes, said):
+    settings = {name: section for name, section in {**MODELS, **changes}.items() if section is not None}
+    with pytest.raises(ConfigurationError) as caught:
+        parse_config(settings, EvaluateConfig)
+    assert said in str(caught.value)
+
+
+def test_a_baseline_beside_vectors_has_scores_or_ranks():
+    for name in ("score", "rank"):
+        config = parse_config({**VECTORS, "baseline": {"path": "b"}, "columns": {name: "n"}}, EvaluateConfig)
+        assert getattr(config.columns, name) == "n"
+
+
 SPLIT = {**SMALLEST, "split": {"log": {"path": "l"}, "cut": 7}}
 
 
@@ -688,6 +739,13 @@ def test_options_of_vectors_are_keys_with_their_defaults():
     assert config.keys()["vector"] == "vectors.vector or columns.vector"
     assert config.keys()["item_bias"] == "vectors.item_bias"
     assert parse_config(SMALLEST, EvaluateConfig).keys()["vector"] == "columns.vector"
+    config = parse_config(MODELS, EvaluateConfig)
+    assert list(config.sources()) == [
+        *("models.mf.users", "models.mf.items", "models.tt.users", "models.tt.items"),
+        "labels",
+    ]
+    assert config.keys()["vector"] == "models.….vector or columns.vector"
+    assert config.gate_rules() == ()
 
 
 def test_the_command_line_reaches_the_tables_of_vectors(tmp_path):

@@ -41,7 +41,9 @@ def tables(spark):
         "items": spark.createDataFrame(
             [*item_rows, (N_ITEMS, None, 0.0)], "item int, factors array<double>, bias double"
         ),
-        "candidates": spark.createDataFrame([(item,) for item in range(N_ITEMS - 1)], "item int"),
+        "candidates": spark.createDataFrame(
+            [(item,) for item in range(N_ITEMS + 1) if item != N_ITEMS - 1], "item bigint"
+        ),
         "labels": spark.createDataFrame(labels, "user int, item int, grade double"),
         "training": spark.createDataFrame(known, "user int, item int"),
         "scores": spark.createDataFrame(scores, "user int, item int, score double, parity string"),
@@ -132,6 +134,28 @@ def test_rejected_rows_gates_and_the_report_are_written(spark, run):
     page = report.read_text()
     assert "lenskit" in page
     assert "parity=odd" in page
+
+
+def test_several_models_stand_side_by_side(spark, folder, run):
+    one = of_vectors(folder)
+    evaluation = {name: value for name, value in one["evaluation"].items() if name != "model"}
+    models = {"mf": one["vectors"], "angle": {**one["vectors"], "similarity": "cosine"}}
+    gates = {"ndcg@3": {"min": 0.01, "model": "mf"}, "rr": {"min": 2.0, "model": "angle"}}
+    config = {name: section for name, section in one.items() if name != "vectors"}
+    config |= {"models": models, "evaluation": evaluation, "gates": gates, "output": {"report": True}}
+    job = start(folder, "several", config)
+    assert job.code == 4, job.err
+    assert "gates failed: rr of angle: mean at least 2" in job.err
+    figures = [
+        spark.read.parquet(f"{each.output}/metrics").drop("time", "fingerprints").orderBy("metric", "slice")
+        for each in (job, run)
+    ]
+    assert repr(figures[0].where("model = 'mf'").collect()) == repr(figures[1].collect())
+    assert figures[0].where("model = 'angle'").count() == 3 * len(METRICS)
+    users = spark.read.parquet(f"{job.output}/per_user")
+    assert {row.model for row in users.select("model").distinct().collect()} == {*models}
+    (report,) = (job.output / "reports").rglob("*.html")
+    assert "angle" in report.read_text()
 
 
 def test_the_manifest_names_the_tables_and_no_secret(run):

@@ -188,13 +188,32 @@ def test_vectors_have_theirs_in_the_place_of_predictions(spark):
     items = [(1, [1.0, 0.0], 0.0), (2, [0.0, 1.0], 0.5), (3, [1.0, 1.0], 0.0)]
     labels = spark.createDataFrame([(1, 2), (2, 3)], "user bigint, item bigint")
 
-    def of(items, bias):
-        catalogue = spark.createDataFrame(items, "item int, vector array<float>, bias double")
-        return evaluate(Vectors(users, catalogue, item_bias=bias), labels, "rr").fingerprints
-
-    first = of(items, None)
-    assert sorted(first) == ["labels", "predictions"]
-    others = [of(items, "bias"), of([*items[:2], (3, [1.0, 0.5], 0.0)], None)]
-    assert len({first["predictions"], *(other["predictions"] for other in others)}) == 3
-    assert all(other["labels"] == first["labels"] for other in others)
-    assert of(items[::-1], None) == first
+    catalogues = {
+        name: spark.createDataFrame(rows, "item int, vector array<float>, bias double")
+        for name, rows in {
+            "first": items,
+            "reversed": items[::-1],
+            "other": [*items[:2], (3, [1.0, 0.5], 0.0)],
+        }.items()
+    }
+    candidates = {
+        "of all": spark.createDataFrame([(2,), (3,)], "item bigint"),
+        "two": spark.createDataFrame([(1, 2), (2, 3)], "user int, item int"),
+        "exchanged": spark.createDataFrame([(1, 3), (2, 2)], "user int, item int"),
+    }
+    first = catalogues["first"]
+    models = {
+        "first": Vectors(users, first),
+        "reversed": Vectors(users, catalogues["reversed"]),
+        "bias": Vectors(users, first, item_bias="bias"),
+        "cosine": Vectors(users, first, similarity="cosine"),
+        "other": Vectors(users, catalogues["other"]),
+        **{name: Vectors(users, first, candidates=table) for name, table in candidates.items()},
+    }
+    found = evaluate(models, labels, "rr").fingerprints
+    assert evaluate(models["first"], labels, "rr").fingerprints == {
+        "labels": found.pop("labels"),
+        "predictions": found["predictions of first"],
+    }
+    assert found.pop("predictions of reversed") == found["predictions of first"]
+    assert len(found) == len({*found.values()}) == len(models) - 1

@@ -214,6 +214,7 @@ class TestBadInput:
             "null vector",
             "NaN or infinite number in the vector",
             "of another length",
+            "number beyond ±1e+140 in the vector: 1, for example user=33",
             "user in several rows",
         ):
             assert words in str(raised.value)
@@ -224,20 +225,30 @@ class TestBadInput:
             "null user (user)": 1,
             "null vector": 1,
             "null, NaN or infinite number in the vector": 1,
+            "number beyond ±1e+140 in the vector": 1,
             "vector of another length than most items have": 1,
             "user in several rows": 1,
         }
 
     def test_items_without_a_usable_vector_are_counted(self, world):
         # An item's row that can be used is used, whatever its others are.
-        bad = [(None, [1.0] * 3), ("x", None), ("y", [1.0]), ("i00", [9.0] * 3), ("i01", [float("nan")] * 3)]
-        items = world.items.select("item", "vector").unionByName(
-            world.spark.createDataFrame(bad, "item string, vector array<double>")
+        bad = [
+            (None, [1.0] * 3, 0.0),
+            ("x", None, 0.0),
+            ("y", [1.0], 0.0),
+            ("z", [1.0, 1.0, 1e300], 0.0),
+            ("i00", [9.0] * 3, 0.0),
+            ("i01", [float("nan")] * 3, 0.0),
+            ("i02", [9.0] * 3, -1e300),
+        ]
+        items = world.items.unionByName(
+            world.spark.createDataFrame(bad, "item string, vector array<double>, bias double")
         )
-        vectors = Vectors(world.users, items)
+        vectors = Vectors(world.users, items, item_bias="bias")
         with pytest.raises(DataError) as raised:
             evaluate(vectors, world.labels, "rr")
-        assert raised.value.counts == {"n_invalid_catalogue": 3, "n_ragged_catalogue": 1, "n_repeated_catalogue": 1}
+        assert raised.value.counts == {"n_invalid_catalogue": 5, "n_ragged_catalogue": 1, "n_repeated_catalogue": 1}
+        assert "or whose vector or bias is missing, NaN, infinite or beyond ±1e+140: 5" in str(raised.value)
         assert (
             evaluate(vectors, world.labels, "rr", on_invalid="drop").data_quality.n_predictions
             == N_ITEMS * world.users.count()
@@ -249,10 +260,40 @@ class TestBadInput:
             ("y", "vector of another length than most items have"),
             ("i00", "item in several rows"),
             ("i01", "null, NaN or infinite number in the vector"),
+            ("z", "number beyond ±1e+140 in the vector"),
+            ("i02", "bias beyond ±1e+140"),
         }
-        assert len(rows) == 5
+        assert len(rows) == 7
         first = top_items(vectors, 2).first()
-        assert first.n_invalid_catalogue == 5
+        assert first.n_invalid_catalogue == 7
+
+    def test_each_model_of_one_table_has_its_reasons(self, world):
+        users = world.users.selectExpr(
+            "user", "vector", "IF(user = 2, NULL, 0.0D) AS one", "IF(user < 5, NULL, 0.0D) AS other"
+        )
+        models = {name: Vectors(users, world.items, user_bias=name) for name in ("one", "other")}
+        with pytest.raises(DataError) as raised:
+            evaluate(models, world.labels, "rr")
+        for words in ("model 'one': null, NaN or infinite bias: 1,", "model 'other': null, NaN or infinite bias: 3,"):
+            assert words in str(raised.value)
+
+    def test_only_candidates_are_looked_at(self, world):
+        """Most items that are no candidates, or have no id, are of another length, which is then not the usual one."""
+        bad = [(None, [1.0])] * 9 + [("x", [1.0]), ("y", None), ("i00", None)] + [("no candidate", [1.0])] * 9
+        items = world.items.select("item", "vector").unionByName(
+            world.spark.createDataFrame(bad, "item string, vector array<double>")
+        )
+        candidates = world.spark.createDataFrame([("i00",), ("i01",), ("i02",), ("x",)], "item string")
+        vectors = Vectors(world.users, items, candidates=candidates)
+        result = evaluate(vectors, world.labels, "rr", on_invalid="quarantine")
+        assert result.data_quality.n_predictions == 3 * world.users.count()
+        reasons = result.quarantine.groupBy("table", "item", "reason").count().collect()
+        assert {tuple(row) for row in reasons} == {
+            ("catalogue", None, "null item", 9),
+            ("catalogue", "i00", "null vector", 1),
+            ("catalogue", "x", "vector of another length than most items have", 1),
+        }
+        assert top_items(vectors, 1).first().n_invalid_catalogue == 11
 
     def test_an_empty_catalogue_is_nothing_to_rank(self, world):
         with pytest.warns(SparkRankEvalWarning, match="none of 20 users with labels has predictions"):

@@ -13,7 +13,7 @@ from spark_rankeval.dialects import find_dialect
 from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.request.readings import Lists, resolve, views_of
 from spark_rankeval.request.task import FirstItems, ScoringTask
-from spark_rankeval.worker import reading
+from spark_rankeval.worker import counted_lists, reading
 from spark_rankeval.worker.catalogue import (
     BIAS,
     IN_CATALOGUE,
@@ -29,7 +29,7 @@ from spark_rankeval.worker.catalogue_parts import ANSWER, MODEL, Part, count_par
 from spark_rankeval.worker.counted_lists import ASKED, COUNTS_OF_PARTS, SCORES_OF_PARTS, first_items_of_batches
 from spark_rankeval.worker.reading import of_model, places_before
 from spark_rankeval.worker.scoring import score
-from spark_rankeval.worker.task_tables import TaskTables
+from spark_rankeval.worker.task_tables import TaskTables, with_tables
 from spark_rankeval.worker.vector_lists import Catalogues
 
 METRICS = [
@@ -43,8 +43,9 @@ METRICS = [
     "personalisation@2",
 ]
 KNOWN = Lists(scored_arrays=True, label_arrays=False, relevances=("grade",))
-# Whole numbers make ties, numbers that differ in their last bit near-ties; large ones that some parts alone have make other bounds.
-NUMBERS = st.sampled_from([0.0, 1.0, -1.0, 2.0, 0.1, 0.2, 0.3, 1.0 + 2**-52, 1e-30, -1e8, 1e8, 1e200])
+# Whole numbers make ties, numbers that differ in their last bit near-ties; large ones that some parts alone have make other bounds; and
+# the largest cannot be used.
+NUMBERS = st.sampled_from([0.0, 1.0, -1.0, 2.0, 0.1, 0.2, 0.3, 1.0 + 2**-52, 1e-30, -1e8, 1e8, 1e130, 1e200])
 WRONG = st.sampled_from([None, [], [float("nan")], [1.0, float("inf")], [1.0] * 5])
 IDS = {
     "text": (pa.string(), ["a", "b", "é", "Z", "zz", "item-10", "item-9", "", "i0", "i1", "ü"]),
@@ -240,6 +241,24 @@ def test_top_items_are_those_of_the_whole(world, k):
     (ours,) = run(iter([counted(world, columns, [FirstItems(k, "item_asc")])]))
     (other,) = run(iter([whole(world, columns)]))
     assert ours.to_pylist() == other.to_pylist()
+
+
+def test_no_more_users_are_scored_at_a_time_than_their_first_items_fit_into_memory(monkeypatch):
+    n_users = 7
+    model = {"similarity": "dot", "rows": [("a", [1.0], 0.0), ("b", [2.0], 0.0), ("c", [3.0], 0.0)], "candidates": None}
+    model |= {"users": [[1.0], [-1.0]] * 3 + [None], "user_bias": [0.0] * n_users, "user_rows": [1] * n_users}
+    world = {"kind": pa.string(), "models": [model], "labels": [[("a", 1.0)]] * n_users, "ties": "item_asc"}
+    world |= {"nobody": [False] * n_users, "excluded": None}
+    task, batch = task_of(world), whole(world, users_of(world))
+    (at_once,) = with_tables(task, iter([batch]))
+    expected = score(task, *at_once)
+    # Two users have the first two items and one more.
+    monkeypatch.setattr(counted_lists, "_LISTED", 7)
+    parts = list(with_tables(task, iter([batch, batch.slice(0, 0)])))
+    assert [part.num_rows for part, _ in parts] == [2, 2, 2, 1, 0]
+    values = [score(task, *part).metrics for part in parts]
+    for found, metric in zip(zip(*values, strict=True), expected.metrics, strict=True):
+        np.testing.assert_array_equal(np.concatenate(found), metric)
 
 
 def test_a_task_with_users_of_two_parts_says_so():

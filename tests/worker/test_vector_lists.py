@@ -208,6 +208,7 @@ class TestWhatCannotBeUsed:
             (["a", "b"], [[1.0], None], (1, 0, 0)),
             (["a", "b"], [[1.0], [float("nan")]], (1, 0, 0)),
             (["a", "b"], [[1.0], [float("inf")]], (1, 0, 0)),
+            (["a", "b"], [[1.0], [1e300]], (1, 0, 0)),
             (["a", "b"], [[1.0], [None]], (1, 0, 0)),
             (["a", "b"], [[1.0], []], (1, 0, 0)),
             (["a", "b", "c"], [[1.0], [2.0], [1.0, 2.0]], (0, 1, 0)),
@@ -220,6 +221,30 @@ class TestWhatCannotBeUsed:
         catalogue = PackedCatalogue.of(self.rows(items, vectors))
         assert catalogue.faults == counts
         assert len(catalogue.ids) == len(items) - sum(counts)
+
+    @pytest.mark.parametrize("bias", [1e300, float("inf"), float("nan"), None])
+    def test_an_item_with_such_a_bias_is_left_out_and_counted(self, bias):
+        catalogue = PackedCatalogue.of(self.rows(["a", "b"], [[1.0], [1.0]], [bias, 1.0]))
+        assert catalogue.faults == (1, 0, 0)
+        assert catalogue.ids.to_pylist() == ["b"]
+
+    @pytest.mark.parametrize("similarity", ["dot", "cosine"])
+    def test_no_item_voids_a_user_and_no_user_another(self, similarity):
+        world = {
+            "items": ["a", "b", "c", "d"],
+            "item_vectors": np.array([[1.0, 2.0], [1e300, 1.0], [1.0, 1.0], [1.0, 0.0]]),
+            "user_vectors": np.array([[1.0, 1.0], [1e300, 1.0], [1.0, 1.0]]),
+            "item_bias": np.array([0.0, 0.0, 1e300, 0.0]),
+            "user_bias": np.array([0.0, 0.0, 1e300]),
+            "similarity": similarity,
+            "labels": [{"a": 1.0}] * 3,
+            "excluded": [[]] * 3,
+            "candidates": None,
+        }
+        counts = of_vectors(world, "item_asc").counts
+        assert counts["0.n_predictions"].tolist() == [2, 0, 0]
+        assert counts["0.n_invalid_predictions"].tolist() == [0, 1, 1]
+        assert counts["n_invalid_catalogue"].tolist() == [2, 2, 2]
 
     def test_of_an_items_rows_the_greatest_vector_stays_in_any_order(self):
         items, vectors = ["a", "b", "a", "a"], [[1.0, 5.0], [0.0, 0.0], [2.0, 1.0], [2.0, 0.0]]
