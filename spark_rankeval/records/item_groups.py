@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from spark_rankeval.records.slices import Key
+    from spark_rankeval.records.summary import SummaryRow
 
 #: How the name of an attribute of items begins in the name of a slice, such as ``item genre=drama``. Users may have a ``genre``, too.
 OF_ITEMS = "item "
@@ -72,6 +73,23 @@ def alike_groups(of_days: Iterable[tuple[ItemGroup, ...]]) -> tuple[tuple[ItemGr
     return tuple(next(iter(groups[name])) for name in names if len(groups[name]) == 1), [
         name for name in names if len(groups[name]) > 1
     ]
+
+
+def unknown_groups(
+    summaries: Iterable[Sequence[SummaryRow]], of_days: Iterable[tuple[ItemGroup, ...]]
+) -> list[str]:
+    """The groups of items with figures in a summary that does not tell their sizes and edges, which other days may not share.
+
+    Days whose tables of items and training data are the same have the same groups.
+    """
+    names: set[str] = set()
+    tables = set()
+    for rows, groups in zip(summaries, of_days, strict=True):
+        names |= {row.slice for row in rows if is_item_group(row.slice)} - {group.slice for group in groups}
+        tables |= {tuple(row.fingerprints.get(table) for table in ("items", "training")) for row in rows}
+    if len(tables) == 1 and any(next(iter(tables))):
+        return []
+    return sorted(names, key=lambda name: (attributes_of(name), name))
 
 
 def about_items(name: str) -> str:

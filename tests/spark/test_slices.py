@@ -1,6 +1,8 @@
 """Slices of the users by their attributes."""
 
 import math
+from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 from chispa import assert_df_equality
@@ -8,8 +10,9 @@ from effort import FULL_LENGTH, part_of
 from pyspark.sql import functions as F
 from random_logs import random_logs
 
-from spark_rankeval import BCa, Cube, Facts, compare, evaluate, score_users, summarise
+from spark_rankeval import BCa, Cube, Facts, compare, evaluate, merge, score_users, summarise
 from spark_rankeval.errors import DataError, InputError, OptionError, SparkRankEvalWarning
+from spark_rankeval.jobs.runs import metrics_table
 from spark_rankeval.spark import describing as scoring
 from spark_rankeval.worker import merging
 
@@ -427,6 +430,24 @@ def test_groups_of_items_change_no_other_figure_and_are_told(by_genre, by_countr
     assert again.item_groups == by_genre.item_groups
     with pytest.raises(InputError, match="there are no slices by 'item genre'"):
         by_genre.gaps("item genre")
+
+
+def test_merged_runs_say_which_groups_of_items_may_differ(spark, by_genre):
+    told = [{**row, "n_items": row["n_items"] + 1} for row in by_genre.to_dict()["item_groups"]]
+    rows = tuple(replace(row, fingerprints={**row.fingerprints, "items": "0" * 32}) for row in by_genre.summary)
+    runs = {"a": by_genre, "b": replace(by_genre, summary=rows)}
+    first, second = (
+        metrics_table(spark, run, datetime.now(UTC)).selectExpr("*", f"'{name}' run_id") for name, run in runs.items()
+    )
+    table = first.union(second)
+    alone = merge(table)
+    assert "not known whether all summaries have the same items in item genre=(not in items)" in str(alone)
+    manifests = [{"run_id": name, **run.to_dict()} for name, run in runs.items()]
+    known = merge(table, manifests)
+    assert (known.item_groups, known.notes) == (by_genre.item_groups, ())
+    unlike = merge(table, [manifests[0], {**manifests[1], "item_groups": told}])
+    assert "the summaries differ in the items of item genre=(not in items)" in str(unlike)
+    assert (alone.item_groups, unlike.item_groups) == ((), ())
 
 
 def test_the_table_of_users_and_groups_has_the_means_of_the_summary(by_genre):
