@@ -21,6 +21,10 @@ OF_ITEMS = "item "
 NOT_LISTED, UNSEEN = "(not in items)", "(not in training)"
 
 
+#: In the place of the values of a user's attributes in a key: what is told of a group of items is about no slice of users.
+NO_SLICE = -1
+
+
 @dataclass(frozen=True)
 class ItemGroup:
     """A group of items that a result has figures of, one of `Result.item_groups`.
@@ -152,7 +156,7 @@ def is_item_group(name: str) -> bool:
 def roll_with_items(roll: Callable[[Key], Iterable[Key]], attributes: Sequence[str]) -> Callable[[Key], Iterator[Key]]:
     """The slices for a key that ends in an attribute of items and a group of it; both are null for all items of a user.
 
-    The slices of the user, which `roll` gives, follow an entry for each attribute of items.
+    The slices of the user, which `roll` gives, follow an entry for each attribute of items. A key of `NO_SLICE` is of all users alone.
 
     >>> from spark_rankeval.records.slices import roll
     >>> rolled = roll_with_items(roll(1), ["genre", "year"])
@@ -160,12 +164,15 @@ def roll_with_items(roll: Callable[[Key], Iterable[Key]], attributes: Sequence[s
     [True, True]
     >>> [key[::2] for key in rolled(("DE", "genre", "drama")) if EVERY not in key[::2]], list(rolled(("DE", "year", None)))[1][1]
     ([('drama', 'DE')], None)
+    >>> [key == ("drama", EVERY, EVERY) for key in rolled((NO_SLICE, "genre", "drama"))]
+    [True]
     """
 
     def rolled(key: Key) -> Iterator[Key]:
         *of_user, attribute, group = key
         of_items = tuple(group if name == attribute else EVERY for name in attributes)
         for values in roll(tuple(of_user)):
-            yield of_items + tuple(values)
+            if NO_SLICE not in values:
+                yield of_items + tuple(values)
 
     return rolled

@@ -47,7 +47,7 @@ from spark_rankeval.worker.table_states import (
 from spark_rankeval.worker.task_tables import with_tables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from spark_rankeval.ranking.ragged import Array, BoolArray
     from spark_rankeval.request.task import ScoringTask
@@ -101,9 +101,10 @@ def state_of_batches(
             n_values_of(task), names, options, no_user, keys, has_hashes=False
         )  # fmt: skip
         open_users = OpenUsers()
-        kind = None
+        kind = known = None
         for whole, received in with_tables(task, batches):
-            batch = whole if received.groups is None else with_keys(whole, received.groups)
+            known = received.groups
+            batch = whole if known is None else with_keys(whole, known)
             kind = batch.schema.field(LABELS).type.value_type
             scores = score(task, batch, received)
             unresolved = None
@@ -129,7 +130,9 @@ def state_of_batches(
                 yield from each.add(groups_of_users, somebody, scores.exposed, blocks)
         if open_users.n:
             yield placed(OPEN_PLACE, open_users.tree())
-        last = states.rows() if pairs is None else chain(states.rows(), pairs.rows())
+        last = states.rows()
+        if pairs is not None and known is not None:
+            last = chain(last, pairs.told(known.told(len(keys) - len(known.no_keys(0)))), pairs.rows())
         if not exposures:
             yield from last
         elif kind is not None:
@@ -149,11 +152,11 @@ def _of_pairs(
     left_out: BoolArray | None,
     weights: Array | None,
 ) -> Batches:
-    """Take in the pairs of users and groups of items; they have values and what is told of the group; counts are the users'."""
+    """Take in the pairs of users and groups of items; they have values, and counts are the users'."""
     for rows, values in scores.batches(batch, no_user):
         absent = None if left_out is None else left_out[values.user]
         of_pairs = None if weights is None else weights[values.user]
-        yield from pairs.add(rows, [*values.values, *values.beside], values.facts, values.normalisers, absent, of_pairs)
+        yield from pairs.add(rows, [*values.values, *values.beside], {}, values.normalisers, absent, of_pairs)
 
 
 def state_of_columns(
@@ -322,11 +325,7 @@ class _Tables:
     def _settle(self) -> Batches:
         pending, self._pending = self._pending, []
         for key, everybody in _Users.concatenate(pending).in_groups():
-            if key not in self._tables and len(self._tables) >= self._most:
-                yield from self._states()
-                self._tables = {}
-            if key not in self._tables:
-                self._tables[key] = self._new()
+            yield from self._ready(key)
             # A group that nobody is in who is evaluated is a group all the same.
             is_absent = everybody.about["absent"]
             group = everybody.at(np.flatnonzero(~is_absent)) if is_absent.any() else everybody
@@ -334,6 +333,20 @@ class _Tables:
             hashes, weights = about.get("hashes"), about.get("weights")
             nobody = about["nobody"]
             self._tables[key].add(values, group.counts, nobody, hashes, weights, group.normalisers, group.limbs)
+
+    def _ready(self, key: Key) -> Batches:
+        """Have a state of a group; gives those that had to make room."""
+        if key not in self._tables and len(self._tables) >= self._most:
+            yield from self._states()
+            self._tables = {}
+        if key not in self._tables:
+            self._tables[key] = self._new()
+
+    def told(self, counts_of: Iterable[tuple[Key, Mapping[str, Array]]]) -> Batches:
+        """Take in counts of groups, whether anybody is in them or not; gives the rows that had to make room."""
+        for key, counts in counts_of:
+            yield from self._ready(key)
+            self._tables[key].add_counts(counts)
 
     def rows(self) -> Batches:
         """The states as rows: groups of one place together, and without keys all in one row of no place."""
