@@ -65,11 +65,6 @@ HELD_BYTES = 1 << 26
 _TOGETHER = 1 << 16
 
 
-def n_values_of(task: ScoringTask) -> int:
-    """How many values a user has in the states of a task: those of the metrics, then those of the metrics beside them."""
-    return len(task.metrics) + sum(len(view.beside) for view in task.views)
-
-
 def state_of_batches(
     task: ScoringTask,
     options: DescriptionOptions,
@@ -96,9 +91,9 @@ def state_of_batches(
         if slices_of is not None:
             exposures += [ExposureAccumulator(with_items, slices_of)] if with_items else []
             exposures += [GroupAccumulator(task, slices_of)] if with_groups else []
-        states = _Tables(n_values_of(task), names, options, no_user, keys)
+        states = _Tables(task.n_values, names, options, no_user, keys)
         pairs = None if task.item_groups is None else _Tables(
-            n_values_of(task), names, options, no_user, keys, has_hashes=False
+            task.n_values, names, options, no_user, keys, has_hashes=False
         )  # fmt: skip
         open_users = OpenUsers()
         kind = known = None

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     Batches = Iterator[pa.RecordBatch]
 
 
+# If every user has a value in every group of items, so many values are computed at once: 64 MB.
+_MOST_VALUES = 1 << 23
+
+
 class TaskTables(NamedTuple):
     """The tables of a task."""
 
@@ -32,7 +36,10 @@ class TaskTables(NamedTuple):
 
 
 def with_tables(task: ScoringTask, batches: Batches) -> Iterator[tuple[pa.RecordBatch, TaskTables]]:
-    """The batches of a task, in parts as of `with_item_tables`, each with what the task received."""
+    """The batches of a task, in parts as of `with_item_tables`, each with what the task received.
+
+    Parts are smaller if any metric is a share of a group of items, because every user then has a value in every group.
+    """
     catalogues = Catalogues(task)
     groups: GroupTables | None = None
     item_sets: dict[str, ItemSets] = {}
@@ -51,4 +58,9 @@ def with_tables(task: ScoringTask, batches: Batches) -> Iterator[tuple[pa.Record
             yield batch
 
     for part, items in with_item_tables(read()):
-        yield part, TaskTables(catalogues, items, groups, item_sets)
+        received = TaskTables(catalogues, items, groups, item_sets)
+        n_users = max(part.num_rows, 1)
+        if groups is not None and task.has_group_shares:
+            n_groups = sum(len(attribute.names) for attribute in groups.attributes)
+            n_users = max(1, _MOST_VALUES // (n_groups * task.n_values))
+        yield from ((part.slice(first, n_users), received) for first in range(0, max(part.num_rows, 1), n_users))

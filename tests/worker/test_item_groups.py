@@ -25,6 +25,7 @@ from spark_rankeval.request.task import GROUP_FACTS, ItemGroups, ScoringTask, Vi
 from spark_rankeval.spark.describing import Groups, figures_by_group
 from spark_rankeval.spark.item_groups import with_users_outside
 from spark_rankeval.statistics.description import DescriptionOptions
+from spark_rankeval.worker import task_tables
 from spark_rankeval.worker.facts import ITEM, TRAINING_INTERACTIONS, TRAINING_USERS
 from spark_rankeval.worker.item_groups import (
     ATTRIBUTE_KEY,
@@ -267,6 +268,20 @@ def test_a_group_without_a_label_is_one_of_all_users_with_its_size_and_edges():
     assert edges == {
         "item genre=x": (2, 0, 0), "item genre=z": (2, 0, 0), "item popularity=1": (2, 1, 2), "item popularity=2": (2, 7, 8)
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(("metric", "sizes"), [("exposure_share@1", [2, 2, 1]), ("recall@1", [5])])
+def test_users_come_in_parts_if_each_has_a_value_in_every_group(monkeypatch, metric, sizes):
+    monkeypatch.setattr(task_tables, "_MOST_VALUES", 7)
+    users = [1, 2, 3, 4, 5]
+    world = World({user: [(user % 3, 0.5)] for user in users}, {user: [(1, 1.0)] for user in users})
+    table = pa.array([packed([(1, "x"), (2, "y")]).as_py(), *[None] * 4], pa.binary())
+    batch = grouped(world, users=users).append_column(table_of(0), table)
+    metrics = (parse_metric(metric).resolve(),)
+    task = ScoringTask((View(metrics, RankingPolicy()),), item_groups=ItemGroups(("genre",)))
+    parts = list(task_tables.with_tables(task, iter([batch])))
+    assert [part.num_rows for part, _ in parts] == sizes
+    assert pa.Table.from_batches([part for part, _ in parts])[USER_HASH].to_pylist() == users
 
 
 @settings(max_examples=examples(by_day=60, at_night=600), deadline=None, derandomize=True)
