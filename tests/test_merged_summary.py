@@ -397,7 +397,10 @@ def test_groups_of_items_that_differ_between_days_are_named():
 
 def test_groups_of_items_that_days_may_not_share_are_known():
     monday, tuesday = (
-        [replace(summary_of([0.5]), slice=slice_, fingerprints={"training": digits}) for slice_ in ("all", "item kind=x")]
+        [
+            replace(summary_of([0.5]), slice=slice_, fingerprints={"training": digits})
+            for slice_ in ("all", "item kind=x")
+        ]
         for digits in ("1", "2")
     )
     told = (ItemGroup("item kind=x", "kind", "x", 2, 0, 0),)

@@ -137,9 +137,7 @@ def _read(name: str, given: Any) -> Result:
         raise InputError(f"{name}: {error}") from error
 
 
-def _of_manifests(
-    manifests: Iterable[Any], summaries: Mapping[str, Sequence[SummaryRow]]
-) -> list[Told]:
+def _of_manifests(manifests: Iterable[Any], summaries: Mapping[str, Sequence[SummaryRow]]) -> list[Told]:
     """What the manifests of runs say that their rows do not."""
     by_run: dict[str, Told] = {}
     for place, manifest in enumerate(manifests, start=1):

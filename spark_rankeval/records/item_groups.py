@@ -79,9 +79,7 @@ def alike_groups(of_days: Iterable[tuple[ItemGroup, ...]]) -> tuple[tuple[ItemGr
     ]
 
 
-def unknown_groups(
-    summaries: Iterable[Sequence[SummaryRow]], of_days: Iterable[tuple[ItemGroup, ...]]
-) -> list[str]:
+def unknown_groups(summaries: Iterable[Sequence[SummaryRow]], of_days: Iterable[tuple[ItemGroup, ...]]) -> list[str]:
     """The groups of items with figures in a summary that does not tell their sizes and edges, which other days may not share.
 
     Days whose tables of items and training data are the same have the same groups.

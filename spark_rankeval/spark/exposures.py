@@ -143,9 +143,7 @@ def with_corpus_values(
     group_slots = group_slots_of(task)
     of_groups = group_exposures_of(packed, group_slots)
     slot_of = {(slot.view, metric): slot for slot in group_slots for metric in slot.metrics}
-    metrics = [
-        (view, metric) for view, of_view in enumerate(task.views) for metric in of_view.metrics
-    ]
+    metrics = [(view, metric) for view, of_view in enumerate(task.views) for metric in of_view.metrics]
     _warn_of_unknown_groups(of_groups.values())
     together = {}
     for key, group in figures.items():

@@ -25,7 +25,7 @@ from spark_rankeval.worker.exposures import (
 from spark_rankeval.worker.packing import unpack
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Hashable, Iterable, Iterator
 
     from spark_rankeval.metrics.group_amounts import Amounts, Given
     from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray, IntArray
@@ -53,7 +53,7 @@ class GroupSlot(NamedTuple):
 
     @property
     def unit(self) -> float:
-        """In whole multiples of which amounts are added."""
+        """The amount that others are whole multiples of."""
         return self.metrics[0].unit
 
 
@@ -260,6 +260,7 @@ def _put_together(parts: list[tuple[str, Array]], unit: float) -> SlotGroups:
 
 def _exposure(units: IntArray, names: list[Name], unit: float) -> GroupExposure:
     exposure, due = (
-        {names[group]: int(of_kind[group]) * unit for group in np.flatnonzero(of_kind).tolist()} for of_kind in units[:2]
+        {names[group]: int(of_kind[group]) * unit for group in np.flatnonzero(of_kind).tolist()}
+        for of_kind in units[:2]
     )
     return GroupExposure(exposure, due, int(units[2].sum()))
