@@ -110,9 +110,10 @@ class GroupAccumulator:
             for kind, cells, codes, units in _counts(given, cell, len(names), metric.unit):
                 self._hold(number, kind, cells, texts[codes] if kind != _USERS else np.zeros_like(codes), units)
             # A slice is one all the same if nobody counts, and a group is one if it gets nothing.
-            asked = {each.asked_group for each in slot.metrics} - {None} & {*names}
-            for kind, text in ((_USERS, 0), *((_EXPOSURE, self._texts[_text(name)]) for name in asked)):
-                self._hold(number, kind, present * N_BLOCKS, np.full_like(present, text), np.zeros_like(present))
+            asked = sorted({name for each in slot.metrics if (name := each.asked_group) is not None} & {*names})
+            for kind, text in ((_USERS, None), *((_EXPOSURE, name) for name in asked)):
+                code = np.full_like(present, self._texts[_text(text)])
+                self._hold(number, kind, present * N_BLOCKS, code, np.zeros_like(present))
         if sum(map(len, self._held)) > _HELD:
             self._held = [added_up(self._held, COUNT)]
             if len(self._held[0]) > _HELD:

@@ -10,7 +10,7 @@ from effort import FULL_LENGTH, part_of
 from pyspark.sql import functions as F
 from random_logs import random_logs
 
-from spark_rankeval import BCa, Cube, Facts, compare, evaluate, merge, score_users, summarise
+from spark_rankeval import BCa, Cube, Facts, Vectors, compare, evaluate, merge, score_users, summarise
 from spark_rankeval.errors import DataError, InputError, OptionError, SparkRankEvalWarning
 from spark_rankeval.jobs.runs import metrics_table
 from spark_rankeval.spark import describing as scoring
@@ -518,6 +518,28 @@ def test_metrics_and_groups_by_popularity_share_one_table_of_it(tables):
     assert of_groups
     assert [*map(repr, of_groups)] == [repr(row) for row in groups.summary if row.slice != "all"]
     assert [repr(row) for row in both.summary if row.slice == "all"] == [*map(repr, facts.summary)]
+
+
+@pytest.mark.parametrize("from_vectors", [False, True], ids=["lists", "vectors"])
+def test_groups_of_items_of_lists_or_vectors_with_exclusions_relevances_and_a_dialect(tables, films, from_vectors):
+    lists, labels, _ = tables
+    options = {
+        "relevance": ["grade", "liked"], "dialect": "standard", "exclude": labels.where("item % 5 = user % 5"),
+        **({} if from_vectors else {"score": "score"}),
+    }  # fmt: skip
+    items = films.select("item", F.array(F.sin("item"), F.cos("item")).alias("vector"))
+    users = lists.select("user", F.array(F.sin("user"), F.cos("user")).alias("vector")).distinct()
+    predictions = Vectors(users, items) if from_vectors else lists
+    wanted = labels.withColumn("liked", F.col("item") % 2 * F.col("grade"))
+    grouped, alone = (
+        evaluate(predictions, each, CUT, facts=facts, **options)
+        for each, facts in ((wanted, Facts(items=films, item_by="genre")), (wanted.where(of_group("x")), Facts()))
+    )
+    expected = {row.key: (row.mean, row.std, row.n_users) for row in alone.summary}
+    found = {row.key: (row.mean, row.std, row.n_users) for row in grouped.summary if row.slice == "item genre=x"}
+    assert found == expected
+    assert len(found) == 2 * len(CUT)
+    assert min(n for _, _, n in found.values()) > 10
 
 
 @pytest.mark.night
