@@ -93,8 +93,8 @@ def test_a_run_has_groups_of_items_in_figures_gates_and_report(spark, frames, tm
     config = parse_config(settings, EvaluateConfig)
     told = plan(spark, config)
     assert re.search("hit_share@2 +of groups of items, by another pass", told)
-    assert re.search("groups of items, by another pass +kind +a column of \\[items]", told)
-    assert re.search("popularity +2 groups of the items of \\[training]", told)
+    assert re.search(r"groups of items, by another pass\s+kind +a column of \[items]", told)
+    assert re.search(r"popularity +2 groups of the items of \[training]", told)
     result, *_ = evaluate_tables(spark, config)
     facts = {name: frames[name] for name in ("attributes", "training", "items")}
     expected = evaluate(

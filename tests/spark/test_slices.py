@@ -523,8 +523,9 @@ def test_metrics_and_groups_by_popularity_share_one_table_of_it(tables):
 @pytest.mark.parametrize("from_vectors", [False, True], ids=["lists", "vectors"])
 def test_groups_of_items_of_lists_or_vectors_with_exclusions_relevances_and_a_dialect(tables, films, from_vectors):
     lists, labels, _ = tables
+    unlabelled = lists.select("user", "item").join(labels, ["user", "item"], "left_anti")
     options = {
-        "relevance": ["grade", "liked"], "dialect": "standard", "exclude": labels.where("item % 5 = user % 5"),
+        "relevance": ["grade", "liked"], "dialect": "standard", "exclude": unlabelled.where("item % 5 = user % 5"),
         **({} if from_vectors else {"score": "score"}),
     }  # fmt: skip
     items = films.select("item", F.array(F.sin("item"), F.cos("item")).alias("vector"))
