@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from summary_rows import row
 
 from spark_rankeval.errors import MergeError
-from spark_rankeval.records.item_groups import ItemGroup, alike_groups
+from spark_rankeval.records.item_groups import ItemGroup, alike_groups, unknown_groups
 from spark_rankeval.records.merged import NO_BOOTSTRAP, NO_CLUSTERS, merged_rows
 from spark_rankeval.records.metrics_table import COLUMNS, row_of, values_of
 from spark_rankeval.records.summary import SummaryRow, summary_row
@@ -393,3 +393,19 @@ def test_groups_of_items_that_differ_between_days_are_named():
     alone = ItemGroup("item kind=y", "kind", "y", 1, 0, 0)
     assert alike_groups([(same, alone), (same,)]) == ((same, alone), [])
     assert alike_groups([(same, alone), (other,)]) == ((alone,), ["item kind=x"])
+
+
+def test_groups_of_items_that_days_may_not_share_are_known():
+    monday, tuesday = (
+        [
+            replace(summary_of([0.5]), slice=slice_, fingerprints={"training": digits})
+            for slice_ in ("all", "item kind=x")
+        ]
+        for digits in ("1", "2")
+    )
+    told = (ItemGroup("item kind=x", "kind", "x", 2, 0, 0),)
+    assert unknown_groups([monday, tuesday], [told, told]) == []
+    assert unknown_groups([monday, tuesday], [told, ()]) == ["item kind=x"]
+    assert unknown_groups([monday, monday], [(), ()]) == []
+    earlier = [replace(each, fingerprints={}) for each in monday]
+    assert unknown_groups([earlier, earlier], [(), ()]) == ["item kind=x"]

@@ -10,11 +10,11 @@ from spark_rankeval.checks import check_table, kind_of
 from spark_rankeval.errors import InputError, MergeError, MetricError
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.metrics.naming import column_name, parse_metric
-from spark_rankeval.records.item_groups import alike_groups
+from spark_rankeval.records.item_groups import alike_groups, unknown_groups
 from spark_rankeval.records.merged import merged_rows
 from spark_rankeval.records.metrics_table import CLUSTER_SUMS, COLUMNS, OF_CLUSTERS, RUN_ID, row_of
 from spark_rankeval.records.quality import DataQuality
-from spark_rankeval.records.stored import no_users, qualities_in
+from spark_rankeval.records.stored import item_groups_of, no_users, qualities_in
 from spark_rankeval.statistics.intervals import asked_for
 from spark_rankeval.tables.notes import notes_of
 from spark_rankeval.wording import listed
@@ -29,9 +29,13 @@ if TYPE_CHECKING:
 
     #: A result, or the output of its `Result.to_dict` or `Result.to_json`.
     Mergeable = Result | Mapping[str, Any] | str
+    Told = tuple[dict[str, DataQuality], tuple[ItemGroup, ...]]
 
+# What rows of a table of metrics do not say: the counts by model, and the groups of items.
+_UNKNOWN: Told = ({}, ())
 # A sentence names so many groups of items, and counts the others.
 _MOST_LISTED = 4
+_OF_DAYS = "each summary's labels were grouped by its own tables, and item_groups leaves these groups out"
 _MERGED = no_users("a merged result has no values of users; read the per-user tables of the runs that were merged")
 
 
@@ -58,7 +62,8 @@ def merge(
     Args:
         results: a list of results, or of the outputs of their `Result.to_dict` or `Result.to_json`. A dict gives them names, which
             messages use. A Spark DataFrame must be a job's table of metrics: the runs in its column ``run_id`` are merged.
-        manifests: the manifests of all runs in such a table, as dicts or JSON. Without them `Result.data_quality` is unknown.
+        manifests: the manifests of all runs in such a table, as dicts or JSON. Without them `Result.data_quality` and
+            `Result.item_groups` are unknown.
 
     Returns:
         a result without users' values: its `per_user` raises.
@@ -76,7 +81,8 @@ def merge(
     if not isinstance(results, Result) and hasattr(results, "columns"):
         check_table("the table of metrics", results)
         summaries = _of_table(results)
-        qualities = [] if manifests is None else _of_manifests(manifests, summaries)
+        told = [_UNKNOWN] * len(summaries) if manifests is None else _of_manifests(manifests, summaries)
+        qualities, item_groups = [each[0] for each in told], [each[1] for each in told]
     else:
         summaries = {}
         for name, given in _named(results):
@@ -96,15 +102,17 @@ def merge(
             model: DataQuality.of_days([day[model] for day in qualities if model in day]) for model in models
         }
     groups, unlike = alike_groups(item_groups)
+    unknown = unknown_groups(summaries.values(), item_groups)
+    notes = notes_of(summary) if noted else ()
     return Result(
         summary=summary,
         qualities=merged_qualities,
         columns={row.key: columns.get(row.key) or column_of(row) for row in summary},
-        plan=(*_words(list(summaries), summary), *_words_of_groups(unlike)),
+        plan=_words(list(summaries), summary),
         _table=_MERGED,
         _write=_MERGED,
-        notes=notes_of(summary) if noted else (),
-        item_groups=groups,
+        notes=(*notes, *_notes_of_groups(unlike, unknown)),
+        item_groups=tuple(group for group in groups if group.slice not in unknown),
     )
 
 
@@ -129,19 +137,18 @@ def _read(name: str, given: Any) -> Result:
         raise InputError(f"{name}: {error}") from error
 
 
-def _of_manifests(
-    manifests: Iterable[Any], summaries: Mapping[str, Sequence[SummaryRow]]
-) -> list[dict[str, DataQuality]]:
-    by_run = {}
+def _of_manifests(manifests: Iterable[Any], summaries: Mapping[str, Sequence[SummaryRow]]) -> list[Told]:
+    """What the manifests of runs say that their rows do not."""
+    by_run: dict[str, Told] = {}
     for place, manifest in enumerate(manifests, start=1):
         try:
             values = json.loads(manifest) if isinstance(manifest, str) else manifest
             name = f"run {values['run_id']}"
-            by_run[name] = qualities_in(values, summaries.get(name, ()))
+            by_run[name] = qualities_in(values, summaries.get(name, ())), item_groups_of(values)
         except (TypeError, ValueError, KeyError, AttributeError) as error:
             msg = f"manifest {place} is not the manifest of a run ({type(error).__name__}: {error})"
             raise InputError(msg) from error
-    lacking = [name for name in summaries if not by_run.get(name)]
+    lacking = [name for name in summaries if not by_run.get(name, _UNKNOWN)[0]]
     if lacking:
         msg = f"there is no manifest for {', '.join(lacking)}; pass one manifest for each run of the table"
         raise InputError(msg)
@@ -177,13 +184,17 @@ def column_of(row: SummaryRow) -> str:
     return column_name(" ".join(filter(None, [row.metric, row.relevance]))) if is_spelled_out else row.key
 
 
-def _words_of_groups(unlike: Sequence[str]) -> list[str]:
-    if not unlike:
-        return []
-    return [
-        f"The summaries differ in the items of {listed(unlike, _MOST_LISTED)}, so item_groups leaves these out. Each day's labels were "
-        "grouped by its own table."
-    ]
+def _notes_of_groups(unlike: Sequence[str], unknown: Sequence[str]) -> list[str]:
+    """The notes on groups of items that are not, or may not be, the same in all summaries."""
+    notes = []
+    if unlike:
+        notes.append(f"the summaries differ in the items of {listed(unlike, _MOST_LISTED)}; {_OF_DAYS}")
+    if unknown:
+        notes.append(
+            f"it is not known whether all summaries have the same items in {listed(unknown, _MOST_LISTED)}; {_OF_DAYS}. The "
+            "manifests of a job's runs say so: merge(table, manifests)"
+        )
+    return notes
 
 
 def _words(names: Sequence[str], rows: Sequence[SummaryRow]) -> tuple[str, ...]:

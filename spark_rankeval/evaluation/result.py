@@ -317,6 +317,7 @@ class Result(Shown):
             qualities=self.qualities,
             plan=self.plan,
             notes=self.notes,
+            item_groups=self.item_groups,
             plots=replace(self.plot, notes=False),
             comparison=comparison,
             gates=tuple(gates),

@@ -231,11 +231,11 @@ class EvaluateConfig(JobConfig):
         return {"predictions": of_models[0], **arguments} if of_models else arguments
 
     def names_of_ids(self) -> frozenset[str]:
-        """The columns that identify users, items, models and slices."""
-        columns = self.columns
+        """The columns that identify users, items, models, slices and groups of items."""
+        columns, evaluation = self.columns, self.evaluation
         return names_in(
-            columns.user, columns.item, columns.model, columns.category, columns.subtopic, self.evaluation.by,
-            self.evaluation.cluster,
+            columns.user, columns.item, columns.model, columns.category, columns.group, columns.subtopic,
+            evaluation.by, evaluation.item_by, evaluation.cluster,
         )  # fmt: skip
 
     def keys(self) -> dict[str, str]:
@@ -315,8 +315,8 @@ class EvaluateConfig(JobConfig):
         if all(metric.corpus_level or isinstance(metric, GroupShare) for metric in metrics.values()):
             # A run writes a table of users, for which such metrics have no values.
             problems.append(
-                "evaluation.metrics: all of them have one value for all lists together; add at least one metric of users, such "
-                "as 'novelty@10'"
+                "evaluation.metrics: no user has a value of any of them, because they are of all lists together or shares of groups "
+                "of items; add at least one metric of users, such as 'novelty@10'"
             )
         for name in self.report.distributions:
             # With several relevances, the report calls a metric "ndcg@10 [click]".

@@ -21,10 +21,11 @@ from spark_rankeval.jobs.partitions import check_columns, check_committer
 from spark_rankeval.jobs.reporting import about_the_run, write_report
 from spark_rankeval.jobs.tables import read_tables
 from spark_rankeval.jobs.tracking import reach, track
+from spark_rankeval.metrics.group_shares import GroupShare
 from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.records.item_groups import has_item_group
 from spark_rankeval.request.options import Facts, attributes_in
-from spark_rankeval.request.task import has_groups
+from spark_rankeval.request.task import POPULARITY, has_groups
 from spark_rankeval.run_history.gates import failed, render_gates
 from spark_rankeval.spark.per_user import PerUserSchema, without_standards
 from spark_rankeval.spark.storage import staged
@@ -247,7 +248,9 @@ def plan(spark: SparkSession, config: EvaluateConfig) -> str:
     frames = _frames(config, tables)
     schema = PerUserSchema.read(frames[runs.PER_USER])
     metrics = [(metric.label, metric.definition) for metric in schema.metrics]
-    metrics += [(label, "of all lists together, by another pass") for label in parted(config.evaluation.metrics)[1]]
+    for label, metric in parted(config.evaluation.metrics)[1].items():
+        of_what = "groups of items" if isinstance(metric, GroupShare) else "all lists together"
+        metrics.append((label, f"of {of_what}, by another pass"))
     parts: list[Part] = [(f"metrics, dialect '{schema.settings.dialect}'", folded(list(dict(metrics).items())))]
     if config.split is not None:
         of_split = config.split.tables(tables, config.columns)
@@ -256,9 +259,19 @@ def plan(spark: SparkSession, config: EvaluateConfig) -> str:
     if config.evaluation.by:
         totals = "with totals" if config.evaluation.totals else ""
         parts.append(("slices by", [(name, totals) for name in attributes_in(config.evaluation.by)]))
+    parts += _groups_of_items(config)
     if config.audit is not None:
         parts.append(("audit", checks_to_make(config, tables)))
     outputs = [*frames, runs.METRICS]
     if config.gates or (config.audit is not None and config.audit.limits):
         outputs.append(runs.GATES)
     return planned(config, tables, parts, outputs)
+
+
+def _groups_of_items(config: EvaluateConfig) -> list[Part]:
+    """What a dry run says of the groups of items that have figures."""
+    asked = config.evaluation
+    groups = [(name, "a column of [items]") for name in attributes_in(asked.item_by)]
+    if asked.popularity_groups is not None:
+        groups.append((POPULARITY, f"{asked.popularity_groups} groups of the items of [training]"))
+    return [("groups of items, by another pass", groups)] if groups else []

@@ -22,7 +22,7 @@ from spark_rankeval.ranking.ragged import starts_of_runs
 from spark_rankeval.ranking.recommended import asked_for
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Hashable, Mapping
 
     from spark_rankeval.ranking.batch import RankingBatch
     from spark_rankeval.ranking.ragged import BoolArray, FloatArray, IntArray
@@ -77,21 +77,21 @@ class GroupExposure:
     """What groups of items have and are due, summed over users.
 
     Attributes:
-        exposure: the attention that each group gets, by the group's name.
+        exposure: the attention that each group gets, by the group's name; None names that of items without a group.
         due: the attention, or the relevance, that it is due.
         n_users: how many users were counted.
     """
 
-    exposure: Mapping[str, float]
-    due: Mapping[str, float]
+    exposure: Mapping[str | None, float]
+    due: Mapping[str | None, float]
     n_users: int
 
     @property
-    def names(self) -> list[str]:
+    def names(self) -> list[str | None]:
         """The groups that have anything or are due anything, in the order of their names."""
-        return sorted({*self.exposure, *self.due})
+        return sorted({*self.exposure, *self.due}, key=lambda name: (name is not None, name or ""))
 
-    def shares(self) -> dict[str, tuple[float, float]]:
+    def shares(self) -> dict[str | None, tuple[float, float]]:
         """The share of all exposure that each group has, and the share that it is due; NaN if all of it is 0."""
         exposed, due = math.fsum(self.exposure.values()), math.fsum(self.due.values())
         return {
@@ -99,7 +99,7 @@ class GroupExposure:
             for name in self.names
         }
 
-    def ratios(self) -> dict[str, float]:
+    def ratios(self) -> dict[str | None, float]:
         """The share of exposure ÷ the share that is due, of each group that is due any."""
         return {name: has / due for name, (has, due) in self.shares().items() if due > 0 and not math.isnan(has)}
 
@@ -236,7 +236,12 @@ class AllListsGroupMetric(ListMetric):
         """The name of the group that the value is about; None: it is about all groups."""
         return None
 
-    def names_of(self, batch: RankingBatch) -> tuple[str, ...]:
+    @property
+    def counted_as(self) -> Hashable:
+        """What `given` depends on: metrics for which this is equal are counted once."""
+        return self
+
+    def names_of(self, batch: RankingBatch) -> tuple[str | None, ...]:
         """The names of the groups, by their codes."""
         return (*self.groups_of(batch).names, WITHOUT_GROUP)
 
@@ -264,9 +269,19 @@ class AllListsGroupMetric(ListMetric):
 class AllListsAttentionMetric(GroupMetric, AllListsGroupMetric):
     """A metric of the attention that groups get in all lists together."""
 
-    def by_target(self, batch: RankingBatch, target: str | Unset) -> Given:
-        """All attention, and what is due by the relevant labels, by the table's items, or the same for each group."""
-        exposure = self.exposure_of(batch)
+    @property
+    def due_by(self) -> str | Unset:
+        """What groups are due their attention by: the relevant labels, the table's items, or the same for each group."""
+        return "relevance"
+
+    @property
+    def counted_as(self) -> Hashable:
+        """The attention, and what it is compared with."""
+        return ("attention", self.due_by, self.discount, self.p, self.k, self.unknown, self.threshold)
+
+    def given(self, batch: RankingBatch) -> Given:
+        """All attention, and what groups are due."""
+        exposure, target = self.exposure_of(batch), self.due_by
         counted = self.has_any(batch, exposure)
         if target != "relevance":
             return Given(counted, exposure, None, shares_due(self.groups_of(batch), target, apart=self.is_apart))

@@ -18,7 +18,7 @@ from spark_rankeval.metrics.base import Unset, parameter
 from spark_rankeval.metrics.group_amounts import AllListsAttentionMetric, Given, GroupMetric, shares_due
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Sequence
 
     from spark_rankeval.metrics.group_amounts import GroupExposure
     from spark_rankeval.ranking.batch import RankingBatch
@@ -136,9 +136,10 @@ class AmortisedAWRF(AllListsAttentionMetric):
     target: str | Unset = parameter("items", choices=TARGETS, doc=_TARGET)
     distance: str | Unset = parameter("js", choices=("js", "js_nats", "tv"), doc=_DISTANCE)
 
-    def given(self, batch: RankingBatch) -> Given:
-        """All attention, and what the target gives."""
-        return self.by_target(batch, self.target)
+    @property
+    def due_by(self) -> str | Unset:
+        """The target."""
+        return self.target
 
     def of_groups(self, groups: GroupExposure) -> float:
         """The similarity of both distributions."""
@@ -157,6 +158,11 @@ class ExpectedExposureMetric(AllListsAttentionMetric):
     counted: str | Unset = parameter(
         "all", choices=("all", "relevant"), doc="the items whose attention counts for ε: all, or the relevant ones"
     )
+
+    @property
+    def counted_as(self) -> Hashable:
+        """The attention of lists, and that of ideal lists."""
+        return ("ideal", self.counted, self.discount, self.p, self.k, self.unknown, self.threshold)
 
     def given(self, batch: RankingBatch) -> Given:
         """The attention of lists, and that of ideal lists, of users with a list and a relevant label of an item with a group."""
@@ -266,9 +272,10 @@ class AttentionShare(AllListsAttentionMetric):
         """The name of the group; None: the one with the largest share."""
         return None if self.group is None else str(self.group)
 
-    def given(self, batch: RankingBatch) -> Given:
-        """All attention, and what it is compared with."""
-        return self.by_target(batch, "items" if self.of == "lists" else self.of)
+    @property
+    def due_by(self) -> str | Unset:
+        """What the share is of, if not of the lists."""
+        return "items" if self.of == "lists" else self.of
 
     def of_groups(self, groups: GroupExposure) -> float:
         """The share of the group."""
@@ -302,10 +309,6 @@ class ExposureToMerit(AllListsAttentionMetric):
         """The name of the group; None: the one with the smallest ratio."""
         return None if self.group is None else str(self.group)
 
-    def given(self, batch: RankingBatch) -> Given:
-        """All attention, and all relevant labels."""
-        return self.by_target(batch, "relevance")
-
     def of_groups(self, groups: GroupExposure) -> float:
         """The ratio of the group."""
         ratios = groups.ratios()
@@ -328,10 +331,6 @@ class DisparateTreatmentRatio(AllListsAttentionMetric):
 
     name: ClassVar[str] = "disparate_treatment_ratio"
     aliases: ClassVar[tuple[str, ...]] = ("dtr",)
-
-    def given(self, batch: RankingBatch) -> Given:
-        """All attention, and all relevant labels."""
-        return self.by_target(batch, "relevance")
 
     def of_groups(self, groups: GroupExposure) -> float:
         """The smallest ratio over the largest."""

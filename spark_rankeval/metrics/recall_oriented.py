@@ -52,21 +52,32 @@ class LexicographicRecall(RelevanceMetric):
 def _share_no_better(ranks: Ragged, users: IntArray, places: IntArray) -> FloatArray:
     """For some users with hits, the share of ways to place so many hits in so many places that are no better than these.
 
-    Place after place from the lowest up, the ways that are left are parted into those with a hit there, which are worse, and the
-    others. Both have their part of an interval. Parts never overlap, so rounding makes two ways equal at most.
+    Hit after hit from the lowest up, the ways that are left are parted into those with a lower hit, which are worse, those with a hit
+    there, and the others. Each has its part of an interval. Parts never overlap, so rounding makes two ways equal at most.
     """
     low, high = np.zeros(len(users)), np.ones(len(users))
-    left = ranks.lengths[users]
-    for place in range(int(places[users].max(initial=0)), 0, -1):
-        lowest = ranks.values[ranks.offsets[users] + np.maximum(left, 1) - 1]
-        is_hit = (left > 0) & (lowest == place)
-        # Below the places of a short list, and above as many places as there are hits, nothing is open.
-        border = np.clip(low + (high - low) * (left / place), low, high)
-        open_here = (left < place) & (place <= places[users])
-        high = np.where(open_here & is_hit, border, high)
-        low = np.where(open_here & ~is_hit, border, low)
-        left = left - is_hit
+    left, last = ranks.lengths[users], places[users].astype(np.int64)
+    for _ in range(int(left.max(initial=0))):
+        some = np.flatnonzero(left)
+        hit = ranks.values[ranks.offsets[users[some]] + left[some] - 1]
+        start, stop, n_places, n_hits = low[some], high[some], last[some], left[some]
+        for end, place in ((low, hit), (high, hit - 1)):
+            end[some] = np.clip(start + (stop - start) * _share_lower(n_hits, n_places, place), start, stop)
+        last[some], left[some] = hit - 1, n_hits - 1
     return high
+
+
+def _share_lower(n_hits: IntArray, n_places: IntArray, place: IntArray) -> FloatArray:
+    """The share of ways to place hits that have one lower than a place: 1 − C(place, hits) ÷ C(places, hits)."""
+    n_lower = n_places - place
+    few, many = np.minimum(n_hits, n_lower), np.maximum(n_hits, n_lower)
+    which = np.repeat(np.arange(len(few)), few)
+    nth = np.arange(len(which)) - np.repeat(np.cumsum(few) - few, few)
+    # Without so many places above, no way has all hits there: log 0.
+    with np.errstate(divide="ignore"):
+        none = np.bincount(which, np.log1p(-many[which] / (n_places[which] - nth)), len(few))
+    shares: FloatArray = -np.expm1(none)
+    return shares
 
 
 @dataclass(frozen=True, kw_only=True)

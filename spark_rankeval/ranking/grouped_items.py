@@ -18,8 +18,8 @@ GROUP_SET = "group_set"
 LEVEL = "level"
 #: The groups that popularity makes.
 HEAD, TAIL = "head", "tail"
-#: The group of items without one, if they are a group of their own.
-WITHOUT_GROUP = ""
+#: The group of items without one, if they are a group of their own. No text: a column may hold any.
+WITHOUT_GROUP = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,11 +13,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from spark_rankeval.records.slices import Key
+    from spark_rankeval.records.summary import SummaryRow
 
 #: How the name of an attribute of items begins in the name of a slice, such as ``item genre=drama``. Users may have a ``genre``, too.
 OF_ITEMS = "item "
 #: The group of items that the table of items lacks, and that of items that the training data lacks.
 NOT_LISTED, UNSEEN = "(not in items)", "(not in training)"
+
+
+#: In the place of the values of a user's attributes in a key: what is told of a group of items is about no slice of users.
+NO_SLICE = -1
 
 
 @dataclass(frozen=True)
@@ -72,6 +77,21 @@ def alike_groups(of_days: Iterable[tuple[ItemGroup, ...]]) -> tuple[tuple[ItemGr
     return tuple(next(iter(groups[name])) for name in names if len(groups[name]) == 1), [
         name for name in names if len(groups[name]) > 1
     ]
+
+
+def unknown_groups(summaries: Iterable[Sequence[SummaryRow]], of_days: Iterable[tuple[ItemGroup, ...]]) -> list[str]:
+    """The groups of items with figures in a summary that does not tell their sizes and edges, which other days may not share.
+
+    Days whose tables of items and training data are the same have the same groups.
+    """
+    names: set[str] = set()
+    tables = set()
+    for rows, groups in zip(summaries, of_days, strict=True):
+        names |= {row.slice for row in rows if is_item_group(row.slice)} - {group.slice for group in groups}
+        tables |= {tuple(row.fingerprints.get(table) for table in ("items", "training")) for row in rows}
+    if len(tables) == 1 and any(next(iter(tables))):
+        return []
+    return sorted(names, key=lambda name: (attributes_of(name), name))
 
 
 def about_items(name: str) -> str:
@@ -134,7 +154,7 @@ def is_item_group(name: str) -> bool:
 def roll_with_items(roll: Callable[[Key], Iterable[Key]], attributes: Sequence[str]) -> Callable[[Key], Iterator[Key]]:
     """The slices for a key that ends in an attribute of items and a group of it; both are null for all items of a user.
 
-    The slices of the user, which `roll` gives, follow an entry for each attribute of items.
+    The slices of the user, which `roll` gives, follow an entry for each attribute of items. A key of `NO_SLICE` is of all users alone.
 
     >>> from spark_rankeval.records.slices import roll
     >>> rolled = roll_with_items(roll(1), ["genre", "year"])
@@ -142,12 +162,15 @@ def roll_with_items(roll: Callable[[Key], Iterable[Key]], attributes: Sequence[s
     [True, True]
     >>> [key[::2] for key in rolled(("DE", "genre", "drama")) if EVERY not in key[::2]], list(rolled(("DE", "year", None)))[1][1]
     ([('drama', 'DE')], None)
+    >>> [key == ("drama", EVERY, EVERY) for key in rolled((NO_SLICE, "genre", "drama"))]
+    [True]
     """
 
     def rolled(key: Key) -> Iterator[Key]:
         *of_user, attribute, group = key
         of_items = tuple(group if name == attribute else EVERY for name in attributes)
         for values in roll(tuple(of_user)):
-            yield of_items + tuple(values)
+            if NO_SLICE not in values:
+                yield of_items + tuple(values)
 
     return rolled

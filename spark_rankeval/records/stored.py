@@ -57,8 +57,8 @@ def read_stored(stored: Mapping[str, Any]) -> Stored:
         rows, fingerprints = map(SummaryRow.from_stored, stored["summary"]), dict(stored.get("fingerprints", {}))
         summary = tuple(replace(row, fingerprints=of_model(fingerprints, row.model)) for row in rows)
         plan, notes = tuple(stored.get("plan", ())), tuple(stored.get("notes", ()))
-        columns, groups = dict(stored.get("columns", {})), tuple(ItemGroup(**g) for g in stored.get("item_groups", ()))
-        result = Stored(summary, qualities_in(stored, summary), columns, plan, notes, groups)
+        columns = dict(stored.get("columns", {}))
+        result = Stored(summary, qualities_in(stored, summary), columns, plan, notes, item_groups_of(stored))
     except (TypeError, ValueError, KeyError, AttributeError) as error:
         raise InputError(f"{_NO_RESULT} ({type(error).__name__}: {error})") from error
     if not summary:
@@ -79,6 +79,11 @@ def qualities_in(stored: Mapping[str, Any], rows: Sequence[SummaryRow]) -> dict[
     several = stored.get("data_quality_of_models")
     counts = several or {row.model: stored["data_quality"] for row in rows[:1] if "data_quality" in stored}
     return {model: DataQuality.of(**each) for model, each in counts.items()}
+
+
+def item_groups_of(stored: Mapping[str, Any]) -> tuple[ItemGroup, ...]:
+    """The groups of items in the output of `Result.to_dict`."""
+    return tuple(ItemGroup(**group) for group in stored.get("item_groups", ()))
 
 
 def no_users(why: str) -> Callable[..., NoReturn]:

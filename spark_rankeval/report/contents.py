@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from spark_rankeval.charts.of_results import ResultPlots
     from spark_rankeval.records.audit import AuditRow
     from spark_rankeval.records.comparison import ComparisonRow
+    from spark_rankeval.records.item_groups import ItemGroup
     from spark_rankeval.records.quality import DataQuality
     from spark_rankeval.records.summary import SummaryRow
     from spark_rankeval.tables.dialects import DialectRow
@@ -75,6 +76,7 @@ class Contents:
         plan: how the data was grouped, in sentences.
         plots: the charts of the result.
         notes: what the figures could be mistaken for, in sentences.
+        item_groups: the groups of items that have figures.
         comparison: the comparison of the models with a baseline, or None.
         gates: the conditions that the run had to meet.
         audit: the audit of the tables, or None.
@@ -89,6 +91,7 @@ class Contents:
     plan: Sequence[str]
     plots: ResultPlots
     notes: Sequence[str] = ()
+    item_groups: Sequence[ItemGroup] = ()
     comparison: Comparison | None = None
     gates: Sequence[Gate] = ()
     audit: Audited | None = None

@@ -273,6 +273,7 @@ def _item_groups(contents: Contents, of_all: list[SummaryRow]) -> Section:
             "count. An item may be in several groups."
         ],
         pictures=[picture(partial(contents.plots.item_groups, key)) for key in keys[:_MOST_GROUPED]],
+        tables=[tables.item_groups_table(contents.item_groups)] if contents.item_groups else [],
         folded=[means_table("Means by group of items", _headline(rows, of_all), item_groups=True)],
     )
 

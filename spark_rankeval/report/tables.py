@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spark_rankeval.dialects.explained import formula_in_words
 from spark_rankeval.records.gaps import attributes_in_slices, gap_rows
+from spark_rankeval.records.item_groups import group_of
 from spark_rankeval.records.quality import MEANING, OF_WEIGHTS
 from spark_rankeval.records.slices import attributes_of, slice_of
 from spark_rankeval.records.summary import known_metric
@@ -21,6 +22,7 @@ from spark_rankeval.tables.table import Cell, Column, Table, words
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from spark_rankeval.records.item_groups import ItemGroup
     from spark_rankeval.records.quality import DataQuality
     from spark_rankeval.records.summary import SummaryRow
     from spark_rankeval.report.contents import Gate
@@ -109,6 +111,22 @@ def _quality_column(model: str, quality: DataQuality) -> Column[str]:
         return DASH if count is None else f"{count:{',.10g' if isinstance(count, float) else ','}}"
 
     return Column(model or "count", cell)
+
+
+def item_groups_table(groups: Sequence[ItemGroup]) -> Table:
+    """A row for each group of items: how large it is, and its edges if it is one by popularity."""
+    columns: list[Column[ItemGroup]] = [
+        words("group", lambda group: group_of(group.slice)),
+        Column("items", lambda group: f"{group.n_items:,}"),
+    ]
+    if any(group.most for group in groups):
+        columns += [
+            Column("users of the least popular", lambda group: f"{group.least:,}" if group.most else DASH),
+            Column("users of the most popular", lambda group: f"{group.most:,}" if group.most else DASH),
+        ]
+    return Table(
+        groups, columns, caption="Groups of items", dash_means="not a group by popularity in the training data"
+    )
 
 
 def gap_tables(rows: Sequence[SummaryRow]) -> tuple[list[Table], list[Table]]:

@@ -164,6 +164,11 @@ class ScoringTask:
         return bool(self.facts or self.similarities or self.item_groups)
 
     @property
+    def n_values(self) -> int:
+        """How many values a user has: those of the metrics, then those of the metrics beside them."""
+        return len(self.metrics) + sum(len(view.beside) for view in self.views)
+
+    @property
     def has_group_shares(self) -> bool:
         """Whether any metric is a share of a group of items, which also users without a label in the group have."""
         return any(isinstance(metric, GroupShare) for metric in self.metrics)

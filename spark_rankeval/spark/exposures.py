@@ -35,7 +35,7 @@ from spark_rankeval.worker.exposures import (
     slots_of,
 )
 from spark_rankeval.worker.facts import sizes_of
-from spark_rankeval.worker.group_exposures import GroupSlot, group_exposures_of, group_slots_of
+from spark_rankeval.worker.group_exposures import group_exposures_of, group_slots_of
 from spark_rankeval.worker.merged_exposures import merge_exposures
 from spark_rankeval.worker.merging import MergedStates
 from spark_rankeval.worker.packing import PLACE, STATE
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from spark_rankeval.spark.describing import Figures
     from spark_rankeval.statistics.description import Description, DescriptionOptions
     from spark_rankeval.worker.clusters import Layout
-    from spark_rankeval.worker.group_exposures import SlotGroups
+    from spark_rankeval.worker.group_exposures import GroupSlot, SlotGroups
     from spark_rankeval.worker.states import Batches
     from spark_rankeval.worker.table_states import Key
 
@@ -140,36 +140,36 @@ def with_corpus_values(
 ) -> dict[Key, Figures]:
     """The figures of each slice, with the values of all lists together from the packed exposure of items."""
     exposures = exposures_of(packed, slots_of(task), sizes_of(totals))
-    of_groups = group_exposures_of(packed, group_slots_of(task))
-    metrics = [
-        (view, place, metric) for view, of_view in enumerate(task.views) for place, metric in enumerate(of_view.metrics)
-    ]
-    _warn_of_unknown_groups(task, of_groups.values())
+    group_slots = group_slots_of(task)
+    of_groups = group_exposures_of(packed, group_slots)
+    slot_of = {(slot.view, metric): slot for slot in group_slots for metric in slot.metrics}
+    metrics = [(view, metric) for view, of_view in enumerate(task.views) for metric in of_view.metrics]
+    _warn_of_unknown_groups(of_groups.values())
     together = {}
     for key, group in figures.items():
         items, groups = exposures.get(slice_as_text(key), {}), of_groups.get(slice_as_text(key), {})
         values = list(group.values)
-        for number, (view, place, metric) in enumerate(metrics):
+        for number, (view, metric) in enumerate(metrics):
             if isinstance(metric, CorpusMetric):
                 of_slot = items.get(Slot(view, metric.k))
                 parts = () if of_slot is None else (of_slot.whole, *of_slot.without)
                 values[number] = _described(metric.value, parts, options, metric.bounds)
             elif isinstance(metric, AllListsGroupMetric):
-                of_metric = groups.get(GroupSlot(view, place, metric.unit))
+                of_metric = groups.get(slot_of[view, metric])
                 those = () if of_metric is None else (of_metric.whole, *of_metric.without)
                 values[number] = _described(metric.value, those, options, metric.bounds)
         together[key] = group._replace(values=values)
     return together
 
 
-def _warn_of_unknown_groups(task: ScoringTask, of_slices: Iterable[Mapping[GroupSlot, SlotGroups]]) -> None:
+def _warn_of_unknown_groups(of_slices: Iterable[Mapping[GroupSlot, SlotGroups]]) -> None:
     """Warn if a metric is about a group that no item has: 0 or NaN says that of a group that gets nothing, too."""
     known: dict[str, set[str]] = {}
     for of_slots in of_slices:
         for slot, found in of_slots.items():
-            metric = task.views[slot.view].metrics[slot.place]
-            if isinstance(metric, AllListsGroupMetric) and metric.asked_group is not None:
-                known.setdefault(metric.asked_group, set()).update(found.names)
+            names = {name for name in found.names if name is not None}
+            for asked in {metric.asked_group for metric in slot.metrics} - {None}:
+                known.setdefault(asked, set()).update(names)
     unknown = {name: sorted(others) for name, others in known.items() if name not in others}
     for name, others in unknown.items():
         near = did_you_mean(name, others)

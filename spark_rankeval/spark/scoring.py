@@ -39,7 +39,7 @@ from spark_rankeval.worker.scoring import (
     count_of_model,
     totals_of,
 )
-from spark_rankeval.worker.states import n_values_of, state_of_batches
+from spark_rankeval.worker.states import state_of_batches
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -327,9 +327,9 @@ class Scoring:
         names = count_names(task, hashed_tables(self.sources))
         rolled = roll(len(self.sources.slices), totals=totals)
         if self.groups is None:
-            return Groups(names, n_values_of(task), options, n_keys, rolled)
+            return Groups(names, task.n_values, options, n_keys, rolled)
         items = self.groups.groups.attributes
-        return Groups(names, n_values_of(task), options, n_keys, roll_with_items(rolled, items), items)
+        return Groups(names, task.n_values, options, n_keys, roll_with_items(rolled, items), items)
 
     def _states(
         self, plan: Plan, options: DescriptionOptions, *, only: IntArray | None = None, leaves_open: bool = False

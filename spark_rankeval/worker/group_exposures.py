@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from spark_rankeval.metrics.group_amounts import AllListsGroupMetric, GroupExposure
+from spark_rankeval.ranking.ragged import Ragged
 from spark_rankeval.statistics.jackknife import N_BLOCKS
-from spark_rankeval.worker.exposures import BLOCK, BLOCKS, COUNT, EVERYBODY, GROUP, KEY, KIND, SLOT, rows_of_exposure
+from spark_rankeval.worker.exposures import (
+    BLOCK,
+    BLOCKS,
+    COUNT,
+    EVERYBODY,
+    GROUP,
+    KEY,
+    KIND,
+    SLOT,
+    added_up,
+    rows_of_exposure,
+)
 from spark_rankeval.worker.packing import unpack
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Hashable, Iterable, Iterator
 
     from spark_rankeval.metrics.group_amounts import Amounts, Given
     from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray, IntArray
@@ -22,49 +33,58 @@ if TYPE_CHECKING:
     from spark_rankeval.worker.exposures import Exposed
 
     Key = tuple[object, ...]
+    Name = str | None
 
 # What a row counts: a group's exposure, what it is due, or users.
-_EXPOSURE, _DUE, _USERS = -2, -3, -4
+_EXPOSURE, _DUE, _USERS = _KINDS = (-2, -3, -4)
 # So many counts are held before they are sent on.
 _HELD = 1 << 17
 # What a slot is called in a packed histogram.
 _PREFIX = "groups "
+# How the text of a group with a name begins; that of items without a group, and of users, is empty.
+_NAMED = "="
 
 
 class GroupSlot(NamedTuple):
-    """A metric of what groups get in all lists."""
+    """What groups get in all lists, counted once for all metrics that count the same."""
 
-    view: int  # the place of its view
-    place: int  # its place among the metrics of the view
-    unit: float  # in whole multiples of which its amounts are added
+    view: int  # the place of the view
+    metrics: tuple[AllListsGroupMetric, ...]
+
+    @property
+    def unit(self) -> float:
+        """The amount that others are whole multiples of."""
+        return self.metrics[0].unit
 
 
 def group_slots_of(task: ScoringTask) -> list[GroupSlot]:
-    """The metrics of groups in all lists together."""
-    return [
-        GroupSlot(view, place, metric.unit)
-        for view, of_view in enumerate(task.views)
-        for place, metric in enumerate(of_view.metrics)
-        if isinstance(metric, AllListsGroupMetric)
-    ]
+    """What the metrics of groups in all lists together count."""
+    slots: dict[tuple[int, Hashable], list[AllListsGroupMetric]] = {}
+    for view, of_view in enumerate(task.views):
+        for metric in of_view.metrics:
+            if isinstance(metric, AllListsGroupMetric):
+                slots.setdefault((view, metric.counted_as), []).append(metric)
+    return [GroupSlot(view, tuple(metrics)) for (view, _), metrics in slots.items()]
 
 
-class _Cell(NamedTuple):
-    """What is counted: of which slot, group of users, block of these, kind and group of items."""
+def _text(name: Name) -> str:
+    return "" if name is None else _NAMED + name
 
-    slot: int
-    key: Key
-    block: int
-    kind: int
-    group: str
+
+def _name(text: str) -> Name:
+    return text.removeprefix(_NAMED) if text else None
 
 
 class GroupAccumulator:
     """What groups of items get in lists that come batch by batch."""
 
     def __init__(self, task: ScoringTask, slices_of: Callable[[Key], list[str]]) -> None:
-        self._task, self._slots, self._slices_of = task, group_slots_of(task), slices_of
-        self._held: Counter[_Cell] = Counter()
+        self._slots, self._slices_of = group_slots_of(task), slices_of
+        # Groups of users, and texts of groups of items, with their numbers.
+        self._keys: dict[Key, int] = {}
+        self._texts: dict[str, int] = {_text(None): 0}
+        self._codes: dict[tuple[Name, ...], IntArray] = {}
+        self._held: list[pa.Table] = []
         self._item_type: pa.DataType | None = None
 
     def add(
@@ -76,50 +96,63 @@ class GroupAccumulator:
     ) -> Iterator[pa.RecordBatch]:
         """Take in the lists of a batch of users, as far as they count; gives rows of exposure that no longer fit into memory."""
         group = np.full(len(counted), -1, np.int64)
-        keys: list[Key] = []
         for key, users in groups:
-            group[users] = len(keys)
-            keys.append(key)
+            group[users] = self._keys.setdefault(key, len(self._keys))
+        present = np.unique(group[group >= 0])
         block = np.zeros(len(counted), np.int64) if blocks is None else blocks
         for number, slot in enumerate(self._slots):
-            metric = self._task.views[slot.view].metrics[slot.place]
-            lists = exposed[slot.view]
+            metric, lists = slot.metrics[0], exposed[slot.view]
             self._item_type = lists.ids.type
-            assert isinstance(metric, AllListsGroupMetric), "slots are of these"
             given = metric.given(lists.batch)
             cell = np.where(counted & lists.included & given.counted & (group >= 0), group * N_BLOCKS + block, -1)
             names = metric.names_of(lists.batch)
+            texts = self._codes_of(names)
             for kind, cells, codes, units in _counts(given, cell, len(names), metric.unit):
-                for of_users, code, amount in zip(cells.tolist(), codes.tolist(), units.tolist(), strict=True):
-                    key, of_block = keys[of_users // N_BLOCKS], of_users % N_BLOCKS
-                    self._held[_Cell(number, key, of_block, kind, "" if kind == _USERS else names[code])] += amount
+                self._hold(number, kind, cells, texts[codes] if kind != _USERS else np.zeros_like(codes), units)
             # A slice is one all the same if nobody counts, and a group is one if it gets nothing.
-            known = [(_EXPOSURE, metric.asked_group)] if metric.asked_group in names else []
-            for key in keys:
-                for kind, name in ((_USERS, ""), *known):
-                    self._held[_Cell(number, key, 0, kind, name)] += 0
-        if len(self._held) > _HELD:
-            yield from self.rows()
+            asked = sorted({name for each in slot.metrics if (name := each.asked_group) is not None} & {*names})
+            for kind, text in ((_USERS, None), *((_EXPOSURE, name) for name in asked)):
+                code = np.full_like(present, self._texts[_text(text)])
+                self._hold(number, kind, present * N_BLOCKS, code, np.zeros_like(present))
+        if sum(map(len, self._held)) > _HELD:
+            self._held = [added_up(self._held, COUNT)]
+            if len(self._held[0]) > _HELD:
+                yield from self.rows()
+
+    def _codes_of(self, names: tuple[Name, ...]) -> IntArray:
+        """The numbers of the texts of some names."""
+        if names not in self._codes:
+            numbers = [self._texts.setdefault(_text(name), len(self._texts)) for name in names]
+            self._codes[names] = np.array(numbers, np.int64)
+        return self._codes[names]
+
+    def _hold(self, slot: int, kind: int, cells: IntArray, texts: IntArray, units: IntArray) -> None:
+        of_users, block = np.divmod(cells, N_BLOCKS)
+        columns = {
+            SLOT: pa.array(np.full(len(cells), slot, np.int32)), KEY: pa.array(of_users),
+            BLOCK: pa.array(block.astype(np.int8)), KIND: pa.array(np.full(len(cells), kind, np.int8)),
+            GROUP: pa.array(texts), COUNT: pa.array(units),
+        }  # fmt: skip
+        self._held.append(pa.table(columns))
 
     def rows(self) -> Iterator[pa.RecordBatch]:
         """What is held, as rows of exposure."""
-        held, self._held = self._held, Counter()
+        held, self._held = self._held, []
         if not held:
             return
-        cells: Counter[tuple[int, str, int, int, str]] = Counter()
-        for cell, amount in held.items():
-            for text in self._slices_of(cell.key):
-                cells[cell.slot, text, cell.block, cell.kind, cell.group] += amount
-        slots, slices, blocks, kinds, names = zip(*cells, strict=True)
-        yield rows_of_exposure(
-            slot=pa.array(slots, pa.int32()),
-            key=pa.array(slices, pa.string()),
-            item=pa.nulls(len(slots), self._item_type),
-            kind=pa.array(kinds, pa.int8()),
-            block=pa.array(blocks, pa.int8()),
-            count=pa.array(cells.values(), pa.int64()),
-            group=pa.array(names, pa.string()),
+        counted = added_up(held, COUNT)
+        slices: dict[str, int] = {}
+        in_slices = [[slices.setdefault(text, len(slices)) for text in self._slices_of(key)] for key in self._keys]
+        spread = Ragged.from_lists(in_slices, np.int64).take(counted[KEY].to_numpy())
+        rows = counted.select([SLOT, BLOCK, KIND, GROUP, COUNT]).take(pa.array(spread.user))
+        cells = added_up([rows.append_column(KEY, pa.array(spread.values))], COUNT)
+        slot, key, kind, block, count, group = (
+            cells[name].combine_chunks() for name in (SLOT, KEY, KIND, BLOCK, COUNT, GROUP)
         )
+        yield rows_of_exposure(
+            slot=slot, key=pa.array(list(slices), pa.string()).take(key), item=pa.nulls(len(cells), self._item_type),
+            kind=kind, block=block, count=count, group=pa.array(list(self._texts), pa.string()).take(group),
+        )  # fmt: skip
 
 
 def _counts(
@@ -192,37 +225,43 @@ class SlotGroups(NamedTuple):
 
     whole: GroupExposure
     without: list[GroupExposure]  # without the users of each block that has any, if blocks are told apart
-    names: frozenset[str]  # the groups that anything is known of
+    names: frozenset[Name]  # the groups that anything is known of
 
 
 def group_exposures_of(packed: Iterable[bytes], slots: list[GroupSlot]) -> dict[str, dict[GroupSlot, SlotGroups]]:
     """The histograms of all partitions put together: what groups get of each slot in each slice."""
-    amounts: dict[tuple[str, str], Counter[tuple[int, int, str]]] = {}
+    parts: dict[tuple[str, str], list[tuple[str, Array]]] = {}
     for one in packed:
         for key, of_slots in unpack(one).items():
             for slot in filter(is_of_groups, of_slots):
-                counted = amounts.setdefault((key, slot), Counter())
-                for name, cells in of_slots[slot].items():
-                    for block, kind, amount in cells.tolist():
-                        counted[block, kind, name] += amount
+                parts.setdefault((key, slot), []).extend(of_slots[slot].items())
     found: dict[str, dict[GroupSlot, SlotGroups]] = {}
-    for (key, slot), counted in amounts.items():
+    for (key, slot), of_groups in parts.items():
         of_slot = slots[int(slot.removeprefix(_PREFIX))]
-        whole = _of_block(counted, EVERYBODY)
-        blocks = sorted({block for block, _, _ in counted} - {EVERYBODY})
-        without = [_exposure({cell: n - part.get(cell, 0) for cell, n in whole.items()}, of_slot.unit)
-                   for part in (_of_block(counted, block) for block in blocks)]  # fmt: skip
-        names = frozenset(name for kind, name in whole if kind != _USERS)
-        found.setdefault(key, {})[of_slot] = SlotGroups(_exposure(whole, of_slot.unit), without, names)
+        found.setdefault(key, {})[of_slot] = _put_together(of_groups, of_slot.unit)
     return found
 
 
-def _of_block(counted: Mapping[tuple[int, int, str], int], block: int) -> dict[tuple[int, str], int]:
-    return {(kind, name): amount for (other, kind, name), amount in counted.items() if other == block}
+def _put_together(parts: list[tuple[str, Array]], unit: float) -> SlotGroups:
+    """What groups get, from parts of it by the text of a group: rows of a block, a kind and an amount."""
+    texts = sorted({text for text, _ in parts})
+    place = {text: place for place, text in enumerate(texts)}
+    cells = np.concatenate([rows for _, rows in parts])
+    group = np.repeat([place[text] for text, _ in parts], [len(rows) for _, rows in parts])
+    block, kind = cells[:, 0], _KINDS[0] - cells[:, 1]
+    blocks = np.unique(np.append(block, EVERYBODY))
+    counted = np.zeros((len(blocks), len(_KINDS), len(texts)), np.int64)
+    np.add.at(counted, (np.searchsorted(blocks, block), kind, group), cells[:, 2])
+    names = [_name(text) for text in texts]
+    known = np.unique(group[cells[:, 1] != _USERS]).tolist()
+    # Everybody comes first.
+    whole, *without = (_exposure(each, names, unit) for each in (counted[0], *(counted[0] - counted[1:])))
+    return SlotGroups(whole, without, frozenset(names[each] for each in known))
 
 
-def _exposure(units: Mapping[tuple[int, str], int], unit: float) -> GroupExposure:
-    def of_kind(kind: int) -> dict[str, float]:
-        return {name: n * unit for (of, name), n in sorted(units.items()) if of == kind and n}
-
-    return GroupExposure(of_kind(_EXPOSURE), of_kind(_DUE), units.get((_USERS, ""), 0))
+def _exposure(units: IntArray, names: list[Name], unit: float) -> GroupExposure:
+    exposure, due = (
+        {names[group]: int(of_kind[group]) * unit for group in np.flatnonzero(of_kind).tolist()}
+        for of_kind in units[:2]
+    )
+    return GroupExposure(exposure, due, int(units[2].sum()))

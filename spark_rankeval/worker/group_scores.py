@@ -29,7 +29,6 @@ class ScoresOfPairs:
 
     keys: dict[str, pa.Array]  # the columns that tell the groups apart
     user: IntArray  # int64, the user of each pair
-    facts: dict[str, IntArray]  # what is told of the pair's group: `GROUP_FACTS`
     values: list[Array] = field(default_factory=list)
     beside: list[Array] = field(default_factory=list)
     normalisers: dict[int, Array] = field(default_factory=dict)
@@ -50,7 +49,6 @@ class ScoresOfPairs:
         return ScoresOfPairs(
             {name: column.filter(kept) for name, column in self.keys.items()},
             self.user[keep],
-            {name: values[keep] for name, values in self.facts.items()},
             [values[keep] for values in self.values],
             [values[keep] for values in self.beside],
             {place: values[keep] for place, values in self.normalisers.items()},
@@ -114,8 +112,7 @@ class ScoresOfGroups:
                 recommended = Recommended.none(batch.n_users) if batch.recommended is None else batch.recommended
                 ranked = RankedPairs(pairs, n_groups, recommended, self.tables.memberships(place, items))
             if place == len(self.attributes):
-                facts = {name: values[group] for name, values in self.tables.attributes[place].facts.items()}
-                self.attributes.append(ScoresOfPairs(self.tables.keys(place, group), user, facts))
+                self.attributes.append(ScoresOfPairs(self.tables.keys(place, group), user))
             self.attributes[place].add(view, ranked, included)
 
     def batches(self, users: pa.RecordBatch, no_user: str) -> Iterator[tuple[pa.RecordBatch, ScoresOfPairs]]:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_rankeval.ranking.ragged import Ragged, offsets_of, starts_of_runs
-from spark_rankeval.records.item_groups import NOT_LISTED, UNSEEN
+from spark_rankeval.records.item_groups import NO_SLICE, NOT_LISTED, UNSEEN
 from spark_rankeval.request.task import GROUP_FACTS, POPULARITY
 from spark_rankeval.worker.facts import ITEM, TRAINING_INTERACTIONS, TRAINING_USERS
 from spark_rankeval.worker.group_sets import LEVELS_TABLE
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from spark_rankeval.ranking.batch import RankingBatch
     from spark_rankeval.ranking.ragged import Array, IntArray
     from spark_rankeval.request.task import ItemGroups, ScoringTask
+    from spark_rankeval.worker.table_states import Key
 
     Batches = Iterator[pa.RecordBatch]
 
@@ -143,6 +144,13 @@ class GroupTables(NamedTuple):
         """The groups of some items by an attribute, by its place: which item, and its group; an entry for each membership."""
         attribute = self.attributes[place]
         return attribute.of_places(attribute.ids.places(items))
+
+    def told(self, n_attributes: int) -> Iterator[tuple[Key, dict[str, IntArray]]]:
+        """Each group that has items, with its size and edges, by a key of no slice of users, who have so many attributes."""
+        for label, attribute in zip(self.labels, self.attributes, strict=True):
+            for place in np.flatnonzero(attribute.facts[GROUP_FACTS[0]]).tolist():
+                facts = {name: values[place : place + 1] for name, values in attribute.facts.items()}
+                yield (*[NO_SLICE] * n_attributes, label, attribute.names[place]), facts
 
     def keys(self, place: int, groups: IntArray) -> dict[str, pa.Array]:
         """The columns that tell the groups of an attribute, by its place, apart from each other and from all items."""

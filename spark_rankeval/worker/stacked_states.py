@@ -27,7 +27,7 @@ _COUNTS, _FINGERPRINTS, _SKETCHES = "counts", "fingerprints", "quantiles"
 
 
 def as_tree(states: States) -> dict[str, Any]:
-    """States as `packing` takes them; the values of a key are text or null."""
+    """States as `packing` takes them; the values of a key are text, null or `NO_SLICE`."""
     # In their order, so that equal states have equal bytes.
     keys = sorted(states, key=json.dumps)
     tree: dict[str, Any] = {_KEYS: _written(keys)}

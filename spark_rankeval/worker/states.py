@@ -50,7 +50,7 @@ from spark_rankeval.worker.table_states import (
 from spark_rankeval.worker.task_tables import with_tables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from spark_rankeval.ranking.ragged import Array, BoolArray
     from spark_rankeval.request.task import ScoringTask
@@ -66,11 +66,6 @@ Name = TypeVar("Name", int, str)
 HELD_BYTES = 1 << 26
 # So many users of small batches are parted into groups together.
 _TOGETHER = 1 << 16
-
-
-def n_values_of(task: ScoringTask) -> int:
-    """How many values a user has in the states of a task: those of the metrics, then those of the metrics beside them."""
-    return len(task.metrics) + sum(len(view.beside) for view in task.views)
 
 
 def state_of_batches(
@@ -99,14 +94,15 @@ def state_of_batches(
         if slices_of is not None:
             exposures += [ExposureAccumulator(with_items, slices_of)] if with_items else []
             exposures += [GroupAccumulator(task, slices_of)] if with_groups else []
-        states = _Tables(n_values_of(task), names, options, no_user, keys)
+        states = _Tables(task.n_values, names, options, no_user, keys)
         pairs = None if task.item_groups is None else _Tables(
-            n_values_of(task), names, options, no_user, keys, has_hashes=False
+            task.n_values, names, options, no_user, keys, has_hashes=False
         )  # fmt: skip
         open_users = OpenUsers()
-        kind = None
+        kind = known = None
         for whole, received in with_tables(task, batches):
-            batch = whole if received.groups is None else with_keys(whole, received.groups)
+            known = received.groups
+            batch = whole if known is None else with_keys(whole, known)
             kind = batch.schema.field(LABELS).type.value_type
             scores = score(task, batch, received)
             unresolved = None
@@ -132,7 +128,9 @@ def state_of_batches(
                 yield from each.add(groups_of_users, somebody, scores.exposed, blocks)
         if open_users.n:
             yield placed(OPEN_PLACE, open_users.tree())
-        last = states.rows() if pairs is None else chain(states.rows(), pairs.rows())
+        last = states.rows()
+        if pairs is not None and known is not None:
+            last = chain(last, pairs.told(known.told(len(keys) - len(known.no_keys(0)))), pairs.rows())
         if not exposures:
             yield from last
         elif kind is not None:
@@ -152,11 +150,11 @@ def _of_pairs(
     left_out: BoolArray | None,
     weights: Array | None,
 ) -> Batches:
-    """Take in the pairs of users and groups of items; they have values and what is told of the group; counts are the users'."""
+    """Take in the pairs of users and groups of items; they have values, and counts are the users'."""
     for rows, values in scores.batches(batch, no_user):
         absent = None if left_out is None else left_out[values.user]
         of_pairs = None if weights is None else weights[values.user]
-        yield from pairs.add(rows, [*values.values, *values.beside], values.facts, values.normalisers, absent, of_pairs)
+        yield from pairs.add(rows, [*values.values, *values.beside], {}, values.normalisers, absent, of_pairs)
 
 
 def state_of_columns(
@@ -329,11 +327,7 @@ class _Tables:
             yield from self._settle_together(_Users.concatenate(pending))
             return
         for key, everybody in _Users.concatenate(pending).in_groups():
-            if key not in self._tables and len(self._tables) >= self._most:
-                yield from self._states()
-                self._tables = {}
-            if key not in self._tables:
-                self._tables[key] = self._new()
+            yield from self._ready(key)
             # A group that nobody is in who is evaluated is a group all the same.
             is_absent = everybody.about["absent"]
             group = everybody.at(np.flatnonzero(~is_absent)) if is_absent.any() else everybody
@@ -359,8 +353,20 @@ class _Tables:
             states = states_of_groups([key for key, _ in some], group[is_there], about, self._names, self._options)
             if len(self._held.keys() | states.keys()) > self._most:
                 yield from self._states()
-                self._held = {}
             self._held = merged_by_key([self._held, states])
+
+    def _ready(self, key: Key) -> Batches:
+        """Have a state of a group; gives those that had to make room."""
+        if key not in self._tables and len(self._tables) >= self._most:
+            yield from self._states()
+        if key not in self._tables:
+            self._tables[key] = self._new()
+
+    def told(self, counts_of: Iterable[tuple[Key, Mapping[str, Array]]]) -> Batches:
+        """Take in counts of groups, whether anybody is in them or not; gives the rows that had to make room."""
+        for key, counts in counts_of:
+            yield from self._ready(key)
+            self._tables[key].add_counts(counts)
 
     def rows(self) -> Batches:
         """The states as rows: groups of one place together, and without keys all in one row of no place."""
@@ -371,8 +377,11 @@ class _Tables:
             yield from self._clusters.rows()
 
     def _states(self) -> Batches:
+        """What there is so far, as rows; it begins anew."""
         by_place: dict[int | None, States] = {} if self._keys else {None: {}}
-        for key, state in (self._held | {key: table.state() for key, table in self._tables.items()}).items():
+        whole = merged_by_key([self._held, {key: table.state() for key, table in self._tables.items()}])
+        self._held, self._tables = {}, {}
+        for key, state in whole.items():
             by_place.setdefault(place_of(key) if self._keys else None, {})[key] = state
         for place, states in by_place.items():
             yield placed(place, as_tree(states))

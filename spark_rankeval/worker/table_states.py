@@ -91,11 +91,12 @@ class TableAccumulator:
             None if weights is None else weights[somebody],
             {place: value[somebody] for place, value in (normalisers or {}).items()},
         )
-        self._add_counts(counts, somebody)
+        self.add_counts(counts, somebody)
         for table, each in (limbs or {}).items():
             self._fingerprints[table] += each.sum(axis=0)
 
-    def _add_counts(self, counts: Mapping[str, Array], somebody: BoolArray | slice) -> None:
+    def add_counts(self, counts: Mapping[str, Array], somebody: BoolArray | slice = slice(None)) -> None:
+        """Take in counts alone, as far as there are any."""
         of_users = {name: counts[name][somebody] for name in self._names.users if name in counts}
         of_rows = {name: counts[name] for name in self._names.rows if name in counts}
         first = 0

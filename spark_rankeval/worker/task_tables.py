@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     Batches = Iterator[pa.RecordBatch]
 
 
+# If every user has a value in every group of items, so many values are computed at once: 64 MB.
+_MOST_VALUES = 1 << 23
+
+
 class TaskTables(NamedTuple):
     """The tables of a task."""
 
@@ -37,6 +41,7 @@ def with_tables(task: ScoringTask, batches: Batches) -> Iterator[tuple[pa.Record
     """The batches of a task in parts, each with what the task received.
 
     The parts are those of `with_item_tables`. If models rank from vectors, those of `few_users`, whose lists' first items fit into memory.
+    They are smaller if any metric is a share of a group of items, because every user then has a value in every group.
     """
     firsts = [task.first_items(model) for model in range(len(task.similarities))]
     k = max((first.k for first in firsts if first is not None), default=0)
@@ -58,5 +63,10 @@ def with_tables(task: ScoringTask, batches: Batches) -> Iterator[tuple[pa.Record
             yield batch
 
     for part, items in with_item_tables(read()):
+        received = TaskTables(catalogues, items, groups, item_sets)
+        n_users = max(part.num_rows, 1)
+        if groups is not None and task.has_group_shares:
+            n_groups = sum(len(attribute.names) for attribute in groups.attributes)
+            n_users = max(1, _MOST_VALUES // (n_groups * task.n_values))
         for few in few_users(iter([part]), k) if k and part.num_rows else [part]:
-            yield few, TaskTables(catalogues, items, groups, item_sets)
+            yield from ((few.slice(first, n_users), received) for first in range(0, max(few.num_rows, 1), n_users))

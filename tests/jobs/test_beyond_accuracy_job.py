@@ -1,12 +1,14 @@
 """Measures beyond accuracy from a configuration: tables in sections, measures of all lists beside those of users."""
 
+import re
+
 import pytest
 
 from spark_rankeval import Facts, evaluate
 from spark_rankeval.errors import ConfigurationError
 from spark_rankeval.jobs.config import parse_config
 from spark_rankeval.jobs.evaluate import EvaluateConfig
-from spark_rankeval.jobs.evaluate_run import evaluate_tables
+from spark_rankeval.jobs.evaluate_run import evaluate_tables, plan
 
 ROWS = {
     "predictions": (
@@ -72,8 +74,8 @@ def test_a_run_has_the_figures_of_evaluate_in_the_order_asked_for(spark, frames,
 
 
 def test_a_run_without_a_metric_of_users_is_refused_before_it_starts(tmp_path, frames):
-    with pytest.raises(ConfigurationError, match="have one value for all lists together"):
-        config_of(tmp_path, frames, ["gini@2"])
+    with pytest.raises(ConfigurationError, match="no user has a value of any of them"):
+        config_of(tmp_path, frames, ["gini@2", "hit_share@2"])
 
 
 def test_a_run_has_groups_of_items_in_figures_gates_and_report(spark, frames, tmp_path):
@@ -89,6 +91,10 @@ def test_a_run_has_groups_of_items_in_figures_gates_and_report(spark, frames, tm
         "output": {"path": str(tmp_path / "out"), "run_id": "one"},
     }
     config = parse_config(settings, EvaluateConfig)
+    told = plan(spark, config)
+    assert re.search("hit_share@2 +of groups of items, by another pass", told)
+    assert re.search(r"groups of items, by another pass\s+kind +a column of \[items]", told)
+    assert re.search(r"popularity +2 groups of the items of \[training]", told)
     result, *_ = evaluate_tables(spark, config)
     facts = {name: frames[name] for name in ("attributes", "training", "items")}
     expected = evaluate(

@@ -852,3 +852,15 @@ def test_a_report_that_cannot_be_written_after_all_is_named(tmp_path, monkeypatc
     run = SimpleNamespace(config=SimpleNamespace(output=SimpleNamespace(report=str(file))))
     with pytest.raises(ConfigurationError, match=r"output.report: cannot write the report to .*: No such file"):
         write_report(run, lambda path: write_page(path, "text"))
+
+
+def test_columns_of_groups_of_items_are_ids_so_that_csv_keeps_them_as_written():
+    config = parse_config(
+        {
+            **SMALLEST,
+            "columns": {"group": "provider"},
+            "evaluation": {"metrics": ["rr"], "item_by": ["studio", "year"]},
+        },
+        EvaluateConfig,
+    )
+    assert {"provider", "studio", "year"} <= config.names_of_ids()

@@ -106,7 +106,8 @@ def exposures(metrics, world, parts, block_of=None, shuffled=None, judged_only=F
         rows += accumulator.rows()
     (merged,) = merge_exposures(MergedStates)(iter(added_up(rows).to_batches()))
     found = group_exposures_of([merged.column(EXPOSURE)[0].as_py()], group_slots_of(task))["all"]
-    return [found[slot] for slot in group_slots_of(task)]
+    slot_of = {metric: slot for slot in found for metric in slot.metrics}
+    return [found[slot_of[metric]] for metric in metrics]
 
 
 def drawn(rng, metric):
@@ -220,6 +221,29 @@ def test_figures_that_can_be_checked_by_hand(metric):
     one = parse_metric(metric).resolve()
     (found,) = exposures([one], SMALL, [SMALL.users])
     assert one.value(found.whole) == pytest.approx(FIGURES[metric], rel=1e-8, nan_ok=True)
+
+
+@pytest.mark.usefixtures("without_second_groups")
+def test_a_group_of_an_empty_name_is_not_that_of_items_without_one():
+    world = replace(SMALL, items={10: ("", None), 11: (None, None), 13: ("a", None)})
+    names = ["attention_share(group='',unknown=apart)@2", "attention_share(of=items,group='',unknown=apart)@2"]
+    metrics = [parse_metric(name).resolve() for name in names]
+    lists, items = exposures(metrics, world, [world.users])
+    assert metrics[0].value(lists.whole) == pytest.approx(1 / (1 + SECOND))
+    assert metrics[1].value(items.whole) == pytest.approx(1 / 3)
+    assert lists.whole.names == [None, "", "a"]
+
+
+def test_metrics_of_the_same_attention_are_counted_once():
+    names = [
+        "attention_share(group=a)@2", "attention_share(group=b)@2", "attention_share@2", "amortised_awrf@2",
+        "exposure_to_merit(group=a)@2", "dtr@2", "attention_share(of=relevance)@2",
+        "ee_loss@2", "ee_relevance@2",
+        "attention_share(group=a)@3", "dtr(unknown=apart)@2", "dtr(relevance_threshold=2)@2", "ee_loss(counted=relevant)@2",
+        "dtr(discount=ln)@2", "reo@2",
+    ]  # fmt: skip
+    metrics = [parse_metric(name).resolve() for name in names]
+    assert [len(slot.metrics) for slot in group_slots_of(task_of(metrics))] == [4, 3, 2, *[1] * 6]
 
 
 @pytest.mark.usefixtures("without_second_groups")

@@ -1,7 +1,11 @@
 """Metrics for those who need every relevant item: the preference between two lists, and figures to check by hand."""
 
 import itertools
+import math
+import random
+from fractions import Fraction
 
+import numpy as np
 import pytest
 from effort import examples
 from hypothesis import given, settings
@@ -9,6 +13,8 @@ from hypothesis import strategies as st
 from users import batch_of, ungraded
 
 from spark_rankeval.metrics import parse_metric
+from spark_rankeval.metrics.recall_oriented import _share_no_better
+from spark_rankeval.ranking.ragged import Ragged
 
 LABELS = ungraded(range(4))
 
@@ -44,6 +50,18 @@ def test_of_two_lists_the_preferred_one_has_the_larger_value(one, other):
 def test_all_ways_to_place_hits_have_values_at_equal_distances():
     ways = sorted(value("lexirecall@5", ranks, length=5) for ranks in itertools.combinations(range(1, 6), 2))
     assert ways == pytest.approx([(1 + n / 10) / 4 for n in range(1, 11)], rel=1e-12)
+
+
+@pytest.mark.parametrize("n_places", [30, 20_000])
+def test_long_lists_have_the_exact_share_of_all_ways_to_place_their_hits(n_places):
+    draw = random.Random(n_places)
+    lists = [sorted(draw.sample(range(1, n_places + 1), n)) for n in (1, 2, 5, 20, 30)]
+    ranks = Ragged.from_lists(lists, np.int64)
+    found = _share_no_better(ranks, np.arange(len(lists)), np.full(len(lists), n_places))
+    # The ways that are better have a hit higher than the list's, and the same ones below.
+    better = [sum(math.comb(rank - 1, nth) for nth, rank in enumerate(hits, 1)) for hits in lists]
+    exact = [1 - Fraction(n, math.comb(n_places, len(hits))) for n, hits in zip(better, lists, strict=True)]
+    assert found.tolist() == pytest.approx(list(map(float, exact)), rel=1e-14)
 
 
 def test_rounding_makes_lists_equal_but_never_turns_a_preference_round():

@@ -19,6 +19,7 @@ from summary_rows import QUALITY, row, undefined
 from spark_rankeval import package_zip
 from spark_rankeval.errors import MissingExtraError, OptionError, SparkRankEvalError, UnknownMetricError
 from spark_rankeval.evaluation.result import Result
+from spark_rankeval.records.item_groups import ItemGroup
 from spark_rankeval.report import Gate, pictures
 from spark_rankeval.report.page import Section, document
 from spark_rankeval.report.pictures import NARROW, WIDE
@@ -487,3 +488,19 @@ def test_on_paper_sections_are_open_and_no_head_of_a_table_stands_alone(tmp_path
     for rows in ("tr", "thead", "tbody"):
         assert "break-inside: avoid" in rules[rows]
     assert "background: none" in rules[".scroll"]
+
+
+def test_a_report_says_how_large_groups_of_items_are(tmp_path):
+    groups = (
+        ItemGroup("item genre=x", "genre", "x", 4, 0, 0),
+        ItemGroup("item popularity=1", "popularity", "1", 1200, 1, 7),
+    )
+    rows = (row("rr", 0.3), *(row("rr", 0.2, slice=group.slice) for group in groups))
+    found = Result(rows, {"": QUALITY}, {}, (), None, None, item_groups=groups)
+    assert Page(found.report(tmp_path / "groups.html")).rows("item-groups") == [
+        ["group", "items", "users of the least popular", "users of the most popular"],
+        ["genre=x", "4", "–", "–"],
+        ["popularity=1", "1,200", "1", "7"],
+    ]
+    alone = replace(found, item_groups=groups[:1])
+    assert Page(alone.report(tmp_path / "alone.html")).rows("item-groups") == [["group", "items"], ["genre=x", "4"]]

@@ -1,6 +1,8 @@
 """Slices of the users by their attributes."""
 
 import math
+from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 from chispa import assert_df_equality
@@ -8,8 +10,9 @@ from effort import FULL_LENGTH, part_of
 from pyspark.sql import functions as F
 from random_logs import random_logs
 
-from spark_rankeval import BCa, Cube, Facts, compare, evaluate, score_users, summarise
+from spark_rankeval import BCa, Cube, Facts, Vectors, compare, evaluate, merge, score_users, summarise
 from spark_rankeval.errors import DataError, InputError, OptionError, SparkRankEvalWarning
+from spark_rankeval.jobs.runs import metrics_table
 from spark_rankeval.spark import describing as scoring
 from spark_rankeval.worker import merging
 
@@ -429,6 +432,24 @@ def test_groups_of_items_change_no_other_figure_and_are_told(by_genre, by_countr
         by_genre.gaps("item genre")
 
 
+def test_merged_runs_say_which_groups_of_items_may_differ(spark, by_genre):
+    told = [{**row, "n_items": row["n_items"] + 1} for row in by_genre.to_dict()["item_groups"]]
+    rows = tuple(replace(row, fingerprints={**row.fingerprints, "items": "0" * 32}) for row in by_genre.summary)
+    runs = {"a": by_genre, "b": replace(by_genre, summary=rows)}
+    first, second = (
+        metrics_table(spark, run, datetime.now(UTC)).selectExpr("*", f"'{name}' run_id") for name, run in runs.items()
+    )
+    table = first.union(second)
+    alone = merge(table)
+    assert "not known whether all summaries have the same items in item genre=(not in items)" in str(alone)
+    manifests = [{"run_id": name, **run.to_dict()} for name, run in runs.items()]
+    known = merge(table, manifests)
+    assert (known.item_groups, known.notes) == (by_genre.item_groups, ())
+    unlike = merge(table, [manifests[0], {**manifests[1], "item_groups": told}])
+    assert "the summaries differ in the items of item genre=(not in items)" in str(unlike)
+    assert (alone.item_groups, unlike.item_groups) == ((), ())
+
+
 def test_the_table_of_users_and_groups_has_the_means_of_the_summary(by_genre):
     table = by_genre.per_item_group.toPandas()
     assert list(table.columns) == [
@@ -497,6 +518,29 @@ def test_metrics_and_groups_by_popularity_share_one_table_of_it(tables):
     assert of_groups
     assert [*map(repr, of_groups)] == [repr(row) for row in groups.summary if row.slice != "all"]
     assert [repr(row) for row in both.summary if row.slice == "all"] == [*map(repr, facts.summary)]
+
+
+@pytest.mark.parametrize("from_vectors", [False, True], ids=["lists", "vectors"])
+def test_groups_of_items_of_lists_or_vectors_with_exclusions_relevances_and_a_dialect(tables, films, from_vectors):
+    lists, labels, _ = tables
+    unlabelled = lists.select("user", "item").join(labels, ["user", "item"], "left_anti")
+    options = {
+        "relevance": ["grade", "liked"], "dialect": "standard", "exclude": unlabelled.where("item % 5 = user % 5"),
+        **({} if from_vectors else {"score": "score"}),
+    }  # fmt: skip
+    items = films.select("item", F.array(F.sin("item"), F.cos("item")).alias("vector"))
+    users = lists.select("user", F.array(F.sin("user"), F.cos("user")).alias("vector")).distinct()
+    predictions = Vectors(users, items) if from_vectors else lists
+    wanted = labels.withColumn("liked", F.col("item") % 2 * F.col("grade"))
+    grouped, alone = (
+        evaluate(predictions, each, CUT, facts=facts, **options)
+        for each, facts in ((wanted, Facts(items=films, item_by="genre")), (wanted.where(of_group("x")), Facts()))
+    )
+    expected = {row.key: (row.mean, row.std, row.n_users) for row in alone.summary}
+    found = {row.key: (row.mean, row.std, row.n_users) for row in grouped.summary if row.slice == "item genre=x"}
+    assert found == expected
+    assert len(found) == 2 * len(CUT)
+    assert min(n for _, _, n in found.values()) > 10
 
 
 @pytest.mark.night

@@ -18,9 +18,14 @@ from spark_rankeval import score_users
 from spark_rankeval.errors import OptionError
 from spark_rankeval.metrics.naming import parse_metric, parse_metrics
 from spark_rankeval.ranking.lists import RankingPolicy
-from spark_rankeval.records.item_groups import NOT_LISTED, UNSEEN
+from spark_rankeval.records.item_groups import NOT_LISTED, UNSEEN, item_groups_in, roll_with_items
+from spark_rankeval.records.slices import EVERY, roll
 from spark_rankeval.request.options import Facts
-from spark_rankeval.request.task import ItemGroups, ScoringTask, View, has_groups, is_about_labels
+from spark_rankeval.request.task import GROUP_FACTS, ItemGroups, ScoringTask, View, has_groups, is_about_labels
+from spark_rankeval.spark.describing import Groups, figures_by_group
+from spark_rankeval.spark.item_groups import with_users_outside
+from spark_rankeval.statistics.description import DescriptionOptions
+from spark_rankeval.worker import task_tables
 from spark_rankeval.worker.facts import ITEM, TRAINING_INTERACTIONS, TRAINING_USERS
 from spark_rankeval.worker.item_groups import (
     ATTRIBUTE_KEY,
@@ -32,10 +37,13 @@ from spark_rankeval.worker.item_groups import (
     by_popularity,
     table_of,
 )
+from spark_rankeval.worker.merging import merge_batches
 from spark_rankeval.worker.packed import stream_of
+from spark_rankeval.worker.packing import STATE
 from spark_rankeval.worker.reading import ABSENT, NO_USER, USER_HASH
 from spark_rankeval.worker.scored_pairs import score_pairs
-from spark_rankeval.worker.scoring import score
+from spark_rankeval.worker.scoring import count_names, score
+from spark_rankeval.worker.states import state_of_batches
 from spark_rankeval.worker.table_states import groups
 from spark_rankeval.worker.task_tables import TaskTables
 from spark_rankeval.worker.vector_lists import Catalogues
@@ -224,6 +232,56 @@ def test_the_rows_of_pairs_have_the_count_that_is_a_weight_and_nobody_who_is_not
     rows = pa.Table.from_batches(score_pairs(task, (USER_HASH,), ("share",))(iter([batch]))).to_pylist()
     told = [(row[USER_HASH], row["n_labels"], row[GROUP_KEY], row["share"]) for row in rows]
     assert told == [(1, 2, "x", 1.0), (1, 2, NOT_LISTED, 0.0), (2, 1, "x", 1.0), (2, 1, NOT_LISTED, 0.0)]
+
+
+def test_a_group_without_a_label_is_one_of_all_users_with_its_size_and_edges():
+    world = World({1: [(1, 0.5)], 2: [(2, 0.5)]}, {1: [(1, 1.0)], 2: [(2, 1.0)]})
+    batch = grouped(world, users=[1, 2])
+    tables = [packed([(1, "x"), (2, "x"), (3, "z"), (4, "z")]), counted({1: 7, 2: 8, 3: 1, 5: 2})]
+    given_columns = {
+        "country": pa.array(["DE", None]),
+        NO_USER: pa.array([False] * 2),
+        **{table_of(place): pa.array([table.as_py(), None], pa.binary()) for place, table in enumerate(tables)},
+    }
+    for name, column in given_columns.items():
+        batch = batch.append_column(name, column)
+    asked = ItemGroups(("genre",), popularity=2)
+    task = ScoringTask((View((parse_metric("recall@1").resolve(),), RankingPolicy()),), item_groups=asked)
+    options, keys = DescriptionOptions("t", quantiles=()), ("country", ATTRIBUTE_KEY, GROUP_KEY)
+    rows = list(state_of_batches(task, options, NO_USER, keys)(iter([batch])))
+    merged = [row.column(STATE)[0].as_py() for row in merge_batches(iter(rows))]
+    attributes = asked.attributes
+    rolled = roll_with_items(roll(1), attributes)
+    figures = figures_by_group(merged, Groups(count_names(task), 1, options, len(keys), rolled, attributes))
+    found = with_users_outside(figures, len(attributes))
+    users = {key: (each.values[0].moments.n, each.values[0].moments.n_undefined) for key, each in found.items()}
+    assert users == {
+        (EVERY, EVERY, EVERY): (2, 0), (EVERY, EVERY, "DE"): (1, 0), (EVERY, EVERY, None): (1, 0),
+        ("x", EVERY, EVERY): (2, 0), ("x", EVERY, "DE"): (1, 0), ("x", EVERY, None): (1, 0),
+        ("z", EVERY, EVERY): (0, 2),
+        (EVERY, "2", EVERY): (2, 0), (EVERY, "2", "DE"): (1, 0), (EVERY, "2", None): (1, 0),
+        (EVERY, "1", EVERY): (0, 2),
+    }  # fmt: skip
+    sizes = {key: {name: int(each.counts[name].greatest) for name in GROUP_FACTS if each.counts[name].n}
+             for key, each in found.items() if key[-1] is EVERY and key != (EVERY,) * 3}  # fmt: skip
+    edges = {group.slice: (group.n_items, group.least, group.most) for group in item_groups_in(sizes, attributes)}
+    assert edges == {
+        "item genre=x": (2, 0, 0), "item genre=z": (2, 0, 0), "item popularity=1": (2, 1, 2), "item popularity=2": (2, 7, 8)
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("metric", "sizes"), [("exposure_share@1", [2, 2, 1]), ("recall@1", [5])])
+def test_users_come_in_parts_if_each_has_a_value_in_every_group(monkeypatch, metric, sizes):
+    monkeypatch.setattr(task_tables, "_MOST_VALUES", 7)
+    users = [1, 2, 3, 4, 5]
+    world = World({user: [(user % 3, 0.5)] for user in users}, {user: [(1, 1.0)] for user in users})
+    table = pa.array([packed([(1, "x"), (2, "y")]).as_py(), *[None] * 4], pa.binary())
+    batch = grouped(world, users=users).append_column(table_of(0), table)
+    metrics = (parse_metric(metric).resolve(),)
+    task = ScoringTask((View(metrics, RankingPolicy()),), item_groups=ItemGroups(("genre",)))
+    parts = list(task_tables.with_tables(task, iter([batch])))
+    assert [part.num_rows for part, _ in parts] == sizes
+    assert pa.Table.from_batches([part for part, _ in parts])[USER_HASH].to_pylist() == users
 
 
 @settings(max_examples=examples(by_day=60, at_night=600), deadline=None, derandomize=True)
