@@ -215,6 +215,8 @@ class EvaluateConfig(JobConfig):
             arguments = self.split.tables(tables, self.columns) | {
                 name: table for name, table in arguments.items() if table is not None
             }
+            if self.split.exclude_training:
+                arguments.setdefault("exclude", arguments["training"])
         return arguments if self.vectors is None else {"predictions": self.vectors.of(tables), **arguments}
 
     def names_of_ids(self) -> frozenset[str]:
@@ -231,6 +233,8 @@ class EvaluateConfig(JobConfig):
         keys = {**sections, **keys_of("evaluation", Evaluation), **keys_of("columns", Columns)}
         if self.split is not None:
             keys |= {"log": "[split.log]", **keys_of("split", LogSplit)}
+            if self.exclude is None:
+                keys["exclude"] = "split.exclude_training"
         if self.audit is not None:
             keys["time"] = "audit.time"
         for name in self.vectors.options() if self.vectors is not None else ():
