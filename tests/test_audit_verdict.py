@@ -6,10 +6,10 @@ import pytest
 
 from spark_rankeval.auditing.result import Audit
 from spark_rankeval.errors import OptionError
-from spark_rankeval.records.audit import CHECKS, AuditRow
+from spark_rankeval.records.audit import CHECKS, AuditRow, InvalidRows
 
 
-def audited(**counts):
+def audited(invalid=(), **counts):
     """An audit in which every check found nothing among 100, but for those given as a count or as a reason."""
     rows = []
     for check in CHECKS:
@@ -19,7 +19,7 @@ def audited(**counts):
         else:
             rows.append(AuditRow(check.name, given, 100, ({"user": 1, "item": "a"},) if given else ()))
     assert not counts, "every name is a check's"
-    return Audit(tuple(rows), {})
+    return Audit(tuple(rows), invalid)
 
 
 def test_nothing_found():
@@ -56,6 +56,18 @@ def test_what_was_not_checked_is_no_all_clear():
     assert headline == "No leak was found, but 2 of 4 checks for leaks could not be made."
     assert unchecked.startswith(f"Not checked, because {reason}: labels before the end of training and labels before")
     assert math.isnan(partly["labels_before_user_end"].share)
+
+
+def test_rows_that_were_left_out_are_no_all_clear():
+    partly = audited([InvalidRows("training", 900, 1000, "a null or NaN user or item or time ('day')")])
+    assert partly.verdict.splitlines() == [
+        "No leak was found among the rows that can be used.",
+        "Left out: 900 of 1,000 rows of training (90.0%) with a null or NaN user or item or time ('day'). Leaks among them do not show.",
+    ]
+    assert partly.to_dict()["n_invalid"]["training"] == {"n": 900, "of": 1000, "reason": partly.invalid[0].reason}
+    assert partly.n_invalid == {"training": 900}
+    assert len(partly.to_pandas()) == len(CHECKS)
+    assert "among the rows that can be used, but 1 of 4" in audited(partly.invalid, labels_in_training="no").verdict
 
 
 def test_the_table_shows_counts_examples_and_reasons():

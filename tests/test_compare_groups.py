@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 
 import numpy as np
 import pandas as pd
@@ -85,18 +86,37 @@ def test_weights_weigh_means():
 
 
 def test_a_confidence_sequence_is_wider_and_says_where_it_is_tightest():
-    plain, found = compared()["ndcg@10", "green"], compared(sequential=True, tightest_at=300)["ndcg@10", "green"]
+    plain, found = compared()["ndcg@10", "blue"], compared(sequential=True, tightest_at=300)["ndcg@10", "blue"]
     n = plain.n_users + plain.n_baseline_users
     assert found.interval_method == "confidence_sequence"
     assert found.interval_high - found.difference == pytest.approx(reach(n, 0.95, 300) * plain.standard_error)
     z = plain.difference / plain.standard_error
-    alone = compared(sequential=True, tightest_at=300, correction="none")["ndcg@10", "green"]
+    alone = compared(sequential=True, tightest_at=300, correction="none")["ndcg@10", "blue"]
     assert alone.p == pytest.approx(always_valid_p(z, n, 0.95, 300))
     assert "tightest at 300 users" in repr(compared(sequential=True, tightest_at=300))
     few = {name: frame.head(29) for name, frame in FRAMES.items()}
     row = compared(few, sequential=True)["recall@5", "blue"]
-    assert row.no_interval == "a confidence sequence begins when both groups have 100 users; blue has 29"
+    assert row.no_interval == "a confidence sequence begins when blue has 100 users; it has 29"
     assert (row.verdict, math.isnan(row.p)) == ("undecided", True)
+
+
+def test_a_confidence_sequence_waits_for_values_that_are_far_from_most():
+    # 5 × (range / standard deviation)² users.
+    rare = {
+        name: frame.assign(
+            recall_at_5=np.where(np.arange(len(frame)) % 40 == 0, 1 / (1 + np.arange(len(frame)) % 3), 0.0)
+        )
+        for name, frame in FRAMES.items()
+    }
+    values = {name: frame.recall_at_5 for name, frame in rare.items()}
+    needed = {name: math.ceil(5 / each.var()) for name, each in values.items()}
+    row = compared(rare, sequential=True)["recall@5", "blue"]
+    least = min(("blue", "control"), key=lambda name: len(values[name]) / needed[name])
+    assert row.no_interval == (
+        f"a confidence sequence begins when {least} has {needed[least]:,} users, because few of its values are far from most; it has "
+        f"{len(values[least])}"
+    )
+    assert (row.verdict, row.interval_method) == ("undecided", "confidence_sequence")
 
 
 def test_few_users_and_odd_data_get_a_reason():
@@ -233,7 +253,7 @@ def test_clusters_that_are_few_or_unknown_or_beside_a_covariate():
         compared(unknown, cluster=("home",), keeps_without_cluster=True)
     )
     late = compared(HOMES, cluster=("home",), sequential=True)["ndcg@10", "blue"]
-    assert late.no_interval == "a confidence sequence begins when both groups have 100 clusters; control has 39"
+    assert late.no_interval == "a confidence sequence begins when control has 100 clusters; it has 39"
 
 
 def test_a_confidence_sequence_of_equal_values_and_of_unequal_weights_says_why_it_waits():
@@ -243,8 +263,8 @@ def test_a_confidence_sequence_of_equal_values_and_of_unequal_weights_says_why_i
     rng = np.random.default_rng(8)
     unequal = {name: frame.assign(spend=rng.lognormal(0, 1.5, len(frame))) for name, frame in FRAMES.items()}
     row = compared(unequal, weight="spend", sequential=True)["ndcg@10", "blue"]
-    assert row.no_interval.startswith(
-        "a confidence sequence begins when both groups are as good as 100 users of equal weights"
+    assert re.match(
+        r"a confidence sequence begins when \w+ is as good as [\d,]+ users of equal weights", row.no_interval
     )
     weights = unequal["blue"]["spend"][unequal["blue"]["ndcg_at_10"].notna()]
     assert (

@@ -22,7 +22,7 @@ from spark_rankeval.tables.gaps import gaps_tables
 RNG = np.random.default_rng(26)
 COUNTRIES = ["DE", "FR", "JP", "US"]
 DEVICES = ["ios", "web"]
-USERS = {(c, d): RNG.beta(2, 2 + place / 4, 100 + 9 * place) for place, c in enumerate(COUNTRIES) for d in DEVICES}
+USERS = {(c, d): RNG.beta(2, 2 + place / 4, 400 + 9 * place) for place, c in enumerate(COUNTRIES) for d in DEVICES}
 USERS["DE", "web"][:4] = math.nan
 
 
@@ -119,7 +119,7 @@ def test_what_cannot_be_compared_has_a_reason():
 @pytest.mark.parametrize("is_shared", [False, True], ids=["people of one country", "people of several"])
 def test_gaps_of_clustered_users_are_those_of_least_squares_with_groups_of_clusters(is_shared):
     rng = np.random.default_rng(4)
-    n_people, n = 600, 4000
+    n_people, n = 3000, 20000
     hashes = rng.integers(-(2**63), 2**63 - 1, n_people)
     person = rng.integers(0, n_people, n)
     country = (rng.integers(0, 4, n) if is_shared else person % 4).astype(int)

@@ -1,20 +1,22 @@
 """Simulate sessions of persons, of which the truth is known: how often intervals hold the mean, and how often equal models differ.
 
-`python tools/simulate_clusters.py` prints the tables of docs/clusters.md, in some five minutes, and `… sessions` or `… days` one of them.
-A test runs a short version.
+`python tools/simulate_clusters.py` prints the tables of docs/evidence/clusters.md and docs/clusters.md, in some ten minutes, and
+`… sessions` or `… days` one of them. A test runs a short version. `… picture` draws what docs/evidence/clusters.md says.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
 
 from spark_rankeval.statistics.clusters import ClusterAccumulator, clusters_of, clusters_of_days, sums_by_cluster
 from spark_rankeval.statistics.intervals import t_interval
@@ -26,6 +28,11 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 LEVEL, REPLICATES = 0.95, 199
+PAGE, PICTURE = (ROOT / "docs" / "evidence" / f"clusters.{kind}" for kind in ("md", "svg"))
+# The titles of the picture's rows, and what should be there.
+_RIGHT = {"95 % intervals that hold": LEVEL, "false differences at 5 %": 1 - LEVEL}
+_SIDES = ("without cluster", "with cluster")
+_FIGURES = re.compile(r"^\| (\d+) \| (?:1 to )?(\d+) \| (0[.\d]*) \|" + r" ([.\d]+) \|" * 4, re.MULTILINE)
 
 
 class Rates(NamedTuple):
@@ -71,7 +78,7 @@ def table(rng: np.random.Generator, runs: int = 2000) -> Iterator[str]:
     """Persons with 1 to 50 sessions, and correlations of 0, 0.05 and 0.5."""
     yield "| persons | sessions each | correlation | intervals hold, without | with `cluster` | false differences, without | with |"
     yield "|---:|---:|---:|---:|---:|---:|---:|"
-    for n_clusters, most, correlation in itertools.product((10, 30, 100), (1, 5, 50), (0.0, 0.05, 0.5)):
+    for n_clusters, most, correlation in itertools.product((10, 30, 100), (1, 2, 5, 10, 20, 50), (0.0, 0.05, 0.5)):
         without, with_clusters = simulated(rng, n_clusters, most, correlation, runs)
         yield (
             f"| {n_clusters} | {'1' if most == 1 else f'1 to {most}'} | {correlation:g} | {without.covered:.3f} | "
@@ -116,7 +123,49 @@ def table_of_days(rng: np.random.Generator, runs: int = 1000) -> Iterator[str]:
         yield f"| {n_people:,} | {share:.0%} | {correlation:g} | {without:.3f} | {with_clusters:.3f} |"
 
 
+def points(page: str, n_persons: int = 100) -> list[dict[str, Any]]:
+    """The figures of a page's table for so many persons."""
+    found = [[float(figure) for figure in row] for row in _FIGURES.findall(page)]
+    return [
+        {"sessions": int(most), "correlation": f"correlation {correlation:g}", "of": of, "rate": rate, "interval": how}
+        for persons, most, correlation, *rates in found
+        if persons == n_persons
+        for (of, how), rate in zip(itertools.product(_RIGHT, _SIDES), rates, strict=True)
+    ]
+
+
+def chart(page: str, n_persons: int = 100) -> Any:
+    """How often intervals and tests are right by sessions a person, from the table of a page."""
+    import altair as alt  # noqa: PLC0415 # the tables need none
+    import pandas as pd  # noqa: PLC0415 # the same
+
+    shown = points(page, n_persons)
+    rows = []
+    for of, right in _RIGHT.items():
+        x = (
+            alt.X("sessions:Q")
+            .scale(type="log", domain=[1, 50], nice=False)
+            .axis(values=[1, 2, 5, 10, 20, 50])
+            .title("most sessions a person")
+        )
+        base = alt.Chart().encode(
+            x,
+            alt.Y("rate:Q").scale(domain=[0, 1]).axis(format="%").title(of),
+            alt.Color("interval:N", sort="descending").scale(scheme="tableau10").legend(orient="bottom", title=None),
+        )
+        rule = alt.Chart().mark_rule(strokeDash=[4, 3], color="gray").encode(y=alt.datum(right))
+        layers = alt.layer(rule, base.mark_line(), base.mark_point(filled=True, size=40)).properties(
+            width=170, height=150
+        )
+        data = pd.DataFrame([point for point in shown if point["of"] == of])
+        rows.append(layers.facet(column=alt.Column("correlation:N").title(None), data=data))
+    return alt.vconcat(*rows, title=f"{n_persons} persons; dashed: what should be")
+
+
 if __name__ == "__main__":
+    if sys.argv[1:] == ["picture"]:
+        chart(PAGE.read_text()).save(PICTURE)
+        sys.exit()
     tables = {"sessions": table, "days": table_of_days}
     for name in sys.argv[1:] or tables:
         for line in tables[name](np.random.default_rng(211)):

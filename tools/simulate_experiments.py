@@ -1,12 +1,13 @@
 """Simulate experiments without an effect, and slices without a gap: how often verdicts are false, and intervals hold the truth.
 
-`python tools/simulate_experiments.py` prints the tables of docs/evidence/experiments.md, in some five minutes; `gaps`, `groups`,
+`python tools/simulate_experiments.py` prints the tables of docs/evidence/experiments.md, in some ten minutes; `gaps`, `groups`,
 `covariates`, `looks` and `starts` name one of them. A test runs a short version of each.
 """
 
 from __future__ import annotations
 
 import sys
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from spark_rankeval.statistics.covariates import adjusted_difference
 from spark_rankeval.statistics.group_sums import GroupAccumulator, group_of
-from spark_rankeval.statistics.groups import Difference, Group, difference_of
+from spark_rankeval.statistics.groups import Group, difference_of
 from spark_rankeval.statistics.largest_gap import largest_gap
 from spark_rankeval.statistics.moments import Moments
 from spark_rankeval.statistics.multiplicity import adjusted
@@ -53,32 +54,48 @@ def skewed(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
     return rng.lognormal(0, 1, shape) * (rng.random(shape) < 0.1)
 
 
+def rare_ranks(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """Users' reciprocal ranks, 19 in 20 of them 0."""
+    return (rng.random(shape) < 0.05) / rng.integers(1, 11, shape)
+
+
+def spiked(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """Values that are 0.3, and 1 for one user in a hundred."""
+    return np.where(rng.random(shape) < 0.01, 1.0, 0.3)
+
+
 DRAWS = {"continuous": continuous, "hit rate": hit_rates, "reciprocal rank": reciprocal_ranks}
 
 
 def groups_of(samples: Array) -> list[Group]:
     """Groups of users: each row of samples is one."""
-    accumulator = GroupAccumulator(len(samples))
-    accumulator.add(samples)
-    state = accumulator.state()
-    return [
-        group_of({name: each[place] for name, each in state.items()}, "", SHARE)[0] for place in range(len(samples))
-    ]
+    figures = [(samples == 0).sum(axis=1), samples.mean(axis=1), samples.std(axis=1, ddof=1), samples.min(axis=1)]
+    figures += [samples.max(axis=1), samples.sum(axis=1), (samples**2).sum(axis=1)]
+    groups = []
+    for n_zero, mean, std, least, greatest, total, squares in zip(*(each.tolist() for each in figures), strict=True):
+        # Equal values have a spread by rounding.
+        spread, sums = std if greatest > least else 0.0, {"y": Fraction(total), "yy": Fraction(squares)}
+        moments = Moments(samples.shape[1], 0, n_zero, mean, spread, least, greatest, total, sums)
+        groups.append(Group("", moments, bounds=SHARE))
+    return groups
 
 
-def false_gaps(rng: np.random.Generator, draw: Draw, n_users: int, n_slices: int, runs: int) -> tuple[float, float]:
-    """How often slices of one mean have a largest gap beyond 0, and how often any has a verdict against all others."""
-    largest = against = 0
+def false_gaps(
+    rng: np.random.Generator, draw: Draw, n_users: int, n_slices: int, runs: int
+) -> tuple[float, float, float]:
+    """How often slices of one mean have a largest gap beyond 0, any has a verdict against all others, and has one by Welch's test alone."""
+    found = np.zeros(3)
     for _ in range(runs):
         samples = draw(rng, (n_slices, n_users))
         groups = groups_of(samples)
-        largest += largest_gap(groups, LEVEL).p_of() < 1 - LEVEL
-        p_values = []
-        for place, group in enumerate(groups):
-            (others,) = groups_of(np.delete(samples, place, axis=0).reshape(1, -1))
-            p_values.append(difference_of(group, others, cautious=True).p_of())
-        against += bool(np.nanmin(adjusted(p_values), initial=1.0) <= 1 - LEVEL)
-    return largest / runs, against / runs
+        others = groups_of(np.stack([np.delete(samples, place, axis=0).ravel() for place in range(n_slices)]))
+        least = [largest_gap(groups, LEVEL).p_of()]
+        for cautious in (True, False):
+            p_values = [difference_of(*pair, cautious=cautious).p_of() for pair in zip(groups, others, strict=True)]
+            least.append(np.nanmin(adjusted(p_values), initial=1.0))
+        found += np.array(least) <= 1 - LEVEL
+    largest, against, by_welch = (found / runs).tolist()
+    return largest, against, by_welch
 
 
 def held(rng: np.random.Generator, draw: Draw, n_users: int, n_others: int, runs: int) -> float:
@@ -117,7 +134,7 @@ def with_covariate(rng: np.random.Generator, n_users: int, runs: int, share: flo
 
 
 def false_alarms(
-    rng: np.random.Generator, draw: Draw, n_a_look: int, share: float, runs: int, looks: int = 50, least: int = 2
+    rng: np.random.Generator, draw: Draw, n_a_look: int, share: float, runs: int, looks: int = 50, *, waits: bool = True
 ) -> tuple[float, float, float]:
     """How often two groups of one mean differ at any look: by Welch's interval, by the sequence, and by Welch's at the last look.
 
@@ -128,47 +145,53 @@ def false_alarms(
         share: the share of them that is in the first group.
         runs: how many experiments there are.
         looks: how many looks each has.
-        least: at how many users in the smaller group the first look is.
+        waits: whether the sequence waits for more than 100 users if a few values are far from most.
     """
     at_any = np.zeros(3)
     for _ in range(runs):
         sizes = [max(1, round(n_a_look * part)) * np.arange(1, looks + 1) for part in (share, 1 - share)]
-        moments = [_moments_at(draw(rng, (size[-1],)), size) for size in sizes]
-        fixed, sequence = [], []
-        for (mean, variance, n), (other_mean, other_variance, other_n) in zip(*moments, strict=True):
-            difference = Difference(mean - other_mean, (variance / n, other_variance / other_n), (n - 1, other_n - 1))
+        groups_at = [_groups_at(draw(rng, (size[-1],)), size, has_range=waits) for size in sizes]
+        fixed, sequence = [False], [False]
+        for groups in zip(*groups_at, strict=True):
+            difference = difference_of(*groups)
             # Before users differ there is no interval.
-            if min(n, other_n) < least or not difference.standard_error:
-                continue
-            fixed.append(difference.p_of() <= 1 - LEVEL)
-            groups = (_known_group(mean, variance, n), _known_group(other_mean, other_variance, other_n))
-            sequence.append(difference.at_any_time(LEVEL, groups, TIGHTEST_AT)[1] <= 1 - LEVEL)
+            if difference.standard_error:
+                fixed.append(difference.p_of() <= 1 - LEVEL)
+                sequence.append(difference.at_any_time(LEVEL, groups, TIGHTEST_AT)[1] <= 1 - LEVEL)
         at_any += (any(fixed), any(sequence), fixed[-1])
     fixed_share, sequence_share, last_share = (at_any / runs).tolist()
     return fixed_share, sequence_share, last_share
 
 
-def _known_group(mean: float, variance: float, n: int) -> Group:
-    return Group("", Moments(n, 0, 0, mean, variance**0.5, mean, mean, mean * n, None))
-
-
-def _moments_at(values: Array, sizes: Array) -> list[tuple[float, float, int]]:
-    """The mean, the variance and the number of the first users, at each number of them."""
+def _groups_at(values: Array, sizes: Array, *, has_range: bool) -> list[Group]:
+    """The groups of the first users, at each number of them; without bounds, so that no other interval takes the place of Welch's."""
     total, squares = np.cumsum(values), np.cumsum((values - values.mean()) ** 2)
+    least, greatest = np.minimum.accumulate(values), np.maximum.accumulate(values)
     found = []
     for n in sizes.tolist():
-        mean = total[n - 1] / n
-        spread = squares[n - 1] - n * (mean - values.mean()) ** 2
-        found.append((float(mean), float(max(spread, 0.0) / max(n - 1, 1)), n))
+        mean = float(total[n - 1]) / n
+        spread = float(squares[n - 1]) - n * (mean - float(values.mean())) ** 2
+        std = (max(spread, 0.0) / max(n - 1, 1)) ** 0.5
+        ends = (float(least[n - 1]), float(greatest[n - 1])) if has_range else (mean, mean)
+        found.append(Group("", Moments(n, 0, 0, mean, std, *ends, float(total[n - 1]), None)))
     return found
 
 
 def gaps_table(_: np.random.Generator) -> Iterator[str]:
     """Slices of one mean; the largest gap, and any slice against all others. Each row has the same seed."""
-    yield "| users a slice | slices | false largest gap | any false slice |\n|---:|---:|---:|---:|"
-    for n_users, n_slices in ((3, 10), (10, 10), (30, 3), (30, 10), (100, 10)):
-        largest, against = false_gaps(np.random.default_rng(7), reciprocal_ranks, n_users, n_slices, 100)
-        yield f"| {n_users} | {n_slices} | {largest:.3f} | {against:.3f} |"
+    yield "| values | users a slice | slices | false largest gap | any false slice | by Welch's test alone |"
+    yield "|---|---:|---:|---:|---:|---:|"
+    ranks = (3, 10), (10, 10), (30, 3), (30, 10), (100, 3), (100, 10), (100, 30), (300, 10), (1000, 10)
+    cases = [("reciprocal rank", reciprocal_ranks, *size) for size in ranks]
+    cases += [
+        ("continuous", continuous, 100, 10),
+        ("rare ranks", rare_ranks, 100, 10),
+        ("rare ranks", rare_ranks, 1000, 10),
+    ]
+    cases += [("skewed", skewed, 100, 10), ("skewed", skewed, 1000, 10)]
+    for name, draw, n_users, n_slices in cases:
+        rates = false_gaps(np.random.default_rng(7), draw, n_users, n_slices, 2000)
+        yield f"| {name} | {n_users:,} | {n_slices} | {' | '.join(f'{rate:.3f}' for rate in rates)} |"
 
 
 def groups_table(rng: np.random.Generator) -> Iterator[str]:
@@ -193,19 +216,21 @@ def looks_table(rng: np.random.Generator) -> Iterator[str]:
     yield "|---|---:|---:|---:|---:|---:|"
     for name, draw in {**DRAWS, "skewed": skewed}.items():
         for n_a_look, share in ((20, 0.5), (200, 0.5), (200, 0.1)):
-            fixed, sequence, last = false_alarms(rng, draw, n_a_look, share, 500)
+            fixed, sequence, last = false_alarms(rng, draw, n_a_look, share, 1000)
             yield f"| {name} | {n_a_look} | {100 * share:.0f} % | {fixed:.3f} | {sequence:.3f} | {last:.3f} |"
 
 
 def starts_table(_: np.random.Generator) -> Iterator[str]:
-    """Skewed values, looked at 100 times, with the first look at more and more users. Each row has the same seed."""
-    yield "| first look at | 10 % in the first group | 2 % in the first group |\n|---:|---:|---:|"
-    for least in (100, 200, 500, 1000, 2000):
-        rates = []
+    """Values of which few are far from most, looked at 50 times, with and without waiting for more users. Each figure has one seed."""
+    yield "| values | in the first group | from 100 users on | waits for more users |\n|---|---:|---:|---:|"
+    draws = {"hit rate": hit_rates, "rare ranks": rare_ranks, "spiked": spiked, "skewed": skewed}
+    for name, draw in draws.items():
         for share, n_a_look in ((0.1, 500), (0.02, 2500)):
-            found = false_alarms(np.random.default_rng(9), skewed, n_a_look, share, 1000, 100, least)
-            rates.append(f"{found[1]:.3f}")
-        yield f"| {least:,} | {' | '.join(rates)} |"
+            rates = (
+                false_alarms(np.random.default_rng(9), draw, n_a_look, share, 1000, waits=waits)[1]
+                for waits in (False, True)
+            )
+            yield f"| {name} | {100 * share:.0f} % | {' | '.join(f'{rate:.3f}' for rate in rates)} |"
 
 
 TABLES: dict[str, Callable[[np.random.Generator], Iterator[str]]] = {

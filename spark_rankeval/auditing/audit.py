@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from spark_rankeval.auditing.counting import count
@@ -9,7 +10,8 @@ from spark_rankeval.auditing.reading import DEFAULT_TIME, read_tables
 from spark_rankeval.auditing.result import Audit
 from spark_rankeval.checks import one_of
 from spark_rankeval.errors import DataError
-from spark_rankeval.records.audit import CHECKS, AuditRow
+from spark_rankeval.records.audit import CHECKS, AuditRow, InvalidRows
+from spark_rankeval.request.on_invalid import OnInvalid
 from spark_rankeval.spark.source import user_column
 from spark_rankeval.wording import listed
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
     from spark_rankeval.auditing.counting import Counts
     from spark_rankeval.auditing.reading import AuditTables
+    from spark_rankeval.spark.source import Role
 
 # What the things that a check counts among are called in the counts.
 _SIZE_OF = {
@@ -29,6 +32,13 @@ _SIZE_OF = {
     "users with predictions": "recommended_users",
     "labelled items": "label_items",
     "recommended items": "recommended_items",
+}
+# The kind of `OnInvalid` that the rows of a table are.
+_KIND_OF: Mapping[str, str] = {
+    "training": "invalid_facts",
+    "labels": "invalid_labels",
+    "predictions": "invalid_predictions",
+    "items": "invalid_facts",
 }
 
 
@@ -42,7 +52,7 @@ def audit(
     user: str | Sequence[str] = "user",
     item: str | tuple[str, str] = "item",
     model: str | None = None,
-    on_invalid: str = "error",
+    on_invalid: str | Mapping[str, str] = "error",
 ) -> Audit:
     """Count what leaked from labels into training, and what else in the tables makes figures wrong, in one Spark action.
 
@@ -68,38 +78,46 @@ def audit(
         user: the column that identifies a user, or a list of columns that do so together.
         item: the column of items; or two, that of predictions, training and items, and that of labels.
         model: the column of predictions that names the model, if there are several. All of them are counted together.
-        on_invalid: "error" refuses rows with a null or NaN user, item, model or time; "drop" leaves them out, and `Audit.n_invalid`
-            counts them.
+        on_invalid: "error" refuses rows with a null or NaN user, item, model or time; "drop" leaves them out, and `Audit.invalid`
+            counts them. A dict by kind, as in `evaluate`, chooses for predictions (``invalid_predictions``), labels (``invalid_labels``),
+            and training and items (``invalid_facts``).
 
     Raises:
         InputError, OptionError: an argument is not valid; no job has run.
         DataError: rows cannot be used, or a table has no row that can.
     """
-    one_of("on_invalid", on_invalid, ("error", "drop"))
+    if not isinstance(on_invalid, Mapping):
+        one_of("on_invalid", on_invalid, ("error", "drop"))
+    choices = OnInvalid.read(on_invalid)
     tables = read_tables(training, labels, predictions, items, time=time, user=user, item=item, model=model)
     counts = count(tables)
-    _raise_if_unusable(tables, counts, on_invalid)
-    rows = tuple(_row(check.name, tables, counts) for check in CHECKS)
-    return Audit(rows, {role: n for role, n in counts.n_invalid.items() if n})
+    invalid = tuple(
+        InvalidRows(role, n, n + counts.sizes[role], f"a null or NaN {_parts(tables, role)}")
+        for role, n in counts.n_invalid.items()
+        if n
+    )
+    _raise_if_invalid([each for each in invalid if getattr(choices, _KIND_OF[each.table]) == "error"])
+    _raise_if_empty(tables, counts)
+    return Audit(tuple(_row(check.name, tables, counts) for check in CHECKS), invalid)
 
 
-def _raise_if_unusable(tables: AuditTables, counts: Counts, on_invalid: str) -> None:
-    invalid = {role: n for role, n in counts.n_invalid.items() if n}
-    if invalid and on_invalid == "error":
-        words = "; ".join(
-            f"rows of {role} with a null or NaN {_parts(tables, role)}: {n:,}" for role, n in invalid.items()
-        )
+def _raise_if_invalid(refused: Sequence[InvalidRows]) -> None:
+    if refused:
+        words = "; ".join(f"rows of {each.table} with {each.reason}: {each.n:,} of {each.of:,}" for each in refused)
         msg = f"{words}. Fix the data, or pass on_invalid='drop' to leave these out and count them"
-        raise DataError(msg, {f"n_invalid_{role}": n for role, n in invalid.items()})
+        raise DataError(msg, {f"n_invalid_{each.table}": each.n for each in refused})
+
+
+def _raise_if_empty(tables: AuditTables, counts: Counts) -> None:
     empty = [source.role for source in tables.sources() if not counts.sizes[source.role]]
     if empty:
         has = "has" if len(empty) == 1 else "have"
-        usable = " that can be used" if invalid.keys() & set(empty) else ""
+        usable = " that can be used" if any(counts.n_invalid[role] for role in empty) else ""
         msg = f"{listed(empty)} {has} no rows{usable}, so there is nothing to compare; check that the tables are the right ones"
         raise DataError(msg, {f"n_{role}": 0 for role in empty})
 
 
-def _parts(tables: AuditTables, role: str) -> str:
+def _parts(tables: AuditTables, role: Role) -> str:
     """What a row of a table needs, in words."""
     parts = ["item"] if role == "items" else ["user", "item"]
     parts += [f"time ({name!r})" for table, name in tables.times.items() if table == role]

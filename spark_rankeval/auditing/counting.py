@@ -59,7 +59,7 @@ class Counts(NamedTuple):
 
     findings: Mapping[str, Finding]
     sizes: Mapping[str, int]
-    n_invalid: Mapping[str, int]
+    n_invalid: Mapping[Role, int]
 
 
 def count(tables: AuditTables) -> Counts:

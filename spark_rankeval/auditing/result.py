@@ -21,7 +21,7 @@ from spark_rankeval.tables.table import Document
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from spark_rankeval.records.audit import AuditRow
+    from spark_rankeval.records.audit import AuditRow, InvalidRows
 
 
 @dataclass(frozen=True, repr=False)
@@ -37,16 +37,21 @@ class Audit(OneTable):
 
     Attributes:
         rows: the count of each check, those of leaks first.
-        n_invalid: the rows that were left out by table, if ``on_invalid="drop"`` left out any.
+        invalid: the rows that were left out, by table, if ``on_invalid="drop"`` left out any.
     """
 
     rows: tuple[AuditRow, ...]
-    n_invalid: Mapping[str, int]
+    invalid: tuple[InvalidRows, ...] = ()
 
     def __getitem__(self, name: str) -> AuditRow:
         """The count of a check by its name; `OptionError` if there is no such check."""
         check_known([name], "no check is called")
         return next(row for row in self.rows if row.name == name)
+
+    @property
+    def n_invalid(self) -> dict[str, int]:
+        """How many rows of each table were left out; no table whose rows can all be used."""
+        return {each.table: each.n for each in self.invalid}
 
     @property
     def leaked(self) -> bool:
@@ -56,7 +61,7 @@ class Audit(OneTable):
     @property
     def verdict(self) -> str:
         """What was found, what it means and what to do: a line for each check that found something, the headline first."""
-        return "\n".join(verdict_of(self.rows))
+        return "\n".join(verdict_of(self.rows, self.invalid))
 
     def check(self, limits: Mapping[str, float]) -> list[Gate]:
         """Compare shares with limits: a gate for each limit, which `Result.report` shows and a job makes its exit code of.
@@ -79,28 +84,30 @@ class Audit(OneTable):
     def to_pandas(self) -> pd.DataFrame:
         """A row for each check: its name, result, count, total, share, examples, and the reason if it was not made."""
         return pd.DataFrame(
-            [
-                {**counts, "examples": "; ".join(map(example_in_words, row.examples))}
-                for row, counts in zip(self.rows, self.to_dict().values(), strict=True)
-            ]
+            [{**_plain(row), "examples": "; ".join(map(example_in_words, row.examples))} for row in self.rows]
         )
 
     def to_dict(self) -> dict[str, dict[str, Any]]:
-        """The counts as plain values by the names of checks, without examples; a share that is undefined is None."""
-        return {
-            row.name: {
-                "check": row.name,
-                "result": row.result,
-                "n": row.n,
-                "of": row.of,
-                "share": None if math.isnan(row.share) else row.share,
-                "not_checked": row.not_checked,
-            }
-            for row in self.rows
-        }
+        """The counts as plain values by the names of checks, without examples; a share that is undefined is None.
+
+        ``n_invalid`` has the rows that were left out, by table: how many, of how many, and why.
+        """
+        invalid = {each.table: {"n": each.n, "of": each.of, "reason": each.reason} for each in self.invalid}
+        return {**{row.name: _plain(row) for row in self.rows}, "n_invalid": invalid}
 
     def _on_paper(self) -> Document:
-        return Document((audit_table(self.rows),), verdict_notes(self.rows))
+        return Document((audit_table(self.rows),), verdict_notes(self.rows, self.invalid))
+
+
+def _plain(row: AuditRow) -> dict[str, Any]:
+    return {
+        "check": row.name,
+        "result": row.result,
+        "n": row.n,
+        "of": row.of,
+        "share": None if math.isnan(row.share) else row.share,
+        "not_checked": row.not_checked,
+    }
 
 
 def check_limits(limits: object) -> None:

@@ -22,8 +22,9 @@ def audit_tables(config: EvaluateConfig, tables: Mapping[str, DataFrame]) -> Aud
     """The audit of a run; None if the configuration asks for none."""
     if config.audit is None:
         return None
-    # The evaluation refuses bad rows, or leaves them out and counts them.
-    return audit(**_call(config, tables), on_invalid="drop")
+    # An evaluation reads no times, and not all of training. So rows that it can use may be bad rows of the audit.
+    given = config.evaluation.on_invalid
+    return audit(**_call(config, tables), on_invalid="drop" if given == "quarantine" else given)
 
 
 def checks_to_make(config: EvaluateConfig, tables: Mapping[str, DataFrame]) -> list[tuple[str, str]]:

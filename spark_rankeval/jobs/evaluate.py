@@ -225,6 +225,8 @@ class EvaluateConfig(JobConfig):
             arguments = self.split.tables(tables, self.columns) | {
                 name: table for name, table in arguments.items() if table is not None
             }
+            if self.split.exclude_training:
+                arguments.setdefault("exclude", arguments["training"])
         of_models = [vectors.of(tables, section) for section, vectors in self.all_vectors().items()]
         if self.models:
             return {"predictions": dict(zip(self.models, of_models, strict=True)), **arguments}
@@ -244,6 +246,8 @@ class EvaluateConfig(JobConfig):
         keys = {**sections, **keys_of("evaluation", Evaluation), **keys_of("columns", Columns)}
         if self.split is not None:
             keys |= {"log": "[split.log]", **keys_of("split", LogSplit)}
+            if self.exclude is None:
+                keys["exclude"] = "split.exclude_training"
         if self.audit is not None:
             keys["time"] = "audit.time"
         if self.all_vectors():

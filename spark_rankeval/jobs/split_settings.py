@@ -35,6 +35,7 @@ class LogSplit:
         time: the column of times, of which cut and last_n need one.
         grades: the grade of each event in the column columns.relevance; other events give no label.
         leave_out: labels to leave out: seen (items that the user has in training), cold_users, cold_items (without rows in training).
+        exclude_training: whether items that the user has in training are taken out of the predictions before they are ranked.
     """
 
     log: Source
@@ -47,6 +48,7 @@ class LogSplit:
     time: str = "timestamp"
     grades: Mapping[str, float] | None = None
     leave_out: str | tuple[str, ...] = ()
+    exclude_training: bool = True
 
     @property
     def rule(self) -> str:

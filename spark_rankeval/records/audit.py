@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -214,3 +214,19 @@ class AuditRow:
         if self.not_checked:
             return "not checked"
         return self.check.kind if self.n else "none"
+
+
+class InvalidRows(NamedTuple):
+    """Rows of a table that an audit could not use and left out.
+
+    Attributes:
+        table: training, labels, predictions or items.
+        n: how many there are.
+        of: how many rows the table has.
+        reason: what is wrong with them, in words.
+    """
+
+    table: str
+    n: int
+    of: int
+    reason: str

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 _SHARED = ("model", "dialect", "relevance", "definition", "cutoff", "over_all", "user_weight", "cluster", "asked")
 NO_BOOTSTRAP = "a bootstrap needs the users, and a merged summary has only their sums"
 NO_CLUSTERS = (
-    "a summary has no sums of groups of clusters, so nobody knows who is in several: an earlier version wrote it"
+    "a summary has no sums of groups of clusters, so nobody knows who is in several: its sums are too large, or an earlier version wrote "
+    "it. Summarise the per-user tables of the runs together instead"
 )
 
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from spark_rankeval.charts.of_comparisons import ComparisonPlots
     from spark_rankeval.charts.of_results import ResultPlots
-    from spark_rankeval.records.audit import AuditRow
+    from spark_rankeval.records.audit import AuditRow, InvalidRows
     from spark_rankeval.records.comparison import ComparisonRow
     from spark_rankeval.records.item_groups import ItemGroup
     from spark_rankeval.records.quality import DataQuality
@@ -63,6 +63,8 @@ class Audited(Protocol):
 
     @property
     def rows(self) -> tuple[AuditRow, ...]: ...  # noqa: D102 # the audit says it
+    @property
+    def invalid(self) -> tuple[InvalidRows, ...]: ...  # noqa: D102
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from spark_rankeval.records.item_groups import has_item_group, is_item_group
 from spark_rankeval.records.summary import SELF_NORMALISED, shared_by_groups
 from spark_rankeval.report import tables
 from spark_rankeval.report.pictures import picture
-from spark_rankeval.tables.audit import audit_table, findings, headline, unchecked_in_words
+from spark_rankeval.tables.audit import audit_table, findings, headline, left_out_in_words, unchecked_in_words
 from spark_rankeval.tables.comparison import differences_table, exceptions, margins_in_words, name_of_test
 from spark_rankeval.tables.dialects import dialects_table
 from spark_rankeval.tables.history import history_table
@@ -30,9 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from spark_rankeval.charts.marks import Drawing
-    from spark_rankeval.records.audit import AuditRow
     from spark_rankeval.records.summary import SummaryRow
-    from spark_rankeval.report.contents import Comparison, Contents
+    from spark_rankeval.report.contents import Audited, Comparison, Contents
     from spark_rankeval.report.pictures import Picture
     from spark_rankeval.tables.history import HistoryRow
     from spark_rankeval.tables.table import Table
@@ -127,7 +126,7 @@ def _sections(contents: Contents) -> Iterator[Section]:
     if contents.gates:
         yield _gates(contents)
     if contents.audit is not None:
-        yield _audit(contents.audit.rows)
+        yield _audit(contents.audit)
     apart = {model: quality for model, quality in contents.qualities.items() if quality.is_apart}
     if apart:
         words = [(f"model {model!r}: " if model else "") + apart_in_words(quality) for model, quality in apart.items()]
@@ -165,11 +164,12 @@ def _gates(contents: Contents) -> Section:
     return Section("gates", "Gates", words=[words], tables=[tables.gates_table(contents.gates)], alarm=failed > 0)
 
 
-def _audit(rows: Sequence[AuditRow]) -> Section:
+def _audit(audited: Audited) -> Section:
+    rows, invalid = audited.rows, audited.invalid
     return Section(
         "audit",
         "What leaked",
-        words=[headline(rows), *unchecked_in_words(rows)],
+        words=[headline(rows, invalid), *left_out_in_words(invalid), *unchecked_in_words(rows)],
         points=findings(rows),
         folded=[audit_table(rows)],
         alarm=any(row.result == "leak" for row in rows),

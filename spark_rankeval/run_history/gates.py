@@ -180,6 +180,7 @@ class _Limit(NamedTuple):
     run: str = ""
     before: float = math.nan
     changed: str = ""  # the tables that are not those of that run
+    unknown: str = ""  # why nobody knows which tables are
 
 
 def _limit(rule: GateRule, condition: str, row: SummaryRow, earlier: Sequence[tuple[str, SummaryRow]]) -> _Limit:
@@ -194,8 +195,22 @@ def _limit(rule: GateRule, condition: str, row: SummaryRow, earlier: Sequence[tu
             before = _figure(other, rule.on)
             far = _decimal(asked) * abs(_decimal(before)) if share else _decimal(asked)
             changed = listed(changed_tables(other.fingerprints, row.fingerprints))
-            return _Limit(words, _decimal(before) + (-far if is_least else far), run, before, changed)
+            unknown = _why_unknown(run, other, row)
+            return _Limit(words, _decimal(before) + (-far if is_least else far), run, before, changed, unknown)
     return _Limit(words, None)
+
+
+def _why_unknown(run: str, earlier: SummaryRow, row: SummaryRow) -> str:
+    """Why nobody knows whether a run has the labels of an earlier one, and what to do; empty if it is known."""
+    sides = (("this run", row), (f"the run {run}", earlier))
+    without = [side for side, figures in sides if not figures.fingerprints]
+    if not without:
+        return ""
+    have = "has" if len(without) == 1 else "have"
+    return (
+        f"{listed(without)} {have} no fingerprints, so nobody knows whether labels changed; evaluate it again, or leave out "
+        "same_labels for one run"
+    )
 
 
 def _outcome(rule: GateRule, condition: str, row: SummaryRow, earlier: Sequence[tuple[str, SummaryRow]]) -> GateOutcome:
@@ -210,7 +225,9 @@ def _outcome(rule: GateRule, condition: str, row: SummaryRow, earlier: Sequence[
         words += f", after {limit.before:.6g} in {limit.run}"
     if limit.changed:
         words += f"; since then, {limit.changed} changed"
-    is_comparable = not (rule.same_labels and limit.changed)
+    if rule.same_labels and limit.unknown:
+        words += f"; {limit.unknown}"
+    is_comparable = not (rule.same_labels and (limit.changed or limit.unknown))
     return GateOutcome(
         name=_name(row.key, row.model, row.slice),
         condition=f"{FIGURES[rule.on]} {limit.words}",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import re
 from datetime import UTC, date, datetime, timedelta
+from fractions import Fraction
+from numbers import Integral
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import types as T
@@ -84,6 +86,8 @@ class TimeColumn(NamedTuple):
                 f"({self.kind.simpleString()}){days}; got {horizon!r}"
             )
             raise OptionError(msg)
+        if isinstance(self.kind, T.IntegralType):
+            return math.ceil(Fraction(cut) + Fraction(length))  # type: ignore[arg-type] # numbers of the column's kind
         try:
             return cut + length  # type: ignore[operator] # both are of the column's kind
         except OverflowError as error:
@@ -96,7 +100,10 @@ class TimeColumn(NamedTuple):
             return call("timestamp_micros", (moment - _EPOCH) // timedelta(microseconds=1))  # type: ignore[operator] # a time
         if isinstance(moment, datetime):
             return text(moment.isoformat(" ")).cast("timestamp_ntz")
-        return text(moment.isoformat()).cast("date") if isinstance(moment, date) else number(moment)
+        if isinstance(moment, date):
+            return text(moment.isoformat()).cast("date")
+        # What is below 1.5 among whole numbers is what is below 2.
+        return number(math.ceil(moment) if isinstance(self.kind, T.IntegralType) else moment)
 
     def as_text(self, times: Sql) -> Sql:
         """Times of the column as text that no setting changes; of instants the microseconds since 1970."""
@@ -111,8 +118,8 @@ class TimeColumn(NamedTuple):
     def _number(self, given: object) -> float | None:
         if not is_number(given) or not math.isfinite(given):  # type: ignore[arg-type] # it is a number
             return None
-        # What is below 1.5 among whole numbers is what is below 2.
-        return math.ceil(given) if isinstance(self.kind, T.IntegralType) else float(given)  # type: ignore[arg-type, call-overload] # the same
+        is_whole = isinstance(self.kind, T.IntegralType) and isinstance(given, Integral)
+        return int(given) if is_whole else float(given)  # type: ignore[arg-type, call-overload] # the same
 
     def _moment(self, given: object) -> Moment | None:
         if isinstance(given, str):

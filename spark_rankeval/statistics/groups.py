@@ -29,10 +29,11 @@ from spark_rankeval.statistics.intervals import (
     bounds_of_differences,
     fitted,
 )
-from spark_rankeval.statistics.sequences import LEAST_USERS, always_valid_p, reach
+from spark_rankeval.statistics.sequences import TIMES_SPREAD, always_valid_p, reach
+from spark_rankeval.statistics.skewness import LEAST_USERS, users_needed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from spark_rankeval.statistics.clusters import Clusters
     from spark_rankeval.statistics.means import Mean
@@ -41,8 +42,8 @@ if TYPE_CHECKING:
 WELCH, MOVER, SEQUENCE = "welch", "mover", "confidence_sequence"
 # Of fewer users with a 0, or with a 1, the spread says little about the mean.
 _RARE = 30
-# Of fewer users the spread may be small by chance.
-_FEW = 100
+# Slices have small p-values, and need so many times (range / standard deviation)² users before Welch's test is right for skewed values.
+_TIMES_SPREAD = 30
 # The smallest p of an interval that was inverted, and how exact its logarithm is.
 _LEAST_P, _EXACT = 1e-14, 1e-10
 _ANY_LEVEL = 0.95
@@ -208,16 +209,17 @@ class Difference:
     ) -> tuple[Interval, float]:
         """The interval and the p-value of a confidence sequence, which hold at all looks together; see `sequences`."""
         n_users, n_others = (group.effective_n for group in groups)
-        n_least, problem = min(n_users, n_others), self.problem
-        if not problem and n_least < LEAST_USERS:
-            problem = _too_early(groups)
-        elif not problem and self.rare:
+        problem = self.problem or _too_early(groups, (LEAST_USERS, LEAST_USERS))
+        if not problem and self.rare:
             same = next((group for group in groups if not group.has_spread), None)
             problem = (
                 f"a confidence sequence of rare values begins when {_RARE} users have each of them"
                 if same is None
                 else f"a confidence sequence begins when users differ; all of {same.name} have the same value"
             )
+        if not problem:
+            spreads = [group.variance * group.effective_n for group in groups]
+            problem = _too_early(groups, _users_needed(groups, spreads, TIMES_SPREAD))
         if problem:
             return Interval.missing(level, SEQUENCE, problem), math.nan
         n = n_users + n_others
@@ -244,16 +246,27 @@ class Difference:
         return math.exp(_root(beyond, math.log(_LEAST_P), -_EXACT))
 
 
-def _too_early(groups: tuple[Group, Group]) -> str:
-    """Why a confidence sequence has not begun."""
-    least = min(groups, key=lambda group: group.effective_n)
-    units = "users" if least.clusters is None else "clusters"
-    if least.n_independent >= LEAST_USERS:
+def _users_needed(groups: tuple[Group, Group], spreads: Sequence[float], times: float) -> list[float]:
+    """How many users, or clusters, each of two groups needs before its mean is close to normal; spreads are variances of one of them."""
+    moments = [group.moments for group in groups]
+    width = max(each.greatest for each in moments) - min(each.least for each in moments)
+    return [users_needed(spread, width, times) for spread in spreads]
+
+
+def _too_early(groups: tuple[Group, Group], needed: Sequence[float]) -> str:
+    """Why a confidence sequence has not begun, if each group needs so many users; empty if it has."""
+    group, least = min(zip(groups, needed, strict=True), key=lambda each: each[0].effective_n / each[1])
+    n_needed = math.ceil(least)
+    if group.effective_n >= n_needed:
+        return ""
+    units = "users" if group.clusters is None else "clusters"
+    reason = "" if n_needed == LEAST_USERS else ", because few of its values are far from most"
+    if group.n_independent >= n_needed:
         return (
-            f"a confidence sequence begins when both groups are as good as {LEAST_USERS} {units} of equal weights; {least.name} is as "
-            f"good as {least.effective_n:.1f}"
+            f"a confidence sequence begins when {group.name} is as good as {n_needed:,} {units} of equal weights{reason}; it is as good "
+            f"as {group.effective_n:.1f}"
         )
-    return f"a confidence sequence begins when both groups have {LEAST_USERS} {units}; {least.name} has {least.n_independent}"
+    return f"a confidence sequence begins when {group.name} has {n_needed:,} {units}{reason}; it has {group.n_independent:,}"
 
 
 def _root(falling: Callable[[float], float], low: float, high: float) -> float:
@@ -285,19 +298,22 @@ def _root(falling: Callable[[float], float], low: float, high: float) -> float:
 def difference_of(group: Group, other: Group, *, cautious: bool = False, shares_clusters: bool = False) -> Difference:
     """The difference of two groups' means, group − other.
 
-    A few users without one of the larger values have a small spread by chance, and Welch's test takes it for certainty. If
-    `cautious`, a group of fewer than 100 users counts as at least as spread as the other. If `shares_clusters`, users of both groups may
-    be of the same clusters.
+    Users without one of the larger values, if these are rare, have a small spread by chance, and Welch's test takes it for certainty. If
+    `cautious`, a group counts as at least as spread as the other until it has enough users for values as skewed as these. If
+    `shares_clusters`, users of both groups may be of the same clusters.
     """
     variances, most_df = (group.variance, other.variance), math.inf
     if shares_clusters:
         variances, most_df = _together(group, other)
     if cautious:
-        both = list(zip((group, other), variances, strict=True))
-        spreads = [each.n_independent * variance for each, variance in both]
+        groups = (group, other)
+        spreads = [each.n_independent * variance for each, variance in zip(groups, variances, strict=True)]
+        # Of clusters with users on both sides the variances above are smaller than those of the values.
+        own_spreads = [each.n_independent * each.variance for each in groups]
+        needed = _users_needed(groups, own_spreads, _TIMES_SPREAD)
         least = [
-            max(spreads) if each.n_independent < _FEW else own
-            for each, own in zip((group, other), spreads, strict=True)
+            max(spreads) if each.n_independent < enough else own
+            for each, own, enough in zip(groups, spreads, needed, strict=True)
         ]
         variances = (least[0] / max(group.n_independent, 1), least[1] / max(other.n_independent, 1))
     return Difference(

@@ -15,8 +15,8 @@ import math
 
 #: The number of users, of both groups together, at which a sequence is tightest by default.
 TIGHTEST_AT = 10_000
-#: A sequence begins when each group has so many users: before that, its standard error is not to be trusted.
-LEAST_USERS = 100
+#: A sequence begins when each group has this number of times (range / standard deviation)² users: `skewness.users_needed`.
+TIMES_SPREAD = 5
 
 
 def squared_rho(tightest_at: float, level: float) -> float:

@@ -12,7 +12,7 @@ from spark_rankeval.wording import listed
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from spark_rankeval.records.audit import AuditRow
+    from spark_rankeval.records.audit import AuditRow, InvalidRows
     from spark_rankeval.tables.table import Tone
 
 _TONES: dict[str, Tone] = {"none": "good", "leak": "bad"}
@@ -44,16 +44,26 @@ def example_in_words(example: Mapping[str, Any]) -> str:
     return ", ".join(f"{name}={value!r}" for name, value in example.items())
 
 
-def headline(rows: Sequence[AuditRow]) -> str:
+def headline(rows: Sequence[AuditRow], invalid: Sequence[InvalidRows] = ()) -> str:
     """Whether anything leaked, in a sentence."""
     leaks = [row for row in rows if row.check.kind == "leak"]
     found = [row.check.words for row in leaks if row.result == "leak"]
     unchecked = [row.check.words for row in leaks if row.not_checked]
     if found:
         return f"Leaked: {listed(found)}."
+    none = "No leak was found among the rows that can be used" if invalid else "No leak was found"
     if unchecked:
-        return f"No leak was found, but {len(unchecked)} of {len(leaks)} checks for leaks could not be made."
-    return "No leak was found."
+        return f"{none}, but {len(unchecked)} of {len(leaks)} checks for leaks could not be made."
+    return f"{none}."
+
+
+def left_out_in_words(invalid: Sequence[InvalidRows]) -> list[str]:
+    """A sentence for each table on the rows that were left out."""
+    return [
+        f"Left out: {each.n:,} of {each.of:,} rows of {each.table}{share(each.n, each.of)} with {each.reason}. Leaks among them do "
+        "not show."
+        for each in invalid
+    ]
 
 
 def findings(rows: Sequence[AuditRow]) -> list[str]:
@@ -75,11 +85,11 @@ def unchecked_in_words(rows: Sequence[AuditRow]) -> list[str]:
     return [f"Not checked, because {reason}: {listed(names)}." for reason, names in by_reason.items()]
 
 
-def verdict_of(rows: Sequence[AuditRow]) -> list[str]:
-    """The verdict: the headline, what was found, and what was not checked."""
-    return [headline(rows), *findings(rows), *unchecked_in_words(rows)]
+def verdict_of(rows: Sequence[AuditRow], invalid: Sequence[InvalidRows] = ()) -> list[str]:
+    """The verdict: the headline, what was left out, what was found, and what was not checked."""
+    return [headline(rows, invalid), *left_out_in_words(invalid), *findings(rows), *unchecked_in_words(rows)]
 
 
-def verdict_notes(rows: Sequence[AuditRow]) -> tuple[Note, ...]:
+def verdict_notes(rows: Sequence[AuditRow], invalid: Sequence[InvalidRows] = ()) -> tuple[Note, ...]:
     """The verdict as notes below a table."""
-    return tuple(map(Note, verdict_of(rows)))
+    return tuple(map(Note, verdict_of(rows, invalid)))

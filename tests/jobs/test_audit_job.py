@@ -16,10 +16,10 @@ TABLES = {
 }
 
 
-def start(folder, *options):
+def start(folder, *options, **changed):
     """Run the job on tables of which a label and two predictions are in training, and a label is before its end; its exit code."""
     sections = []
-    for name, text in TABLES.items():
+    for name, text in {**TABLES, **changed}.items():
         (folder / f"{name}.csv").write_text(text)
         sections.append(f'[{name}]\npath = "{folder}/{name}.csv"\nformat = "csv"\n')
     (folder / "job.toml").write_text(
@@ -78,6 +78,24 @@ def test_limits_are_gates_and_all_is_written(spark, tmp_path, capsys, without_ch
     assert "Predictions of items that the user had in training: 2 of 4 predictions (50.0%)." in page
     assert "user=1, item=&#39;b&#39;" in page
     assert "2 of 4 gates failed." in page
+
+
+def test_rows_without_times_are_refused_or_counted(spark, tmp_path, capsys, without_charts):
+    # Metrics of labels read no training: the evaluation finds nothing wrong.
+    training = "user,item,day\n1,a,1\n2,b,\n3,c,\n"
+    assert start(tmp_path, training=training) == 3
+    err = capsys.readouterr().err
+    assert "rows of training with a null or NaN user or item or time ('day'): 2 of 3. Fix the data" in err
+    assert err.endswith("In the configuration: evaluation.on_invalid\n")
+    assert not (tmp_path / "out" / "manifests").exists()
+    assert start(tmp_path, "--set", "on_invalid=quarantine", training=training) == 4
+    left_out = "Left out: 2 of 3 rows of training (66.7%) with a null or NaN user or item or time "
+    assert f"\n{left_out}('day')." in capsys.readouterr().out
+    (file,) = (tmp_path / "out" / "manifests" / "run_id=day1").glob("*.txt")
+    assert json.loads(file.read_text())["audit"]["n_invalid"] == {
+        "training": {"n": 2, "of": 3, "reason": "a null or NaN user or item or time ('day')"}
+    }
+    assert left_out in (tmp_path / "out/reports/run_id=day1/report.html").read_text()
 
 
 SMALLEST = {
@@ -172,8 +190,8 @@ def test_labels_and_training_are_made_of_a_log(spark, tmp_path, capsys):
     assert "split\nrows    7 rows; 2 in training, 4 held out, 1 after the horizon" in out
     assert "audit\nNo leak was found, but 1 of 4 checks for leaks could not be made." in out
     rows = spark.read.parquet(f"{tmp_path}/out/per_user/run_id=day1").orderBy("customer").collect()
-    # Item b is the second of two for user 1, who has bought it; user 3 has no label, because a view has no grade.
-    assert [(row.customer, row[1]) for row in rows[:2]] == [(1, pytest.approx(1 / math.log2(3))), (2, 1.0)]
+    # User 1 has a in training, so b is the first of their list; user 3 has no label, because a view has no grade.
+    assert [(row.customer, row[1]) for row in rows[:2]] == [(1, 1.0), (2, 1.0)]
     (file,) = (tmp_path / "out" / "manifests" / "run_id=day1").glob("*.txt")
     manifest = json.loads(file.read_text())
     assert (manifest["split"]["n_training"], manifest["split"]["n_labels"], manifest["split"]["n_ungraded"]) == (
@@ -183,6 +201,21 @@ def test_labels_and_training_are_made_of_a_log(spark, tmp_path, capsys):
     )
     assert list(manifest["inputs"]) == ["predictions", "split.log"]
     assert manifest["audit"]["recommended_in_training"]["n"] == 1
+
+
+def test_predictions_keep_the_items_of_training_on_request(spark, tmp_path):
+    assert start_split(tmp_path, LOG, "--set", "exclude_training=false") == 0
+    rows = spark.read.parquet(f"{tmp_path}/out/per_user/run_id=day1").orderBy("customer").collect()
+    assert (rows[0].customer, rows[0][1]) == (1, pytest.approx(1 / math.log2(3)))
+
+
+def test_training_is_excluded_unless_the_configuration_names_something_else():
+    settings = {**SMALLEST, "split": {"cut": 8, "log": {"path": "log"}}}
+    del settings["labels"]
+    config = parse_config(settings, EvaluateConfig)
+    assert config.keys()["exclude"] == "split.exclude_training"
+    named = parse_config({**settings, "exclude": {"path": "e"}}, EvaluateConfig)
+    assert named.keys()["exclude"] == "[exclude]"
 
 
 def test_a_split_of_a_job_that_cannot_be_used_is_refused(spark, tmp_path, capsys):

@@ -728,7 +728,7 @@ def test_options_of_splits_are_keys_with_their_defaults():
     }
     assert keys["hash_seed"] == options["seed"]
     others = {"n", "seed", "user", "item", "relevance"}
-    assert set(options) - others == set(keys) - {"last_n", "hash_seed"}
+    assert set(options) - others == set(keys) - {"last_n", "hash_seed", "exclude_training"}
 
 
 def test_options_of_vectors_are_keys_with_their_defaults():

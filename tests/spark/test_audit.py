@@ -159,8 +159,11 @@ def test_rows_that_lack_something_are_counted_or_left_out(spark):
         "n_invalid_predictions": 2,
         "n_invalid_items": 1,
     }
-    assert "rows of training with a null or NaN user or item or time ('timestamp'): 3" in str(raised.value)
+    assert "rows of training with a null or NaN user or item or time ('timestamp'): 3 of 4" in str(raised.value)
     assert "on_invalid='drop'" in str(raised.value)
+    with pytest.raises(DataError) as raised:
+        audit(training, labels, lists, items=items, on_invalid={"invalid_facts": "drop", "invalid_labels": "drop"})
+    assert raised.value.counts == {"n_invalid_predictions": 2}
     audited = audit(training, labels, lists, items=items, on_invalid="drop")
     assert audited.n_invalid == {"training": 3, "labels": 1, "predictions": 2, "items": 1}
     assert (audited["labels_in_training"].n, audited["labels_in_training"].of) == (1, 1)
@@ -176,7 +179,7 @@ def test_ids_that_are_nan_are_counted_and_zeros_of_both_signs_are_one(spark):
     with pytest.raises(DataError) as raised:
         audit(training, labels, lists, model="model")
     assert raised.value.counts == {"n_invalid_training": 1, "n_invalid_labels": 1, "n_invalid_predictions": 1}
-    assert "rows of predictions with a null or NaN user or item or model ('model'): 1" in str(raised.value)
+    assert "rows of predictions with a null or NaN user or item or model ('model'): 1 of 2" in str(raised.value)
     audited = audit(training, labels, lists, model="model", on_invalid="drop")
     assert counted(audited) == naive([(0, 1, None, "")], [(0, 1, None, "")], [(0, 1, None, "")])
     assert audited["labels_in_training"].examples == ({"user": 0.0, "item": 1.0},)

@@ -28,8 +28,8 @@ NOON = datetime(2026, 11, 1, 12)  # what a caller may write
         (DAY, "2026-11-01", date(2026, 11, 1)),
         (DAY, datetime(2026, 11, 1), date(2026, 11, 1)),  # the same
         (WHOLE, 7, 7),
-        (WHOLE, 7.5, 8),
-        (WHOLE, -7.5, -7),
+        (WHOLE, 7.5, 7.5),
+        (WHOLE, 2**60 + 1, 2**60 + 1),
         (REAL, 7.5, 7.5),
     ],
 )
@@ -76,6 +76,13 @@ def test_a_horizon_ends_so_long_after_the_cut(column, horizon, end):
 
 def test_a_horizon_of_numbers_is_in_the_columns_unit():
     assert (WHOLE.end(10, 5), WHOLE.end(10, 0.5), REAL.end(10.0, 0.5)) == (15, 11, 10.5)
+    assert WHOLE.end(2**60 + 1, 0.5) == 2**60 + 2
+
+
+def test_whole_numbers_meet_a_cut_and_an_end_between_them():
+    # From 1.5 until 3.0 there is only 2.
+    assert [str(WHOLE.in_sql(moment)) for moment in (WHOLE.cut(1.5), WHOLE.end(WHOLE.cut(1.5), 1.5))] == ["2", "3"]
+    assert str(WHOLE.in_sql(-7.5)) == "-7"
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,15 @@ def at_most(share, runs):
 @pytest.mark.parametrize("draw", part_of([simulated.continuous, simulated.hit_rates], 2))
 def test_slices_of_one_mean_have_no_gap(draw):
     runs = examples(100, 1000)
-    shares = simulated.false_gaps(np.random.default_rng(2), draw, 10, 5, runs)
+    *shares, _ = simulated.false_gaps(np.random.default_rng(2), draw, 10, 5, runs)
     assert max(shares) <= at_most(0.05, runs)
+
+
+def test_slices_of_skewed_values_have_no_gap():
+    runs = examples(60, 1000)
+    *shares, by_welch = simulated.false_gaps(np.random.default_rng(7), simulated.rare_ranks, 200, 10, runs)
+    assert max(shares) <= at_most(0.05, runs)
+    assert by_welch > 0.15
 
 
 def test_the_interval_of_two_groups_holds_their_difference():
@@ -45,3 +52,13 @@ def test_a_confidence_sequence_may_be_looked_at_every_day():
     assert sequence <= at_most(0.05, runs)
     assert last <= at_most(0.05, runs)
     assert fixed > 0.2
+
+
+def test_a_confidence_sequence_waits_until_means_are_close_to_normal():
+    runs = examples(100, 1000)
+    early, waiting = (
+        simulated.false_alarms(np.random.default_rng(6), simulated.rare_ranks, 500, 0.1, runs, 20, waits=waits)[1]
+        for waits in (False, True)
+    )
+    assert waiting <= at_most(0.05, runs)
+    assert early > 2 * waiting

@@ -1,5 +1,6 @@
 """The simulations of docs/statistics.md, cut short: verdicts are as seldom false, and intervals hold as often, as they say."""
 
+import re
 from runpy import run_path
 from types import SimpleNamespace
 
@@ -71,3 +72,17 @@ def test_intervals_of_merged_days_hold_if_people_come_back():
     without, with_clusters = of_clusters.week(np.random.default_rng(315), 60, 0.9, 0.5, runs)
     assert 1 - with_clusters <= at_most(0.06, runs)
     assert without < 0.9
+
+
+def test_the_picture_of_clusters_shows_the_figures_of_its_page():
+    of_clusters = SimpleNamespace(**run_path(str(ROOT / "tools" / "simulate_clusters.py")))
+    drawn = re.findall(
+        r'aria-label="most sessions a person: (\d+); ([^:"]+): ([\d.]+)%; interval: (\w+) cluster"',
+        of_clusters.PICTURE.read_text(),
+    )
+    points = of_clusters.points(of_clusters.PAGE.read_text())
+    assert len(points) == 6 * 3 * 2 * 2
+    # A line has the words of its first point again.
+    assert {(int(most), of, round(float(rate) / 100, 3), how) for most, of, rate, how in drawn} == {
+        (point["sessions"], point["of"], point["rate"], point["interval"].split()[0]) for point in points
+    }
