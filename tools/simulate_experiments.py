@@ -172,8 +172,8 @@ def _groups_at(values: Array, sizes: Array, *, has_range: bool) -> list[Group]:
         mean = float(total[n - 1]) / n
         spread = float(squares[n - 1]) - n * (mean - float(values.mean())) ** 2
         std = (max(spread, 0.0) / max(n - 1, 1)) ** 0.5
-        ends = (float(least[n - 1]), float(greatest[n - 1])) if has_range else (mean, mean)
-        found.append(Group("", Moments(n, 0, 0, mean, std, *ends, float(total[n - 1]), None)))
+        low, high = (float(least[n - 1]), float(greatest[n - 1])) if has_range else (mean, mean)
+        found.append(Group("", Moments(n, 0, 0, mean, std, low, high, float(total[n - 1]), None)))
     return found
 
 
