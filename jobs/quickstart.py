@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,12 +17,13 @@ try:
     from spark_rankeval import Facts, Vectors, compare, score_users, top_items, write_per_user
     from spark_rankeval.errors import ConfigurationError
     from spark_rankeval.jobs.session import job_session, run_job
+    from spark_rankeval.ml import CatalogueCrossValidator, RankingEvaluator
 except ModuleNotFoundError as error:
     sys.stderr.write(f"quickstart: {error}. In a checkout: make demo, or pip install -e '.[spark]'\n")
     sys.exit(2)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -42,6 +44,8 @@ HEADLINES = ["ndcg@10", "novelty@10"]
 DIALECT = "standard"
 HELD_OUT = 0.2
 RECOMMENDED = 20
+# Numbers of factors that ALS is tried with.
+RANKS = (5, 10)
 SEED = 42
 
 _SPELLINGS = {
@@ -120,7 +124,11 @@ def quickstart(spark: SparkSession, file: str, output: str, relevance_threshold:
         f"{RECOMMENDED} unseen movies are recommended to each user; "
         f"those held out with a rating of {relevance_threshold:g} or more are relevant"
     )
-    recommenders = {"als": recommend_by_als, "popularity": recommend_by_popularity, "random": recommend_at_random}
+    recommenders: dict[str, Callable[[DataFrame, int], DataFrame]] = {
+        "als": partial(recommend_by_als, relevance_threshold=relevance_threshold),
+        "popularity": recommend_by_popularity,
+        "random": recommend_at_random,
+    }
     results = {}
     for model, recommend in recommenders.items():
         say(f"training {model} and recommending {RECOMMENDED} movies to each user")
@@ -217,8 +225,8 @@ def hold_out(ratings: DataFrame, share: float, seed: int) -> DataFrame:
     return ratings.withColumn("held_out", F.row_number().over(latest_first) <= wanted)
 
 
-def recommend_by_als(training: DataFrame, k: int) -> DataFrame:
-    """The k unseen items of highest predicted preference for each user."""
+def recommend_by_als(training: DataFrame, k: int, relevance_threshold: float) -> DataFrame:
+    """The k unseen items of highest predicted preference for each user, by the number of factors that ranks the whole catalogue best."""
     als = ALS(
         userCol="user",
         itemCol="item",
@@ -230,7 +238,17 @@ def recommend_by_als(training: DataFrame, k: int) -> DataFrame:
         numItemBlocks=2,
         seed=SEED,
     )
-    unseen = top_items(Vectors.of(als.fit(training)), k, exclude=training)
+    validator = CatalogueCrossValidator(
+        estimator=als,
+        estimatorParamMaps=[{als.rank: rank} for rank in RANKS],
+        evaluator=RankingEvaluator(metricName=HEADLINES[0], dialect=DIALECT, relevanceThreshold=relevance_threshold),
+        numFolds=2,
+        seed=SEED,
+    )
+    tuned = validator.fit(training)
+    figures = ", ".join(f"{mean:.4f} with {rank}" for rank, mean in zip(RANKS, tuned.avgMetrics, strict=True))
+    print(f"\n{HEADLINES[0]} of ALS over the whole catalogue, by the number of factors: {figures}")
+    unseen = top_items(Vectors.of(tuned.bestModel), k, exclude=training)
     return unseen.select("user", F.inline("recommendations"))
 
 
