@@ -319,8 +319,8 @@ class EvaluateConfig(JobConfig):
         if all(metric.corpus_level or isinstance(metric, GroupShare) for metric in metrics.values()):
             # A run writes a table of users, for which such metrics have no values.
             problems.append(
-                "evaluation.metrics: no user has a value of any of them, because they are of all lists together or shares of groups "
-                "of items; add at least one metric of users, such as 'novelty@10'"
+                "evaluation.metrics: no user has a value of any of them: they are of all lists together or shares of groups of items; "
+                "add a metric of users, such as 'novelty@10'"
             )
         for name in self.report.distributions:
             # With several relevances, the report calls a metric "ndcg@10 [click]".

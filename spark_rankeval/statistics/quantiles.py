@@ -124,7 +124,7 @@ def quantiles_of(state: dict[str, Array], n_columns: int, shares: Sequence[float
     whole = np.append(0, last)[bounds]
     before, n = whole[:-1], np.diff(whole)
     filled = np.flatnonzero(n)
-    quantiles = np.full((n_columns, len(shares)), math.nan)
+    quantiles = np.empty((len(filled), len(shares)))
     for number, share in enumerate(shares):
         place = share * (n[filled] - 1)
         floor = np.floor(place)
@@ -136,6 +136,8 @@ def quantiles_of(state: dict[str, Array], n_columns: int, shares: Sequence[float
         # Of two infinite values there is no difference.
         apart = (rest > 0) & (below != above)
         with np.errstate(invalid="ignore"):
-            quantiles[filled, number] = np.where(apart, below + (above - below) * rest, below)
-    values: list[list[float]] = quantiles.tolist()
-    return values
+            quantiles[:, number] = np.where(apart, below + (above - below) * rest, below)
+    # The one NaN of `math` is equal to itself in tuples, as rows of figures are compared.
+    none = [math.nan] * len(shares)
+    of_filled = dict(zip(filled.tolist(), quantiles.tolist(), strict=True))
+    return [of_filled.get(column, none) for column in range(n_columns)]
