@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, partial, reduce
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
-from pyspark.sql.window import Window
 
 from spark_rankeval.spark.catalogue_parts import PartedModel, with_counts_of_parts
 from spark_rankeval.spark.fact_tables import FactTables
 from spark_rankeval.spark.fingerprints import ROW_HASH, row_hash, short_hash, total_of_hashes, with_whole_hashes
 from spark_rankeval.spark.ids import common_id_type, name_in_sql, text_in_sql, text_of, user_hash
 from spark_rankeval.spark.packed import given_to_tasks
+from spark_rankeval.spark.prediction_lists import INFINITE, MODEL, Gathering, PredictionLists
 from spark_rankeval.spark.source import WITHOUT_ITEMS, WITHOUT_USERS, user_column
 from spark_rankeval.spark.sql_text import (
     aggregate,
     any_of,
-    bits_or,
     call,
     field_of,
     named,
@@ -36,7 +35,6 @@ from spark_rankeval.worker import reading
 from spark_rankeval.worker.catalogue_parts import Part
 from spark_rankeval.worker.facts import FACTS
 from spark_rankeval.worker.item_tables import BOUND
-from spark_rankeval.worker.model_lists import MARKS, MARKS_OF_OTHERS, MODEL_BITS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -50,15 +48,9 @@ if TYPE_CHECKING:
     from spark_rankeval.spark.sql_text import Sql
     from spark_rankeval.spark.user_attributes import TypedSql
 
-#: How a user's predictions are brought together. ``all``: every one. ``best_by_score``: the best of them by score, more
-#: than the cutoff needs, so that nearly every tie at the boundary is whole; users if it is not are seen.
-#: ``best_by_score_and_item``: the same exactly, by score and item. ``window``: the same by sorting, for Spark below 4.2.
-#: ``first``: of arrays in order, their first items.
-Gathering = Literal["all", "best_by_score", "best_by_score_and_item", "window", "first"]
-
-# Columns of ours on the way: how many rows a row stands for, or what one row of arrays holds; its model's place; the best;
-# whether a user is known from more than attributes.
-_ROW, _MODEL, _BEST, _KNOWN, _INFINITE = "row_", "model_", "best_", "known_", "infinite_"
+# Columns of ours on the way: how many rows a row stands for, or what one row of arrays holds; whether a user is known from more than
+# attributes.
+_ROW, _KNOWN = "row_", "known_"
 # Whether a row is of the table of further users.
 _IN_USERS = "in_users_"
 _WANTED = "wanted_"
@@ -276,7 +268,7 @@ class Grouping:
         valid, infinite = says_something(source, self.task, model), []
         if self._counts_infinite(source):
             unusual = ~none_holds(unusual_reasons(source, source.values_sql(), self.task))
-            infinite = [when(valid & unusual, 1, 0).alias(_INFINITE)]
+            infinite = [when(valid & unusual, 1, 0).alias(INFINITE)]
             valid = valid & ~unusual
         columns = [when(valid, source.ids_sql().cast(self.item_type())).alias(ids)]
         columns += [when(valid, given).alias(name) for given, name in zip(_as_numbers(source), values, strict=True)]
@@ -308,98 +300,19 @@ class Grouping:
         if not self.merge_duplicates:
             rows = self._further.with_facts(rows)
         users = self.user_columns
-        users_of_models = [*users, _MODEL] if self._several else users
         n_rows, merged, hashed = None, None, short_hash(named(reading.ITEMS), self.item_type(), named(reading.SCORES))
         if self.merge_duplicates:
-            keys = [*users_of_models, reading.ITEMS]
-            infinite = [call("sum", named(_INFINITE)).alias(_INFINITE)] if self._counts_infinite(first) else []
+            keys = [*users, *([MODEL] if self._several else []), reading.ITEMS]
+            infinite = [call("sum", named(INFINITE)).alias(INFINITE)] if self._counts_infinite(first) else []
             best = call("max", named(reading.SCORES)).alias(reading.SCORES)
             total = call("sum", hashed).alias(ROW_HASH)
             rows = aggregate(rows.repartition(*users), keys, call("count", 1).alias(_ROW), best, *infinite, total)
             hashed = named(ROW_HASH)
             n_rows, merged = named(_ROW), when(named(reading.ITEMS).is_not_null(), named(_ROW) - 1, 0)
             rows = self._further.with_facts(rows)
-        if self.gathering == "window":
-            # A sort, which spills: a user's predictions need not fit into memory.
-            order = Window.partitionBy(*users_of_models).orderBy(
-                F.col(reading.SCORES).desc_nulls_last(), F.col(reading.ITEMS)
-            )
-            rows = rows.withColumn("place", F.row_number().over(order))
-        if self._several and self.gathering == "all":
-            return aggregate(rows, users, *self._gathered_together(hashed))
-        gathered = [column for model in self._models for column in self._gathered(model, n_rows, merged, hashed)]
-        grouped = aggregate(rows, users, *gathered)
-        if self.gathering != "best_by_score_and_item":
-            return grouped
-        names = [named(name) for name in grouped.columns if not name.startswith(_BEST)]
-        lists = [
-            field_of(f"{_BEST}{model}", name).alias(reading.of_model(name, model))
-            for model in self._models
-            for name in self._listed
-        ]
-        return select(grouped, *names, *lists)
-
-    def _gathered_together(self, hashed: Sql) -> list[Sql]:
-        """The predictions of all models in the same lists, with marks that say whose each is: workers part them.
-
-        Spark would look at each row once for each list of each model, which takes twice the time with ten models.
-        """
-        items, model = named(reading.ITEMS), named(_MODEL).cast("bigint")
-        infinite = [named(_INFINITE)] if self._counts_infinite(self.sources.predictions) else []
-
-        def marked(values: Sql) -> Sql:
-            return bits_or(call("shiftleft", values, MODEL_BITS), model)
-
-        of_others = marked(infinite[0].cast("bigint")) if infinite else model
-        return [
-            call("count", 1).alias(reading.PREDICTION_ROWS),
-            call("collect_list", when(items.is_not_null(), marked(hashed))).alias(MARKS),
-            call("collect_list", when(items.is_null(), of_others)).alias(MARKS_OF_OTHERS),
-            *(call("sum", count).alias(reading.INFINITE_PREDICTIONS) for count in infinite),
-            *(call("collect_list", named(name)).alias(name) for name in self._listed),
-        ]
-
-    def _gathered(self, model: int, n_rows: Sql | None, merged: Sql | None, hashed: Sql) -> list[Sql]:
-        """How many rows a user has of a model, the sum of their hashes, and the predictions.
-
-        `n_rows` and `merged` are None if no row stands for several.
-        """
-
-        def under(values: Sql, name: str) -> Sql:
-            return values.alias(reading.of_model(name, model))
-
-        def summed(values: Sql, name: str) -> Sql:
-            return under(call("coalesce", call("sum", self._of(model, values)), 0), name)
-
-        items, scores = self._of(model, named(reading.ITEMS)), self._of(model, named(reading.SCORES))
-        if n_rows is None:
-            # To count costs less than to add up.
-            counts = [under(call("count", self._of(model, number(1))), reading.PREDICTION_ROWS)]
-        else:
-            counts = [summed(n_rows, reading.PREDICTION_ROWS)]
-        total = call("sum", self._of(model, hashed))
-        counts.append(total.alias(reading.hash_column(reading.of_model("predictions", model))))
-        if self._counts_infinite(self.sources.predictions):
-            counts.append(summed(named(_INFINITE), reading.INFINITE_PREDICTIONS))
-        listed = {name: self._of(model, named(name)) for name in self._listed}
-        if self.gathering != "all":
-            counts.append(under(call("count", items), reading.VALID_PREDICTIONS))
-            if merged is not None:
-                counts.append(summed(merged, reading.MERGED_PREDICTIONS))
-        if self.gathering == "best_by_score_and_item":
-            order = call("struct", (-scores).alias("score"), items.alias("item"))
-            pair = call("struct", *(values.alias(name) for name, values in listed.items()))
-            best = call("min_by", pair, when(items.is_not_null(), order), self.keep)
-            return [*counts, best.alias(f"{_BEST}{model}")]
-        if self.gathering == "best_by_score":
-            # Both heaps see the same scores in the same order, so that items and scores stay aligned, ties included
-            # (a test says so); one heap of structs costs a sixth more.
-            lists = {name: call("max_by", values, scores, self.keep) for name, values in listed.items()}
-        else:
-            if self.gathering == "window":
-                listed = {name: when(named("place") <= self.keep, values) for name, values in listed.items()}
-            lists = {name: call("collect_list", values) for name, values in listed.items()}
-        return [*counts, *(under(values, name) for name, values in lists.items())]
+        counts_infinite = self._counts_infinite(first)
+        lists = PredictionLists(users, len(self._models), self.gathering, self.keep, self._listed, counts_infinite)
+        return lists.of(rows, hashed, n_rows, merged)
 
     @property
     def _listed(self) -> tuple[str, ...]:
@@ -413,10 +326,6 @@ class Grouping:
     def _several(self) -> bool:
         return len(self.sources.models) > 1
 
-    def _of(self, model: int, values: Sql) -> Sql:
-        """The values of rows of a model; null if a row is of another."""
-        return when(named(_MODEL) == model, values) if self._several else values
-
     def _rows_of_models(self, rows: Callable[[Source], DataFrame]) -> DataFrame:
         """The rows of all models under our names, each with its model's place if there are several."""
         models = self.sources.models
@@ -425,7 +334,7 @@ class Grouping:
         tables = [rows(model.source) for model in models]
         if not self._several:
             return tables[0]
-        numbered = [table.withColumn(_MODEL, F.lit(n)) for n, table in enumerate(tables)]
+        numbered = [table.withColumn(MODEL, F.lit(n)) for n, table in enumerate(tables)]
         return reduce(lambda left, right: left.unionByName(right), numbered)
 
     def _model_of(self, source: Source) -> list[Sql]:
@@ -436,7 +345,7 @@ class Grouping:
         name_of_row, place = text_in_sql(source.frame, name), number(0)
         for index, model in enumerate(self.sources.models[1:], start=1):
             place = when(name_of_row == text_of(model.name), index, place)
-        return [place.alias(_MODEL)]
+        return [place.alias(MODEL)]
 
     def _labels(self) -> DataFrame:
         """A row a user with the labels, and with what they are about if a metric asks for that."""

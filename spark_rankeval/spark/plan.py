@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from spark_rankeval.request.options import LookupOption
     from spark_rankeval.request.task import ScoringTask
     from spark_rankeval.spark.fact_tables import Lookup
-    from spark_rankeval.spark.grouping import Gathering
     from spark_rankeval.spark.list_lengths import ListLengths
+    from spark_rankeval.spark.prediction_lists import Gathering
     from spark_rankeval.spark.source import Source
 
 # More predictions than the cutoff are kept, so that equal scores at the boundary nearly always stay together.

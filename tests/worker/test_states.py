@@ -151,6 +151,28 @@ def test_states_of_several_partitions_are_those_of_one(keys):
     assert figures(whole(apart)) == figures(whole(run(keys)(batches_of(table, np.arange(N_USERS), 50))))
 
 
+@pytest.mark.parametrize(
+    "options", [OPTIONS, DescriptionOptions("t", quantiles=(0.5, 0.9))], ids=["resampled", "plain"]
+)
+def test_what_meets_is_that_of_all_users(options):
+    # So many slices that some share a place.
+    table = users(40)
+    partitions = np.array_split(np.arange(N_USERS), 5)
+    # The first lacks half of the slices.
+    partitions[0] = np.array([row for row in partitions[0] if table["slice"][row] in {f"s{n}" for n in range(20, 40)}])
+    users_of_partitions = np.concatenate(partitions)
+    rows = pa.Table.from_batches(
+        [row for part in partitions for row in run(options=options)(batches_of(table, part, 50))]
+    )
+    met = merge_batches(iter(rows.sort_by("place").to_batches()))
+    together = {key: state for tree in rows_of(met)[None] for key, state in as_states(unpack(tree)).items()}
+    expected = whole(run(options=options)(batches_of(table, users_of_partitions, 50)))
+    assert set(together) == set(expected)
+    for key, state in together.items():
+        assert repr(descriptions_of(state.values, options)) == repr(descriptions_of(expected[key].values, options))
+        assert repr(moments_of_columns(state.counts)) == repr(moments_of_columns(expected[key].counts))
+
+
 def test_the_places_of_a_partition_are_merged_one_after_the_other_and_what_is_too_large_is_counted(monkeypatch):
     def merged(n_parts):
         """The rows of several tasks, each with all places, as they meet in one partition."""

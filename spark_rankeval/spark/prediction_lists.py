@@ -1,0 +1,136 @@
+"""Rows of predictions as lists, a row a user: whole, or the best of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from pyspark.sql import functions as F
+from pyspark.sql.window import Window
+
+from spark_rankeval.spark.sql_text import aggregate, bits_or, call, field_of, named, number, select, when
+from spark_rankeval.worker import reading
+from spark_rankeval.worker.model_lists import MARKS, MARKS_OF_OTHERS, MODEL_BITS
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from spark_rankeval.spark.sql_text import Sql
+
+#: How a user's predictions are brought together. ``all``: every one. ``best_by_score``: the best of them by score, more
+#: than the cutoff needs, so that nearly every tie at the boundary is whole; users if it is not are seen.
+#: ``best_by_score_and_item``: the same exactly, by score and item. ``window``: the same by sorting, for Spark below 4.2.
+#: ``first``: of arrays in order, their first items.
+Gathering = Literal["all", "best_by_score", "best_by_score_and_item", "window", "first"]
+
+#: Columns of rows: the place of the model, and whether the row was left out for its infinite score.
+MODEL, INFINITE = "model_", "infinite_"
+_BEST, _NTH = "best_", "nth_"
+
+
+@dataclass(frozen=True)
+class PredictionLists:
+    """How rows of predictions become lists."""
+
+    users: list[str]  # the user's columns
+    n_models: int  # if there are several, rows have the place of their model
+    gathering: Gathering
+    keep: int  # with a gathering of the best: how many predictions a user keeps
+    columns: tuple[str, ...]  # what there is a list of: items, scores, facts of items
+    counts_infinite: bool  # whether rows of infinite score are counted by themselves
+
+    def of(self, rows: DataFrame, hashed: Sql, n_rows: Sql | None, merged: Sql | None) -> DataFrame:
+        """A row a user.
+
+        Args:
+            rows: of all models.
+            hashed: the hash of a row.
+            n_rows: how many rows of a table a row stands for; None: one.
+            merged: how many of these were merged with another.
+        """
+        if self.n_models > 1 and self.gathering == "all":
+            return aggregate(rows, self.users, *self._together(hashed))
+        if self.gathering == "window":
+            # A sort, which spills: a user's predictions need not fit into memory.
+            keys = [*self.users, *([MODEL] if self.n_models > 1 else [])]
+            order = Window.partitionBy(*keys).orderBy(F.col(reading.SCORES).desc_nulls_last(), F.col(reading.ITEMS))
+            rows = rows.withColumn(_NTH, F.row_number().over(order))
+        models = range(self.n_models)
+        grouped = aggregate(
+            rows, self.users, *(column for model in models for column in self._of_model(model, hashed, n_rows, merged))
+        )
+        if self.gathering != "best_by_score_and_item":
+            return grouped
+        names = [named(name) for name in grouped.columns if not name.startswith(_BEST)]
+        lists = [
+            field_of(f"{_BEST}{model}", name).alias(reading.of_model(name, model))
+            for model in models
+            for name in self.columns
+        ]
+        return select(grouped, *names, *lists)
+
+    def _together(self, hashed: Sql) -> list[Sql]:
+        """The predictions of all models in the same lists, with marks that say whose each is: workers part them.
+
+        Spark would look at each row once for each list of each model, which takes twice the time with ten models.
+        """
+        items, model = named(reading.ITEMS), named(MODEL).cast("bigint")
+        infinite = [named(INFINITE)] if self.counts_infinite else []
+
+        def marked(values: Sql) -> Sql:
+            return bits_or(call("shiftleft", values, MODEL_BITS), model)
+
+        of_others = marked(infinite[0].cast("bigint")) if infinite else model
+        return [
+            call("count", 1).alias(reading.PREDICTION_ROWS),
+            call("collect_list", when(items.is_not_null(), marked(hashed))).alias(MARKS),
+            call("collect_list", when(items.is_null(), of_others)).alias(MARKS_OF_OTHERS),
+            *(call("sum", count).alias(reading.INFINITE_PREDICTIONS) for count in infinite),
+            *(call("collect_list", named(name)).alias(name) for name in self.columns),
+        ]
+
+    def _of_model(self, model: int, hashed: Sql, n_rows: Sql | None, merged: Sql | None) -> list[Sql]:
+        """How many rows a user has of a model, the sum of their hashes, and the predictions.
+
+        `n_rows` and `merged` are None if no row stands for several.
+        """
+
+        def under(values: Sql, name: str) -> Sql:
+            return values.alias(reading.of_model(name, model))
+
+        def summed(values: Sql, name: str) -> Sql:
+            return under(call("coalesce", call("sum", self._of(model, values)), 0), name)
+
+        items, scores = self._of(model, named(reading.ITEMS)), self._of(model, named(reading.SCORES))
+        if n_rows is None:
+            # To count costs less than to add up.
+            counts = [under(call("count", self._of(model, number(1))), reading.PREDICTION_ROWS)]
+        else:
+            counts = [summed(n_rows, reading.PREDICTION_ROWS)]
+        total = call("sum", self._of(model, hashed))
+        counts.append(total.alias(reading.hash_column(reading.of_model("predictions", model))))
+        if self.counts_infinite:
+            counts.append(summed(named(INFINITE), reading.INFINITE_PREDICTIONS))
+        listed = {name: self._of(model, named(name)) for name in self.columns}
+        if self.gathering != "all":
+            counts.append(under(call("count", items), reading.VALID_PREDICTIONS))
+            if merged is not None:
+                counts.append(summed(merged, reading.MERGED_PREDICTIONS))
+        if self.gathering == "best_by_score_and_item":
+            order = call("struct", (-scores).alias("score"), items.alias("item"))
+            pair = call("struct", *(values.alias(name) for name, values in listed.items()))
+            best = call("min_by", pair, when(items.is_not_null(), order), self.keep)
+            return [*counts, best.alias(f"{_BEST}{model}")]
+        if self.gathering == "best_by_score":
+            # Both heaps see the same scores in the same order, so that items and scores stay aligned, ties included
+            # (a test says so); one heap of structs costs a sixth more.
+            lists = {name: call("max_by", values, scores, self.keep) for name, values in listed.items()}
+        else:
+            if self.gathering == "window":
+                listed = {name: when(named(_NTH) <= self.keep, values) for name, values in listed.items()}
+            lists = {name: call("collect_list", values) for name, values in listed.items()}
+        return [*counts, *(under(values, name) for name, values in lists.items())]
+
+    def _of(self, model: int, values: Sql) -> Sql:
+        """The values of rows of a model; null if a row is of another."""
+        return when(named(MODEL) == model, values) if self.n_models > 1 else values
