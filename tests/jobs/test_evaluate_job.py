@@ -445,8 +445,8 @@ def test_every_offender_is_named_at_once():
     [
         (
             {},
-            "the section [output] is missing; the section [evaluation] is missing; the section [predictions], or [vectors] in its "
-            "place, is",
+            "the section [output] is missing; the section [evaluation] is missing; the section [predictions], or [vectors] or [models] "
+            "in its place, is",
         ),
         (
             changed(predictions={"table": "t"}),
