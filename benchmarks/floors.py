@@ -26,10 +26,21 @@ def floors(tables: Mapping[str, DataFrame], partitions: int) -> dict[str, Work]:
     def grouped() -> DataFrame:
         return joined_lists(tables["predictions"], tables["labels"])
 
+    def hashed() -> DataFrame:
+        # As an evaluation adds up the hashes of predictions, and of labels in two halves.
+        hashes = F.shiftright(F.xxhash64("item", "score"), 28)
+        label = F.xxhash64("item")
+        halves = [F.sum(label.bitwiseAND(F.lit(2**32 - 1))), F.sum(F.shiftright(label, 32))]
+        lists = (
+            tables["predictions"].groupBy("user").agg(F.collect_list("item"), F.collect_list("score"), F.sum(hashes))
+        )
+        return lists.join(tables["labels"].groupBy("user").agg(F.collect_list("item"), *halves), "user", "full")
+
     return {
         "scan": lambda: sink(both(shuffled=False)),
         "shuffle": lambda: sink(both(shuffled=True)),
         "grouped": lambda: sink(grouped()),
+        "hashed": lambda: sink(hashed()),
         "smallest": lambda: to_nothing(grouped()).collect(),
     }
 

@@ -27,6 +27,7 @@ WORDS = {
     "scan": "scan both tables",
     "shuffle": "bare shuffle of both by user (the floor)",
     "grouped": "both grouped into lists and joined, no Python",
+    "hashed": "the same with the hashes of all rows added up",
     "smallest": "both grouped and joined, to empty Python, collected",
     "one": "evaluate, 1 value",
     "many": "evaluate, {many} values",
