@@ -14,7 +14,7 @@ from spark_rankeval.spark.fact_tables import FactTables
 from spark_rankeval.spark.fingerprints import ROW_HASH, row_hash, short_hash, total_of_hashes, with_whole_hashes
 from spark_rankeval.spark.ids import common_id_type, name_in_sql, text_in_sql, text_of, user_hash
 from spark_rankeval.spark.packed import given_to_tasks
-from spark_rankeval.spark.prediction_lists import INFINITE, MODEL, Gathering, PredictionLists
+from spark_rankeval.spark.prediction_lists import INFINITE, MODEL, Gathering, PredictionLists, values_of_model
 from spark_rankeval.spark.source import WITHOUT_ITEMS, WITHOUT_USERS, user_column
 from spark_rankeval.spark.sql_text import (
     aggregate,
@@ -424,12 +424,10 @@ class Grouping:
         first, counts = [], []
         table = "predictions" if n_rows == reading.PREDICTION_ROWS else "labels"
         for model in range(n_models):
-            row, each = named(_ROW), number(1)
-            if n_models > 1:
-                row, each = self._of(model, row), self._of(model, each)
+            row, each = (values_of_model(model, values, n_models) for values in (named(_ROW), number(1)))
             counts.append(call("count", each).alias(reading.of_model(n_rows, model)))
             if ROW_HASH in rows.columns:
-                hashed = self._of(model, named(ROW_HASH)) if n_models > 1 else named(ROW_HASH)
+                hashed = values_of_model(model, named(ROW_HASH), n_models)
                 counts.append(total_of_hashes(hashed).alias(reading.hash_column(reading.of_model(table, model))))
             # Of a user's rows the one whose arrays come last in order: any would do, but always the same.
             first.append(call("max", row).alias(f"{_ROW}{model}"))

@@ -132,5 +132,9 @@ class PredictionLists:
         return [*counts, *(under(values, name) for name, values in lists.items())]
 
     def _of(self, model: int, values: Sql) -> Sql:
-        """The values of rows of a model; null if a row is of another."""
-        return when(named(MODEL) == model, values) if self.n_models > 1 else values
+        return values_of_model(model, values, self.n_models)
+
+
+def values_of_model(model: int, values: Sql, n_models: int) -> Sql:
+    """The values of rows of a model; null if a row is of another of several models."""
+    return when(named(MODEL) == model, values) if n_models > 1 else values
