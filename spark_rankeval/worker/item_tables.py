@@ -31,7 +31,7 @@ from spark_rankeval.worker.facts import (
 from spark_rankeval.worker.known_items import KnownItems
 from spark_rankeval.worker.packed import Bound, received, unpacked
 from spark_rankeval.worker.process import in_worker
-from spark_rankeval.worker.reading import filled, flat, hash_column, whole_numbers
+from spark_rankeval.worker.reading import columns_of, filled, flat, hash_column, whole_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -107,8 +107,9 @@ def with_item_tables(batches: Batches) -> Iterator[tuple[pa.RecordBatch, ItemTab
         if tables is None and packed:
             tables = ItemTables.read(packed)
         if tables is not None and TRAINING_HASH in tables.totals:
+            # If facts are joined, users bring it themselves.
             hashes = pa.array(np.full(batch.num_rows, tables.totals[TRAINING_HASH]))
-            batch = batch.append_column(TRAINING_HASH, hashes)  # noqa: PLW2901 # what users without lookups bring themselves
+            batch = pa.RecordBatch.from_pydict({**columns_of(batch), TRAINING_HASH: hashes})  # noqa: PLW2901
         dimension = None if tables is None else tables.totals.get(DIMENSION, 0)
         yield from ((part, tables) for part in in_parts(batch, dimension))
 
