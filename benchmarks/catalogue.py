@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from benchmarks.floors import sink
 from benchmarks.session import start_session, timed
 from benchmarks.worker_memory import PeakOfWorkers
 from benchmarks.works import METRICS, values_of
@@ -17,8 +18,6 @@ from spark_rankeval.ranking.ragged import Ragged
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from pyspark.sql import DataFrame
 
     from benchmarks.tables import Array
 
@@ -93,8 +92,8 @@ def beside_als(n_users: int = 50_000, n_items: int = 39_443, rank: int = 10, rou
             many = values_of(METRICS, _CUTOFFS)
             works: dict[str, Callable[[], object]] = {
                 "vectors": lambda: evaluate(vectors, labels, many),
-                "top-items": lambda: _sink(top_items(vectors, _LISTED)),
-                "als-lists": lambda: _sink(model.recommendForAllUsers(_LISTED)),
+                "top-items": lambda: sink(top_items(vectors, _LISTED)),
+                "als-lists": lambda: sink(model.recommendForAllUsers(_LISTED)),
                 "als-evaluated": lambda: evaluate(model.recommendForAllUsers(_LISTED), labels, many),
             }
             with PeakOfWorkers() as peak:
@@ -143,7 +142,3 @@ def whole_catalogue() -> dict[str, Any]:
     shapes = {"39,443 x 64": (39_443, 64, 10), "100,000 x 64": (100_000, 64, 10), "39,443 x 10": (39_443, 10, 10)}
     kernel = {name: nanoseconds_a_score(*shape) for name, shape in shapes.items()}
     return {"nanoseconds": kernel} | beside_als() | seconds_of_many_users()
-
-
-def _sink(frame: DataFrame) -> None:
-    frame.write.format("noop").mode("overwrite").save()

@@ -67,8 +67,8 @@ def keys_of(tree: Tree) -> list[Key]:
 
 def merged_trees(trees: Iterable[Tree]) -> dict[str, Any]:
     """The states of each group, from those of parts of its users."""
-    some = [tree for tree in trees if keys_of(tree)]
-    keys = [keys_of(tree) for tree in some]
+    filled = [(tree, of_tree) for tree in trees if (of_tree := keys_of(tree))]
+    some, keys = [tree for tree, _ in filled], [of_tree for _, of_tree in filled]
     place_of = {key: place for place, key in enumerate(dict.fromkeys(chain.from_iterable(keys)))}
     places = [np.array([place_of[key] for key in of_tree]) for of_tree in keys]
     tree: dict[str, Any] = {_KEYS: _written(place_of)}
