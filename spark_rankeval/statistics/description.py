@@ -161,10 +161,10 @@ class DescriptionAccumulator:
         return {name: part.state() for name, part in parts.items() if part is not None}
 
 
-def states_of_groups(columns: Sequence[Array], group: Array, n_groups: int, options: DescriptionOptions) -> list[State]:
-    """The state of each group of users, as a `DescriptionAccumulator` of its users has it: all groups at once, for few users each.
+def state_of_groups(columns: Sequence[Array], group: Array, n_groups: int, options: DescriptionOptions) -> State:
+    """The states of groups of users, each as a `DescriptionAccumulator` of its users has it: all groups at once, for few users each.
 
-    Users have no weights and are not resampled.
+    Users have no weights and are not resampled. Each field has an entry a group; a sketch has the ``rows`` of each group.
 
     Args:
         columns: of each column the values of all users.
@@ -179,11 +179,10 @@ def states_of_groups(columns: Sequence[Array], group: Array, n_groups: int, opti
         moments.add_tally(counted)
         if place < n_described:
             sketches.add_tally(counted)
-    states: list[State] = [{"moments": state} for state in moments.state_of_parts(n_groups)]
+    state: State = {"moments": moments.state_of_groups(n_groups)}
     if options.quantiles:
-        for state, sketch in zip(states, sketches.state_of_parts(n_groups), strict=True):
-            state["quantiles"] = sketch
-    return states
+        state["quantiles"] = sketches.state_of_groups(n_groups)
+    return state
 
 
 def merged_descriptions(states: Iterable[State]) -> State:

@@ -189,10 +189,12 @@ class MomentsAccumulator:
         fields |= {name: limbs[:, place] for place, name in enumerate(WIDE_LIMBS)}
         return {name: values.copy() for name, values in fields.items()}
 
-    def state_of_parts(self, n_parts: int) -> list[State]:
-        """The state of each of several parts; every n-th column is of the same part."""
-        fields = {name: values.reshape(-1, n_parts, *values.shape[1:]) for name, values in self.state().items()}
-        return [{name: values[:, part] for name, values in fields.items()} for part in range(n_parts)]
+    def state_of_groups(self, n_groups: int) -> State:
+        """The states of several groups, with an entry a group; every n-th column is of the same group."""
+        return {
+            name: values.reshape(-1, n_groups, *values.shape[1:]).swapaxes(0, 1)
+            for name, values in self.state().items()
+        }
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ fraction, as in HDR histograms, because a logarithm could depend on the machine.
 from __future__ import annotations
 
 import math
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -71,14 +70,13 @@ class QuantileAccumulator:
         """The state so far, one row per bucket that holds a value: ``column``, ``bucket``, ``count`` (added) and ``least``."""
         return merged_sketches(self._pending)
 
-    def state_of_parts(self, n_parts: int) -> list[dict[str, Array]]:
-        """The state of each of several parts; every n-th column is of the same part."""
+    def state_of_groups(self, n_groups: int) -> dict[str, Array]:
+        """The states of several groups, one after the other, and how many ``rows`` each has; every n-th column is of the same group."""
         rows = self.state()
-        part = rows["column"] % n_parts
-        order = np.argsort(part, kind="stable")
-        bounds = np.searchsorted(part[order], np.arange(n_parts + 1)).tolist()
-        ordered = {name: values[order] for name, values in (rows | {"column": rows["column"] // n_parts}).items()}
-        return [{name: values[first:stop] for name, values in ordered.items()} for first, stop in pairwise(bounds)]
+        group = rows["column"] % n_groups
+        order = np.argsort(group, kind="stable")
+        ordered = {name: values[order] for name, values in (rows | {"column": rows["column"] // n_groups}).items()}
+        return ordered | {"rows": np.bincount(group, minlength=n_groups)}
 
 
 def _leading_bits(sizes: Floats) -> Array:

@@ -1,21 +1,30 @@
-"""The states of many groups as arrays with an entry a group, as they travel and are merged: in as many steps as the state of one."""
+"""The states of many groups as arrays with an entry a group, as they are made, travel and are merged: in as many steps as one state."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from itertools import chain, pairwise
-from typing import TYPE_CHECKING, Any
+from itertools import chain, groupby, pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from spark_rankeval.ranking.ragged import offsets_of
+from spark_rankeval.statistics.description import state_of_groups
+from spark_rankeval.statistics.fingerprints import no_limbs
 from spark_rankeval.statistics.merging import merged_stacks
+from spark_rankeval.statistics.moments import MomentsAccumulator
 from spark_rankeval.statistics.quantiles import merged_sketches
-from spark_rankeval.worker.table_states import TableState
+from spark_rankeval.statistics.tally import tally_of_groups
+from spark_rankeval.worker.row_hashes import WHOLE
+from spark_rankeval.worker.table_states import TableState, place_of
 
 if TYPE_CHECKING:
-    from spark_rankeval.ranking.ragged import Array
+    from collections.abc import Iterator, Sequence
+
+    from spark_rankeval.ranking.ragged import Array, BoolArray, IntArray
+    from spark_rankeval.statistics.description import DescriptionOptions
+    from spark_rankeval.worker.scoring import CountNames
     from spark_rankeval.worker.table_states import Key, States
 
     Tree = Mapping[str, Any]
@@ -24,6 +33,51 @@ if TYPE_CHECKING:
 # The groups, as the bytes of a JSON array; and how many rows of a sketch each has.
 _KEYS, _ROWS = "keys", "rows"
 _COUNTS, _FINGERPRINTS, _SKETCHES = "counts", "fingerprints", "quantiles"
+
+
+class UsersOfGroups(NamedTuple):
+    """What users have, an entry each: as of `TableAccumulator.add`."""
+
+    values: Sequence[Array]
+    counts: Mapping[str, Array]
+    nobody: BoolArray
+    limbs: Mapping[str, Array]
+
+
+def tree_of_groups(
+    keys: Sequence[Key], group: IntArray, users: UsersOfGroups, names: CountNames, options: DescriptionOptions
+) -> dict[str, Any]:
+    """The states of several groups, as a `TableAccumulator` each has them: for users who have no weights and are not resampled.
+
+    A group costs the same for few users as for many if it is added up alone; so all are added up together.
+
+    Args:
+        keys: of the groups.
+        group: the place of each user's group among the keys; int64.
+        users: what they have.
+        names: of the counts.
+        options: what is to be said.
+    """
+    n_groups, somebody = len(keys), ~users.nobody
+    values = state_of_groups([column[somebody] for column in users.values], group[somebody], n_groups, options)
+    counts = MomentsAccumulator((len(names.users) + len(names.rows)) * n_groups)
+    for place, name in enumerate((*names.users, *names.rows)):
+        if name in users.counts:
+            # Rows of nobody can be counted, too.
+            of_whom = somebody if place < len(names.users) else slice(None)
+            column = users.counts[name][of_whom].astype(np.float64, copy=False)
+            counts.add_tally(tally_of_groups(column, group[of_whom], n_groups, place * n_groups))
+    fingerprints = {}
+    for table in names.tables:
+        fingerprints[table] = np.stack([no_limbs(whole=table in WHOLE)] * n_groups)
+        if table in users.limbs:
+            np.add.at(fingerprints[table], group, users.limbs[table])
+    return {
+        _KEYS: _written(keys),
+        **values,
+        _COUNTS: counts.state_of_groups(n_groups),
+        _FINGERPRINTS: fingerprints,
+    }
 
 
 def as_tree(states: States) -> dict[str, Any]:
@@ -79,6 +133,29 @@ def merged_trees(trees: Iterable[Tree]) -> dict[str, Any]:
         elif name != _KEYS:
             tree[name] = merged_stacks(fields, np.concatenate(places))
     return tree
+
+
+def parts_by_place(tree: Tree) -> Iterator[tuple[int, Tree]]:
+    """The states of the groups that meet at each place."""
+    keys = keys_of(tree)
+    # In their order, so that equal states have equal bytes.
+    ordered = sorted((place_of(key), json.dumps(key), number) for number, key in enumerate(keys))
+    for place, some in groupby(ordered, key=lambda entry: entry[0]):
+        yield place, _part_of(tree, keys, np.array([number for _, _, number in some]))
+
+
+def _part_of(tree: Tree, keys: Sequence[Key], numbers: IntArray) -> Tree:
+    """The states of some groups, by their numbers."""
+    part: dict[str, Any] = {_KEYS: _written(keys[number] for number in numbers)}
+    for name, fields in tree.items():
+        if name == _SKETCHES:
+            lengths = fields[_ROWS][numbers]
+            first = offsets_of(fields[_ROWS])[numbers] - offsets_of(lengths)[:-1]
+            rows = np.repeat(first, lengths) + np.arange(lengths.sum())
+            part[name] = {field: values[rows] for field, values in fields.items() if field != _ROWS} | {_ROWS: lengths}
+        elif name != _KEYS:
+            part[name] = {field: values[numbers] for field, values in fields.items()}
+    return part
 
 
 def bytes_of(tree: Tree) -> int:

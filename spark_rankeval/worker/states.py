@@ -6,8 +6,8 @@ What merged states say depends on the users alone, not on the order in which the
 from __future__ import annotations
 
 from functools import partial, reduce
-from itertools import chain, pairwise
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from itertools import chain, pairwise, starmap
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -35,17 +35,18 @@ from spark_rankeval.worker.reading import (
 )
 from spark_rankeval.worker.row_hashes import limbs_of_users
 from spark_rankeval.worker.scoring import UNRESOLVED, count_names, count_of_model, score
-from spark_rankeval.worker.stacked_states import as_tree
+from spark_rankeval.worker.stacked_states import (
+    UsersOfGroups,
+    as_tree,
+    merged_trees,
+    parts_by_place,
+    tree_of_groups,
+)
 from spark_rankeval.worker.table_states import (
     Key,
-    States,
     TableAccumulator,
-    UsersOfGroups,
     bytes_of_a_group,
     groups,
-    merged_by_key,
-    place_of,
-    states_of_groups,
 )
 from spark_rankeval.worker.task_tables import with_tables
 
@@ -264,7 +265,9 @@ class _Tables:
         self._hashed = names.tables if has_hashes else ()
         self._clusters = ClusterRows(Layout.of(n_values, options, len(keys))) if options.clustered else None
         self._tables: dict[Key, TableAccumulator] = {}
-        self._held: States = {}  # of groups that are added up together
+        # The states of groups that are added up together, and the groups.
+        self._held: dict[str, Any] = merged_trees([])
+        self._held_keys: set[Key] = set()
         self._most = max(1, HELD_BYTES // bytes_of_a_group(n_values, len(names.users) + len(names.rows), options))
         self._pending: list[_Users] = []
 
@@ -350,10 +353,12 @@ class _Tables:
             about = UsersOfGroups(
                 list(of_groups.values.values()), of_groups.counts, of_groups.about["nobody"], of_groups.limbs
             )
-            states = states_of_groups([key for key, _ in some], group[is_there], about, self._names, self._options)
-            if len(self._held.keys() | states.keys()) > self._most:
+            keys = [key for key, _ in some]
+            if len(self._held_keys.union(keys)) > self._most:
                 yield from self._states()
-            self._held = merged_by_key([self._held, states])
+            states = tree_of_groups(keys, group[is_there], about, self._names, self._options)
+            self._held = merged_trees([self._held, states])
+            self._held_keys.update(keys)
 
     def _ready(self, key: Key) -> Batches:
         """Have a state of a group; gives those that had to make room."""
@@ -378,13 +383,12 @@ class _Tables:
 
     def _states(self) -> Batches:
         """What there is so far, as rows; it begins anew."""
-        by_place: dict[int | None, States] = {} if self._keys else {None: {}}
-        whole = merged_by_key([self._held, {key: table.state() for key, table in self._tables.items()}])
-        self._held, self._tables = {}, {}
-        for key, state in whole.items():
-            by_place.setdefault(place_of(key) if self._keys else None, {})[key] = state
-        for place, states in by_place.items():
-            yield placed(place, as_tree(states))
+        whole = merged_trees([self._held, as_tree({key: table.state() for key, table in self._tables.items()})])
+        self._held, self._held_keys, self._tables = merged_trees([]), set(), {}
+        if not self._keys:
+            yield placed(None, whole)
+            return
+        yield from starmap(placed, parts_by_place(whole))
 
 
 def _drawn(columns: Mapping[str, pa.Array], options: DescriptionOptions) -> Array:

@@ -10,11 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from spark_rankeval.statistics.description import DescriptionAccumulator, State, merged_descriptions
-from spark_rankeval.statistics.description import states_of_groups as states_of_descriptions
 from spark_rankeval.statistics.fingerprints import no_limbs
 from spark_rankeval.statistics.merging import merged
 from spark_rankeval.statistics.moments import MomentsAccumulator
-from spark_rankeval.statistics.tally import tally_of_groups
 from spark_rankeval.worker.reading import filled
 from spark_rankeval.worker.row_hashes import WHOLE
 
@@ -49,15 +47,6 @@ class TableState(NamedTuple):
 
 #: The state of each group.
 States = dict[Key, TableState]
-
-
-class UsersOfGroups(NamedTuple):
-    """What users have, an entry each: as of `TableAccumulator.add`."""
-
-    values: Sequence[Array]
-    counts: Mapping[str, Array]
-    nobody: BoolArray
-    limbs: Mapping[str, Array]
 
 
 class TableAccumulator:
@@ -111,46 +100,6 @@ class TableAccumulator:
     def state(self) -> TableState:
         """The state so far."""
         return TableState(self._values.state(), self._counts.state(), dict(self._fingerprints))
-
-
-def states_of_groups(
-    keys: Sequence[Key],
-    group: Array,
-    users: UsersOfGroups,
-    names: CountNames,
-    options: DescriptionOptions,
-) -> States:
-    """The states of several groups, as a `TableAccumulator` each has them: for users who have no weights and are not resampled.
-
-    A group costs the same for few users as for many if it is added up alone; so all are added up together.
-
-    Args:
-        keys: of the groups.
-        group: the place of each user's group among the keys; int64.
-        users: what they have.
-        names: of the counts.
-        options: what is to be said.
-    """
-    n_groups, somebody = len(keys), ~users.nobody
-    values = states_of_descriptions([column[somebody] for column in users.values], group[somebody], n_groups, options)
-    counts = MomentsAccumulator((len(names.users) + len(names.rows)) * n_groups)
-    for place, name in enumerate((*names.users, *names.rows)):
-        if name in users.counts:
-            # Rows of nobody can be counted, too.
-            of_whom = somebody if place < len(names.users) else slice(None)
-            column = users.counts[name][of_whom].astype(np.float64, copy=False)
-            counts.add_tally(tally_of_groups(column, group[of_whom], n_groups, place * n_groups))
-    fingerprints = {}
-    for table in names.tables:
-        fingerprints[table] = np.stack([no_limbs(whole=table in WHOLE)] * n_groups)
-        if table in users.limbs:
-            np.add.at(fingerprints[table], group, users.limbs[table])
-    return {
-        key: TableState(of_values, of_counts, {table: limbs[place] for table, limbs in fingerprints.items()})
-        for place, (key, of_values, of_counts) in enumerate(
-            zip(keys, values, counts.state_of_parts(n_groups), strict=True)
-        )
-    }
 
 
 def merged_states(states: Iterable[TableState]) -> TableState:

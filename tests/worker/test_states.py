@@ -16,7 +16,7 @@ from spark_rankeval.worker.reading import ABSENT, USER_HASH, USER_WEIGHT
 from spark_rankeval.worker.scoring import CountNames
 from spark_rankeval.worker.stacked_states import as_states
 from spark_rankeval.worker.states import state_of_columns
-from spark_rankeval.worker.table_states import PLACES, merged_by_key
+from spark_rankeval.worker.table_states import PLACES, merged_by_key, place_of
 
 OPTIONS = DescriptionOptions("bca", 0.95, 60, 1, (0.5, 0.9), weighted=True)
 N_USERS = 400
@@ -138,7 +138,7 @@ def test_states_that_had_to_make_room_merge_into_those_that_had_not(monkeypatch)
     rows = rows_of(run()(batches_of(table, np.arange(N_USERS), 100)))
     assert sum(map(len, rows.values())) > 40
     assert max(len(as_states(unpack(state))) for some in rows.values() for state in some) <= 5
-    assert all(states.place_of(key) == place for place, some in rows.items() for key in as_states(unpack(some[0])))
+    assert all(place_of(key) == place for place, some in rows.items() for key in as_states(unpack(some[0])))
     assert figures(whole(run()(batches_of(table, np.arange(N_USERS), 100)))) == figures(expected)
     assert len(expected) == 41
 
@@ -183,7 +183,7 @@ def test_the_places_of_a_partition_are_merged_one_after_the_other_and_what_is_to
         ]
 
     table, order = users(40), np.arange(N_USERS)
-    places = {states.place_of(key) for tree in merged(1) for key in as_states(tree)}
+    places = {place_of(key) for tree in merged(1) for key in as_states(tree)}
     for n_parts in (1, 3):
         trees = merged(n_parts)
         assert len(trees) == len(places)
@@ -210,7 +210,7 @@ def test_combinations_of_many_columns_are_told_apart_beyond_64_bits():
 
 
 def test_places_are_those_of_the_groups_and_spread_them():
-    places = [states.place_of((f"slice {n}", None)) for n in range(2000)]
+    places = [place_of((f"slice {n}", None)) for n in range(2000)]
     assert set(places) == set(range(PLACES))
     assert max(np.bincount(places)) < 2 * 2000 / PLACES
 
