@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import functions as F
@@ -19,6 +20,7 @@ from spark_rankeval.statistics.description import descriptions_of
 from spark_rankeval.statistics.fingerprints import digits_of
 from spark_rankeval.statistics.moments import moments_of_columns
 from spark_rankeval.worker.clusters import CLUSTERS, Layout, group_name, merged_clusters, no_clusters
+from spark_rankeval.worker.few_users import states_of
 from spark_rankeval.worker.merging import MERGED_BYTES, merging, n_groups_of
 from spark_rankeval.worker.packing import unpack
 from spark_rankeval.worker.reading import CLUSTER_HASH, NO_USER, USER_HASH, USER_WEIGHT, hash_column
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from spark_rankeval.statistics.description import Description, DescriptionOptions
     from spark_rankeval.statistics.moments import Moments
     from spark_rankeval.worker.clusters import ClusterStates
+    from spark_rankeval.worker.merging import StatesOfUsers
     from spark_rankeval.worker.scoring import CountNames
     from spark_rankeval.worker.table_states import Key, States, TableState
 
@@ -94,6 +97,11 @@ class Groups(NamedTuple):
         kept = tuple((*each[len(self.items) :], True, True) for each in layout.kept)
         return layout._replace(kept=kept) if self.items else layout
 
+    @property
+    def states_of_users(self) -> StatesOfUsers:
+        """What adds up the users of small groups, who travel as they are."""
+        return partial(states_of, names=self.names, options=self.options)
+
     def clusters_of(self, group: Key, states: ClusterStates) -> dict[str, Array] | None:
         """The sums of the clusters of a group; None if it has none."""
         if self.items:
@@ -120,7 +128,8 @@ def collected(states: DataFrame, groups: Groups) -> dict[Key, Figures]:
 def packed_states(states: DataFrame, groups: Groups) -> list[Packed]:
     """The packed states of all partitions, in one action; with keys, no two of them have a group in common."""
     layout = groups.layout
-    return collected_states(states, merging(layout), groups.size(), have_places=groups.n_keys > 0 or layout is not None)
+    merge = merging(layout, groups.states_of_users)
+    return collected_states(states, merge, groups.size(), have_places=groups.n_keys > 0 or layout is not None)
 
 
 def check_size(n_values: int, n_counts: int, options: DescriptionOptions, *, n_keys: int) -> int:

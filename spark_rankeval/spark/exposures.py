@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from spark_rankeval.statistics.description import Description, DescriptionOptions
     from spark_rankeval.worker.clusters import Layout
     from spark_rankeval.worker.group_exposures import GroupSlot, SlotGroups
+    from spark_rankeval.worker.merging import StatesOfUsers
     from spark_rankeval.worker.states import Batches
     from spark_rankeval.worker.table_states import Key
 
@@ -74,6 +75,7 @@ def exposure_rows(
     item_type: T.DataType,
     *,
     have_slices: bool,
+    states_of_users: StatesOfUsers,
     layout: Layout | None = None,
     have_blocks: bool = False,
     have_groups: bool = False,
@@ -118,7 +120,11 @@ def exposure_rows(
         together = together.sortWithinPartitions(PLACE)
     return run_on_workers(
         together,
-        merge_exposures(MergedStates, None if layout is None else partial(ClusterMerger, layout), FIRST_PLACE),
+        merge_exposures(
+            partial(MergedStates, states_of_users),
+            None if layout is None else partial(ClusterMerger, layout),
+            FIRST_PLACE,
+        ),
         T.StructType([T.StructField(STATE, T.BinaryType()), T.StructField(EXPOSURE, T.BinaryType())]),
     )
 

@@ -301,7 +301,7 @@ class Scoring:
         groups.size()
         frame = self._users(grouping, options)
         rows = exposure_rows(
-            frame, run, grouping.item_type(), have_slices=bool(self._keys), layout=groups.layout,
+            frame, run, grouping.item_type(), have_slices=bool(self._keys), states_of_users=groups.states_of_users, layout=groups.layout,
             have_blocks=options.resamples, have_groups=bool(group_slots_of(task)),
         )  # fmt: skip
         packed, exposures = collected_rows(rows)

@@ -7,17 +7,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spark_rankeval.worker.clusters import FIRST_PLACE, ClusterMerger
+from spark_rankeval.worker.few_users import USERS
 from spark_rankeval.worker.open_users import OPEN_PLACE, OpenUsers
 from spark_rankeval.worker.packing import by_place, placed, unpack
 from spark_rankeval.worker.process import in_worker
 from spark_rankeval.worker.stacked_states import bytes_of, keys_of, merged_trees
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from spark_rankeval.worker.clusters import Layout
     from spark_rankeval.worker.states import Batches
     from spark_rankeval.worker.table_states import Key
+
+    #: The states of groups from all users of theirs, such as `few_users.states_of` with the names of counts and options.
+    StatesOfUsers = Callable[[Sequence[Mapping[str, Any]]], Mapping[str, Any]]
 
 #: How much memory the states of a place's groups take at the most.
 MERGED_BYTES = 1 << 26
@@ -31,16 +35,18 @@ class MergedStates:
     Raising in a worker would only run the task again: of groups whose states are too large to be held the number is left.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, states_of_users: StatesOfUsers | None = None) -> None:
+        self._states_of_users = states_of_users
+        self._users: list[Mapping[str, Any]] = []
         self._waiting: list[Mapping[str, Any]] = []
         self._n_bytes = 0
         self._keys: set[Key] = set()
         self._fits = True
 
     def add(self, tree: Mapping[str, Any]) -> None:
-        """Take in states, as `as_tree` gives them."""
+        """Take in states, as `as_tree` gives them, or users, as `FewUsers` does."""
         self._keys.update(keys_of(tree))
-        self._waiting.append(tree)
+        (self._users if USERS in tree else self._waiting).append(tree)
         self._n_bytes += bytes_of(tree)
         if self._n_bytes > MERGED_BYTES:
             self._merge()
@@ -51,6 +57,10 @@ class MergedStates:
         return merged if self._fits else {_N_GROUPS: np.array([len(self._keys)])}
 
     def _merge(self) -> dict[str, Any]:
+        if self._users:
+            assert self._states_of_users is not None, "users come if it is known how they are described"
+            self._waiting.append(self._states_of_users(self._users))
+            self._users = []
         merged = merged_trees(self._waiting)
         self._n_bytes = bytes_of(merged)
         self._fits = self._fits and (self._n_bytes <= MERGED_BYTES or len(self._keys) == 1)
@@ -58,10 +68,10 @@ class MergedStates:
         return merged
 
 
-def merging(layout: Layout | None) -> Callable[[Batches], Batches]:
+def merging(layout: Layout | None, states_of_users: StatesOfUsers | None = None) -> Callable[[Batches], Batches]:
     """A function for ``mapInArrow``: one row of states instead of the many of a place. A partition has the rows of a place together.
 
-    With a layout users of clusters meet, too: their rows become sums of clusters.
+    With a layout users of clusters meet, too: their rows become sums of clusters. `states_of_users` adds up the users of small groups.
     """
 
     @in_worker
@@ -76,7 +86,7 @@ def merging(layout: Layout | None) -> Callable[[Batches], Batches]:
             if place == OPEN_PLACE:
                 yield placed(OPEN_PLACE, OpenUsers.of_trees(trees).tree())
                 continue
-            merged = MergedStates()
+            merged = MergedStates(states_of_users)
             for tree in trees:
                 merged.add(tree)
             yield placed(None, merged.tree())

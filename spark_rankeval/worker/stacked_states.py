@@ -30,8 +30,10 @@ if TYPE_CHECKING:
     Tree = Mapping[str, Any]
     Fields = Mapping[str, Array]
 
-# The groups, as the bytes of a JSON array; and how many rows of a sketch each has.
-_KEYS, _ROWS = "keys", "rows"
+#: The field with the groups, as the bytes of a JSON array.
+KEYS = "keys"
+# How many rows of a sketch each group has.
+_ROWS = "rows"
 _COUNTS, _FINGERPRINTS, _SKETCHES = "counts", "fingerprints", "quantiles"
 
 
@@ -73,7 +75,7 @@ def tree_of_groups(
         if table in users.limbs:
             np.add.at(fingerprints[table], group, users.limbs[table])
     return {
-        _KEYS: _written(keys),
+        KEYS: written(keys),
         **values,
         _COUNTS: counts.state_of_groups(n_groups),
         _FINGERPRINTS: fingerprints,
@@ -84,7 +86,7 @@ def as_tree(states: States) -> dict[str, Any]:
     """States as `packing` takes them; the values of a key are text, null or `NO_SLICE`."""
     # In their order, so that equal states have equal bytes.
     keys = sorted(states, key=json.dumps)
-    tree: dict[str, Any] = {_KEYS: _written(keys)}
+    tree: dict[str, Any] = {KEYS: written(keys)}
     parts = [
         states[key].values | {_COUNTS: states[key].counts, _FINGERPRINTS: states[key].fingerprints} for key in keys
     ]
@@ -107,7 +109,7 @@ def as_states(tree: Tree) -> States:
             if name == _SKETCHES:
                 first, stop = bounds[name][place]
                 parts[name] = {field: values[first:stop] for field, values in fields.items() if field != _ROWS}
-            elif name != _KEYS:
+            elif name != KEYS:
                 parts[name] = {field: values[place] for field, values in fields.items()}
         counts, fingerprints = parts.pop(_COUNTS), parts.pop(_FINGERPRINTS)
         states[key] = TableState(parts, counts, fingerprints)
@@ -116,7 +118,7 @@ def as_states(tree: Tree) -> States:
 
 def keys_of(tree: Tree) -> list[Key]:
     """The groups whose states a tree has."""
-    return [tuple(key) for key in json.loads(tree[_KEYS].tobytes())]
+    return [tuple(key) for key in json.loads(tree[KEYS].tobytes())]
 
 
 def merged_trees(trees: Iterable[Tree]) -> dict[str, Any]:
@@ -125,12 +127,12 @@ def merged_trees(trees: Iterable[Tree]) -> dict[str, Any]:
     some, keys = [tree for tree, _ in filled], [of_tree for _, of_tree in filled]
     place_of = {key: place for place, key in enumerate(dict.fromkeys(chain.from_iterable(keys)))}
     places = [np.array([place_of[key] for key in of_tree]) for of_tree in keys]
-    tree: dict[str, Any] = {_KEYS: _written(place_of)}
+    tree: dict[str, Any] = {KEYS: written(place_of)}
     for name in some[0] if some else ():
         fields = [each[name] for each in some]
         if name == _SKETCHES:
             tree[name] = _merged_sketches(fields, places, len(place_of))
-        elif name != _KEYS:
+        elif name != KEYS:
             tree[name] = merged_stacks(fields, np.concatenate(places))
     return tree
 
@@ -138,22 +140,26 @@ def merged_trees(trees: Iterable[Tree]) -> dict[str, Any]:
 def parts_by_place(tree: Tree) -> Iterator[tuple[int, Tree]]:
     """The states of the groups that meet at each place."""
     keys = keys_of(tree)
-    # In their order, so that equal states have equal bytes.
+    for place, some in groupby(in_places(keys), key=lambda entry: entry[0]):
+        yield place, _part_of(tree, keys, np.array([number for _, number in some]))
+
+
+def in_places(keys: Sequence[Key]) -> list[tuple[int, int]]:
+    """The place where each group meets and its number among the keys: by place, and then in an order of the keys alone."""
     ordered = sorted((place_of(key), json.dumps(key), number) for number, key in enumerate(keys))
-    for place, some in groupby(ordered, key=lambda entry: entry[0]):
-        yield place, _part_of(tree, keys, np.array([number for _, _, number in some]))
+    return [(place, number) for place, _, number in ordered]
 
 
 def _part_of(tree: Tree, keys: Sequence[Key], numbers: IntArray) -> Tree:
     """The states of some groups, by their numbers."""
-    part: dict[str, Any] = {_KEYS: _written(keys[number] for number in numbers)}
+    part: dict[str, Any] = {KEYS: written(keys[number] for number in numbers.tolist())}
     for name, fields in tree.items():
         if name == _SKETCHES:
             lengths = fields[_ROWS][numbers]
             first = offsets_of(fields[_ROWS])[numbers] - offsets_of(lengths)[:-1]
             rows = np.repeat(first, lengths) + np.arange(lengths.sum())
             part[name] = {field: values[rows] for field, values in fields.items() if field != _ROWS} | {_ROWS: lengths}
-        elif name != _KEYS:
+        elif name != KEYS:
             part[name] = {field: values[numbers] for field, values in fields.items()}
     return part
 
@@ -163,7 +169,8 @@ def bytes_of(tree: Tree) -> int:
     return sum(values.nbytes for fields in tree.values() if isinstance(fields, Mapping) for values in fields.values())
 
 
-def _written(keys: Iterable[Key]) -> Array:
+def written(keys: Iterable[Key]) -> Array:
+    """Groups as the field `KEYS` has them."""
     return np.frombuffer(json.dumps(list(keys)).encode(), np.uint8)
 
 

@@ -17,6 +17,7 @@ from spark_rankeval.ranking.ragged import offsets_of
 from spark_rankeval.statistics.jackknife import blocks_of
 from spark_rankeval.worker.clusters import ClusterRows, Layout, alone
 from spark_rankeval.worker.exposures import ExposureAccumulator, slots_of, state_row
+from spark_rankeval.worker.few_users import FEW, FewUsers
 from spark_rankeval.worker.group_exposures import GroupAccumulator, group_slots_of
 from spark_rankeval.worker.item_groups import with_keys
 from spark_rankeval.worker.open_users import OPEN_PLACE, OpenUsers
@@ -53,7 +54,7 @@ from spark_rankeval.worker.task_tables import with_tables
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from spark_rankeval.ranking.ragged import Array, BoolArray
+    from spark_rankeval.ranking.ragged import Array, BoolArray, IntArray
     from spark_rankeval.request.task import ScoringTask
     from spark_rankeval.statistics.description import DescriptionOptions
     from spark_rankeval.worker.group_scores import ScoresOfGroups
@@ -268,6 +269,8 @@ class _Tables:
         # The states of groups that are added up together, and the groups.
         self._held: dict[str, Any] = merged_trees([])
         self._held_keys: set[Key] = set()
+        # Users of small groups, and how many of each group have come.
+        self._few, self._n_seen = FewUsers(), dict[Key, int]()
         self._most = max(1, HELD_BYTES // bytes_of_a_group(n_values, len(names.users) + len(names.rows), options))
         self._pending: list[_Users] = []
 
@@ -340,25 +343,31 @@ class _Tables:
             self._tables[key].add(values, group.counts, nobody, hashes, weights, group.normalisers, group.limbs)
 
     def _settle_together(self, users: _Users) -> Batches:
-        """The states of all groups at once, as many as may be held."""
+        """Add up all groups at once, as many as may be held; of small groups the users are kept."""
         everybody = np.arange(len(users.about["nobody"]))
-        parts = [(key, everybody[rows]) for key, rows in groups(users.keys, len(everybody))]
-        for first in range(0, len(parts), self._most):
-            some = parts[first : first + self._most]
-            group = np.repeat(np.arange(len(some)), [len(rows) for _, rows in some])
-            rows = np.concatenate([rows for _, rows in some])
-            # A group that nobody is in who is evaluated is a group all the same.
-            is_there = ~users.about["absent"][rows]
-            of_groups = users.at(rows[is_there])
-            about = UsersOfGroups(
-                list(of_groups.values.values()), of_groups.counts, of_groups.about["nobody"], of_groups.limbs
-            )
-            keys = [key for key, _ in some]
+        parts: tuple[dict[Key, Array], dict[Key, Array]] = {}, {}
+        for key, of_group in groups(users.keys, len(everybody)):
+            rows = everybody[of_group]
+            self._n_seen[key] = self._n_seen.get(key, 0) + len(rows)
+            parts[self._n_seen[key] > FEW][key] = rows
+        few, many = parts
+        if few:
+            self._few.add(list(few), *_of_groups(users, list(few.values())))
+        if self._few.n_bytes > HELD_BYTES:
+            yield from self._few_rows()
+        for first in range(0, len(many), self._most):
+            keys = list(many)[first : first + self._most]
             if len(self._held_keys.union(keys)) > self._most:
                 yield from self._states()
-            states = tree_of_groups(keys, group[is_there], about, self._names, self._options)
+            group, about = _of_groups(users, [many[key] for key in keys])
+            states = tree_of_groups(keys, group, about, self._names, self._options)
             self._held = merged_trees([self._held, states])
             self._held_keys.update(keys)
+
+    def _few_rows(self) -> Batches:
+        """The users of small groups as rows; it begins anew."""
+        self._n_seen = {}
+        yield from starmap(placed, self._few.trees())
 
     def _ready(self, key: Key) -> Batches:
         """Have a state of a group; gives those that had to make room."""
@@ -377,6 +386,7 @@ class _Tables:
         """The states as rows: groups of one place together, and without keys all in one row of no place."""
         if self._pending:
             yield from self._settle()
+        yield from self._few_rows()
         yield from self._states()
         if self._clusters is not None:
             yield from self._clusters.rows()
@@ -389,6 +399,15 @@ class _Tables:
             yield placed(None, whole)
             return
         yield from starmap(placed, parts_by_place(whole))
+
+
+def _of_groups(users: _Users, parts: Sequence[Array]) -> tuple[IntArray, UsersOfGroups]:
+    """The users of some groups, whose rows are given, with the place of each one's group; those who are absent are left out."""
+    group, rows = np.repeat(np.arange(len(parts)), list(map(len, parts))), np.concatenate(parts)
+    # A group that nobody is in who is evaluated is a group all the same.
+    is_there = ~users.about["absent"][rows]
+    some = users.at(rows[is_there])
+    return group[is_there], UsersOfGroups(list(some.values.values()), some.counts, some.about["nobody"], some.limbs)
 
 
 def _drawn(columns: Mapping[str, pa.Array], options: DescriptionOptions) -> Array:
