@@ -1,5 +1,6 @@
 """The states of partitions: their bytes depend on the users alone, they are bounded, and no way of merging changes them."""
 
+from functools import partial
 from itertools import chain
 
 import numpy as np
@@ -10,7 +11,9 @@ from spark_rankeval.statistics.description import DescriptionOptions, descriptio
 from spark_rankeval.statistics.moments import moments_of_columns
 from spark_rankeval.worker import merging, states
 from spark_rankeval.worker.comparing import all_pairs_batches, merge_comparisons, paired_batches
+from spark_rankeval.worker.few_users import USERS, states_of
 from spark_rankeval.worker.merging import merge_batches, n_groups_of
+from spark_rankeval.worker.merging import merging as merging_of
 from spark_rankeval.worker.packing import PLACE, STATE, unpack
 from spark_rankeval.worker.reading import ABSENT, USER_HASH, USER_WEIGHT
 from spark_rankeval.worker.scoring import CountNames
@@ -20,6 +23,7 @@ from spark_rankeval.worker.table_states import PLACES, merged_by_key, place_of
 
 OPTIONS = DescriptionOptions("bca", 0.95, 60, 1, (0.5, 0.9), weighted=True)
 N_USERS = 400
+COUNTS = CountNames(("count",), ())
 
 
 def users(n_slices=7, n_users=N_USERS):
@@ -43,7 +47,7 @@ def batches_of(table, order, size):
 
 
 def run(keys=("slice",), options=OPTIONS):
-    return state_of_columns(("a", "b"), CountNames(("count",), ()), options, "nobody", keys)
+    return state_of_columns(("a", "b"), COUNTS, options, "nobody", keys)
 
 
 def rows_of(batches):
@@ -55,8 +59,11 @@ def rows_of(batches):
     return found
 
 
-def whole(batches):
-    return merged_by_key(as_states(unpack(state)) for rows in rows_of(batches).values() for state in rows)
+def whole(batches, options=OPTIONS):
+    trees = [unpack(state) for rows in rows_of(batches).values() for state in rows]
+    few = [tree for tree in trees if USERS in tree]
+    of_users = [states_of(few, COUNTS, options)] if few else []
+    return merged_by_key(map(as_states, [*(tree for tree in trees if USERS not in tree), *of_users]))
 
 
 def figures(found):
@@ -76,14 +83,16 @@ def test_the_same_users_make_the_same_bytes_whatever_the_order_of_their_rows(key
 
 @pytest.mark.parametrize("quantiles", [(0.5, 0.9), ()])
 @pytest.mark.parametrize("held", [1 << 26, 1])
-def test_groups_added_up_together_have_the_states_that_each_has_alone(monkeypatch, quantiles, held):
+@pytest.mark.parametrize("few", [0, 40, 1 << 20], ids=["states", "states and users", "users"])
+def test_groups_added_up_together_have_the_states_that_each_has_alone(monkeypatch, quantiles, held, few):
     monkeypatch.setattr(states, "HELD_BYTES", held)
+    monkeypatch.setattr(states, "FEW", few)
     monkeypatch.setattr(states, "_TOGETHER", 100)
     table, options = users(), DescriptionOptions("t", quantiles=quantiles, n_plain=1)
     # Nobody of a group is evaluated, and of another nobody is anybody.
     table[ABSENT] = [name == "s1" or number % 9 == 0 for number, name in enumerate(table["slice"])]
     table["nobody"] = [nobody or name == "s2" for nobody, name in zip(table["nobody"], table["slice"], strict=True)]
-    together = whole(run(options=options)(batches_of(table, np.arange(N_USERS), 64)))
+    together = whole(run(options=options)(batches_of(table, np.arange(N_USERS), 64)), options)
     assert set(together) == {(name,) for name in table["slice"]}
     for (name,), state in together.items():
         alone = np.array([other == name for other in table["slice"]])
@@ -164,9 +173,10 @@ def test_what_meets_is_that_of_all_users(options):
     rows = pa.Table.from_batches(
         [row for part in partitions for row in run(options=options)(batches_of(table, part, 50))]
     )
-    met = merge_batches(iter(rows.sort_by("place").to_batches()))
+    states_of_users = partial(states_of, names=COUNTS, options=options)
+    met = merging_of(None, states_of_users)(iter(rows.sort_by("place").to_batches()))
     together = {key: state for tree in rows_of(met)[None] for key, state in as_states(unpack(tree)).items()}
-    expected = whole(run(options=options)(batches_of(table, users_of_partitions, 50)))
+    expected = whole(run(options=options)(batches_of(table, users_of_partitions, 50)), options)
     assert set(together) == set(expected)
     for key, state in together.items():
         assert repr(descriptions_of(state.values, options)) == repr(descriptions_of(expected[key].values, options))
