@@ -41,7 +41,7 @@ class FewUsers:
         part = {
             _GROUP: numbers[group],
             _NOBODY: users.nobody,
-            _VALUES: np.stack(users.values),
+            _VALUES: np.stack(users.values) if users.values else np.empty((0, len(group))),
             **{f"{_COUNT}{name}": column.astype(np.float64, copy=False) for name, column in users.counts.items()},
             **{f"{_LIMBS}{table}": limbs.T for table, limbs in users.limbs.items()},
         }
