@@ -1,5 +1,7 @@
 """Sums of clusters: those of the users who meet, to the last bit, however partitions and batches divide them."""
 
+from functools import partial
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -10,6 +12,7 @@ from spark_rankeval.statistics.description import DescriptionOptions, descriptio
 from spark_rankeval.statistics.exact import LIMBS, exact_sum
 from spark_rankeval.worker import clusters
 from spark_rankeval.worker.clusters import CLUSTERS, FIRST_PLACE, Layout, group_name, merged_clusters
+from spark_rankeval.worker.few_users import states_of
 from spark_rankeval.worker.merging import merging
 from spark_rankeval.worker.packing import PLACE, unpack
 from spark_rankeval.worker.reading import CLUSTER_HASH, USER_HASH, USER_WEIGHT
@@ -52,18 +55,20 @@ TABLE = pa.table(users())
 
 def merged_trees(order, n_partitions, options=OPTIONS, keys=("slice",), size=50):
     """What the driver gets of rows in this order, from so many partitions before and after the shuffle."""
-    names = {1: "normaliser"} if options.normalised else {}
-    run = state_of_columns(("a", "b"), CountNames((), ()), options, "nobody", keys, names)
+    normalisers = {1: "normaliser"} if options.normalised else {}
+    names = CountNames((), ())
+    run = state_of_columns(("a", "b"), names, options, "nobody", keys, normalisers)
     sent = []
     for part in np.array_split(order, n_partitions):
         rows = TABLE.take(pa.array(part)).combine_chunks()
         sent += [pa.Table.from_batches([batch]) for batch in run(iter(rows.to_batches(max_chunksize=size)))]
     sent = pa.concat_tables(sent)
     layout = Layout.of(2, options, len(keys), roll(len(keys)))
+    merge = merging(layout, partial(states_of, names=names, options=options))
     trees = []
     for part in range(n_partitions):
         mine = sent.filter(pa.array([(place or 0) % n_partitions == part for place in sent[PLACE].to_pylist()]))
-        for batch in merging(layout)(mine.sort_by(PLACE).to_batches()):
+        for batch in merge(mine.sort_by(PLACE).to_batches()):
             trees += [unpack(state.as_py()) for state in batch.column("state")]
     return trees
 

@@ -37,7 +37,7 @@ from spark_rankeval.worker.item_groups import (
     by_popularity,
     table_of,
 )
-from spark_rankeval.worker.merging import merge_batches
+from spark_rankeval.worker.merging import merging
 from spark_rankeval.worker.packed import stream_of
 from spark_rankeval.worker.packing import STATE
 from spark_rankeval.worker.reading import ABSENT, NO_USER, USER_HASH
@@ -249,10 +249,11 @@ def test_a_group_without_a_label_is_one_of_all_users_with_its_size_and_edges():
     task = ScoringTask((View((parse_metric("recall@1").resolve(),), RankingPolicy()),), item_groups=asked)
     options, keys = DescriptionOptions("t", quantiles=()), ("country", ATTRIBUTE_KEY, GROUP_KEY)
     rows = list(state_of_batches(task, options, NO_USER, keys)(iter([batch])))
-    merged = [row.column(STATE)[0].as_py() for row in merge_batches(iter(rows))]
     attributes = asked.attributes
-    rolled = roll_with_items(roll(1), attributes)
-    figures = figures_by_group(merged, Groups(count_names(task), 1, options, len(keys), rolled, attributes))
+    asked_groups = Groups(count_names(task), 1, options, len(keys), roll_with_items(roll(1), attributes), attributes)
+    merge = merging(None, asked_groups.states_of_users)
+    merged = [row.column(STATE)[0].as_py() for row in merge(iter(rows))]
+    figures = figures_by_group(merged, asked_groups)
     found = with_users_outside(figures, len(attributes))
     users = {key: (each.values[0].moments.n, each.values[0].moments.n_undefined) for key, each in found.items()}
     assert users == {
