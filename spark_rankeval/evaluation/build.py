@@ -15,7 +15,7 @@ from spark_rankeval.records.item_groups import has_item_group, item_attribute
 from spark_rankeval.records.many_objects import without_collection
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.slices import EVERY, in_order, slice_name
-from spark_rankeval.records.summary import SELF_NORMALISED, summary_row
+from spark_rankeval.records.summary import SELF_NORMALISED, bounds_of, summary_row
 from spark_rankeval.request.task import has_groups
 from spark_rankeval.statistics.clusters import FEW
 from spark_rankeval.tables.notes import notes_of
@@ -68,6 +68,17 @@ class Findings:
     groups: tuple[ItemGroup, ...] = ()
 
     @cached_property
+    def cutoffs_and_bounds(self) -> dict[str, tuple[int | None, tuple[float, float]]]:
+        """The cutoff of each metric, and the least and the greatest value of a user, by the metric's key."""
+        return {
+            metric.key: (
+                parse_metric(metric.definition).k if metric.definition else None,
+                bounds_of(metric.definition or metric.label),
+            )
+            for metric in self.metrics
+        }
+
+    @cached_property
     def fingerprints(self) -> dict[str, dict[str, str]]:
         """The fingerprints of the tables by model; slices have no others than all users."""
         return {model: by_slice[in_order(list(by_slice))[0]].fingerprints for model, by_slice in self.figures.items()}
@@ -91,11 +102,10 @@ def build_result(
     _warn_of_few_clusters(findings)
     names = [*map(item_attribute, findings.item_groups), *findings.slices]
     summary = tuple(
-        _row(metric, model, slice_, of_model[key], findings)
+        row
         for model, of_model in findings.figures.items()
         for key in in_order(list(of_model))
-        for slice_ in [slice_name(names, key) if names else "all"]
-        for metric in _metrics_of(key, findings)
+        for row in _rows(_metrics_of(key, findings), model, slice_name(names, key) if names else "all", of_model[key], findings)
     )  # fmt: skip
     columns = {metric.key: metric.column for metric in findings.metrics if metric.column}
     # What is written is summarised with the same options.
@@ -150,27 +160,36 @@ def _metrics_of(key: Key, findings: Findings) -> list[MetricColumn]:
     ]  # fmt: skip
 
 
-def _row(metric: MetricColumn, model: str, slice_: str, figures: ModelFigures, findings: Findings) -> SummaryRow:
-    return summary_row(
-        metric.label,
-        figures.values[metric.key],
-        model=model,
-        slice_=slice_,
-        dialect=findings.settings.dialect,
-        relevance=metric.relevance,
-        definition=metric.definition or metric.label,
-        cutoff=parse_metric(metric.definition).k if metric.definition else None,
-        # Who has nothing to divide by adds nothing to a quotient of sums, and spoils none.
-        # Who has no label in a group of items is not in its means.
-        over_all=findings.settings.mean == "all" and not metric.normaliser and not has_item_group(slice_),
-        # A value of all lists together has no users, and so neither weights of them nor clusters.
-        user_weight=(findings.weight or (SELF_NORMALISED if metric.normaliser else "")) if metric.column else "",
-        cluster=", ".join(findings.clusters) if metric.column else "",
-        standard=metric.standard,
-        standard_mean=figures.standard_means.get(metric.key, math.nan),
-        asked=metric.asked,
-        fingerprints=findings.fingerprints[model],
-    )
+def _rows(
+    metrics: Sequence[MetricColumn], model: str, slice_: str, figures: ModelFigures, findings: Findings
+) -> list[SummaryRow]:
+    # Who has no label in a group of items is not in its means.
+    is_over_all = findings.settings.mean == "all" and not has_item_group(slice_)
+    fingerprints = findings.fingerprints[model]
+    return [
+        summary_row(
+            metric.label,
+            figures.values[metric.key],
+            bounds=bounds,
+            model=model,
+            slice_=slice_,
+            dialect=findings.settings.dialect,
+            relevance=metric.relevance,
+            definition=metric.definition or metric.label,
+            cutoff=cutoff,
+            # Who has nothing to divide by adds nothing to a quotient of sums, and spoils none.
+            over_all=is_over_all and not metric.normaliser,
+            # A value of all lists together has no users, and so neither weights of them nor clusters.
+            user_weight=(findings.weight or (SELF_NORMALISED if metric.normaliser else "")) if metric.column else "",
+            cluster=", ".join(findings.clusters) if metric.column else "",
+            standard=metric.standard,
+            standard_mean=figures.standard_means.get(metric.key, math.nan),
+            asked=metric.asked,
+            fingerprints=fingerprints,
+        )
+        for metric in metrics
+        for cutoff, bounds in [findings.cutoffs_and_bounds[metric.key]]
+    ]
 
 
 def _warn_of_few_clusters(findings: Findings) -> None:

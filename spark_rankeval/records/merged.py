@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from spark_rankeval.errors import MergeError
 from spark_rankeval.records.item_groups import has_item_group, users_of
 from spark_rankeval.records.slices import attributes_of
-from spark_rankeval.records.summary import summary_row
+from spark_rankeval.records.summary import bounds_of, summary_row
 from spark_rankeval.statistics.carried import added, from_text
 from spark_rankeval.statistics.clusters import Clusters, clusters_of_days
 from spark_rankeval.statistics.description import Description, as_known, t_interval_of
@@ -105,6 +105,7 @@ def _merged(rows: Sequence[SummaryRow], fingerprints: Mapping[str, str]) -> Summ
             weighted,
             clusters,
         ),
+        bounds=bounds_of(first.definition),
         slice_=first.slice,
         standard=max(row.standard for row in rows),
         fingerprints=fingerprints,

@@ -187,11 +187,12 @@ def summary_row(
     figures: Description,
     *,
     definition: str,
+    bounds: tuple[float, float],
     over_all: bool,
     slice_: str = "all",
     **about: Any,
 ) -> SummaryRow:
-    """A row of figures over users; `about` holds the attributes of `SummaryRow` that say what the figures are about."""
+    """A row of figures over users, whose values are within the metric's bounds; `about` has further attributes of `SummaryRow`."""
     moments, weighted, clusters = figures.moments, figures.weighted, figures.clusters
     interval = Interval.missing(math.nan, "", _NOT_ASKED) if figures.interval is None else figures.interval
     if weighted is None:
@@ -199,7 +200,7 @@ def summary_row(
     else:
         mean, std, effective_n = weighted.mean, weighted.std, weighted.effective_n
     n_clusters = None if clusters is None else clusters.n
-    interval = fitted(interval, moments, bounds_of(definition), weighted, n_clusters)
+    interval = fitted(interval, moments, bounds, weighted, n_clusters)
     sums = moments.sums if weighted is None else weighted.sums
     spoilt = over_all and moments.n_undefined > 0
     if spoilt and interval.method:

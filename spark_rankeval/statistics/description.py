@@ -24,7 +24,7 @@ from spark_rankeval.statistics.merging import merged
 from spark_rankeval.statistics.methods import IntervalMethod, Student, interval_method
 from spark_rankeval.statistics.moments import Moments, MomentsAccumulator, moments_of_columns, too_small
 from spark_rankeval.statistics.quantiles import QuantileAccumulator, merged_sketches, quantiles_of
-from spark_rankeval.statistics.tally import tallies, tally_of_groups
+from spark_rankeval.statistics.tally import tallies, tallies_of_groups
 
 if TYPE_CHECKING:
     from spark_rankeval.statistics.clusters import Clusters
@@ -174,11 +174,11 @@ def state_of_groups(columns: Sequence[Array], group: Array, n_groups: int, optio
     """
     moments, sketches = MomentsAccumulator(len(columns) * n_groups), QuantileAccumulator()
     n_described = len(columns) - options.n_plain if options.quantiles else 0
-    for place, values in enumerate(columns):
-        counted = tally_of_groups(values, group, n_groups, place * n_groups)
-        moments.add_tally(counted)
-        if place < n_described:
-            sketches.add_tally(counted)
+    for first, some, has_sketch in ((0, columns[:n_described], True), (n_described, columns[n_described:], False)):
+        for counted in tallies_of_groups(some, group, n_groups, first):
+            moments.add_tally(counted)
+            if has_sketch:
+                sketches.add_tally(counted)
     state: State = {"moments": moments.state_of_groups(n_groups)}
     if options.quantiles:
         state["quantiles"] = sketches.state_of_groups(n_groups)

@@ -48,7 +48,9 @@ class Interval:
 
     def within(self, bounds: tuple[float, float]) -> Interval:
         """The part of the interval within the bounds."""
-        return replace(self, low=max(self.low, bounds[0]), high=min(self.high, bounds[1])) if self else self
+        if self.reason or (bounds[0] <= self.low and self.high <= bounds[1]):
+            return self
+        return replace(self, low=max(self.low, bounds[0]), high=min(self.high, bounds[1]))
 
     def __bool__(self) -> bool:
         return not self.reason
@@ -128,7 +130,8 @@ def are_shares(moments: Moments, weighted: Mean | None) -> bool:
 
 def kept_bounds(bounds: tuple[float, float], *values: Moments) -> tuple[float, float]:
     """The bounds if no value breaks them by more than rounding, else infinite ones."""
-    low, high = (bound + sign * _ROUNDING * max(1.0, abs(bound)) for bound, sign in zip(bounds, (-1, 1), strict=True))
+    low, high = bounds
+    low, high = low - _ROUNDING * max(1.0, abs(low)), high + _ROUNDING * max(1.0, abs(high))
     kept = all(low <= each.least and each.greatest <= high for each in values)
     return bounds if kept else UNBOUNDED
 

@@ -44,6 +44,8 @@ _HALF_UNIT, _HALF_BIT = 2.0**-65, 2.0**-54
 # Splits a float into two halves of at most 26 bits, whose products are exact (Dekker 1971).
 _HALVES = 2.0**27 + 1
 _ZERO = Fraction(0)
+# Limbs of sums are of units down to 1 over this.
+_PER_LIMBS = 1 << 64
 
 #: The fields of a state that are whole numbers; all of them are added when states are merged.
 COUNTS = ("n", "n_undefined", "n_zero")
@@ -259,38 +261,56 @@ def moments_of(state: dict[str, Any]) -> Moments:
 
 def moments_of_columns(state: State) -> list[Moments]:
     """The figures of every column from a merged state."""
-    # Lists give their entries faster than arrays, which slices by the thousand feel.
-    narrow = {name: entries.tolist() for name, entries in state.items() if name not in WIDE_LIMBS}
-    of_columns = [dict(zip(narrow, entries, strict=True)) for entries in zip(*narrow.values(), strict=True)]
-    if any(state[name].any() for name in WIDE_LIMBS):
-        for index, of_column in enumerate(of_columns):
-            of_column |= {name: state[name][index] for name in WIDE_LIMBS}
-    return [moments_of(of_column) for of_column in of_columns]
+    if any(state[name].any() for name in (*WIDE_LIMBS, *LARGE) if name in state):
+        return [moments_of({name: of[column] for name, of in state.items()}) for column in range(len(state["n"]))]
+    # Slices come by the thousand: lists give their entries faster than arrays, and no fraction is computed with.
+    about, sums, squares = (
+        zip(*(state[name].tolist() for name in names), strict=True)
+        for names in ((*COUNTS, "least", "greatest"), SUM_LIMBS, SQUARE_LIMBS)
+    )
+    return [
+        _moments(n, n_undefined, n_zero, least, greatest, (_whole(*y), _PER_LIMBS), (_whole(*yy), _PER_LIMBS))
+        for (n, n_undefined, n_zero, least, greatest), y, yy in zip(about, sums, squares, strict=True)
+    ]
 
 
 def moments_of_sums(
     n: int, n_undefined: int, n_zero: int, least: float, greatest: float, sums: Mapping[str, Fraction]
 ) -> Moments:
     """The figures of one column from its counts, its extremes and its exact sums ``y`` and ``yy``; a missing sum is 0."""
+    total, squares = (sums.get(name, _ZERO).as_integer_ratio() for name in ("y", "yy"))
+    return _moments(n, n_undefined, n_zero, least, greatest, total, squares, sums)
+
+
+def _moments(
+    n: int,
+    n_undefined: int,
+    n_zero: int,
+    least: float,
+    greatest: float,
+    total: tuple[int, int],
+    squares: tuple[int, int],
+    sums: Mapping[str, Fraction] | None = None,
+) -> Moments:
+    """The same with sums as numerators and denominators: fractions would be reduced at every step."""
     if n == 0:
         nan = math.nan
         return Moments(n, n_undefined, n_zero, mean=nan, std=nan, least=nan, greatest=nan, total=0.0)
-    largest = max(abs(least), abs(greatest))
+    (whole, per_whole), (square, per_square) = total, squares
     sum_too_small, squares_too_small = too_small(least, greatest)
-    # Whole numbers as numerators and denominators: fractions would be reduced at every step, which slices by the thousand pay.
-    # The quotient of two whole numbers is rounded once.
-    total, per_total = sums.get("y", _ZERO).as_integer_ratio()
     std = math.nan if n < 2 else 0.0
-    if n > 1 and greatest - least > largest * _ALIKE:
-        squares, per_square = sums.get("yy", _ZERO).as_integer_ratio()
-        deviations = squares * per_total**2 * n - total**2 * per_square
-        per_deviation = per_square * per_total**2 * n
+    if n > 1 and greatest - least > max(abs(least), abs(greatest)) * _ALIKE:
+        deviations = square * per_whole**2 * n - whole**2 * per_square
+        per_deviation = per_square * per_whole**2 * n
         rounding, per_rounding = _rounding_of_square(least, greatest).as_integer_ratio()
         is_known = deviations * per_rounding > n * _KNOWN * rounding * per_deviation
         is_known = is_known and not squares_too_small
+        # The quotient of two whole numbers is rounded once.
         std = math.sqrt(deviations / (per_deviation * (n - 1))) if is_known else math.nan
-    mean = math.nan if sum_too_small else least if least == greatest else total / (per_total * n)
-    return Moments(n, n_undefined, n_zero, mean, std, least, greatest, total=total / per_total, sums=sums)
+    mean = math.nan if sum_too_small else least if least == greatest else whole / (per_whole * n)
+    if sums is None:
+        sums = {"y": Fraction(whole, per_whole), "yy": Fraction(square, per_square)}
+    return Moments(n, n_undefined, n_zero, mean, std, least, greatest, total=whole / per_whole, sums=sums)
 
 
 def _rounding_of_square(least: float, greatest: float) -> float:
@@ -303,5 +323,9 @@ def _rounding_of_square(least: float, greatest: float) -> float:
 
 
 def _exact(state: dict[str, Any], limbs: tuple[str, ...]) -> Fraction:
-    ones, middle, low = (int(state[limb]) for limb in limbs)
-    return Fraction((ones << 64) + (middle << 32) + low, 1 << 64)
+    return Fraction(_whole(*(int(state[limb]) for limb in limbs)), _PER_LIMBS)
+
+
+def _whole(ones: int, middle: int, low: int) -> int:
+    """A sum in units of 2⁻⁶⁴."""
+    return (ones << 64) + (middle << 32) + low

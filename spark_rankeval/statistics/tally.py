@@ -16,6 +16,8 @@ Integers = np.ndarray[Any, np.dtype[np.int64]]
 
 # Columns are counted together as long as they have at most so many values, which stay in a core's cache.
 _TOGETHER = 1 << 16
+# And so many, if they are in groups.
+_OF_GROUPS = 1 << 21
 
 
 class Tally(NamedTuple):
@@ -44,44 +46,7 @@ def tally(columns: Sequence[Floats], first: int = 0) -> Tally:
     ([0, 0, 1], [0.5, 1.0, 0.0], [2, 1, 4], [1, 0])
     """
     rows = np.stack(columns)
-    n = rows.shape[1]
-    if not n:
-        none = np.empty(0, np.int64)
-        return Tally(none, np.empty(0), none, np.zeros(len(columns), np.int64), first)
-    rows.sort(axis=1)
-    flat = rows.ravel()
-    new = np.ones(len(flat), np.bool_)
-    np.not_equal(flat[1:], flat[:-1], out=new[1:])
-    new[::n] = True
-    places = np.flatnonzero(new)
-    times = np.diff(places, append=len(flat))
-    n_undefined = np.zeros(len(columns), np.int64)
-    # NaN comes last, so that most columns need not be searched for it.
-    if np.isnan(rows[:, -1]).any():
-        undefined = np.isnan(rows)
-        n_undefined = np.count_nonzero(undefined, axis=1)
-        defined = ~undefined.ravel()[places]
-        places, times = places[defined], times[defined]
-    return Tally(places // n + first, flat[places], times, n_undefined, first)
-
-
-def tally_of_groups(values: Floats, group: Integers, n_groups: int, first: int = 0) -> Tally:
-    """Count how often each value of one column comes in each group: a column of the tally is a group, from `first` on.
-
-    >>> counted = tally_of_groups(np.array([0.5, 1.0, np.nan, 0.5]), np.array([2, 0, 0, 2]), 3)
-    >>> counted.column.tolist(), counted.values.tolist(), counted.times.tolist(), counted.n_undefined.tolist()
-    ([0, 2], [1.0, 0.5], [1, 2], [1, 0, 0])
-    """
-    distinct, place = np.unique(values, return_inverse=True)
-    n_undefined = np.zeros(n_groups, np.int64)
-    # NaN comes last, once.
-    if len(distinct) and np.isnan(distinct[-1]):
-        is_undefined = place == len(distinct) - 1
-        n_undefined = np.bincount(group[is_undefined], minlength=n_groups)
-        distinct, place, group = distinct[:-1], place[~is_undefined], group[~is_undefined]
-    cells, times = np.unique(group * len(distinct) + place, return_counts=True)
-    width = max(1, len(distinct))
-    return Tally(first + cells // width, distinct[cells % width], times, n_undefined, first)
+    return _counted(rows, np.zeros(rows.shape[1], np.int64), 1, first)
 
 
 def tallies(columns: Sequence[Floats]) -> Iterator[Tally]:
@@ -89,3 +54,52 @@ def tallies(columns: Sequence[Floats]) -> Iterator[Tally]:
     step = max(1, _TOGETHER // max(1, len(columns[0]))) if columns else 1
     for first in range(0, len(columns), step):
         yield tally(columns[first : first + step], first)
+
+
+def tallies_of_groups(columns: Sequence[Floats], group: Integers, n_groups: int, first: int = 0) -> Iterator[Tally]:
+    """The same of each group by itself: the tallies have a column for each column and group, all groups of a column side by side.
+
+    Args:
+        columns: of the same length.
+        group: the group of each value of a column, from 0 on.
+        n_groups: how many groups there are.
+        first: the place of the first column.
+
+    >>> (counted,) = tallies_of_groups([np.array([0.5, 1.0, np.nan, 0.5])], np.array([2, 0, 0, 2]), 3)
+    >>> counted.column.tolist(), counted.values.tolist(), counted.times.tolist(), counted.n_undefined.tolist()
+    ([0, 2], [1.0, 0.5], [1, 2], [1, 0, 0])
+    """
+    if not (group[1:] >= group[:-1]).all():
+        order = np.argsort(group, kind="stable")
+        columns, group = [column[order] for column in columns], group[order]
+    # A step more costs a look at every group.
+    step = max(1, _OF_GROUPS // max(1, len(group)))
+    for start in range(0, len(columns), step):
+        yield _counted(np.stack(columns[start : start + step]), group, n_groups, (first + start) * n_groups)
+
+
+def _counted(rows: Floats, group: Integers, n_groups: int, first: int) -> Tally:
+    """The tally of columns × values, whose groups stand one after the other; overwrites `rows`."""
+    n_columns, n = rows.shape
+    if not n:
+        none = np.empty(0, np.int64)
+        return Tally(none, np.empty(0), none, np.zeros(n_columns * n_groups, np.int64), first)
+    starts = np.flatnonzero(starts_of_runs(group))
+    ends = np.append(starts[1:], n)
+    for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+        rows[:, start:end].sort(axis=1)
+    flat = rows.ravel()
+    new = np.ones(rows.shape, np.bool_)
+    np.not_equal(flat[1:], flat[:-1], out=new.ravel()[1:])
+    new[:, starts] = True
+    places = np.flatnonzero(new)
+    times = np.diff(places, append=len(flat))
+    n_undefined = np.zeros((n_columns, n_groups), np.int64)
+    # NaN comes last, so that most columns need not be searched for it.
+    if np.isnan(rows[:, ends - 1]).any():
+        undefined = np.isnan(rows)
+        n_undefined[:, group[starts]] = np.add.reduceat(undefined, starts, axis=1, dtype=np.int64)
+        defined = ~undefined.ravel()[places]
+        places, times = places[defined], times[defined]
+    column, place = np.divmod(places, n)
+    return Tally(first + column * n_groups + group[place], flat[places], times, n_undefined.ravel(), first)

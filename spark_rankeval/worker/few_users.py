@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spark_rankeval.worker.stacked_states import KEYS, UsersOfGroups, in_places, keys_of, tree_of_groups, written
+from spark_rankeval.worker.stacked_states import (
+    KEYS,
+    UsersOfGroups,
+    in_places,
+    keys_of,
+    merged_trees,
+    tree_of_groups,
+    written,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -73,6 +81,14 @@ class FewUsers:
 
 def states_of(trees: Sequence[Tree], names: CountNames, options: DescriptionOptions) -> dict[str, Any]:
     """The states of the groups, from all users of theirs."""
+    # Users of groups of items have no counts, and may meet others who have.
+    alike: dict[tuple[str, ...], list[Tree]] = {}
+    for tree in trees:
+        alike.setdefault(tuple(tree[USERS]), []).append(tree)
+    return merged_trees([_states_of_alike(some, names, options) for some in alike.values()])
+
+
+def _states_of_alike(trees: Sequence[Tree], names: CountNames, options: DescriptionOptions) -> dict[str, Any]:
     numbers: dict[Key, int] = {}
     groups = []
     for tree in trees:

@@ -15,7 +15,7 @@ from spark_rankeval.statistics.fingerprints import no_limbs
 from spark_rankeval.statistics.merging import merged_stacks
 from spark_rankeval.statistics.moments import MomentsAccumulator
 from spark_rankeval.statistics.quantiles import merged_sketches
-from spark_rankeval.statistics.tally import tally_of_groups
+from spark_rankeval.statistics.tally import tallies_of_groups
 from spark_rankeval.worker.row_hashes import WHOLE
 from spark_rankeval.worker.table_states import TableState, place_of
 
@@ -62,13 +62,6 @@ def tree_of_groups(
     """
     n_groups, somebody = len(keys), ~users.nobody
     values = state_of_groups([column[somebody] for column in users.values], group[somebody], n_groups, options)
-    counts = MomentsAccumulator((len(names.users) + len(names.rows)) * n_groups)
-    for place, name in enumerate((*names.users, *names.rows)):
-        if name in users.counts:
-            # Rows of nobody can be counted, too.
-            of_whom = somebody if place < len(names.users) else slice(None)
-            column = users.counts[name][of_whom].astype(np.float64, copy=False)
-            counts.add_tally(tally_of_groups(column, group[of_whom], n_groups, place * n_groups))
     fingerprints = {}
     for table in names.tables:
         fingerprints[table] = np.stack([no_limbs(whole=table in WHOLE)] * n_groups)
@@ -77,9 +70,27 @@ def tree_of_groups(
     return {
         KEYS: written(keys),
         **values,
-        _COUNTS: counts.state_of_groups(n_groups),
+        _COUNTS: _counts_of_groups(group, n_groups, users, names),
         _FINGERPRINTS: fingerprints,
     }
+
+
+def _counts_of_groups(group: IntArray, n_groups: int, users: UsersOfGroups, names: CountNames) -> dict[str, Array]:
+    """The moments of the counts, as far as users have any."""
+    counts = MomentsAccumulator((len(names.users) + len(names.rows)) * n_groups)
+    # Rows of nobody can be counted, too.
+    for first, of_users, of_whom in ((0, names.users, ~users.nobody), (len(names.users), names.rows, slice(None))):
+        known = {
+            name: users.counts[name][of_whom].astype(np.float64, copy=False)
+            for name in of_users
+            if name in users.counts
+        }
+        together = [of_users] if len(known) == len(of_users) else [(name,) for name in known]
+        for some in filter(None, together):
+            columns, place = [known[name] for name in some], first + of_users.index(some[0])
+            for counted in tallies_of_groups(columns, group[of_whom], n_groups, place):
+                counts.add_tally(counted)
+    return counts.state_of_groups(n_groups)
 
 
 def as_tree(states: States) -> dict[str, Any]:

@@ -26,7 +26,7 @@ def rows_of(metrics, model="als"):
         figures = descriptions_of(described.state(), OPTIONS)[0]
         rows.append(
             summary_row(label, figures, model=model, dialect="default", relevance="", definition=str(metric),
-                        cutoff=metric.k, over_all=False)
+                        cutoff=metric.k, bounds=metric.bounds, over_all=False)
         )  # fmt: skip
     return rows
 

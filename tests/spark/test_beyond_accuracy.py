@@ -613,7 +613,7 @@ def test_rows_are_placed_by_what_a_task_that_runs_again_gives_again(spark):
 
     # A shuffle into one partition asks no row where it belongs.
     with shuffled_into(spark, 3):
-        placed = plan_of(exposure_rows(spark.range(3), run, T.LongType(), have_slices=True))
+        placed = plan_of(exposure_rows(spark.range(3), run, T.LongType(), have_slices=True, states_of_users=dict))
     # One shuffle: whatever adds up is where the rows are.
     (by,) = re.findall(r"hashpartitioning\((.*?), \d+\)", placed)
     assert re.findall(r"([a-z]+)#", by) == ["place", "slot", "slice", "item"]

@@ -11,7 +11,7 @@ from hypothesis.extra.numpy import arrays
 from spark_rankeval.statistics import tally as module
 from spark_rankeval.statistics.description import DescriptionAccumulator, DescriptionOptions, merged_descriptions
 from spark_rankeval.statistics.moments import MomentsAccumulator
-from spark_rankeval.statistics.tally import tallies, tally
+from spark_rankeval.statistics.tally import tallies, tallies_of_groups, tally
 
 VALUES = st.one_of(
     st.sampled_from([0.0, -0.0, 0.25, 0.5, 1 / 3, 1.0, np.nan, 2.0**-40, 4e4, -7.5]),
@@ -41,6 +41,29 @@ def test_columns_together_give_the_state_of_each_alone(columns, together):
         one_by_one.add(place, column)
     for name, entries in one_by_one.state().items():
         assert np.array_equal(counted.state()[name], entries), name
+
+
+@given(
+    st.data(),
+    arrays(np.float64, st.tuples(st.integers(1, 4), st.integers(0, 30)), elements=VALUES),
+    st.integers(1, 100),
+)
+def test_groups_are_counted_as_if_each_were_alone(data, columns, together):
+    n = columns.shape[1]
+    group = np.array(data.draw(st.lists(st.integers(0, 4), min_size=n, max_size=n)), np.int64)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_OF_GROUPS", together)
+        parts = list(tallies_of_groups(list(columns), group, 6, first=2))
+    assert sum(len(part.n_undefined) for part in parts) == len(columns) * 6
+    for part in parts:
+        assert (np.diff(part.column) >= 0).all()
+        for cell, n_undefined in enumerate(part.n_undefined, part.first):
+            values = columns[cell // 6 - 2][group == cell % 6]
+            mine = part.column == cell
+            distinct, times = np.unique(values[~np.isnan(values)], return_counts=True)
+            assert part.values[mine].tolist() == distinct.tolist()
+            assert part.times[mine].tolist() == times.tolist()
+            assert n_undefined == np.isnan(values).sum()
 
 
 def test_the_state_of_many_columns_does_not_depend_on_batches():

@@ -11,13 +11,13 @@ from spark_rankeval.statistics.description import DescriptionOptions, descriptio
 from spark_rankeval.statistics.moments import moments_of_columns
 from spark_rankeval.worker import merging, states
 from spark_rankeval.worker.comparing import all_pairs_batches, merge_comparisons, paired_batches
-from spark_rankeval.worker.few_users import USERS, states_of
+from spark_rankeval.worker.few_users import USERS, FewUsers, states_of
 from spark_rankeval.worker.merging import merge_batches, n_groups_of
 from spark_rankeval.worker.merging import merging as merging_of
 from spark_rankeval.worker.packing import PLACE, STATE, unpack
 from spark_rankeval.worker.reading import ABSENT, USER_HASH, USER_WEIGHT
 from spark_rankeval.worker.scoring import CountNames
-from spark_rankeval.worker.stacked_states import as_states
+from spark_rankeval.worker.stacked_states import UsersOfGroups, as_states
 from spark_rankeval.worker.states import state_of_columns
 from spark_rankeval.worker.table_states import PLACES, merged_by_key, place_of
 
@@ -181,6 +181,17 @@ def test_what_meets_is_that_of_all_users(options):
     for key, state in together.items():
         assert repr(descriptions_of(state.values, options)) == repr(descriptions_of(expected[key].values, options))
         assert repr(moments_of_columns(state.counts)) == repr(moments_of_columns(expected[key].counts))
+
+
+def test_users_without_counts_meet_those_who_have_some():
+    """As those of groups of items meet all others."""
+    options, few = DescriptionOptions("t"), [FewUsers(), FewUsers()]
+    values, nobody = np.array([0.5, 0.25, 0.75]), np.zeros(3, np.bool_)
+    few[0].add([("a",), ("b",)], np.array([0, 1, 1]), UsersOfGroups([values], {"count": values}, nobody, {}))
+    few[1].add([("b",), ("c",)], np.array([0, 0, 1]), UsersOfGroups([values], {}, nobody, {}))
+    together = as_states(states_of([tree for each in few for _, tree in each.trees()], COUNTS, options))
+    counted = {key: (state.values["moments"]["n"][0], state.counts["n"][0]) for key, state in together.items()}
+    assert counted == {("a",): (1, 1), ("b",): (4, 2), ("c",): (1, 0)}
 
 
 def test_the_places_of_a_partition_are_merged_one_after_the_other_and_what_is_too_large_is_counted(monkeypatch):
