@@ -15,7 +15,7 @@ from spark_rankeval.metrics.gain_based import DiscountedMetric
 from spark_rankeval.metrics.gains import GAINS
 from spark_rankeval.metrics.hypergeometric import draws
 from spark_rankeval.ranking.batch import is_relevant
-from spark_rankeval.ranking.ragged import BoolArray, FloatArray, IntArray, Ragged, position_within
+from spark_rankeval.ranking.ragged import BoolArray, FloatArray, IntArray, position_within
 from spark_rankeval.ranking.ties import tied_groups, tied_hits
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class IdealMetric(DiscountedMetric):
         key = ("idcg", self.ideal, self.k, self.discount, *self._gain_key())
         match self.ideal:
             case "labels":
-                return batch.remember(key, lambda: self._best_first(batch, batch.labels_by_grade()))
+                return batch.remember(key, lambda: self._best_labels(batch))
             case "k_ones":
                 # Added up like the gains of a list, so that a perfect list has exactly 1.
                 return np.full(batch.n_users, self._discount.summed_up_to(self.k or 0)[-1])
@@ -86,11 +86,24 @@ class IdealMetric(DiscountedMetric):
             case _:
                 return batch.remember(key, lambda: self._retrieved(batch))
 
-    def _best_first(self, batch: RankingBatch, grades: Ragged) -> FloatArray:
-        """DCG@k of lists of graded items."""
-        rank = position_within(grades.user, batch.n_users) + 1
-        worth = self._gain_of(grades.values) * self._discount(rank)
-        return batch.total(grades.user, worth, None if self.k is None else rank <= self.k)
+    def _best_labels(self, batch: RankingBatch) -> FloatArray:
+        """DCG@k of all labels, best first."""
+        key, labels = self._gain_key(), batch.labels_by_grade()
+        gains = batch.remember(("gains of labels", *key), lambda: self._gain_of(labels.values))
+
+        def count() -> IntArray | None:
+            if not _are_binary(gains):
+                return None
+            return np.bincount(labels.user[np.flatnonzero(gains)], minlength=batch.n_users)
+
+        n_gaining = batch.remember(("gaining labels", *key), count)
+        if n_gaining is not None:
+            # Those with gain come first, and the others add nothing.
+            first = n_gaining if self.k is None else np.minimum(n_gaining, self.k)
+            return self._discount.summed_up_to(int(first.max(initial=0)))[first]
+        rank = batch.label_rank()
+        worth = batch.remember(("worth of labels", self.discount, *key), lambda: gains * self._discount(rank))
+        return batch.total(labels.user, worth, None if self.k is None else rank <= self.k)
 
     def _retrieved(self, batch: RankingBatch) -> FloatArray:
         gains = self._gains(batch)
@@ -99,11 +112,8 @@ class IdealMetric(DiscountedMetric):
             # Sorted by user first, so that users stay in place and only a user's own items are reordered.
             return np.lexsort((-gains, batch.user))
 
-        def are_binary() -> bool:
-            return bool(((gains == 0) | (gains == 1)).all())
-
         within = batch.within(self.k)
-        if batch.remember(("binary", *self._gain_key()), are_binary):
+        if batch.remember(("binary", *self._gain_key()), lambda: _are_binary(gains)):
             # Gains of 0 and 1 need no sort: the ones take the first places, and the zeros add nothing.
             gaining = np.flatnonzero(gains == 1 if within is None else (gains == 1) & within)
             n_gaining = np.bincount(batch.user[gaining], minlength=batch.n_users)
@@ -143,6 +153,10 @@ class IdealMetric(DiscountedMetric):
         end = distinct if self.k is None else np.minimum(distinct, self.k)
         within = rank <= end[raw.user]
         return batch.total(raw.user[within], self._gain_of(raw.values[within]) * self._discount(rank[within]))
+
+
+def _are_binary(gains: FloatArray) -> bool:
+    return bool(((gains == 0) | (gains == 1)).all())
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,7 +17,7 @@ from spark_rankeval.ranking.recommended import OF_ITEMS
 from spark_rankeval.spark.fingerprints import total_of_hashes, training_hash
 from spark_rankeval.spark.ids import as_text, name_in, readable, set_in, text_in
 from spark_rankeval.spark.named_columns import any_null, column
-from spark_rankeval.spark.packed import given_to_tasks, packed
+from spark_rankeval.spark.packed import given_to_rows, given_to_tasks, packed
 from spark_rankeval.spark.sql_text import named
 from spark_rankeval.spark.workers import run_on_workers
 from spark_rankeval.worker import facts as names
@@ -182,7 +182,7 @@ class FactTables:
         if rows:
             totals = reduce(lambda left, right: left.crossJoin(right), rows)
             totals = totals.select(*(F.col(name).cast("bigint") for name in totals.columns))
-            users = users.crossJoin(totals.hint("broadcast"))
+            users = given_to_rows(users, totals)
         return given_to_tasks(users, tables) if tables else users
 
     @property

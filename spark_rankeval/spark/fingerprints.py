@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import types as T
 
+from spark_rankeval.spark.packed import given_to_rows
 from spark_rankeval.spark.sql_text import all_of, bits_and, bits_or, call, named, null_of, select, text, when
 from spark_rankeval.worker.reading import hash_column, of_model
 from spark_rankeval.worker.row_hashes import WHOLE
@@ -100,7 +101,7 @@ def with_whole_hashes(users: DataFrame, sources: Sources, known: Collection[str]
         for table, frame, hashed in rows
     ]
     totals = [call("coalesce", total_of_hashes(named(name)), 0).alias(hash_column(name)).column for name in names]
-    return users.crossJoin(reduce(lambda table, other: table.union(other), hashes).agg(*totals).hint("broadcast"))
+    return given_to_rows(users, reduce(lambda table, other: table.union(other), hashes).agg(*totals))
 
 
 def _rows_of_vectors(source: Source) -> list[tuple[DataFrame, Sql]]:

@@ -28,6 +28,16 @@ def packed(rows: DataFrame, pack: Run) -> DataFrame:
     return run_on_workers(rows, pack, _SCHEMA)
 
 
+def given_to_rows(rows: DataFrame, one: DataFrame) -> DataFrame:
+    """The rows, each with the columns of the one row of another table, which is broadcast.
+
+    By a key that is always true, and Spark does not know: beside a join of all rows with all it would leave partitions small.
+    """
+    numbered = rows.withColumn(_FIRST, F.monotonically_increasing_id() >= 0)
+    known = one.withColumn(_FIRST, F.pmod(F.xxhash64(*one.columns), F.lit(2)) < 2)
+    return numbered.join(known.hint("broadcast"), _FIRST, "left").drop(_FIRST)
+
+
 def given_to_tasks(rows: DataFrame, tables: Mapping[str, DataFrame], by: str | None = None) -> DataFrame:
     """The rows with a column for each packed table, a row or none. The first row of each partition has it, the others have null.
 

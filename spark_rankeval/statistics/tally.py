@@ -16,8 +16,8 @@ Integers = np.ndarray[Any, np.dtype[np.int64]]
 
 # Columns are counted together as long as they have at most so many values, which stay in a core's cache.
 _TOGETHER = 1 << 16
-# And so many, if they are in groups.
-_OF_GROUPS = 1 << 21
+# And so many, if they are in groups; but more of many groups, each of which takes a step.
+_OF_GROUPS, _OF_A_GROUP = 1 << 18, 1 << 9
 
 
 class Tally(NamedTuple):
@@ -72,8 +72,7 @@ def tallies_of_groups(columns: Sequence[Floats], group: Integers, n_groups: int,
     if not (group[1:] >= group[:-1]).all():
         order = np.argsort(group, kind="stable")
         columns, group = [column[order] for column in columns], group[order]
-    # A step more costs a look at every group.
-    step = max(1, _OF_GROUPS // max(1, len(group)))
+    step = max(1, max(_OF_GROUPS, _OF_A_GROUP * n_groups) // max(1, len(group)))
     for start in range(0, len(columns), step):
         yield _counted(np.stack(columns[start : start + step]), group, n_groups, (first + start) * n_groups)
 

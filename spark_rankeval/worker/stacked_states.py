@@ -45,6 +45,11 @@ class UsersOfGroups(NamedTuple):
     nobody: BoolArray
     limbs: Mapping[str, Array]
 
+    @property
+    def somebody(self) -> BoolArray | slice:
+        """The users who are not nobody."""
+        return ~self.nobody if self.nobody.any() else slice(None)
+
 
 def tree_of_groups(
     keys: Sequence[Key], group: IntArray, users: UsersOfGroups, names: CountNames, options: DescriptionOptions
@@ -60,7 +65,7 @@ def tree_of_groups(
         names: of the counts.
         options: what is to be said.
     """
-    n_groups, somebody = len(keys), ~users.nobody
+    n_groups, somebody = len(keys), users.somebody
     values = state_of_groups([column[somebody] for column in users.values], group[somebody], n_groups, options)
     fingerprints = {}
     for table in names.tables:
@@ -79,7 +84,7 @@ def _counts_of_groups(group: IntArray, n_groups: int, users: UsersOfGroups, name
     """The moments of the counts, as far as users have any."""
     counts = MomentsAccumulator((len(names.users) + len(names.rows)) * n_groups)
     # Rows of nobody can be counted, too.
-    for first, of_users, of_whom in ((0, names.users, ~users.nobody), (len(names.users), names.rows, slice(None))):
+    for first, of_users, of_whom in ((0, names.users, users.somebody), (len(names.users), names.rows, slice(None))):
         known = {
             name: users.counts[name][of_whom].astype(np.float64, copy=False)
             for name in of_users
