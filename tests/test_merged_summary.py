@@ -16,7 +16,7 @@ from spark_rankeval.errors import MergeError
 from spark_rankeval.records.item_groups import ItemGroup, alike_groups, unknown_groups
 from spark_rankeval.records.merged import NO_BOOTSTRAP, NO_CLUSTERS, merged_rows
 from spark_rankeval.records.metrics_table import COLUMNS, row_of, values_of
-from spark_rankeval.records.summary import SummaryRow, summary_row
+from spark_rankeval.records.summary import SummaryRow, bounds_of, summary_row
 from spark_rankeval.statistics.carried import as_text, from_text
 from spark_rankeval.statistics.clusters import ClusterAccumulator, clusters_of, sums_by_cluster
 from spark_rankeval.statistics.description import DescriptionAccumulator, DescriptionOptions, descriptions_of
@@ -41,7 +41,8 @@ def summary_of(values, weights=None, ci="t", **others):
         "over_all": False,
     }
     told["user_weight"] = "" if weights is None else "spend"
-    return summary_row("ndcg@10", figures, **(told | others))
+    told |= others
+    return summary_row("ndcg@10", figures, bounds=bounds_of(told["definition"]), **told)
 
 
 def clustered(hashes, values, weights=None, **others):
@@ -64,7 +65,14 @@ def clustered(hashes, values, weights=None, **others):
         "cutoff": 10,
         "over_all": False,
     } | others
-    return summary_row("ndcg@10", figures, **about, cluster="person", user_weight="" if weights is None else "spend")
+    return summary_row(
+        "ndcg@10",
+        figures,
+        bounds=bounds_of(about["definition"]),
+        **about,
+        cluster="person",
+        user_weight="" if weights is None else "spend",
+    )
 
 
 def week(n_people, seed=0, *, weighted=False):
