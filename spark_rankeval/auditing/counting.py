@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pyspark.sql import types as T
 
 from spark_rankeval.spark.ids import for_example
+from spark_rankeval.spark.packed import given_to_rows
 from spark_rankeval.spark.source import WITHOUT_USERS, user_column
 from spark_rankeval.spark.sql_text import (
     aggregate,
@@ -184,7 +185,7 @@ def _grouped(tables: AuditTables, users: list[str], rows: Mapping[Role, DataFram
     grouped = aggregate(together, users, *(value.alias(name) for name, value in collected.items()))
     if has_times:
         end = aggregate(usable["training"], [], call("max", named(_TIME)).alias("training_end"))
-        grouped = grouped.crossJoin(end.hint("broadcast"))
+        grouped = given_to_rows(grouped, end)
     return grouped
 
 

@@ -195,5 +195,4 @@ class DCG(EstimatedSum, DiscountedMetric):
         )
 
     def _worth_of_lists(self, batch: RankingBatch) -> FloatArray:
-        places = retrieved(batch, self.k)
-        return self._discount.summed_up_to(int(places.max(initial=0)))[places]
+        return self._discount.summed(retrieved(batch, self.k))

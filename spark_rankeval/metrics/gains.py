@@ -83,6 +83,10 @@ class Discount:
         sums: FloatArray = np.cumsum(self.up_to(rank)[: rank + 1])
         return sums
 
+    def summed(self, n: IntArray) -> FloatArray:
+        """The sum of the first weights, as many as each of some numbers says."""
+        return self.summed_up_to(int(n.max(initial=0)))[n]
+
     def __reduce__(self) -> tuple[Any, ...]:
         return (Discount, (self._weight,))
 

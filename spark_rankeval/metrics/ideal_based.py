@@ -99,8 +99,7 @@ class IdealMetric(DiscountedMetric):
         n_gaining = batch.remember(("gaining labels", *key), count)
         if n_gaining is not None:
             # Those with gain come first, and the others add nothing.
-            first = n_gaining if self.k is None else np.minimum(n_gaining, self.k)
-            return self._discount.summed_up_to(int(first.max(initial=0)))[first]
+            return self._discount.summed(n_gaining if self.k is None else np.minimum(n_gaining, self.k))
         rank = batch.label_rank()
         worth = batch.remember(("worth of labels", self.discount, *key), lambda: gains * self._discount(rank))
         return batch.total(labels.user, worth, None if self.k is None else rank <= self.k)
@@ -116,8 +115,7 @@ class IdealMetric(DiscountedMetric):
         if batch.remember(("binary", *self._gain_key()), lambda: _are_binary(gains)):
             # Gains of 0 and 1 need no sort: the ones take the first places, and the zeros add nothing.
             gaining = np.flatnonzero(gains == 1 if within is None else (gains == 1) & within)
-            n_gaining = np.bincount(batch.user[gaining], minlength=batch.n_users)
-            return self._discount.summed_up_to(int(n_gaining.max(initial=0)))[n_gaining]
+            return self._discount.summed(np.bincount(batch.user[gaining], minlength=batch.n_users))
         order = batch.remember(("best first", *self._gain_key()), best_first)
         kept = order if within is None else order[within[order]]
         user, gain = batch.user[kept], gains[kept]
@@ -138,9 +136,8 @@ class IdealMetric(DiscountedMetric):
         split, discount = groups.where(cut), (total / within.clip(1))[cut]
         top = draws(split.size, split.held, within[cut])
         n_hits = split.held_above[top.case] + top.marked
-        best = self._discount.summed_up_to(int(n_hits.max(initial=0)))
         expected = gained[split.user][top.case] + top.marked * discount[top.case]
-        values[split.user] = top.expected(value(expected, best[n_hits]))
+        values[split.user] = top.expected(value(expected, self._discount.summed(n_hits)))
         return values
 
     def _label_order(self, batch: RankingBatch) -> FloatArray:

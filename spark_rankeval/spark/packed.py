@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from spark_rankeval.spark.workers import Run
 
 _SCHEMA = T.StructType([T.StructField(PACKED, T.BinaryType())])
-_FIRST = "first_"
+# Columns that tell to which rows a table is given.
+_FIRST, _EVERY = "first_", "every_"
 # The bits of `monotonically_increasing_id` that number the rows of a partition.
 _ROWS_OF_PARTITION = (1 << 33) - 1
 
@@ -33,9 +34,9 @@ def given_to_rows(rows: DataFrame, one: DataFrame) -> DataFrame:
 
     By a key that is always true, and Spark does not know: beside a join of all rows with all it would leave partitions small.
     """
-    numbered = rows.withColumn(_FIRST, F.monotonically_increasing_id() >= 0)
-    known = one.withColumn(_FIRST, F.pmod(F.xxhash64(*one.columns), F.lit(2)) < 2)
-    return numbered.join(known.hint("broadcast"), _FIRST, "left").drop(_FIRST)
+    keyed = rows.withColumn(_EVERY, F.monotonically_increasing_id() >= 0)
+    given = one.withColumn(_EVERY, F.pmod(F.xxhash64(*one.columns), F.lit(2)) < 2)
+    return keyed.join(given.hint("broadcast"), _EVERY, "left").drop(_EVERY)
 
 
 def given_to_tasks(rows: DataFrame, tables: Mapping[str, DataFrame], by: str | None = None) -> DataFrame:

@@ -18,6 +18,8 @@ Integers = np.ndarray[Any, np.dtype[np.int64]]
 _TOGETHER = 1 << 16
 # And so many, if they are in groups; but more of many groups, each of which takes a step.
 _OF_GROUPS, _OF_A_GROUP = 1 << 18, 1 << 9
+# The one group of values that are not in groups, and where it starts.
+_ONE = np.zeros(1, np.int64)
 
 
 class Tally(NamedTuple):
@@ -45,8 +47,7 @@ def tally(columns: Sequence[Floats], first: int = 0) -> Tally:
     >>> counted.column.tolist(), counted.values.tolist(), counted.times.tolist(), counted.n_undefined.tolist()
     ([0, 0, 1], [0.5, 1.0, 0.0], [2, 1, 4], [1, 0])
     """
-    rows = np.stack(columns)
-    return _counted(rows, np.zeros(rows.shape[1], np.int64), 1, first)
+    return _counted(np.stack(columns), _ONE, _ONE, 1, first)
 
 
 def tallies(columns: Sequence[Floats]) -> Iterator[Tally]:
@@ -72,18 +73,19 @@ def tallies_of_groups(columns: Sequence[Floats], group: Integers, n_groups: int,
     if not (group[1:] >= group[:-1]).all():
         order = np.argsort(group, kind="stable")
         columns, group = [column[order] for column in columns], group[order]
+    starts = np.flatnonzero(starts_of_runs(group))
     step = max(1, max(_OF_GROUPS, _OF_A_GROUP * n_groups) // max(1, len(group)))
     for start in range(0, len(columns), step):
-        yield _counted(np.stack(columns[start : start + step]), group, n_groups, (first + start) * n_groups)
+        rows = np.stack(columns[start : start + step])
+        yield _counted(rows, starts, group[starts], n_groups, (first + start) * n_groups)
 
 
-def _counted(rows: Floats, group: Integers, n_groups: int, first: int) -> Tally:
-    """The tally of columns × values, whose groups stand one after the other; overwrites `rows`."""
+def _counted(rows: Floats, starts: Integers, groups: Integers, n_groups: int, first: int) -> Tally:
+    """The tally of columns × values; `groups` stand one after the other, from `starts` on. It overwrites `rows`."""
     n_columns, n = rows.shape
     if not n:
         none = np.empty(0, np.int64)
         return Tally(none, np.empty(0), none, np.zeros(n_columns * n_groups, np.int64), first)
-    starts = np.flatnonzero(starts_of_runs(group))
     ends = np.append(starts[1:], n)
     for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
         rows[:, start:end].sort(axis=1)
@@ -97,8 +99,10 @@ def _counted(rows: Floats, group: Integers, n_groups: int, first: int) -> Tally:
     # NaN comes last, so that most columns need not be searched for it.
     if np.isnan(rows[:, ends - 1]).any():
         undefined = np.isnan(rows)
-        n_undefined[:, group[starts]] = np.add.reduceat(undefined, starts, axis=1, dtype=np.int64)
+        n_undefined[:, groups] = np.add.reduceat(undefined, starts, axis=1, dtype=np.int64)
         defined = ~undefined.ravel()[places]
         places, times = places[defined], times[defined]
-    column, place = np.divmod(places, n)
-    return Tally(first + column * n_groups + group[place], flat[places], times, n_undefined.ravel(), first)
+    column = np.arange(n_columns)[:, None]
+    n_distinct = np.diff(places.searchsorted((column * n + starts).ravel()), append=len(places))
+    cells = np.repeat((first + column * n_groups + groups).ravel(), n_distinct)
+    return Tally(cells, flat[places], times, n_undefined.ravel(), first)

@@ -35,7 +35,7 @@ class MergedStates:
     Raising in a worker would only run the task again: of groups whose states are too large to be held the number is left.
     """
 
-    def __init__(self, states_of_users: StatesOfUsers | None = None) -> None:
+    def __init__(self, states_of_users: StatesOfUsers) -> None:
         self._states_of_users = states_of_users
         self._users: list[Mapping[str, Any]] = []
         self._waiting: list[Mapping[str, Any]] = []
@@ -58,7 +58,6 @@ class MergedStates:
 
     def _merge(self) -> dict[str, Any]:
         if self._users:
-            assert self._states_of_users is not None, "users come if it is known how they are described"
             self._waiting.append(self._states_of_users(self._users))
             self._users = []
         merged = merged_trees(self._waiting)
@@ -68,7 +67,7 @@ class MergedStates:
         return merged
 
 
-def merging(layout: Layout | None, states_of_users: StatesOfUsers | None = None) -> Callable[[Batches], Batches]:
+def merging(layout: Layout | None, states_of_users: StatesOfUsers) -> Callable[[Batches], Batches]:
     """A function for ``mapInArrow``: one row of states instead of the many of a place. A partition has the rows of a place together.
 
     With a layout users of clusters meet, too: their rows become sums of clusters. `states_of_users` adds up the users of small groups.
@@ -96,10 +95,6 @@ def merging(layout: Layout | None, states_of_users: StatesOfUsers | None = None)
     return run
 
 
-#: The same without clusters.
-merge_batches = merging(None)
-
-
 def n_groups_of(tree: Mapping[str, Any]) -> int | None:
-    """How many groups a row of `merge_batches` stands for that could not be held; None: it has their states."""
+    """How many groups a row of `merging` stands for that could not be held; None: it has their states."""
     return int(tree[_N_GROUPS][0]) if _N_GROUPS in tree else None

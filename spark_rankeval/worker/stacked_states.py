@@ -17,7 +17,7 @@ from spark_rankeval.statistics.moments import MomentsAccumulator
 from spark_rankeval.statistics.quantiles import merged_sketches
 from spark_rankeval.statistics.tally import tallies_of_groups
 from spark_rankeval.worker.row_hashes import WHOLE
-from spark_rankeval.worker.table_states import TableState, place_of
+from spark_rankeval.worker.table_states import TableState, columns_of_counts, place_of, who_is_somebody
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -45,11 +45,6 @@ class UsersOfGroups(NamedTuple):
     nobody: BoolArray
     limbs: Mapping[str, Array]
 
-    @property
-    def somebody(self) -> BoolArray | slice:
-        """The users who are not nobody."""
-        return ~self.nobody if self.nobody.any() else slice(None)
-
 
 def tree_of_groups(
     keys: Sequence[Key], group: IntArray, users: UsersOfGroups, names: CountNames, options: DescriptionOptions
@@ -65,8 +60,12 @@ def tree_of_groups(
         names: of the counts.
         options: what is to be said.
     """
-    n_groups, somebody = len(keys), users.somebody
+    n_groups, somebody = len(keys), who_is_somebody(users.nobody)
     values = state_of_groups([column[somebody] for column in users.values], group[somebody], n_groups, options)
+    counts = MomentsAccumulator((len(names.users) + len(names.rows)) * n_groups)
+    for first, columns, of_whom in columns_of_counts(names, users.counts, somebody):
+        for counted in tallies_of_groups(columns, group[of_whom], n_groups, first):
+            counts.add_tally(counted)
     fingerprints = {}
     for table in names.tables:
         fingerprints[table] = np.stack([no_limbs(whole=table in WHOLE)] * n_groups)
@@ -75,27 +74,9 @@ def tree_of_groups(
     return {
         KEYS: written(keys),
         **values,
-        _COUNTS: _counts_of_groups(group, n_groups, users, names),
+        _COUNTS: counts.state_of_groups(n_groups),
         _FINGERPRINTS: fingerprints,
     }
-
-
-def _counts_of_groups(group: IntArray, n_groups: int, users: UsersOfGroups, names: CountNames) -> dict[str, Array]:
-    """The moments of the counts, as far as users have any."""
-    counts = MomentsAccumulator((len(names.users) + len(names.rows)) * n_groups)
-    # Rows of nobody can be counted, too.
-    for first, of_users, of_whom in ((0, names.users, users.somebody), (len(names.users), names.rows, slice(None))):
-        known = {
-            name: users.counts[name][of_whom].astype(np.float64, copy=False)
-            for name in of_users
-            if name in users.counts
-        }
-        together = [of_users] if len(known) == len(of_users) else [(name,) for name in known]
-        for some in filter(None, together):
-            columns, place = [known[name] for name in some], first + of_users.index(some[0])
-            for counted in tallies_of_groups(columns, group[of_whom], n_groups, place):
-                counts.add_tally(counted)
-    return counts.state_of_groups(n_groups)
 
 
 def as_tree(states: States) -> dict[str, Any]:

@@ -73,7 +73,7 @@ class TableAccumulator:
         Of rows that belong to nobody only the rows that cannot be ranked are counted, and fingerprints have them. A weight that is NaN
         is none. `limbs` are those of `limbs_of`, by table.
         """
-        somebody = ~nobody if nobody.any() else slice(None)
+        somebody = who_is_somebody(nobody)
         self._values.add(
             [value[somebody] for value in values],
             None if users is None else users[somebody],
@@ -86,20 +86,32 @@ class TableAccumulator:
 
     def add_counts(self, counts: Mapping[str, Array], somebody: BoolArray | slice = slice(None)) -> None:
         """Take in counts alone, as far as there are any."""
-        of_users = {name: counts[name][somebody] for name in self._names.users if name in counts}
-        of_rows = {name: counts[name] for name in self._names.rows if name in counts}
-        first = 0
-        for names, columns in ((self._names.users, of_users), (self._names.rows, of_rows)):
-            if len(columns) == len(names):
-                self._counts.add_columns(first, [columns[name].astype(np.float64, copy=False) for name in names])
-            else:
-                for name, column in columns.items():
-                    self._counts.add(first + names.index(name), column.astype(np.float64))
-            first += len(names)
+        for first, columns, _ in columns_of_counts(self._names, counts, somebody):
+            self._counts.add_columns(first, columns)
 
     def state(self) -> TableState:
         """The state so far."""
         return TableState(self._values.state(), self._counts.state(), dict(self._fingerprints))
+
+
+def who_is_somebody(nobody: BoolArray) -> BoolArray | slice:
+    """The rows that belong to a user, from those that belong to nobody."""
+    return ~nobody if nobody.any() else slice(None)
+
+
+def columns_of_counts(
+    names: CountNames, counts: Mapping[str, Array], somebody: BoolArray | slice
+) -> Iterator[tuple[int, list[Array], BoolArray | slice]]:
+    """Counts that stand side by side, as far as there are any: the place of the first, float64 columns, and whose rows they are of."""
+    first = 0
+    # Rows of nobody can be counted, too.
+    for named, of_whom in ((names.users, somebody), (names.rows, slice(None))):
+        known = tuple(name for name in named if name in counts)
+        for some in [known] if known == named else [(name,) for name in known]:
+            if some:
+                columns = [counts[name][of_whom].astype(np.float64, copy=False) for name in some]
+                yield first + named.index(some[0]), columns, of_whom
+        first += len(named)
 
 
 def merged_states(states: Iterable[TableState]) -> TableState:

@@ -76,7 +76,7 @@ def exposures(metrics, world, parts, n_reducers=1, placed_by=(SLOT, KEY, ITEM)):
     packed = [
         batch.column(EXPOSURE)[0].as_py()
         for whole in added_up_by_spark(rows, n_reducers, placed_by)
-        for batch in merge_exposures(MergedStates)(iter(whole.to_batches()))
+        for batch in merge_exposures(lambda: MergedStates(dict))(iter(whole.to_batches()))
     ]
     found = exposures_of(packed, slots, totals).get("all", {})
     assert not any(exposure.without for exposure in found.values()), "nobody asked for blocks"

@@ -76,7 +76,7 @@ def exposures(metrics, world, parts, block_of, n_reducers=1):
     packed = [
         batch.column(EXPOSURE)[0].as_py()
         for whole in added_up(rows, n_reducers)
-        for batch in merge_exposures(MergedStates)(iter(whole.to_batches(max_chunksize=7)))
+        for batch in merge_exposures(lambda: MergedStates(dict))(iter(whole.to_batches(max_chunksize=7)))
     ]
     return exposures_of(packed, slots_of(task), totals)["all"]
 

@@ -104,7 +104,7 @@ def exposures(metrics, world, parts, block_of=None, shuffled=None, judged_only=F
         exposed = scored(task, world, users, shuffled).exposed
         rows += accumulator.add([((), slice(None))], np.ones(len(users), np.bool_), exposed, blocks)
         rows += accumulator.rows()
-    (merged,) = merge_exposures(MergedStates)(iter(added_up(rows).to_batches()))
+    (merged,) = merge_exposures(lambda: MergedStates(dict))(iter(added_up(rows).to_batches()))
     found = group_exposures_of([merged.column(EXPOSURE)[0].as_py()], group_slots_of(task))["all"]
     slot_of = {metric: slot for slot in found for metric in slot.metrics}
     return [found[slot_of[metric]] for metric in metrics]

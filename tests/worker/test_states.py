@@ -12,8 +12,8 @@ from spark_rankeval.statistics.moments import moments_of_columns
 from spark_rankeval.worker import merging, states
 from spark_rankeval.worker.comparing import all_pairs_batches, merge_comparisons, paired_batches
 from spark_rankeval.worker.few_users import USERS, FewUsers, states_of
-from spark_rankeval.worker.merging import merge_batches, n_groups_of
 from spark_rankeval.worker.merging import merging as merging_of
+from spark_rankeval.worker.merging import n_groups_of
 from spark_rankeval.worker.packing import PLACE, STATE, unpack
 from spark_rankeval.worker.reading import ABSENT, USER_HASH, USER_WEIGHT
 from spark_rankeval.worker.scoring import CountNames
@@ -199,10 +199,9 @@ def test_the_places_of_a_partition_are_merged_one_after_the_other_and_what_is_to
         """The rows of several tasks, each with all places, as they meet in one partition."""
         parts = [order[part::n_parts] for part in range(n_parts)]
         met = pa.Table.from_batches([row for part in parts for row in run()(batches_of(table, part, 100))])
-        return [
-            unpack(state) for state in rows_of(merge_batches(met.sort_by("place").to_batches(max_chunksize=3)))[None]
-        ]
+        return [unpack(state) for state in rows_of(merge(met.sort_by("place").to_batches(max_chunksize=3)))[None]]
 
+    merge = merging_of(None, partial(states_of, names=COUNTS, options=OPTIONS))
     table, order = users(40), np.arange(N_USERS)
     places = {place_of(key) for tree in merged(1) for key in as_states(tree)}
     for n_parts in (1, 3):
