@@ -30,7 +30,8 @@ MEASUREMENTS = {
         works=(*FLAGSHIP, "every", "twenty", "spark-twenty", "arrays-carried", "arrays", "arrays-spark")
     ),
     "small": Measurement(works=("smallest", "many", "spark"), shape=Shape(users=1_000), rounds=15, warm_up=5),
-    "fingerprints": Measurement(works=("grouped", "hashed", "many"), shape=Shape(pattern="logs")),
+    # A difference of two works swings more than each of them.
+    "fingerprints": Measurement(works=("grouped", "hashed", "many"), shape=Shape(pattern="logs"), rounds=15),
     "intervals": Measurement(works=("ten", "ten-bootstrap"), rounds=3),
     "slices": Measurement(works=("many", "sliced"), rounds=3),
     "clusters": Measurement(works=("sessions", "clustered"), rounds=3),

@@ -256,25 +256,17 @@ class _Counts:
         entries = np.arange(*self.asked.places.offsets[user : user + 2])
         if not len(entries):
             return
-        if len(entries) > _COMPARED_LABELS:
-            ascending = np.sort(products)
-            n_above = len(products) - np.searchsorted(ascending, self.high[entries], "right")
-            n_near = len(products) - np.searchsorted(ascending, self.low[entries], "left") - n_above
-        else:
-            n_above = _counted(self.high[entries, None] < products)
-            n_near = _counted(self.low[entries, None] <= products) - n_above
-        if n_near.sum() > _FEW_NEAR:
-            self._count_exactly(user, entries, start, products)
-            return
-        self.above[entries] += n_above
         place = self.asked.places.values[entries]
         is_here = self.asked.is_here[entries] & (place >= start) & (place < start + len(products))
-        # Nothing but the item itself.
-        alone = is_here & (n_near == 1)
-        self.tied[entries[alone]] += 1
-        for entry in entries[(n_near > 0) & ~alone]:
-            items = np.flatnonzero((products >= self.low[entry]) & (products <= self.high[entry]))
-            self.near.append((np.full(len(items), entry), items + start))
+        look = _sorted if len(entries) > _COMPARED_LABELS else _compared
+        around = look(products, self.low[entries], self.high[entries], is_here)
+        if around is None:
+            self._count_exactly(user, entries, start, products)
+            return
+        self.above[entries] += around.n_above
+        self.tied[entries[around.is_alone]] += 1
+        for row, items in around.near:
+            self.near.append((np.full(len(items), entries[row]), items + start))
             self.n_near += len(items)
 
     def _count_exactly(self, user: int, entries: IntArray, start: int, products: Array) -> None:
@@ -346,9 +338,46 @@ def _best(places: IntArray, scores: FloatArray, first: int, ties: Ties) -> IntAr
     return np.concatenate([above, tied[-n_tied:] if ties == "item_desc" else tied[:n_tied]])
 
 
-def _counted(is_so: BoolArray) -> IntArray:
-    """How many are so in each row; row by row, which numpy does much faster than all rows at once."""
-    return np.array([np.count_nonzero(row) for row in is_so])
+class _Around(NamedTuple):
+    """What products say of the items around some asked ones."""
+
+    n_above: IntArray  # how many are above each for certain
+    is_alone: BoolArray  # whether nothing but the asked item itself is near it
+    near: list[tuple[int, IntArray]]  # the places of the items near an asked one, for those that are not alone
+
+
+def _compared(products: Array, low: Array, high: Array, is_here: BoolArray) -> _Around | None:
+    """What is around each asked item, between two bounds, by comparing all products with them; None: too much is."""
+    around = _Around(np.zeros(len(low), np.int64), np.zeros(len(low), np.bool_), [])
+    # One asked item after the other: the marks of all of them would not stay in a core's cache.
+    reached, above = np.empty(len(products), np.bool_), np.empty(len(products), np.bool_)
+    total = 0
+    for row in range(len(low)):
+        np.less_equal(low[row], products, out=reached)
+        np.less(high[row], products, out=above)
+        around.n_above[row] = np.count_nonzero(above)
+        n_near = np.count_nonzero(reached) - int(around.n_above[row])
+        total += n_near
+        if total > _FEW_NEAR:
+            return None
+        around.is_alone[row] = is_here[row] and n_near == 1
+        if n_near and not around.is_alone[row]:
+            # What is above is reached.
+            around.near.append((row, np.flatnonzero(reached ^ above)))
+    return around
+
+
+def _sorted(products: Array, low: Array, high: Array, is_here: BoolArray) -> _Around | None:
+    """The same by sorting the products, which is faster with many asked items."""
+    ascending = np.sort(products)
+    n_above = len(products) - np.searchsorted(ascending, high, "right")
+    n_near = len(products) - np.searchsorted(ascending, low, "left") - n_above
+    if n_near.sum() > _FEW_NEAR:
+        return None
+    is_alone = is_here & (n_near == 1)
+    rows = np.flatnonzero((n_near > 0) & ~is_alone).tolist()
+    near = [(row, np.flatnonzero((products >= low[row]) & (products <= high[row]))) for row in rows]
+    return _Around(n_above, is_alone, near)
 
 
 class _Firsts(NamedTuple):

@@ -60,7 +60,10 @@ def sampled_lengths(models: Sequence[Source], model_column: str | None = None) -
     if sum(filter(None, sizes)) <= _SMALL:
         return ListLengths(0, 0.0, 0)
     tables = [_drawn(source, place, model_column) for place, source in enumerate(sources)]
-    lists = reduce(lambda left, right: left.unionByName(right), tables)
+    rows = reduce(lambda left, right: left.unionByName(right), tables)
+    drawn = call("sum", when(named(_IS_DRAWN), 1, 0)).alias(_DRAWN)
+    # One grouping of all tables: one of each would be a stage of each.
+    lists = aggregate(rows, [_LIST], drawn, call("count", 1).alias(_ROWS))
     is_whole = _is_drawn(named(_LIST))
     sample = aggregate(
         lists,
@@ -75,13 +78,11 @@ def sampled_lengths(models: Sequence[Source], model_column: str | None = None) -
 
 
 def _drawn(source: Source, place: int, model_column: str | None) -> DataFrame:
-    """A row a list that has drawn rows, or is drawn whole: how many rows were drawn, and how many there are of whole lists."""
+    """The rows that are drawn, or whose list is drawn whole: the hash of their list, and whether they are drawn themselves."""
     keys = [*source.user, *([] if model_column is None else [model_column])]
     hashed = call("xxhash64", hash_in(source.frame, keys), number(place)).alias(_LIST)
     rows = select(source.frame, hashed, _is_drawn(call("monotonically_increasing_id")).alias(_IS_DRAWN))
-    kept = where(rows, named(_IS_DRAWN) | _is_drawn(named(_LIST)))
-    drawn = call("sum", when(named(_IS_DRAWN), 1, 0)).alias(_DRAWN)
-    return aggregate(kept, [_LIST], drawn, call("count", 1).alias(_ROWS))
+    return where(rows, named(_IS_DRAWN) | _is_drawn(named(_LIST)))
 
 
 def _is_drawn(number_of_a_row_or_hash: Sql) -> Sql:
