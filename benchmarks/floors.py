@@ -27,20 +27,17 @@ def floors(tables: Mapping[str, DataFrame], partitions: int) -> dict[str, Work]:
         return joined_lists(tables["predictions"], tables["labels"])
 
     def hashed() -> DataFrame:
-        # As an evaluation adds up the hashes of predictions, and of labels in two halves.
-        hashes = F.shiftright(F.xxhash64("item", "score"), 28)
+        # As an evaluation adds up the hashes of labels, in two halves. Workers hash whole lists of predictions.
         label = F.xxhash64("item")
         halves = [F.sum(label.bitwiseAND(F.lit(2**32 - 1))), F.sum(F.shiftright(label, 32))]
-        lists = (
-            tables["predictions"].groupBy("user").agg(F.collect_list("item"), F.collect_list("score"), F.sum(hashes))
-        )
-        return lists.join(tables["labels"].groupBy("user").agg(F.collect_list("item"), *halves), "user", "full")
+        labels = tables["labels"].groupBy("user").agg(F.collect_list("item"), *halves)
+        return grouped_by_user(tables["predictions"], "item", "score").join(labels, "user", "full")
 
     return {
         "scan": lambda: sink(both(shuffled=False)),
         "shuffle": lambda: sink(both(shuffled=True)),
         "grouped": lambda: sink(grouped()),
-        "hashed": lambda: sink(hashed()),
+        "hashed": lambda: to_nothing(hashed(), hashed=True).collect(),
         "smallest": lambda: to_nothing(grouped()).collect(),
     }
 
@@ -61,12 +58,23 @@ def grouped_by_user(table: DataFrame, *names: str) -> DataFrame:
     return table.groupBy("user").agg(*map(F.collect_list, names))
 
 
-def to_nothing(frame: DataFrame) -> DataFrame:
-    """The rows carried to Python workers that read everything and give nothing."""
+def to_nothing(frame: DataFrame, *, hashed: bool = False) -> DataFrame:
+    """The rows carried to Python workers that read everything and give nothing.
+
+    If they are to be `hashed`, the second and the third column have lists of items and scores.
+    """
 
     def run(batches: Iterator[Any]) -> Iterator[Any]:
-        for _ in batches:
-            pass
+        for batch in batches:
+            if hashed:
+                from pyarrow import compute as pc
+
+                from spark_rankeval.worker.reading import ITEMS, PREDICTION_ROWS, SCORES
+                from spark_rankeval.worker.row_hashes import hashes_of_users
+
+                items, scores = batch.columns[1:3]
+                n_rows = pc.list_value_length(items)
+                hashes_of_users("predictions", {ITEMS: items, SCORES: scores, PREDICTION_ROWS: n_rows})
         return iter(())
 
     # Every column needs a name of its own on the way. Workers lack this module: a function of a function travels whole.

@@ -31,7 +31,7 @@ MEASUREMENTS = {
     ),
     "small": Measurement(works=("smallest", "many", "spark"), shape=Shape(users=1_000), rounds=15, warm_up=5),
     # A difference of two works swings more than each of them.
-    "fingerprints": Measurement(works=("grouped", "hashed", "many"), shape=Shape(pattern="logs"), rounds=15),
+    "fingerprints": Measurement(works=("smallest", "hashed", "many"), shape=Shape(pattern="logs"), rounds=15),
     "intervals": Measurement(works=("ten", "ten-bootstrap"), rounds=3),
     "slices": Measurement(works=("many", "sliced"), rounds=3),
     "clusters": Measurement(works=("sessions", "clustered"), rounds=3),

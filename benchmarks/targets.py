@@ -168,12 +168,12 @@ def _option_of_groups(option: str) -> Reader:
 
 
 def _fingerprints(reports: Reports) -> Figure:
-    """An evaluation over the same without what adding up hashes costs Spark, which cannot be left out of one."""
+    """An evaluation over the same without what adding up hashes costs, which cannot be left out of one."""
 
-    def without(many: float, hashed: float, grouped: float) -> float:
-        return many / (many - (hashed - grouped))
+    def without(many: float, hashed: float, smallest: float) -> float:
+        return many / (many - (hashed - smallest))
 
-    report, works = reports["fingerprints"], ("many", "hashed", "grouped")
+    report, works = reports["fingerprints"], ("many", "hashed", "smallest")
     rounds = zip(*(report["seconds"][work] for work in works), strict=True)
     return with_spread(
         without(*(report["best_seconds"][work] for work in works)), (without(*times) for times in rounds)

@@ -11,7 +11,14 @@ from pyspark.sql import types as T
 
 from spark_rankeval.spark.catalogue_parts import PartedModel, with_counts_of_parts
 from spark_rankeval.spark.fact_tables import FactTables
-from spark_rankeval.spark.fingerprints import ROW_HASH, row_hash, short_hash, total_of_hashes, with_whole_hashes
+from spark_rankeval.spark.fingerprints import (
+    ROW_HASH,
+    is_hashed_by_workers,
+    row_hash,
+    short_hash,
+    total_of_hashes,
+    with_whole_hashes,
+)
 from spark_rankeval.spark.ids import common_id_type, name_in_sql, text_in_sql, text_of, user_hash
 from spark_rankeval.spark.packed import given_to_tasks
 from spark_rankeval.spark.prediction_lists import INFINITE, MODEL, Gathering, PredictionLists, values_of_model
@@ -300,7 +307,8 @@ class Grouping:
         if not self.merge_duplicates:
             rows = self._further.with_facts(rows)
         users = self.user_columns
-        n_rows, merged, hashed = None, None, short_hash(named(reading.ITEMS), self.item_type(), named(reading.SCORES))
+        n_rows, merged = None, None
+        hashed = short_hash(named(reading.ITEMS), self.item_type(), named(reading.SCORES))
         if self.merge_duplicates:
             keys = [*users, *([MODEL] if self._several else []), reading.ITEMS]
             infinite = [call("sum", named(INFINITE)).alias(INFINITE)] if self._counts_infinite(first) else []
@@ -310,9 +318,10 @@ class Grouping:
             hashed = named(ROW_HASH)
             n_rows, merged = named(_ROW), when(named(reading.ITEMS).is_not_null(), named(_ROW) - 1, 0)
             rows = self._further.with_facts(rows)
+        by_workers = self.gathering == "all" and n_rows is None and is_hashed_by_workers(self.item_type())
         counts_infinite = self._counts_infinite(first)
         lists = PredictionLists(users, len(self._models), self.gathering, self.keep, self._listed, counts_infinite)
-        return lists.of(rows, hashed, n_rows, merged)
+        return lists.of(rows, None if by_workers else hashed, n_rows, merged)
 
     @property
     def _listed(self) -> tuple[str, ...]:

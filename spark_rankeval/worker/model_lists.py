@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     Batches = Iterator[pa.RecordBatch]
 
-#: The mark of each prediction in the lists: the hash of its row, then the place of its model. The marks of rows that cannot be ranked
-#: have 1 in the place of the hash if the row was left out for its infinite score, and else 0.
+#: The mark of each prediction in the lists: the hash of its row, then the place of its model; of 32 bits, the place alone. The marks of
+#: rows that cannot be ranked have 1 in the place of the hash if the row was left out for its infinite score, and else 0.
 MARKS, MARKS_OF_OTHERS = "marks", "marks_of_others"
 #: How many bits of a mark are the place of the model.
 MODEL_BITS = 16
@@ -50,6 +50,7 @@ def with_lists_of_models(n_models: int, batches: Batches) -> Batches:
 
 def _parted(n_models: int, batch: pa.RecordBatch) -> pa.RecordBatch:
     columns = columns_of(batch)
+    are_hashed = not pa.types.is_int32(columns[MARKS].type.value_type)
     marks, others = _marks(columns.pop(MARKS)), _marks(columns.pop(MARKS_OF_OTHERS))
     user, model, hashes = marks
     cells, cells_of_others = model * batch.num_rows + user, others[1] * batch.num_rows + others[0]
@@ -61,7 +62,7 @@ def _parted(n_models: int, batch: pa.RecordBatch) -> pa.RecordBatch:
     order = np.argsort(model.astype(np.uint16), kind="stable")
     bounds = offsets_of(lengths)
     totals = np.zeros(n_cells, np.int64)
-    if len(order):
+    if len(order) and are_hashed:
         filled = np.flatnonzero(lengths)
         totals[filled] = np.add.reduceat(hashes[order], bounds[filled])
     lists = {
@@ -75,8 +76,9 @@ def _parted(n_models: int, batch: pa.RecordBatch) -> pa.RecordBatch:
             part = values.slice(offsets[0], offsets[-1] - offsets[0])
             columns[of_model(name, place)] = pa.LargeListArray.from_arrays(offsets - offsets[0], part)
         columns[of_model(PREDICTION_ROWS, place)] = pa.array(rows[of_users])
-        # Without a row there is no hash.
-        columns[hash_column(of_model("predictions", place))] = pa.array(totals[of_users], mask=rows[of_users] == 0)
+        if are_hashed:
+            # Without a row there is no hash.
+            columns[hash_column(of_model("predictions", place))] = pa.array(totals[of_users], mask=rows[of_users] == 0)
         if counts_infinite:
             columns[of_model(INFINITE_PREDICTIONS, place)] = pa.array(infinite[of_users])
     return pa.RecordBatch.from_pydict(columns)

@@ -5,14 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from spark_rankeval.statistics.fingerprints import limbs_of, limbs_of_whole
-from spark_rankeval.worker.reading import USER_HASH, hash_column, whole_numbers
+from spark_rankeval.worker.reading import (
+    ITEMS,
+    PREDICTION_ROWS,
+    SCORES,
+    USER_HASH,
+    flat,
+    hash_column,
+    numbers,
+    whole_numbers,
+)
+from spark_rankeval.worker.xxhash import xxhash64
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    import pyarrow as pa
 
     from spark_rankeval.ranking.ragged import Array
 
@@ -20,6 +29,9 @@ if TYPE_CHECKING:
 KNOWN_IN_PART = "exclude"
 #: These tables are hashed as a whole: their rows are of users who are not evaluated, too, or of none.
 WHOLE = ("training", "items", "baseline")
+#: So many bits of the hash of a prediction add up: 2^28 equal rows of a user would overflow 64 bits.
+SHORT = 36
+_PREDICTIONS = "predictions"
 
 
 def hash_field(table: str) -> str:
@@ -27,11 +39,30 @@ def hash_field(table: str) -> str:
     return f"hash_of_{table}"
 
 
+def hashes_of_users(table: str, columns: Mapping[str, pa.Array]) -> pa.Array:
+    """The sums of the hashes of the users' rows of a table, null without a row.
+
+    Spark leaves those of whole lists of predictions with whole numbers as items to the workers. They are the same: of item and score.
+    """
+    if hash_column(table) in columns:
+        return columns[hash_column(table)]
+    model = table.removeprefix(_PREDICTIONS)
+    items, offsets = flat(columns[ITEMS + model])
+    scores = numbers(flat(columns[SCORES + model])[0])
+    hashes = xxhash64(whole_numbers(items), scores) >> (64 - SHORT)
+    # The sum of an empty list would be the next entry.
+    totals = np.zeros(len(offsets) - 1, np.int64)
+    filled = np.flatnonzero(np.diff(offsets))
+    if len(filled):
+        totals[filled] = np.add.reduceat(hashes, offsets[filled])
+    return pa.array(totals, mask=whole_numbers(columns[PREDICTION_ROWS + model]) == 0)
+
+
 def limbs_of_users(tables: Sequence[str], columns: Mapping[str, pa.Array]) -> dict[str, Array]:
     """The limbs of the users' hashes, by table; rows without ids of users have that of their contents."""
     limbs = {}
     for table in tables:
-        rows = whole_numbers(columns[hash_column(table)])
+        rows = whole_numbers(hashes_of_users(table, columns))
         if table in WHOLE:
             limbs[table] = limbs_of_whole(rows)
             continue

@@ -13,7 +13,8 @@ from spark_rankeval.request.readings import NORMALISER
 from spark_rankeval.worker.catalogue import CATALOGUE_FAULTS
 from spark_rankeval.worker.facts import FAULTS
 from spark_rankeval.worker.process import in_worker
-from spark_rankeval.worker.reading import ABSENT, hash_column, of_model
+from spark_rankeval.worker.reading import ABSENT, columns_of, hash_column, of_model
+from spark_rankeval.worker.row_hashes import hashes_of_users
 from spark_rankeval.worker.scoring import MODEL, beside_column, count_of_model, score
 from spark_rankeval.worker.task_tables import with_tables
 
@@ -51,6 +52,7 @@ def score_batches(
             if task.has_further_tables:
                 faults = [name for name in (*FAULTS, *CATALOGUE_FAULTS) if name in scores.counts]
                 shared[UNUSABLE_FACTS] = np.sum([scores.counts[name] for name in faults], axis=0)
+            read = columns_of(batch)
             kept = [batch.column(batch.schema.get_field_index(name)) for name in passed_on]
             for model, name in enumerate(task.models):
                 metrics = scores.metrics[model * len(names) : (model + 1) * len(names)]
@@ -59,7 +61,7 @@ def score_batches(
                 beside = scores.beside[model * n_beside : (model + 1) * n_beside]
                 counts = [scores.counts[count_of_model(name, model)] for name in counts_of_models(task)]
                 values = map(pa.array, [*metrics, *counts, *shared.values(), *normalisers, *beside])
-                hashes = [batch.column(hash_column(of_model(each, model * (each == "predictions")))) for each in tables]
+                hashes = [hashes_of_users(of_model(each, model * (each == "predictions")), read) for each in tables]
                 columns = [*kept, models, *values, *hashes]
                 yield pa.RecordBatch.from_arrays(columns, names=[*passed_on, MODEL, *names, *further])
 

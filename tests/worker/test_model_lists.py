@@ -99,6 +99,17 @@ def test_every_model_has_the_rows_that_name_it(monkeypatch, together, counts_inf
     assert (INFINITE_PREDICTIONS in whole.column_names) == counts_infinite
 
 
+def test_marks_without_hashes_part_the_lists_and_leave_the_hashes_to_the_reader():
+    batch = batch_of(rows(np.random.default_rng(9)), counts_infinite=False)
+    narrow = pa.array([[mark % (1 << MODEL_BITS) for mark in marks] for marks in batch[MARKS].to_pylist()], pa.list_(pa.int32()))
+    place = batch.schema.get_field_index(MARKS)
+    (wide,) = with_lists_of_models(N_MODELS, iter([batch]))
+    (parted,) = with_lists_of_models(N_MODELS, iter([batch.set_column(place, MARKS, narrow)]))
+    hashes = {hash_column(of_model("predictions", model)) for model in range(N_MODELS)}
+    assert set(wide.schema.names) - set(parted.schema.names) == hashes
+    assert parted == wide.select(parted.schema.names)
+
+
 def test_lists_of_each_model_go_on_as_they_are():
     batch = pa.RecordBatch.from_pydict({ITEMS: [["a"]], of_model(ITEMS, 1): [["b"]]})
     assert list(with_lists_of_models(2, iter([batch]))) == [batch]

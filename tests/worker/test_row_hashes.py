@@ -1,0 +1,75 @@
+"""The hashes of users' rows that workers compute are those of Spark."""
+
+import math
+import struct
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_rankeval.worker import xxhash
+from spark_rankeval.worker.reading import ITEMS, PREDICTION_ROWS, SCORES, hash_column, of_model
+from spark_rankeval.worker.row_hashes import hashes_of_users
+from spark_rankeval.worker.xxhash import xxhash64
+
+_P1, _P2, _P3, _P4, _P5 = 0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5
+_MODULUS = 1 << 64
+WHOLE = st.integers(-(2**63), 2**63 - 1)
+FLOATS = st.floats(allow_nan=False)
+
+
+def rotated(value, bits):
+    return (value << bits | value >> (64 - bits)) % _MODULUS
+
+
+def hashed(bits, seed):
+    """XXH64 of eight bytes, as its specification has it."""
+    value = (seed + _P5 + 8) % _MODULUS ^ rotated(bits * _P2 % _MODULUS, 31) * _P1 % _MODULUS
+    value = (rotated(value, 27) * _P1 + _P4) % _MODULUS
+    value = (value ^ value >> 33) * _P2 % _MODULUS
+    value = (value ^ value >> 29) * _P3 % _MODULUS
+    return value ^ value >> 32
+
+
+def of_pair(item, score):
+    value = hashed(struct.unpack("<Q", struct.pack("<d", score + 0.0))[0], hashed(item % _MODULUS, 42))
+    return value - _MODULUS * (value >= _MODULUS // 2)
+
+
+def test_the_digits_are_those_of_spark():
+    # SELECT xxhash64(item, score) on Spark 4.3.
+    hashes = xxhash64(np.array([1, 2, -5, 0]), np.array([0.5, -0.0, math.inf, 1e300]))
+    expected = [-4145917965430274609, -4175744763495980767, -8554377901297403671, 688363483430558765]
+    assert hashes.tolist() == expected
+
+
+@pytest.mark.parametrize("together", [1, 3, 1 << 14])
+@given(pairs=st.lists(st.tuples(WHOLE, FLOATS), max_size=9))
+def test_hashes_are_those_of_the_specification(together, pairs):
+    before, xxhash._TOGETHER = xxhash._TOGETHER, together
+    try:
+        items, scores = np.array([item for item, _ in pairs], np.int64), np.array([score for _, score in pairs], float)
+        assert xxhash64(items, scores).tolist() == [of_pair(*pair) for pair in pairs]
+    finally:
+        xxhash._TOGETHER = before
+
+
+@given(lists=st.lists(st.lists(st.tuples(st.integers(-(2**31), 2**31 - 1), FLOATS), max_size=4), max_size=5))
+def test_a_user_has_the_sum_of_the_hashes_of_the_list(lists):
+    # Null without a row; 0 if no row can be ranked.
+    columns = {
+        ITEMS: pa.array([[item for item, _ in pairs] for pairs in [*lists, [], []]], pa.list_(pa.int32())),
+        SCORES: pa.array([[score for _, score in pairs] for pairs in [*lists, [], []]], pa.list_(pa.float64())),
+        PREDICTION_ROWS: pa.array([*(len(pairs) or 1 for pairs in lists), 3, None], pa.int64()),
+    }
+    expected = [*(sum(of_pair(*pair) >> 28 for pair in pairs) for pairs in lists), 0, None]
+    of_second = {of_model(name, 1): column for name, column in columns.items()}
+    assert hashes_of_users("predictions", columns).to_pylist() == expected
+    assert hashes_of_users(of_model("predictions", 1), of_second).to_pylist() == expected
+
+
+def test_hashes_that_spark_has_added_up_are_taken():
+    column = pa.array([5, None])
+    assert hashes_of_users("predictions", {hash_column("predictions"): column}) is column
