@@ -194,7 +194,7 @@ def _nanoseconds(work: str) -> Reader:
 
 
 def _als_over_products(reports: Reports) -> Figure:
-    """ALS's lists and their evaluation over nothing but counted products of 50,000 users and 39,443 items, on all cores."""
+    """ALS's lists and their evaluation over nothing but the products of 50,000 users and 39,443 items, on all cores."""
     report = reports["catalogue"]
     seconds = report["nanoseconds"]["39,443 x 10"]["floor"] * 1e-9 * 39_443 * 50_000 / CORES
     return Figure(report["best_seconds"]["als-evaluated"] / seconds)

@@ -1,5 +1,7 @@
 """Hashes of the rows that an evaluation reads, added up for each user while rows are grouped; `statistics.fingerprints` goes on.
 
+Workers hash whole lists of predictions if they can, with the same digits: `worker.row_hashes`.
+
 Spark adds whole numbers with checks of overflow, so a sum modulo 2^64 is made of sums of 32-bit halves.
 """
 

@@ -61,7 +61,7 @@ def _parted(n_models: int, batch: pa.RecordBatch) -> pa.RecordBatch:
     # Users stay in their order, so that only the models, which are few, are sorted.
     order = np.argsort(model.astype(np.uint16), kind="stable")
     bounds = offsets_of(lengths)
-    totals = np.zeros(n_cells, np.int64)
+    totals = np.zeros(n_cells if are_hashed else 0, np.int64)
     if len(order) and are_hashed:
         filled = np.flatnonzero(lengths)
         totals[filled] = np.add.reduceat(hashes[order], bounds[filled])

@@ -46,16 +46,17 @@ def hashes_of_users(table: str, columns: Mapping[str, pa.Array]) -> pa.Array:
     """
     if hash_column(table) in columns:
         return columns[hash_column(table)]
-    model = table.removeprefix(_PREDICTIONS)
-    items, offsets = flat(columns[ITEMS + model])
-    scores = numbers(flat(columns[SCORES + model])[0])
+    assert table.startswith(_PREDICTIONS), "Spark hashes the rows of all other tables"
+    of_model = table.removeprefix(_PREDICTIONS)
+    items, offsets = flat(columns[ITEMS + of_model])
+    scores = numbers(flat(columns[SCORES + of_model])[0])
     hashes = xxhash64(whole_numbers(items), scores) >> (64 - SHORT)
     # The sum of an empty list would be the next entry.
     totals = np.zeros(len(offsets) - 1, np.int64)
     filled = np.flatnonzero(np.diff(offsets))
     if len(filled):
         totals[filled] = np.add.reduceat(hashes, offsets[filled])
-    return pa.array(totals, mask=whole_numbers(columns[PREDICTION_ROWS + model]) == 0)
+    return pa.array(totals, mask=whole_numbers(columns[PREDICTION_ROWS + of_model]) == 0)
 
 
 def limbs_of_users(tables: Sequence[str], columns: Mapping[str, pa.Array]) -> dict[str, Array]:

@@ -4,6 +4,7 @@ import math
 
 import pytest
 from effort import part_of
+from pyspark.sql import functions as F
 from shuffles import shuffled_into
 
 from spark_rankeval import Facts, Vectors, compare, evaluate, merge, score_users, summarise
@@ -51,6 +52,18 @@ def test_users_who_are_computed_twice_count_once(spark, whole, plain):
     assert any("computed again" in words or "window" in words for words in plain.plan)
     assert plain.fingerprints == {name: whole.fingerprints[name] for name in ("predictions", "labels")}
     assert evaluate(*tables(spark), METRICS, **ASKED, prune="never").fingerprints == plain.fingerprints
+
+
+def test_workers_hash_whole_lists_as_spark_hashes_rows(spark):
+    predictions, labels = tables(spark)
+    # Negative zeros are among the scores, and some users are of one model alone.
+    models = {"first": predictions, "second": predictions.where("user < 5").selectExpr("user", "item", "-score score")}
+    rows = [frame.withColumn("name", F.lit(name)) for name, frame in models.items()]
+    by_spark = evaluate(models, labels, METRICS, **ASKED).fingerprints
+    whole = {**ASKED, "prune": "never"}
+    assert evaluate(models, labels, METRICS, **whole).fingerprints == by_spark
+    assert evaluate(rows[0].union(rows[1]), labels, METRICS, **whole, model="name").fingerprints == by_spark
+    assert summarise(score_users(models, labels, METRICS, **whole)).fingerprints == by_spark
 
 
 def test_widths_orders_and_partitions_change_no_digit(spark, plain):

@@ -56,15 +56,19 @@ def test_hashes_are_those_of_the_specification(together, pairs):
         xxhash._TOGETHER = before
 
 
-@given(lists=st.lists(st.lists(st.tuples(st.integers(-(2**31), 2**31 - 1), FLOATS), max_size=4), max_size=5))
-def test_a_user_has_the_sum_of_the_hashes_of_the_list(lists):
-    # Null without a row; 0 if no row can be ranked.
-    columns = {
-        ITEMS: pa.array([[item for item, _ in pairs] for pairs in [*lists, [], []]], pa.list_(pa.int32())),
-        SCORES: pa.array([[score for _, score in pairs] for pairs in [*lists, [], []]], pa.list_(pa.float64())),
-        PREDICTION_ROWS: pa.array([*(len(pairs) or 1 for pairs in lists), 3, None], pa.int64()),
-    }
-    expected = [*(sum(of_pair(*pair) >> 28 for pair in pairs) for pairs in lists), 0, None]
+@pytest.mark.parametrize(("of_items", "of_scores"), [(pa.int64(), pa.float64()), (pa.int8(), pa.float32())])
+@given(lists=st.lists(st.lists(st.tuples(st.integers(-128, 127), st.floats(allow_nan=False, width=32)), max_size=4), max_size=5))
+def test_a_user_has_the_sum_of_the_hashes_of_the_list(of_items, of_scores, lists):
+    # Null without a row, as a full join gives it; 0 if no row can be ranked. The first user is cut off.
+    given_lists = [[(1, 1.0)], *lists, [], None, [(5, 0.5)]]
+
+    def column(place, kind):
+        whole = [None if pairs is None else [pair[place] for pair in pairs] for pairs in given_lists]
+        return pa.array(whole, pa.list_(kind)).slice(1)
+
+    n_rows = [*(len(pairs) or 1 for pairs in lists), 3, None, 1]
+    columns = {ITEMS: column(0, of_items), SCORES: column(1, of_scores), PREDICTION_ROWS: pa.array(n_rows, pa.int64())}
+    expected = [*(sum(of_pair(*pair) >> 28 for pair in pairs) for pairs in lists), 0, None, of_pair(5, 0.5) >> 28]
     of_second = {of_model(name, 1): column for name, column in columns.items()}
     assert hashes_of_users("predictions", columns).to_pylist() == expected
     assert hashes_of_users(of_model("predictions", 1), of_second).to_pylist() == expected
