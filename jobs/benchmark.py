@@ -121,7 +121,13 @@ def main(given: list[str] | None = None) -> int:
         pattern=options.pattern,
     )
     # Spark's evaluator takes doubles only; its 20 values one by one take minutes. What asks for further tables is a run of its own.
-    left_out = {"spark-twenty", "smallest", "hashed", *FURTHER_WORDS, *(["spark"] if options.ids not in {"long", "int"} else [])}
+    left_out = {
+        "spark-twenty",
+        "smallest",
+        "hashed",
+        *FURTHER_WORDS,
+        *(["spark"] if options.ids not in {"long", "int"} else []),
+    }
     report = measure(
         Measurement(
             works=tuple(options.only or (name for name in WORDS if name not in left_out)),

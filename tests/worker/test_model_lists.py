@@ -102,7 +102,9 @@ def test_every_model_has_the_rows_that_name_it(monkeypatch, together, counts_inf
 @pytest.mark.parametrize("counts_infinite", [False, True])
 def test_marks_without_hashes_part_the_lists_and_leave_the_hashes_to_the_reader(counts_infinite):
     batch = batch_of(rows(np.random.default_rng(9)), counts_infinite=counts_infinite)
-    narrow = pa.array([[mark % (1 << MODEL_BITS) for mark in marks] for marks in batch[MARKS].to_pylist()], pa.list_(pa.int32()))
+    narrow = pa.array(
+        [[mark % (1 << MODEL_BITS) for mark in marks] for marks in batch[MARKS].to_pylist()], pa.list_(pa.int32())
+    )
     place = batch.schema.get_field_index(MARKS)
     (wide,) = with_lists_of_models(N_MODELS, iter([batch]))
     (parted,) = with_lists_of_models(N_MODELS, iter([batch.set_column(place, MARKS, narrow)]))

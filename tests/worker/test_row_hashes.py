@@ -14,7 +14,13 @@ from spark_rankeval.worker.reading import ITEMS, PREDICTION_ROWS, SCORES, hash_c
 from spark_rankeval.worker.row_hashes import hashes_of_users
 from spark_rankeval.worker.xxhash import xxhash64
 
-_P1, _P2, _P3, _P4, _P5 = 0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5
+_P1, _P2, _P3, _P4, _P5 = (
+    0x9E3779B185EBCA87,
+    0xC2B2AE3D27D4EB4F,
+    0x165667B19E3779F9,
+    0x85EBCA77C2B2AE63,
+    0x27D4EB2F165667C5,
+)
 _MODULUS = 1 << 64
 WHOLE = st.integers(-(2**63), 2**63 - 1)
 FLOATS = st.floats(allow_nan=False)
@@ -57,7 +63,11 @@ def test_hashes_are_those_of_the_specification(together, pairs):
 
 
 @pytest.mark.parametrize(("of_items", "of_scores"), [(pa.int64(), pa.float64()), (pa.int8(), pa.float32())])
-@given(lists=st.lists(st.lists(st.tuples(st.integers(-128, 127), st.floats(allow_nan=False, width=32)), max_size=4), max_size=5))
+@given(
+    lists=st.lists(
+        st.lists(st.tuples(st.integers(-128, 127), st.floats(allow_nan=False, width=32)), max_size=4), max_size=5
+    )
+)
 def test_a_user_has_the_sum_of_the_hashes_of_the_list(of_items, of_scores, lists):
     # Null without a row, as a full join gives it; 0 if no row can be ranked. The first user is cut off.
     given_lists = [[(1, 1.0)], *lists, [], None, [(5, 0.5)]]
