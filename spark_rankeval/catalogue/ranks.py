@@ -356,7 +356,7 @@ def _compared(products: Array, low: Array, high: Array, is_here: BoolArray) -> _
         np.less_equal(low[row], products, out=reached)
         np.less(high[row], products, out=above)
         around.n_above[row] = np.count_nonzero(above)
-        n_near = np.count_nonzero(reached) - int(around.n_above[row])
+        n_near = int(np.count_nonzero(reached) - around.n_above[row])
         total += n_near
         if total > _FEW_NEAR:
             return None
