@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from spark_rankeval.ranking.ragged import pieces
 from spark_rankeval.statistics.fingerprints import limbs_of, limbs_of_whole
 from spark_rankeval.worker.reading import (
     ITEMS,
@@ -32,6 +33,8 @@ WHOLE = ("training", "items", "baseline")
 #: So many bits of the hash of a prediction add up: 2^28 equal rows of a user would overflow 64 bits.
 SHORT = 36
 _PREDICTIONS = "predictions"
+# So many predictions are hashed at a time: hashes of a whole batch take as much memory as its scores.
+_TOGETHER = 1 << 18
 
 
 def hash_field(table: str) -> str:
@@ -49,13 +52,16 @@ def hashes_of_users(table: str, columns: Mapping[str, pa.Array]) -> pa.Array:
     assert table.startswith(_PREDICTIONS), "Spark hashes the rows of all other tables"
     of_model = table.removeprefix(_PREDICTIONS)
     items, offsets = flat(columns[ITEMS + of_model])
-    scores = numbers(flat(columns[SCORES + of_model])[0])
-    hashes = xxhash64(whole_numbers(items), scores) >> (64 - SHORT)
-    # The sum of an empty list would be the next entry.
+    scores = flat(columns[SCORES + of_model])[0]
     totals = np.zeros(len(offsets) - 1, np.int64)
-    filled = np.flatnonzero(np.diff(offsets))
-    if len(filled):
-        totals[filled] = np.add.reduceat(hashes, offsets[filled])
+    for start, stop in pieces(offsets, _TOGETHER):
+        first, last = offsets[start], offsets[stop]
+        whole, parts = (column.slice(first, last - first) for column in (items, scores))
+        hashes = xxhash64(whole_numbers(whole), numbers(parts)) >> (64 - SHORT)
+        # The sum of an empty list would be the next entry.
+        filled = np.flatnonzero(np.diff(offsets[start : stop + 1])) + start
+        if len(filled):
+            totals[filled] = np.add.reduceat(hashes, offsets[filled] - first)
     return pa.array(totals, mask=whole_numbers(columns[PREDICTION_ROWS + of_model]) == 0)
 
 

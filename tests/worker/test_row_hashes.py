@@ -6,10 +6,10 @@ import struct
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_rankeval.worker import xxhash
+from spark_rankeval.worker import row_hashes, xxhash
 from spark_rankeval.worker.reading import ITEMS, PREDICTION_ROWS, SCORES, hash_column, of_model
 from spark_rankeval.worker.row_hashes import hashes_of_users
 from spark_rankeval.worker.xxhash import xxhash64
@@ -52,23 +52,25 @@ def test_the_digits_are_those_of_spark():
 
 
 @pytest.mark.parametrize("together", [1, 3, 1 << 14])
+@settings(deadline=None)
 @given(pairs=st.lists(st.tuples(WHOLE, FLOATS), max_size=9))
 def test_hashes_are_those_of_the_specification(together, pairs):
-    before, xxhash._TOGETHER = xxhash._TOGETHER, together
-    try:
-        items, scores = np.array([item for item, _ in pairs], np.int64), np.array([score for _, score in pairs], float)
+    items, scores = np.array([item for item, _ in pairs], np.int64), np.array([score for _, score in pairs], float)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(xxhash, "_TOGETHER", together)
         assert xxhash64(items, scores).tolist() == [of_pair(*pair) for pair in pairs]
-    finally:
-        xxhash._TOGETHER = before
 
 
-@pytest.mark.parametrize(("of_items", "of_scores"), [(pa.int64(), pa.float64()), (pa.int8(), pa.float32())])
+@pytest.mark.parametrize(
+    ("of_items", "of_scores", "together"), [(pa.int64(), pa.float64(), 1 << 18), (pa.int8(), pa.float32(), 3)]
+)
+@settings(deadline=None)
 @given(
     lists=st.lists(
         st.lists(st.tuples(st.integers(-128, 127), st.floats(allow_nan=False, width=32)), max_size=4), max_size=5
     )
 )
-def test_a_user_has_the_sum_of_the_hashes_of_the_list(of_items, of_scores, lists):
+def test_a_user_has_the_sum_of_the_hashes_of_the_list(of_items, of_scores, together, lists):
     # Null without a row, as a full join gives it; 0 if no row can be ranked. The first user is cut off.
     given_lists = [[(1, 1.0)], *lists, [], None, [(5, 0.5)]]
 
@@ -80,8 +82,10 @@ def test_a_user_has_the_sum_of_the_hashes_of_the_list(of_items, of_scores, lists
     columns = {ITEMS: column(0, of_items), SCORES: column(1, of_scores), PREDICTION_ROWS: pa.array(n_rows, pa.int64())}
     expected = [*(sum(of_pair(*pair) >> 28 for pair in pairs) for pairs in lists), 0, None, of_pair(5, 0.5) >> 28]
     of_second = {of_model(name, 1): column for name, column in columns.items()}
-    assert hashes_of_users("predictions", columns).to_pylist() == expected
-    assert hashes_of_users(of_model("predictions", 1), of_second).to_pylist() == expected
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(row_hashes, "_TOGETHER", together)
+        assert hashes_of_users("predictions", columns).to_pylist() == expected
+        assert hashes_of_users(of_model("predictions", 1), of_second).to_pylist() == expected
 
 
 def test_hashes_that_spark_has_added_up_are_taken():
