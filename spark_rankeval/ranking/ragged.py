@@ -92,10 +92,17 @@ class Ragged:
 
     def lowest(self) -> FloatArray:
         """The smallest value of each list, 0 of an empty one; float64 (n_users,)."""
-        lowest = np.zeros(self.n_users)
+        return self._reduced(np.minimum, np.zeros(self.n_users))
+
+    def summed(self) -> IntArray:
+        """The sum of each list of whole numbers, 0 of an empty one; int64 (n_users,)."""
+        return self._reduced(np.add, np.zeros(self.n_users, np.int64))
+
+    def _reduced(self, step: np.ufunc, of_empty: Array) -> Array:
+        """The values of each list put together by a step, into an array that has what an empty list gives."""
         filled = np.flatnonzero(self.lengths > 0)
-        lowest[filled] = np.minimum.reduceat(self.values, self.offsets[filled])
-        return lowest
+        of_empty[filled] = step.reduceat(self.values, self.offsets[filled])
+        return of_empty
 
     def accumulated(self, step: np.ufunc) -> Ragged:
         """The running result of each list, such as its sums so far for ``np.add``.

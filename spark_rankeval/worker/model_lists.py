@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from spark_rankeval.ranking.ragged import offsets_of, pieces
+from spark_rankeval.ranking.ragged import Ragged, offsets_of, pieces
 from spark_rankeval.worker.facts import FACTS
 from spark_rankeval.worker.reading import (
     INFINITE_PREDICTIONS,
@@ -61,10 +61,7 @@ def _parted(n_models: int, batch: pa.RecordBatch) -> pa.RecordBatch:
     # Users stay in their order, so that only the models, which are few, are sorted.
     order = np.argsort(model.astype(np.uint16), kind="stable")
     bounds = offsets_of(lengths)
-    totals = np.zeros(n_cells if are_hashed else 0, np.int64)
-    if len(order) and are_hashed:
-        filled = np.flatnonzero(lengths)
-        totals[filled] = np.add.reduceat(hashes[order], bounds[filled])
+    totals = Ragged(hashes[order], bounds).summed() if are_hashed else None
     lists = {
         name: flat(columns.pop(name))[0].take(pa.array(order)) for name in (ITEMS, SCORES, FACTS) if name in columns
     }
@@ -76,7 +73,7 @@ def _parted(n_models: int, batch: pa.RecordBatch) -> pa.RecordBatch:
             part = values.slice(offsets[0], offsets[-1] - offsets[0])
             columns[of_model(name, place)] = pa.LargeListArray.from_arrays(offsets - offsets[0], part)
         columns[of_model(PREDICTION_ROWS, place)] = pa.array(rows[of_users])
-        if are_hashed:
+        if totals is not None:
             # Without a row there is no hash.
             columns[hash_column(of_model("predictions", place))] = pa.array(totals[of_users], mask=rows[of_users] == 0)
         if counts_infinite:

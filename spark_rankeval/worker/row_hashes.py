@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from spark_rankeval.ranking.ragged import pieces
+from spark_rankeval.ranking.ragged import Ragged, pieces
 from spark_rankeval.statistics.fingerprints import limbs_of, limbs_of_whole
 from spark_rankeval.worker.reading import (
     ITEMS,
@@ -58,10 +58,7 @@ def hashes_of_users(table: str, columns: Mapping[str, pa.Array]) -> pa.Array:
         first, last = offsets[start], offsets[stop]
         whole, parts = (column.slice(first, last - first) for column in (items, scores))
         hashes = xxhash64(whole_numbers(whole), numbers(parts)) >> (64 - SHORT)
-        # The sum of an empty list would be the next entry.
-        filled = np.flatnonzero(np.diff(offsets[start : stop + 1])) + start
-        if len(filled):
-            totals[filled] = np.add.reduceat(hashes, offsets[filled] - first)
+        totals[start:stop] = Ragged(hashes, offsets[start : stop + 1] - first).summed()
     return pa.array(totals, mask=whole_numbers(columns[PREDICTION_ROWS + of_model]) == 0)
 
 
