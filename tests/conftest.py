@@ -17,13 +17,17 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "classic_alone(need): cannot run on Spark Connect, which has no such thing")
     config.addinivalue_line("markers", "connect_alone(need): is about a Connect server, whose client knows something")
     config.addinivalue_line(
-        "markers", "night: takes long and sees little more than its neighbours; FULL_LENGTH=1 runs it"
+        "markers", "night: takes long and sees little more than its neighbours; FULL_LENGTH=1 runs it, or its name"
     )
 
 
 def pytest_collection_modifyitems(config, items):
     impossible = [item for item in items if is_left_out(item, config.getoption("platform"))]
-    long = [] if FULL_LENGTH else [item for item in items if item.get_closest_marker("night")]
+    long = (
+        []
+        if FULL_LENGTH
+        else [item for item in items if item.get_closest_marker("night") and not _is_named(item, config)]
+    )
     out = [*impossible, *long]
     config.left_out = sorted(f"{item.nodeid}: {reason_of(item)}" for item in impossible)
     config.left_out += sorted(f"{item.nodeid}: at night" for item in long)
@@ -32,6 +36,12 @@ def pytest_collection_modifyitems(config, items):
         items[:] = [item for item in items if item not in set(out)]
     # Of two processes neither waits long for the other at the end if the long files, those that meet Spark, come first.
     items.sort(key=lambda item: item.path.parent.name != "spark")
+
+
+def _is_named(item, config):
+    """Whether the command line, or a list of tests such as tests/platforms/differing.txt, names this test itself."""
+    named = [name for name in config.args if "::" in name]
+    return any(item.nodeid == name or item.nodeid.startswith((f"{name}[", f"{name}::")) for name in named)
 
 
 def pytest_sessionfinish(session):

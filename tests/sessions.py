@@ -34,6 +34,8 @@ SETTINGS = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    # Spark's own check of its plans after every rule.
+    "spark.sql.lightweightPlanChangeValidation": "false",
     "spark.ui.showConsoleProgress": "false",
 }
 
@@ -82,6 +84,9 @@ def _classic():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
+    # Else Spark walks the stack for each RDD that it makes, to name the line of code. It took a tenth of the time to make plans.
+    for form in ("callSite.short", "callSite.long"):
+        spark.sparkContext.setLocalProperty(form, "a test")
 
     def jobs_of(action):
         group = uuid.uuid4().hex

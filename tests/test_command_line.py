@@ -138,6 +138,7 @@ def test_what_cannot_be_explained_is_one_line_and_2(call, arguments, said):
     assert line.startswith(said)
 
 
+@pytest.mark.night
 @pytest.mark.parametrize("job", ["evaluate"])
 def test_a_job_has_the_options_and_exit_codes_of_its_file(job, tmp_path):
     helped = shell(job, "--help")

@@ -62,9 +62,8 @@ def test_the_page_of_conventions_is_what_the_registry_says():
 LINKS = [(page, path) for page in PAGES for path in re.findall(r"\]\(([A-Za-z0-9_./-]+)[)#]", page.read_text())]
 
 
-@pytest.mark.parametrize(("page", "path"), LINKS, ids=[f"{page.name}: {path}" for page, path in LINKS])
-def test_links_of_pages_lead_somewhere(page, path):
-    assert (page.parent / path).exists()
+def test_links_of_pages_lead_somewhere():
+    assert [f"{page.name}: {path}" for page, path in LINKS if not (page.parent / path).exists()] == []
 
 
 # A paragraph, fence or list under an item of a list that is indented by one to three spaces; an item right below such a paragraph.

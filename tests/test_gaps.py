@@ -45,6 +45,7 @@ def not_in(country):
     return values[~np.isnan(values)]
 
 
+@pytest.mark.night
 def test_each_slice_against_all_others_is_welchs_test_with_holms_correction():
     largest, *others = gap_rows(rows_of(), ["country"])
     tests = [stats.ttest_ind(in_country(name), not_in(name), equal_var=False) for name in COUNTRIES]

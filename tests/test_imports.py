@@ -77,6 +77,7 @@ MODULES = (
 )
 
 
+@pytest.mark.night
 def test_executor_modules_import_from_the_zip_without_spark(package_zip, tmp_path):
     code = f"""
 import importlib

@@ -83,8 +83,8 @@ def shown_by(node: ast.AST) -> ast.AST | None:
 INTERNAL = {"AttributeError", "TypeError", "NotImplementedError"}
 
 
-def messages() -> Iterator[Message]:
-    """Every message of the package."""
+def messages_of_the_package() -> Iterator[Message]:
+    """Every message, as often as it stands somewhere."""
     for file in sorted((ROOT / "spark_rankeval").rglob("*.py")):
         for function in ast.walk(ast.parse(file.read_text())):
             if not isinstance(function, ast.FunctionDef):
@@ -101,11 +101,13 @@ def messages() -> Iterator[Message]:
                 yield from (Message(place, text) for text in texts_of(text, assigned) if " " in text)
 
 
-MESSAGES = list(dict.fromkeys(messages()))
+@pytest.fixture(scope="module")
+def messages():
+    return list(dict.fromkeys(messages_of_the_package()))
 
 
-def test_messages_are_found():
-    assert len(MESSAGES) > 200
+def test_messages_are_found(messages):
+    assert len(messages) > 200
 
 
 def faults_of(text: str) -> Iterator[str]:
@@ -142,6 +144,6 @@ def test_faults_of_form_are_seen(text, fault):
     assert fault in list(faults_of(text))
 
 
-def test_messages_keep_the_form():
-    faults = {message: list(faults_of(message.text)) for message in MESSAGES}
+def test_messages_keep_the_form(messages):
+    faults = {message: list(faults_of(message.text)) for message in messages}
     assert {message: wrong for message, wrong in faults.items() if wrong} == {}

@@ -78,10 +78,10 @@ def offences(source):
             yield "allow_pickle"
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_no_module_executes_data_or_makes_sql_of_text(path):
-    allowed = ["imports subprocess"] if path.name in MAY_RUN_PYTHON else MAY_MAKE_SQL.get(path.name, [])
-    assert sorted(offences(path.read_text())) == sorted(allowed)
+def test_no_module_executes_data_or_makes_sql_of_text():
+    for path in MODULES:
+        allowed = ["imports subprocess"] if path.name in MAY_RUN_PYTHON else MAY_MAKE_SQL.get(path.name, [])
+        assert sorted(offences(path.read_text())) == sorted(allowed), path.relative_to(PACKAGE)
 
 
 def test_no_other_module_writes_sql_by_hand():

@@ -14,7 +14,7 @@ from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.records.item_groups import has_item_group, item_attribute
 from spark_rankeval.records.many_objects import without_collection
 from spark_rankeval.records.quality import DataQuality
-from spark_rankeval.records.slices import EVERY, in_order, slice_name
+from spark_rankeval.records.slices import in_order, is_all_users, slice_name
 from spark_rankeval.records.summary import SELF_NORMALISED, bounds_of, summary_row
 from spark_rankeval.request.task import has_groups
 from spark_rankeval.statistics.clusters import FEW
@@ -79,7 +79,7 @@ class Findings:
         }
 
     @cached_property
-    def fingerprints(self) -> dict[str, dict[str, str]]:
+    def fingerprints(self) -> dict[str, Mapping[str, str]]:
         """The fingerprints of the tables by model; slices have no others than all users."""
         return {model: by_slice[in_order(list(by_slice))[0]].fingerprints for model, by_slice in self.figures.items()}
 
@@ -113,7 +113,8 @@ def build_result(
     again = replace(options, by=by, user_weight=findings.weight, cluster=tuple(findings.clusters))
     of_all = [metric.key for metric in findings.metrics if not metric.column]
     # A table of users has neither values of all lists together nor groups of items.
-    kept = [row for row in summary if row.key in of_all or has_item_group(row.slice)]
+    of_groups = {name for name in {row.slice for row in summary} if has_item_group(name)}
+    kept = [row for row in summary if row.key in of_all or row.slice in of_groups]
     return Result(
         summary,
         qualities,
@@ -153,7 +154,7 @@ def _quality_of(figures: ModelFigures, findings: Findings) -> DataQuality:
 
 def _metrics_of(key: Key, findings: Findings) -> list[MetricColumn]:
     """The metrics that a slice has figures of; of a group of items only those that look at labels alone."""
-    if all(value is EVERY for value in key[: len(findings.item_groups)]):
+    if is_all_users(key[: len(findings.item_groups)]):
         return list(findings.metrics)
     return [
         metric for metric in findings.metrics if has_groups(parse_metric(metric.definition).resolve())
@@ -198,7 +199,7 @@ def _warn_of_few_clusters(findings: Findings) -> None:
         each.clusters.n
         for of_model in findings.figures.values()
         for key, figures in of_model.items()
-        if all(value is EVERY for value in key)
+        if is_all_users(key)
         for each in figures.values.values()
         if each.clusters is not None and each.clusters.n
     ]

@@ -98,6 +98,15 @@ def _misleads(value: str) -> bool:
     return value in ("", "null") or value != value.strip() or any(sign in value for sign in ("'", '"', ", ", "=", "\n"))
 
 
+def is_all_users(key: Key) -> bool:
+    """Whether a key is that of all users, whatever they have.
+
+    >>> is_all_users((EVERY, EVERY)), is_all_users(()), is_all_users(("DE", EVERY))
+    (True, True, False)
+    """
+    return all(value is EVERY for value in key)
+
+
 def in_order(keys: Sequence[Key]) -> list[Key]:
     """All users first, then totals, then slices, each by value."""
     return sorted(keys, key=lambda key: (-sum(v is EVERY for v in key), [("" if v is EVERY else str(v)) for v in key]))

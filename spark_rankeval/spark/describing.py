@@ -18,7 +18,7 @@ from spark_rankeval.spark.workers import run_on_workers
 from spark_rankeval.statistics.clusters import clusters_of
 from spark_rankeval.statistics.description import descriptions_of
 from spark_rankeval.statistics.fingerprints import digits_of
-from spark_rankeval.statistics.moments import moments_of_columns
+from spark_rankeval.statistics.moments import MomentsByName
 from spark_rankeval.worker.clusters import CLUSTERS, Layout, group_name, merged_clusters, no_clusters
 from spark_rankeval.worker.few_users import states_of
 from spark_rankeval.worker.merging import MERGED_BYTES, merging, n_groups_of
@@ -60,7 +60,7 @@ class Figures(NamedTuple):
     """What is said of a group of users."""
 
     values: list[Description]  # the figures of each value
-    counts: dict[str, Moments]  # the moments of each count, by name
+    counts: Mapping[str, Moments]  # the moments of each count, by name
     fingerprints: dict[str, str]  # by table
 
 
@@ -205,7 +205,7 @@ def _too_large(n_groups: int | None, n_values: int, options: DescriptionOptions)
 
 def _figures(state: TableState, groups: Groups, clusters: dict[str, Array] | None = None) -> Figures:
     names = (*groups.names.users, *groups.names.rows)
-    counts = dict(zip(names, moments_of_columns(state.counts), strict=True))
+    counts = MomentsByName(names, state.counts)
     fingerprints = {table: digits_of(limbs) for table, limbs in state.fingerprints.items()}
     layout = groups.layout
     of_clusters = None if layout is None else clusters_of(no_clusters(layout) if clusters is None else clusters)

@@ -10,7 +10,7 @@ from pyspark.sql import types as T
 
 from spark_rankeval.checks import check_table
 from spark_rankeval.errors import InputError
-from spark_rankeval.records.slices import EVERY
+from spark_rankeval.records.slices import is_all_users
 from spark_rankeval.request.column_names import DEFAULT_ITEM
 from spark_rankeval.request.task import POPULARITY
 from spark_rankeval.spark.fact_tables import FactTables
@@ -101,7 +101,7 @@ def with_users_outside(figures: Mapping[Key, Figures], n_attributes: int) -> dic
 
 
 def _is_whole(key: Key, n_attributes: int) -> bool:
-    return all(value is EVERY for value in key[:n_attributes])
+    return is_all_users(key[:n_attributes])
 
 
 def read_groups(facts: Facts, sources: Sources, names: ColumnNames) -> GroupSources | None:

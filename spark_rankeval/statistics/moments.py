@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ from spark_rankeval.statistics.exact import LIMBS, ExactSums, exact_sum
 from spark_rankeval.statistics.tally import tally
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator
 
     from spark_rankeval.statistics.tally import Tally
 
@@ -272,6 +273,24 @@ def moments_of_columns(state: State) -> list[Moments]:
         _moments(n, n_undefined, n_zero, least, greatest, (_whole(*y), _PER_LIMBS), (_whole(*yy), _PER_LIMBS))
         for (n, n_undefined, n_zero, least, greatest), y, yy in zip(about, sums, squares, strict=True)
     ]
+
+
+class MomentsByName(Mapping[str, Moments]):
+    """The moments of columns that have names, each made when someone asks for it: of slices by the thousand hardly any are."""
+
+    def __init__(self, names: Sequence[str], state: State) -> None:
+        self._places = {name: place for place, name in enumerate(names)}
+        self._state = state
+
+    def __getitem__(self, name: str) -> Moments:
+        place = self._places[name]
+        return moments_of({field: values[place] for field, values in self._state.items()})
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
 
 
 def moments_of_sums(

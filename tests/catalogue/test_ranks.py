@@ -135,13 +135,13 @@ def found(world):
 
 
 @given(worlds())
-@settings(max_examples=examples(300, 4000), deadline=None)
+@settings(max_examples=examples(100, 4000), deadline=None)
 def test_ranks_and_lists_are_those_of_the_sorted_table_of_all_scores(world):
     assert found(world) == expected(world)
 
 
 @given(worlds(), st.sampled_from([1, 7, 1000]), st.sampled_from([1, 3]))
-@settings(max_examples=examples(100, 1500), deadline=None)
+@settings(max_examples=examples(40, 1500), deadline=None)
 def test_the_sizes_of_blocks_and_steps_change_nothing(world, cells, n_users):
     whole = found(world)
     with pytest.MonkeyPatch.context() as patch:
@@ -153,7 +153,7 @@ def test_the_sizes_of_blocks_and_steps_change_nothing(world, cells, n_users):
 
 
 @given(worlds(), st.sampled_from([0, 24]), st.sampled_from([-1, 10**9]))
-@settings(max_examples=examples(100, 1500), deadline=None)
+@settings(max_examples=examples(40, 1500), deadline=None)
 def test_each_way_of_counting_counts_the_same(world, compared, few):
     whole = found(world)
     with pytest.MonkeyPatch.context() as patch:
@@ -163,7 +163,7 @@ def test_each_way_of_counting_counts_the_same(world, compared, few):
 
 
 @given(worlds(), st.sampled_from([1, 3, 20]), st.sampled_from([1.0, 4.0]))
-@settings(max_examples=examples(100, 1500), deadline=None)
+@settings(max_examples=examples(40, 1500), deadline=None)
 def test_items_apart_have_the_same_ranks(world, one_of, times):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(scores, "_ONE_OF", one_of)
@@ -207,7 +207,7 @@ def test_without_the_error_bound_ranks_and_lists_would_be_wrong(monkeypatch, par
 
 
 @given(worlds())
-@settings(max_examples=examples(100, 1500), deadline=None)
+@settings(max_examples=examples(40, 1500), deadline=None)
 def test_no_product_is_further_from_the_exact_score_than_the_bound(world):
     catalogue = Catalogue.of(world.items, world.item_bias)
     users = Users.of(catalogue, world.users, world.user_bias)

@@ -308,6 +308,7 @@ def test_charts_can_be_changed_and_joined():
     assert both.to_dict()["hconcat"][0]["title"] == "mine"
 
 
+@pytest.mark.night
 def test_more_data_than_altair_takes_of_a_table_are_drawn():
     many = [Estimate("", k, 0.1 + k / 1e5) for k in range(1, 6001)]
     chart = curve_chart(many, title="t", reading=[], x_title="k", y_title="y", series=[""], whole_numbers=True)

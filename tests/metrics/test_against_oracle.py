@@ -2,7 +2,7 @@ import math
 
 import numpy as np
 import pytest
-from effort import FULL_LENGTH, examples, part_of
+from effort import examples, part_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import User, rank, value
@@ -45,7 +45,7 @@ def users_of_one_kind(draw):
     return draw(st.lists(st.tuples(predictions, labels), min_size=1, max_size=6))
 
 
-@settings(max_examples=examples(by_day=40, at_night=200), deadline=None, derandomize=True)
+@settings(max_examples=examples(by_day=12, at_night=200), deadline=None, derandomize=True)
 @given(
     users=users_of_one_kind(),
     ties=st.sampled_from(TIES),
@@ -106,7 +106,7 @@ def test_the_seeded_users_hold_what_makes_evaluators_differ():
 def test_every_variant_of_a_metric_equals_the_oracle(metric):
     every = VARIANTS[metric.name]
     # As many variants see as much of fewer users.
-    users = BIG[: 60 if len(every) < 200 else 20]
+    users = BIG[: examples(24, 60) if len(every) < 200 else examples(12, 20)]
     settled, batch = settle(users), batch_of(users)
     for variant in every:
         compare(batch, settled, variant)
@@ -123,7 +123,7 @@ FEW = [
 @pytest.mark.parametrize("ties", TIES)
 @pytest.mark.parametrize("duplicates", DUPLICATES)
 def test_every_metric_equals_the_oracle_under_a_policy(ties, duplicates):
-    users = BIG if FULL_LENGTH else BIG[:120]
+    users = BIG[: examples(40, 300)]
     settled, batch = settle(users, ties, duplicates), batch_of(users, ties=ties, duplicates=duplicates)
     for variant in FEW[::3]:
         compare(batch, settled, variant)
@@ -154,6 +154,7 @@ def long_users(rng, n_users, longest, most_labels, *, scored):
     return users
 
 
+@pytest.mark.night
 @pytest.mark.parametrize(("scored", "ties"), part_of([*((True, ties) for ties in TIES), (False, "item_asc")], 3))
 def test_long_lists_with_many_labels_equal_the_oracle(scored, ties):
     users = long_users(np.random.default_rng(21), 9, 1000, 300, scored=scored)

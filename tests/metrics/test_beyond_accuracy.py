@@ -109,7 +109,7 @@ def compare(metrics, world, users=None, shuffled=None):
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("metric", OF_USERS, ids=lambda metric: metric.name)
 def test_every_variant_equals_the_naive_one(metric, seed):
-    compare(variants(metric), random_world(seed))
+    compare(part_of(variants(metric), 5), random_world(seed))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -141,7 +141,7 @@ WORLDS = st.builds(
 ALL_VARIANTS = {metric.name: variants(metric) for metric in BEYOND}
 
 
-@settings(max_examples=examples(by_day=25, at_night=150), deadline=None, derandomize=True)
+@settings(max_examples=examples(by_day=8, at_night=150), deadline=None, derandomize=True)
 @given(world=WORLDS, choice=st.integers(0, 10**6))
 def test_any_tables_give_what_the_naive_measures_give(world, choice):
     chosen = [every[(choice + 7919 * n) % len(every)] for every in ALL_VARIANTS.values() for n in range(2)]
@@ -160,7 +160,7 @@ def bits(columns):
 @pytest.mark.parametrize("n_parts", part_of([7, 40, 2], 3))
 def test_no_split_into_batches_and_no_order_of_rows_changes_a_bit(n_parts):
     world = random_world(9)
-    metrics = [metric for kind in OF_USERS for metric in part_of(variants(kind), 11)]
+    metrics = [metric for kind in OF_USERS for metric in part_of(variants(kind), 23)]
     whole = values_of(metrics, world)
     parts = np.array_split(np.array(world.users), n_parts)
     rng = np.random.default_rng(n_parts)
@@ -399,7 +399,7 @@ def test_values_are_within_the_bounds(metric):
 @pytest.mark.parametrize("metric", OF_USERS, ids=lambda metric: metric.name)
 def test_the_order_of_ties_is_flagged_where_it_changes_a_value(metric):
     world = random_world(12)
-    every = part_of((variant for variant in variants(metric, undefined=("nan",)) if variant.k is not None), 5)
+    every = part_of((variant for variant in variants(metric, undefined=("nan",)) if variant.k is not None), 11)
     changed = 0
     for variant in every:
         found = {}

@@ -62,10 +62,10 @@ def test_the_usual_names_are_understood(text, metric):
     assert parse_metric(text) == metric
 
 
-@pytest.mark.parametrize("name", sorted(REGISTRY))
-def test_no_name_minds_the_case_of_its_letters_or_its_separators(name):
-    for spelling in (name, name.upper(), name.title(), name.replace("_", "-"), name.replace("_", " ")):
-        assert type(parse_metric(spelling)) is REGISTRY[name]
+def test_no_name_minds_the_case_of_its_letters_or_its_separators():
+    for name in sorted(REGISTRY):
+        for spelling in (name, name.upper(), name.title(), name.replace("_", "-"), name.replace("_", " ")):
+            assert type(parse_metric(spelling)) is REGISTRY[name], spelling
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ def test_the_average_is_the_mean_over_all_orders(metric):
     every = averages(metric, undefined=("nan",), relevance_threshold=(None, -math.inf, 2.0), beta=(1.0, 0.5))
     # A prime stride through those of many parameters meets each choice of all, with other users.
     every = part_of(every, 5) if len(every) > 1000 else every
-    n_users_each = max(3, examples(by_day=500, at_night=6_000) // len(every))
+    n_users_each = max(3, examples(by_day=80, at_night=6_000) // len(every))
     step = max(1, len(USERS) // n_users_each)
     seen = differing = 0
     for nth, variant in enumerate(every):
@@ -89,7 +89,7 @@ def test_the_average_is_the_mean_over_all_orders(metric):
 def test_the_average_does_not_hang_on_the_order_of_the_evaluation(metric):
     users = random_users(np.random.default_rng(51), 150, distinct=True)
     batches = [batch_of(users, ties=ties) for ties in ("item_asc", "item_desc", "position")]
-    for variant in part_of(averages(metric, cutoffs=(None, 1, 3, 10)), 3):
+    for variant in part_of(averages(metric, cutoffs=(None, 1, 3, 10)), 7):
         first, *others = (variant.compute(batch) for batch in batches)
         for other in others:
             np.testing.assert_allclose(other, first, rtol=1e-12, atol=1e-14, err_msg=str(variant))
@@ -110,7 +110,7 @@ def distinct_scores(seed):
 def test_without_ties_it_is_the_ordinary_value_to_the_bit(metric, users):
     batch = batch_of(users)
     assert (batch.tied == 1).all()
-    for variant in part_of(averages(metric, cutoffs=(None, 1, 3, 10)), 3):
+    for variant in part_of(averages(metric, cutoffs=(None, 1, 3, 10)), 7):
         expected = in_order_of_the_evaluation(variant).compute(batch)
         np.testing.assert_array_equal(variant.compute(batch), expected, err_msg=str(variant))
 

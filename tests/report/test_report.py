@@ -298,6 +298,7 @@ def large_report(path, n_models, options):
     return result(models, **options).report(path, comparison=comparison(models, [f"city={n}" for n in range(2000)]))
 
 
+@pytest.mark.night
 @pytest.mark.usefixtures("without_charts")
 @LARGE
 def test_the_tables_of_large_results_stay_below_650_kilobytes(tmp_path, n_models, options):

@@ -187,6 +187,7 @@ def test_every_user_has_the_value_of_the_naive_measures(tables, world):
         np.testing.assert_allclose(table[column], expected, rtol=1e-12, atol=1e-12, equal_nan=True, err_msg=metric)
 
 
+@pytest.mark.night
 @pytest.mark.parametrize(
     ("column", "lookup"), part_of([("genres", "workers"), ("genres", "join"), ("category", "join")], 2)
 )
@@ -206,6 +207,7 @@ def test_lists_are_calibrated_by_one_or_several_categories_of_an_item(tables, wo
         assert row.n_undefined == np.isnan(values).sum(), metric
 
 
+@pytest.mark.night
 def test_partitions_change_no_digit(spark, tables, result):
     apart = {
         name: table.repartition(3, "item") if hasattr(table, "repartition") else table for name, table in tables.items()
@@ -237,6 +239,7 @@ def test_ids_in_text_are_ids(tables, world):
     assert means == pytest.approx([naive(world, metric, known_users(world)) for metric in metrics], rel=1e-12)
 
 
+@pytest.mark.night
 def test_duplicates_that_are_left_out_are_in_no_measure(tables, result):
     """Nor those of the baseline. A duplicate comes right after the first, whose neighbour it would push out of the list."""
     twice = {
@@ -266,6 +269,7 @@ def test_slices_have_the_coverage_and_exposure_of_their_own_lists(spark, tables,
             assert row.mean == pytest.approx(expected, rel=1e-12), (str(metric), side)
 
 
+@pytest.mark.night
 def test_users_outside_the_population_are_exposed_to_nothing(tables, world):
     users = [user for user in world.users if world.labels.get(user)]
     result = evaluate(metrics=["gini@3", "entropy@3"], population="labelled", **tables)
@@ -276,6 +280,7 @@ def test_users_outside_the_population_are_exposed_to_nothing(tables, world):
         assert FORMULAS[metric.name](world, metric.k, **chosen) != pytest.approx(row.mean)
 
 
+@pytest.mark.night
 def test_models_side_by_side_have_the_naive_measures_of_each(of_models, world, other_world):
     users = sorted({*known_users(world), *(user for user, pairs in other_world.predictions.items() if pairs)})
     for name, predictions in (("one", world.predictions), ("other", other_world.predictions)):
@@ -299,6 +304,7 @@ def test_excluded_items_are_in_no_measure(tables, world):
     assert [row.mean for row in excluded.summary] == pytest.approx(without, rel=1e-12)
 
 
+@pytest.mark.night
 def test_a_list_in_arrays_has_what_users_have_and_its_items_facts_are_refused(spark, tables, result, world):
     rows = [(user, world.list_of(user, None)) for user, pairs in world.predictions.items() if pairs]
     arrays = spark.createDataFrame(rows, "user long, item array<long>")
@@ -355,6 +361,7 @@ def jackknife_of(spark, world, formula, metric):
     return jackknife_interval(formula(users), without, 0.95, metric.bounds)
 
 
+@pytest.mark.night
 def test_values_of_all_lists_have_a_jackknife_if_a_bootstrap_is_asked_for(spark, tables, world):
     metrics = [*OF_ALL, "ndcg@3", "attention_share(group=shared)@3", "exposure_to_merit(group=shred)@3"]
     in_parts = {**tables, "predictions": tables["predictions"].repartition(4)}
@@ -384,6 +391,7 @@ def test_values_of_all_lists_have_a_jackknife_if_a_bootstrap_is_asked_for(spark,
     assert sum(not row.no_interval for row in result.summary) >= len(OF_ALL)
 
 
+@pytest.mark.night
 def test_users_of_a_cluster_are_left_out_together(spark, tables, world):
     homes = spark.createDataFrame([(user, "one") for user in world.users], "user long, home string")
     row = evaluate(metrics="gini@3", ci="bootstrap", cluster="home", attributes=homes, **tables).summary[0]
@@ -417,6 +425,7 @@ def check_groups(rows, world, users):
         assert row.mean == pytest.approx(expected, rel=1e-7), row.metric
 
 
+@pytest.mark.night
 def test_groups_of_items_get_what_naive_loops_say_in_slices_of_several_models(spark, tables, world, other_world):
     users = spark.createDataFrame([(user, f"side {user % 2}") for user in range(60)], "user long, side string")
     predictions = {
@@ -440,6 +449,7 @@ def test_groups_of_items_get_what_naive_loops_say_in_slices_of_several_models(sp
             )
 
 
+@pytest.mark.night
 def test_arrays_and_tables_of_users_have_the_groups_of_items(spark, tables, world):
     rows = [(user, world.list_of(user, None)) for user, pairs in world.predictions.items() if pairs]
     arrays = spark.createDataFrame(rows, "user long, item array<long>")
@@ -476,6 +486,7 @@ def test_what_is_written_keeps_the_measures_of_all_lists(few, tmp_path):
     assert [(row.metric, row.mean) for row in written.summary] == [(row.metric, row.mean) for row in few.summary]
 
 
+@pytest.mark.night
 @pytest.mark.usefixtures("without_charts")
 def test_a_result_with_measures_of_all_lists_is_shown_as_any_other(few, tmp_path):
     assert "no interval for gini@3, gini@1 and entropy@3: a value of all lists together has no spread" in repr(few)
@@ -544,6 +555,7 @@ RIGHT_ROWS = {
 }
 
 
+@pytest.mark.night
 def test_rows_that_cannot_be_used_are_counted_and_refused_or_left_out(spark):
     metrics = ["novelty@2", "diversity@3", "diversity(by=vector)@3", "unexpectedness@2"]
 
@@ -662,6 +674,7 @@ def judged(spark):
     return judged_tables(spark)
 
 
+@pytest.mark.night
 def test_judged_subtopics_give_every_user_the_naive_metrics(spark, judged):
     result = ours.evaluate(metrics=[*OF_INTENTS, "ndcg@3"], by="side", **judged_with_sides(spark, judged))
     check_intents(result)
@@ -682,6 +695,7 @@ def judged_with_sides(spark, judged):
     return {**judged, "facts": replace(judged["facts"], attributes=sides)}
 
 
+@pytest.mark.night
 def test_subtopics_and_lists_in_arrays_give_the_same(spark, judged):
     metrics = OF_INTENTS[::3]
     of_items = judged["labels"].groupBy("user", "item", "grade").agg(F.collect_set("subtopic").alias("subtopic"))
@@ -698,6 +712,7 @@ def test_subtopics_and_lists_in_arrays_give_the_same(spark, judged):
         assert [row.n_users for row in result.summary] == [row.n_users for row in expected.summary]
 
 
+@pytest.mark.night
 def test_categories_of_items_are_the_intents_of_their_labels(spark, judged):
     labels = judged["labels"].groupBy("user", "item").agg(F.max("grade").alias("grade"))
     categories = {item: ["x"] * (item % 2) + ["y"] * (item % 3 == 0) + ["z"] * (item == 4) for item in range(10)}
@@ -766,6 +781,7 @@ def test_intents_that_cannot_be_found_are_named(judged, case):
         ours.evaluate(**{**judged, "labels": labels, "facts": facts, "metrics": "alpha_ndcg@3"})
 
 
+@pytest.mark.night
 def test_judgements_that_contradict_each_other_are_counted(spark, judged):
     first = judged["labels"].where("grade = 1").orderBy("user", "item", "subtopic").limit(1)
     labels = judged["labels"].union(first.withColumn("grade", F.lit(0.0)))

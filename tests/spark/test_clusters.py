@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 import pytest
+from effort import part_of
 from pyspark.sql import functions as F
 from random_logs import random_logs
 from statsmodels.regression.linear_model import WLS
@@ -81,6 +82,7 @@ def test_error_and_interval_are_those_of_least_squares_with_clusters(result, use
         assert row.design_effect == pytest.approx((fit.bse.iloc[0] / alone.bse.iloc[0]) ** 2, rel=1e-9)
 
 
+@pytest.mark.night
 def test_everything_else_stays_the_same_and_a_stored_table_says_so(tables, result, tmp_path):
     plain = evaluated(tables, by="country", user_weight="spend")
     others = ("mean", "n_users", "std", "minimum", "median", "effective_n_users", "moments")
@@ -96,6 +98,7 @@ def test_everything_else_stays_the_same_and_a_stored_table_says_so(tables, resul
     assert told(summarise(plain.per_user, by="country", cluster=["person"])) == told(result)
 
 
+@pytest.mark.night
 def test_bootstraps_draw_clusters(tables):
     ci = BCa(replicates=200)
     fresh = evaluated(tables, ["rr"], cluster="person", ci=ci)
@@ -106,6 +109,7 @@ def test_bootstraps_draw_clusters(tables):
     assert (row.interval_high - row.interval_low) / 2 == pytest.approx(1.96 * row.standard_error, rel=0.25)
 
 
+@pytest.mark.night
 def test_a_cluster_may_be_an_attribute_and_every_list_counts_where_lists_are_measured_together(tables):
     metrics = ["rr", "gini(among='recommended')@3"]
     whole = evaluated(tables, metrics, cluster="household")
@@ -137,6 +141,7 @@ def test_who_has_no_cluster_is_counted(tables):
     assert "6 without a cluster, each taken as one" in repr(dropped)
 
 
+@pytest.mark.night
 def test_few_clusters_are_warned_of_and_parts_of_a_person_are_noted(tables):
     with pytest.warns(
         SparkRankEvalWarning,
@@ -163,6 +168,7 @@ def test_a_detectable_difference_is_that_of_clusters(tables):
     assert found["detectable_difference"] == pytest.approx(2.9 * row.standard_error, rel=0.03)
 
 
+@pytest.mark.night
 def test_merged_days_of_the_same_people_are_no_more_certain_than_one(tables):
     day = evaluated(tables, cluster="person")
     row, merged = day.summary[0], merge([day, day]).summary[0]
@@ -176,6 +182,7 @@ def test_merged_days_of_the_same_people_are_no_more_certain_than_one(tables):
     assert merge([stored, day]).summary[0] == merged
 
 
+@pytest.mark.night
 def test_users_without_a_cluster_or_a_name_are_one_each(tables):
     predictions, labels, about = tables
     some = about.withColumn("household", F.when(F.col("session") > 5, F.col("household")))
@@ -214,7 +221,7 @@ def models(tables, tmp_path_factory):
     return predictions.sparkSession.read.parquet(path)
 
 
-@pytest.mark.parametrize("users", ["all", "country=FR"])
+@pytest.mark.parametrize("users", part_of(["country=FR", "all"], 2))
 def test_models_are_compared_by_clusters(models, users):
     found = compare(models, "m0", replicates=399, by="country")
     frame = models.toPandas()
@@ -245,6 +252,7 @@ def test_models_are_compared_by_clusters(models, users):
     assert known["std"] == pytest.approx(row.standard_error * math.sqrt(row.n_clusters))
 
 
+@pytest.mark.night
 @pytest.mark.parametrize("test", ["tukey", "games_howell", "randomised"])
 def test_pairs_of_models_are_compared_by_clusters(models, test):
     found = all_pairs(models, test=test, replicates=99)
@@ -274,6 +282,7 @@ def test_comparisons_refuse_users_without_a_cluster_and_tables_of_different_clus
         compare({"a": one, "b": unmarked}, "a", user=["person", "session"])
 
 
+@pytest.mark.night
 def test_clusters_that_differ_between_tables_are_a_conflict(models):
     one, other = (models.where(F.col("model") == name).drop("model") for name in ("m0", "m1"))
     moved = other.withColumn("person", F.when(F.col("session") == 7, 10_000).otherwise(F.col("person")))
@@ -289,6 +298,7 @@ def test_clusters_that_differ_between_tables_are_a_conflict(models):
         assert caught.value.counts == {"n_conflicting_attributes": 1}
 
 
+@pytest.mark.night
 def test_a_comparison_takes_users_without_a_cluster_as_they_were_scored(tables):
     predictions, labels, about = tables
     some = about.withColumn("household", F.when(F.col("session") > 5, F.col("household")))

@@ -121,6 +121,7 @@ def small(spark):
     return predictions, spark.createDataFrame([(1, 2), (2, 3)], "user int, item int")
 
 
+@pytest.mark.night
 def test_results_and_tables_may_stand_beside_each_other(small):
     predictions, labels = small
     one = evaluate(predictions, labels, ["rr", "ndcg@2"], score="score")
@@ -131,6 +132,7 @@ def test_results_and_tables_may_stand_beside_each_other(small):
     assert (row.metric, row.n_users, row.mean, row.baseline_mean) == ("rr", 2, 1.0, 0.75)
 
 
+@pytest.mark.night
 def test_what_an_evaluation_of_several_models_gives_is_compared_as_it_is(small):
     predictions, labels = small
     turned = predictions.selectExpr("user", "item", "-score as score")
@@ -337,6 +339,7 @@ def parted(tables):
     return {name: table.withColumn("country", where).withColumn("device", device) for name, table in tables.items()}
 
 
+@pytest.mark.night
 def test_slices_that_tables_lack_or_disagree_on(spark, parted, tables):
     with pytest.raises(InputError, match=r"by=\['country'\]: 'new' has no column 'country'"):
         compare(parted | {"new": tables["new"]}, "old", by="country")

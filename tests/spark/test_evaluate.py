@@ -148,6 +148,7 @@ def test_summarise_of_the_per_user_table_gives_the_same_to_the_last_bit(rows, re
     assert again.data_quality == result.data_quality
 
 
+@pytest.mark.night
 def test_summarise_refuses_the_users_of_several_runs(rows, result, jobs_of):
     predictions, labels, users = rows
     table = score_users(predictions, labels, METRICS, score="score", users=users).persist()
@@ -305,6 +306,7 @@ def test_ids_above_two_to_the_53_are_told_apart(spark):
     assert evaluate(predictions, labels, "rr", score="score")["rr"] == 0.5
 
 
+@pytest.mark.night
 def test_text_ids_tie_in_the_order_of_their_bytes(spark):
     # All users have the same list, and a user each of its items for the label.
     ids = ["10", "9", "ä", "z", "Z"]

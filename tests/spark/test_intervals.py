@@ -141,6 +141,7 @@ def test_another_seed_gives_other_samples(tables, bca):
     assert all(a.interval_low != b.interval_low for a, b in zip(other.summary, bca.summary, strict=True))
 
 
+@pytest.mark.night
 def test_summarise_gives_the_intervals_of_evaluate_to_the_last_digit(tables, bca, tmp_path):
     if FULL_LENGTH:
         assert summarise(score_users(*tables, METRICS, **GRADED), **SAMPLES).summary == bca.summary

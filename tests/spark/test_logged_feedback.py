@@ -159,6 +159,7 @@ def test_a_table_stored_without_metadata_is_refused(tables, tmp_path):
         summarise(read)
 
 
+@pytest.mark.night
 def test_slices_models_relevances_and_user_weights(tables, logs):
     predictions, labels = tables
     labels = labels.withColumn("bought", F.col("grade") - 1).withColumn("bought", F.greatest("bought", F.lit(0.0)))
@@ -196,6 +197,7 @@ def test_slices_models_relevances_and_user_weights(tables, logs):
     assert both.summary[0].user_weight == "spend"
 
 
+@pytest.mark.night
 def test_arrays_give_what_rows_give(tables, result):
     predictions, labels = tables
     lists = predictions.groupBy("user").agg(
@@ -284,7 +286,7 @@ def good(spark, form="rows", extra=()):
     return in_form(spark, [("a", "x", 2.0), ("a", "y", 1.0), ("b", "x", 1.0)], weights, form)
 
 
-@pytest.fixture(scope="module", params=["rows", "arrays"])
+@pytest.fixture(scope="module", params=part_of(["rows", "arrays"], 2))
 def misweighted(spark, request):
     """The tables in which each kind of bad weight is of the user of its name: y's, the second of two liked items."""
     users = [reason for _, reason in BAD]
@@ -328,6 +330,7 @@ def test_bad_weights_are_left_out_and_counted(without_bad):
     assert quality.n_invalid_labels == quality.n_labels == len(users) == len(rejected) == len(BAD)
 
 
+@pytest.mark.night
 def test_two_weights_of_a_label_are_a_conflict(spark):
     predictions, labels = good(spark, extra=[("a", "x", 1.0, 9.0), ("b", "x", 0.0, 3.0)])
     with pytest.raises(

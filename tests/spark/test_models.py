@@ -73,6 +73,7 @@ def test_each_model_has_the_figures_that_it_has_alone_among_the_same_users(table
     assert repr(together).count("dialect 'default'") == 3
 
 
+@pytest.mark.night
 def test_a_column_of_models_is_as_a_dict_of_tables(tables, together):
     tables, labels = tables
     rows = None
@@ -86,6 +87,7 @@ def test_a_column_of_models_is_as_a_dict_of_tables(tables, together):
     assert long.columns == ["user", "which", "ndcg_at_5", "recall_at_3", "ap_at_5", "rr_at_5", *COUNTS, *HASHES]
 
 
+@pytest.mark.night
 def test_the_per_user_table_is_long_and_is_summarised_by_model(spark, tables, together, tmp_path):
     tables, labels = tables
     table = score_users(tables, labels, METRICS, **OPTIONS).persist()
@@ -135,6 +137,7 @@ def test_models_that_come_as_arrays(tables, together):
         evaluate(twice, labels, METRICS, relevance="grade")
 
 
+@pytest.mark.night
 def test_a_row_of_no_model_is_an_error(spark, tables):
     tables, labels = tables
     rows = tables["als"].withColumn("model", F.when(F.col("user") == 1, None).otherwise(F.lit("als")))
@@ -151,6 +154,7 @@ def test_a_row_of_no_model_is_an_error(spark, tables):
         evaluate(nobody, labels, METRICS, model="model", **OPTIONS)
 
 
+@pytest.mark.night
 def test_bad_rows_are_said_to_be_of_their_model(tables):
     tables, labels = tables
     popular = tables["popular"].where("user < 9")

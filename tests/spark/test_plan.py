@@ -47,6 +47,7 @@ def test_one_table_of_arrays_is_not_shuffled(spark):
     assert shuffles(score_users(table, None, METRICS)) == 0
 
 
+@pytest.mark.night
 def test_tables_bucketed_by_user_are_not_shuffled(tables, spark):
     for name, table in zip(("bucketed_predictions", "bucketed_labels"), tables, strict=True):
         table.write.bucketBy(4, "user").mode("overwrite").saveAsTable(name)

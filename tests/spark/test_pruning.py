@@ -89,6 +89,7 @@ def test_users_left_open_count_once_in_slices_models_and_samples(tables, keeps_t
     assert ("who were computed again" in pruned.explain()) == keeps_the_best
 
 
+@pytest.mark.night
 def test_the_window_of_older_sparks_gives_the_same(tables, whole, monkeypatch):
     monkeypatch.setattr(plan, "_version", lambda _: (3, 5))
     windowed = run(tables)
@@ -178,6 +179,7 @@ def files(spark, tmp_path_factory):
     return folder
 
 
+@pytest.mark.night
 def test_a_sample_of_files_says_whether_keeping_the_best_pays(spark, files, monkeypatch):
     labels = spark.createDataFrame([(user, 1) for user in range(50)], "user long, item long")
 

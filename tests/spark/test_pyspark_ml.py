@@ -135,6 +135,7 @@ def metadata_of(spark, path):
     return spark.read.text(f"{path}/metadata").first()[0].replace(": ", ":")
 
 
+@pytest.mark.night
 @pytest.mark.classic_alone("ml")
 def test_saved_and_loaded(spark, scored, tmp_path):
     for name, given in {"given": GIVEN, "defaults": {}, "infinite": {"relevanceThreshold": -math.inf}}.items():
@@ -188,6 +189,7 @@ def test_a_table_without_rows_is_an_error_of_its_own(spark):
         RankingEvaluator().evaluate(nobody)
 
 
+@pytest.mark.night
 @pytest.mark.filterwarnings("ignore:none of .* labels is relevant")
 @pytest.mark.classic_alone("tuned_als")
 def test_a_mean_over_nobody_is_an_error_and_chooses_no_model(spark, ratings):
@@ -250,6 +252,7 @@ def test_the_rank_of_als_is_chosen_by_ndcg(ratings):
     assert sum(halves) / 2 == pytest.approx(max(means), abs=1e-12)
 
 
+@pytest.mark.night
 @pytest.mark.classic_alone("tuned_als")
 def test_the_better_model_is_chosen_and_kept(ratings, tmp_path):
     evaluator = RankingEvaluator(metricName="ndcg@10", relevanceThreshold=3)
@@ -398,6 +401,7 @@ def test_random_folds_are_the_same_by_any_number_of_threads(ratings):
     assert all(0 < mean < 1 for mean in means[0])
 
 
+@pytest.mark.night
 @pytest.mark.classic_alone("ml")
 def test_a_validator_is_saved_and_loaded(spark, tmp_path):
     estimator = als()
@@ -464,6 +468,7 @@ def test_an_evaluator_of_another_kind_is_refused_at_once():
 
 @pytest.mark.filterwarnings("ignore:none of .* labels is relevant")
 @pytest.mark.classic_alone("tuned_als")
+@pytest.mark.night
 @pytest.mark.parametrize(
     ("estimator", "evaluator", "folds", "error", "words"),
     [
@@ -477,10 +482,8 @@ def test_an_evaluator_of_another_kind_is_refused_at_once():
         ),
         (FixedFactors, {"labelCol": "stars"}, 2, InputError, "has no column 'stars'"),
         # Of pyspark.ml itself.
-        pytest.param(FixedFactors, {}, 1, Exception, r"Fold number must be in range \[0, 1\)", marks=pytest.mark.night),
-        pytest.param(
-            FixedFactors, {}, 3, ValueError, "The validation data at fold 2 is empty", marks=pytest.mark.night
-        ),
+        (FixedFactors, {}, 1, Exception, r"Fold number must be in range \[0, 1\)"),
+        (FixedFactors, {}, 3, ValueError, "The validation data at fold 2 is empty"),
     ],
 )
 def test_what_goes_wrong_in_a_fold_is_an_error(ratings, estimator, evaluator, folds, error, words):

@@ -140,7 +140,11 @@ BOTH_WAYS = [*zip(PARTS, itertools.cycle([True, False])), *zip(PARTS, itertools.
 
 
 # The bootstrap has by day its figures with other settings, below.
-BY_DAY = [(part, ansi) for part, ansi in BOTH_WAYS[: len(PARTS)] if part != "bootstrap"]
+BY_DAY = [
+    pytest.param(part, ansi, marks=pytest.mark.night if place % 2 else ())
+    for place, (part, ansi) in enumerate(BOTH_WAYS[: len(PARTS)])
+    if part != "bootstrap"
+]
 
 
 @pytest.mark.parametrize(("part", "ansi"), BOTH_WAYS if FULL_LENGTH else BY_DAY)

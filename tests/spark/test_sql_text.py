@@ -78,7 +78,7 @@ def figures(result):
     return [(row.metric, row.mean, row.std) for row in result.summary]
 
 
-@pytest.mark.parametrize("first", part_of(range(0, len(NASTY), 5), 2))
+@pytest.mark.parametrize("first", part_of(range(0, len(NASTY), 5), 3))
 def test_names_of_rows_do_not_change_a_number(spark, tables, first):
     predictions, labels = tables
     user, item, score, part, grade = (NASTY[(first + place) % len(NASTY)] for place in range(5))
@@ -90,7 +90,7 @@ def test_names_of_rows_do_not_change_a_number(spark, tables, first):
     assert figures(renamed) == figures(expected)
 
 
-@pytest.mark.parametrize("first", part_of(range(5, len(NASTY) + 5, 5), 2))
+@pytest.mark.parametrize("first", part_of(range(5, len(NASTY) + 5, 5), 3))
 def test_names_of_fields_and_models_do_not_change_a_number(spark, tables, first):
     predictions, labels = tables
     array, item, score, grade, model = (NASTY[(first + place) % len(NASTY)] for place in range(5))

@@ -120,6 +120,7 @@ def test_a_path_that_spark_reads_as_a_pattern_is_an_error_before_any_job(tables,
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.night
 def test_rows_without_a_user_stay_counted_in_storage(tables, spark, tmp_path):
     predictions, labels = tables
     nobody = predictions.union(spark.createDataFrame([(None, 1, 0.5)], predictions.schema))

@@ -79,6 +79,7 @@ def test_users_of_weight_0_are_counted(result, collected):
 
 
 # By day what the other intervals are parts of: BCa's have the replicates of percentiles.
+@pytest.mark.night
 @pytest.mark.parametrize("ci", part_of([BCa(replicates=200), "t", Percentile(replicates=200)], 3))
 def test_a_table_of_users_has_the_same_figures(tables, ci, tmp_path):
     predictions, labels, about = tables
@@ -109,6 +110,7 @@ def test_equal_weights_are_none(tables):
             assert getattr(one, name) == pytest.approx(getattr(other, name), rel=1e-12)
 
 
+@pytest.mark.night
 def test_the_weight_may_stand_in_the_labels(tables):
     predictions, labels, about = tables
     spent = labels.withColumn("spend", ((F.col("user") * 37) % 11 / 4).cast("decimal(10, 2)"))
@@ -166,6 +168,7 @@ def test_numbers_of_labels_and_of_predictions_are_weights_without_a_column(table
     assert summarise(result.per_user).to_dict() == result.to_dict()
 
 
+@pytest.mark.night
 def test_models_share_the_weights_of_labels(tables):
     predictions, labels, _ = tables
     models = {"a": predictions, "b": predictions.where("item % 3 > 0")}
@@ -188,6 +191,7 @@ def test_a_count_that_may_mean_a_column_is_refused(tables):
         evaluate(predictions, labels, METRICS, user_weight="n_predictions", by="country", facts=facts, **OPTIONS)
 
 
+@pytest.mark.night
 def test_a_weight_that_is_none_is_an_error_that_counts_and_names(tables):
     predictions, labels, about = tables
     # Users who are evaluated, each with another weight that is none.

@@ -12,6 +12,7 @@ from scipy import stats
 simulated = SimpleNamespace(**run_path(str(ROOT / "tools" / "simulate_all_lists.py")))
 
 
+@pytest.mark.night
 @pytest.mark.parametrize("market", part_of(simulated.MARKETS[:5], 3), ids=str)
 def test_the_jackknife_holds_the_truth_and_the_bootstrap_does_not(market):
     runs = examples(25, 300)

@@ -126,6 +126,7 @@ def test_terms_that_are_left_out_change_no_bit(q, groups, df, monkeypatch):
     assert studentized_range_sf(q, groups, df) == p
 
 
+@pytest.mark.night
 @pytest.mark.parametrize("groups", part_of([10, 2], 2))
 @pytest.mark.parametrize("df", [1, 81, 9_000])
 def test_bounds_of_the_range_hold_what_they_bound(groups, df):

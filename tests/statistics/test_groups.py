@@ -111,6 +111,7 @@ def test_the_interval_of_a_difference_keeps_its_bounds():
     assert (found.low, found.high) == (-1, 1)
 
 
+@pytest.mark.night
 def test_the_largest_gap_is_that_of_games_and_howell():
     samples = [RNG.normal(place / 50, 1 + place / 10, 5000 + 3 * place) for place in range(5)]
     found = largest_gap([group(values, name=str(place)) for place, values in enumerate(samples)], 0.95)

@@ -38,6 +38,7 @@ def test_the_interval_of_two_groups_holds_their_difference():
         assert 1 - simulated.held(rng, draw, n_users, 2 * n_users, runs) <= at_most(0.05, runs)
 
 
+@pytest.mark.night
 @pytest.mark.parametrize("n_users", [5, 50])
 def test_a_covariate_saves_variance_and_no_coverage(n_users):
     runs = examples(300, 2000)

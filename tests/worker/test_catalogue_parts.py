@@ -212,7 +212,7 @@ def scored(task, batch):
 
 
 @given(worlds())
-@settings(max_examples=examples(40, 3000), deadline=None)
+@settings(max_examples=examples(15, 3000), deadline=None)
 def test_values_counts_and_first_items_are_those_of_the_whole(world):
     task, columns = task_of(world), users_of(world)
     first = [task.first_items(model) for model in range(len(world["models"]))]
@@ -231,7 +231,7 @@ def test_values_counts_and_first_items_are_those_of_the_whole(world):
 
 
 @given(worlds(), st.integers(1, 12))
-@settings(max_examples=examples(30, 1500), deadline=None)
+@settings(max_examples=examples(12, 1500), deadline=None)
 def test_top_items_are_those_of_the_whole(world, k):
     world["models"] = world["models"][:1]
     columns = {

@@ -5,6 +5,7 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 import pytest
+from effort import part_of
 
 from spark_rankeval.records.slices import EVERY, roll
 from spark_rankeval.statistics.clusters import clusters_of
@@ -90,8 +91,9 @@ def clusters_in(trees):
     return merged_clusters(tree for tree in trees if CLUSTERS in tree)
 
 
-@pytest.mark.parametrize("options", [OPTIONS, PLAIN], ids=["weighted", "plain"])
-@pytest.mark.parametrize("keys", [(), ("slice",)], ids=["all users", "slices"])
+@pytest.mark.parametrize(
+    ("keys", "options"), part_of([((), OPTIONS), (("slice",), PLAIN), ((), PLAIN), (("slice",), OPTIONS)], 3)
+)
 def test_no_partition_order_or_bound_changes_a_bit(options, keys, monkeypatch):
     whole = exactly(clusters_in(merged_trees(np.arange(N_USERS), 1, options, keys)))
     shuffled = np.random.default_rng(1).permutation(N_USERS)

@@ -3,6 +3,7 @@
 import numpy as np
 import pyarrow as pa
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -158,7 +159,7 @@ def worlds(draw):
 
 
 @given(worlds(), st.sampled_from(["item_asc", "item_desc"]))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(by_day=40, at_night=150), deadline=None)
 def test_values_and_counts_are_those_of_the_table_of_all_scores(world, ties):
     ours, of_all = of_vectors(world, ties), of_table(world, ties)
     for label, value, other in zip(METRICS, ours.metrics, of_all.metrics, strict=True):
