@@ -178,6 +178,7 @@ def start(spark, tmp_path):
     return lambda *arguments: main(["--config", str(tmp_path / "job.toml"), *arguments])
 
 
+@pytest.mark.night
 def test_the_job_that_loses_its_name_exits_with_5_and_a_sentence(start, tmp_path, capsys, monkeypatch):
     metrics_table, codes = runs.metrics_table, []
 

@@ -80,6 +80,7 @@ def test_limits_are_gates_and_all_is_written(spark, tmp_path, capsys, without_ch
     assert "2 of 4 gates failed." in page
 
 
+@pytest.mark.night
 def test_rows_without_times_are_refused_or_counted(spark, tmp_path, capsys, without_charts):
     # Metrics of labels read no training: the evaluation finds nothing wrong.
     training = "user,item,day\n1,a,1\n2,b,\n3,c,\n"
@@ -203,6 +204,7 @@ def test_labels_and_training_are_made_of_a_log(spark, tmp_path, capsys):
     assert manifest["audit"]["recommended_in_training"]["n"] == 1
 
 
+@pytest.mark.night
 def test_predictions_keep_the_items_of_training_on_request(spark, tmp_path):
     assert start_split(tmp_path, LOG, "--set", "exclude_training=false") == 0
     rows = spark.read.parquet(f"{tmp_path}/out/per_user/run_id=day1").orderBy("customer").collect()
@@ -218,6 +220,7 @@ def test_training_is_excluded_unless_the_configuration_names_something_else():
     assert named.keys()["exclude"] == "[exclude]"
 
 
+@pytest.mark.night
 def test_a_split_of_a_job_that_cannot_be_used_is_refused(spark, tmp_path, capsys):
     assert start_split(tmp_path, LOG + ",a,click,9\n") == 3
     err = capsys.readouterr().err

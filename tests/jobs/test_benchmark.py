@@ -22,6 +22,7 @@ def run(run_job, tmp_path):
     return lambda *arguments: run_job("benchmark.py", *arguments, cwd=tmp_path)
 
 
+@pytest.mark.night
 def test_it_times_works_and_says_by_what_they_are_divided(run, tmp_path):
     file = tmp_path / "figures.json"
     works = (

@@ -78,6 +78,7 @@ def test_a_run_without_a_metric_of_users_is_refused_before_it_starts(tmp_path, f
         config_of(tmp_path, frames, ["gini@2", "hit_share@2"])
 
 
+@pytest.mark.night
 def test_a_run_has_groups_of_items_in_figures_gates_and_report(spark, frames, tmp_path):
     frames = {name: frame for name, frame in frames.items() if name != "baseline"}
     asked = ["ndcg@2", "novelty@2", "hit_share@2", "exposure_share@2"]

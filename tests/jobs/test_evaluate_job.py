@@ -292,6 +292,7 @@ def test_a_config_that_does_not_fit_the_tables_is_one_line(files, capsys, settin
     assert not (files / "out").exists()
 
 
+@pytest.mark.night
 def test_a_quarantine_is_a_table_beside_the_others(spark, files):
     (files / "p.csv").write_text("user;item;position\n1;a;2\n1;b;1\n1;c;-1\n2;a;1\n;a;3\n")
     chosen = 'metrics = ["rr"]\non_invalid = "quarantine"\npopulation = "labelled"'

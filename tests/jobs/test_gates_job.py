@@ -140,6 +140,7 @@ def test_drops_are_from_the_newest_run_that_failed_no_gate(days):
     ]
 
 
+@pytest.mark.night
 def test_gates_of_slices_and_undefined_means(spark, sliced):
     assert sliced.code == 4
     assert [(name, passed) for name, _, passed, _ in gates_of(spark, sliced.folder, "day1")] == [
@@ -218,6 +219,7 @@ def full_server(client, tmp_path, monkeypatch):
     return f'[mlflow]\nexperiment = "shop"\ntracking_uri = "{client(tmp_path).tracking_uri}"'
 
 
+@pytest.mark.night
 @pytest.mark.parametrize(("least", "code"), [(0.9, 4), (0.5, 1)])
 def test_tracking_that_fails_hides_no_gate(start, tmp_path, full_server, capsys, least, code):
     assert start("day1", 6, f"rr = {{ min = {least} }}", full_server) == code
@@ -283,6 +285,7 @@ def test_trend_prints_tables_and_writes_a_page(spark, days, tmp_path, capsys):
     assert "007" not in shown
 
 
+@pytest.mark.night
 def test_a_trend_shows_the_usual_points_of_curves(start, spark, tmp_path, capsys):
     metrics = 'metrics=["rr", "ndcg@1..30", "precision_recall_curve"]'
     assert start("day1", 6, options=["--set", metrics]) == 0

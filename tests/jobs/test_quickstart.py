@@ -179,6 +179,7 @@ def test_a_missing_file_is_one_line(quickstart, spark, capsys):
 # --- the example of each job, as users start it
 
 
+@pytest.mark.night
 def test_the_example_evaluates_what_the_quick_start_wrote_and_is_a_history(
     spark, quickstart_run, run_job, example_config
 ):

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from processes import SUBMIT_OPTIONS
 
 ROOT = Path(__file__).parents[2]
@@ -25,6 +26,7 @@ print("done", file=sys.stderr, flush=True)
 """
 
 
+@pytest.mark.night
 def test_nothing_but_what_was_asked_for_is_on_the_screen(tmp_path):
     inherited = {key: value for key, value in os.environ.items() if not key.startswith(("PYSPARK_", "SPARK_"))}
     done = subprocess.run(

@@ -191,6 +191,7 @@ def test_a_rerun_that_stops_midway_leaves_no_manifest_of_its_own_run(finished, f
     assert runs_with_a_manifest(files) == {"day", "other"}
 
 
+@pytest.mark.night
 @pytest.mark.parametrize("is_here", part_of([True, False], 2))
 def test_a_rerun_that_asks_for_less_leaves_nothing_of_the_earlier_run_beside_its_manifest(
     spark, full, files, monkeypatch, is_here
@@ -212,6 +213,7 @@ def test_a_rerun_that_asks_for_less_leaves_nothing_of_the_earlier_run_beside_its
         assert spark.read.text(f"{files}/out/reports/run_id=day").isEmpty()
 
 
+@pytest.mark.night
 def test_what_stands_on_the_drivers_disk_at_the_path_of_another_file_system_is_left_alone(spark, files):
     """A path without a scheme is on the cluster's default file system, whatever is at the same path of the driver's disk."""
     mounted, path = files / "mounted", f"{files}/cluster"

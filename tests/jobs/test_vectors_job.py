@@ -118,6 +118,7 @@ def test_a_job_of_vectors_leaves_what_that_of_all_scores_leaves(spark, folder):
     )
 
 
+@pytest.mark.night
 def test_rejected_rows_gates_and_the_report_are_written(spark, run):
     assert run.code == 4, run.err
     assert "parity=odd" in run.err
@@ -136,6 +137,7 @@ def test_rejected_rows_gates_and_the_report_are_written(spark, run):
     assert "parity=odd" in page
 
 
+@pytest.mark.night
 def test_several_models_stand_side_by_side(spark, folder, run):
     one = of_vectors(folder)
     evaluation = {name: value for name, value in one["evaluation"].items() if name != "model"}
