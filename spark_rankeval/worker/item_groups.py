@@ -83,8 +83,14 @@ class Attribute:
         n_items = np.bincount(groups, minlength=n_groups)
         return dict(zip(GROUP_FACTS, (n_items, np.minimum(least, most), most), strict=True))
 
+    @cached_property
+    def _has_one_group_an_item(self) -> bool:
+        return bool((self.groups.lengths == 1).all())
+
     def of_places(self, places: IntArray) -> tuple[IntArray, IntArray]:
         """The groups of some items: which of the places, int64, and the group there; an entry for each membership."""
+        if self._has_one_group_an_item:
+            return np.arange(len(places)), self.groups.values[places]
         lengths = self.groups.lengths[places]
         which = np.repeat(np.arange(len(places)), lengths)
         first = offsets_of(lengths)[:-1]
