@@ -111,7 +111,7 @@ mutants: setup  ## put faults into the package, and say which ones no test notic
 ROWS := test-spark-3.5 test-spark-4.0 test-spark-4.3 test-spark-4.3-pandas-2 test-connect-4.0 test-connect-4.3 test-connect-4.3-pandas-2
 TESTS ?= tests tests/jobs tests/pages
 # Tests of what has ever differed between platforms, and some tests of every job. CI runs them on the newest Connect and the
-# oldest Spark. `make platforms` runs all tests.
+# oldest Spark. Of a file that the list names it runs the tests by day, and each test that it names itself.
 DIFFERING := @tests/platforms/differing.txt
 DIFFERING_JOBS := $(addprefix tests/jobs/test_,$(addsuffix .py,evaluate_job compare_job looking_back sources))
 .PRECIOUS: .venv-platform-%/.installed .venv-benchmark-%/.installed

@@ -40,8 +40,10 @@ def pytest_collection_modifyitems(config, items):
 
 def _is_named(item, config):
     """Whether the command line, or a list of tests such as tests/platforms/differing.txt, names this test itself."""
-    named = [name for name in config.args if "::" in name]
-    return any(item.nodeid == name or item.nodeid.startswith((f"{name}[", f"{name}::")) for name in named)
+    test, folder = item.nodeid.partition("::")[2], config.invocation_params.dir
+    named = [argument.partition("::") for argument in config.args]
+    of_file = [name for path, _, name in named if name and item.path == (folder / path).resolve()]
+    return any(test == name or test.startswith((f"{name}[", f"{name}::")) for name in of_file)
 
 
 def pytest_sessionfinish(session):

@@ -1,6 +1,7 @@
 """How much of the suite runs: by day a part that is spread over all of it, at night everything.
 
 `FULL_LENGTH=1` in the environment is the night, as `make nightly` sets it. A run by day says what it leaves to the night.
+Tests marked `night` run by day if they are named themselves, as tests/platforms/differing.txt does.
 """
 
 import itertools

@@ -108,7 +108,7 @@ def summarise(
         figures=_by_model(groups, schema, missing),
         metrics=schema.metrics,
         settings=schema.settings,
-        totals={UNUSABLE_FACTS: of_every_user(groups, UNUSABLE_FACTS)},
+        totals={UNUSABLE_FACTS: of_every_user(groups, UNUSABLE_FACTS, n_before=int(schema.model is not None))},
         slices=schema.slices,
         weight=schema.weight,
         clusters=schema.clusters,

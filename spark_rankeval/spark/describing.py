@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from spark_rankeval.errors import OptionError
 from spark_rankeval.records.many_objects import without_collection
-from spark_rankeval.records.slices import EVERY
+from spark_rankeval.records.slices import EVERY, is_all_users
 from spark_rankeval.spark.collecting import STATE_SCHEMA, collected_states
 from spark_rankeval.spark.ids import hash_in
 from spark_rankeval.spark.named_columns import any_null, column
@@ -64,10 +64,15 @@ class Figures(NamedTuple):
     fingerprints: dict[str, str]  # by table
 
 
-def of_every_user(groups: Mapping[Key, Figures], name: str) -> int:
+def of_all_users(groups: Mapping[Key, Figures], name: str, n_before: int = 0) -> list[Moments]:
+    """The moments of a count over all users, if it is counted; the first `n_before` entries of a key are no attributes."""
+    everybody = [group.counts for key, group in groups.items() if is_all_users(key[n_before:])]
+    return [counts[name] for counts in everybody if name in counts]
+
+
+def of_every_user(groups: Mapping[Key, Figures], name: str, n_before: int = 0) -> int:
     """A count that is the same for every user, such as how large a table is; 0 if nobody has it."""
-    counts = [group.counts[name] for group in groups.values() if name in group.counts]
-    return max((int(count.greatest) for count in counts if count.n), default=0)
+    return max((int(count.greatest) for count in of_all_users(groups, name, n_before) if count.n), default=0)
 
 
 class Groups(NamedTuple):

@@ -14,7 +14,7 @@ from spark_rankeval.request.counts import WEIGHT_SUMS, counts_beside, counts_of_
 from spark_rankeval.request.readings import NORMALISER
 from spark_rankeval.request.task import GROUP_FACTS
 from spark_rankeval.spark.collecting import STATE_SCHEMA
-from spark_rankeval.spark.describing import Groups, collected, figures_by_group, of_every_user
+from spark_rankeval.spark.describing import Groups, collected, figures_by_group, of_all_users, of_every_user
 from spark_rankeval.spark.exposures import collected_rows, exposure_rows, slice_as_text, with_corpus_values
 from spark_rankeval.spark.fingerprints import hashed_tables
 from spark_rankeval.spark.grouping import Grouping
@@ -265,7 +265,7 @@ class Scoring:
         if self.groups is None:
             return ()
         told = {
-            key: {name: int(group.counts[name].greatest) if group.counts[name].n else 0 for name in GROUP_FACTS}
+            key: {name: int(count.greatest) if (count := group.counts[name]).n else 0 for name in GROUP_FACTS}
             for key, group in figures.items()
         }
         return item_groups_in(told, self.groups.groups.attributes)
@@ -283,7 +283,7 @@ class Scoring:
         figures = self.describe_values(plan, options, totals=totals)
         if plan.gathering != "best_by_score":
             return Settled(figures, 0, is_whole=True)
-        n_open = max(int(group.counts[UNRESOLVED].total) for group in figures.values())
+        n_open = max((int(count.total) for count in of_all_users(figures, UNRESOLVED)), default=0)
         return Settled(figures, n_open, is_whole=n_open == 0)
 
     def describe_values(self, plan: Plan, options: DescriptionOptions, *, totals: bool = False) -> dict[Key, Figures]:

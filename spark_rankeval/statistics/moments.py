@@ -280,7 +280,11 @@ class MomentsByName(Mapping[str, Moments]):
 
     def __init__(self, names: Sequence[str], state: State) -> None:
         self._places = {name: place for place, name in enumerate(names)}
-        self._state = state
+        # Not as views: one would keep the states of all groups that came with this one.
+        self._state = {field: values.copy() for field, values in state.items()}
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._places
 
     def __getitem__(self, name: str) -> Moments:
         place = self._places[name]

@@ -674,7 +674,6 @@ def judged(spark):
     return judged_tables(spark)
 
 
-@pytest.mark.night
 def test_judged_subtopics_give_every_user_the_naive_metrics(spark, judged):
     result = ours.evaluate(metrics=[*OF_INTENTS, "ndcg@3"], by="side", **judged_with_sides(spark, judged))
     check_intents(result)

@@ -98,7 +98,6 @@ def test_everything_else_stays_the_same_and_a_stored_table_says_so(tables, resul
     assert told(summarise(plain.per_user, by="country", cluster=["person"])) == told(result)
 
 
-@pytest.mark.night
 def test_bootstraps_draw_clusters(tables):
     ci = BCa(replicates=200)
     fresh = evaluated(tables, ["rr"], cluster="person", ci=ci)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_rankeval.statistics.merging import merged
-from spark_rankeval.statistics.moments import MomentsAccumulator, moments_of
+from spark_rankeval.statistics.moments import MomentsAccumulator, MomentsByName, moments_of, moments_of_columns
 from spark_rankeval.statistics.tally import tally
 
 MANY = 40_000
@@ -316,6 +316,18 @@ def test_a_tally_of_nothing_changes_nothing():
     counted.add_tally(tally([np.array([])]))
     counted.add_tally(tally([np.array([np.nan])]))
     assert figures(moments_of({name: each[0] for name, each in counted.state().items()})) == figures(moments([np.nan]))
+
+
+def test_moments_by_name_are_those_of_the_columns():
+    accumulator = MomentsAccumulator(3)
+    for column, values in enumerate([[0.5, 2.0], [math.nan], [1e200, 3.0]]):
+        accumulator.add(column, np.array(values))
+    state = accumulator.state()
+    named = MomentsByName(("a", "b", "c"), state)
+    expected = repr(moments_of_columns(state))
+    state["n"][:] = 7
+    assert repr(list(named.values())) == expected, "later changes of a state are nothing to it"
+    assert ("a" in named, "d" in named, named.get("d")) == (True, False, None)
 
 
 @pytest.mark.parametrize("n", [0, 200, 300])

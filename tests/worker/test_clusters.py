@@ -92,7 +92,7 @@ def clusters_in(trees):
 
 
 @pytest.mark.parametrize(
-    ("keys", "options"), part_of([((), OPTIONS), (("slice",), PLAIN), ((), PLAIN), (("slice",), OPTIONS)], 3)
+    ("keys", "options"), part_of([((), OPTIONS), (("slice",), OPTIONS), ((), PLAIN), (("slice",), PLAIN)], 3)
 )
 def test_no_partition_order_or_bound_changes_a_bit(options, keys, monkeypatch):
     whole = exactly(clusters_in(merged_trees(np.arange(N_USERS), 1, options, keys)))
