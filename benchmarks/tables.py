@@ -104,6 +104,8 @@ def _even(random: np.random.Generator, shape: Shape, users: Array) -> tuple[Rows
     user, rank = np.repeat(users, lengths), _within(lengths)
     # A start and a stride a user give items that differ within a list.
     start, stride = random.integers(0, shape.items, len(users)), random.integers(1, 97, len(users))
+    # Some strides come round to the start too soon, if there are few items.
+    stride += np.gcd(stride, shape.items) * lengths > shape.items
     item = (np.repeat(start, lengths) + rank * np.repeat(stride, lengths)) % shape.items
     score = _scores(random, shape.scores, user, lengths)
     counts = np.full(len(users), shape.labels)

@@ -122,10 +122,14 @@ def _memory(reports: Reports) -> Figure:
     return Figure(max(report["worker_megabytes"] for report in reports.values() if report.get("worker_megabytes")))
 
 
-def _pandas(reports: Reports) -> Figure:
-    """Pandas alone, each time it ran, over our best time of the same files."""
-    ours, theirs = reports["trec"]["best_seconds"]["trec"], reports["trec"]["pandas"]["seconds"]
-    return with_spread(min(theirs) / ours, (seconds / ours for seconds in theirs))
+def _pandas(work: str) -> Reader:
+    """Pandas alone on TREC's files, each time it ran, over our best time of a work."""
+
+    def figure(reports: Reports) -> Figure:
+        ours, theirs = reports["trec"]["best_seconds"][work], reports["trec"]["pandas"]["seconds"]
+        return with_spread(min(theirs) / ours, (seconds / ours for seconds in theirs))
+
+    return figure
 
 
 def _faster(peer: str) -> Reader:
@@ -257,7 +261,8 @@ TARGETS = (
     _ratio_target("RankingEvaluator of spark_rankeval.ml ÷ evaluate of the same frames", "pipelines", "pyspark-ml", "ml-evaluate", 1.3),
     _ratio_target("… ÷ evaluate of predictions and labels in tables of their own", "pipelines", "pyspark-ml", "ndcg", 1.3),
     _ratio_target("TREC's files read, ndcg@10 ÷ the same from Parquet", "trec", "trec", "trec-parquet", 2.5),
-    Target("… pandas alone ÷ here", ("trec",), _pandas, 3, at_least=True),
+    # Text is read no faster than the columns of Parquet.
+    Target("… pandas alone ÷ here", ("trec",), _pandas("trec"), 3, at_least=True, floor=_pandas("trec-parquet")),
     Target("RePlay's 20 values ÷ the 20 here", ("replay",), _beside("replay", "twenty"), 20, at_least=True),
     Target("… 5 measures beyond accuracy", ("replay",), _beside("replay", "beyond"), 20, at_least=True),
     Target("Recommenders' 20 values ÷ the 20 here", ("recommenders",), _beside("recommenders", "twenty"), 20, at_least=True),

@@ -96,6 +96,12 @@ def test_ids_that_are_texts_are_as_many_as_numbers(tmp_path, ids, lengths):
     assert met == lengths if lengths else len(met) > 10
 
 
+def test_an_item_stands_in_a_list_once_even_if_there_are_few_items(tmp_path):
+    make_tables(Shape(users=200, items=1000), tmp_path, arrays=False)
+    predictions = pd.read_parquet(tmp_path / "predictions")
+    assert len(predictions) == len(predictions.drop_duplicates(["user", "item"])) == 200 * 50
+
+
 def test_scores_in_pairs_tie_at_most_twice(tmp_path):
     make_tables(Shape(users=30, scores="pairs"), tmp_path, arrays=False)
     predictions = pd.read_parquet(tmp_path / "predictions")
