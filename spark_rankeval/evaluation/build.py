@@ -14,7 +14,7 @@ from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.records.item_groups import has_item_group, item_attribute
 from spark_rankeval.records.many_objects import without_collection
 from spark_rankeval.records.quality import DataQuality
-from spark_rankeval.records.slices import in_order, is_all_users, slice_name
+from spark_rankeval.records.slices import in_order, is_of_all, slice_name
 from spark_rankeval.records.summary import SELF_NORMALISED, bounds_of, summary_row
 from spark_rankeval.request.task import has_groups
 from spark_rankeval.statistics.clusters import FEW
@@ -79,9 +79,12 @@ class Findings:
         }
 
     @cached_property
-    def fingerprints(self) -> dict[str, Mapping[str, str]]:
-        """The fingerprints of the tables by model; slices have no others than all users."""
-        return {model: by_slice[in_order(list(by_slice))[0]].fingerprints for model, by_slice in self.figures.items()}
+    def of_all_users(self) -> dict[str, ModelFigures]:
+        """The figures of all users by model. They alone have counts, and fingerprints, which slices share."""
+        return {
+            model: next(figures for key, figures in of_model.items() if is_of_all(key))
+            for model, of_model in self.figures.items()
+        }
 
 
 @without_collection
@@ -90,8 +93,7 @@ def build_result(
 ) -> Result:
     """The result of what was found, with the lazy `table` of users and `write_per_user`; raises `DataError` for bad rows."""
     settings, on_invalid = findings.settings, findings.on_invalid
-    keys = in_order(list(next(iter(findings.figures.values()), {})))
-    qualities = {model: _quality_of(of_model[keys[0]], findings) for model, of_model in findings.figures.items()}
+    qualities = {model: _quality_of(figures, findings) for model, figures in findings.of_all_users.items()}
     raise_if_unusable(findings.totals, settings, on_invalid)
     raise_if_invalid(DataQuality.of_models(list(qualities.values())), settings, findings.scoring, on_invalid)
     if not findings.missing:
@@ -154,7 +156,7 @@ def _quality_of(figures: ModelFigures, findings: Findings) -> DataQuality:
 
 def _metrics_of(key: Key, findings: Findings) -> list[MetricColumn]:
     """The metrics that a slice has figures of; of a group of items only those that look at labels alone."""
-    if is_all_users(key[: len(findings.item_groups)]):
+    if is_of_all(key[: len(findings.item_groups)]):
         return list(findings.metrics)
     return [
         metric for metric in findings.metrics if has_groups(parse_metric(metric.definition).resolve())
@@ -166,7 +168,7 @@ def _rows(
 ) -> list[SummaryRow]:
     # Who has no label in a group of items is not in its means.
     is_over_all = findings.settings.mean == "all" and not has_item_group(slice_)
-    fingerprints = findings.fingerprints[model]
+    fingerprints = findings.of_all_users[model].fingerprints
     return [
         summary_row(
             metric.label,
@@ -197,9 +199,7 @@ def _warn_of_few_clusters(findings: Findings) -> None:
     """Warn if there are so few clusters that intervals are too narrow."""
     n_clusters = [
         each.clusters.n
-        for of_model in findings.figures.values()
-        for key, figures in of_model.items()
-        if is_all_users(key)
+        for figures in findings.of_all_users.values()
         for each in figures.values.values()
         if each.clusters is not None and each.clusters.n
     ]

@@ -12,7 +12,7 @@ from spark_rankeval.checks import as_names, check_table, one_of
 from spark_rankeval.errors import InputError, OptionError, warn
 from spark_rankeval.evaluation.build import Findings, build_result, need_users
 from spark_rankeval.records.metrics_table import RUN_ID
-from spark_rankeval.records.slices import is_all_users, roll
+from spark_rankeval.records.slices import is_of_all, roll
 from spark_rankeval.request.counts import COUNTS, INVALID_COUNTS, UNUSABLE_FACTS, WEIGHT_SUMS
 from spark_rankeval.request.on_invalid import OnInvalid
 from spark_rankeval.request.options import SummaryOptions, attributes_in
@@ -272,14 +272,14 @@ def _by_model(
     figures: dict[str, dict[Key, ModelFigures]] = {}
     for key, group in groups.items():
         values, beside = group.values[: len(schema.metrics)], group.values[len(schema.metrics) :]
-        is_of_all = is_all_users(key[1:] if several else key)
+        of_all = is_of_all(key[1:] if several else key)
         of_group = ModelFigures(
             {metric.key: value for metric, value in zip(schema.metrics, values, strict=True)},
             {metric.key: value.mean for metric, value in zip(standards, beside, strict=True)},
             {**dict.fromkeys(set(missing) - {"in_both"}, _no_count(values[0].moments)), **group.counts}
-            if is_of_all
+            if of_all
             else {},
-            group.fingerprints if is_of_all else {},
+            group.fingerprints if of_all else {},
         )
         # A table without rows has one group without a key. It stands for all models.
         for model in [str(key[0]) if several else ""] if key or not several else schema.models or ("",):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from spark_rankeval.records.slices import EVERY, attributes_of, in_order, is_all_users, slice_name, slice_of
+from spark_rankeval.records.slices import EVERY, attributes_of, in_order, is_of_all, slice_name, slice_of
 from spark_rankeval.request.task import GROUP_FACTS
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def item_groups_in(slices: Mapping[Key, Mapping[str, int]], attributes: Sequence
     groups = []
     for key in in_order(list(slices)):
         named = [(name, value) for name, value in zip(attributes, key, strict=False) if value is not EVERY]
-        if len(named) == 1 and is_all_users(key[len(attributes) :]):
+        if len(named) == 1 and is_of_all(key[len(attributes) :]):
             ((attribute, group),) = named
             about = slice_name([item_attribute(attribute)], (group,))
             facts = {

@@ -98,10 +98,10 @@ def _misleads(value: str) -> bool:
     return value in ("", "null") or value != value.strip() or any(sign in value for sign in ("'", '"', ", ", "=", "\n"))
 
 
-def is_all_users(key: Key) -> bool:
-    """Whether a key is that of all users, whatever they have.
+def is_of_all(key: Key) -> bool:
+    """Whether a key, or the part of one that is about users or items, is that of all of them.
 
-    >>> is_all_users((EVERY, EVERY)), is_all_users(()), is_all_users(("DE", EVERY))
+    >>> is_of_all((EVERY, EVERY)), is_of_all(()), is_of_all(("DE", EVERY))
     (True, True, False)
     """
     return all(value is EVERY for value in key)

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from spark_rankeval.errors import OptionError
 from spark_rankeval.records.many_objects import without_collection
-from spark_rankeval.records.slices import EVERY, is_all_users
+from spark_rankeval.records.slices import EVERY, is_of_all
 from spark_rankeval.spark.collecting import STATE_SCHEMA, collected_states
 from spark_rankeval.spark.ids import hash_in
 from spark_rankeval.spark.named_columns import any_null, column
@@ -66,7 +66,7 @@ class Figures(NamedTuple):
 
 def of_all_users(groups: Mapping[Key, Figures], name: str, n_before: int = 0) -> list[Moments]:
     """The moments of a count over all users, if it is counted; the first `n_before` entries of a key are no attributes."""
-    everybody = [group.counts for key, group in groups.items() if is_all_users(key[n_before:])]
+    everybody = [group.counts for key, group in groups.items() if is_of_all(key[n_before:])]
     return [counts[name] for counts in everybody if name in counts]
 
 

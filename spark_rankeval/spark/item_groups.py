@@ -10,7 +10,7 @@ from pyspark.sql import types as T
 
 from spark_rankeval.checks import check_table
 from spark_rankeval.errors import InputError
-from spark_rankeval.records.slices import is_all_users
+from spark_rankeval.records.slices import is_of_all
 from spark_rankeval.request.column_names import DEFAULT_ITEM
 from spark_rankeval.request.task import POPULARITY
 from spark_rankeval.spark.fact_tables import FactTables
@@ -85,11 +85,11 @@ def packed_groups(items: Source, name: str, item_type: T.DataType) -> DataFrame:
 
 def with_users_outside(figures: Mapping[Key, Figures], n_attributes: int) -> dict[Key, Figures]:
     """The figures with all users of a slice without a value in a group of items counted as undefined, labels there or not."""
-    whole = {key[n_attributes:]: group for key, group in figures.items() if _is_whole(key, n_attributes)}
+    whole = {key[n_attributes:]: group for key, group in figures.items() if is_of_all(key[:n_attributes])}
     counted = {}
     for key, group in figures.items():
         of_all = whole.get(key[n_attributes:])
-        if of_all is None or _is_whole(key, n_attributes):
+        if of_all is None or is_of_all(key[:n_attributes]):
             counted[key] = group
             continue
         values = []
@@ -98,10 +98,6 @@ def with_users_outside(figures: Mapping[Key, Figures], n_attributes: int) -> dic
             values.append(replace(each, moments=replace(each.moments, n_undefined=n_outside)))
         counted[key] = group._replace(values=values)
     return counted
-
-
-def _is_whole(key: Key, n_attributes: int) -> bool:
-    return is_all_users(key[:n_attributes])
 
 
 def read_groups(facts: Facts, sources: Sources, names: ColumnNames) -> GroupSources | None:

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_rankeval.records.item_groups import ItemGroup, item_groups_in, roll_with_items
-from spark_rankeval.records.slices import is_all_users, roll
+from spark_rankeval.records.slices import is_of_all, roll
 from spark_rankeval.request.counts import WEIGHT_SUMS, counts_beside, counts_of_models
 from spark_rankeval.request.readings import NORMALISER
 from spark_rankeval.request.task import GROUP_FACTS
@@ -252,12 +252,12 @@ class Scoring:
         for place, model in enumerate(task.models):
             for key, group in by_group.items():
                 values, beside = group.values[:n_values], group.values[n_values:]
-                is_of_all = is_all_users(key)
+                of_all = is_of_all(key)
                 figures.setdefault(model, {})[key] = ModelFigures(
                     of_model(model, self.reading.values, values),
                     {name: each.mean for name, each in of_model(model, self.reading.beside, beside).items()},
-                    self.counts_of(group, place) if is_of_all else {},
-                    self._fingerprints_of(group, place) if is_of_all else {},
+                    self.counts_of(group, place) if of_all else {},
+                    self._fingerprints_of(group, place) if of_all else {},
                 )
         return Described(figures, totals_in(task, by_group), words, self._item_groups(by_group))
 

@@ -309,7 +309,7 @@ def test_the_tables_of_large_results_stay_below_650_kilobytes(tmp_path, n_models
 @pytest.mark.night
 @LARGE
 def test_large_results_stay_below_2_megabytes(tmp_path, n_models, options):
-    assert large_report(tmp_path / "r.html", n_models, options).stat().st_size < 2 << 20
+    assert large_report(tmp_path / "r.html", n_models, options).stat().st_size < 2_000_000
 
 
 def test_a_report_replaces_an_older_one_whole_or_not_at_all(tmp_path):
