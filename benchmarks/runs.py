@@ -43,12 +43,12 @@ MEASUREMENTS = {
         works=(*BEYOND_ACCURACY, "training-lists", "baseline-lists", "logged"), rounds=3, warm_up=1
     ),
     "pipelines": Measurement(works=("ndcg", "ml-evaluate", "pyspark-ml"), rounds=3, warm_up=1),
-    "strings": Measurement(works=("shuffle", "many"), shape=Shape(ids="string")),
-    "uuids": Measurement(works=("shuffle", "many"), shape=Shape(ids="uuid")),
-    "words": Measurement(works=("shuffle", "many"), shape=Shape(ids="words")),
-    "ragged": Measurement(works=("shuffle", "many"), shape=Shape(lengths="ragged", users=125_000)),
+    "strings": Measurement(works=("shuffle", "smallest", "many"), shape=Shape(ids="string")),
+    "uuids": Measurement(works=("shuffle", "smallest", "many"), shape=Shape(ids="uuid")),
+    "words": Measurement(works=("shuffle", "smallest", "many"), shape=Shape(ids="words")),
+    "ragged": Measurement(works=("shuffle", "smallest", "many"), shape=Shape(lengths="ragged", users=125_000)),
     "lists-of-1000": Measurement(
-        works=("shuffle", "many"), shape=Shape(users=10_000, predictions=1_000), cutoffs=_BIG_CUTOFFS
+        works=("shuffle", "smallest", "many"), shape=Shape(users=10_000, predictions=1_000), cutoffs=_BIG_CUTOFFS
     ),
     "lists-of-10000": Measurement(
         works=("shuffle", "many", "per-user"),

@@ -4,11 +4,12 @@ import json
 import os
 import sys
 import time
+from functools import partial
 
 CUTOFFS = (1, 3, 5, 10, 20)
 
 
-def run(package, one_value, twenty_values, beyond, rounds=1):
+def run(package, one_value, twenty_values, beyond, rounds=1, floors=None):
     """Time 20 values, 4 metrics at 5 cutoffs, and measures beyond accuracy, and print the seconds of every round.
 
     Called as: script FOLDER BEYOND PARTITIONS HEAP CORES.
@@ -19,6 +20,7 @@ def run(package, one_value, twenty_values, beyond, rounds=1):
         twenty_values: function of the same frames, of user, item, score and user, item, rating; its result is not looked at.
         beyond: function of a dict of frames by name, with training, items and baseline, too; it gives values by our names for them.
         rounds: how often.
+        floors: functions of the same arguments by "twenty" and "beyond", each with what no evaluation can do without.
     """
     folder, beyond_folder, partitions, heap, cores = sys.argv[1:6]
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -42,11 +44,17 @@ def run(package, one_value, twenty_values, beyond, rounds=1):
     tables = {name: spark.read.parquet(f"{beyond_folder}/{name}") for name in names}
 
     one_value(predictions, labels)
-    times, values = {"twenty": [], "beyond": []}, {}
-    for _ in range(rounds):
-        times["twenty"].append(seconds(lambda: twenty_values(predictions, labels)))
-    for _ in range(rounds):
-        times["beyond"].append(seconds(lambda: values.update(beyond(tables))))
+    values = {}
+    works = {"twenty": partial(twenty_values, predictions, labels), "beyond": lambda: values.update(beyond(tables))}
+    if floors is not None:
+        works["twenty-floor"] = partial(floors["twenty"], predictions, labels)
+        works["beyond-floor"] = partial(floors["beyond"], tables)
+    times = {name: [] for name in works}
+    for kind in ("twenty", "beyond"):
+        for _ in range(rounds):
+            for name in (kind, f"{kind}-floor"):
+                if name in works:
+                    times[name].append(seconds(works[name]))
     spark.stop()
     print(json.dumps({"package": f"{package} {version(package)}", "seconds": times, "values": values}), flush=True)
 

@@ -7,6 +7,7 @@ from on_spark import CUTOFFS, run
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from benchmarks.floors import grouped_by_user, joined_lists, to_nothing
 from spark_rankeval import Facts, evaluate
 
 TWENTY = [f"{metric}@{k}" for metric in ("precision", "recall", "ndcg", "ap") for k in CUTOFFS]
@@ -15,6 +16,8 @@ BEYOND = {
     "replay": ["catalogue_coverage@10", "novelty@10", "surprisal@10", "unexpectedness@10", "categorical_diversity@10"],
     "recommenders": ["novelty@10", "diversity@10", "serendipity@10", "catalogue_coverage@10", "entropy@10"],
 }
+# Tables that these measures read user by user, besides predictions and labels.
+OF_USERS = {"replay": {"training": ["item"], "baseline": ["item", "score"]}, "recommenders": {"training": ["item"]}}
 
 
 def one_value(predictions, labels):
@@ -36,5 +39,24 @@ def beyond_of(peer):
     return beyond
 
 
+def smallest(predictions, labels):
+    """The lists of every user, carried to empty Python."""
+    to_nothing(joined_lists(predictions.select("user", "item", "score"), labels.select("user", "item"))).collect()
+
+
+def smallest_beyond(peer):
+    def carried(tables):
+        lists = joined_lists(
+            tables["predictions"].select("user", "item", "score"), tables["labels"].select("user", "item")
+        )
+        for name, columns in OF_USERS[peer].items():
+            lists = lists.join(grouped_by_user(tables[name], *columns), "user", "left")
+        to_nothing(lists).collect()
+
+    return carried
+
+
 if __name__ == "__main__":
-    run("spark_rankeval", one_value, twenty_values, beyond_of(sys.argv[6]), rounds=3)
+    peer = sys.argv[6]
+    floors = {"twenty": smallest, "beyond": smallest_beyond(peer)}
+    run("spark_rankeval", one_value, twenty_values, beyond_of(peer), rounds=5, floors=floors)

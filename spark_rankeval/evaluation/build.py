@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from spark_rankeval.errors import OptionError, warn
 from spark_rankeval.evaluation.bad_rows import raise_if_invalid, raise_if_unusable, warn_if_apart, warn_of_labels
@@ -68,13 +68,21 @@ class Findings:
     groups: tuple[ItemGroup, ...] = ()
 
     @cached_property
-    def cutoffs_and_bounds(self) -> dict[str, tuple[int | None, tuple[float, float]]]:
-        """The cutoff of each metric, and the least and the greatest value of a user, by the metric's key."""
+    def about_metrics(self) -> dict[str, dict[str, Any]]:
+        """What rows say of each metric, whichever their slice is, by the metric's key."""
         return {
-            metric.key: (
-                parse_metric(metric.definition).k if metric.definition else None,
-                bounds_of(metric.definition or metric.label),
-            )
+            metric.key: {
+                "dialect": self.settings.dialect,
+                "relevance": metric.relevance,
+                "definition": metric.definition or metric.label,
+                "cutoff": parse_metric(metric.definition).k if metric.definition else None,
+                "bounds": bounds_of(metric.definition or metric.label),
+                # A value of all lists together has no users, and so neither weights of them nor clusters.
+                "user_weight": (self.weight or (SELF_NORMALISED if metric.normaliser else "")) if metric.column else "",
+                "cluster": ", ".join(self.clusters) if metric.column else "",
+                "standard": metric.standard,
+                "asked": metric.asked,
+            }
             for metric in self.metrics
         }
 
@@ -172,26 +180,17 @@ def _rows(
     return [
         summary_row(
             metric.label,
-            figures.values[metric.key],
-            bounds=bounds,
+            figures.values[key],
             model=model,
             slice_=slice_,
-            dialect=findings.settings.dialect,
-            relevance=metric.relevance,
-            definition=metric.definition or metric.label,
-            cutoff=cutoff,
             # Who has nothing to divide by adds nothing to a quotient of sums, and spoils none.
             over_all=is_over_all and not metric.normaliser,
-            # A value of all lists together has no users, and so neither weights of them nor clusters.
-            user_weight=(findings.weight or (SELF_NORMALISED if metric.normaliser else "")) if metric.column else "",
-            cluster=", ".join(findings.clusters) if metric.column else "",
-            standard=metric.standard,
-            standard_mean=figures.standard_means.get(metric.key, math.nan),
-            asked=metric.asked,
+            standard_mean=figures.standard_means.get(key, math.nan),
             fingerprints=fingerprints,
+            **findings.about_metrics[key],
         )
         for metric in metrics
-        for cutoff, bounds in [findings.cutoffs_and_bounds[metric.key]]
+        for key in [metric.key]
     ]
 
 

@@ -360,4 +360,4 @@ def _slices_of(per_user: DataFrame, by: By) -> list[str]:
 def _no_count(like: Moments) -> Moments:
     """A count of 0 for every user, in place of one that the table lacks."""
     n = like.n + like.n_undefined
-    return replace(like, n=n, n_undefined=0, n_zero=0, mean=0.0, std=0.0, least=0.0, greatest=0.0, total=0.0)
+    return like._replace(n=n, n_undefined=0, n_zero=0, mean=0.0, std=0.0, least=0.0, greatest=0.0, total=0.0)

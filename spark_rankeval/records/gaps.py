@@ -233,7 +233,7 @@ class _Users(NamedTuple):
             n_users = {"n": self.n, "n_undefined": self.n_undefined, "n_without_weight": 0, "n_invalid_weights": 0}
             weighted = as_known(mean_of_sums(n_users, sums, is_weighted=True), moments)
         if problem:
-            moments, weighted = replace(moments, mean=math.nan), None
+            moments, weighted = moments._replace(mean=math.nan), None
         clusters = clusters_of_days(self.grouped) if row.cluster and self.grouped else None
         return Group(name, moments, weighted, bounds_of(row.definition), problem, clusters)
 

@@ -104,7 +104,7 @@ def is_of_all(key: Key) -> bool:
     >>> is_of_all((EVERY, EVERY)), is_of_all(()), is_of_all(("DE", EVERY))
     (True, True, False)
     """
-    return all(value is EVERY for value in key)
+    return key.count(EVERY) == len(key)
 
 
 def in_order(keys: Sequence[Key]) -> list[Key]:

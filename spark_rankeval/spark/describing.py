@@ -16,7 +16,7 @@ from spark_rankeval.spark.named_columns import any_null, column
 from spark_rankeval.spark.per_user import type_of_count
 from spark_rankeval.spark.workers import run_on_workers
 from spark_rankeval.statistics.clusters import clusters_of
-from spark_rankeval.statistics.description import descriptions_of
+from spark_rankeval.statistics.description import descriptions_of_groups
 from spark_rankeval.statistics.fingerprints import digits_of
 from spark_rankeval.statistics.moments import MomentsByName
 from spark_rankeval.worker.clusters import CLUSTERS, Layout, group_name, merged_clusters, no_clusters
@@ -172,6 +172,7 @@ def figures_by_group(packed: list[bytes], groups: Groups, later: States | None =
         fits = fits and n_lost is None and n_groups * n_values <= _MOST_FIGURES
         if not fits:
             continue
+        own: dict[Key, TableState] = {}
         parts: dict[Key, list[TableState]] = {}
         for key, first in states.items():
             state = merged_states([first, later.pop(key)]) if key in later else first
@@ -181,10 +182,10 @@ def figures_by_group(packed: list[bytes], groups: Groups, later: States | None =
             rolled = list(roll(key))
             for group in rolled if not nobody else [max(rolled, key=lambda one: sum(v is EVERY for v in one))]:
                 if n_keys and group == key:
-                    of_clusters = groups.clusters_of(group, clusters)
-                    figures[group] = _figures(state, groups, of_clusters)
+                    own[group] = state
                 else:
                     parts.setdefault(group, []).append(state)
+        figures |= _figures(own, groups, clusters)
         for group, some in parts.items():
             totals[group] = merged_states([totals.get(group, empty), *some])
     if not fits:
@@ -192,9 +193,7 @@ def figures_by_group(packed: list[bytes], groups: Groups, later: States | None =
     # A table without a partition yields no state at all.
     if not n_keys or not (figures or totals):
         totals.setdefault((), empty)
-    return figures | {
-        group: _figures(state, groups, groups.clusters_of(group, clusters)) for group, state in totals.items()
-    }
+    return figures | _figures(totals, groups, clusters)
 
 
 def _too_large(n_groups: int | None, n_values: int, options: DescriptionOptions) -> str:
@@ -208,13 +207,25 @@ def _too_large(n_groups: int | None, n_values: int, options: DescriptionOptions)
     return f"{slices}{n_values:,} values{replicates} do not fit into memory; use {', '.join(advice)}"
 
 
-def _figures(state: TableState, groups: Groups, clusters: dict[str, Array] | None = None) -> Figures:
-    names = (*groups.names.users, *groups.names.rows)
-    counts = MomentsByName(names, state.counts)
-    fingerprints = {table: digits_of(limbs) for table, limbs in state.fingerprints.items()}
+def _figures(states: States, groups: Groups, clusters: ClusterStates) -> dict[Key, Figures]:
+    """The figures of some groups from their states, all of them in one go."""
+    if not states:
+        return {}
     layout = groups.layout
-    of_clusters = None if layout is None else clusters_of(no_clusters(layout) if clusters is None else clusters)
-    return Figures(descriptions_of(state.values, groups.options, of_clusters), counts, fingerprints)
+    of_clusters = None
+    if layout is not None:
+        known = [groups.clusters_of(group, clusters) for group in states]
+        of_clusters = [clusters_of(no_clusters(layout) if each is None else each) for each in known]
+    described = descriptions_of_groups([state.values for state in states.values()], groups.options, of_clusters)
+    names = (*groups.names.users, *groups.names.rows)
+    return {
+        group: Figures(
+            values,
+            MomentsByName(names, state.counts),
+            {table: digits_of(limbs) for table, limbs in state.fingerprints.items()},
+        )
+        for (group, state), values in zip(states.items(), described, strict=True)
+    }
 
 
 def describe_table(

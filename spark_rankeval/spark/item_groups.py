@@ -95,7 +95,7 @@ def with_users_outside(figures: Mapping[Key, Figures], n_attributes: int) -> dic
         values = []
         for each, of_users in zip(group.values, of_all.values, strict=True):
             n_outside = of_users.moments.n + of_users.moments.n_undefined - each.moments.n
-            values.append(replace(each, moments=replace(each.moments, n_undefined=n_outside)))
+            values.append(each._replace(moments=each.moments._replace(n_undefined=n_outside)))
         counted[key] = group._replace(values=values)
     return counted
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -216,7 +216,7 @@ def all_pairs_of(
         q = ratio(abs(difference), error)
         if error == 0:
             level_of_one = 1 - (1 - level) / len(combinations)
-            interval = replace(interval_without_spread(difference, n_independent, level_of_one, bounds), level=level)
+            interval = interval_without_spread(difference, n_independent, level_of_one, bounds)._replace(level=level)
         else:
             reach = studentized_range_critical(level, n_models, df) * error if error > 0 else math.nan
             method = "games_howell" if of_pairs else "tukey"

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 import reprlib
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator
 
 #: Exact sums by what they are of; one that is not there is 0.
 Sums = dict[str, Fraction]
@@ -17,6 +18,32 @@ Sums = dict[str, Fraction]
 #: Sums of floats and of their squares have no digit beyond 2 to this power or its negative. A text may not ask for more memory.
 _MOST_BITS = 1200
 _NUMBER = re.compile(rf"(-?)([0-9a-f]{{1,{_MOST_BITS // 2}}})p(-?[0-9]{{1,4}})")
+# How many binary digits a unit has behind the point.
+_UNIT_BITS = 64
+
+
+class UnitSums(Mapping[str, Fraction]):
+    """Sums in whole units of 2⁻⁶⁴, each a fraction when someone asks for it: of slices by the thousand hardly any are.
+
+    >>> sums = UnitSums(y=3 << 61, yy=0)
+    >>> sums["y"], as_text(sums)
+    (Fraction(3, 8), '{"y":"3p-3"}')
+    """
+
+    def __init__(self, **units: int) -> None:
+        self.units = units
+
+    def __getitem__(self, name: str) -> Fraction:
+        return Fraction(self.units[name], 1 << _UNIT_BITS)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.units)
+
+    def __len__(self) -> int:
+        return len(self.units)
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
 
 
 def as_text(sums: Mapping[str, Fraction]) -> str:
@@ -26,7 +53,11 @@ def as_text(sums: Mapping[str, Fraction]) -> str:
     '{"wy":"-5p3","y":"3p-3"}'
     """
     # By hand, for slices by the thousand: neither names nor numbers have anything that JSON would escape.
-    pairs = ",".join([f'"{name}":"{_number(sums[name])}"' for name in sorted(sums) if sums[name]])
+    if isinstance(sums, UnitSums):
+        numbers = [(name, whole, -_UNIT_BITS) for name, whole in sums.units.items()]
+    else:
+        numbers = [(name, value.numerator, 1 - value.denominator.bit_length()) for name, value in sums.items()]
+    pairs = ",".join([f'"{name}":"{_number(whole, power)}"' for name, whole, power in sorted(numbers) if whole])
     return f"{{{pairs}}}"
 
 
@@ -56,11 +87,10 @@ def added(parts: Iterable[Mapping[str, Fraction]]) -> Sums:
     return total
 
 
-def _number(value: Fraction) -> str:
-    numerator, power = value.numerator, 1 - value.denominator.bit_length()
-    # Either the denominator is 1 or the numerator is odd.
-    zeros = (numerator & -numerator).bit_length() - 1
-    return f"{numerator >> zeros:x}p{power + zeros}"
+def _number(whole: int, power: int) -> str:
+    """A whole number times a power of 2, by its odd part."""
+    zeros = (whole & -whole).bit_length() - 1
+    return f"{whole >> zeros:x}p{power + zeros}"
 
 
 def _fraction(text: object) -> Fraction:

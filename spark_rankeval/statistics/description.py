@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -193,8 +193,7 @@ def merged_descriptions(states: Iterable[State]) -> State:
     }
 
 
-@dataclass(frozen=True)
-class Description:
+class Description(NamedTuple):
     """The figures of one column; `median` and `quantiles` are within `quantiles.RELATIVE_ACCURACY`.
 
     The weighted mean and its errors are there if users have weights; all other figures count each user with a weight above 0 once.
@@ -234,21 +233,45 @@ def descriptions_of(
     state: State, options: DescriptionOptions, clusters: Sequence[Clusters] | None = None
 ) -> list[Description]:
     """The figures of every column from the merged state of all users, and the clusters of each column that is not plain."""
+    return descriptions_of_groups([state], options, None if clusters is None else [clusters])[0]
+
+
+def descriptions_of_groups(
+    states: Sequence[State], options: DescriptionOptions, clusters: Sequence[Sequence[Clusters]] | None = None
+) -> list[list[Description]]:
+    """The figures of every column of one or more groups, each as `descriptions_of` has them: in as many steps as those of one."""
+    n_columns = len(states[0]["moments"]["n"])
+    state = _side_by_side(states, n_columns)
+    n_all = n_columns * len(states)
+    of_columns = quantiles_of(state["quantiles"], n_all, (MEDIAN, *options.quantiles)) if options.quantiles else []
     described = []
-    n_columns = len(state["moments"]["n"])
-    of_columns = quantiles_of(state["quantiles"], n_columns, (MEDIAN, *options.quantiles)) if options.quantiles else []
     for index, moments in enumerate(moments_of_columns(state["moments"])):
+        group, column = divmod(index, n_columns)
         median, quantiles = math.nan, {}
-        is_plain = index >= n_columns - options.n_plain
+        is_plain = column >= n_columns - options.n_plain
         if options.quantiles and not is_plain:
             median, *asked = of_columns[index]
             quantiles = dict(zip(options.quantiles, asked, strict=True))
-        is_weighted = options.weighted or index in options.normalised
+        is_weighted = options.weighted or column in options.normalised
         weighted = as_known(mean_of(_column(state["means"], index)), moments) if is_weighted else None
-        of_column = None if is_plain or clusters is None else _as_precise(clusters[index], moments)
+        of_column = None if is_plain or clusters is None else _as_precise(clusters[group][column], moments)
         interval = None if is_plain else _interval(state, index, moments, weighted, options, of_column)
         described.append(Description(moments, interval, median, quantiles, weighted, of_column))
-    return described
+    return [described[first : first + n_columns] for first in range(0, n_all, n_columns)]
+
+
+def _side_by_side(states: Sequence[State], n_columns: int) -> State:
+    """The states of several groups as one, whose columns are those of the first group, then those of the second, and so on."""
+    if len(states) == 1:
+        return states[0]
+    joined: State = {}
+    for name in states[0]:
+        parts = [state[name] for state in states]
+        joined[name] = {field: np.concatenate([part[field] for part in parts]) for field in parts[0]}
+        if name == "quantiles":
+            columns = [part["column"] + place * n_columns for place, part in enumerate(parts)]
+            joined[name]["column"] = np.concatenate(columns)
+    return joined
 
 
 def of_one_figure(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
 
 from spark_rankeval.checks import is_number
 from spark_rankeval.errors import OptionError
@@ -27,8 +27,7 @@ _ROUNDING = 2.0**-40
 _NO_SPREAD = "all users have the same value, and the metric has no bounds"
 
 
-@dataclass(frozen=True)
-class Interval:
+class Interval(NamedTuple):
     """An interval of an estimate. If there is none, the ends are NaN and `reason` says why in a few words.
 
     `method` is ``t``, ``percentile``, ``bca``, ``tukey`` or ``games_howell``, or what replaces one of them: ``clopper_pearson``, or
@@ -50,7 +49,7 @@ class Interval:
         """The part of the interval within the bounds."""
         if self.reason or (bounds[0] <= self.low and self.high <= bounds[1]):
             return self
-        return replace(self, low=max(self.low, bounds[0]), high=min(self.high, bounds[1]))
+        return self._replace(low=max(self.low, bounds[0]), high=min(self.high, bounds[1]))
 
     def __bool__(self) -> bool:
         return not self.reason
@@ -65,9 +64,10 @@ def ratio(difference: float, spread: float) -> float:
 
 def checked_level(level: float) -> float:
     """The level; raises an OptionError unless it is between 0 and 1."""
-    if not is_number(level) or not 0 < level < 1:
-        raise OptionError(f"the level of an interval must be between 0 and 1, such as 0.95; got {level!r}")
-    return level
+    # Slices by the thousand ask, and their level is a float.
+    if (type(level) is float or is_number(level)) and 0 < level < 1:
+        return level
+    raise OptionError(f"the level of an interval must be between 0 and 1, such as 0.95; got {level!r}")
 
 
 def mean_interval(moments: Moments, level: float = 0.95) -> Interval:
@@ -113,8 +113,8 @@ def fitted(
         effective_n = min(effective_n, n_clusters)
     if interval.method == T and interval.low == interval.high:
         return interval_without_spread(interval.low, effective_n, interval.level, (low, high))
-    counts_alike = math.isclose(effective_n, moments.n)
-    if interval.method == T and (low, high) == (0, 1) and counts_alike and are_shares(moments, weighted):
+    are_all_0_or_1 = interval.method == T and (low, high) == (0, 1) and are_shares(moments, weighted)
+    if are_all_0_or_1 and math.isclose(effective_n, moments.n):
         ends = share_interval(moments.n - moments.n_zero, moments.n, interval.level)
         return Interval(*ends, interval.level, CLOPPER_PEARSON)
     return interval.within((low, high))
@@ -122,18 +122,28 @@ def fitted(
 
 def are_shares(moments: Moments, weighted: Mean | None) -> bool:
     """Whether all values are 0 or 1, and both occur: among values from 0 to 1 only these equal their squares."""
+    if (moments.least, moments.greatest) != (0, 1):
+        return False
     sums, weight = (moments.sums, 0) if weighted is None else (weighted.sums, 1)
-    if not sums or (moments.least, moments.greatest) != (0, 1):
+    if not sums:
         return False
     return sums.get(name_of_term(weight, 1)) == sums.get(name_of_term(weight, 2))
 
 
 def kept_bounds(bounds: tuple[float, float], *values: Moments) -> tuple[float, float]:
     """The bounds if no value breaks them by more than rounding, else infinite ones."""
+    low, high = _widened(bounds)
+    for each in values:
+        if not (low <= each.least and each.greatest <= high):
+            return UNBOUNDED
+    return bounds
+
+
+@lru_cache(maxsize=1024)
+def _widened(bounds: tuple[float, float]) -> tuple[float, float]:
+    """Bounds that rounding cannot break."""
     low, high = bounds
-    low, high = low - _ROUNDING * max(1.0, abs(low)), high + _ROUNDING * max(1.0, abs(high))
-    kept = all(low <= each.least and each.greatest <= high for each in values)
-    return bounds if kept else UNBOUNDED
+    return low - _ROUNDING * max(1.0, abs(low)), high + _ROUNDING * max(1.0, abs(high))
 
 
 def bounds_of_differences(bounds: tuple[float, float], *values: Moments) -> tuple[float, float]:

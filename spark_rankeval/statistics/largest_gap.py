@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from spark_rankeval.statistics.distributions import studentized_range_critical, studentized_range_sf
@@ -66,7 +66,7 @@ def largest_gap(groups: Sequence[Group], level: float, least_n: int = 2) -> Larg
     difference, n_groups = difference_of(highest, lowest, cautious=True, shares_clusters=clustered), len(chosen)
     if difference.rare:
         of_one = 1 - (1 - level) / math.comb(n_groups, 2)
-        interval = replace(difference.interval(of_one), level=level)
+        interval = difference.interval(of_one)._replace(level=level)
     else:
         q = studentized_range_critical(level, n_groups, difference.df)
         width = q * difference.standard_error / math.sqrt(2)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from spark_rankeval.statistics.carried import UnitSums
 from spark_rankeval.statistics.exact import LIMBS, ExactSums, exact_sum
 from spark_rankeval.statistics.tally import tally
 
@@ -200,8 +201,7 @@ class MomentsAccumulator:
         }
 
 
-@dataclass(frozen=True)
-class Moments:
+class Moments(NamedTuple):
     """The figures of one column; without values they are NaN, except `total` and the counts.
 
     Attributes:
@@ -222,7 +222,7 @@ class Moments:
     least: float
     greatest: float
     total: float
-    sums: Mapping[str, Fraction] | None = field(default_factory=dict, repr=False, hash=False)
+    sums: Mapping[str, Fraction] | None
 
 
 def too_small(least: float, greatest: float) -> tuple[bool, bool]:
@@ -255,24 +255,32 @@ def moments_of(state: dict[str, Any]) -> Moments:
     total += Fraction(large)
     if math.isfinite(large_squares):
         figures = moments_of_sums(**counts, sums={"y": total, "yy": squares + Fraction(large_squares)})
-        return replace(figures, sums=None)
+        return figures._replace(sums=None)
     std = 0.0 if counts["n"] > 1 and least == greatest else math.nan
     return Moments(**counts, mean=float(total / counts["n"]), std=std, total=float(total), sums=None)
 
 
 def moments_of_columns(state: State) -> list[Moments]:
     """The figures of every column from a merged state."""
-    if any(state[name].any() for name in (*WIDE_LIMBS, *LARGE) if name in state):
-        return [moments_of({name: of[column] for name, of in state.items()}) for column in range(len(state["n"]))]
+    n_columns = len(state["n"])
+    has_unusual = np.zeros(n_columns, np.bool_)
+    for name in (*WIDE_LIMBS, *LARGE):
+        if name in state:
+            has_unusual |= state[name].reshape(n_columns, -1).any(axis=1)
     # Slices come by the thousand: lists give their entries faster than arrays, and no fraction is computed with.
     about, sums, squares = (
         zip(*(state[name].tolist() for name in names), strict=True)
         for names in ((*COUNTS, "least", "greatest"), SUM_LIMBS, SQUARE_LIMBS)
     )
-    return [
-        _moments(n, n_undefined, n_zero, least, greatest, (_whole(*y), _PER_LIMBS), (_whole(*yy), _PER_LIMBS))
-        for (n, n_undefined, n_zero, least, greatest), y, yy in zip(about, sums, squares, strict=True)
-    ]
+    figures = []
+    for column, ((n, n_undefined, n_zero, least, greatest), y, yy) in enumerate(zip(about, sums, squares, strict=True)):
+        if has_unusual[column]:
+            figures.append(moments_of({name: of[column] for name, of in state.items()}))
+            continue
+        total, square = _whole(*y), _whole(*yy)
+        in_units = UnitSums(y=total, yy=square)
+        figures.append(_moments(n, n_undefined, n_zero, least, greatest, total, square, _PER_LIMBS, in_units))
+    return figures
 
 
 class MomentsByName(Mapping[str, Moments]):
@@ -301,8 +309,10 @@ def moments_of_sums(
     n: int, n_undefined: int, n_zero: int, least: float, greatest: float, sums: Mapping[str, Fraction]
 ) -> Moments:
     """The figures of one column from its counts, its extremes and its exact sums ``y`` and ``yy``; a missing sum is 0."""
-    total, squares = (sums.get(name, _ZERO).as_integer_ratio() for name in ("y", "yy"))
-    return _moments(n, n_undefined, n_zero, least, greatest, total, squares, sums)
+    (total, per_total), (squares, per_square) = (sums.get(name, _ZERO).as_integer_ratio() for name in ("y", "yy"))
+    per = math.lcm(per_total, per_square)
+    total, squares = total * (per // per_total), squares * (per // per_square)
+    return _moments(n, n_undefined, n_zero, least, greatest, total, squares, per, sums)
 
 
 def _moments(
@@ -311,29 +321,42 @@ def _moments(
     n_zero: int,
     least: float,
     greatest: float,
-    total: tuple[int, int],
-    squares: tuple[int, int],
-    sums: Mapping[str, Fraction] | None = None,
+    total: int,
+    squares: int,
+    per: int,
+    sums: Mapping[str, Fraction],
 ) -> Moments:
-    """The same with sums as numerators and denominators: fractions would be reduced at every step."""
+    """The same with the sums in whole units, of which 1 has `per`: fractions would be reduced at every step."""
     if n == 0:
         nan = math.nan
-        return Moments(n, n_undefined, n_zero, mean=nan, std=nan, least=nan, greatest=nan, total=0.0)
-    (whole, per_whole), (square, per_square) = total, squares
-    sum_too_small, squares_too_small = too_small(least, greatest)
+        return Moments(n, n_undefined, n_zero, nan, nan, nan, nan, 0.0, {})
+    precision = _precision(least, greatest)
     std = math.nan if n < 2 else 0.0
-    if n > 1 and greatest - least > max(abs(least), abs(greatest)) * _ALIKE:
-        deviations = square * per_whole**2 * n - whole**2 * per_square
-        per_deviation = per_square * per_whole**2 * n
-        rounding, per_rounding = _rounding_of_square(least, greatest).as_integer_ratio()
-        is_known = deviations * per_rounding > n * _KNOWN * rounding * per_deviation
-        is_known = is_known and not squares_too_small
+    if n > 1 and precision.values_differ:
+        deviations, per_deviation = squares * per * n - total**2, per * per * n
+        rounding, per_rounding = precision.least_known
+        is_known = deviations * per_rounding > n * rounding * per_deviation and not precision.squares_are_too_small
         # The quotient of two whole numbers is rounded once.
         std = math.sqrt(deviations / (per_deviation * (n - 1))) if is_known else math.nan
-    mean = math.nan if sum_too_small else least if least == greatest else whole / (per_whole * n)
-    if sums is None:
-        sums = {"y": Fraction(whole, per_whole), "yy": Fraction(square, per_square)}
-    return Moments(n, n_undefined, n_zero, mean, std, least, greatest, total=whole / per_whole, sums=sums)
+    mean = math.nan if precision.sum_is_too_small else least if least == greatest else total / (per * n)
+    return Moments(n, n_undefined, n_zero, mean, std, least, greatest, total / per, sums)
+
+
+class _Precision(NamedTuple):
+    """What exact sums tell of values between two: whether they differ by more than rounding, and how far sums are known."""
+
+    sum_is_too_small: bool
+    squares_are_too_small: bool
+    values_differ: bool
+    least_known: tuple[int, int]  # a sum of squared deviations is known if it is above so much a value; a quotient
+
+
+# Values of slices have the same few bounds again and again.
+@lru_cache(maxsize=1 << 14)
+def _precision(least: float, greatest: float) -> _Precision:
+    rounding, per_rounding = _rounding_of_square(least, greatest).as_integer_ratio()
+    values_differ = greatest - least > max(abs(least), abs(greatest)) * _ALIKE
+    return _Precision(*too_small(least, greatest), values_differ, (rounding * _KNOWN, per_rounding))
 
 
 def _rounding_of_square(least: float, greatest: float) -> float:

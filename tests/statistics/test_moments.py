@@ -37,7 +37,7 @@ def bits(state):
 
 def figures(result):
     """The figures as text, which tells all floats apart, and NaN from none."""
-    return {name: repr(value) for name, value in vars(result).items()}
+    return {name: repr(value) for name, value in result._asdict().items()}
 
 
 def columns():
