@@ -151,8 +151,16 @@ def test_a_state_of_anything_but_numbers_is_refused(value):
 
 def test_bytes_that_ask_for_objects_are_refused():
     import json
-    import zlib
+
+    import pyarrow as pa
 
     header = json.dumps({"a": ["|O", [1]]}).encode()
+    whole = len(header).to_bytes(4, "little") + header + b"\0" * 8
     with pytest.raises(ValueError, match="arrays of numbers"):
-        unpack(zlib.compress(len(header).to_bytes(4, "little") + header + b"\0" * 8))
+        unpack(len(whole).to_bytes(8, "little") + pa.compress(whole, codec="zstd", asbytes=True))
+
+
+@pytest.mark.parametrize("size", [0, 3, 1 << 20])
+def test_bytes_that_are_no_state_are_refused(size):
+    with pytest.raises((ValueError, OSError)):
+        unpack(size.to_bytes(8, "little") + b"no state at all")

@@ -238,28 +238,29 @@ class Scoring:
             words = (*plan.words, f"The evaluation ran twice: ties left the values of {first.n_open:,} user(s) open.")
         elif first.n_open:
             words = (*words, f"Ties left the values of {first.n_open:,} user(s) open, who were computed again.")
-        task = self.reading.task
-        names = {(metric.relevance, metric.label): metric.key for metric in self.metrics}
-        n_values = len(self.reading.values)
-
-        def of_model(model: str, values: Sequence[Value], described: list[Description]) -> dict[str, Description]:
-            pairs = zip(values, described, strict=True)
-            return {names[value.relevance, value.label]: each for value, each in pairs if value.model == model}
-
+        task, of_values = self.reading.task, self._keys_of(self.reading.values)
+        of_beside = self._keys_of(self.reading.beside, first=len(self.reading.values))
         if self.groups is not None:
             by_group = with_users_outside(by_group, len(self.groups.groups.attributes))
         figures: dict[str, dict[Key, ModelFigures]] = {}
         for place, model in enumerate(task.models):
             for key, group in by_group.items():
-                values, beside = group.values[:n_values], group.values[n_values:]
                 of_all = is_of_all(key)
                 figures.setdefault(model, {})[key] = ModelFigures(
-                    of_model(model, self.reading.values, values),
-                    {name: each.mean for name, each in of_model(model, self.reading.beside, beside).items()},
+                    {name: group.values[value] for name, value in of_values[model]},
+                    {name: group.values[value].mean for name, value in of_beside[model]},
                     self.counts_of(group, place) if of_all else {},
                     self._fingerprints_of(group, place) if of_all else {},
                 )
         return Described(figures, totals_in(task, by_group), words, self._item_groups(by_group))
+
+    def _keys_of(self, values: Sequence[Value], first: int = 0) -> dict[str, list[tuple[str, int]]]:
+        """The metrics' keys with the places of their values, by model; `first` is the place of the first value."""
+        keys = {(metric.relevance, metric.label): metric.key for metric in self.metrics}
+        of_models: dict[str, list[tuple[str, int]]] = {model: [] for model in self.reading.task.models}
+        for place, value in enumerate(values, first):
+            of_models[value.model].append((keys[value.relevance, value.label], place))
+        return of_models
 
     def _item_groups(self, figures: Mapping[Key, Figures]) -> tuple[ItemGroup, ...]:
         if self.groups is None:

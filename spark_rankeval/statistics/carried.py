@@ -30,6 +30,8 @@ class UnitSums(Mapping[str, Fraction]):
     (Fraction(3, 8), '{"y":"3p-3"}')
     """
 
+    __slots__ = ("units",)
+
     def __init__(self, **units: int) -> None:
         self.units = units
 

@@ -1,14 +1,14 @@
 """Pack states as bytes that travel from workers to the driver: names and numbers, nothing that could be executed.
 
-A packed state is zlib-compressed. It begins with the length of a header, 4 bytes, little-endian. The header follows: a JSON object
-whose leaves are ``[dtype, shape]``. Then come the arrays' bytes, in the order of the leaves.
+A packed state is its length, 8 bytes, little-endian, and the state, compressed by Zstandard. The state begins with the length of a
+header, 4 bytes. The header follows: a JSON object whose leaves are ``[dtype, shape]``. Then come the arrays' bytes, in the order of
+the leaves.
 """
 
 from __future__ import annotations
 
 import json
 import math
-import zlib
 from collections.abc import Mapping
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 #: The columns of rows that travel: the place where a state is merged with others, and the packed state.
 PLACE, STATE = "place", "state"
 
-_LENGTH = 4
+_SIZE, _LENGTH = 8, 4
+# In a third of zlib's time, and Arrow has it.
+_CODEC = "zstd"
 # Whole numbers, floats and booleans. Arrays of objects could hold more than numbers.
 _KINDS = "iufb"
 
@@ -42,13 +44,16 @@ def pack(state: Mapping[str, Any]) -> bytes:
         return [node.dtype.str, node.shape]
 
     header = json.dumps(described(state)).encode()
+    whole = b"".join([len(header).to_bytes(_LENGTH, "little"), header, *arrays])
     # Compression pays: most bytes of sums and counts are 0.
-    return zlib.compress(b"".join([len(header).to_bytes(_LENGTH, "little"), header, *arrays]), 1)
+    compressed: bytes = pa.compress(whole, codec=_CODEC, asbytes=True)
+    return len(whole).to_bytes(_SIZE, "little") + compressed
 
 
 def unpack(data: bytes) -> dict[str, Any]:
-    """Unpack the output of `pack`; other bytes are a ValueError or a zlib.error."""
-    whole = zlib.decompress(data)
+    """Unpack the output of `pack`; other bytes are a ValueError or an OSError."""
+    size = int.from_bytes(data[:_SIZE], "little")
+    whole = pa.decompress(data[_SIZE:], size, codec=_CODEC, asbytes=True)
     start = _LENGTH + int.from_bytes(whole[:_LENGTH], "little")
 
     def read(node: Any) -> Any:
