@@ -2,7 +2,7 @@
 
 import json
 import math
-from dataclasses import replace
+from dataclasses import fields, replace
 from fractions import Fraction
 
 import numpy as np
@@ -310,6 +310,10 @@ def test_a_row_without_quantiles_reads_back_too():
     assert repr(SummaryRow.from_stored(one.stored())) == repr(one)
     several = row(quantiles={0.25: 0.0, 0.5: 0.25, 0.9: 1.0})
     assert repr(SummaryRow.from_stored(several.stored())) == repr(several)
+
+
+def test_a_row_of_figures_has_the_fields_of_its_class_and_no_other():
+    assert vars(summary_of([0.1, 0.7])).keys() == {one.name for one in fields(SummaryRow)}
 
 
 def test_a_row_reads_back_from_the_table_of_metrics():

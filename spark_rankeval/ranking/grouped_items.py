@@ -46,10 +46,8 @@ class GroupSets:
 
         Items without a group are left out, or are in the last group if they are to stand `apart`.
         """
-        size = self.members.lengths[sets]
-        item = np.repeat(np.arange(len(sets)), size)
-        within = np.arange(len(item)) - np.repeat(np.cumsum(size) - size, size)
-        group = self.members.values[self.members.offsets[sets][item] + within]
+        of_each = self.members.take(sets)
+        item, group, size = of_each.user, of_each.values, of_each.lengths
         part = 1 / size[item]
         if apart and (size == 0).any():
             lost = np.flatnonzero(size == 0)

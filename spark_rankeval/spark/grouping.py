@@ -141,9 +141,10 @@ class Grouping:
                 *self.attributes.hashed(self.attributes.values(first, text_in_sql)),
             )
             return with_whole_hashes(grouped, self.sources)
-        # Two groupings and a join of the groups: tables bucketed by user need no shuffle at all.
-        predictions = self._lists()
-        joined = predictions.join(self._labels(), self.user_columns, "full")
+        joined = self._lists()
+        if not self._each_row_is_both:
+            # Two groupings and a join of the groups: tables bucketed by user need no shuffle at all.
+            joined = joined.join(self._labels(), self.user_columns, "full")
         users = [named(name) for name in self.user_columns]
         no_user = any_of(user.is_null() for user in users).alias(reading.NO_USER)
         hashed = [self._hash_of(users)] if with_user_hash else []
@@ -217,6 +218,20 @@ class Grouping:
         return with_counts_of_parts(users, self.user_columns, item_type, models) if models else users
 
     @cached_property
+    def _each_row_is_both(self) -> bool:
+        """Whether each row is a prediction and a label, as those of `pyspark.ml` are: then one grouping makes the lists of both."""
+        sources, first, labels = self.sources, self.sources.predictions, self.sources.labels
+        return (
+            first.frame is labels.frame
+            and first.user == labels.user
+            and not (first.arrays or labels.arrays or first.vectors)
+            and not (self._several or sources.users or sources.attributes)
+            and not (self.merge_duplicates or self.gathering == "window")
+            and not self._further.joined_to_items
+            and "intents" not in self.task.facts
+        )
+
+    @cached_property
     def _further(self) -> FactTables:
         def named_users(source: Source) -> list[Column]:
             return [user.column for user in self._named_users(source)]
@@ -270,6 +285,17 @@ class Grouping:
 
     def _rows(self, source: Source) -> DataFrame:
         """Rows under our names; a row that cannot be used keeps its user, so that it is counted, and loses the rest."""
+        about = (*self._named_users(source), *self._model_of(source))
+        return self._chosen(select(source.frame, *about, *self._columns_of_rows(source)))
+
+    def _rows_of_both(self) -> DataFrame:
+        """The same of a table whose rows are predictions and labels at once."""
+        first, labels = self.sources.predictions, self.sources.labels
+        columns = (*self._columns_of_rows(first), *self._columns_of_rows(labels))
+        return self._chosen(select(first.frame, *self._named_users(first), *columns))
+
+    def _columns_of_rows(self, source: Source) -> list[Sql]:
+        """The item and the numbers of a row, null if it cannot be used, and what is counted of it."""
         ids, values = _names(source)
         model = self.sources.model_column if source.role == "predictions" else None
         valid, infinite = says_something(source, self.task, model), []
@@ -279,11 +305,9 @@ class Grouping:
             valid = valid & ~unusual
         columns = [when(valid, source.ids_sql().cast(self.item_type())).alias(ids)]
         columns += [when(valid, given).alias(name) for given, name in zip(_as_numbers(source), values, strict=True)]
-        about = (*self._named_users(source), *self._model_of(source))
         # Predictions are hashed where they are added up: a column more of them would cost more than the hash.
         hashed = [row_hash(source).alias(ROW_HASH)] if source.role == "labels" else []
-        rows = select(source.frame, *about, *columns, *infinite, *hashed)
-        return self._chosen(rows)
+        return [*columns, *infinite, *hashed]
 
     def _chosen(self, rows: DataFrame) -> DataFrame:
         """The rows of the users who are asked for."""
@@ -303,7 +327,7 @@ class Grouping:
         first = self.sources.predictions
         if first.arrays:
             return self._grouped_arrays(self._rows_of_models(self._arrays), reading.PREDICTION_ROWS, len(self._models))
-        rows = self._rows_of_models(self._rows)
+        rows = self._rows_of_both() if self._each_row_is_both else self._rows_of_models(self._rows)
         if not self.merge_duplicates:
             rows = self._further.with_facts(rows)
         users = self.user_columns
@@ -321,7 +345,8 @@ class Grouping:
         by_workers = self.gathering == "all" and n_rows is None and is_hashed_by_workers(self.item_type())
         counts_infinite = self._counts_infinite(first)
         lists = PredictionLists(users, len(self._models), self.gathering, self.keep, self._listed, counts_infinite)
-        return lists.of(rows, None if by_workers else hashed, n_rows, merged)
+        beside = self._label_lists(call("count", 1)) if self._each_row_is_both else ()
+        return lists.of(rows, None if by_workers else hashed, n_rows, merged, beside)
 
     @property
     def _listed(self) -> tuple[str, ...]:
@@ -382,10 +407,14 @@ class Grouping:
                 others, allowMissingColumns=True
             )
             n_rows, more = call("sum", named(_ROW)), [is_known, *attributes, *self._hash_of_users]
-        ids, values = _names(source)
+        return aggregate(rows, self.user_columns, *self._label_lists(n_rows), *more)
+
+    def _label_lists(self, n_rows: Sql) -> list[Sql]:
+        """The labels of a user as aggregates of rows: how many there are, the sum of their hashes, and the lists."""
+        ids, values = _names(self.sources.labels)
         lists = [call("collect_list", named(name)).alias(name) for name in (ids, *values)]
         hashed = total_of_hashes(named(ROW_HASH)).alias(reading.hash_column("labels"))
-        return aggregate(rows, self.user_columns, n_rows.alias(reading.LABEL_ROWS), hashed, *lists, *more)
+        return [n_rows.alias(reading.LABEL_ROWS), hashed, *lists]
 
     @property
     def _hash_of_users(self) -> list[Sql]:

@@ -13,6 +13,8 @@ from spark_rankeval.worker import reading
 from spark_rankeval.worker.model_lists import MARKS, MARKS_OF_OTHERS, MODEL_BITS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql import DataFrame
 
     from spark_rankeval.spark.sql_text import Sql
@@ -39,7 +41,14 @@ class PredictionLists:
     columns: tuple[str, ...]  # what there is a list of: items, scores, facts of items
     counts_infinite: bool  # whether rows of infinite score are counted by themselves
 
-    def of(self, rows: DataFrame, hashed: Sql | None, n_rows: Sql | None, merged: Sql | None) -> DataFrame:
+    def of(
+        self,
+        rows: DataFrame,
+        hashed: Sql | None,
+        n_rows: Sql | None = None,
+        merged: Sql | None = None,
+        beside: Sequence[Sql] = (),
+    ) -> DataFrame:
         """A row a user.
 
         Args:
@@ -47,18 +56,18 @@ class PredictionLists:
             hashed: the hash of a row; None: workers hash the lists.
             n_rows: how many rows of a table a row stands for; None: one.
             merged: how many of these were merged with another.
+            beside: what else is to be known of a user's rows, as aggregates.
         """
         if self.n_models > 1 and self.gathering == "all":
-            return aggregate(rows, self.users, *self._together(hashed))
+            return aggregate(rows, self.users, *self._together(hashed), *beside)
         if self.gathering == "window":
             # A sort, which spills: a user's predictions need not fit into memory.
             keys = [*self.users, *([MODEL] if self.n_models > 1 else [])]
             order = Window.partitionBy(*keys).orderBy(F.col(reading.SCORES).desc_nulls_last(), F.col(reading.ITEMS))
             rows = rows.withColumn(_NTH, F.row_number().over(order))
         models = range(self.n_models)
-        grouped = aggregate(
-            rows, self.users, *(column for model in models for column in self._of_model(model, hashed, n_rows, merged))
-        )
+        columns = [column for model in models for column in self._of_model(model, hashed, n_rows, merged)]
+        grouped = aggregate(rows, self.users, *columns, *beside)
         if self.gathering != "best_by_score_and_item":
             return grouped
         names = [named(name) for name in grouped.columns if not name.startswith(_BEST)]

@@ -91,11 +91,8 @@ class Attribute:
         """The groups of some items: which of the places, int64, and the group there; an entry for each membership."""
         if self._has_one_group_an_item:
             return np.arange(len(places)), self.groups.values[places]
-        lengths = self.groups.lengths[places]
-        which = np.repeat(np.arange(len(places)), lengths)
-        first = offsets_of(lengths)[:-1]
-        within = np.arange(len(which)) - first[which]
-        return which, self.groups.values[self.groups.offsets[places[which]] + within]
+        of_each = self.groups.take(places)
+        return of_each.user, of_each.values
 
 
 class GroupTables(NamedTuple):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from spark_rankeval.ranking.ragged import offsets_of
+from spark_rankeval.ranking.ragged import Ragged, offsets_of
 from spark_rankeval.statistics.description import state_of_groups
 from spark_rankeval.statistics.fingerprints import no_limbs
 from spark_rankeval.statistics.merging import merged_stacks
@@ -152,10 +152,9 @@ def _part_of(tree: Tree, keys: Sequence[Key], numbers: IntArray) -> Tree:
     part: dict[str, Any] = {KEYS: written(keys[number] for number in numbers.tolist())}
     for name, fields in tree.items():
         if name == _SKETCHES:
-            lengths = fields[_ROWS][numbers]
-            first = offsets_of(fields[_ROWS])[numbers] - offsets_of(lengths)[:-1]
-            rows = np.repeat(first, lengths) + np.arange(lengths.sum())
-            part[name] = {field: values[rows] for field, values in fields.items() if field != _ROWS} | {_ROWS: lengths}
+            rows = Ragged(np.arange(fields[_ROWS].sum()), offsets_of(fields[_ROWS])).take(numbers)
+            part[name] = {field: values[rows.values] for field, values in fields.items() if field != _ROWS}
+            part[name][_ROWS] = rows.lengths
         elif name != KEYS:
             part[name] = {field: values[numbers] for field, values in fields.items()}
     return part
