@@ -93,7 +93,7 @@ def _ratio_target(
 def _beside(peer: str, work: str, ours_of: str = "") -> Reader:
     """Seconds there over our best; and over each of ours, before and after it in the same run.
 
-    `ours_of` is what is ours instead, such as the floor.
+    `ours_of` names another work of ours to divide by, such as the floor.
     """
 
     def figure(reports: Reports) -> Figure:
@@ -104,7 +104,7 @@ def _beside(peer: str, work: str, ours_of: str = "") -> Reader:
 
 
 def _peer_targets(peer: str, whose: str) -> tuple[Target, Target]:
-    """What both packages compute; no evaluation is faster than to bring the rows of a user together."""
+    """Targets for what both packages compute. The floor is to bring each user's rows together."""
 
     def target(words: str, work: str) -> Target:
         return Target(

@@ -20,7 +20,7 @@ def run(package, one_value, twenty_values, beyond, rounds=1, floors=None):
         twenty_values: function of the same frames, of user, item, score and user, item, rating; its result is not looked at.
         beyond: function of a dict of frames by name, with training, items and baseline, too; it gives values by our names for them.
         rounds: how often.
-        floors: functions of the same arguments by "twenty" and "beyond", each with what no evaluation can do without.
+        floors: the least work that any evaluation must do, by "twenty" and "beyond"; functions of the same arguments.
     """
     folder, beyond_folder, partitions, heap, cores = sys.argv[1:6]
     os.environ["PYSPARK_PYTHON"] = sys.executable

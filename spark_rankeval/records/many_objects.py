@@ -16,8 +16,7 @@ R = TypeVar("R")
 def without_collection(make: Callable[P, R]) -> Callable[P, R]:
     """Decorate a function that makes figures or rows by the thousand, and no garbage.
 
-    Python's collector would visit all of them again and again while they are made, for a quarter of the time. It goes on afterwards,
-    and takes them for old ones, which it seldom visits.
+    Python's collector would visit all of them again and again while they are made, for a quarter of the time. It goes on afterwards.
     """
 
     @wraps(make)
@@ -28,10 +27,6 @@ def without_collection(make: Callable[P, R]) -> Callable[P, R]:
             return make(*args, **kwargs)
         finally:
             if was_on:
-                # What a caller has frozen stays so.
-                if not gc.get_freeze_count():
-                    gc.freeze()
-                    gc.unfreeze()
                 gc.enable()
 
     return making

@@ -49,7 +49,7 @@ _MOST_FIGURES = 500_000
 # How much memory the state of all users takes at the most: a worker has it some times over while it merges.
 _LARGEST_STATE = 1 << 28
 # How much of a state is left when it is packed.
-_PACKED = 0.3
+_PACKED = 0.35
 # So many values of a column of any type are told apart by a number.
 _HASHES = 2**40
 #: The count that tells whether all users of a group have the same value in a column.
@@ -156,7 +156,7 @@ def figures_by_group(packed: list[bytes], groups: Groups, later: States | None =
     n_values = groups.n_values - options.n_plain
     clusters: ClusterStates = {}
     if options.clustered:
-        # They are few numbers a group, and are needed before the groups are described one by one.
+        # They are few numbers a group, and are needed before the groups are described.
         clusters = merged_clusters(tree for tree in map(unpack, packed) if CLUSTERS in tree)
     figures: dict[Key, Figures] = {}
     totals: dict[Key, TableState] = {}

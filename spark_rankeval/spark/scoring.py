@@ -242,6 +242,8 @@ class Scoring:
         of_beside = self._keys_of(self.reading.beside, first=len(self.reading.values))
         if self.groups is not None:
             by_group = with_users_outside(by_group, len(self.groups.groups.attributes))
+        n_values = len(self.reading.values) + len(self.reading.beside)
+        assert all(len(group.values) == n_values for group in by_group.values()), "every value has a figure"
         figures: dict[str, dict[Key, ModelFigures]] = {}
         for place, model in enumerate(task.models):
             for key, group in by_group.items():

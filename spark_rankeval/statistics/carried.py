@@ -18,12 +18,12 @@ Sums = dict[str, Fraction]
 #: Sums of floats and of their squares have no digit beyond 2 to this power or its negative. A text may not ask for more memory.
 _MOST_BITS = 1200
 _NUMBER = re.compile(rf"(-?)([0-9a-f]{{1,{_MOST_BITS // 2}}})p(-?[0-9]{{1,4}})")
-# How many binary digits a unit has behind the point.
-_UNIT_BITS = 64
+#: How many binary digits a unit has behind the point.
+UNIT_BITS = 64
 
 
 class UnitSums(Mapping[str, Fraction]):
-    """Sums in whole units of 2⁻⁶⁴, each a fraction when someone asks for it: of slices by the thousand hardly any are.
+    """Sums in whole units of 2⁻⁶⁴. Each becomes a fraction when someone asks for it, which few results with thousands of slices do.
 
     >>> sums = UnitSums(y=3 << 61, yy=0)
     >>> sums["y"], as_text(sums)
@@ -36,7 +36,7 @@ class UnitSums(Mapping[str, Fraction]):
         self.units = units
 
     def __getitem__(self, name: str) -> Fraction:
-        return Fraction(self.units[name], 1 << _UNIT_BITS)
+        return Fraction(self.units[name], 1 << UNIT_BITS)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.units)
@@ -56,7 +56,7 @@ def as_text(sums: Mapping[str, Fraction]) -> str:
     """
     # By hand, for slices by the thousand: neither names nor numbers have anything that JSON would escape.
     if isinstance(sums, UnitSums):
-        numbers = [(name, whole, -_UNIT_BITS) for name, whole in sums.units.items()]
+        numbers = [(name, whole, -UNIT_BITS) for name, whole in sums.units.items()]
     else:
         numbers = [(name, value.numerator, 1 - value.denominator.bit_length()) for name, value in sums.items()]
     pairs = ",".join([f'"{name}":"{_number(whole, power)}"' for name, whole, power in sorted(numbers) if whole])

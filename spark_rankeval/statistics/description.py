@@ -241,37 +241,39 @@ def descriptions_of_groups(
 ) -> list[list[Description]]:
     """The figures of every column of one or more groups, each as `descriptions_of` has them: in as many steps as those of one."""
     n_columns = len(states[0]["moments"]["n"])
-    state = _side_by_side(states, n_columns)
-    n_all = n_columns * len(states)
-    of_columns = quantiles_of(state["quantiles"], n_all, (MEDIAN, *options.quantiles)) if options.quantiles else []
+    of_columns = []
+    if options.quantiles:
+        sketches = _sketches_side_by_side(states, n_columns)
+        of_columns = quantiles_of(sketches, n_columns * len(states), (MEDIAN, *options.quantiles))
     described = []
-    for index, moments in enumerate(moments_of_columns(state["moments"])):
+    for index, moments in enumerate(moments_of_columns(_side_by_side([state["moments"] for state in states]))):
         group, column = divmod(index, n_columns)
+        state = states[group]
         median, quantiles = math.nan, {}
         is_plain = column >= n_columns - options.n_plain
         if options.quantiles and not is_plain:
             median, *asked = of_columns[index]
             quantiles = dict(zip(options.quantiles, asked, strict=True))
         is_weighted = options.weighted or column in options.normalised
-        weighted = as_known(mean_of(_column(state["means"], index)), moments) if is_weighted else None
+        weighted = as_known(mean_of(_column(state["means"], column)), moments) if is_weighted else None
         of_column = None if is_plain or clusters is None else _as_precise(clusters[group][column], moments)
-        interval = None if is_plain else _interval(state, index, moments, weighted, options, of_column)
+        interval = None if is_plain else _interval(state, column, moments, weighted, options, of_column)
         described.append(Description(moments, interval, median, quantiles, weighted, of_column))
-    return [described[first : first + n_columns] for first in range(0, n_all, n_columns)]
+    return [described[group * n_columns : (group + 1) * n_columns] for group in range(len(states))]
 
 
-def _side_by_side(states: Sequence[State], n_columns: int) -> State:
-    """The states of several groups as one, whose columns are those of the first group, then those of the second, and so on."""
+def _side_by_side(states: Sequence[dict[str, Array]]) -> dict[str, Array]:
+    """The columns of the first state, then those of the second, and so on, as one state."""
     if len(states) == 1:
         return states[0]
-    joined: State = {}
-    for name in states[0]:
-        parts = [state[name] for state in states]
-        joined[name] = {field: np.concatenate([part[field] for part in parts]) for field in parts[0]}
-        if name == "quantiles":
-            columns = [part["column"] + place * n_columns for place, part in enumerate(parts)]
-            joined[name]["column"] = np.concatenate(columns)
-    return joined
+    return {field: np.concatenate([state[field] for state in states]) for field in states[0]}
+
+
+def _sketches_side_by_side(states: Sequence[State], n_columns: int) -> dict[str, Array]:
+    """The same of the sketches of quantiles, whose rows say which column they are of."""
+    sketches = [state["quantiles"] for state in states]
+    columns = [sketch["column"] + group * n_columns for group, sketch in enumerate(sketches)]
+    return _side_by_side(sketches) | {"column": np.concatenate(columns)}
 
 
 def of_one_figure(

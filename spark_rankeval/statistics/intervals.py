@@ -64,7 +64,7 @@ def ratio(difference: float, spread: float) -> float:
 
 def checked_level(level: float) -> float:
     """The level; raises an OptionError unless it is between 0 and 1."""
-    # Slices by the thousand ask, and their level is a float.
+    # Results with thousands of slices ask again and again. Their level is a float.
     if (type(level) is float or is_number(level)) and 0 < level < 1:
         return level
     raise OptionError(f"the level of an interval must be between 0 and 1, such as 0.95; got {level!r}")
@@ -132,7 +132,7 @@ def are_shares(moments: Moments, weighted: Mean | None) -> bool:
 
 def kept_bounds(bounds: tuple[float, float], *values: Moments) -> tuple[float, float]:
     """The bounds if no value breaks them by more than rounding, else infinite ones."""
-    low, high = _widened(bounds)
+    low, high = _widened(*bounds)
     for each in values:
         if not (low <= each.least and each.greatest <= high):
             return UNBOUNDED
@@ -140,9 +140,8 @@ def kept_bounds(bounds: tuple[float, float], *values: Moments) -> tuple[float, f
 
 
 @lru_cache(maxsize=1024)
-def _widened(bounds: tuple[float, float]) -> tuple[float, float]:
+def _widened(low: float, high: float) -> tuple[float, float]:
     """Bounds that rounding cannot break."""
-    low, high = bounds
     return low - _ROUNDING * max(1.0, abs(low)), high + _ROUNDING * max(1.0, abs(high))
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from spark_rankeval.statistics.carried import UnitSums
+from spark_rankeval.statistics.carried import UNIT_BITS, UnitSums
 from spark_rankeval.statistics.exact import LIMBS, ExactSums, exact_sum
 from spark_rankeval.statistics.tally import tally
 
@@ -47,7 +46,7 @@ _HALF_UNIT, _HALF_BIT = 2.0**-65, 2.0**-54
 _HALVES = 2.0**27 + 1
 _ZERO = Fraction(0)
 # Limbs of sums are of units down to 1 over this.
-_PER_LIMBS = 1 << 64
+_PER_LIMBS = 1 << UNIT_BITS
 
 #: The fields of a state that are whole numbers; all of them are added when states are merged.
 COUNTS = ("n", "n_undefined", "n_zero")
@@ -266,7 +265,7 @@ def moments_of_columns(state: State) -> list[Moments]:
     has_unusual = np.zeros(n_columns, np.bool_)
     for name in (*WIDE_LIMBS, *LARGE):
         if name in state:
-            has_unusual |= state[name].reshape(n_columns, -1).any(axis=1)
+            has_unusual |= state[name].any(axis=tuple(range(1, state[name].ndim)))
     # Slices come by the thousand: lists give their entries faster than arrays, and no fraction is computed with.
     about, sums, squares = (
         zip(*(state[name].tolist() for name in names), strict=True)
@@ -330,33 +329,16 @@ def _moments(
     if n == 0:
         nan = math.nan
         return Moments(n, n_undefined, n_zero, nan, nan, nan, nan, 0.0, {})
-    precision = _precision(least, greatest)
+    sum_too_small, squares_too_small = too_small(least, greatest)
     std = math.nan if n < 2 else 0.0
-    if n > 1 and precision.values_differ:
+    if n > 1 and greatest - least > max(abs(least), abs(greatest)) * _ALIKE:
         deviations, per_deviation = squares * per * n - total**2, per * per * n
-        rounding, per_rounding = precision.least_known
-        is_known = deviations * per_rounding > n * rounding * per_deviation and not precision.squares_are_too_small
+        rounding, per_rounding = _rounding_of_square(least, greatest).as_integer_ratio()
+        is_known = deviations * per_rounding > n * _KNOWN * rounding * per_deviation and not squares_too_small
         # The quotient of two whole numbers is rounded once.
         std = math.sqrt(deviations / (per_deviation * (n - 1))) if is_known else math.nan
-    mean = math.nan if precision.sum_is_too_small else least if least == greatest else total / (per * n)
+    mean = math.nan if sum_too_small else least if least == greatest else total / (per * n)
     return Moments(n, n_undefined, n_zero, mean, std, least, greatest, total / per, sums)
-
-
-class _Precision(NamedTuple):
-    """What exact sums tell of values between two: whether they differ by more than rounding, and how far sums are known."""
-
-    sum_is_too_small: bool
-    squares_are_too_small: bool
-    values_differ: bool
-    least_known: tuple[int, int]  # a sum of squared deviations is known if it is above so much a value; a quotient
-
-
-# Values of slices have the same few bounds again and again.
-@lru_cache(maxsize=1 << 14)
-def _precision(least: float, greatest: float) -> _Precision:
-    rounding, per_rounding = _rounding_of_square(least, greatest).as_integer_ratio()
-    values_differ = greatest - least > max(abs(least), abs(greatest)) * _ALIKE
-    return _Precision(*too_small(least, greatest), values_differ, (rounding * _KNOWN, per_rounding))
 
 
 def _rounding_of_square(least: float, greatest: float) -> float:

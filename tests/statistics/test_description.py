@@ -12,6 +12,7 @@ from spark_rankeval.statistics.description import (
     DescriptionAccumulator,
     DescriptionOptions,
     descriptions_of,
+    descriptions_of_groups,
     merged_descriptions,
 )
 from spark_rankeval.statistics.intervals import mean_interval
@@ -130,3 +131,21 @@ def test_plain_columns_have_moments_and_a_mean_and_cost_no_replicates(method):
     assert plain.mean == pytest.approx((0.5 * 1 + 0.25 * 0.5) / 3.5)
     assert plain.interval is None
     assert np.isnan(plain.median)
+
+
+@pytest.mark.parametrize("n_plain", [0, 1])
+@pytest.mark.parametrize("weighting", [{}, {"weighted": True}, {"normalised": (1,)}], ids=str)
+@pytest.mark.parametrize("quantiles", [(), (0.25,)])
+@pytest.mark.parametrize("ci", ["t", "bca", None])
+def test_groups_are_described_together_as_each_alone(ci, quantiles, weighting, n_plain):
+    options = DescriptionOptions(ci, replicates=20, quantiles=quantiles, n_plain=n_plain, **weighting)
+    # The second group has values of unusual sizes, and the third nobody.
+    sizes = (1.0, np.array([1e-9, 1.0, 1e300, 1e200] * 10), 1.0)
+    states = []
+    for users, size in zip((range(40), range(40, 80), ()), sizes, strict=True):
+        accumulator, some = DescriptionAccumulator(len(VALUES), options), np.array(users, int)
+        weights = 1 + RNG.random(len(some)) if options.weighted else None
+        normalisers = {place: 1 + RNG.random(len(some)) for place in options.normalised}
+        accumulator.add([values[some] * size for values in VALUES], USERS[some], weights, normalisers)
+        states.append(accumulator.state())
+    assert repr(descriptions_of_groups(states, options)) == repr([descriptions_of(state, options) for state in states])
