@@ -33,7 +33,7 @@ MEASUREMENTS = {
     # A difference of two works swings more than each of them.
     "fingerprints": Measurement(works=("smallest", "hashed", "many"), shape=Shape(pattern="logs"), rounds=15),
     "intervals": Measurement(works=("ten", "ten-bootstrap"), rounds=3),
-    "slices": Measurement(works=("many", "sliced"), rounds=3),
+    "slices": Measurement(works=("many", "sliced")),
     "clusters": Measurement(works=("sessions", "clustered"), rounds=3),
     "groups": Measurement(works=("many", "groups", "groups-covariate", "groups-sequential"), rounds=5),
     "item-groups": Measurement(works=("many", "item-groups")),
@@ -42,7 +42,7 @@ MEASUREMENTS = {
     "beyond-accuracy": Measurement(
         works=(*BEYOND_ACCURACY, "training-lists", "baseline-lists", "logged"), rounds=3, warm_up=1
     ),
-    "pipelines": Measurement(works=("ndcg", "ml-evaluate", "pyspark-ml"), rounds=3, warm_up=1),
+    "pipelines": Measurement(works=("ndcg", "ml-evaluate", "pyspark-ml")),
     "strings": Measurement(works=("shuffle", "smallest", "many"), shape=Shape(ids="string")),
     "uuids": Measurement(works=("shuffle", "smallest", "many"), shape=Shape(ids="uuid")),
     "words": Measurement(works=("shuffle", "smallest", "many"), shape=Shape(ids="words")),
@@ -61,7 +61,7 @@ MEASUREMENTS = {
     "hot-user": Measurement(works=("many",), shape=Shape(users=40_000, hot_user=18_000_000), cutoffs=(100,), heap="1g"),
     "1m": Measurement(works=("shuffle", "many"), shape=Shape(users=20_000)),
     "10m": Measurement(works=("shuffle", "many"), rounds=3),
-    "100m": Measurement(works=("shuffle", "many"), shape=Shape(users=2_000_000), rounds=2, warm_up=1),
+    "100m": Measurement(works=("shuffle", "smallest", "many"), shape=Shape(users=2_000_000), rounds=2, warm_up=1),
 }
 #: The flagship rows on a fifth of the data, for a pull request.
 QUICK = replace(MEASUREMENTS["logs"], shape=Shape(users=40_000, pattern="logs"))

@@ -26,10 +26,12 @@ def task_of(metrics, dialect="default", ties=None, threshold=None, keep_best=Fal
     return ScoringTask(tuple(views)), {value.label: value.metric for value in values}
 
 
-def plan_of_rows(metrics, prune="auto", excludes=False, version="4.3.0", **call):
+def plan_of_rows(metrics, prune="auto", excludes=False, version="4.3.0", each_row_is_both=False, **call):
     task, named = task_of(metrics, **call)
     table = SimpleNamespace(arrays=False, has_value=True, vectors=None)
-    return choose_plan(task, named, table, prune, version, exact=False, excludes=excludes)
+    return choose_plan(
+        task, named, table, prune, version, exact=False, excludes=excludes, each_row_is_both=each_row_is_both
+    )
 
 
 def plan_of_arrays(metrics, excludes=False, **call):
@@ -54,6 +56,7 @@ def plan_of_arrays(metrics, excludes=False, **call):
             "items without a label are left out of them (judged_only), and others move up.",
         ),
         (["recall@200000"], {}, "the cutoff 200000 is too large to leave any out."),
+        (["ndcg@5"], {"each_row_is_both": True}, "labels are in the same rows, and none of them may be missing."),
     ],
 )
 def test_explain_says_whether_the_plan_prunes_and_what_prevents_it(metrics, options, words):

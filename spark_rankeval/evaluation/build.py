@@ -69,7 +69,7 @@ class Findings:
 
     @cached_property
     def about_metrics(self) -> dict[str, dict[str, Any]]:
-        """What the rows of each metric say in all slices, by the metric's key."""
+        """What the rows of a metric have in common in all slices, by the metric's key."""
         return {
             metric.key: {
                 "dialect": self.settings.dialect,

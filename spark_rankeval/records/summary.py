@@ -189,7 +189,7 @@ class SummaryRow(AskedFor):
         return f"{super().name} [{self.relevance}]" if self.relevance else super().name
 
 
-_DEFAULTS = {one.name: one.default for one in fields(SummaryRow) if one.default is not MISSING} | {"fingerprints": {}}
+_DEFAULTS = {one.name: one.default for one in fields(SummaryRow) if one.default is not MISSING}
 
 
 def summary_row(
@@ -219,6 +219,7 @@ def summary_row(
     return SummaryRow.of_fields(
         {
             **_DEFAULTS,
+            "fingerprints": {},
             **about,
             "metric": label,
             "definition": definition,

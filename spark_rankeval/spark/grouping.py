@@ -142,7 +142,7 @@ class Grouping:
             )
             return with_whole_hashes(grouped, self.sources)
         joined = self._lists()
-        if not self._each_row_is_both:
+        if not self._is_grouped_once:
             # Two groupings and a join of the groups: tables bucketed by user need no shuffle at all.
             joined = joined.join(self._labels(), self.user_columns, "full")
         users = [named(name) for name in self.user_columns]
@@ -218,18 +218,10 @@ class Grouping:
         return with_counts_of_parts(users, self.user_columns, item_type, models) if models else users
 
     @cached_property
-    def _each_row_is_both(self) -> bool:
-        """Whether each row is a prediction and a label, as those of `pyspark.ml` are: then one grouping makes the lists of both."""
-        sources, first, labels = self.sources, self.sources.predictions, self.sources.labels
-        return (
-            first.frame is labels.frame
-            and first.user == labels.user
-            and not (first.arrays or labels.arrays or first.vectors)
-            and not (self._several or sources.users or sources.attributes)
-            and not (self.merge_duplicates or self.gathering == "window")
-            and not self._further.joined_to_items
-            and "intents" not in self.task.facts
-        )
+    def _is_grouped_once(self) -> bool:
+        """Whether one grouping makes the lists of predictions and of labels, as their rows are the same and nothing is joined to them."""
+        has_tables_of_items = self._further.joined_to_items or "intents" in self.task.facts
+        return self.sources.each_row_is_both and self.gathering == "all" and not has_tables_of_items
 
     @cached_property
     def _further(self) -> FactTables:
@@ -289,7 +281,7 @@ class Grouping:
         return self._chosen(select(source.frame, *about, *self._columns_of_rows(source)))
 
     def _rows_of_both(self) -> DataFrame:
-        """The same of a table whose rows are predictions and labels at once."""
+        """The rows of a table that are predictions and labels at once, under our names."""
         first, labels = self.sources.predictions, self.sources.labels
         columns = (*self._columns_of_rows(first), *self._columns_of_rows(labels))
         return self._chosen(select(first.frame, *self._named_users(first), *columns))
@@ -327,7 +319,7 @@ class Grouping:
         first = self.sources.predictions
         if first.arrays:
             return self._grouped_arrays(self._rows_of_models(self._arrays), reading.PREDICTION_ROWS, len(self._models))
-        rows = self._rows_of_both() if self._each_row_is_both else self._rows_of_models(self._rows)
+        rows = self._rows_of_both() if self._is_grouped_once else self._rows_of_models(self._rows)
         if not self.merge_duplicates:
             rows = self._further.with_facts(rows)
         users = self.user_columns
@@ -345,7 +337,7 @@ class Grouping:
         by_workers = self.gathering == "all" and n_rows is None and is_hashed_by_workers(self.item_type())
         counts_infinite = self._counts_infinite(first)
         lists = PredictionLists(users, len(self._models), self.gathering, self.keep, self._listed, counts_infinite)
-        beside = self._label_lists(call("count", 1)) if self._each_row_is_both else ()
+        beside = self._label_lists(call("count", 1)) if self._is_grouped_once else ()
         return lists.of(rows, None if by_workers else hashed, n_rows, merged, beside)
 
     @property

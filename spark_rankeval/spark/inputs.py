@@ -94,6 +94,14 @@ class Sources:
         return self.models[0].source
 
     @property
+    def each_row_is_both(self) -> bool:
+        """Whether each row is a prediction and a label, and no further table has users: one grouping can then make both lists."""
+        first, labels = self.predictions, self.labels
+        is_one_table = first.frame is labels.frame and first.user == labels.user
+        has_rows = not (first.arrays or labels.arrays or first.vectors)
+        return is_one_table and has_rows and len(self.models) == 1 and self.users is None and self.attributes is None
+
+    @property
     def similarities(self) -> tuple[Similarity, ...]:
         """How each model makes scores of vectors; empty if predictions are lists."""
         vectors = [model.source.vectors for model in self.models]

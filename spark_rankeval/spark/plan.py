@@ -79,11 +79,13 @@ def choose_plan(
     exact: bool,
     excludes: bool,
     lengths: ListLengths | None = None,
+    each_row_is_both: bool = False,
 ) -> Plan:
     """Choose how predictions are brought together.
 
     With `exact` every user's value must be right at once; else a few may be seen to be unresolved, and computed again. If `excludes`,
-    items will be left out of the predictions, so that others move up. With `lengths`, short lists are not cut.
+    items will be left out of the predictions, so that others move up. With `lengths`, short lists are not cut. If `each_row_is_both`,
+    labels are in the rows of the predictions.
     """
     cutoff = task.largest_cutoff
     if predictions.vectors is not None:
@@ -91,7 +93,7 @@ def choose_plan(
         return Plan("all", 0, (all_items,))
     if predictions.arrays:
         return _plan_for_arrays(task, predictions, prune, excludes)
-    obstacle = _obstacle(task, metrics, prune, excludes)
+    obstacle = _obstacle(task, metrics, prune, excludes, each_row_is_both)
     if obstacle is not None or cutoff is None:
         return Plan("all", 0, (f"All predictions of a user are grouped: {obstacle}",))
     keep = cutoff + _SLACK
@@ -137,7 +139,9 @@ def _plan_for_arrays(task: ScoringTask, predictions: Source, prune: str, exclude
     return Plan("first", cutoff, tuple(words))
 
 
-def _obstacle(task: ScoringTask, metrics: Mapping[str, Metric], prune: str, excludes: bool) -> str | None:
+def _obstacle(
+    task: ScoringTask, metrics: Mapping[str, Metric], prune: str, excludes: bool, each_row_is_both: bool
+) -> str | None:
     """Why predictions cannot be left out, or None."""
     whole = [label for label, metric in metrics.items() if metric.reads.depth is None]
     averaging = [label for label, metric in metrics.items() if metric.reads.scores]
@@ -145,6 +149,7 @@ def _obstacle(task: ScoringTask, metrics: Mapping[str, Metric], prune: str, excl
     ties = next((ranking.ties for ranking in rankings if ranking.ties != "item_asc"), None)
     obstacles = {
         "prune='never' was asked for.": prune == "never",
+        "labels are in the same rows, and none of them may be missing.": each_row_is_both,
         f"the cutoff {task.largest_cutoff} is too large to leave any out.": (task.largest_cutoff or 0) + _SLACK
         > _MOST_KEPT,
         f"{_subject(whole, 'looks', 'look')} at whole lists, without a cutoff.": bool(whole),

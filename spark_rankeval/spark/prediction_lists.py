@@ -59,7 +59,7 @@ class PredictionLists:
             beside: what else is to be known of a user's rows, as aggregates.
         """
         if self.n_models > 1 and self.gathering == "all":
-            return aggregate(rows, self.users, *self._together(hashed), *beside)
+            return aggregate(rows, self.users, *self._together(hashed))
         if self.gathering == "window":
             # A sort, which spills: a user's predictions need not fit into memory.
             keys = [*self.users, *([MODEL] if self.n_models > 1 else [])]

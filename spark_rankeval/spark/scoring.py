@@ -107,6 +107,7 @@ class Scoring:
             exact,
             excludes=self.sources.exclude is not None,
             lengths=self.lengths,
+            each_row_is_both=self.sources.each_row_is_both,
         )
         return with_lookup(
             plan,

@@ -23,7 +23,7 @@ UNIT_BITS = 64
 
 
 class UnitSums(Mapping[str, Fraction]):
-    """Sums in whole units of 2⁻⁶⁴. Each becomes a fraction when someone asks for it, which few results with thousands of slices do.
+    """Sums in whole units of 2⁻⁶⁴. Each becomes a fraction when someone asks for it: with thousands of slices hardly any is.
 
     >>> sums = UnitSums(y=3 << 61, yy=0)
     >>> sums["y"], as_text(sums)

@@ -64,7 +64,7 @@ def ratio(difference: float, spread: float) -> float:
 
 def checked_level(level: float) -> float:
     """The level; raises an OptionError unless it is between 0 and 1."""
-    # Results with thousands of slices ask again and again. Their level is a float.
+    # The level is checked again for each of thousands of slices. It is a float then.
     if (type(level) is float or is_number(level)) and 0 < level < 1:
         return level
     raise OptionError(f"the level of an interval must be between 0 and 1, such as 0.95; got {level!r}")

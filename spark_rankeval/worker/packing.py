@@ -55,7 +55,7 @@ def unpack(data: bytes) -> dict[str, Any]:
     """Unpack the output of `pack`; other bytes are a ValueError."""
     checksum, packed = int.from_bytes(data[:_CHECKSUM], "little"), memoryview(data)[_CHECKSUM:]
     if len(packed) <= _SIZE or zlib.crc32(packed) != checksum:
-        msg = f"a state of {len(data):,} bytes is damaged: its checksum is another. Run the job again"
+        msg = f"a state of {len(data):,} bytes is damaged: its checksum does not match. Run the job again"
         raise ValueError(msg)
     whole = pa.decompress(packed[_SIZE:], int.from_bytes(packed[:_SIZE], "little"), codec=_CODEC, asbytes=True)
     start = _LENGTH + int.from_bytes(whole[:_LENGTH], "little")

@@ -1,16 +1,19 @@
-"""A table whose rows are predictions and labels at once, as those of `pyspark.ml` are: one grouping gives what two would."""
+"""One table whose rows are predictions and labels at once: one grouping gives what two would."""
 
 import math
+from dataclasses import fields
 
 import pytest
 from chispa import assert_df_equality
 from plans import plan_of
 
-from spark_rankeval import evaluate, score_users
+from spark_rankeval import Facts, evaluate, score_users
+from spark_rankeval.records.summary import SummaryRow
 
 METRICS = ["ndcg@2", "ap@3", "recall@2", "hit_rate@1"]
 COLUMNS = {"score": "score", "relevance": "rating", "relevance_threshold": 3.0}
 NAN, INF = math.nan, math.inf
+FIELDS = {one.name for one in fields(SummaryRow)}
 # Users, items, scores and ratings that are good, twice there, missing, or no numbers.
 ROWS = [
     (1, 10, 0.9, 5.0), (1, 11, 0.8, 1.0), (1, 12, 0.7, 4.0), (1, 12, 0.6, 4.0), (1, 13, 0.7, 2.0),
@@ -30,22 +33,32 @@ def rows(spark):
 
 
 BAD = {"invalid_predictions": "drop", "invalid_labels": "drop"}
+DUPLICATES = {**BAD, "duplicate_predictions": "drop", "infinite_scores": "drop"}
 OPTIONS = [
-    {"prune": "never", "on_invalid": "drop"},
-    {"prune": "never", "on_invalid": {**BAD, "duplicate_predictions": "drop", "infinite_scores": "drop"}},
-    # Pruning merges duplicates in a grouping of their own.
     {"on_invalid": "drop"},
-    {"on_invalid": BAD},
+    {"on_invalid": DUPLICATES},
     {"on_invalid": BAD, "metrics": ["ap@3", "recall@2"], "ties": "average"},
     {"on_invalid": BAD, "metrics": ["precision@2", "ap@3"], "dialect": "mllib", "ci": "bca"},
+    # What follows takes a grouping of its own.
+    {"on_invalid": "drop", "users": [0, 1, 99]},
+    {"on_invalid": BAD, "by": "country", "user_weight": "spend"},
+    {"on_invalid": BAD, "metrics": ["alpha_ndcg@3"], "intents": "category"},
 ]
 
 
 def given(rows, options):
     """Rows, metrics and options for them; nothing stands twice unless duplicates are dropped."""
     asked = {**COLUMNS, "metrics": METRICS, **options}
-    drops = asked["on_invalid"] == "drop" or "duplicate_predictions" in asked["on_invalid"]
-    return rows if drops else rows.where("score is null or score <> 0.6"), asked.pop("metrics"), asked
+    if asked["on_invalid"] not in ("drop", DUPLICATES):
+        rows = rows.where("score is null or score <> 0.6")
+    if "users" in asked:
+        asked["users"] = rows.sparkSession.createDataFrame([(user,) for user in asked["users"]], "user int")
+    if "by" in asked:
+        rows = rows.selectExpr("*", "if(user < 3, 'DE', 'AT') country", "user * 1.0D spend").where("user is not null")
+    if asked.pop("intents", None):
+        items = rows.selectExpr("item", "cast(item % 2 as string) category").dropna().distinct()
+        asked["facts"] = Facts(items=items, category="category")
+    return rows, asked.pop("metrics"), asked
 
 
 def apart(rows):
@@ -60,29 +73,23 @@ def test_it_has_the_figures_of_two_tables(rows, options):
     together, of_two = (evaluate(table, labels, metrics, **asked) for labels in (table, apart(table)))
     assert repr(together.summary) == repr(of_two.summary)
     assert together.data_quality == of_two.data_quality
+    assert all(vars(row).keys() == FIELDS for row in together.summary)
 
 
-@pytest.mark.parametrize("options", OPTIONS[1:4:2], ids=str)
-def test_it_has_the_table_of_users_of_two_tables(rows, options):
-    table, metrics, asked = given(rows, options)
-    asked["exclude"] = rows.where("item = 11").select("user", "item")
+def test_it_has_the_table_of_users_of_two_tables(rows):
+    table, metrics, asked = given(rows, OPTIONS[0])
     together, of_two = (score_users(table, labels, metrics, **asked) for labels in (table, apart(table)))
-    # Rows that belong to nobody are a row for both, not one for each.
+    # Rows that belong to nobody make one row for both tables, not one for each.
     mine, theirs = (scored.where("user is not null") for scored in (together, of_two))
     assert_df_equality(mine, theirs, ignore_row_order=True, allow_nan_equality=True, ignore_metadata=True)
 
 
 @pytest.mark.parametrize(
     ("options", "n_shuffles"),
-    [
-        ({}, 1),
-        ({"prune": "never"}, 1),
-        ({"prune": "never", "by": "country"}, 2),
-        ({"prune": "never", "user": ["user", "country"]}, 1),
-    ],
+    [({}, 1), ({"by": "country"}, 2), ({"user": ["user", "country"], "on_invalid": "drop"}, 1)],
     ids=str,
 )
 def test_it_is_shuffled_once_unless_further_rows_are_grouped(rows, options, n_shuffles):
     table = rows.selectExpr("*", "'DE' country")
-    scored = score_users(table, table, METRICS, **COLUMNS, on_invalid=BAD, **options)
+    scored = score_users(table, table, METRICS, **{**COLUMNS, "on_invalid": BAD, **options})
     assert plan_of(scored).count("Exchange hashpartitioning") == n_shuffles
