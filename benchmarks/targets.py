@@ -248,10 +248,10 @@ FLAGSHIP = (
 
 TARGETS = (
     *FLAGSHIP,
-    _ratio_target("every user's row, even lists ÷ bare shuffle", "long", "per-user", "shuffle", 1.75),
+    _ratio_target("every user's row, even lists ÷ bare shuffle", "long", "per-user", "shuffle", 1.75, floor="smallest"),
     _ratio_target("RankingEvaluator's 20 values one by one ÷ the 20 here", "long", "spark-twenty", "twenty", 20, at_least=True),
     _ratio_target("every metric, over 100 values ÷ 30 values", "long", "every", "many", 1.5),
-    _ratio_target("arrays, 30 values ÷ RankingEvaluator, one metric", "long", "arrays", "arrays-spark", 1.0),
+    _ratio_target("arrays, 30 values ÷ RankingEvaluator, one metric", "long", "arrays", "arrays-spark", 1.0, floor="arrays-carried"),
     _ratio_target("1,000 bootstrap replicates of 10 values ÷ without", "intervals", "ten-bootstrap", "ten", 1.25),
     _ratio_target("2,000 slices, 30 values ÷ without slices", "slices", "sliced", "many", 1.5),
     Target("30 values with fingerprints of both tables ÷ without", ("fingerprints",), _fingerprints, 1.03),

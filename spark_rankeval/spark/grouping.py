@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, partial, reduce
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
-
-from pyspark.sql import functions as F
-from pyspark.sql import types as T
 
 from spark_rankeval.spark.catalogue_parts import PartedModel, with_counts_of_parts
 from spark_rankeval.spark.fact_tables import FactTables
@@ -19,10 +16,9 @@ from spark_rankeval.spark.fingerprints import (
     total_of_hashes,
     with_whole_hashes,
 )
-from spark_rankeval.spark.ids import common_id_type, name_in_sql, text_in_sql, text_of, user_hash
+from spark_rankeval.spark.ids import name_in_sql, text_in_sql, user_hash
 from spark_rankeval.spark.packed import given_to_tasks
 from spark_rankeval.spark.prediction_lists import INFINITE, MODEL, Gathering, PredictionLists, values_of_model
-from spark_rankeval.spark.source import WITHOUT_ITEMS, WITHOUT_USERS, user_column
 from spark_rankeval.spark.sql_text import (
     aggregate,
     any_of,
@@ -35,18 +31,19 @@ from spark_rankeval.spark.sql_text import (
     where,
     with_columns,
 )
+from spark_rankeval.spark.table_rows import ARRAYS, TableRows, names_of
 from spark_rankeval.spark.user_attributes import UserAttributes, agreed, cluster_column
-from spark_rankeval.spark.validity import none_holds, says_something, unusual_reasons
-from spark_rankeval.spark.vectors import packed_catalogue, packed_parts, user_vectors
+from spark_rankeval.spark.vectors import packed_catalogue, packed_parts
 from spark_rankeval.worker import reading
 from spark_rankeval.worker.catalogue_parts import Part
 from spark_rankeval.worker.facts import FACTS
 from spark_rankeval.worker.item_tables import BOUND
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from pyspark.sql import Column, DataFrame
+    from pyspark.sql import types as T
 
     from spark_rankeval.request.task import FirstItems, ScoringTask
     from spark_rankeval.spark.fact_tables import Lookup
@@ -55,12 +52,10 @@ if TYPE_CHECKING:
     from spark_rankeval.spark.sql_text import Sql
     from spark_rankeval.spark.user_attributes import TypedSql
 
-# Columns of ours on the way: how many rows a row stands for, or what one row of arrays holds; whether a user is known from more than
-# attributes.
+# Columns of ours on the way: how many rows a row stands for; whether a user is known from more than attributes.
 _ROW, _KNOWN = "row_", "known_"
 # Whether a row is of the table of further users.
 _IN_USERS = "in_users_"
-_WANTED = "wanted_"
 
 
 @dataclass(frozen=True)
@@ -75,41 +70,23 @@ class Grouping:
     lookup: Lookup = "join"  # how facts of items come to predictions
     only: tuple[int, ...] | None = None  # only users whose ids have these hashes; None: all
 
+    @cached_property
+    def rows(self) -> TableRows:
+        """The rows of the tables under our names."""
+        return TableRows(self.sources, self.task, self.keep if self.gathering == "first" else 0, self.only)
+
     @property
     def user_columns(self) -> list[str]:
         """The names of the user's columns on the way."""
-        return [user_column(index) for index in range(len(self.sources.predictions.user))]
+        return self.rows.user_columns
 
     def user_types(self) -> list[T.DataType]:
-        """The types that the user's columns get: wide enough for all tables."""
-        types = self.sources.predictions.user_types()
-        for other in self._others():
-            if other.role not in WITHOUT_USERS:
-                # The inputs were checked: these types compare.
-                pairs = zip(types, other.user_types(), strict=True)
-                types = [common_id_type(kind, more) or kind for kind, more in pairs]
-        return types
+        """The types of the user's columns on the way."""
+        return self.rows.user_types()
 
     def item_type(self) -> T.DataType:
-        """The type that items of all sides get."""
-        kind = self.sources.predictions.item_type
-        for other in self._others():
-            if other.role not in WITHOUT_ITEMS:
-                kind = common_id_type(kind, other.item_type) or kind
-        return kind
-
-    def _others(self) -> list[Source]:
-        sources = self.sources
-        candidates = [vectors.candidates for vectors in self._vectors]
-        others = (
-            sources.labels,
-            sources.users,
-            sources.exclude,
-            sources.attributes,
-            *sources.further.tables(),
-            *candidates,
-        )
-        return [*(model.source for model in sources.models[1:]), *(other for other in others if other is not None)]
+        """The type of items on the way."""
+        return self.rows.item_type()
 
     @property
     def _vectors(self) -> list[VectorColumns]:
@@ -124,16 +101,16 @@ class Grouping:
             # One table with both arrays: its rows are the users, nothing needs to move.
             grouped = select(
                 first.frame,
-                *(self._named_users(first) if with_users else ()),
-                *self._array_columns(first),
-                *self._array_columns(labels),
+                *(self.rows.named_users(first) if with_users else ()),
+                *self.rows.array_columns(first),
+                *self.rows.array_columns(labels),
                 any_of(user.is_null() for user in first.users_sql()).alias(reading.NO_USER),
-                *([self._hash_of(self._typed_users(first))] if with_user_hash else ()),
+                *([self._hash_of(self.rows.typed_users(first))] if with_user_hash else ()),
                 *(
                     []
                     if with_users
                     else self.attributes.cluster_hash(
-                        self._ids(self._typed_users(first)), partial(name_in_sql, first.frame)
+                        self._ids(self.rows.typed_users(first)), partial(name_in_sql, first.frame)
                     )
                 ),
                 *self.attributes.of(first, name_in_sql),
@@ -226,7 +203,7 @@ class Grouping:
     @cached_property
     def _further(self) -> FactTables:
         def named_users(source: Source) -> list[Column]:
-            return [user.column for user in self._named_users(source)]
+            return [user.column for user in self.rows.named_users(source)]
 
         further = self.sources.further
         must_fit = further.lookup == "workers" or self._vectors
@@ -247,12 +224,6 @@ class Grouping:
         """The attributes of users on the way."""
         return UserAttributes(self.sources)
 
-    def _typed_users(self, source: Source) -> list[Sql]:
-        return [user.cast(kind) for user, kind in zip(source.users_sql(), self.user_types(), strict=True)]
-
-    def _named_users(self, source: Source) -> list[Sql]:
-        return [user.alias(name) for user, name in zip(self._typed_users(source), self.user_columns, strict=True)]
-
     def _ids(self, users: list[Sql]) -> dict[str, TypedSql]:
         """The user's columns by their own names, each with its type."""
         return dict(zip(self.sources.predictions.user, zip(users, self.user_types(), strict=True), strict=True))
@@ -260,74 +231,22 @@ class Grouping:
     def _hash_of(self, users: list[Sql]) -> Sql:
         return user_hash(users, self.user_types()).alias(reading.USER_HASH)
 
-    def _array_columns(self, source: Source) -> list[Sql]:
-        if source.vectors is not None:
-            return user_vectors(source.vectors)
-        ids, values = _names(source)
-        array, item_type = source.ids_sql(), self.item_type()
-        if source.item_type != item_type:
-            array = array.cast(T.ArrayType(item_type))
-        if source.role == "predictions" and self.gathering == "first":
-            return [
-                call("slice", array, 1, self.keep).alias(ids),
-                call("array_size", array).alias(reading.VALID_PREDICTIONS),
-            ]
-        numbers = zip(_as_numbers(source), values, strict=True)
-        return [array.alias(ids), *(entries.alias(name) for entries, name in numbers)]
-
-    def _rows(self, source: Source) -> DataFrame:
-        """Rows under our names; a row that cannot be used keeps its user, so that it is counted, and loses the rest."""
-        about = (*self._named_users(source), *self._model_of(source))
-        return self._chosen(select(source.frame, *about, *self._columns_of_rows(source)))
-
-    def _rows_of_both(self) -> DataFrame:
-        """The rows of a table that are predictions and labels at once, under our names."""
-        first, labels = self.sources.predictions, self.sources.labels
-        columns = (*self._columns_of_rows(first), *self._columns_of_rows(labels))
-        return self._chosen(select(first.frame, *self._named_users(first), *columns))
-
-    def _columns_of_rows(self, source: Source) -> list[Sql]:
-        """The item and the numbers of a row, null if it cannot be used, and what is counted of it."""
-        ids, values = _names(source)
-        model = self.sources.model_column if source.role == "predictions" else None
-        valid, infinite = says_something(source, self.task, model), []
-        if self._counts_infinite(source):
-            unusual = ~none_holds(unusual_reasons(source, source.values_sql(), self.task))
-            infinite = [when(valid & unusual, 1, 0).alias(INFINITE)]
-            valid = valid & ~unusual
-        columns = [when(valid, source.ids_sql().cast(self.item_type())).alias(ids)]
-        columns += [when(valid, given).alias(name) for given, name in zip(_as_numbers(source), values, strict=True)]
-        # Predictions are hashed where they are added up: a column more of them would cost more than the hash.
-        hashed = [row_hash(source).alias(ROW_HASH)] if source.role == "labels" else []
-        return [*columns, *infinite, *hashed]
-
-    def _chosen(self, rows: DataFrame) -> DataFrame:
-        """The rows of the users who are asked for."""
-        if self.only is None:
-            return rows
-        hashes = F.split(F.lit(",".join(map(str, self.only))), ",").cast(T.ArrayType(T.LongType()))
-        wanted = rows.sparkSession.range(1).select(F.explode(hashes).alias(_WANTED))
-        hashed = user_hash(map(named, self.user_columns), self.user_types())
-        return rows.join(wanted.hint("broadcast"), (hashed == named(_WANTED)).column, "left_semi")
-
-    def _counts_infinite(self, source: Source) -> bool:
-        """Whether rows of infinite score are left out and counted by themselves: only on request, for it takes a column."""
-        return source.value_kind == "score" and not self.task.rank_infinite
-
     def _predictions(self) -> DataFrame:
         """A row a user with the predictions of every model, each in columns of its own."""
         first = self.sources.predictions
         if first.arrays:
-            return self._grouped_arrays(self._rows_of_models(self._arrays), reading.PREDICTION_ROWS, len(self._models))
-        rows = self._rows_of_both() if self._is_grouped_once else self._rows_of_models(self._rows)
+            return self._grouped_arrays(
+                self.rows.of_models(self.rows.arrays_of), reading.PREDICTION_ROWS, len(self._models)
+            )
+        rows = self.rows.of_both() if self._is_grouped_once else self.rows.of_models(self.rows.of)
         if not self.merge_duplicates:
             rows = self._further.with_facts(rows)
         users = self.user_columns
         n_rows, merged = None, None
         hashed = short_hash(named(reading.ITEMS), self.item_type(), named(reading.SCORES))
         if self.merge_duplicates:
-            keys = [*users, *([MODEL] if self._several else []), reading.ITEMS]
-            infinite = [call("sum", named(INFINITE)).alias(INFINITE)] if self._counts_infinite(first) else []
+            keys = [*users, *([MODEL] if self.rows.has_several_models else []), reading.ITEMS]
+            infinite = [call("sum", named(INFINITE)).alias(INFINITE)] if self.rows.counts_infinite(first) else []
             best = call("max", named(reading.SCORES)).alias(reading.SCORES)
             total = call("sum", hashed).alias(ROW_HASH)
             rows = aggregate(rows.repartition(*users), keys, call("count", 1).alias(_ROW), best, *infinite, total)
@@ -335,7 +254,7 @@ class Grouping:
             n_rows, merged = named(_ROW), when(named(reading.ITEMS).is_not_null(), named(_ROW) - 1, 0)
             rows = self._further.with_facts(rows)
         by_workers = self.gathering == "all" and n_rows is None and is_hashed_by_workers(self.item_type())
-        counts_infinite = self._counts_infinite(first)
+        counts_infinite = self.rows.counts_infinite(first)
         lists = PredictionLists(users, len(self._models), self.gathering, self.keep, self._listed, counts_infinite)
         beside = self._label_lists(call("count", 1)) if self._is_grouped_once else ()
         return lists.of(rows, None if by_workers else hashed, n_rows, merged, beside)
@@ -347,31 +266,6 @@ class Grouping:
     @property
     def _models(self) -> range:
         return range(len(self.sources.models))
-
-    @property
-    def _several(self) -> bool:
-        return len(self.sources.models) > 1
-
-    def _rows_of_models(self, rows: Callable[[Source], DataFrame]) -> DataFrame:
-        """The rows of all models under our names, each with its model's place if there are several."""
-        models = self.sources.models
-        if self.sources.model_column is not None:
-            return rows(models[0].source)
-        tables = [rows(model.source) for model in models]
-        if not self._several:
-            return tables[0]
-        numbered = [table.withColumn(MODEL, F.lit(n)) for n, table in enumerate(tables)]
-        return reduce(lambda left, right: left.unionByName(right), numbered)
-
-    def _model_of(self, source: Source) -> list[Sql]:
-        """The place of a row's model, if a column names it; a row that names none counts as one of the first model's."""
-        if self.sources.model_column is None or source.role != "predictions" or not self._several:
-            return []
-        name = self.sources.model_column
-        name_of_row, place = text_in_sql(source.frame, name), number(0)
-        for index, model in enumerate(self.sources.models[1:], start=1):
-            place = when(name_of_row == text_of(model.name), index, place)
-        return [place.alias(MODEL)]
 
     def _labels(self) -> DataFrame:
         """A row a user with the labels, and with what they are about if a metric asks for that."""
@@ -385,13 +279,13 @@ class Grouping:
         attributes = agreed(list(self.attributes.columns), reading.ATTRIBUTE_CONFLICTS)
         is_known = call("max", named(_KNOWN)).alias(_KNOWN)
         if source.arrays:
-            labels = self._grouped_arrays(self._arrays(source), reading.LABEL_ROWS)
+            labels = self._grouped_arrays(self.rows.arrays_of(source), reading.LABEL_ROWS)
             if others is None:
                 return labels
             grouped = aggregate(others, self.user_columns, is_known, *attributes, *self._hash_of_users)
             joined = labels.join(grouped, self.user_columns, "full")
             return with_columns(joined, {_KNOWN: when(named(reading.LABEL_ROWS).is_not_null(), 1, named(_KNOWN))})
-        rows = self._rows(source)
+        rows = self.rows.of(source)
         n_rows, more = call("count", 1), []
         if others is not None:
             # They are rows without a label: a third table in a join would cost a shuffle more.
@@ -403,7 +297,7 @@ class Grouping:
 
     def _label_lists(self, n_rows: Sql) -> list[Sql]:
         """The labels of a user as aggregates of rows: how many there are, the sum of their hashes, and the lists."""
-        ids, values = _names(self.sources.labels)
+        ids, values = names_of(self.sources.labels)
         lists = [call("collect_list", named(name)).alias(name) for name in (ids, *values)]
         hashed = total_of_hashes(named(ROW_HASH)).alias(reading.hash_column("labels"))
         return [n_rows.alias(reading.LABEL_ROWS), hashed, *lists]
@@ -422,13 +316,13 @@ class Grouping:
             # A row that names nobody is no user to count; it is reported as a row that cannot be used.
             nobody = any_of(user.is_null() for user in users.users_sql())
             row, known = when(nobody, 1, 0).alias(_ROW), number(1).alias(_KNOWN)
-            rows = select(users.frame, *self._named_users(users), row, known, number(1).alias(_IN_USERS))
+            rows = select(users.frame, *self.rows.named_users(users), row, known, number(1).alias(_IN_USERS))
         if attributes is not None:
             row, known = number(0).alias(_ROW), number(0).alias(_KNOWN)
             somebody = where(attributes.frame, ~any_of(user.is_null() for user in attributes.users_sql()))
-            about = select(somebody, *self._named_users(attributes), row, known, *self.attributes.of(attributes))
+            about = select(somebody, *self.rows.named_users(attributes), row, known, *self.attributes.of(attributes))
             rows = about if rows is None else rows.unionByName(about, allowMissingColumns=True)
-        return None if rows is None else self._chosen(rows)
+        return None if rows is None else self.rows.chosen(rows)
 
     def _items_of(self, source: Source, name: str, hashed: str = "") -> DataFrame:
         """Each user's items of a table of users and items, as a list of this name; a null matches nothing.
@@ -436,57 +330,27 @@ class Grouping:
         A column `hashed` has the sum of the rows' hashes, if it has a name.
         """
         items = source.ids_sql().cast(self.item_type()).alias(name)
-        rows = select(source.frame, *self._named_users(source), items, row_hash(source).alias(ROW_HASH))
+        rows = select(source.frame, *self.rows.named_users(source), items, row_hash(source).alias(ROW_HASH))
         total = [total_of_hashes(named(ROW_HASH)).alias(hashed)] if hashed else []
         return aggregate(rows, self.user_columns, call("collect_list", named(name)).alias(name), *total)
-
-    def _arrays(self, source: Source) -> DataFrame:
-        """The arrays of a table in one struct, so that those of one row stay together."""
-        arrays = call("struct", *self._array_columns(source))
-        if source.role == "predictions" and self.sources.model_column is not None:
-            arrays = when(named(self.sources.model_column).is_not_null(), arrays)
-        about = (*self._named_users(source), *self._model_of(source))
-        hashed = [row_hash(source).alias(ROW_HASH)] if source.vectors is None else []
-        return self._chosen(select(source.frame, *about, arrays.alias(_ROW), *hashed))
 
     def _grouped_arrays(self, rows: DataFrame, n_rows: str, n_models: int = 1) -> DataFrame:
         """One row a user of a table of arrays: one of the user's rows, how many there are, and their hash, of each model."""
         first, counts = [], []
         table = "predictions" if n_rows == reading.PREDICTION_ROWS else "labels"
         for model in range(n_models):
-            row, each = (values_of_model(model, values, n_models) for values in (named(_ROW), number(1)))
+            row, each = (values_of_model(model, values, n_models) for values in (named(ARRAYS), number(1)))
             counts.append(call("count", each).alias(reading.of_model(n_rows, model)))
             if ROW_HASH in rows.columns:
                 hashed = values_of_model(model, named(ROW_HASH), n_models)
                 counts.append(total_of_hashes(hashed).alias(reading.hash_column(reading.of_model(table, model))))
             # Of a user's rows the one whose arrays come last in order: any would do, but always the same.
-            first.append(call("max", row).alias(f"{_ROW}{model}"))
+            first.append(call("max", row).alias(f"{ARRAYS}{model}"))
         grouped = aggregate(rows, self.user_columns, *counts, *first)
-        names = rows.schema[_ROW].dataType.names  # type: ignore[attr-defined] # a struct, by construction
+        names = rows.schema[ARRAYS].dataType.names  # type: ignore[attr-defined] # a struct, by construction
         arrays = [
-            field_of(f"{_ROW}{model}", name).alias(reading.of_model(name, model))
+            field_of(f"{ARRAYS}{model}", name).alias(reading.of_model(name, model))
             for model in range(n_models)
             for name in names
         ]
-        return select(grouped, *(named(name) for name in grouped.columns if not name.startswith(_ROW)), *arrays)
-
-
-def _names(source: Source) -> tuple[str, list[str]]:
-    if source.role == "predictions":
-        return reading.ITEMS, [reading.SCORES] * len(source.given_values)
-    grades = [reading.grades_column(index) for index in range(len(source.grades))]
-    return reading.LABELS, [*grades, *map(reading.label_column, source.label_columns)]
-
-
-def _as_numbers(source: Source) -> list[Sql]:
-    """Scores and grades as numbers that compare as float64; float32 stays, which is narrower and loses nothing.
-
-    The worker sees by it that thresholds of such grades are to be rounded as the grades are.
-    """
-    if source.value_kind == "rank":
-        return [-ranks.cast("double") for ranks in source.values_sql()]
-    double = T.ArrayType(T.DoubleType()) if source.arrays else T.DoubleType()
-    return [
-        values if isinstance(given.kind, T.FloatType) else values.cast(double)
-        for values, given in zip(source.values_sql(), source.given_values, strict=True)
-    ]
+        return select(grouped, *(named(name) for name in grouped.columns if not name.startswith(ARRAYS)), *arrays)

@@ -1,0 +1,200 @@
+"""Rows of the caller's tables under our names. Ids have the types that all tables share, and what cannot be used is null."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from spark_rankeval.spark.fingerprints import ROW_HASH, row_hash
+from spark_rankeval.spark.ids import common_id_type, text_in_sql, text_of, user_hash
+from spark_rankeval.spark.prediction_lists import INFINITE, MODEL
+from spark_rankeval.spark.source import WITHOUT_ITEMS, WITHOUT_USERS, user_column
+from spark_rankeval.spark.sql_text import call, named, number, select, when
+from spark_rankeval.spark.validity import none_holds, says_something, unusual_reasons
+from spark_rankeval.spark.vectors import user_vectors
+from spark_rankeval.worker import reading
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import DataFrame
+
+    from spark_rankeval.request.task import ScoringTask
+    from spark_rankeval.spark.inputs import Sources
+    from spark_rankeval.spark.source import Source
+    from spark_rankeval.spark.sql_text import Sql
+
+#: The column of the arrays of a row.
+ARRAYS = "arrays_"
+_WANTED = "wanted_"
+
+
+@dataclass(frozen=True)
+class TableRows:
+    """How rows of tables get our names."""
+
+    sources: Sources
+    task: ScoringTask
+    first: int = 0  # how many items of arrays in order are read; 0: all
+    only: tuple[int, ...] | None = None  # only users whose ids have these hashes; None: all
+
+    @property
+    def user_columns(self) -> list[str]:
+        """The names of the user's columns on the way."""
+        return [user_column(index) for index in range(len(self.sources.predictions.user))]
+
+    def user_types(self) -> list[T.DataType]:
+        """The types that the user's columns get: wide enough for all tables."""
+        types = self.sources.predictions.user_types()
+        for other in self._others():
+            if other.role not in WITHOUT_USERS:
+                # The inputs were checked: these types compare.
+                pairs = zip(types, other.user_types(), strict=True)
+                types = [common_id_type(kind, more) or kind for kind, more in pairs]
+        return types
+
+    def item_type(self) -> T.DataType:
+        """The type that items of all sides get."""
+        kind = self.sources.predictions.item_type
+        for other in self._others():
+            if other.role not in WITHOUT_ITEMS:
+                kind = common_id_type(kind, other.item_type) or kind
+        return kind
+
+    def _others(self) -> list[Source]:
+        sources = self.sources
+        vectors = [model.source.vectors for model in sources.models]
+        candidates = [columns.candidates for columns in vectors if columns is not None]
+        others = (
+            sources.labels,
+            sources.users,
+            sources.exclude,
+            sources.attributes,
+            *sources.further.tables(),
+            *candidates,
+        )
+        return [*(model.source for model in sources.models[1:]), *(other for other in others if other is not None)]
+
+    def typed_users(self, source: Source) -> list[Sql]:
+        """The user's columns of a table, of the types that all tables share."""
+        return [user.cast(kind) for user, kind in zip(source.users_sql(), self.user_types(), strict=True)]
+
+    def named_users(self, source: Source) -> list[Sql]:
+        """The same under our names."""
+        return [user.alias(name) for user, name in zip(self.typed_users(source), self.user_columns, strict=True)]
+
+    def array_columns(self, source: Source) -> list[Sql]:
+        """The arrays of a table under our names; of a table of vectors the vectors."""
+        if source.vectors is not None:
+            return user_vectors(source.vectors)
+        ids, values = names_of(source)
+        array, item_type = source.ids_sql(), self.item_type()
+        if source.item_type != item_type:
+            array = array.cast(T.ArrayType(item_type))
+        if source.role == "predictions" and self.first:
+            return [
+                call("slice", array, 1, self.first).alias(ids),
+                call("array_size", array).alias(reading.VALID_PREDICTIONS),
+            ]
+        numbers = zip(_as_numbers(source), values, strict=True)
+        return [array.alias(ids), *(entries.alias(name) for entries, name in numbers)]
+
+    def of(self, source: Source) -> DataFrame:
+        """Rows under our names; a row that cannot be used keeps its user, so that it is counted, and loses the rest."""
+        about = (*self.named_users(source), *self._model_of(source))
+        return self.chosen(select(source.frame, *about, *self._columns_of(source)))
+
+    def of_both(self) -> DataFrame:
+        """The rows of a table that are predictions and labels at once, under our names."""
+        first, labels = self.sources.predictions, self.sources.labels
+        columns = (*self._columns_of(first), *self._columns_of(labels))
+        return self.chosen(select(first.frame, *self.named_users(first), *columns))
+
+    def _columns_of(self, source: Source) -> list[Sql]:
+        """The item and the numbers of a row, null if it cannot be used, and what is counted of it."""
+        ids, values = names_of(source)
+        model = self.sources.model_column if source.role == "predictions" else None
+        valid, infinite = says_something(source, self.task, model), []
+        if self.counts_infinite(source):
+            unusual = ~none_holds(unusual_reasons(source, source.values_sql(), self.task))
+            infinite = [when(valid & unusual, 1, 0).alias(INFINITE)]
+            valid = valid & ~unusual
+        columns = [when(valid, source.ids_sql().cast(self.item_type())).alias(ids)]
+        columns += [when(valid, given).alias(name) for given, name in zip(_as_numbers(source), values, strict=True)]
+        # Predictions are hashed where they are added up: a column more of them would cost more than the hash.
+        hashed = [row_hash(source).alias(ROW_HASH)] if source.role == "labels" else []
+        return [*columns, *infinite, *hashed]
+
+    def chosen(self, rows: DataFrame) -> DataFrame:
+        """The rows of the users who are asked for."""
+        if self.only is None:
+            return rows
+        hashes = F.split(F.lit(",".join(map(str, self.only))), ",").cast(T.ArrayType(T.LongType()))
+        wanted = rows.sparkSession.range(1).select(F.explode(hashes).alias(_WANTED))
+        hashed = user_hash(map(named, self.user_columns), self.user_types())
+        return rows.join(wanted.hint("broadcast"), (hashed == named(_WANTED)).column, "left_semi")
+
+    def counts_infinite(self, source: Source) -> bool:
+        """Whether rows of infinite score are left out and counted by themselves: only on request, for it takes a column."""
+        return source.value_kind == "score" and not self.task.rank_infinite
+
+    @property
+    def has_several_models(self) -> bool:
+        """Whether rows have the place of their model."""
+        return len(self.sources.models) > 1
+
+    def of_models(self, rows: Callable[[Source], DataFrame]) -> DataFrame:
+        """The rows of all models under our names, each with its model's place if there are several."""
+        models = self.sources.models
+        if self.sources.model_column is not None:
+            return rows(models[0].source)
+        tables = [rows(model.source) for model in models]
+        if not self.has_several_models:
+            return tables[0]
+        numbered = [table.withColumn(MODEL, F.lit(n)) for n, table in enumerate(tables)]
+        return reduce(lambda left, right: left.unionByName(right), numbered)
+
+    def _model_of(self, source: Source) -> list[Sql]:
+        """The place of a row's model, if a column names it; a row that names none counts as one of the first model's."""
+        if self.sources.model_column is None or source.role != "predictions" or not self.has_several_models:
+            return []
+        name = self.sources.model_column
+        name_of_row, place = text_in_sql(source.frame, name), number(0)
+        for index, model in enumerate(self.sources.models[1:], start=1):
+            place = when(name_of_row == text_of(model.name), index, place)
+        return [place.alias(MODEL)]
+
+    def arrays_of(self, source: Source) -> DataFrame:
+        """The arrays of a table in one struct, so that those of one row stay together."""
+        arrays = call("struct", *self.array_columns(source))
+        if source.role == "predictions" and self.sources.model_column is not None:
+            arrays = when(named(self.sources.model_column).is_not_null(), arrays)
+        about = (*self.named_users(source), *self._model_of(source))
+        hashed = [row_hash(source).alias(ROW_HASH)] if source.vectors is None else []
+        return self.chosen(select(source.frame, *about, arrays.alias(ARRAYS), *hashed))
+
+
+def names_of(source: Source) -> tuple[str, list[str]]:
+    """Our names for the items of a table, and for its scores, or for its grades and what stands beside them."""
+    if source.role == "predictions":
+        return reading.ITEMS, [reading.SCORES] * len(source.given_values)
+    grades = [reading.grades_column(index) for index in range(len(source.grades))]
+    return reading.LABELS, [*grades, *map(reading.label_column, source.label_columns)]
+
+
+def _as_numbers(source: Source) -> list[Sql]:
+    """Scores and grades as numbers that compare as float64; float32 stays, which is narrower and loses nothing.
+
+    The worker sees by it that thresholds of such grades are to be rounded as the grades are.
+    """
+    if source.value_kind == "rank":
+        return [-ranks.cast("double") for ranks in source.values_sql()]
+    double = T.ArrayType(T.DoubleType()) if source.arrays else T.DoubleType()
+    return [
+        values if isinstance(given.kind, T.FloatType) else values.cast(double)
+        for values, given in zip(source.values_sql(), source.given_values, strict=True)
+    ]
