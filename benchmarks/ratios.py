@@ -24,6 +24,11 @@ class Figure(NamedTuple):
     highest: float | None = None
 
     @property
+    def shown(self) -> str:
+        """The value for a table."""
+        return f"{self.value:,.0f}" if self.value >= 1_000 else f"{self.value:.3g}"
+
+    @property
     def spread(self) -> str:
         """The lowest and the highest for a table; nothing if they are not known."""
         return "" if self.lowest is None or self.highest is None else f"{self.lowest:.2f}–{self.highest:.2f}"

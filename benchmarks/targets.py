@@ -61,7 +61,7 @@ class Outcome(NamedTuple):
             return "met"
         if self.floor is None or self.target.is_met(self.floor):
             return "missed"
-        return f"floor: {self.floor.value:.3g} {self.target.unit}"
+        return f"floor: {self.floor.shown} {self.target.unit}"
 
 
 def _ratio_target(

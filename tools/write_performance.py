@@ -65,9 +65,7 @@ def _targets_table(rows: list[Outcome]) -> list[str]:
     lines = ["| work | target | measured | rounds | |", "|---|---:|---:|---:|---|"]
     for outcome in rows:
         target, figure = outcome.target, outcome.figure
-        measured, spread = (
-            ("not measured", "") if figure is None else (f"{figure.value:.3g} {target.unit}", figure.spread)
-        )
+        measured, spread = ("not measured", "") if figure is None else (f"{figure.shown} {target.unit}", figure.spread)
         lines.append(f"| {target.work} | {target.bound_in_words} | {measured} | {spread} | {outcome.verdict} |")
     return lines
 
