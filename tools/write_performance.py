@@ -152,8 +152,8 @@ def cost(reports: dict[str, Any]) -> str:
     seconds, cores = report["best_seconds"]["many"], report["setting"]["cores"]
     whole = seconds * cores * 10
     return (
-        f"100 million predictions took {seconds:.1f} s on {cores} cores: {seconds:.1f} s × {cores} cores × 10 = {whole:,.0f} core-seconds, "
-        f"or {whole / 3600:.2f} core-hours, for a billion predictions with a fifth as many labels."
+        f"On {cores} cores, 100 million predictions with a fifth as many labels took {seconds:.1f} s. A billion predictions would take "
+        f"{seconds:.1f} s × {cores} cores × 10 = {whole:,.0f} core-seconds, or {whole / 3600:.2f} core-hours."
     )
 
 
