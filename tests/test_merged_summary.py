@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import statsmodels.api as sm
+from descriptions import descriptions_of
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from summary_rows import row
@@ -19,7 +20,7 @@ from spark_rankeval.records.metrics_table import COLUMNS, row_of, values_of
 from spark_rankeval.records.summary import SummaryRow, bounds_of, summary_row
 from spark_rankeval.statistics.carried import as_text, from_text
 from spark_rankeval.statistics.clusters import ClusterAccumulator, clusters_of, sums_by_cluster
-from spark_rankeval.statistics.description import DescriptionAccumulator, DescriptionOptions, descriptions_of
+from spark_rankeval.statistics.description import DescriptionAccumulator, DescriptionOptions
 
 # What the sums of the users do not tell.
 UNKNOWN = {"median", "quantiles"}

@@ -39,16 +39,18 @@ def beyond_of(peer):
     return beyond
 
 
+def lists_of_users(predictions, labels):
+    return joined_lists(predictions.select("user", "item", "score"), labels.select("user", "item"))
+
+
 def smallest(predictions, labels):
     """The lists of every user, carried to empty Python."""
-    to_nothing(joined_lists(predictions.select("user", "item", "score"), labels.select("user", "item"))).collect()
+    to_nothing(lists_of_users(predictions, labels)).collect()
 
 
 def smallest_beyond(peer):
     def carried(tables):
-        lists = joined_lists(
-            tables["predictions"].select("user", "item", "score"), tables["labels"].select("user", "item")
-        )
+        lists = lists_of_users(tables["predictions"], tables["labels"])
         for name, columns in OF_USERS[peer].items():
             lists = lists.join(grouped_by_user(tables[name], *columns), "user", "left")
         to_nothing(lists).collect()

@@ -42,12 +42,7 @@ class PredictionLists:
     counts_infinite: bool  # whether rows of infinite score are counted by themselves
 
     def of(
-        self,
-        rows: DataFrame,
-        hashed: Sql | None,
-        n_rows: Sql | None = None,
-        merged: Sql | None = None,
-        beside: Sequence[Sql] = (),
+        self, rows: DataFrame, hashed: Sql | None, n_rows: Sql | None, merged: Sql | None, beside: Sequence[Sql]
     ) -> DataFrame:
         """A row a user.
 
@@ -56,7 +51,7 @@ class PredictionLists:
             hashed: the hash of a row; None: workers hash the lists.
             n_rows: how many rows of a table a row stands for; None: one.
             merged: how many of these were merged with another.
-            beside: what else is to be known of a user's rows, as aggregates.
+            beside: aggregates of what else is to be known of a user's rows. Several models with whole lists take none.
         """
         if self.n_models > 1 and self.gathering == "all":
             return aggregate(rows, self.users, *self._together(hashed))

@@ -229,17 +229,13 @@ class Description(NamedTuple):
         return self.error_of_users if self.clusters is None else self.clusters.standard_error
 
 
-def descriptions_of(
-    state: State, options: DescriptionOptions, clusters: Sequence[Clusters] | None = None
-) -> list[Description]:
-    """The figures of every column from the merged state of all users, and the clusters of each column that is not plain."""
-    return descriptions_of_groups([state], options, None if clusters is None else [clusters])[0]
-
-
 def descriptions_of_groups(
     states: Sequence[State], options: DescriptionOptions, clusters: Sequence[Sequence[Clusters]] | None = None
 ) -> list[list[Description]]:
-    """The figures of every column of one or more groups, each as `descriptions_of` has them: in as many steps as those of one."""
+    """The figures of every column of one or more groups, from their merged states: in as many steps as those of one group.
+
+    `clusters` are those of each group and column; plain columns have none.
+    """
     n_columns = len(states[0]["moments"]["n"])
     of_columns = []
     if options.quantiles:

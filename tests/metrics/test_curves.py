@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from descriptions import descriptions_of
 from oracle import User, value
 from users import batch_of, random_users
 
@@ -11,7 +12,7 @@ from spark_rankeval.metrics.curves import expand
 from spark_rankeval.metrics.naming import parse_metric, parse_metrics
 from spark_rankeval.records.curves import cutoff_curve, recall_curve
 from spark_rankeval.records.summary import summary_row
-from spark_rankeval.statistics.description import DescriptionAccumulator, DescriptionOptions, descriptions_of
+from spark_rankeval.statistics.description import DescriptionAccumulator, DescriptionOptions
 
 OPTIONS = DescriptionOptions()
 USERS = random_users(np.random.default_rng(5), 60, distinct=True)

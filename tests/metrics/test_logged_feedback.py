@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from descriptions import descriptions_of
 from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,7 +19,7 @@ from spark_rankeval.metrics.naming import parse_metric, parse_metrics
 from spark_rankeval.ranking.batch import RankingBatch
 from spark_rankeval.ranking.ragged import Ragged
 from spark_rankeval.ranking.ties import Look
-from spark_rankeval.statistics.description import DescriptionAccumulator, DescriptionOptions, descriptions_of
+from spark_rankeval.statistics.description import DescriptionAccumulator, DescriptionOptions
 
 ESTIMATED = sorted(
     {kind for kind in REGISTRY.values() if issubclass(kind, EstimatedMetric)}, key=lambda kind: kind.name

@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from descriptions import descriptions_of
 
 from spark_rankeval.statistics.bootstrap import BootstrapAccumulator, bca_interval, bootstrap_means_of
 from spark_rankeval.statistics.description import (
     MOMENTS_ALONE,
     DescriptionAccumulator,
     DescriptionOptions,
-    descriptions_of,
     descriptions_of_groups,
     merged_descriptions,
 )

@@ -5,11 +5,12 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 import pytest
+from descriptions import descriptions_of
 from effort import part_of
 
 from spark_rankeval.records.slices import EVERY, roll
 from spark_rankeval.statistics.clusters import clusters_of
-from spark_rankeval.statistics.description import DescriptionOptions, descriptions_of
+from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.statistics.exact import LIMBS, exact_sum
 from spark_rankeval.worker import clusters
 from spark_rankeval.worker.clusters import CLUSTERS, FIRST_PLACE, Layout, group_name, merged_clusters

@@ -6,8 +6,9 @@ from itertools import chain
 import numpy as np
 import pyarrow as pa
 import pytest
+from descriptions import descriptions_of
 
-from spark_rankeval.statistics.description import DescriptionOptions, descriptions_of
+from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.statistics.moments import moments_of_columns
 from spark_rankeval.worker import merging, states
 from spark_rankeval.worker.comparing import all_pairs_batches, merge_comparisons, paired_batches

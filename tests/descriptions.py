@@ -1,0 +1,8 @@
+"""The description of one group alone, which tests compare with what they expect."""
+
+from spark_rankeval.statistics.description import descriptions_of_groups
+
+
+def descriptions_of(state, options, clusters=None):
+    """The figures of every column of one group, from its state and the clusters of each column."""
+    return descriptions_of_groups([state], options, None if clusters is None else [clusters])[0]
