@@ -141,15 +141,16 @@ def evaluate(
         user_weight=user_weight, cluster=cluster, facts=facts, prune=prune,
     )  # fmt: skip
     summary = SummaryOptions(by=by, user_weight=user_weight, cluster=cluster, ci=ci, quantiles=quantiles)
-    scoring = prepare(predictions, labels, metrics, options)
-    table = scoring.per_user
-    scoring = replace(scoring, reading=scoring.reading.with_standards())
+    asked = prepare(predictions, labels, metrics, options)
+    scoring = replace(asked, reading=asked.reading.with_standards())
     described = replace(
         summary.described(weighted=user_weight is not None, clustered=bool(scoring.sources.clusters)),
         normalised=scoring.reading.task.normalised,
         n_plain=len(scoring.reading.beside),
     )
     need_users(scoring.sources.predictions.user, described, "name the user column with user=")
+    scoring = scoring.with_lengths()
+    table = replace(scoring, reading=asked.reading).per_user
     found = scoring.describe(described, totals=summary.totals)
     findings = Findings(
         figures=found.figures, metrics=scoring.metrics, settings=scoring.settings, totals=found.totals,
@@ -173,6 +174,7 @@ def _takes_scoring_options(function: Function) -> Function:
 def score_users(predictions: Predictions, labels: DataFrame | None, metrics: Metrics, **options: Any) -> DataFrame:
     """Compute every user's metrics as a lazy DataFrame, to write, to join, or to pass to `summarise`.
 
+    If predictions are files or a cached table above 1 MB, a job first looks at how long users' lists are; ``prune="never"`` saves it.
     The arguments are those of `evaluate`, except `ci` and `quantiles`. Nothing raises while the table is computed. Instead it
     counts rows that could not be ranked, and `summarise` raises. The counts are ``n_invalid_predictions``, ``n_invalid_labels``,
     ``n_duplicate_predictions``, ``n_duplicate_labels`` and ``n_conflicting_labels``. `quarantine` has the rows themselves.
@@ -205,7 +207,7 @@ def score_users(predictions: Predictions, labels: DataFrame | None, metrics: Met
             "evaluate(…).per_item_group"
         )
         raise OptionError(msg)
-    return prepare(predictions, labels, metrics, given, users_alone=True).per_user()
+    return prepare(predictions, labels, metrics, given, users_alone=True).with_lengths().per_user()
 
 
 def score_users_to_describe(
@@ -213,7 +215,7 @@ def score_users_to_describe(
 ) -> DataFrame:
     """The table of `score_users` with columns that only `Result.notes` needs; `without_standards` takes them out."""
     scoring = prepare(predictions, labels, metrics, ScoringOptions.given(options), users_alone=True)
-    return replace(scoring, reading=scoring.reading.with_standards()).per_user()
+    return replace(scoring.with_lengths(), reading=scoring.reading.with_standards()).per_user()
 
 
 @_takes_scoring_options

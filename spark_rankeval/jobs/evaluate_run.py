@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from spark_rankeval.auditing.result import Audit
     from spark_rankeval.evaluation.dialect_map import MapRow
     from spark_rankeval.evaluation.result import Result
+    from spark_rankeval.jobs.evaluate import Evaluation
     from spark_rankeval.jobs.runs import Run
     from spark_rankeval.records.summary import SummaryRow
     from spark_rankeval.run_history.gates import GateOutcome
@@ -68,7 +69,7 @@ def evaluate_tables(spark: SparkSession, config: EvaluateConfig, log: EventLog |
     """
     log = EventLog("evaluate") if log is None else log
     tables = read_tables(spark, config.sources(), config.names_of_ids())
-    frames = _frames(config, tables)
+    frames = _frames(_call(config, tables), config.evaluation)
     with runs.running(spark, "evaluate", config, tables, log) as run:
         counts = _split_counts(config, run)
         result = _write_users(run, config, frames)
@@ -127,9 +128,8 @@ def _call(config: EvaluateConfig, tables: Tables) -> dict[str, Any]:
     return call
 
 
-def _frames(config: EvaluateConfig, tables: Tables) -> dict[str, DataFrame]:
-    """The lazy tables of users and of rejected rows that a run writes; making them runs no job."""
-    call, asked = _call(config, tables), config.evaluation
+def _frames(call: Mapping[str, Any], asked: Evaluation) -> dict[str, DataFrame]:
+    """The lazy tables of users and of rejected rows that a run writes; of large files a job may look at the users."""
     frames = {runs.PER_USER: score_users_to_describe(**call)}
     check_memory(frames[runs.PER_USER], asked.summary())
     if asked.on_invalid == "quarantine" or parted(asked.metrics)[1]:
@@ -245,7 +245,8 @@ def plan(spark: SparkSession, config: EvaluateConfig) -> str:
     """What a run would do; nothing is computed."""
     check_committer(spark)
     tables = read_tables(spark, config.sources(), config.names_of_ids())
-    frames = _frames(config, tables)
+    # Nobody computes these tables, so nobody needs to know how long lists are.
+    frames = _frames({**_call(config, tables), "prune": "never"}, config.evaluation)
     schema = PerUserSchema.read(frames[runs.PER_USER])
     metrics = [(metric.label, metric.definition) for metric in schema.metrics]
     for label, metric in parted(config.evaluation.metrics)[1].items():

@@ -5,27 +5,36 @@ from __future__ import annotations
 from functools import reduce
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from spark_rankeval.spark.ids import hash_in
-from spark_rankeval.spark.platforms import bytes_of_plain_scan
-from spark_rankeval.spark.sql_text import aggregate, bits_and, call, named, number, select, when, where
+from spark_rankeval.spark.platforms import bytes_of_plain_scan, collected_columns
+from spark_rankeval.spark.sql_text import bits_and, call, named, number, select, where
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyspark.sql import DataFrame
 
+    from spark_rankeval.ranking.ragged import BoolArray, IntArray
     from spark_rankeval.spark.source import Source
     from spark_rankeval.spark.sql_text import Sql
 
-# Of so many users one is drawn with all rows, and of so many rows one, whoever's it is.
+# Of so many lists one is drawn with all rows, and of so many rows one, whoever's it is; a power of two.
 _SHARE = 256
+# Of larger tables one is drawn of as many as they have bytes of so many, because the driver counts what is drawn.
+_BYTES = 1 << 22
+# A task draws no more rows. If it would, a list that is drawn is long.
+_MOST_OF_TASK = 1 << 18
+# The number of a row within its task are the low bits of Spark's number of it.
+_WITHIN_TASK = (1 << 33) - 1
 # Keeping the best of each list pays if they are longer than about so many times what is kept.
 _SHORT = 2.5
 # Spark holds a list in memory while it grows, with some 100 bytes a prediction.
 _LONGEST = 200_000
 # Files of so many bytes hold no list that is too long for memory.
 _SMALL = 1 << 20
-_LIST, _IS_DRAWN, _DRAWN, _ROWS = "list_", "is_drawn_", "drawn_", "rows_"
+_LIST, _IS_DRAWN, _PLACE, _IS_LAST = "list_", "is_drawn_", "place_", "is_last_"
 
 
 class ListLengths(NamedTuple):
@@ -59,31 +68,42 @@ def sampled_lengths(models: Sequence[Source], model_column: str | None = None) -
         return None
     if sum(filter(None, sizes)) <= _SMALL:
         return ListLengths(0, 0.0, 0)
-    tables = [_drawn(source, place, model_column) for place, source in enumerate(sources)]
-    rows = reduce(lambda left, right: left.unionByName(right), tables)
-    drawn = call("sum", when(named(_IS_DRAWN), 1, 0)).alias(_DRAWN)
-    # One grouping of all tables: one of each would be a stage of each.
-    lists = aggregate(rows, [_LIST], drawn, call("count", 1).alias(_ROWS))
-    is_whole = _is_drawn(named(_LIST))
-    sample = aggregate(
-        lists,
-        [],
-        call("sum", when(is_whole, 1, 0)).alias("n_lists"),
-        call("sum", when(is_whole, named(_ROWS), 0)).alias("n_rows"),
-        call("max", named(_DRAWN)).alias("most_drawn"),
-    ).first()
-    assert sample is not None, "an aggregate without keys has a row"
-    n_lists, n_rows, most_drawn = (int(count or 0) for count in sample)
-    return ListLengths(n_lists, n_rows / n_lists, most_drawn * _SHARE) if n_lists else None
+    share = _share_of(sum(filter(None, sizes)))
+    tables = [_drawn(source, place, model_column, share) for place, source in enumerate(sources)]
+    # The driver counts: to group so few rows in Spark would take two stages more.
+    drawn = collected_columns(reduce(lambda left, right: left.unionByName(right), tables))
+    return None if drawn[_IS_LAST].any() else lengths_of(drawn[_LIST], drawn[_IS_DRAWN], share)
 
 
-def _drawn(source: Source, place: int, model_column: str | None) -> DataFrame:
-    """The rows that are drawn, or whose list is drawn whole: the hash of their list, and whether they are drawn themselves."""
+def lengths_of(lists: IntArray, is_drawn: BoolArray, share: int) -> ListLengths | None:
+    """What a sample says, which has the hash of each row's list, and whether the row is drawn itself; None if no list is drawn.
+
+    Of so many lists as is the `share` one is drawn, and of so many rows one.
+    """
+    whole = lists[lists & (share - 1) == 0]
+    n_lists = len(np.unique(whole))
+    most_drawn = int(np.unique(lists[is_drawn], return_counts=True)[1].max(initial=0))
+    return ListLengths(n_lists, len(whole) / n_lists, most_drawn * share) if n_lists else None
+
+
+def _share_of(n_bytes: int) -> int:
+    """Of how many lists of a table one is drawn."""
+    return max(_SHARE, 1 << (n_bytes // _BYTES).bit_length())
+
+
+def _drawn(source: Source, place: int, model_column: str | None, share: int) -> DataFrame:
+    """The rows that are drawn, or whose list is: the hash of their list, and whether they are drawn themselves."""
     keys = [*source.user, *([] if model_column is None else [model_column])]
     hashed = call("xxhash64", hash_in(source.frame, keys), number(place)).alias(_LIST)
-    rows = select(source.frame, hashed, _is_drawn(call("monotonically_increasing_id")).alias(_IS_DRAWN))
-    return where(rows, named(_IS_DRAWN) | _is_drawn(named(_LIST)))
+    number_of_row = call("monotonically_increasing_id")
+    rows = select(source.frame, hashed, _is_one_of(share, number_of_row).alias(_IS_DRAWN))
+    drawn = where(rows, named(_IS_DRAWN) | _is_one_of(share, named(_LIST)))
+    numbered = select(drawn, named(_LIST), named(_IS_DRAWN), bits_and(number_of_row, _WITHIN_TASK).alias(_PLACE))
+    is_last = named(_PLACE) == _MOST_OF_TASK - 1
+    return select(
+        where(numbered, named(_PLACE) < _MOST_OF_TASK), named(_LIST), named(_IS_DRAWN), is_last.alias(_IS_LAST)
+    )
 
 
-def _is_drawn(number_of_a_row_or_hash: Sql) -> Sql:
-    return bits_and(number_of_a_row_or_hash, _SHARE - 1) == 0
+def _is_one_of(share: int, whole_number: Sql) -> Sql:
+    return bits_and(whole_number, share - 1) == 0

@@ -118,6 +118,16 @@ class Scoring:
             from_vectors=predictions.vectors is not None,
         )
 
+    def with_lengths(self) -> Scoring:
+        """The same with the lengths of users' lists, if they decide whether predictions are left out.
+
+        If the tables are large and cheap to read, a job reads their users.
+        """
+        if self.sources.predictions.arrays or not self.plan(exact=False).keep:
+            return self
+        models = [model.source for model in self.sources.models]
+        return replace(self, lengths=sampled_lengths(models, self.sources.model_column))
+
     def grouping(self, plan: Plan) -> Grouping:
         """How the tables become one row a user."""
         task = self.reading.task
@@ -221,14 +231,9 @@ class Scoring:
     def describe(self, options: DescriptionOptions, *, totals: bool = False) -> Described:
         """The figures of every metric, of those beside them and of every count.
 
-        One action runs. If pruning cut ties that decide values, a second one computes their users again, or rarely everybody. Before it,
-        a job that only reads users finds out whether pruning pays.
+        One action runs. If pruning cut ties that decide values, a second one computes their users again, or rarely everybody.
         """
         plan = self.plan(exact=False)
-        if plan.keep and self.lengths is None and not self.sources.predictions.arrays:
-            lengths = sampled_lengths([model.source for model in self.sources.models], self.sources.model_column)
-            if lengths is not None:
-                return replace(self, lengths=lengths).describe(options, totals=totals)
         first = self._first_go(plan, options, totals=totals)
         if of_every_user(first.figures, TOO_LARGE):
             return replace(self, tables_fit=False).describe(options, totals=totals)

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from effort import part_of
+from plans import plan_of
 from pyspark.sql import functions as F
 from random_logs import assert_tricky, random_logs
 from shuffles import settings_of
@@ -196,3 +197,9 @@ def test_a_sample_of_files_says_whether_keeping_the_best_pays(spark, files, monk
     lengths = list_lengths.sampled_lengths([SimpleNamespace(frame=hot, user=("user",))])
     assert 25_000 < lengths.longest < 35_000
     assert lengths.mean < 10
+    # A table of users is pruned by the same sample.
+    for frame, is_pruned in ((short, False), (hot, True)):
+        words = plan_of(score_users(frame, labels, "ndcg@1", score="score"))
+        assert ("min_by" in words or "row_number" in words) == is_pruned
+    monkeypatch.setattr(list_lengths, "_MOST_OF_TASK", 8)
+    assert "A user keeps the best 9 predictions" in explained(short)

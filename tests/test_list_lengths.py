@@ -1,0 +1,31 @@
+"""What a sample of rows says of the lengths of lists."""
+
+from collections import Counter
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_rankeval.spark.list_lengths import lengths_of
+
+SHARE = 4
+
+
+@given(st.lists(st.tuples(st.integers(-12, 12), st.booleans()), max_size=60))
+def test_lists_that_are_drawn_whole_are_counted(rows):
+    lists = [list_ for list_, _ in rows]
+    whole = Counter(list_ for list_ in lists if list_ % SHARE == 0)
+    most = max(Counter(list_ for list_, is_drawn in rows if is_drawn).values(), default=0)
+    found = lengths_of(np.array(lists, np.int64), np.array([is_drawn for _, is_drawn in rows], bool), SHARE)
+    if not whole:
+        assert found is None
+    else:
+        assert found == (len(whole), whole.total() / len(whole), most * SHARE)
+
+
+def test_a_long_list_is_seen_if_its_user_is_not_drawn():
+    random = np.random.default_rng(3)
+    lists = np.concatenate([np.repeat(np.arange(4, 404, 4), 5), np.full(40_000, 1)])
+    found = lengths_of(lists, random.random(len(lists)) < 1 / SHARE, SHARE)
+    assert (found.n_lists, found.mean) == (100, 5.0)
+    assert 38_000 < found.longest < 42_000
