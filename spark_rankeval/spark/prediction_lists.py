@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Literal
 from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
-from spark_rankeval.spark.sql_text import aggregate, bits_or, call, field_of, named, number, select, when
+from spark_rankeval.spark.sql_text import aggregate, bits_or, call, field_of, named, number, select, when, with_columns
 from spark_rankeval.worker import reading
-from spark_rankeval.worker.model_lists import MARKS, MARKS_OF_OTHERS, MODEL_BITS
+from spark_rankeval.worker.model_lists import KIND_BITS, MARKS, MODEL_BITS, RANKED, REJECTED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +27,7 @@ Gathering = Literal["all", "best_by_score", "best_by_score_and_item", "window", 
 
 #: Columns of rows: the place of the model, and whether the row was left out for its infinite score.
 MODEL, INFINITE = "model_", "infinite_"
-_BEST, _NTH = "best_", "nth_"
+_BEST, _NTH, _PAIR, _ORDER = "best_", "nth_", "pair_", "order_"
 
 
 @dataclass(frozen=True)
@@ -54,13 +54,15 @@ class PredictionLists:
             beside: aggregates of what else is to be known of a user's rows. Several models with whole lists take none.
         """
         if self.n_models > 1 and self.gathering == "all":
-            return aggregate(rows, self.users, *self._together(hashed))
+            # Spark computes a column of its own much faster than what is inside an aggregate.
+            return aggregate(with_columns(rows, {MARKS: self._mark(hashed)}), self.users, *self._together())
         if self.gathering == "window":
             # A sort, which spills: a user's predictions need not fit into memory.
             keys = [*self.users, *([MODEL] if self.n_models > 1 else [])]
             order = Window.partitionBy(*keys).orderBy(F.col(reading.SCORES).desc_nulls_last(), F.col(reading.ITEMS))
             rows = rows.withColumn(_NTH, F.row_number().over(order))
         models = range(self.n_models)
+        rows = with_columns(rows, {name: of for model in models for name, of in self._made_of(model).items()})
         columns = [column for model in models for column in self._of_model(model, hashed, n_rows, merged)]
         grouped = aggregate(rows, self.users, *columns, *beside)
         if self.gathering != "best_by_score_and_item":
@@ -73,28 +75,28 @@ class PredictionLists:
         ]
         return select(grouped, *names, *lists)
 
-    def _together(self, hashed: Sql | None) -> list[Sql]:
+    def _together(self) -> list[Sql]:
         """The predictions of all models in the same lists, with marks that say whose each is: workers part them.
 
         Spark would look at each row once for each list of each model, which takes twice the time with ten models.
         """
-        # Marks of 32 bits say to the workers that no hash is in them.
-        items, model = named(reading.ITEMS), named(MODEL).cast("int")
-        infinite = [named(INFINITE)] if self.counts_infinite else []
-
-        def marked(values: Sql) -> Sql:
-            return bits_or(call("shiftleft", values.cast("bigint"), MODEL_BITS), model.cast("bigint"))
-
-        of_others = marked(infinite[0]) if infinite else model
-        # With hashes in the marks, ten models take a quarter more time to group.
-        marks = model if hashed is None else marked(hashed)
+        marks = call("collect_list", named(MARKS))
         return [
-            call("count", 1).alias(reading.PREDICTION_ROWS),
-            call("collect_list", when(items.is_not_null(), marks)).alias(MARKS),
-            call("collect_list", when(items.is_null(), of_others)).alias(MARKS_OF_OTHERS),
-            *(call("sum", count).alias(reading.INFINITE_PREDICTIONS) for count in infinite),
+            call("size", marks).alias(reading.PREDICTION_ROWS),
+            marks.alias(MARKS),
+            *([call("sum", named(INFINITE)).alias(reading.INFINITE_PREDICTIONS)] if self.counts_infinite else []),
             *(call("collect_list", named(name)).alias(name) for name in self.columns),
         ]
+
+    def _mark(self, hashed: Sql | None) -> Sql:
+        """The mark of a row. One of 32 bits says to the workers that no hash is in it."""
+        rejected: Sql | int = named(INFINITE) + REJECTED if self.counts_infinite else REJECTED
+        kind = when(named(reading.ITEMS).is_not_null(), RANKED, rejected)
+        mark = bits_or(call("shiftleft", kind, MODEL_BITS), named(MODEL).cast("int"))
+        if hashed is None:
+            return mark
+        # With hashes in the marks, ten models take a quarter more time to group.
+        return bits_or(call("shiftleft", hashed.cast("bigint"), MODEL_BITS + KIND_BITS), mark.cast("bigint"))
 
     def _of_model(self, model: int, hashed: Sql | None, n_rows: Sql | None, merged: Sql | None) -> list[Sql]:
         """How many rows a user has of a model, the sum of their hashes, and the predictions.
@@ -108,7 +110,6 @@ class PredictionLists:
         def summed(values: Sql, name: str) -> Sql:
             return under(call("coalesce", call("sum", self._of(model, values)), 0), name)
 
-        items, scores = self._of(model, named(reading.ITEMS)), self._of(model, named(reading.SCORES))
         if n_rows is None:
             # To count costs less than to add up.
             counts = [under(call("count", self._of(model, number(1))), reading.PREDICTION_ROWS)]
@@ -119,25 +120,44 @@ class PredictionLists:
             counts.append(total.alias(reading.hash_column(reading.of_model("predictions", model))))
         if self.counts_infinite:
             counts.append(summed(named(INFINITE), reading.INFINITE_PREDICTIONS))
-        listed = {name: self._of(model, named(name)) for name in self.columns}
         if self.gathering != "all":
+            items = self._of(model, named(reading.ITEMS))
             counts.append(under(call("count", items), reading.VALID_PREDICTIONS))
             if merged is not None:
                 counts.append(summed(merged, reading.MERGED_PREDICTIONS))
         if self.gathering == "best_by_score_and_item":
-            order = call("struct", (-scores).alias("score"), items.alias("item"))
-            pair = call("struct", *(values.alias(name) for name, values in listed.items()))
-            best = call("min_by", pair, when(items.is_not_null(), order), self.keep)
+            best = call("min_by", named(f"{_PAIR}{model}"), named(f"{_ORDER}{model}"), self.keep)
             return [*counts, best.alias(f"{_BEST}{model}")]
+        listed = {name: named(self._column(name, model)) for name in self.columns}
         if self.gathering == "best_by_score":
             # Both heaps see the same scores in the same order, so that items and scores stay aligned, ties included
             # (a test says so); one heap of structs costs a sixth more.
+            scores = listed[reading.SCORES]
             lists = {name: call("max_by", values, scores, self.keep) for name, values in listed.items()}
         else:
-            if self.gathering == "window":
-                listed = {name: when(named(_NTH) <= self.keep, values) for name, values in listed.items()}
             lists = {name: call("collect_list", values) for name, values in listed.items()}
         return [*counts, *(under(values, name) for name, values in lists.items())]
+
+    def _made_of(self, model: int) -> dict[str, Sql]:
+        """What the lists of a model are made of, where that is no column yet: inside an aggregate Spark computes it slowly."""
+        values = {name: self._of(model, named(name)) for name in self.columns}
+        if self.gathering == "best_by_score_and_item":
+            items, scores = values[reading.ITEMS], values[reading.SCORES]
+            order = call("struct", (-scores).alias("score"), items.alias("item"))
+            pair = call("struct", *(each.alias(name) for name, each in values.items()))
+            return {f"{_PAIR}{model}": pair, f"{_ORDER}{model}": when(items.is_not_null(), order)}
+        if self.gathering == "window":
+            values = {name: when(named(_NTH) <= self.keep, each) for name, each in values.items()}
+        return {self._column(name, model): each for name, each in values.items() if self._is_made}
+
+    @property
+    def _is_made(self) -> bool:
+        """Whether lists are made of other columns than those of the rows."""
+        return self.n_models > 1 or self.gathering == "window"
+
+    def _column(self, name: str, model: int) -> str:
+        """The column that a list of a model is made of."""
+        return f"{name}_of_{model}" if self._is_made else name
 
     def _of(self, model: int, values: Sql) -> Sql:
         return values_of_model(model, values, self.n_models)

@@ -24,15 +24,14 @@ from spark_rankeval.worker.reading import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from spark_rankeval.ranking.ragged import Array
-
     Batches = Iterator[pa.RecordBatch]
 
-#: The mark of each prediction in the lists: the hash of its row, then the place of its model; of 32 bits, the place alone. The marks of
-#: rows that cannot be ranked have 1 in the place of the hash if the row was left out for its infinite score, and else 0.
-MARKS, MARKS_OF_OTHERS = "marks", "marks_of_others"
-#: How many bits of a mark are the place of the model.
-MODEL_BITS = 16
+#: The mark of each row: the place of its model, then whether it is ranked, then the hash of the row; without a hash it has 32 bits.
+MARKS = "marks"
+#: How many bits of a mark are the place of the model, and how many the kind of the row.
+MODEL_BITS, KIND_BITS = 16, 2
+#: The kinds of rows: in the lists; left out; left out for its infinite score.
+RANKED, REJECTED, INFINITE = 0, 1, 2
 # So many predictions of all models are parted at a time: they are in memory twice.
 _TOGETHER = 1 << 20
 
@@ -51,13 +50,16 @@ def with_lists_of_models(n_models: int, batches: Batches) -> Batches:
 def _parted(n_models: int, batch: pa.RecordBatch) -> pa.RecordBatch:
     columns = columns_of(batch)
     are_hashed = not pa.types.is_int32(columns[MARKS].type.value_type)
-    marks, others = _marks(columns.pop(MARKS)), _marks(columns.pop(MARKS_OF_OTHERS))
-    user, model, hashes = marks
-    cells, cells_of_others = model * batch.num_rows + user, others[1] * batch.num_rows + others[0]
+    marks, offsets = flat(columns.pop(MARKS))
+    values = whole_numbers(marks)
+    model, kind = values & ((1 << MODEL_BITS) - 1), (values >> MODEL_BITS) & ((1 << KIND_BITS) - 1)
+    cells = model * batch.num_rows + np.repeat(np.arange(batch.num_rows), np.diff(offsets))
     n_cells = n_models * batch.num_rows
-    lengths = np.bincount(cells, minlength=n_cells)
-    rows = lengths + np.bincount(cells_of_others, minlength=n_cells)
-    infinite = np.bincount(cells_of_others[others[2] > 0], minlength=n_cells)
+    rows = np.bincount(cells, minlength=n_cells)
+    infinite = np.bincount(cells[kind == INFINITE], minlength=n_cells)
+    ranked = kind == RANKED
+    lengths, model = np.bincount(cells[ranked], minlength=n_cells), model[ranked]
+    hashes = values[ranked] >> (MODEL_BITS + KIND_BITS)
     # Users stay in their order, so that only the models, which are few, are sorted.
     order = np.argsort(model.astype(np.uint16), kind="stable")
     bounds = offsets_of(lengths)
@@ -79,11 +81,3 @@ def _parted(n_models: int, batch: pa.RecordBatch) -> pa.RecordBatch:
         if counts_infinite:
             columns[of_model(INFINITE_PREDICTIONS, place)] = pa.array(infinite[of_users])
     return pa.RecordBatch.from_pydict(columns)
-
-
-def _marks(column: pa.Array) -> tuple[Array, Array, Array]:
-    """Whose each mark is, its model, and what stands beside the model; int64."""
-    marks, offsets = flat(column)
-    values = whole_numbers(marks)
-    user = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-    return user, values & ((1 << MODEL_BITS) - 1), values >> MODEL_BITS

@@ -8,7 +8,15 @@ import pytest
 
 from spark_rankeval.worker import model_lists
 from spark_rankeval.worker.facts import FACTS
-from spark_rankeval.worker.model_lists import MARKS, MARKS_OF_OTHERS, MODEL_BITS, with_lists_of_models
+from spark_rankeval.worker.model_lists import (
+    INFINITE,
+    KIND_BITS,
+    MARKS,
+    MODEL_BITS,
+    RANKED,
+    REJECTED,
+    with_lists_of_models,
+)
 from spark_rankeval.worker.reading import (
     INFINITE_PREDICTIONS,
     ITEMS,
@@ -22,8 +30,13 @@ from spark_rankeval.worker.reading import (
 N_MODELS, N_USERS = 3, 40
 
 
-def mark(model, beside):
-    return (beside << MODEL_BITS) | model
+def mark(row, counts_infinite):
+    _, model, item, score, hashed = row
+    if item is None:
+        kind, hashed = INFINITE if score > 0.5 and counts_infinite else REJECTED, 0
+    else:
+        kind = RANKED
+    return (((hashed << KIND_BITS) | kind) << MODEL_BITS) | model
 
 
 def rows(random):
@@ -49,14 +62,7 @@ def batch_of(rows, *, counts_infinite):
         columns[ITEMS].append([f"item {item}" for _, _, item, _, _ in listed])
         columns[SCORES].append([score for _, _, _, score, _ in listed])
         columns[FACTS].append([{"users": item} for _, _, item, _, _ in listed])
-        columns[MARKS].append([mark(model, hashed) for _, model, _, _, hashed in listed])
-        columns[MARKS_OF_OTHERS].append(
-            [
-                mark(model, int(score > 0.5 and counts_infinite))
-                for _, model, item, score, _ in of_users[user]
-                if item is None
-            ]
-        )
+        columns[MARKS].append([mark(row, counts_infinite) for row in of_users[user]])
         columns[PREDICTION_ROWS].append(len(of_users[user]) or None)
         columns[LABELS].append([user])
         if counts_infinite:
@@ -95,7 +101,7 @@ def test_every_model_has_the_rows_that_name_it(monkeypatch, together, counts_inf
             assert column(INFINITE_PREDICTIONS) == [
                 sum(row[2] is None and row[3] > 0.5 for row in some) for some in of_users
             ]
-    assert not {MARKS, MARKS_OF_OTHERS} & set(whole.column_names)
+    assert MARKS not in whole.column_names
     assert (INFINITE_PREDICTIONS in whole.column_names) == counts_infinite
 
 
@@ -103,7 +109,8 @@ def test_every_model_has_the_rows_that_name_it(monkeypatch, together, counts_inf
 def test_marks_without_hashes_part_the_lists_and_leave_the_hashes_to_the_reader(counts_infinite):
     batch = batch_of(rows(np.random.default_rng(9)), counts_infinite=counts_infinite)
     narrow = pa.array(
-        [[mark % (1 << MODEL_BITS) for mark in marks] for marks in batch[MARKS].to_pylist()], pa.list_(pa.int32())
+        [[mark % (1 << MODEL_BITS + KIND_BITS) for mark in marks] for marks in batch[MARKS].to_pylist()],
+        pa.list_(pa.int32()),
     )
     place = batch.schema.get_field_index(MARKS)
     (wide,) = with_lists_of_models(N_MODELS, iter([batch]))
