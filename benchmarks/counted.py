@@ -30,9 +30,7 @@ def check(spark: SparkSession, folder: str, values: dict[str, float]) -> dict[st
         ValueError: pandas counts something else.
     """
     tables = {name: spark.read.parquet(f"{folder}/{name}") for name in ("predictions", "labels")}
-    training, _, _ = further_tables(spark, tables)
-    assert training is not None, "the work runs where item ids are numbers"
-    known = training.select("item").distinct().toPandas()["item"]
+    known = further_tables(spark, tables).training.select("item").distinct().toPandas()["item"]
     expected = counted(pd.read_parquet(Path(folder) / "predictions"), known)
     compare(values, expected)
     return expected

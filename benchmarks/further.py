@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from functools import cache, reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from benchmarks.floors import grouped_by_user, joined_lists, to_nothing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -84,9 +84,11 @@ def prepare(spark: SparkSession, folder: str, works: Collection[str], many: list
             predictions.withColumn("score", F.rand(number)).write.parquet(f"{folder}/model-{number}")
     if {"groups", "groups-covariate", "groups-sequential"} & set(works):
         _prepare_groups(folder, predictions, labels, many)
+    if {*BEYOND_ACCURACY, "training-lists", "baseline-lists"} & set(works):
+        for name, table in further_tables(spark, {"predictions": predictions, "labels": labels})._asdict().items():
+            table.write.parquet(f"{folder}/further-{name}")
     if "audit" in works:
-        training, _, _ = further_tables(spark, {"predictions": predictions, "labels": labels})
-        assert training is not None, "item ids are numbers"
+        training = further_tables(spark, {"predictions": predictions, "labels": labels}).training
         time = F.pmod(F.xxhash64("user", "item"), F.lit(1_000_000)).alias("timestamp")
         training.select("user", "item", time).write.parquet(f"{folder}/training")
         labels.select("user", "item", (time + 900_000).alias("timestamp")).write.parquet(f"{folder}/timed-labels")
@@ -132,7 +134,7 @@ def further_works(spark: SparkSession, folder: str, tables: dict[str, DataFrame]
         return spark.read.parquet(f"{folder}/{name}")
 
     return {
-        **_beyond_accuracy(spark, tables),
+        **_beyond_accuracy(prepared, tables),
         **_parts_and_models(prepared, tables, many),
         **_clusters(tables, many),
         **_groups(prepared),
@@ -149,31 +151,33 @@ def _audit(prepared: Prepared, tables: dict[str, DataFrame]) -> object:
     return audit(prepared("training"), prepared("timed-labels"), tables["predictions"])
 
 
-def _beyond_accuracy(spark: SparkSession, tables: dict[str, DataFrame]) -> dict[str, Work]:
+def _beyond_accuracy(prepared: Prepared, tables: dict[str, DataFrame]) -> dict[str, Work]:
     from pyspark.sql import functions as F
 
     from spark_rankeval import Facts, evaluate
 
-    training, items, baseline = further_tables(spark, tables)
-
     def beyond(measures: Iterable[str]) -> Work:
-        facts = Facts(training=training, items=items, baseline=baseline)
         metrics = ["ndcg@10", *measures]
-        return lambda: evaluate(tables["predictions"], tables["labels"], metrics, score="score", facts=facts)
+
+        def evaluated() -> object:
+            training, items, baseline = (prepared(f"further-{name}") for name in FurtherTables._fields)
+            facts = Facts(training=training, items=items, baseline=baseline)
+            return evaluate(tables["predictions"], tables["labels"], metrics, score="score", facts=facts)
+
+        return evaluated
 
     def logged() -> object:
         weighted = tables["labels"].withColumn("weight", 1 + F.pmod(F.xxhash64("item"), F.lit(5)))
         return evaluate(tables["predictions"], weighted, ESTIMATES, score="score", weight="weight")
 
-    def lists(table: DataFrame | None, *names: str) -> Work:
-        assert table is not None, "item ids are numbers"
-        return lambda: to_nothing(grouped_by_user(table, *names)).collect()
+    def lists(name: str, *columns: str) -> Work:
+        return lambda: to_nothing(grouped_by_user(prepared(f"further-{name}"), *columns)).collect()
 
     return {
         **{name: beyond(measures) for name, measures in BEYOND_ACCURACY.items()},
         "logged": logged,
-        **({} if training is None else {"training-lists": lists(training, "item")}),
-        **({} if baseline is None else {"baseline-lists": lists(baseline, "item", "score")}),
+        "training-lists": lists("training", "item"),
+        "baseline-lists": lists("baseline", "item", "score"),
     }
 
 
@@ -305,18 +309,19 @@ def _trec(spark: SparkSession, folder: str, prepared: Prepared) -> dict[str, Wor
     return {"trec-parquet": parquet, "trec": files}
 
 
-def further_tables(
-    spark: SparkSession, tables: dict[str, DataFrame]
-) -> tuple[DataFrame | None, DataFrame | None, DataFrame | None]:
-    """Training data of as many rows as predictions, their items with category and vector, and a baseline's 20 items a user.
+class FurtherTables(NamedTuple):
+    """The tables of measures beyond accuracy, by the names that `Facts` gives them."""
 
-    None where item ids are text, or there are no rows.
-    """
+    training: DataFrame
+    items: DataFrame
+    baseline: DataFrame
+
+
+def further_tables(spark: SparkSession, tables: Mapping[str, DataFrame]) -> FurtherTables:
+    """Training data of as many rows as predictions, their items with category and vector, and a baseline's 20 items a user."""
     from pyspark.sql import functions as F
 
-    predictions = tables.get("predictions")
-    if predictions is None or dict(predictions.dtypes)["item"] == "string":
-        return None, None, None
+    predictions = tables["predictions"]
     # Popular items have small numbers.
     popular = F.pow(F.pmod(F.xxhash64("user", "item"), F.lit(1_000_000)) / 1e6, 3) * 100_000
     training = predictions.select("user", popular.cast("bigint").alias("item"))
@@ -327,7 +332,7 @@ def further_tables(
     )
     best = spark.range(20).select(F.col("id").alias("item"), (-F.col("id")).cast("double").alias("score"))
     baseline = tables["labels"].select("user").distinct().crossJoin(F.broadcast(best))
-    return training, items, baseline
+    return FurtherTables(training, items, baseline)
 
 
 def value_of_trec(works: dict[str, Work]) -> float:

@@ -115,7 +115,6 @@ HISTORY_TYPE = pa.struct(
         names.VECTOR: pa.list_(pa.float64()),
     }
 )
-BASELINE_TYPE = pa.struct({names.ITEM: pa.int64(), names.SCORE: pa.float64()})
 
 
 def batch_of(world, users=None, shuffled=None):
@@ -148,8 +147,10 @@ def batch_of(world, users=None, shuffled=None):
             for item in mixed(world.history(user))
         ]
 
-    def baseline(user):
-        return [{names.ITEM: item, names.SCORE: score} for item, score in mixed(world.baseline.get(user, []))]
+    baselines = [mixed(world.baseline.get(user, [])) for user in users]
+
+    def baseline(place):
+        return [[pair[place] for pair in pairs] or None for pairs in baselines]
 
     columns = {
         ITEMS: pa.array([[item for item, _ in pairs] for pairs in predictions], pa.list_(pa.int64())),
@@ -162,7 +163,8 @@ def batch_of(world, users=None, shuffled=None):
             [facts_of(world, [item for item, _ in pairs]) for pairs in predictions], pa.list_(FACT_TYPE)
         ),
         names.HISTORY: pa.array([history(user) or None for user in users], pa.list_(HISTORY_TYPE)),
-        names.BASELINE: pa.array([baseline(user) or None for user in users], pa.list_(BASELINE_TYPE)),
+        names.BASELINE: pa.array(baseline(0), pa.list_(pa.int64())),
+        names.BASELINE_SCORES: pa.array(baseline(1), pa.list_(pa.float64())),
         USER_HASH: pa.array(users, pa.int64()),
         **{name: pa.array([size] * len(users), pa.int64()) for name, size in totals.items()},
     }

@@ -95,8 +95,10 @@ class FactTables:
             lists.append(self._history())
         if "baseline" in self.facts:
             valid = self._baseline_rows().where(_VALID)
-            entry = F.struct(F.col(names.ITEM), F.col(names.SCORE))
-            lists.append(valid.groupBy(self.user_columns).agg(F.collect_list(entry).alias(names.BASELINE)))
+            # Two lists of numbers, which are built and carried much faster than a list of structs.
+            entries = (names.BASELINE, names.ITEM), (names.BASELINE_SCORES, names.SCORE)
+            columns = [F.collect_list(value).alias(name) for name, value in entries]
+            lists.append(valid.groupBy(self.user_columns).agg(*columns))
         return lists
 
     def intents_of_users(self) -> DataFrame:
@@ -200,13 +202,14 @@ class FactTables:
             item = item + F.lit(0.0).cast(self.item_type)
         hashed = training_hash(source).alias(TRAINING_HASH).column
         rows = source.frame.select(*self.named_users(source), item.alias(names.ITEM), hashed)
-        valid = self._is_valid()
-        items = F.collect_list(F.when(valid, F.col(names.ITEM))).alias(CONSUMED)
+        # A column of its own: inside the aggregate Spark computes it slowly.
+        rows = rows.withColumn(names.ITEM, F.when(self._is_valid(), F.col(names.ITEM)))
         grouped = rows.groupBy(self.user_columns).agg(
-            items, _count(~valid, ROWS), F.sum(TRAINING_HASH).alias(TRAINING_HASH)
+            F.collect_list(names.ITEM).alias(CONSUMED),
+            _count(F.col(names.ITEM).isNull(), ROWS),
+            F.sum(TRAINING_HASH).alias(TRAINING_HASH),
         )
-        # Always so. It keeps all columns wherever one is used, so that Spark sees one table, and shuffles once.
-        return grouped.where((F.size(CONSUMED) >= 0) & (F.col(ROWS) >= 0) & F.col(TRAINING_HASH).isNotNull())
+        return _one_table(grouped, F.size(CONSUMED) >= 0, F.col(ROWS) >= 0, F.col(TRAINING_HASH).isNotNull())
 
     @cached_property
     def _popularity(self) -> DataFrame:
@@ -219,8 +222,7 @@ class FactTables:
         ]
         rows = run_on_workers(lists, counted_items, T.StructType(fields))
         popularity = rows.groupBy(names.ITEM).agg(*(F.sum(name).alias(name) for name in counted), _total(TRAINING_HASH))
-        # As of `_by_user`: one table, wherever some of its columns are used.
-        return popularity.where(F.col(TRAINING_HASH).isNotNull())
+        return _one_table(popularity, F.col(TRAINING_HASH).isNotNull())
 
     def _popularity_with_shares(self) -> DataFrame:
         """The same with which shares are of more popular items: one task adds up how many items have which number of users."""
@@ -383,6 +385,15 @@ class FactTables:
         if isinstance(self.item_type, T.FloatType | T.DoubleType):
             numbers = (*numbers, names.ITEM)
         return reduce(and_, [~F.coalesce(F.isnan(name), F.lit(False)) for name in numbers], whole)
+
+
+def _one_table(table: DataFrame, *always_true: Column) -> DataFrame:
+    """The rows of a table that is used more than once, so that Spark computes it once: the conditions name its columns.
+
+    Elsewhere Spark leaves out columns that nobody reads, and null keys of joins, and then sees two tables. Conditions that always hold
+    keep all columns, and rows with a number of their own cannot be left out early.
+    """
+    return table.where(reduce(and_, always_true, F.monotonically_increasing_id() >= 0))
 
 
 def _with_intents(rows: DataFrame, kind: T.DataType) -> DataFrame:

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from spark_rankeval.request.task import View
     from spark_rankeval.worker.item_tables import ItemTables
 
-#: Columns of a grouped table: facts of the predicted items beside these, and lists of structs of users.
-FACTS, HISTORY, BASELINE, INTENTS = "facts", "history", "baseline", "intents"
+#: Columns of a grouped table: facts of the predicted items beside these, and lists of users, of items or of structs with items.
+FACTS, HISTORY, BASELINE, BASELINE_SCORES, INTENTS = "facts", "history", "baseline", "baseline_scores", "intents"
 #: Fields of the structs.
 ITEM, SCORE, TRAINING_USERS, TRAINING_INTERACTIONS = "item", "score", "training_users", "training_interactions"
 CATEGORY, CATEGORY_SET, VECTOR, IN_ITEMS, INTENT = "category", "category_set", "vector", "in_items", "intent"
@@ -86,9 +86,9 @@ class FurtherTables(NamedTuple):
     def read(cls, columns: Mapping[str, pa.Array], items: ItemTables | None) -> FurtherTables:
         """From the columns of a batch, and from the tables that its task was given."""
         history, of_history = _side(columns, HISTORY)
-        baseline, of_baseline = _side(columns, BASELINE)
+        baseline, _ = _side(columns, BASELINE)
         if baseline is not None:
-            baseline = baseline._replace(values=[numbers(of_baseline[SCORE])])
+            baseline = baseline._replace(values=[numbers(columns[BASELINE_SCORES].flatten())])
         intents, of_intents = _side(columns, INTENTS)
         codes = np.empty(0, np.int64)
         if intents is not None:

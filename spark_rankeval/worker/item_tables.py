@@ -182,18 +182,32 @@ def count_items(batch: pa.RecordBatch) -> pa.Table:
     A row of a null item has the number of users with any item, the number of rows that cannot be used, and the sum of all rows' hashes.
     """
     items, offsets = flat(batch.column(CONSUMED))
-    encoded = items.dictionary_encode()
-    code, n_items, lengths = filled(encoded.indices, 0), len(encoded.dictionary), np.diff(offsets)
-    # In one number: sorting is quicker than a table of all pairs.
-    pairs = np.sort(np.repeat(np.arange(len(lengths)) * n_items, lengths) + code)
-    users = np.bincount(pairs[starts_of_runs(pairs)] % max(n_items, 1), minlength=n_items)
+    (code, coded), lengths = _coded(items), np.diff(offsets)
+    # In one number, narrow if it fits: sorting is quicker than a table of all pairs. Users stay where they are.
+    kind = np.int32 if len(lengths) * len(coded) < np.iinfo(np.int32).max else np.int64
+    user = np.repeat((np.arange(len(lengths)) * len(coded)).astype(kind), lengths)
+    pairs = np.sort(user + code.astype(kind))
+    first = starts_of_runs(pairs)
+    users = np.bincount(pairs[first] - user[first], minlength=len(coded))
+    occurs = np.flatnonzero(users)
     columns = {
-        ITEM: pa.concat_arrays([encoded.dictionary, pa.nulls(1, items.type)]),
-        TRAINING_USERS: np.append(users, np.count_nonzero(lengths)),
-        TRAINING_INTERACTIONS: np.append(np.bincount(code, minlength=n_items), whole_numbers(batch.column(ROWS)).sum()),
-        TRAINING_HASH: np.append(np.zeros(n_items, np.int64), whole_numbers(batch.column(TRAINING_HASH)).sum()),
+        ITEM: pa.concat_arrays([coded.take(pa.array(occurs)), pa.nulls(1, items.type)]),
+        TRAINING_USERS: np.append(users[occurs], np.count_nonzero(lengths)),
+        TRAINING_INTERACTIONS: np.append(np.bincount(code)[occurs], whole_numbers(batch.column(ROWS)).sum()),
+        TRAINING_HASH: np.append(np.zeros(len(occurs), np.int64), whole_numbers(batch.column(TRAINING_HASH)).sum()),
     }
     return pa.table({name: pa.array(values) for name, values in columns.items()})
+
+
+def _coded(items: pa.Array) -> tuple[IntArray, pa.Array]:
+    """Items as places among different ones. Of whole numbers that lie close together these are all between, a tenth of the time."""
+    if pa.types.is_integer(items.type) and len(items):
+        numbers = whole_numbers(items)
+        least, most = int(numbers.min()), int(numbers.max())
+        if most - least < len(items):
+            return numbers - least, pa.array(np.arange(most - least + 1) + least).cast(items.type)
+    encoded = items.dictionary_encode()
+    return filled(encoded.indices, 0).astype(np.int64), encoded.dictionary
 
 
 def add_counts(counts: pa.Table) -> pa.Table:

@@ -7,6 +7,8 @@ from plans import plan_of
 from shuffles import shuffled_into
 
 from spark_rankeval import Facts, evaluate, score_users
+from spark_rankeval.evaluation.prepare import prepare
+from spark_rankeval.request.options import ScoringOptions
 
 METRICS = [f"{name}@{k}" for name in ("precision", "recall", "ndcg", "ap", "rr") for k in range(1, 21)]
 
@@ -97,3 +99,14 @@ def test_an_evaluation_looks_at_each_table_once(spark, tmp_path):
     # The names of the models are read first.
     evaluate(predictions, labels, "rr", score="score", model="model")
     assert sorted(looks.read_text().split()) == ["labels", "predictions", "predictions"]
+
+
+@pytest.mark.parametrize("lookup", ["workers", "join"])
+def test_training_data_are_shuffled_once_whoever_asks_for_them(tables, spark, tmp_path, lookup):
+    tables[0].select("user", "item").write.parquet(str(tmp_path / "training"))
+    facts = Facts(training=spark.read.parquet(str(tmp_path / "training")), lookup=lookup)
+    asked = ["average_popularity@5", "repetition@5", "popularity_ratio@5"]
+    scoring = prepare(*tables, asked, ScoringOptions(score="score", facts=facts))
+    words = plan_of(scoring.grouping(scoring.plan(exact=False)).frame())
+    # Spark computes a table once if it is read in the same way wherever it is needed.
+    assert len({re.sub(r"#\d+", "", scan) for scan in re.findall(r"FileScan parquet .*", words)}) == 1

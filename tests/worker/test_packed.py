@@ -64,10 +64,22 @@ def test_what_the_first_row_of_a_task_has_comes_with_every_batch():
     ]
 
 
-@pytest.mark.parametrize("kind", [pa.int64(), pa.string(), pa.float64()], ids=str)
-def test_users_and_rows_of_items_are_counted_in_parts_and_added_up(kind):
+@pytest.mark.parametrize(
+    ("kind", "least", "step"),
+    [
+        (pa.int64(), 0, 1),
+        (pa.int64(), 2**63 - 9, 1),
+        (pa.int64(), -(2**63), 2**60),
+        (pa.int32(), -5, 1),
+        (pa.string(), 0, 1),
+        (pa.float64(), 0, 1),
+    ],
+    ids=str,
+)
+def test_users_and_rows_of_items_are_counted_in_parts_and_added_up(kind, least, step):
     random = np.random.default_rng(5)
-    lists = [random.integers(0, 9, random.integers(0, 12)).tolist() for _ in range(50)]
+    drawn = [random.integers(0, 9, random.integers(0, 12)).tolist() for _ in range(50)]
+    lists = [[least + step * number for number in some] for some in drawn]
     parts = [
         count_items(
             pa.record_batch(
@@ -87,7 +99,7 @@ def test_users_and_rows_of_items_are_counted_in_parts_and_added_up(kind):
         {"item": None, "training_users": sum(map(bool, lists)), "training_interactions": 50, TRAINING_HASH: 2**61}
     ]
     assert {
-        int(float(row["item"])): (row["training_users"], row["training_interactions"])
+        int(row["item"]): (row["training_users"], row["training_interactions"])
         for row in counted
         if row["item"] is not None
     } == {
