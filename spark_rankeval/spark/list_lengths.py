@@ -69,9 +69,9 @@ def sampled_lengths(models: Sequence[Source], model_column: str | None = None) -
     if sum(filter(None, sizes)) <= _SMALL:
         return ListLengths(0, 0.0, 0)
     share = _share_of(sum(filter(None, sizes)))
-    tables = [_drawn(source, place, model_column, share) for place, source in enumerate(sources)]
+    rows = [_lists_of_rows(source, place, model_column) for place, source in enumerate(sources)]
     # The driver counts: to group so few rows in Spark would take two stages more.
-    drawn = collected_columns(reduce(lambda left, right: left.unionByName(right), tables))
+    drawn = collected_columns(_drawn(reduce(lambda left, right: left.unionByName(right), rows), share))
     return None if drawn[_IS_LAST].any() else lengths_of(drawn[_LIST], drawn[_IS_DRAWN], share)
 
 
@@ -91,18 +91,20 @@ def _share_of(n_bytes: int) -> int:
     return max(_SHARE, 1 << (n_bytes // _BYTES).bit_length())
 
 
-def _drawn(source: Source, place: int, model_column: str | None, share: int) -> DataFrame:
-    """The rows that are drawn, or whose list is: the hash of their list, and whether they are drawn themselves."""
+def _lists_of_rows(source: Source, place: int, model_column: str | None) -> DataFrame:
+    """The hash of the list that each row of a table is of."""
     keys = [*source.user, *([] if model_column is None else [model_column])]
-    hashed = call("xxhash64", hash_in(source.frame, keys), number(place)).alias(_LIST)
+    return select(source.frame, call("xxhash64", hash_in(source.frame, keys), number(place)).alias(_LIST))
+
+
+def _drawn(rows: DataFrame, share: int) -> DataFrame:
+    """The rows that are drawn, or whose list is: the hash of their list, and whether they are drawn themselves."""
     number_of_row = call("monotonically_increasing_id")
-    rows = select(source.frame, hashed, _is_one_of(share, number_of_row).alias(_IS_DRAWN))
-    drawn = where(rows, named(_IS_DRAWN) | _is_one_of(share, named(_LIST)))
-    numbered = select(drawn, named(_LIST), named(_IS_DRAWN), bits_and(number_of_row, _WITHIN_TASK).alias(_PLACE))
+    numbered = select(rows, named(_LIST), _is_one_of(share, number_of_row).alias(_IS_DRAWN))
+    drawn = where(numbered, named(_IS_DRAWN) | _is_one_of(share, named(_LIST)))
+    placed = select(drawn, named(_LIST), named(_IS_DRAWN), bits_and(number_of_row, _WITHIN_TASK).alias(_PLACE))
     is_last = named(_PLACE) == _MOST_OF_TASK - 1
-    return select(
-        where(numbered, named(_PLACE) < _MOST_OF_TASK), named(_LIST), named(_IS_DRAWN), is_last.alias(_IS_LAST)
-    )
+    return select(where(placed, named(_PLACE) < _MOST_OF_TASK), named(_LIST), named(_IS_DRAWN), is_last.alias(_IS_LAST))
 
 
 def _is_one_of(share: int, whole_number: Sql) -> Sql:

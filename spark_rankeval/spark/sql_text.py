@@ -241,4 +241,6 @@ def aggregate(frame: DataFrame, keys: Sequence[str], *expressions: Sql) -> DataF
 def with_columns(frame: DataFrame, columns: Mapping[str, Sql]) -> DataFrame:
     """A table with further columns, or with others of these names."""
     # Spark Connect takes no empty dict.
-    return frame if not columns else frame.withColumns({name: expression.column for name, expression in columns.items()})
+    return (
+        frame if not columns else frame.withColumns({name: expression.column for name, expression in columns.items()})
+    )

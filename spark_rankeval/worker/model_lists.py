@@ -15,10 +15,10 @@ from spark_rankeval.worker.reading import (
     PREDICTION_ROWS,
     SCORES,
     columns_of,
+    filled,
     flat,
     hash_column,
     of_model,
-    whole_numbers,
 )
 
 if TYPE_CHECKING:
@@ -51,19 +51,20 @@ def _parted(n_models: int, batch: pa.RecordBatch) -> pa.RecordBatch:
     columns = columns_of(batch)
     are_hashed = not pa.types.is_int32(columns[MARKS].type.value_type)
     marks, offsets = flat(columns.pop(MARKS))
-    values = whole_numbers(marks)
-    model, kind = values & ((1 << MODEL_BITS) - 1), (values >> MODEL_BITS) & ((1 << KIND_BITS) - 1)
-    cells = model * batch.num_rows + np.repeat(np.arange(batch.num_rows), np.diff(offsets))
+    values = filled(marks, 0)
+    # The lowest bits, in a type that sorts quickly.
+    model, kind = values.astype(np.uint16), (values >> MODEL_BITS) & ((1 << KIND_BITS) - 1)
     n_cells = n_models * batch.num_rows
-    rows = np.bincount(cells, minlength=n_cells)
+    cells = model.astype(np.int64) * batch.num_rows + np.repeat(np.arange(batch.num_rows), np.diff(offsets))
+    rows = lengths = np.bincount(cells, minlength=n_cells)
     infinite = np.bincount(cells[kind == INFINITE], minlength=n_cells)
     ranked = kind == RANKED
-    lengths, model = np.bincount(cells[ranked], minlength=n_cells), model[ranked]
-    hashes = values[ranked] >> (MODEL_BITS + KIND_BITS)
+    if not ranked.all():
+        values, model, lengths = values[ranked], model[ranked], np.bincount(cells[ranked], minlength=n_cells)
     # Users stay in their order, so that only the models, which are few, are sorted.
-    order = np.argsort(model.astype(np.uint16), kind="stable")
+    order = np.argsort(model, kind="stable")
     bounds = offsets_of(lengths)
-    totals = Ragged(hashes[order], bounds).summed() if are_hashed else None
+    totals = Ragged(values[order] >> (MODEL_BITS + KIND_BITS), bounds).summed() if are_hashed else None
     lists = {
         name: flat(columns.pop(name))[0].take(pa.array(order)) for name in (ITEMS, SCORES, FACTS) if name in columns
     }
