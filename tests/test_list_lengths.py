@@ -3,10 +3,11 @@
 from collections import Counter
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_rankeval.spark.list_lengths import lengths_of
+from spark_rankeval.spark.list_lengths import lengths_of, share_of
 
 SHARE = 4
 
@@ -29,3 +30,13 @@ def test_a_long_list_is_seen_if_its_user_is_not_drawn():
     found = lengths_of(lists, random.random(len(lists)) < 1 / SHARE, SHARE)
     assert (found.n_lists, found.mean) == (100, 5.0)
     assert 38_000 < found.longest < 42_000
+
+
+@pytest.mark.parametrize("n_bytes", [0, 1 << 20, 1 << 30, 1 << 33, 1 << 40, 1 << 60])
+def test_lists_of_usual_length_are_short_however_large_their_table_is(n_bytes):
+    share = share_of(n_bytes)
+    assert share & (share - 1) == 0
+    # Three rows of a list of 50 are drawn by chance, and still nobody takes it for one of hundreds of thousands.
+    lists = np.repeat(np.arange(20) * share, 50)
+    found = lengths_of(lists, np.isin(np.arange(1_000), [0, 3, 7]), share)
+    assert found.are_short(28)

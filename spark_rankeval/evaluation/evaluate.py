@@ -215,7 +215,7 @@ def score_users_to_describe(
 ) -> DataFrame:
     """The table of `score_users` with columns that only `Result.notes` needs; `without_standards` takes them out."""
     scoring = prepare(predictions, labels, metrics, ScoringOptions.given(options), users_alone=True)
-    return replace(scoring.with_lengths(), reading=scoring.reading.with_standards()).per_user()
+    return replace(scoring, reading=scoring.reading.with_standards()).with_lengths().per_user()
 
 
 @_takes_scoring_options

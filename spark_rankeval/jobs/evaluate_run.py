@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from spark_rankeval.auditing.result import Audit
     from spark_rankeval.evaluation.dialect_map import MapRow
     from spark_rankeval.evaluation.result import Result
-    from spark_rankeval.jobs.evaluate import Evaluation
     from spark_rankeval.jobs.runs import Run
     from spark_rankeval.records.summary import SummaryRow
     from spark_rankeval.run_history.gates import GateOutcome
@@ -69,10 +68,10 @@ def evaluate_tables(spark: SparkSession, config: EvaluateConfig, log: EventLog |
     """
     log = EventLog("evaluate") if log is None else log
     tables = read_tables(spark, config.sources(), config.names_of_ids())
-    frames = _frames(_call(config, tables), config.evaluation)
+    frames = _frames(config, tables)
     with runs.running(spark, "evaluate", config, tables, log) as run:
         counts = _split_counts(config, run)
-        result = _write_users(run, config, frames)
+        result = _write_users(run, config)
         if runs.QUARANTINE in frames:
             with staged(frames[runs.QUARANTINE], f"{run.output}/{runs.QUARANTINE}") as table:
                 run.write(table, runs.QUARANTINE, is_empty=table.isEmpty())
@@ -128,8 +127,10 @@ def _call(config: EvaluateConfig, tables: Tables) -> dict[str, Any]:
     return call
 
 
-def _frames(call: Mapping[str, Any], asked: Evaluation) -> dict[str, DataFrame]:
-    """The lazy tables of users and of rejected rows that a run writes; of large files a job may look at the users."""
+def _frames(config: EvaluateConfig, tables: Tables) -> dict[str, DataFrame]:
+    """Lazy tables with the columns of those that a run writes, of users and of rejected rows; making them runs no job."""
+    # Only the run itself looks at how long lists are.
+    call, asked = {**_call(config, tables), "prune": "never"}, config.evaluation
     frames = {runs.PER_USER: score_users_to_describe(**call)}
     check_memory(frames[runs.PER_USER], asked.summary())
     if asked.on_invalid == "quarantine" or parted(asked.metrics)[1]:
@@ -142,9 +143,9 @@ def _frames(call: Mapping[str, Any], asked: Evaluation) -> dict[str, DataFrame]:
     return frames
 
 
-def _write_users(run: Run, config: EvaluateConfig, frames: Mapping[str, DataFrame]) -> Result:
+def _write_users(run: Run, config: EvaluateConfig) -> Result:
     call = _call(config, run.tables)
-    with staged(frames[runs.PER_USER], f"{run.output}/{runs.PER_USER}") as table:
+    with staged(score_users_to_describe(**call), f"{run.output}/{runs.PER_USER}") as table:
         try:
             result = summarise(table, **vars(config.evaluation.summary()))
         except DataError:
@@ -245,8 +246,7 @@ def plan(spark: SparkSession, config: EvaluateConfig) -> str:
     """What a run would do; nothing is computed."""
     check_committer(spark)
     tables = read_tables(spark, config.sources(), config.names_of_ids())
-    # Nobody computes these tables, so nobody needs to know how long lists are.
-    frames = _frames({**_call(config, tables), "prune": "never"}, config.evaluation)
+    frames = _frames(config, tables)
     schema = PerUserSchema.read(frames[runs.PER_USER])
     metrics = [(metric.label, metric.definition) for metric in schema.metrics]
     for label, metric in parted(config.evaluation.metrics)[1].items():

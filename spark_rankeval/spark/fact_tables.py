@@ -222,7 +222,9 @@ class FactTables:
         ]
         rows = run_on_workers(lists, counted_items, T.StructType(fields))
         popularity = rows.groupBy(names.ITEM).agg(*(F.sum(name).alias(name) for name in counted), _total(TRAINING_HASH))
-        return _one_table(popularity, F.col(TRAINING_HASH).isNotNull())
+        # Spark knows that this hash is never null.
+        has_hash = F.col(TRAINING_HASH).bitwiseOR(F.lit(1)) != 0
+        return _one_table(popularity, *(F.col(name) >= 0 for name in counted), has_hash)
 
     def _popularity_with_shares(self) -> DataFrame:
         """The same with which shares are of more popular items: one task adds up how many items have which number of users."""
@@ -391,7 +393,7 @@ def _one_table(table: DataFrame, *always_true: Column) -> DataFrame:
     """The rows of a table that is used more than once, so that Spark computes it once: the conditions name its columns.
 
     Elsewhere Spark leaves out columns that nobody reads, and null keys of joins, and then sees two tables. Conditions that always hold
-    keep all columns, and rows with a number of their own cannot be left out early.
+    keep all columns, and Spark moves no filter below one that numbers rows.
     """
     return table.where(reduce(and_, always_true, F.monotonically_increasing_id() >= 0))
 

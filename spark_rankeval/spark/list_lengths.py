@@ -6,6 +6,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from pyspark.errors import PySparkException
 
 from spark_rankeval.spark.ids import hash_in
 from spark_rankeval.spark.platforms import bytes_of_plain_scan, collected_columns
@@ -20,13 +21,13 @@ if TYPE_CHECKING:
     from spark_rankeval.spark.source import Source
     from spark_rankeval.spark.sql_text import Sql
 
-# Of so many lists one is drawn with all rows, and of so many rows one, whoever's it is; a power of two.
-_SHARE = 256
-# Of larger tables one is drawn of as many as they have bytes of so many, because the driver counts what is drawn.
+# One list of so many is drawn with all rows, and one row of so many, whoever's it is. Both are powers of two.
+_USUAL_SHARE, _LARGEST_SHARE = 1 << 8, 1 << 14
+# Of larger tables less is drawn, because the driver counts the rows: the share is their bytes over this.
 _BYTES = 1 << 22
-# A task draws no more rows. If it would, a list that is drawn is long.
+# A task draws no more rows. Once one has drawn so many, nothing is said.
 _MOST_OF_TASK = 1 << 18
-# The number of a row within its task are the low bits of Spark's number of it.
+# The low bits of Spark's number of a row are its number within the task.
 _WITHIN_TASK = (1 << 33) - 1
 # Keeping the best of each list pays if they are longer than about so many times what is kept.
 _SHORT = 2.5
@@ -68,17 +69,21 @@ def sampled_lengths(models: Sequence[Source], model_column: str | None = None) -
         return None
     if sum(filter(None, sizes)) <= _SMALL:
         return ListLengths(0, 0.0, 0)
-    share = _share_of(sum(filter(None, sizes)))
+    share = share_of(sum(filter(None, sizes)))
     rows = [_lists_of_rows(source, place, model_column) for place, source in enumerate(sources)]
-    # The driver counts: to group so few rows in Spark would take two stages more.
-    drawn = collected_columns(_drawn(reduce(lambda left, right: left.unionByName(right), rows), share))
+    try:
+        # The driver counts: to group so few rows in Spark would take two stages more.
+        drawn = collected_columns(_drawn(reduce(lambda left, right: left.unionByName(right), rows), share))
+    except PySparkException:
+        # Too much for the driver; or what cannot be read, which the evaluation says better.
+        return None
     return None if drawn[_IS_LAST].any() else lengths_of(drawn[_LIST], drawn[_IS_DRAWN], share)
 
 
 def lengths_of(lists: IntArray, is_drawn: BoolArray, share: int) -> ListLengths | None:
     """What a sample says, which has the hash of each row's list, and whether the row is drawn itself; None if no list is drawn.
 
-    Of so many lists as is the `share` one is drawn, and of so many rows one.
+    One list of `share` is drawn, and one row of `share`.
     """
     whole = lists[lists & (share - 1) == 0]
     n_lists = len(np.unique(whole))
@@ -86,9 +91,9 @@ def lengths_of(lists: IntArray, is_drawn: BoolArray, share: int) -> ListLengths 
     return ListLengths(n_lists, len(whole) / n_lists, most_drawn * share) if n_lists else None
 
 
-def _share_of(n_bytes: int) -> int:
-    """Of how many lists of a table one is drawn."""
-    return max(_SHARE, 1 << (n_bytes // _BYTES).bit_length())
+def share_of(n_bytes: int) -> int:
+    """Of how many lists of tables of so many bytes one is drawn."""
+    return min(max(_USUAL_SHARE, 1 << (n_bytes // _BYTES).bit_length()), _LARGEST_SHARE)
 
 
 def _lists_of_rows(source: Source, place: int, model_column: str | None) -> DataFrame:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from pyspark import __version__
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
 
 if TYPE_CHECKING:
     import numpy as np
@@ -115,11 +117,14 @@ def _told_by_connect(frame: DataFrame) -> tuple[str, int]:
 
 
 def collected_columns(frame: DataFrame) -> dict[str, np.ndarray[Any, Any]]:
-    """The columns of a table of numbers without nulls, by name. Spark 3.5 hands over one row after the other."""
-    if not hasattr(frame, "toArrow"):
-        values = frame.toPandas()
-        return {name: values[name].to_numpy() for name in frame.columns}
-    table = frame.toArrow()
+    """The columns of a table of numbers without nulls, by name."""
+    if hasattr(frame, "toArrow"):
+        table = frame.toArrow()
+    elif is_connect(frame.sparkSession):
+        table = pa.Table.from_pandas(frame.toPandas(), preserve_index=False)
+    else:
+        # What Spark 3.5 has instead. Its toPandas makes an object of each row.
+        table = pa.Table.from_batches(frame._collect_as_arrow(), to_arrow_schema(frame.schema))  # type: ignore[operator] # the same
     return {name: table[name].to_numpy() for name in table.column_names}
 
 

@@ -10,7 +10,7 @@ from pyspark.sql.window import Window
 
 from spark_rankeval.spark.sql_text import aggregate, bits_or, call, field_of, named, number, select, when, with_columns
 from spark_rankeval.worker import reading
-from spark_rankeval.worker.model_lists import KIND_BITS, MARKS, MODEL_BITS, RANKED, REJECTED
+from spark_rankeval.worker.model_lists import KIND_BITS, MARKS, MODEL_BITS, OF_INFINITE_SCORE, RANKED, REJECTED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -90,7 +90,9 @@ class PredictionLists:
 
     def _mark(self, hashed: Sql | None) -> Sql:
         """The mark of a row. One of 32 bits says to the workers that no hash is in it."""
-        rejected: Sql | int = named(INFINITE) + REJECTED if self.counts_infinite else REJECTED
+        rejected: Sql | int = (
+            when(named(INFINITE) == 1, OF_INFINITE_SCORE, REJECTED) if self.counts_infinite else REJECTED
+        )
         kind = when(named(reading.ITEMS).is_not_null(), RANKED, rejected)
         mark = bits_or(call("shiftleft", kind, MODEL_BITS), named(MODEL).cast("int"))
         if hashed is None:

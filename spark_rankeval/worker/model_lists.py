@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
     Batches = Iterator[pa.RecordBatch]
 
-#: The mark of each row: the place of its model, then whether it is ranked, then the hash of the row; without a hash it has 32 bits.
+#: The mark of each row: the place of its model, then what kind of row it is, then the hash of the row; without a hash it has 32 bits.
 MARKS = "marks"
 #: How many bits of a mark are the place of the model, and how many the kind of the row.
 MODEL_BITS, KIND_BITS = 16, 2
 #: The kinds of rows: in the lists; left out; left out for its infinite score.
-RANKED, REJECTED, INFINITE = 0, 1, 2
+RANKED, REJECTED, OF_INFINITE_SCORE = 0, 1, 2
 # So many predictions of all models are parted at a time: they are in memory twice.
 _TOGETHER = 1 << 20
 
@@ -50,21 +50,21 @@ def with_lists_of_models(n_models: int, batches: Batches) -> Batches:
 def _parted(n_models: int, batch: pa.RecordBatch) -> pa.RecordBatch:
     columns = columns_of(batch)
     are_hashed = not pa.types.is_int32(columns[MARKS].type.value_type)
-    marks, offsets = flat(columns.pop(MARKS))
-    values = filled(marks, 0)
+    values, offsets_of_marks = flat(columns.pop(MARKS))
+    marks = filled(values, 0)
     # The lowest bits, in a type that sorts quickly.
-    model, kind = values.astype(np.uint16), (values >> MODEL_BITS) & ((1 << KIND_BITS) - 1)
+    model, kind = marks.astype(np.uint16), (marks >> MODEL_BITS) & ((1 << KIND_BITS) - 1)
     n_cells = n_models * batch.num_rows
-    cells = model.astype(np.int64) * batch.num_rows + np.repeat(np.arange(batch.num_rows), np.diff(offsets))
+    cells = model.astype(np.int64) * batch.num_rows + np.repeat(np.arange(batch.num_rows), np.diff(offsets_of_marks))
     rows = lengths = np.bincount(cells, minlength=n_cells)
-    infinite = np.bincount(cells[kind == INFINITE], minlength=n_cells)
+    infinite = np.bincount(cells[kind == OF_INFINITE_SCORE], minlength=n_cells)
     ranked = kind == RANKED
     if not ranked.all():
-        values, model, lengths = values[ranked], model[ranked], np.bincount(cells[ranked], minlength=n_cells)
+        marks, model, lengths = marks[ranked], model[ranked], np.bincount(cells[ranked], minlength=n_cells)
     # Users stay in their order, so that only the models, which are few, are sorted.
     order = np.argsort(model, kind="stable")
     bounds = offsets_of(lengths)
-    totals = Ragged(values[order] >> (MODEL_BITS + KIND_BITS), bounds).summed() if are_hashed else None
+    totals = Ragged(marks[order] >> (MODEL_BITS + KIND_BITS), bounds).summed() if are_hashed else None
     lists = {
         name: flat(columns.pop(name))[0].take(pa.array(order)) for name in (ITEMS, SCORES, FACTS) if name in columns
     }
@@ -72,8 +72,8 @@ def _parted(n_models: int, batch: pa.RecordBatch) -> pa.RecordBatch:
     for place in range(n_models):
         of_users = slice(place * batch.num_rows, (place + 1) * batch.num_rows)
         offsets = bounds[place * batch.num_rows : (place + 1) * batch.num_rows + 1]
-        for name, values in lists.items():
-            part = values.slice(offsets[0], offsets[-1] - offsets[0])
+        for name, entries in lists.items():
+            part = entries.slice(offsets[0], offsets[-1] - offsets[0])
             columns[of_model(name, place)] = pa.LargeListArray.from_arrays(offsets - offsets[0], part)
         columns[of_model(PREDICTION_ROWS, place)] = pa.array(rows[of_users])
         if totals is not None:

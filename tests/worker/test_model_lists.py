@@ -9,10 +9,10 @@ import pytest
 from spark_rankeval.worker import model_lists
 from spark_rankeval.worker.facts import FACTS
 from spark_rankeval.worker.model_lists import (
-    INFINITE,
     KIND_BITS,
     MARKS,
     MODEL_BITS,
+    OF_INFINITE_SCORE,
     RANKED,
     REJECTED,
     with_lists_of_models,
@@ -33,7 +33,7 @@ N_MODELS, N_USERS = 3, 40
 def mark(row, counts_infinite):
     _, model, item, score, hashed = row
     if item is None:
-        kind, hashed = INFINITE if score > 0.5 and counts_infinite else REJECTED, 0
+        kind, hashed = OF_INFINITE_SCORE if score > 0.5 and counts_infinite else REJECTED, 0
     else:
         kind = RANKED
     return (((hashed << KIND_BITS) | kind) << MODEL_BITS) | model
