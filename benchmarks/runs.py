@@ -40,7 +40,7 @@ MEASUREMENTS = {
     "models": Measurement(works=("shuffle", "ten-grouped", "ten-models"), shape=Shape(users=20_000)),
     "ties": Measurement(works=("no-tie", "one-tie"), shape=Shape(scores="pairs")),
     "beyond-accuracy": Measurement(
-        works=(*BEYOND_ACCURACY, "training-lists", "baseline-lists", "logged"), rounds=3, warm_up=1
+        works=(*BEYOND_ACCURACY, "training-lists", "baseline-lists", "logged"), warm_up=1
     ),
     "pipelines": Measurement(works=("ndcg", "ml-evaluate", "pyspark-ml")),
     "strings": Measurement(works=("shuffle", "smallest", "many"), shape=Shape(ids="string")),
