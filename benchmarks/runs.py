@@ -39,9 +39,7 @@ MEASUREMENTS = {
     "item-groups": Measurement(works=("many", "item-groups")),
     "models": Measurement(works=("shuffle", "ten-grouped", "ten-models"), shape=Shape(users=20_000)),
     "ties": Measurement(works=("no-tie", "one-tie"), shape=Shape(scores="pairs")),
-    "beyond-accuracy": Measurement(
-        works=(*BEYOND_ACCURACY, "training-lists", "baseline-lists", "logged"), warm_up=1
-    ),
+    "beyond-accuracy": Measurement(works=(*BEYOND_ACCURACY, "training-lists", "baseline-lists", "logged"), warm_up=1),
     "pipelines": Measurement(works=("ndcg", "ml-evaluate", "pyspark-ml")),
     "strings": Measurement(works=("shuffle", "smallest", "many"), shape=Shape(ids="string")),
     "uuids": Measurement(works=("shuffle", "smallest", "many"), shape=Shape(ids="uuid")),
