@@ -96,9 +96,9 @@ class FactTables:
         if "baseline" in self.facts:
             valid = self._baseline_rows().where(_VALID)
             # Two lists of numbers, which are built and carried much faster than a list of structs.
-            entries = (names.BASELINE, names.ITEM), (names.BASELINE_SCORES, names.SCORE)
-            columns = [F.collect_list(value).alias(name) for name, value in entries]
-            lists.append(valid.groupBy(self.user_columns).agg(*columns))
+            items = F.collect_list(names.ITEM).alias(names.BASELINE)
+            scores = F.collect_list(names.SCORE).alias(names.BASELINE_SCORES)
+            lists.append(valid.groupBy(self.user_columns).agg(items, scores))
         return lists
 
     def intents_of_users(self) -> DataFrame:

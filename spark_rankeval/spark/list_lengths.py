@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException
 
 from spark_rankeval.spark.ids import hash_in
 from spark_rankeval.spark.platforms import bytes_of_plain_scan, collected_columns
-from spark_rankeval.spark.sql_text import bits_and, call, named, number, select, where
+from spark_rankeval.spark.sql_text import bits_and, call, named, number, row_of_partition, select, where
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,15 +27,13 @@ _USUAL_SHARE, _LARGEST_SHARE = 1 << 8, 1 << 14
 _BYTES = 1 << 22
 # A task draws no more rows. Once one has drawn so many, nothing is said.
 _MOST_OF_TASK = 1 << 18
-# The low bits of Spark's number of a row are its number within the task.
-_WITHIN_TASK = (1 << 33) - 1
 # Keeping the best of each list pays if they are longer than about so many times what is kept.
 _SHORT = 2.5
 # Spark holds a list in memory while it grows, with some 100 bytes a prediction.
 _LONGEST = 200_000
 # Files of so many bytes hold no list that is too long for memory.
 _SMALL = 1 << 20
-_LIST, _IS_DRAWN, _PLACE, _IS_LAST = "list_", "is_drawn_", "place_", "is_last_"
+_LIST, _IS_DRAWN, _PLACE = "list_", "is_drawn_", "place_"
 
 
 class ListLengths(NamedTuple):
@@ -64,12 +62,12 @@ def sampled_lengths(models: Sequence[Source], model_column: str | None = None) -
     small tables no list is drawn: they fit into memory, whatever their lists are.
     """
     sources = list({id(source.frame): source for source in models}.values())
-    sizes = [bytes_of_plain_scan(source.frame) for source in sources]
-    if None in sizes:
+    sizes = [size for source in sources if (size := bytes_of_plain_scan(source.frame)) is not None]
+    if len(sizes) < len(sources):
         return None
-    if sum(filter(None, sizes)) <= _SMALL:
+    if sum(sizes) <= _SMALL:
         return ListLengths(0, 0.0, 0)
-    share = share_of(sum(filter(None, sizes)))
+    share = share_of(sum(sizes))
     rows = [_lists_of_rows(source, place, model_column) for place, source in enumerate(sources)]
     try:
         # The driver counts: to group so few rows in Spark would take two stages more.
@@ -77,7 +75,8 @@ def sampled_lengths(models: Sequence[Source], model_column: str | None = None) -
     except PySparkException:
         # Too much for the driver; or what cannot be read, which the evaluation says better.
         return None
-    return None if drawn[_IS_LAST].any() else lengths_of(drawn[_LIST], drawn[_IS_DRAWN], share)
+    is_cut = drawn[_PLACE].max(initial=0) == _MOST_OF_TASK - 1
+    return None if is_cut else lengths_of(drawn[_LIST], drawn[_IS_DRAWN], share)
 
 
 def lengths_of(lists: IntArray, is_drawn: BoolArray, share: int) -> ListLengths | None:
@@ -103,13 +102,11 @@ def _lists_of_rows(source: Source, place: int, model_column: str | None) -> Data
 
 
 def _drawn(rows: DataFrame, share: int) -> DataFrame:
-    """The rows that are drawn, or whose list is: the hash of their list, and whether they are drawn themselves."""
-    number_of_row = call("monotonically_increasing_id")
-    numbered = select(rows, named(_LIST), _is_one_of(share, number_of_row).alias(_IS_DRAWN))
+    """The rows that are drawn, or whose list is: the hash of their list, whether they are drawn themselves, and their place in the task."""
+    numbered = select(rows, named(_LIST), _is_one_of(share, call("monotonically_increasing_id")).alias(_IS_DRAWN))
     drawn = where(numbered, named(_IS_DRAWN) | _is_one_of(share, named(_LIST)))
-    placed = select(drawn, named(_LIST), named(_IS_DRAWN), bits_and(number_of_row, _WITHIN_TASK).alias(_PLACE))
-    is_last = named(_PLACE) == _MOST_OF_TASK - 1
-    return select(where(placed, named(_PLACE) < _MOST_OF_TASK), named(_LIST), named(_IS_DRAWN), is_last.alias(_IS_LAST))
+    placed = select(drawn, named(_LIST), named(_IS_DRAWN), row_of_partition().alias(_PLACE))
+    return where(placed, named(_PLACE) < _MOST_OF_TASK)
 
 
 def _is_one_of(share: int, whole_number: Sql) -> Sql:

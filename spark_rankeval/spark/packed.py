@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from spark_rankeval.spark.sql_text import row_of_partition, with_columns
 from spark_rankeval.spark.workers import run_on_workers
 from spark_rankeval.worker.packed import PACKED
 
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 _SCHEMA = T.StructType([T.StructField(PACKED, T.BinaryType())])
 # Columns that tell to which rows a table is given.
 _FIRST, _EVERY = "first_", "every_"
-# The bits of `monotonically_increasing_id` that number the rows of a partition.
-_ROWS_OF_PARTITION = (1 << 33) - 1
 
 
 def packed(rows: DataFrame, pack: Run) -> DataFrame:
@@ -45,8 +44,7 @@ def given_to_tasks(rows: DataFrame, tables: Mapping[str, DataFrame], by: str | N
     A table has several rows if `by` names a column that tells them apart, and the rows to which they are given.
     It is broadcast, so that nothing is shuffled and no row moves. What runs next on each partition finds it in its first row.
     """
-    is_first = F.monotonically_increasing_id().bitwiseAND(F.lit(_ROWS_OF_PARTITION)) == 0
-    numbered = rows.withColumn(_FIRST, is_first)
+    numbered = with_columns(rows, {_FIRST: row_of_partition() == 0})
     for name, table in tables.items():
         # Always true, and Spark does not know: of a constant it would make a join of all rows with all.
         keys = [_FIRST] if by is None else [_FIRST, by]

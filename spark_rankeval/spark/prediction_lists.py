@@ -148,9 +148,11 @@ class PredictionLists:
             order = call("struct", (-scores).alias("score"), items.alias("item"))
             pair = call("struct", *(each.alias(name) for name, each in values.items()))
             return {f"{_PAIR}{model}": pair, f"{_ORDER}{model}": when(items.is_not_null(), order)}
+        if not self._is_made:
+            return {}
         if self.gathering == "window":
             values = {name: when(named(_NTH) <= self.keep, each) for name, each in values.items()}
-        return {self._column(name, model): each for name, each in values.items() if self._is_made}
+        return {self._column(name, model): each for name, each in values.items()}
 
     @property
     def _is_made(self) -> bool:

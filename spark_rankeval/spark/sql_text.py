@@ -189,6 +189,11 @@ def bits_or(left: Sql, right: Sql | int) -> Sql:
     return Sql(f"({left} | {_operand(right)})")
 
 
+def row_of_partition() -> Sql:
+    """The number of a row within its partition, from 0: the low bits of Spark's number of it."""
+    return bits_and(call("monotonically_increasing_id"), (1 << 33) - 1)
+
+
 def when(condition: Sql, value: Sql | float, otherwise: Sql | float | None = None) -> Sql:
     """The value if the condition is true, else the other one or null."""
     rest = "" if otherwise is None else f" ELSE {_operand(otherwise)}"
@@ -240,7 +245,7 @@ def aggregate(frame: DataFrame, keys: Sequence[str], *expressions: Sql) -> DataF
 
 def with_columns(frame: DataFrame, columns: Mapping[str, Sql]) -> DataFrame:
     """A table with further columns, or with others of these names."""
-    # Spark Connect takes no empty dict.
-    return (
-        frame if not columns else frame.withColumns({name: expression.column for name, expression in columns.items()})
-    )
+    if not columns:
+        # Spark Connect refuses to add none.
+        return frame
+    return frame.withColumns({name: expression.column for name, expression in columns.items()})

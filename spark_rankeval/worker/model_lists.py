@@ -57,7 +57,9 @@ def _parted(n_models: int, batch: pa.RecordBatch) -> pa.RecordBatch:
     n_cells = n_models * batch.num_rows
     cells = model.astype(np.int64) * batch.num_rows + np.repeat(np.arange(batch.num_rows), np.diff(offsets_of_marks))
     rows = lengths = np.bincount(cells, minlength=n_cells)
-    infinite = np.bincount(cells[kind == OF_INFINITE_SCORE], minlength=n_cells)
+    infinite = None
+    if INFINITE_PREDICTIONS in columns:
+        infinite = np.bincount(cells[kind == OF_INFINITE_SCORE], minlength=n_cells)
     ranked = kind == RANKED
     if not ranked.all():
         marks, model, lengths = marks[ranked], model[ranked], np.bincount(cells[ranked], minlength=n_cells)
@@ -68,7 +70,6 @@ def _parted(n_models: int, batch: pa.RecordBatch) -> pa.RecordBatch:
     lists = {
         name: flat(columns.pop(name))[0].take(pa.array(order)) for name in (ITEMS, SCORES, FACTS) if name in columns
     }
-    counts_infinite = INFINITE_PREDICTIONS in columns
     for place in range(n_models):
         of_users = slice(place * batch.num_rows, (place + 1) * batch.num_rows)
         offsets = bounds[place * batch.num_rows : (place + 1) * batch.num_rows + 1]
@@ -79,6 +80,6 @@ def _parted(n_models: int, batch: pa.RecordBatch) -> pa.RecordBatch:
         if totals is not None:
             # Without a row there is no hash.
             columns[hash_column(of_model("predictions", place))] = pa.array(totals[of_users], mask=rows[of_users] == 0)
-        if counts_infinite:
+        if infinite is not None:
             columns[of_model(INFINITE_PREDICTIONS, place)] = pa.array(infinite[of_users])
     return pa.RecordBatch.from_pydict(columns)
