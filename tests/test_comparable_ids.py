@@ -1,11 +1,15 @@
 """Ids in numpy are equal where the ids are, and sort as these do, whatever way was taken."""
 
+from unittest import mock
+
 import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from spark_rankeval.ranking.ragged import Ragged
+from spark_rankeval.worker import comparable_ids
 from spark_rankeval.worker.comparable_ids import comparable, last_bytes
 
 # Of few letters, so that there are equal ones; of up to four bytes each, so that bytes above 127 come first in their word.
@@ -22,24 +26,41 @@ def of_length(n):
 SIDES = st.tuples(ANY_TEXTS, ANY_TEXTS) | st.integers(1, 20).flatmap(lambda n: st.tuples(of_length(n), of_length(n)))
 
 
+def of_one_user(ids):
+    return ids, np.array([0, len(ids)])
+
+
+def check_that_numbers_sort_like_texts(numbers, texts, order):
+    places = (numbers if order is None else order(numbers)).tolist()
+    in_order = {text: place for place, text in enumerate(sorted({text.encode() for text in texts}))}
+    ranks = {place: rank for rank, place in enumerate(sorted(set(places)))}
+    assert [ranks[place] for place in places] == [in_order[text.encode()] for text in texts]
+    codes = {}
+    for number, text in zip(numbers.tolist(), texts, strict=True):
+        assert codes.setdefault(number, text) == text
+
+
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string()], ids=str)
 @given(sides=SIDES)
 @example(sides=(["item-09", "item-10"], ["item-10", "item-02"]))
 @example(sides=([""], [""]))
 def test_text_compares_and_sorts_by_its_bytes(kind, sides):
     predictions, labels = sides
-    ids, order = comparable(*(pa.array(["before", *side], kind)[1:] for side in sides))
+    ids, order = comparable(*(of_one_user(pa.array(["before", *side], kind)[1:]) for side in sides))
     assert [len(one) for one in ids] == [len(predictions), len(labels)]
-    numbers = np.concatenate(ids)
-    places = (numbers if order is None else order(numbers)).tolist()
-    texts = [text.encode() for text in (*predictions, *labels)]
-    in_order = {text: place for place, text in enumerate(sorted(set(texts)))}
-    expected = [in_order[text] for text in texts]
-    ranks = {place: rank for rank, place in enumerate(sorted(set(places)))}
-    assert [ranks[place] for place in places] == expected
-    codes = {}
-    for number, text in zip(numbers.tolist(), texts, strict=True):
-        assert codes.setdefault(number, text) == text
+    check_that_numbers_sort_like_texts(np.concatenate(ids), [*predictions, *labels], order)
+
+
+@given(users=st.lists(SIDES, min_size=1, max_size=6), together=st.integers(1, 20))
+@example(users=[(["b", "ab", ""], ["ab"]), (["ab", "a", "b"], ["a", "b"])], together=1)
+def test_text_of_each_user_compares_and_sorts_however_many_are_looked_up_together(users, together):
+    sides = [Ragged.from_lists([user[side] for user in users], dtype=object) for side in range(2)]
+    with mock.patch.object(comparable_ids, "_TOGETHER", together):
+        ids, order = comparable(*((pa.array(side.values, pa.string()), side.offsets) for side in sides))
+    of_users = [side.like(numbers) for side, numbers in zip(sides, ids, strict=True)]
+    for user, (predictions, labels) in enumerate(users):
+        numbers = np.concatenate([side.users(user, user + 1).values for side in of_users])
+        check_that_numbers_sort_like_texts(numbers, [*predictions, *labels], order)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +87,7 @@ def test_which_texts_are_numbers(texts, numbers):
 
 
 def test_nulls_are_any_text():
-    ids, order = comparable(pa.array(["b", None, "a"]), pa.array(["a"], pa.string()))
+    ids, order = comparable(*map(of_one_user, (pa.array(["b", None, "a"]), pa.array(["a"], pa.string()))))
     assert order is not None
     assert ids[0][0] != ids[0][2] == ids[1][0]
 
@@ -74,5 +95,5 @@ def test_nulls_are_any_text():
 @pytest.mark.parametrize("beyond", [-(2**31) - 1, 2**31])
 def test_numbers_that_32_bits_do_not_hold_stay_apart_from_those_that_they_become_there(beyond):
     within = beyond % 2**32 - 2**32 * (beyond % 2**32 >= 2**31)
-    (predictions, labels), _ = comparable(pa.array([beyond, 5]), pa.array([within, 5]))
+    (predictions, labels), _ = comparable(*map(of_one_user, (pa.array([beyond, 5]), pa.array([within, 5]))))
     assert (predictions == labels).tolist() == [False, True]

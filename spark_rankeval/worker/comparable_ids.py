@@ -8,33 +8,37 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_rankeval.ranking.ragged import pieces
 from spark_rankeval.worker.reading import filled
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from spark_rankeval.ranking.ragged import Array
+    from spark_rankeval.ranking.ragged import Array, IntArray
 
 _INT32 = np.iinfo(np.int32)
 _WORD = 8
+# So many texts are looked up in one table, which then stays in a core's cache.
+_TOGETHER = 1 << 14
 
 
-def comparable(*sides: pa.Array) -> tuple[list[Array], Callable[[Array], Array] | None]:
-    """Ids as numpy arrays that compare: numbers as they are, text as whole numbers.
+def comparable(*sides: tuple[pa.Array, IntArray]) -> tuple[list[Array], Callable[[Array], Array] | None]:
+    """Ids as numpy arrays that compare within each user: numbers as they are, text as whole numbers.
 
     If these do not sort as the ids do, in the order of their UTF-8 bytes, a function maps them to places that do.
+
+    Args:
+        sides: the ids of all users, one user after the other, and where each user's begin and end: int64 (n_users + 1,).
     """
-    kind = sides[0].type
+    kind = sides[0][0].type
     if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
         fill = 0.0 if pa.types.is_floating(kind) else 0
-        return _narrow([filled(ids, fill) for ids in sides]), None
-    together = pa.concat_arrays([ids.cast(kind) for ids in sides])
-    bounds = np.cumsum([len(ids) for ids in sides])[:-1]
-    words = last_bytes(together)
+        return _narrow([filled(ids, fill) for ids, _ in sides]), None
+    texts = [ids.cast(kind) for ids, _ in sides]
+    words = last_bytes(pa.concat_arrays(texts))
     if words is not None:
-        return _narrow(np.split(words, bounds)), None
-    codes, order = _codes(together)
-    return np.split(codes, bounds), order
+        return _narrow(np.split(words, np.cumsum([len(ids) for ids in texts])[:-1])), None
+    return _codes(texts, [offsets for _, offsets in sides])
 
 
 def last_bytes(texts: pa.Array) -> Array | None:
@@ -70,22 +74,34 @@ def last_bytes(texts: pa.Array) -> Array | None:
     return words.view(np.int64) if words.max() < 1 << 63 else None
 
 
-def _codes(texts: pa.Array) -> tuple[Array, Callable[[Array], Array]]:
-    """A number a text, in the order in which texts come up, and what maps these to places in the order of bytes."""
-    encoded = texts.dictionary_encode()
+def _codes(sides: Sequence[pa.Array], offsets: Sequence[IntArray]) -> tuple[list[Array], Callable[[Array], Array]]:
+    """A number a text, which is the same for equal texts of a user, and what maps these to places in the order of bytes."""
+    codes = [np.empty(len(texts), np.int32) for texts in sides]
+    known: list[pa.Array] = []
+    n_known = 0
+    for start, stop in pieces(np.add.reduce(offsets), _TOGETHER):
+        parts = [slice(each[start], each[stop]) for each in offsets]
+        together = pa.concat_arrays([texts[part] for texts, part in zip(sides, parts, strict=True)])
+        encoded = together.dictionary_encode()
+        found = filled(encoded.indices, 0) + n_known
+        for of_side, part in zip(codes, parts, strict=True):
+            of_side[part], found = np.split(found, [part.stop - part.start])
+        known.append(encoded.dictionary)
+        n_known += len(encoded.dictionary)
     places: list[Array] = []
 
     def order(some: Array) -> Array:
         if not places:
             # As bytes: no collation may come between, and numbers in text are text.
-            by_bytes = pc.array_sort_indices(encoded.dictionary.cast(pa.large_binary())).to_numpy()
+            once = pa.concat_arrays(known).dictionary_encode()
+            by_bytes = pc.array_sort_indices(once.dictionary.cast(pa.large_binary())).to_numpy()
             place = np.empty(len(by_bytes), np.int64)
             place[by_bytes] = np.arange(len(by_bytes))
-            places.append(place)
+            places.append(place[filled(once.indices, 0)])
         ordered: Array = places[0][some] if len(places[0]) else some
         return ordered
 
-    return filled(encoded.indices, 0), order
+    return codes, order
 
 
 def _narrow(sides: list[Array]) -> list[Array]:

@@ -155,7 +155,7 @@ class CountedLists(VectorLists):
 
     def first_items(self, k: int, ties: Ties) -> Side:
         """The first items of every list, best first, of those that the parts have."""
-        (codes,), order = comparable(self.first_ids)
+        (codes,), order = comparable((self.first_ids, self.first.offsets))
         codes = codes if order is None else order(codes)
         # Numbers in place of ids, which could be the lowest of their kind and have no opposite.
         place = np.unique(codes, return_inverse=True)[1]
@@ -176,7 +176,7 @@ class CountedLists(VectorLists):
 
 def _entries_of(labels: Side, asked: Side) -> IntArray:
     """The place of each label among the asked items, which have all of them, in any order and as often."""
-    (label_items, asked_items), _ = comparable(labels.ids, asked.ids)
+    (label_items, asked_items), _ = comparable((labels.ids, labels.lists.offsets), (asked.ids, asked.lists.offsets))
     of_asked = asked.lists.like(asked_items)
     once = first_occurrences(of_asked, repeated_items(of_asked))
     matches = match(labels.lists.like(label_items), of_asked.where(once))

@@ -172,7 +172,7 @@ def _read(task: ScoringTask, batch: pa.RecordBatch, received: TaskTables) -> _In
         predictions = [read_predictions(task, columns, model) for model in range(len(task.models))]
     tables = FurtherTables.read(columns, received.items)
     sides = [*predictions, labels, *([] if excluded is None else [excluded]), *tables.sides()]
-    ids, order = comparable(*(side.ids for side in sides))
+    ids, order = comparable(*((side.ids, side.lists.offsets) for side in sides))
     items_of = {id(side): side.lists.like(items) for side, items in zip(sides, ids, strict=True)}
     history, baseline, intents = (items_of.get(id(side)) for side in (tables.history, tables.baseline, tables.intents))
     of_users = ListsOfUsers(history, baseline, intents, order)
