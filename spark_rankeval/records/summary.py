@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import MISSING, asdict, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -140,9 +140,7 @@ class SummaryRow(AskedFor):
 
     def record(self) -> dict[str, Any]:
         """The figures by column, as tables have them; each quantile is a column."""
-        record = asdict(self) | {"asked": self.asked or self.metric}
-        for name in ("quantiles", "fingerprints", *_STORED):
-            del record[name]
+        record = {name: getattr(self, name) for name in _COLUMNS} | {"asked": self.asked or self.metric}
         return record | {f"q{share}": value for share, value in self.quantiles.items() if share != MEDIAN}
 
     def stored(self) -> dict[str, Any]:
@@ -190,6 +188,8 @@ class SummaryRow(AskedFor):
 
 
 _DEFAULTS = {one.name: one.default for one in fields(SummaryRow) if one.default is not MISSING}
+# What tables have a column of.
+_COLUMNS = [one.name for one in fields(SummaryRow) if one.name not in ("quantiles", "fingerprints", *_STORED)]
 
 
 def summary_row(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from spark_rankeval.checks import is_number
 from spark_rankeval.errors import OptionError
 from spark_rankeval.statistics.binomial import share_interval
+from spark_rankeval.statistics.carried import are_equal
 from spark_rankeval.statistics.distributions import t_critical
 from spark_rankeval.statistics.means import name_of_term
 
@@ -127,7 +128,7 @@ def are_shares(moments: Moments, weighted: Mean | None) -> bool:
     sums, weight = (moments.sums, 0) if weighted is None else (weighted.sums, 1)
     if not sums:
         return False
-    return sums.get(name_of_term(weight, 1)) == sums.get(name_of_term(weight, 2))
+    return are_equal(sums, name_of_term(weight, 1), name_of_term(weight, 2))
 
 
 def kept_bounds(bounds: tuple[float, float], *values: Moments) -> tuple[float, float]:

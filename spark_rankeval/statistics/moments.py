@@ -272,8 +272,9 @@ def moments_of_columns(state: State) -> list[Moments]:
         for names in ((*COUNTS, "least", "greatest"), SUM_LIMBS, SQUARE_LIMBS)
     )
     figures = []
+    unusual = set(np.flatnonzero(has_unusual).tolist())
     for column, ((n, n_undefined, n_zero, least, greatest), y, yy) in enumerate(zip(about, sums, squares, strict=True)):
-        if has_unusual[column]:
+        if column in unusual:
             figures.append(moments_of({name: of[column] for name, of in state.items()}))
             continue
         total, square = _whole(*y), _whole(*yy)
