@@ -86,6 +86,23 @@ def test_which_texts_are_numbers(texts, numbers):
         assert len(set(found.tolist())) == len(set(texts))
 
 
+def test_nobody_has_no_ids():
+    nobody = pa.array([], pa.string()), np.zeros(1, np.int64)
+    ids, order = comparable(nobody, nobody)
+    assert [len(one) for one in ids] == [0, 0]
+    assert order is not None
+    assert len(order(ids[0])) == 0
+
+
+def test_nulls_that_are_looked_up_last_have_a_place():
+    of_two = pa.array(["b", "a", None, None]), np.array([0, 2, 4])
+    with mock.patch.object(comparable_ids, "_TOGETHER", 1):
+        (ids,), order = comparable(of_two)
+    assert order is not None
+    assert len(order(ids)) == 4
+    assert order(ids)[0] > order(ids)[1]
+
+
 def test_nulls_are_any_text():
     ids, order = comparable(*map(of_one_user, (pa.array(["b", None, "a"]), pa.array(["a"], pa.string()))))
     assert order is not None

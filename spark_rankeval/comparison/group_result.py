@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -83,12 +83,12 @@ class GroupComparison(OneTable):
 
     def to_pandas(self) -> pd.DataFrame:
         """A row for each metric and group, with the columns of `GroupRow`."""
-        return pd.DataFrame([asdict(row) for row in self.rows], columns=[item.name for item in fields(GroupRow)])
+        return pd.DataFrame([vars(row) for row in self.rows], columns=[item.name for item in fields(GroupRow)])
 
     def to_dict(self) -> dict[str, Any]:
         """The rows and the options as plain values; NaN and infinities become None."""
         options = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "rows"}
-        rows = [{name: as_json_value(value) for name, value in asdict(row).items()} for row in self.rows]
+        rows = [{name: as_json_value(value) for name, value in vars(row).items()} for row in self.rows]
         return {"rows": rows, **options, "weights": list(self.weights), "notes": list(self.notes)}
 
     def to_json(self, indent: int | None = 2) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import pandas as pd
@@ -104,11 +104,11 @@ class _Compared(OneTable, Generic[Row]):
 
 
 def _plain(rows: Sequence[ComparisonRow | PairRow]) -> list[dict[str, Any]]:
-    return [{name: as_json_value(value) for name, value in asdict(row).items()} for row in rows]
+    return [{name: as_json_value(value) for name, value in vars(row).items()} for row in rows]
 
 
 def _frame(rows: Sequence[ComparisonRow | PairRow], kind: type) -> pd.DataFrame:
-    return pd.DataFrame([asdict(row) for row in rows], columns=[item.name for item in fields(kind)])
+    return pd.DataFrame([vars(row) for row in rows], columns=[item.name for item in fields(kind)])
 
 
 def _names_of(row: ComparisonRow | PairRow) -> set[str]:

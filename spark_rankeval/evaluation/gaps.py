@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 import pandas as pd
@@ -62,7 +62,7 @@ class Gaps(Shown):
 
     def to_pandas(self) -> pd.DataFrame:
         """A row for each comparison, with the columns of `GapRow`."""
-        return pd.DataFrame([asdict(row) for row in self.rows], columns=[item.name for item in fields(GapRow)])
+        return pd.DataFrame([vars(row) for row in self.rows], columns=[item.name for item in fields(GapRow)])
 
     def _on_paper(self) -> Document:
         return gaps_on_screen(self.rows, self.level)

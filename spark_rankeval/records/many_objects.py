@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+# So many objects take longer to visit than an evaluation should: some milliseconds. Fewer stay young.
+_MANY = 50_000
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -17,7 +20,7 @@ def without_collection(make: Callable[P, R]) -> Callable[P, R]:
     """Decorate a function that makes figures or rows by the thousand, and no garbage.
 
     Python's collector would visit all of them again and again while they are made and just afterwards, for a third of the time. It goes
-    on afterwards, and counts them among the old objects, which it seldom visits.
+    on afterwards, and counts them among the old objects, which it seldom visits, if they are many.
     """
 
     @wraps(make)
@@ -28,7 +31,7 @@ def without_collection(make: Callable[P, R]) -> Callable[P, R]:
             return make(*args, **kwargs)
         finally:
             if was_on:
-                if not gc.get_freeze_count():
+                if gc.get_count()[0] > _MANY and not gc.get_freeze_count():
                     # Without a visit: what thaws is old.
                     gc.freeze()
                     gc.unfreeze()

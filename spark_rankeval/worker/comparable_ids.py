@@ -77,13 +77,14 @@ def last_bytes(texts: pa.Array) -> Array | None:
 def _codes(sides: Sequence[pa.Array], offsets: Sequence[IntArray]) -> tuple[list[Array], Callable[[Array], Array]]:
     """A number a text, which is the same for equal texts of a user, and what maps these to places in the order of bytes."""
     codes = [np.empty(len(texts), np.int32) for texts in sides]
-    known: list[pa.Array] = []
+    known = [sides[0].slice(0, 0)]
     n_known = 0
     for start, stop in pieces(np.add.reduce(offsets), _TOGETHER):
         parts = [slice(each[start], each[stop]) for each in offsets]
         together = pa.concat_arrays([texts[part] for texts, part in zip(sides, parts, strict=True)])
         encoded = together.dictionary_encode()
-        found = filled(encoded.indices, 0) + n_known
+        # A null has the number of some text, if there is any.
+        found = filled(encoded.indices, -n_known) + n_known
         for of_side, part in zip(codes, parts, strict=True):
             of_side[part], found = np.split(found, [part.stop - part.start])
         known.append(encoded.dictionary)
