@@ -6,18 +6,18 @@ import json
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-
 from spark_rankeval.errors import UnknownMetricError, did_you_mean
 from spark_rankeval.records.comparison import rows_of_metric
+from spark_rankeval.records.flat_rows import as_json_record, frame_of
 from spark_rankeval.records.groups import GroupRow
-from spark_rankeval.records.summary import as_json_value
 from spark_rankeval.tables.groups import groups_table
 from spark_rankeval.tables.shown import OneTable
 from spark_rankeval.tables.table import Document, remarks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    import pandas as pd
 
     from spark_rankeval.metrics.base import Metric
 
@@ -83,12 +83,12 @@ class GroupComparison(OneTable):
 
     def to_pandas(self) -> pd.DataFrame:
         """A row for each metric and group, with the columns of `GroupRow`."""
-        return pd.DataFrame([vars(row) for row in self.rows], columns=[item.name for item in fields(GroupRow)])
+        return frame_of(self.rows, GroupRow)
 
     def to_dict(self) -> dict[str, Any]:
         """The rows and the options as plain values; NaN and infinities become None."""
         options = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "rows"}
-        rows = [{name: as_json_value(value) for name, value in vars(row).items()} for row in self.rows]
+        rows = [as_json_record(row) for row in self.rows]
         return {"rows": rows, **options, "weights": list(self.weights), "notes": list(self.notes)}
 
     def to_json(self, indent: int | None = 2) -> str:

@@ -6,14 +6,12 @@ import json
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-import pandas as pd
-
 from spark_rankeval.charts.figures import WIDTH
 from spark_rankeval.charts.of_comparisons import ComparisonPlots, pairs_chart
 from spark_rankeval.errors import UnknownMetricError, did_you_mean
 from spark_rankeval.records.comparison import ComparisonRow, PairRow, largest_losses, rows_of_metric
+from spark_rankeval.records.flat_rows import as_json_record, frame_of
 from spark_rankeval.records.slices import by_slice
-from spark_rankeval.records.summary import as_json_value
 from spark_rankeval.spark.binning import users_by_difference
 from spark_rankeval.tables.comparison import (
     differences_in_words,
@@ -28,6 +26,7 @@ from spark_rankeval.tables.table import Document, Note, remarks
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    import pandas as pd
     from pyspark.sql import DataFrame
 
     from spark_rankeval.charts.choice import Metrics
@@ -96,19 +95,11 @@ class _Compared(OneTable, Generic[Row]):
         options = {name: getattr(self, name) for name in names}
         # JSON has lists.
         options["notes"] = list(options["notes"])
-        return {"rows": _plain(self.rows), **options}
+        return {"rows": [as_json_record(row) for row in self.rows], **options}
 
     def to_json(self, indent: int | None = 2) -> str:
         """The rows and the options as JSON; NaN becomes null."""
         return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
-
-
-def _plain(rows: Sequence[ComparisonRow | PairRow]) -> list[dict[str, Any]]:
-    return [{name: as_json_value(value) for name, value in vars(row).items()} for row in rows]
-
-
-def _frame(rows: Sequence[ComparisonRow | PairRow], kind: type) -> pd.DataFrame:
-    return pd.DataFrame([vars(row) for row in rows], columns=[item.name for item in fields(kind)])
 
 
 def _names_of(row: ComparisonRow | PairRow) -> set[str]:
@@ -161,12 +152,12 @@ class ModelComparison(_Compared[ComparisonRow]):
 
     def to_pandas(self) -> pd.DataFrame:
         """A row for each metric and model, with the columns of `ComparisonRow`."""
-        return _frame(self.rows, ComparisonRow)
+        return frame_of(self.rows, ComparisonRow)
 
     @property
     def slices(self) -> pd.DataFrame:
         """A row for each slice, metric and model, with the same columns. `compare` says how slices are judged and corrected."""
-        return _frame(self.sliced, ComparisonRow)
+        return frame_of(self.sliced, ComparisonRow)
 
     def with_slices(self, **order: Sequence[Any]) -> ModelComparison:
         """The same comparison with its slices in another order, in tables, charts and pages.
@@ -199,11 +190,11 @@ class ModelComparison(_Compared[ComparisonRow]):
                 known = ", ".join(labels) or "no slices: compare(…, by=…)"
                 msg = f"no slice has a metric {str(metric)!r}; {did_you_mean(metric, labels)}available: {known}"
                 raise UnknownMetricError(msg)
-        return _frame(largest_losses(rows)[:n], ComparisonRow)
+        return frame_of(largest_losses(rows)[:n], ComparisonRow)
 
     def to_dict(self) -> dict[str, Any]:
         """The rows, the rows of slices and the options as plain values; NaN and infinities become None."""
-        return super().to_dict() | {"slices": _plain(self.sliced)}
+        return super().to_dict() | {"slices": [as_json_record(row) for row in self.sliced]}
 
     def _on_paper(self) -> Document:
         return self._document()
@@ -244,7 +235,7 @@ class PairwiseComparison(_Compared[PairRow]):
 
     def to_pandas(self) -> pd.DataFrame:
         """A row for each metric and pair of models, with the columns of `PairRow`."""
-        return _frame(self.rows, PairRow)
+        return frame_of(self.rows, PairRow)
 
     def plot(self, metrics: Metrics = None, *, width: int = WIDTH) -> Drawing:
         """The differences of all pairs with their intervals, as an Altair chart; needs the extra ``report``.

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-import pandas as pd
 
 from spark_rankeval.charts.choice import chosen, headline_keys
 from spark_rankeval.checks import as_names, is_number
 from spark_rankeval.errors import OptionError
+from spark_rankeval.records.flat_rows import frame_of
 from spark_rankeval.records.gaps import LARGEST_GAP, GapRow, gap_rows
 from spark_rankeval.statistics.intervals import checked_level
 from spark_rankeval.tables.gaps import gaps_on_screen
@@ -18,6 +17,8 @@ from spark_rankeval.tables.shown import Shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    import pandas as pd
 
     from spark_rankeval.charts.choice import Metrics
     from spark_rankeval.records.summary import SummaryRow
@@ -62,7 +63,7 @@ class Gaps(Shown):
 
     def to_pandas(self) -> pd.DataFrame:
         """A row for each comparison, with the columns of `GapRow`."""
-        return pd.DataFrame([vars(row) for row in self.rows], columns=[item.name for item in fields(GapRow)])
+        return frame_of(self.rows, GapRow)
 
     def _on_paper(self) -> Document:
         return gaps_on_screen(self.rows, self.level)

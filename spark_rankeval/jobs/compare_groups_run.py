@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from spark_rankeval.checks import as_names
@@ -62,7 +61,7 @@ def _rows(spark: SparkSession, comparison: GroupComparison, time: datetime) -> D
         "tightest_at": comparison.tightest_at,
         "time": time,
     }
-    records = [asdict(row) | of_all for row in comparison.rows]
+    records = [vars(row) | of_all for row in comparison.rows]
     columns = [column.split()[0] for column in _COLUMNS.split(", ")]
     rows = [tuple(record[_RENAMED.get(column, column)] for column in columns) for record in records]
     return spark.createDataFrame(rows, _COLUMNS)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -84,7 +83,7 @@ def execute(spark: SparkSession, config: CompareConfig, log: EventLog) -> str:
 def _comparisons_table(spark: SparkSession, comparison: ModelComparison, time: datetime) -> DataFrame:
     """The comparison of a run as the table that all runs share: a row a metric, model and slice."""
     of_all = {"level": comparison.level, "correction": comparison.correction, "time": time}
-    records = [{**asdict(row), **of_all, "test": row.p_test} for row in (*comparison.rows, *comparison.sliced)]
+    records = [{**vars(row), **of_all, "test": row.p_test} for row in (*comparison.rows, *comparison.sliced)]
     columns = [column.split()[0] for column in _COLUMNS.split(", ")]
     rows = [tuple(record[_RENAMED.get(column, column)] for column in columns) for record in records]
     return spark.createDataFrame(rows, _COLUMNS)

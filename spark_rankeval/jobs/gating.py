@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from functools import partial, reduce
 from operator import and_
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from spark_rankeval.jobs.runs import GATES, MANIFESTS, METRICS, read_metrics, run_facts
+from spark_rankeval.records.flat_rows import as_json_record
 from spark_rankeval.records.metrics_table import COLUMNS, RUN_ID, TIME, row_of
 from spark_rankeval.run_history.gate_rules import ATTRIBUTES
 from spark_rankeval.run_history.gates import check_gates, lacking_rows
@@ -97,7 +97,7 @@ def write_gates(run: Run, outcomes: Sequence[GateOutcome]) -> None:
     """Write outcomes, if there are any, as a table with a row a condition, model and slice, and an event for each."""
     if not outcomes:
         return
-    plain = [_plain(outcome) for outcome in outcomes]
+    plain = [as_json_record(outcome) for outcome in outcomes]
     rows = [(*outcome.values(), run.started) for outcome in plain]
     run.write(run.spark.createDataFrame(rows, _SCHEMA).coalesce(1), GATES)
     for outcome in plain:
@@ -109,12 +109,4 @@ def facts_of_gates(outcomes: Sequence[GateOutcome]) -> dict[str, Any]:
     """What a manifest says of gates, if there are any."""
     if not outcomes:
         return {}
-    return {"gates": [*map(_plain, outcomes)], "gates_failed": sum(not outcome.passed for outcome in outcomes)}
-
-
-def _plain(outcome: GateOutcome) -> dict[str, Any]:
-    """An outcome as values for JSON: None for what is not finite."""
-    return {
-        name: None if isinstance(value, float) and not math.isfinite(value) else value
-        for name, value in asdict(outcome).items()
-    }
+    return {"gates": [*map(as_json_record, outcomes)], "gates_failed": sum(not outcome.passed for outcome in outcomes)}
