@@ -20,8 +20,7 @@ def collection():
     # Another test of the process may have hidden something, as workers do.
     gc.unfreeze()
     yield
-    if not was_on:
-        gc.disable()
+    (gc.enable if was_on else gc.disable)()
 
 
 @pytest.mark.parametrize(("n", "stays_young"), [(100_000, False), (10_000, True)])

@@ -19,8 +19,8 @@ R = TypeVar("R")
 def without_collection(make: Callable[P, R]) -> Callable[P, R]:
     """Decorate a function that makes figures or rows by the thousand, and no garbage.
 
-    Python's collector would visit all of them again and again while they are made and just afterwards, for a third of the time. It goes
-    on afterwards, and counts them among the old objects, which it seldom visits, if they are many.
+    Python's collector would visit all of them again and again while they are made, and just afterwards, for a third of the time. So it
+    pauses. If they are many, they then count among the old objects, which it seldom visits.
     """
 
     @wraps(make)

@@ -55,17 +55,12 @@ def as_text(sums: Mapping[str, Fraction]) -> str:
     '{"wy":"-5p3","y":"3p-3"}'
     """
     # By hand, for slices by the thousand: neither names nor numbers have anything that JSON would escape.
-    units = sums.units if isinstance(sums, UnitSums) else None
-    pairs = []
-    for name in sorted(sums if units is None else units):
-        if units is None:
-            whole, power = sums[name].numerator, 1 - sums[name].denominator.bit_length()
-        else:
-            whole, power = units[name], -UNIT_BITS
-        if whole:
-            zeros = (whole & -whole).bit_length() - 1
-            pairs.append(f'"{name}":"{whole >> zeros:x}p{power + zeros}"')
-    return f"{{{','.join(pairs)}}}"
+    if isinstance(sums, UnitSums):
+        numbers = [(name, whole, -UNIT_BITS) for name, whole in sums.units.items()]
+    else:
+        numbers = [(name, value.numerator, 1 - value.denominator.bit_length()) for name, value in sums.items()]
+    pairs = ",".join([f'"{name}":"{_number(whole, power)}"' for name, whole, power in sorted(numbers) if whole])
+    return f"{{{pairs}}}"
 
 
 def from_text(text: str) -> Sums:
@@ -98,6 +93,12 @@ def added(parts: Iterable[Mapping[str, Fraction]]) -> Sums:
         for name, value in part.items():
             total[name] = total.get(name, Fraction(0)) + value
     return total
+
+
+def _number(whole: int, power: int) -> str:
+    """A whole number times a power of 2, by its odd part."""
+    zeros = (whole & -whole).bit_length() - 1
+    return f"{whole >> zeros:x}p{power + zeros}"
 
 
 def _fraction(text: object) -> Fraction:

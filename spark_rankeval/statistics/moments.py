@@ -272,9 +272,9 @@ def moments_of_columns(state: State) -> list[Moments]:
         for names in ((*COUNTS, "least", "greatest"), SUM_LIMBS, SQUARE_LIMBS)
     )
     figures = []
-    unusual = set(np.flatnonzero(has_unusual).tolist())
-    for column, ((n, n_undefined, n_zero, least, greatest), y, yy) in enumerate(zip(about, sums, squares, strict=True)):
-        if column in unusual:
+    columns = enumerate(zip(has_unusual.tolist(), about, sums, squares, strict=True))
+    for column, (is_unusual, (n, n_undefined, n_zero, least, greatest), y, yy) in columns:
+        if is_unusual:
             figures.append(moments_of({name: of[column] for name, of in state.items()}))
             continue
         total, square = _whole(*y), _whole(*yy)
