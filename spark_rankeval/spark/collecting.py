@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_rankeval.spark.python_workers import workers_explained
+from spark_rankeval.spark.sql_text import call, named, select
 from spark_rankeval.spark.workers import run_on_workers
 from spark_rankeval.worker.packing import PLACE, STATE
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
+    from spark_rankeval.spark.sql_text import Sql
     from spark_rankeval.spark.workers import Run
 
 STATE_SCHEMA = T.StructType([T.StructField(PLACE, T.IntegerType()), T.StructField(STATE, T.BinaryType())])
@@ -23,9 +24,9 @@ _TAKEN_BY_DRIVER = 128_000
 _WIDTH, _LARGE = 8, 1 << 23
 
 
-def meeting_place(width: int = _WIDTH) -> Column:
+def meeting_place(width: int = _WIDTH) -> Sql:
     """Where a row's state meets others: the row's own place, or one of so many by the partition."""
-    return F.coalesce(F.col(PLACE), F.spark_partition_id() % width).alias(PLACE)
+    return call("coalesce", named(PLACE), call("mod", call("spark_partition_id"), width))
 
 
 class Packed(NamedTuple):
@@ -43,7 +44,7 @@ def collected_states(states: DataFrame, merge: Run, n_bytes: int, *, have_places
     """
     widths = [_WIDTH] * (n_bytes > _TAKEN_BY_DRIVER) + [1] * (n_bytes > _LARGE)
     for width in [_WIDTH] if have_places else widths:
-        met = states.select(meeting_place(width), STATE).repartition(PLACE)
+        met = select(states, meeting_place(width).alias(PLACE), named(STATE)).repartition(PLACE)
         # Adaptive execution may put several places into one partition: they are merged one after the other even so.
         states = run_on_workers(met.sortWithinPartitions(PLACE), merge, STATE_SCHEMA)
     with workers_explained():

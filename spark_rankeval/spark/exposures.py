@@ -7,7 +7,6 @@ import math
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_rankeval.errors import did_you_mean, warn
@@ -16,6 +15,7 @@ from spark_rankeval.metrics.group_amounts import AllListsGroupMetric, GroupExpos
 from spark_rankeval.records.slices import EVERY
 from spark_rankeval.spark.collecting import meeting_place
 from spark_rankeval.spark.python_workers import workers_explained
+from spark_rankeval.spark.sql_text import aggregate, call, named, select, when
 from spark_rankeval.spark.workers import run_on_workers
 from spark_rankeval.statistics.description import of_one_figure
 from spark_rankeval.statistics.jackknife import WithoutBlock
@@ -100,21 +100,21 @@ def exposure_rows(
     }
     rows = run_on_workers(users, run, T.StructType([T.StructField(name, kind) for name, kind in fields.items()]))
     # States that are alike are still states of different users.
-    is_state = F.col(STATE).isNotNull()
-    each = F.when(is_state, F.monotonically_increasing_id()).alias(_ROW)
-    rows = rows.select(
-        F.when(is_state, meeting_place()).alias(PLACE), each, STATE, SLOT, KEY, ITEM, KIND, BLOCK, COUNT, GROUP
-    )
-    place = [PLACE, SLOT, KEY, ITEM]
+    is_state = named(STATE).is_not_null()
+    place, each = when(is_state, meeting_place()), when(is_state, call("monotonically_increasing_id"))
+    others = map(named, (STATE, SLOT, KEY, ITEM, KIND, BLOCK, COUNT, GROUP))
+    rows = select(rows, place.alias(PLACE), each.alias(_ROW), *others)
+    keys = [PLACE, SLOT, KEY, ITEM]
     # Spark adds up where the rows are, because its keys include all that they are placed by; what does not fit into memory it spills.
     groups = [GROUP] if have_groups else []
-    rows, item = rows.repartition(*place), [*place, KIND, *groups, _ROW, STATE]
-    counted = [F.sum(COUNT).alias(COUNT)]
+    rows, item = rows.repartition(*keys), [*keys, KIND, *groups, _ROW, STATE]
+    counted = [call("sum", named(COUNT)).alias(COUNT)]
     if have_blocks:
-        rows = rows.groupBy(*item, BLOCK).agg(*counted)
-        counted.append(F.collect_list(F.struct(BLOCK, COUNT)).alias(BLOCKS))
-    whole = rows.groupBy(*item).agg(*counted)
-    together = whole.select(PLACE, STATE, SLOT, KEY, KIND, COUNT, *groups, *([BLOCKS] if have_blocks else []))
+        rows = aggregate(rows, [*item, BLOCK], *counted)
+        counted.append(call("collect_list", call("struct", named(BLOCK), named(COUNT))).alias(BLOCKS))
+    whole = aggregate(rows, item, *counted)
+    kept = (PLACE, STATE, SLOT, KEY, KIND, COUNT, *groups, *([BLOCKS] if have_blocks else []))
+    together = select(whole, *map(named, kept))
     if have_slices or layout is not None:
         # Adaptive execution may put several places into one partition: their states are merged one place after the other.
         together = together.sortWithinPartitions(PLACE)

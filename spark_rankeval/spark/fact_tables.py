@@ -5,20 +5,31 @@ Each table is grouped once by item or by user. Facts of items are joined to pred
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from operator import and_
 from typing import TYPE_CHECKING, Final, Literal
 
-from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_rankeval.ranking.recommended import OF_ITEMS
 from spark_rankeval.spark.fingerprints import total_of_hashes, training_hash
-from spark_rankeval.spark.ids import as_text, name_in, readable, set_in, text_in
-from spark_rankeval.spark.named_columns import any_null, column
+from spark_rankeval.spark.ids import as_text, name_in_sql, readable, set_in, text_in_sql
 from spark_rankeval.spark.packed import given_to_rows, given_to_tasks, packed
-from spark_rankeval.spark.sql_text import named
+from spark_rankeval.spark.sql_text import (
+    aggregate,
+    all_of,
+    any_of,
+    bits_or,
+    call,
+    function_of,
+    named,
+    number,
+    select,
+    when,
+    where,
+    with_columns,
+)
 from spark_rankeval.spark.workers import run_on_workers
 from spark_rankeval.worker import facts as names
 from spark_rankeval.worker.group_sets import GROUP, GROUPS_TABLE, LEVELS_TABLE
@@ -41,12 +52,13 @@ from spark_rankeval.worker.reading import ITEMS, grades_column
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
     from spark_rankeval.ranking.recommended import Fact
     from spark_rankeval.spark.inputs import FurtherSources
     from spark_rankeval.spark.intents import IntentColumns
     from spark_rankeval.spark.source import Source
+    from spark_rankeval.spark.sql_text import Sql
     from spark_rankeval.worker.packed import Bound
 
 #: How facts of items come to predictions: ``join`` shuffles predictions by item; with ``workers`` every task gets the whole table.
@@ -67,7 +79,7 @@ class FactTables:
     sources: FurtherSources
     facts: frozenset[Fact]  # what is asked for
     user_columns: list[str]  # our names of the user's columns
-    named_users: Callable[[Source], list[Column]]  # a table's user columns under these names
+    named_users: Callable[[Source], list[Sql]]  # a table's user columns under these names
     item_type: T.DataType  # the type that items of all tables get
     lookup: Lookup  # how facts of items come to predictions
     bound: Bound | None  # how large tables may be that are given to workers; None: of any size
@@ -85,8 +97,8 @@ class FactTables:
         known = self._facts_of_items
         fields = [name for name in known.columns if name not in (names.ITEM, TRAINING_HASH)]
         joined = rows.join(known.withColumnRenamed(names.ITEM, ITEMS), ITEMS, "left")
-        facts = F.when(F.col(ITEMS).isNotNull(), F.struct(*fields)).alias(names.FACTS)
-        return joined.select(*rows.columns, facts)
+        facts = when(named(ITEMS).is_not_null(), call("struct", *map(named, fields)))
+        return select(joined, *map(named, rows.columns), facts.alias(names.FACTS))
 
     def lists_of_users(self) -> list[DataFrame]:
         """What each user has in the training data, and what the baseline recommends: a row a user each."""
@@ -94,11 +106,11 @@ class FactTables:
         if any(fact.startswith("history") for fact in self.facts):
             lists.append(self._history())
         if "baseline" in self.facts:
-            valid = self._baseline_rows().where(_VALID)
+            valid = where(self._baseline_rows(), named(_VALID))
             # Two lists of numbers, which are built and carried much faster than a list of structs.
-            items = F.collect_list(names.ITEM).alias(names.BASELINE)
-            scores = F.collect_list(names.SCORE).alias(names.BASELINE_SCORES)
-            lists.append(valid.groupBy(self.user_columns).agg(items, scores))
+            items, scores = (call("collect_list", named(name)) for name in (names.ITEM, names.SCORE))
+            asked = (items.alias(names.BASELINE), scores.alias(names.BASELINE_SCORES))
+            lists.append(aggregate(valid, self.user_columns, *asked))
         return lists
 
     def intents_of_users(self) -> DataFrame:
@@ -107,35 +119,34 @@ class FactTables:
         subtopic = self.intents.subtopic
         rows, grades = self._judged_items(self.intents.labels, self.intents.subtopics())
         rows = self._with_categories(rows) if subtopic is None else _with_intents(rows, subtopic.kind)
-        rows = rows.where(self._is_valid(*grades) & F.col(names.INTENT).isNotNull())
-        pair = F.struct(names.ITEM, names.INTENT, *grades)
-        return rows.groupBy(self.user_columns).agg(F.collect_list(pair).alias(names.INTENTS))
+        rows = where(rows, self._is_valid(*grades) & named(names.INTENT).is_not_null())
+        pair = call("struct", *map(named, (names.ITEM, names.INTENT, *grades)))
+        return aggregate(rows, self.user_columns, call("collect_list", pair).alias(names.INTENTS))
 
-    def _judged_items(self, labels: Source, subtopics: Column | None) -> tuple[DataFrame, list[str]]:
+    def _judged_items(self, labels: Source, subtopics: Sql | None) -> tuple[DataFrame, list[str]]:
         """A row for each label with its item and grades, whose names are returned as well, and its subtopic or subtopics."""
         users = self.named_users(labels)
         grades = [grades_column(place) for place in range(len(labels.grades))]
-        values = dict(zip(grades, labels.values(), strict=False))
+        values = dict(zip(grades, labels.values_sql(), strict=False))
         if subtopics is not None:
             values[names.INTENT] = subtopics
         asked = [value.alias(name) for name, value in values.items()]
         if labels.arrays:
-            entries = labels.frame.select(*users, F.posexplode(labels.ids()).alias(_PLACE, names.ITEM), *asked)
-            values = {name: F.get(F.col(name), F.col(_PLACE)) for name in values}
+            entry = call("posexplode", labels.ids_sql()).aliases(_PLACE, names.ITEM)
+            entries = select(labels.frame, *users, entry, *asked)
+            values = {name: call("get", named(name), named(_PLACE)) for name in values}
         else:
-            entries = labels.frame.select(*users, labels.ids().alias(names.ITEM), *asked)
-            values = {name: F.col(name) for name in values}
-        item = F.col(names.ITEM).cast(self.item_type).alias(names.ITEM)
+            entries = select(labels.frame, *users, labels.ids_sql().alias(names.ITEM), *asked)
+            values = {name: named(name) for name in values}
         read = [(value.cast("double") if name in grades else value).alias(name) for name, value in values.items()]
-        return entries.select(*self.user_columns, item, *read), grades
+        return select(entries, *self._users, self._item(named(names.ITEM)), *read), grades
 
     def _with_categories(self, rows: DataFrame) -> DataFrame:
         """A row for each category of each row's item."""
         source, category = self.sources.items, self.sources.category_of_intents
         assert source is not None, "without a subtopic, the table of items was asked for"
         assert category is not None, "the same"
-        item = source.ids().cast(self.item_type).alias(names.ITEM)
-        categories = source.frame.select(item, column(category).alias(names.INTENT))
+        categories = select(source.frame, self._item(source.ids_sql()), named(category).alias(names.INTENT))
         of_items = _with_intents(categories, source.frame.schema[category].dataType)
         return rows.join(of_items.dropna().distinct(), names.ITEM)
 
@@ -154,20 +165,17 @@ class FactTables:
         given = self.lookup == "workers"
         if self.sources.training is not None:
             if not self._asks_popularity:
-                rows.append(
-                    self._by_user.agg(
-                        _count(F.size(CONSUMED) > 0, names.N_TRAINING_USERS),
-                        _sum(ROWS, "n_invalid_training"),
-                        _total(TRAINING_HASH),
-                    )
-                )
+                n_users = _count(call("size", named(CONSUMED)) > 0, names.N_TRAINING_USERS)
+                counted = (n_users, _sum(named(ROWS), "n_invalid_training"), _total(TRAINING_HASH))
+                rows.append(aggregate(self._by_user, (), *counted))
             elif given:
                 tables[POPULARITY_TABLE] = self.packed_popularity(self.bound)
             else:
                 rows.append(self._totals_of_popularity())
         if self.sources.items is not None:
             if not self.facts & _OF_ATTRIBUTES:
-                rows.append(self.sources.items.frame.agg(_count(self.sources.items.ids().isNull(), "n_invalid_items")))
+                n_invalid = _count(self.sources.items.ids_sql().is_null(), "n_invalid_items")
+                rows.append(aggregate(self.sources.items.frame, (), n_invalid))
             elif given:
                 tables[ATTRIBUTES_TABLE] = self._packed_attributes()
             else:
@@ -179,11 +187,11 @@ class FactTables:
             tables[LEVELS_TABLE] = self.packed_popularity()
         if self.sources.baseline is not None:
             # As a filter, which Spark moves to where the table is read: there may be no other row to look at.
-            invalid = self._baseline_rows().where(~F.col(_VALID))
-            rows.append(invalid.agg(F.count(F.lit(1)).alias("n_invalid_baseline")))
+            invalid = where(self._baseline_rows(), ~named(_VALID))
+            rows.append(aggregate(invalid, (), call("count", 1).alias("n_invalid_baseline")))
         if rows:
             totals = reduce(lambda left, right: left.crossJoin(right), rows)
-            totals = totals.select(*(F.col(name).cast("bigint") for name in totals.columns))
+            totals = select(totals, *(named(name).cast("bigint").alias(name) for name in totals.columns))
             users = given_to_rows(users, totals)
         return given_to_tasks(users, tables) if tables else users
 
@@ -196,40 +204,44 @@ class FactTables:
         """The training data, a row a user: the items as often as they are there, and how many rows cannot be used."""
         source = self.sources.training
         assert source is not None, "a fact of the training data was asked for"
-        item = source.ids().cast(self.item_type)
+        item = source.ids_sql().cast(self.item_type)
         if isinstance(self.item_type, T.FloatType | T.DoubleType):
             # -0.0 becomes 0.0, which it equals.
-            item = item + F.lit(0.0).cast(self.item_type)
-        hashed = training_hash(source).alias(TRAINING_HASH).column
-        rows = source.frame.select(*self.named_users(source), item.alias(names.ITEM), hashed)
+            item = item + number(0.0).cast(self.item_type)
+        hashed = training_hash(source).alias(TRAINING_HASH)
+        rows = select(source.frame, *self.named_users(source), item.alias(names.ITEM), hashed)
         # A column of its own: inside the aggregate Spark computes it slowly.
-        rows = rows.withColumn(names.ITEM, F.when(self._is_valid(), F.col(names.ITEM)))
-        grouped = rows.groupBy(self.user_columns).agg(
-            F.collect_list(names.ITEM).alias(CONSUMED),
-            _count(F.col(names.ITEM).isNull(), ROWS),
-            F.sum(TRAINING_HASH).alias(TRAINING_HASH),
+        rows = with_columns(rows, {names.ITEM: when(self._is_valid(), named(names.ITEM))})
+        grouped = aggregate(
+            rows,
+            self.user_columns,
+            call("collect_list", named(names.ITEM)).alias(CONSUMED),
+            _count(named(names.ITEM).is_null(), ROWS),
+            call("sum", named(TRAINING_HASH)).alias(TRAINING_HASH),
         )
-        return _one_table(grouped, F.size(CONSUMED) >= 0, F.col(ROWS) >= 0, F.col(TRAINING_HASH).isNotNull())
+        has_list, has_hash = call("size", named(CONSUMED)) >= 0, named(TRAINING_HASH).is_not_null()
+        return _one_table(grouped, has_list, named(ROWS) >= 0, has_hash)
 
     @cached_property
     def _popularity(self) -> DataFrame:
         """A row an item of the training data, and one of a null item, as of `count_items`."""
-        lists = self._by_user.select(CONSUMED, ROWS, TRAINING_HASH)
+        lists = select(self._by_user, *map(named, (CONSUMED, ROWS, TRAINING_HASH)))
         counted = [names.TRAINING_USERS, names.TRAINING_INTERACTIONS]
         fields = [
             T.StructField(names.ITEM, self.item_type),
             *(T.StructField(name, T.LongType()) for name in [*counted, TRAINING_HASH]),
         ]
         rows = run_on_workers(lists, counted_items, T.StructType(fields))
-        popularity = rows.groupBy(names.ITEM).agg(*(F.sum(name).alias(name) for name in counted), _total(TRAINING_HASH))
+        sums = (call("sum", named(name)).alias(name) for name in counted)
+        popularity = aggregate(rows, [names.ITEM], *sums, _total(TRAINING_HASH))
         # Spark knows that this hash is never null.
-        has_hash = F.col(TRAINING_HASH).bitwiseOR(F.lit(1)) != 0
-        return _one_table(popularity, *(F.col(name) >= 0 for name in counted), has_hash)
+        has_hash = bits_or(named(TRAINING_HASH), 1) != 0
+        return _one_table(popularity, *(named(name) >= 0 for name in counted), has_hash)
 
     def _popularity_with_shares(self) -> DataFrame:
         """The same with which shares are of more popular items: one task adds up how many items have which number of users."""
-        of_items = self._popularity.where(F.col(names.ITEM).isNotNull())
-        counts = of_items.groupBy(names.TRAINING_USERS).agg(F.count(F.lit(1)).alias(ROWS)).repartition(1)
+        of_items = where(self._popularity, named(names.ITEM).is_not_null())
+        counts = aggregate(of_items, [names.TRAINING_USERS], call("count", 1).alias(ROWS)).repartition(1)
         fields = [T.StructField(names.TRAINING_USERS, T.LongType())]
         fields += [T.StructField(name, T.DoubleType()) for name in names.LONG_TAIL]
         shares = run_on_workers(counts, rows_of_shares, T.StructType(fields))
@@ -237,7 +249,7 @@ class FactTables:
 
     def packed_popularity(self, bound: Bound | None = None) -> DataFrame:
         """How many users have each item of the training data, in one row, for workers to look up; `bound` as of `pack_together`."""
-        lists = self._by_user.select(CONSUMED, ROWS, TRAINING_HASH)
+        lists = select(self._by_user, *map(named, (CONSUMED, ROWS, TRAINING_HASH)))
         parts = packed(lists, pack_together(count_items, add_counts, bound))
         return packed(parts.repartition(1), pack_together(tables_in, add_counts, bound))
 
@@ -252,23 +264,25 @@ class FactTables:
         """Each item with each of its groups once, in one row; a null stands for no group."""
         source = self.sources.items
         assert source is not None, "the groups of items were asked for"
-        item = source.ids().cast(self.item_type).alias(names.ITEM)
+        group = named(name)
         if isinstance(source.frame.schema[name].dataType, T.ArrayType):
-            rows = source.frame.select(item, F.explode_outer(column(name)).alias(GROUP))
-        else:
-            rows = source.frame.select(item, column(name).alias(GROUP))
-        pairs = rows.select(names.ITEM, name_in(rows, GROUP).alias(GROUP)).where(F.col(names.ITEM).isNotNull())
+            group = call("explode_outer", group)
+        rows = select(source.frame, self._item(source.ids_sql()), group.alias(GROUP))
+        pairs = select(rows, named(names.ITEM), name_in_sql(rows, GROUP).alias(GROUP))
+        pairs = where(pairs, named(names.ITEM).is_not_null())
         # Not by a limit: without all of them nothing can be said of groups.
         return packed(pairs.distinct().repartition(1), pack_together(rows_in, lambda table: table, None))
 
     def _totals_of_popularity(self) -> DataFrame:
-        is_item = F.col(names.ITEM).isNotNull()
-        n_users, n_rows = F.col(names.TRAINING_USERS), F.col(names.TRAINING_INTERACTIONS)
-        return self._popularity.agg(
-            _sum(F.when(~is_item, n_users), names.N_TRAINING_USERS),
-            _sum(F.when(~is_item, n_rows), "n_invalid_training"),
+        is_item = named(names.ITEM).is_not_null()
+        n_users, n_rows = named(names.TRAINING_USERS), named(names.TRAINING_INTERACTIONS)
+        return aggregate(
+            self._popularity,
+            (),
+            _sum(when(~is_item, n_users), names.N_TRAINING_USERS),
+            _sum(when(~is_item, n_rows), "n_invalid_training"),
             _count(is_item, names.N_TRAINING_ITEMS),
-            _sum(F.when(is_item, n_rows), names.N_TRAINING_INTERACTIONS),
+            _sum(when(is_item, n_rows), names.N_TRAINING_INTERACTIONS),
             _total(TRAINING_HASH),
         )
 
@@ -280,8 +294,8 @@ class FactTables:
         elif "popularity" in self.facts:
             tables.append(self._popularity)
         if self.facts & _OF_ATTRIBUTES & set(OF_ITEMS):
-            in_items = F.lit(True).alias(names.IN_ITEMS)
-            tables.append(self._attributes.select(names.ITEM, *self._attribute_names, in_items))
+            known = (*map(named, (names.ITEM, *self._attribute_names)), number(True).alias(names.IN_ITEMS))
+            tables.append(select(self._attributes, *known))
         return reduce(lambda one, other: one.join(other, names.ITEM, "full"), tables)
 
     @property
@@ -301,44 +315,51 @@ class FactTables:
         attributes = {}
         if names.CATEGORY in self._attribute_names:
             assert self.sources.category is not None, "its fact was asked for"
-            attributes[names.CATEGORY] = text_in(source.frame, self.sources.category)
+            attributes[names.CATEGORY] = text_in_sql(source.frame, self.sources.category)
         if names.CATEGORY_SET in self._attribute_names:
             assert self.sources.category is not None, "its fact was asked for"
             attributes[names.CATEGORY_SET] = set_in(source.frame, self.sources.category)
         if self.sources.vector is not None:
-            vector = column(self.sources.vector).cast(T.ArrayType(T.DoubleType()))
+            vector = named(self.sources.vector).cast(T.ArrayType(T.DoubleType()))
             # One with a hole or without a number is none, and is counted by its length.
-            broken = F.exists(vector, lambda one: one.isNull() | F.isnan(one) | (F.abs(one) == F.lit(float("inf"))))
-            attributes[names.VECTOR] = F.when(broken, F.array().cast(T.ArrayType(T.DoubleType()))).otherwise(vector)
-        item = source.ids().cast(self.item_type).alias(names.ITEM)
-        rows = source.frame.select(item, *(values.alias(name) for name, values in attributes.items()))
-        aggregates = [F.count(F.lit(1)).alias(ROWS)]
+            one = named("one")
+            is_no_number = one.is_null() | call("isnan", one) | (call("abs", one) == math.inf)
+            broken = call("exists", vector, function_of(["one"], is_no_number))
+            none = call("array").cast(T.ArrayType(T.DoubleType()))
+            attributes[names.VECTOR] = when(broken, none, vector)
+        given = (values.alias(name) for name, values in attributes.items())
+        rows = select(source.frame, self._item(source.ids_sql()), *given)
+        aggregates = [call("count", 1).alias(ROWS)]
         for name in attributes:
-            agree = F.min(name) == F.max(name)
-            aggregates += [F.when(agree, F.min(name)).alias(name), (~agree).alias(CONFLICT + name)]
-        return rows.groupBy(names.ITEM).agg(*aggregates)
+            least = call("min", named(name))
+            agree = least == call("max", named(name))
+            aggregates += [when(agree, least).alias(name), (~agree).alias(CONFLICT + name)]
+        return aggregate(rows, [names.ITEM], *aggregates)
 
     def _totals_of_items(self) -> list[DataFrame]:
-        usable = F.col(names.ITEM).isNotNull()
-        counted = [_count(usable, names.N_ITEMS), _sum(F.when(~usable, F.col(ROWS)), "n_invalid_items")]
+        usable = named(names.ITEM).is_not_null()
+        counted = [_count(usable, names.N_ITEMS), _sum(when(~usable, named(ROWS)), "n_invalid_items")]
         # The same column of categories may be there in two forms, with the same conflicts.
         attributes = {CONFLICTS[name]: name for name in self._attribute_names}
-        counted += [_count(F.col(CONFLICT + name) & usable, total) for total, name in attributes.items()]
-        rows = [self._attributes.agg(*counted)]
+        counted += [_count(named(CONFLICT + name) & usable, total) for total, name in attributes.items()]
+        rows = [aggregate(self._attributes, (), *counted)]
         if self.sources.vector is not None:
-            length, n = F.size(names.VECTOR).alias(_LENGTH), F.count(F.lit(1)).alias(ROWS)
-            lengths = self._attributes.where(usable & F.col(names.VECTOR).isNotNull()).groupBy(length).agg(n)
+            vectors = where(self._attributes, usable & named(names.VECTOR).is_not_null())
+            lengths = select(vectors, call("size", named(names.VECTOR)).alias(_LENGTH))
+            lengths = aggregate(lengths, [_LENGTH], call("count", 1).alias(ROWS))
             # Vectors are as long as most of them are.
-            usual = F.coalesce(F.max_by(_LENGTH, F.struct(ROWS, _LENGTH)), F.lit(0)).alias(names.DIMENSION)
-            n_ragged = F.coalesce(F.sum(ROWS) - F.max(ROWS), F.lit(0)).alias("n_ragged_vectors")
-            rows.append(lengths.agg(usual, n_ragged))
+            length, n = named(_LENGTH), named(ROWS)
+            usual = call("coalesce", call("max_by", length, call("struct", n, length)), 0)
+            n_ragged = call("coalesce", call("sum", n) - call("max", n), 0)
+            rows.append(aggregate(lengths, (), usual.alias(names.DIMENSION), n_ragged.alias("n_ragged_vectors")))
         return rows
 
     def _history(self) -> DataFrame:
         """The different items of each user in the training data, with what is asked of them if it is joined to them."""
-        items = F.array_distinct(CONSUMED)
+        items = call("array_distinct", named(CONSUMED))
+        whole = select(self._by_user, *self._users, items.alias(names.HISTORY))
         if self.lookup == "workers":
-            return self._by_user.select(*self.user_columns, items.alias(names.HISTORY))
+            return whole
         facts = []
         if "history_popularity" in self.facts:
             facts.append(self._popularity.select(names.ITEM, names.TRAINING_USERS))
@@ -347,73 +368,76 @@ class FactTables:
         if attributes:
             facts.append(self._attributes.select(names.ITEM, *attributes))
         if not facts:
-            return self._by_user.select(*self.user_columns, items.alias(names.HISTORY))
-        pairs = self._by_user.select(*self.user_columns, F.explode(items).alias(names.ITEM))
+            return whole
+        pairs = select(self._by_user, *self._users, call("explode", items).alias(names.ITEM))
         pairs = reduce(lambda left, right: left.join(right, names.ITEM, "left"), facts, pairs)
         fields = [name for name in pairs.columns if name not in self.user_columns]
-        return pairs.groupBy(self.user_columns).agg(F.collect_list(F.struct(*fields)).alias(names.HISTORY))
+        known = call("collect_list", call("struct", *map(named, fields)))
+        return aggregate(pairs, self.user_columns, known.alias(names.HISTORY))
 
     def _baseline_rows(self) -> DataFrame:
         source = self.sources.baseline
         assert source is not None, "a baseline was asked for"
-        users = self.named_users(source)
         if source.arrays:
             return self._baseline_entries(source)
-        score = source.values()[0].cast("double")
-        rows = source.frame.select(
-            *users,
-            source.ids().cast(self.item_type).alias(names.ITEM),
-            (-score if source.value_kind == "rank" else score).alias(names.SCORE),
-        )
-        return rows.withColumn(_VALID, self._is_valid(names.SCORE))
+        score = source.values_sql()[0].cast("double")
+        score = -score if source.value_kind == "rank" else score
+        users = self.named_users(source)
+        rows = select(source.frame, *users, self._item(source.ids_sql()), score.alias(names.SCORE))
+        return with_columns(rows, {_VALID: self._is_valid(names.SCORE)})
 
     def _baseline_entries(self, source: Source) -> DataFrame:
         """The entries of a baseline's arrays; those in order have their place for a score."""
-        scores = [one.alias(_SCORES) for one in source.values()]
-        entries = source.frame.select(
-            *self.named_users(source), F.posexplode_outer(source.ids()).alias(_PLACE, names.ITEM), *scores
-        )
-        score = F.get(F.col(_SCORES), F.col(_PLACE)) if scores else -F.col(_PLACE)
-        rows = entries.select(
-            *self.user_columns,
-            F.col(names.ITEM).cast(self.item_type).alias(names.ITEM),
-            score.cast("double").alias(names.SCORE),
-        )
-        return rows.withColumn(_VALID, self._is_valid(names.SCORE))
+        scores = [one.alias(_SCORES) for one in source.values_sql()]
+        entry = call("posexplode_outer", source.ids_sql()).aliases(_PLACE, names.ITEM)
+        entries = select(source.frame, *self.named_users(source), entry, *scores)
+        score = call("get", named(_SCORES), named(_PLACE)) if scores else -named(_PLACE)
+        item = self._item(named(names.ITEM))
+        rows = select(entries, *self._users, item, score.cast("double").alias(names.SCORE))
+        return with_columns(rows, {_VALID: self._is_valid(names.SCORE)})
 
-    def _is_valid(self, *numbers: str) -> Column:
+    @property
+    def _users(self) -> list[Sql]:
+        return [named(name) for name in self.user_columns]
+
+    def _item(self, item: Sql) -> Sql:
+        """An item of some table in the type that items of all tables get, under our name."""
+        return item.cast(self.item_type).alias(names.ITEM)
+
+    def _is_valid(self, *numbers: str) -> Sql:
         """Whether a row has a user, an item and these numbers, and none of them is NaN."""
-        whole = ~any_null([F.col(name) for name in (*self.user_columns, names.ITEM, *numbers)])
+        is_whole = ~any_of(named(name).is_null() for name in (*self.user_columns, names.ITEM, *numbers))
         if isinstance(self.item_type, T.FloatType | T.DoubleType):
             numbers = (*numbers, names.ITEM)
-        return reduce(and_, [~F.coalesce(F.isnan(name), F.lit(False)) for name in numbers], whole)
+        are_nan = (call("coalesce", call("isnan", named(name)), number(False)) for name in numbers)
+        return all_of([is_whole, *(~is_nan for is_nan in are_nan)])
 
 
-def _one_table(table: DataFrame, *always_true: Column) -> DataFrame:
+def _one_table(table: DataFrame, *always_true: Sql) -> DataFrame:
     """The rows of a table that is used more than once, so that Spark computes it once: the conditions name its columns.
 
     Elsewhere Spark leaves out columns that nobody reads, and null keys of joins, and then sees two tables. Conditions that always hold
     keep all columns, and Spark moves no filter below one that numbers rows.
     """
-    return table.where(reduce(and_, always_true, F.monotonically_increasing_id() >= 0))
+    return where(table, all_of([call("monotonically_increasing_id") >= 0, *always_true]))
 
 
 def _with_intents(rows: DataFrame, kind: T.DataType) -> DataFrame:
     """The rows with intents of this type as text; a row whose intent is an array becomes one for each entry."""
-    others = [F.col(name) for name in rows.columns if name != names.INTENT]
+    others, intent = [named(name) for name in rows.columns if name != names.INTENT], named(names.INTENT)
     if isinstance(kind, T.ArrayType):
-        rows, kind = rows.select(*others, F.explode(names.INTENT).alias(names.INTENT)), kind.elementType
-    return rows.select(*others, readable(as_text(named(names.INTENT), kind)).column.alias(names.INTENT))
+        rows, kind = select(rows, *others, call("explode", intent).alias(names.INTENT)), kind.elementType
+    return select(rows, *others, readable(as_text(intent, kind)).alias(names.INTENT))
 
 
-def _count(condition: Column, name: str) -> Column:
-    return F.count(F.when(condition, 1)).alias(name)
+def _count(condition: Sql, name: str) -> Sql:
+    return call("count", when(condition, 1)).alias(name)
 
 
-def _total(name: str) -> Column:
+def _total(name: str) -> Sql:
     """The sum of hashes, modulo 2^64, under their own name."""
-    return F.coalesce(total_of_hashes(named(name)).column, F.lit(0)).alias(name)
+    return call("coalesce", total_of_hashes(named(name)), 0).alias(name)
 
 
-def _sum(values: Column | str, name: str) -> Column:
-    return F.coalesce(F.sum(values), F.lit(0)).alias(name)
+def _sum(values: Sql, name: str) -> Sql:
+    return call("coalesce", call("sum", values), 0).alias(name)

@@ -42,7 +42,7 @@ from spark_rankeval.worker.item_tables import BOUND
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
     from pyspark.sql import types as T
 
     from spark_rankeval.request.task import FirstItems, ScoringTask
@@ -202,9 +202,6 @@ class Grouping:
 
     @cached_property
     def _further(self) -> FactTables:
-        def named_users(source: Source) -> list[Column]:
-            return [user.column for user in self.rows.named_users(source)]
-
         further = self.sources.further
         must_fit = further.lookup == "workers" or self._vectors
         bound = None if must_fit else BOUND
@@ -212,7 +209,7 @@ class Grouping:
             further,
             self.task.facts,
             self.user_columns,
-            named_users,
+            self.rows.named_users,
             self.item_type(),
             self.lookup,
             bound,

@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Literal
 
-from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_rankeval.errors import InputError
 from spark_rankeval.spark.per_user import holds_readable_text
-from spark_rankeval.spark.sql_text import call, named, number, text, text_of_bytes, when
+from spark_rankeval.spark.sql_text import call, function_of, named, number, text, text_of_bytes, when
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -91,24 +90,14 @@ def text_in_sql(frame: DataFrame, name: str) -> Sql:
     return as_text(named(name), frame.schema[name].dataType)
 
 
-def text_in(frame: DataFrame, name: str) -> Column:
-    """The same as a column."""
-    return text_in_sql(frame, name).column
-
-
-def set_in(frame: DataFrame, name: str) -> Column:
+def set_in(frame: DataFrame, name: str) -> Sql:
     """The values of a column, or of arrays in it, as a JSON array of texts: each once, in order and without null; null for null."""
     kind = frame.schema[name].dataType
     several = isinstance(kind, T.ArrayType)
     values = named(name) if several else when(named(name).is_not_null(), call("array", named(name)))
     element = kind.elementType if isinstance(kind, T.ArrayType) else kind
-    texts = F.transform(values.column, lambda value: _as_text(value, element))
-    return F.to_json(F.array_sort(F.array_distinct(F.array_compact(texts))))
-
-
-def _as_text(value: Column, kind: T.DataType) -> Column:
-    # As `as_text`.
-    return (value + F.lit(0.0).cast(kind) if isinstance(kind, _FLOATING) else value).cast("string")
+    texts = call("transform", values, function_of(["one"], as_text(named("one"), element)))
+    return call("to_json", call("array_sort", call("array_distinct", call("array_compact", texts))))
 
 
 def is_readable(frame: DataFrame, name: str) -> bool:

@@ -13,14 +13,14 @@ from pyspark.sql import types as T
 from spark_rankeval.spark.ids import as_text, problem_of_type, readable
 from spark_rankeval.spark.named_columns import any_null, column
 from spark_rankeval.spark.source import ValueColumn, array_value, require_column
-from spark_rankeval.spark.sql_text import field_of, named
+from spark_rankeval.spark.sql_text import call, field_of, named, with_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from spark_rankeval.spark.inputs import FurtherSources, FurtherTables
     from spark_rankeval.spark.source import Source
-
+    from spark_rankeval.spark.sql_text import Sql
 
 # The column of the hash of an item's subtopics and their grades, and how many bits of it are of one subtopic.
 _HASH, _BITS = "subtopics_hash_", 36
@@ -40,12 +40,12 @@ class IntentColumns(NamedTuple):
         one_each = self.subtopic is not None and not isinstance(self.subtopic.kind, T.ArrayType)
         return one_each and not self.labels.arrays
 
-    def subtopics(self) -> Column | None:
+    def subtopics(self) -> Sql | None:
         """The column of subtopics, or the arrays of them; None if the intents are the categories of items."""
         if self.subtopic is None:
             return None
         is_field, name = self.subtopic.is_field, self.subtopic.name
-        return (field_of(self.labels.item, name) if is_field else named(name)).column
+        return field_of(self.labels.item, name) if is_field else named(name)
 
     def subtopic_as_text(self) -> Column | None:
         """The subtopic of each row, if labels have a row for each; None: an item has one row."""
@@ -59,12 +59,14 @@ class IntentColumns(NamedTuple):
         if subtopics is None:
             return labels
         if not self.repeat_items:
-            return replace(labels, frame=labels.frame.withColumn(_HASH, F.xxhash64(subtopics)), hashed=_HASH)
+            frame = with_columns(labels.frame, {_HASH: call("xxhash64", subtopics)})
+            return replace(labels, frame=frame, hashed=_HASH)
         keys = [column(name).alias(name) for name in (*labels.user, labels.item)]
         highest = [F.max(column(value.name)).alias(value.name) for value in labels.given_values]
         alone = F.when(self._is_unusable(), F.monotonically_increasing_id()).alias(_ALONE)
         # So short that sums do not overflow.
-        hashes = F.shiftright(F.xxhash64(subtopics, *(column(value.name) for value in labels.given_values)), 64 - _BITS)
+        hashed = call("xxhash64", subtopics, *(named(value.name) for value in labels.given_values))
+        hashes = call("shiftright", hashed, 64 - _BITS).column
         rows = labels.frame.groupBy(*keys, alone).agg(*highest, F.sum(hashes).alias(_HASH)).drop(_ALONE)
         return replace(labels, frame=rows, hashed=_HASH)
 

@@ -62,7 +62,7 @@ class GroupSources:
         if self.training is not None and not set(POPULARITY_TABLES) & set(users.columns):
             names = [user_column(index) for index in range(len(self.training.user))]
             counted = FactTables(
-                FurtherSources(training=self.training), frozenset({"popularity"}), names, Source.named_users, item_type, "workers", None
+                FurtherSources(training=self.training), frozenset({"popularity"}), names, Source.named_users_sql, item_type, "workers", None
             )  # fmt: skip
             tables[table_of(len(self.groups.columns))] = counted.packed_popularity()
         return given_to_tasks(users, tables)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from spark_rankeval.spark.sql_text import row_of_partition, with_columns
+from spark_rankeval.spark.sql_text import call, named, row_of_partition, select, with_columns
 from spark_rankeval.spark.workers import run_on_workers
 from spark_rankeval.worker.packed import PACKED
 
@@ -33,8 +32,9 @@ def given_to_rows(rows: DataFrame, one: DataFrame) -> DataFrame:
 
     By a key that is always true, and Spark does not know: beside a join of all rows with all it would leave partitions small.
     """
-    keyed = rows.withColumn(_EVERY, F.monotonically_increasing_id() >= 0)
-    given = one.withColumn(_EVERY, F.pmod(F.xxhash64(*one.columns), F.lit(2)) < 2)
+    keyed = with_columns(rows, {_EVERY: call("monotonically_increasing_id") >= 0})
+    hashed = call("xxhash64", *map(named, one.columns))
+    given = with_columns(one, {_EVERY: call("pmod", hashed, 2) < 2})
     return keyed.join(given.hint("broadcast"), _EVERY, "left").drop(_EVERY)
 
 
@@ -48,6 +48,7 @@ def given_to_tasks(rows: DataFrame, tables: Mapping[str, DataFrame], by: str | N
     for name, table in tables.items():
         # Always true, and Spark does not know: of a constant it would make a join of all rows with all.
         keys = [_FIRST] if by is None else [_FIRST, by]
-        one = table.withColumn(_FIRST, F.col(PACKED).isNotNull()).withColumnRenamed(PACKED, name).select(*keys, name)
+        known = {_FIRST: named(PACKED).is_not_null()} | ({} if by is None else {by: named(by)})
+        one = select(table, *(value.alias(key) for key, value in known.items()), named(PACKED).alias(name))
         numbered = numbered.join(one.hint("broadcast"), keys, "left")
     return numbered.drop(_FIRST)

@@ -131,7 +131,11 @@ class Source:
 
     def named_users(self) -> list[Column]:
         """The user's columns under our names."""
-        return [column(name).alias(user_column(index)) for index, name in enumerate(self.user)]
+        return [user.column for user in self.named_users_sql()]
+
+    def named_users_sql(self) -> list[Sql]:
+        """The user's columns under our names, as SQL."""
+        return [user.alias(user_column(index)) for index, user in enumerate(self.users_sql())]
 
     def user_types(self) -> list[T.DataType]:
         """The types of the user's columns."""

@@ -94,6 +94,11 @@ class Sql:
         assert _PLAIN.fullmatch(name), "a caller's name is no name of ours"
         return Sql(f"{self} AS {quoted(name)}")
 
+    def aliases(self, *names: str) -> Sql:
+        """What makes several columns, under names of ours."""
+        assert all(map(_PLAIN.fullmatch, names)), "a caller's name is no name of ours"
+        return Sql(f"{self} AS ({', '.join(map(quoted, names))})")
+
     @property
     def column(self) -> Column:
         """The same as a column of Spark's."""

@@ -542,7 +542,7 @@ WRONG_ROWS = {
         ],
         "item long, category string, vector array<double>",
     ),
-    "baseline": ([(1, 10, math.nan), (1, 11, 1.0)], PAIRS),
+    "baseline": ([(1, 10, math.nan), (1, None, 2.0), (1, 11, 1.0)], PAIRS),
 }  # fmt: skip
 # What remains of these.
 RIGHT_ROWS = {
@@ -569,13 +569,13 @@ def test_rows_that_cannot_be_used_are_counted_and_refused_or_left_out(spark):
     with pytest.raises(DataError) as caught:
         evaluate(**wrong)
     assert caught.value.counts == {
-        "n_invalid_training": 2, "n_invalid_items": 1, "n_invalid_baseline": 1, "n_conflicting_categories": 1,
+        "n_invalid_training": 2, "n_invalid_items": 1, "n_invalid_baseline": 2, "n_conflicting_categories": 1,
         "n_conflicting_vectors": 1, "n_ragged_vectors": 2,
     }  # fmt: skip
     for words in (
         "training.*: 2",
         "without an item: 1",
-        "baseline.*: 1",
+        "baseline.*: 2",
         "different categories: 1",
         "different vectors: 1",
     ):
@@ -585,7 +585,7 @@ def test_rows_that_cannot_be_used_are_counted_and_refused_or_left_out(spark):
     assert [row.mean for row in left_out.summary] == pytest.approx([row.mean for row in right.summary], nan_ok=True)
     scored = score_users(**wrong)
     per_user = spark.createDataFrame(scored.collect(), scored.schema)
-    with pytest.raises(DataError, match="cannot be used: 8"):
+    with pytest.raises(DataError, match="cannot be used: 9"):
         summarise(per_user)
     stored = summarise(per_user, on_invalid="drop")
     assert [row.mean for row in stored.summary] == pytest.approx([row.mean for row in left_out.summary], nan_ok=True)
