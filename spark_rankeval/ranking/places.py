@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from spark_rankeval.ranking.lists import Lists, Ties
     from spark_rankeval.ranking.ragged import Array, BoolArray, IntArray, Ragged
 
-# Beyond so many labelled predictions a user, sorting a list is cheaper than counting what stands above each.
-_COUNTED_MATCHES = 8
+# Counting what stands above each of a user's predictions is cheaper than sorting the list if the list is not longer than this, or if
+# there are no more such predictions.
+_COUNTED_WIDTH, _COUNTED_MATCHES = 128, 8
 # Up to so many tied predictions a user, comparing each with its list is cheaper than sorting the list by several keys.
 _COUNTED_TIES = 64
 
@@ -46,7 +47,7 @@ def ranks_of(lists: Lists, prediction: IntArray, ties: Ties) -> Ranks:
         for start in range(0, len(group), step):
             users = group[start : start + step]
             has_few = matches.lengths[users] <= _COUNTED_MATCHES
-            if has_few.all():
+            if width <= _COUNTED_WIDTH or has_few.all():
                 _count_above(lists.scores, matches, users, width, above, tied)
             else:
                 _count_above(lists.scores, matches, users[has_few], width, above, tied)
@@ -55,13 +56,11 @@ def ranks_of(lists: Lists, prediction: IntArray, ties: Ties) -> Ranks:
     return Ranks(above + before + 1, above, tied)
 
 
-def high_predictions(lists: Lists, k: int | None) -> IntArray:
-    """The predictions that may stand in the first k places, ascending: those that score at least what the k-th best does; None: all."""
+def high_predictions(lists: Lists, k: int) -> BoolArray:
+    """Which predictions may stand in the first k places: those that score at least what the k-th best does."""
     items, scores = lists.items, lists.scores
-    if k is None or items.longest <= k:
-        return np.arange(len(items.values))
     if scores is None:
-        return np.flatnonzero(position_within(items.user, items.n_users) < k)
+        return position_within(items.user, items.n_users) < k
     least = np.full(items.n_users, -np.inf)
     for group, width in width_classes(np.where(items.lengths > k, items.lengths, 0)):
         step = max(1, CELLS // width)
@@ -72,7 +71,7 @@ def high_predictions(lists: Lists, k: int | None) -> IntArray:
             if not (length == width).all():
                 rows = np.where(np.arange(width) < length[:, None], rows, -np.inf)
             least[users] = np.partition(rows, width - k, axis=1)[:, width - k]
-    return np.flatnonzero(scores.values >= least[items.user])
+    return scores.values >= least[items.user]
 
 
 def _count_above(scores: Ragged, matches: Ragged, users: IntArray, width: int, above: IntArray, tied: IntArray) -> None:

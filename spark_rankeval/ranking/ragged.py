@@ -73,8 +73,8 @@ class Ragged:
 
     def where(self, keep: BoolArray) -> Ragged:
         """The lists with only those values for which `keep` (shape of `values`) is true."""
-        kept = np.bincount(self.user[keep], minlength=self.n_users)
-        return Ragged(self.values[keep], offsets_of(kept))
+        kept = np.flatnonzero(keep)
+        return Ragged(self.values[kept], np.searchsorted(kept, self.offsets))
 
     def take(self, lists: IntArray) -> Ragged:
         """Some of the lists, each as often as it is named, in the order of `lists`: int64.

@@ -13,6 +13,7 @@ from spark_rankeval.ranking.labels import settle_labels, with_unpredicted
 from spark_rankeval.ranking.lists import RankingPolicy
 from spark_rankeval.ranking.matching import Matches, contained, first_occurrences, match, repeated_items
 from spark_rankeval.ranking.places import high_predictions, ranks_of
+from spark_rankeval.ranking.ragged import offsets_of
 from spark_rankeval.ranking.recommended import Recommended
 from spark_rankeval.ranking.ties import cut_within_tie, hangs_on_tie
 
@@ -87,7 +88,7 @@ def rank_lists(
     if lists.entry is not None:
         grade = np.full(len(lists.items.values), np.nan)
         grade[matches.prediction] = labels.grades.values[matches.label]
-        recommended, has_ties = _recommended(lists, lists.entry, grade, policy.ties, largest_cutoff)
+        recommended, has_ties = _recommended(lists, grade, policy.ties, largest_cutoff)
         batch = replace(batch, recommended=recommended)
         tied = np.maximum(tied, has_ties) if any(look.sees == "item" for look in looks) else tied
     findings = Findings(
@@ -175,22 +176,30 @@ def _ranked(lists: Lists, labels: Labels, matches: Matches, ties: Ties) -> tuple
 
 
 def _best_first(items: Ragged, user: IntArray, rank: IntArray) -> IntArray:
-    """What brings some items of lists into the order of users, then of ranks."""
+    """What brings some items of lists, users ascending, into the order of users, then of ranks."""
+    n_of_user = np.bincount(user, minlength=items.n_users)
+    if bool((rank <= n_of_user[user]).all()):
+        # Every rank from 1 on is there once, and says where its item goes.
+        order = np.empty(len(rank), np.int64)
+        order[offsets_of(n_of_user)[user] + rank - 1] = np.arange(len(rank))
+        return order
     return np.argsort(user * (items.longest + 1) + rank)
 
 
 def _recommended(
-    lists: Lists, entry: IntArray, grade: FloatArray, ties: Ties, largest_cutoff: int | None
+    lists: Lists, grade: FloatArray, ties: Ties, largest_cutoff: int | None
 ) -> tuple[Recommended, IntArray]:
     """The items of the lists down to the largest cutoff, best first, and 1 for users with equal scores among these."""
-    items = lists.items
-    high = high_predictions(lists, largest_cutoff)
-    ranks = ranks_of(lists, high, ties)
-    matters = np.ones(len(high), np.bool_) if largest_cutoff is None else ranks.rank <= largest_cutoff
-    has_ties = np.minimum(np.bincount(items.user[high[matters & (ranks.tied > 1)]], minlength=items.n_users), 1)
+    if largest_cutoff is not None and lists.items.longest > largest_cutoff:
+        # Nothing else scores as much, so these have the ranks and the ties that they have in the whole list.
+        high = high_predictions(lists, largest_cutoff)
+        lists, grade = lists.where(high), grade[high]
+    items, entry = lists.items, lists.entry
+    assert entry is not None, "some metric looks at items"
+    ranks = ranks_of(lists, np.arange(len(entry)), ties)
+    matters = np.ones(len(entry), np.bool_) if largest_cutoff is None else ranks.rank <= largest_cutoff
+    has_ties = np.minimum(np.bincount(items.user[matters & (ranks.tied > 1)], minlength=items.n_users), 1)
     # What was not predicted, and stands in the list all the same, was not recommended.
-    is_kept = matters & (entry[high] >= 0)
-    kept, rank = high[is_kept], ranks.rank[is_kept]
-    user = items.user[kept]
-    order = _best_first(items, user, rank)
-    return Recommended(items.n_users, user[order], rank[order], grade[kept[order]], entry[kept[order]]), has_ties
+    kept = np.flatnonzero(matters & (entry >= 0))
+    order = kept[_best_first(items, items.user[kept], ranks.rank[kept])]
+    return Recommended(items.n_users, items.user[order], ranks.rank[order], grade[order], entry[order]), has_ties

@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from users import in_order, lists_of, ranked, ungraded
 
+from spark_rankeval.ranking import places
 from spark_rankeval.ranking.lists import Lists
 from spark_rankeval.ranking.ragged import Ragged
 from spark_rankeval.ranking.ties import Look
@@ -389,3 +390,21 @@ def test_the_first_items_are_those_of_the_whole_list(users, with_scores, k, ties
     high = whole.rank <= k
     for name in ("user", "rank", "grade", "entry"):
         np.testing.assert_array_equal(getattr(first, name), getattr(whole, name)[high])
+
+
+@settings(max_examples=examples(by_day=40, at_night=400), deadline=None, derandomize=True)
+@given(
+    users=st.lists(
+        st.lists(st.tuples(st.integers(0, 20), st.sampled_from([-np.inf, -1.0, 0.0, 0.5, np.inf])), max_size=16),
+        max_size=4,
+    )
+)
+def test_sorting_a_list_finds_the_ranks_that_counting_finds(users):
+    lists = lists_of([(one, ungraded(range(21))) for one in users])
+    counted = ranked(lists)[0]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(places, "_COUNTED_WIDTH", 0)
+        patch.setattr(places, "_COUNTED_MATCHES", 0)
+        searched = ranked(lists)[0]
+    for name in ("user", "rank", "grade", "tied_above", "tied"):
+        np.testing.assert_array_equal(getattr(searched, name), getattr(counted, name))
