@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 # Counting what stands above each of a user's predictions is cheaper than sorting the list if the list is not longer than this, or if
 # there are no more such predictions.
-_COUNTED_WIDTH, _COUNTED_MATCHES = 128, 8
+_COUNTED_WIDTH, _COUNTED_MATCHES = 64, 8
 # Up to so many tied predictions a user, comparing each with its list is cheaper than sorting the list by several keys.
 _COUNTED_TIES = 64
 

@@ -176,7 +176,7 @@ def _ranked(lists: Lists, labels: Labels, matches: Matches, ties: Ties) -> tuple
 
 
 def _best_first(items: Ragged, user: IntArray, rank: IntArray) -> IntArray:
-    """What brings some items of lists, users ascending, into the order of users, then of ranks."""
+    """What brings some items of lists into the order of users, then of ranks, of which no user has one twice."""
     n_of_user = np.bincount(user, minlength=items.n_users)
     if bool((rank <= n_of_user[user]).all()):
         # Every rank from 1 on is there once, and says where its item goes.

@@ -357,18 +357,16 @@ class FactTables:
     def _history(self) -> DataFrame:
         """The different items of each user in the training data, with what is asked of them if it is joined to them."""
         items = call("array_distinct", named(CONSUMED))
-        whole = select(self._by_user, *self._users, items.alias(names.HISTORY))
-        if self.lookup == "workers":
-            return whole
+        joins = self.lookup == "join"
         facts = []
-        if "history_popularity" in self.facts:
+        if joins and "history_popularity" in self.facts:
             facts.append(self._popularity.select(names.ITEM, names.TRAINING_USERS))
         asked: dict[str, Fact] = {names.CATEGORY_SET: "history_categories", names.VECTOR: "history_vector"}
-        attributes = [name for name, fact in asked.items() if fact in self.facts]
+        attributes = [name for name, fact in asked.items() if joins and fact in self.facts]
         if attributes:
             facts.append(self._attributes.select(names.ITEM, *attributes))
         if not facts:
-            return whole
+            return select(self._by_user, *self._users, items.alias(names.HISTORY))
         pairs = select(self._by_user, *self._users, call("explode", items).alias(names.ITEM))
         pairs = reduce(lambda left, right: left.join(right, names.ITEM, "left"), facts, pairs)
         fields = [name for name in pairs.columns if name not in self.user_columns]
