@@ -66,8 +66,8 @@ class IntentColumns(NamedTuple):
         alone = F.when(self._is_unusable(), F.monotonically_increasing_id()).alias(_ALONE)
         # So short that sums do not overflow.
         hashed = call("xxhash64", subtopics, *(named(value.name) for value in labels.given_values))
-        hashes = call("shiftright", hashed, 64 - _BITS).column
-        rows = labels.frame.groupBy(*keys, alone).agg(*highest, F.sum(hashes).alias(_HASH)).drop(_ALONE)
+        total = call("sum", call("shiftright", hashed, 64 - _BITS)).alias(_HASH).column
+        rows = labels.frame.groupBy(*keys, alone).agg(*highest, total).drop(_ALONE)
         return replace(labels, frame=rows, hashed=_HASH)
 
     def _is_unusable(self) -> Column:

@@ -48,7 +48,7 @@ def given_to_tasks(rows: DataFrame, tables: Mapping[str, DataFrame], by: str | N
     for name, table in tables.items():
         # Always true, and Spark does not know: of a constant it would make a join of all rows with all.
         keys = [_FIRST] if by is None else [_FIRST, by]
-        known = {_FIRST: named(PACKED).is_not_null()} | ({} if by is None else {by: named(by)})
-        one = select(table, *(value.alias(key) for key, value in known.items()), named(PACKED).alias(name))
+        is_first = named(PACKED).is_not_null().alias(_FIRST)
+        one = select(table, is_first, *map(named, keys[1:]), named(PACKED).alias(name))
         numbered = numbered.join(one.hint("broadcast"), keys, "left")
     return numbered.drop(_FIRST)
