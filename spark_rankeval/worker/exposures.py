@@ -122,7 +122,8 @@ class ExposureAccumulator:
         block = np.zeros(len(counted), np.int64) if blocks is None else blocks
         for key, users in groups:
             group[users] = self._group(key)
-        for view, lists in exposed.items():
+        for view in self._of_view:
+            lists = exposed[view]
             recommended = lists.batch.recommended
             assert recommended is not None, "a metric of all lists reads items"
             self._item_type = lists.ids.type

@@ -1,5 +1,7 @@
 """What groups of items get: against naive loops, through the worker's way from Arrow to values; figures to check by hand."""
 
+import functools
+import itertools
 import math
 import re
 from dataclasses import replace
@@ -8,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from beyond_oracle import World
-from effort import examples
+from effort import examples, part_of
 from group_oracle import OF_ALL, OF_USERS, groups_of, value
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from variants import GROUPS
+from variants import EVERY_METRIC, GROUPS
 from worlds import batch_of, random_world
 
 from spark_rankeval.errors import MetricError
@@ -20,8 +22,10 @@ from spark_rankeval.metrics import parse_metric
 from spark_rankeval.metrics.base import UNSET
 from spark_rankeval.metrics.group_exposure import AttentionShare
 from spark_rankeval.ranking.lists import RankingPolicy
+from spark_rankeval.ranking.recommended import Totals
 from spark_rankeval.request.task import ScoringTask, View
-from spark_rankeval.worker.exposures import BLOCK, BLOCKS, COUNT, EXPOSURE, GROUP, ITEM, KEY, KIND, SLOT
+from spark_rankeval.statistics.description import DescriptionOptions
+from spark_rankeval.worker.exposures import BLOCK, BLOCKS, COUNT, EXPOSURE, GROUP, ITEM, KEY, KIND, SLOT, Slot, slots_of
 from spark_rankeval.worker.facts import ITEM as ITEM_OF_TABLE
 from spark_rankeval.worker.facts import TRAINING_INTERACTIONS, TRAINING_USERS
 from spark_rankeval.worker.group_exposures import GroupAccumulator, group_exposures_of, group_slots_of
@@ -31,15 +35,18 @@ from spark_rankeval.worker.merged_exposures import merge_exposures
 from spark_rankeval.worker.merging import MergedStates
 from spark_rankeval.worker.packed import stream_of
 from spark_rankeval.worker.packing import PLACE, STATE
+from spark_rankeval.worker.reading import grades_column
 from spark_rankeval.worker.scoring import score
+from spark_rankeval.worker.slot_exposures import exposures_of
+from spark_rankeval.worker.states import state_of_batches
 from spark_rankeval.worker.task_tables import with_tables
 
 EVERY = pytest.mark.parametrize("metric", GROUPS, ids=lambda metric: metric.name)
 ROW = [SLOT, KEY, ITEM, KIND, GROUP]
 
 
-def scored(task, world, users, shuffled=None):
-    """The scores of users, whose task received the groups of items."""
+def batch_with_groups(world, users, shuffled=None):
+    """The batch of users, with the groups of items and their popularity."""
     pairs = [(item, name) for item in world.items for name in groups_of(world, item) or [None]]
     if shuffled is not None:
         pairs = [pairs[place] for place in shuffled.permutation(len(pairs))]
@@ -65,7 +72,12 @@ def scored(task, world, users, shuffled=None):
     for name, packed in ((GROUPS_TABLE, table), (LEVELS_TABLE, popularity)):
         first = pa.array([stream_of(packed).to_pybytes()] + [None] * (len(users) - 1), pa.binary())
         batch = batch.append_column(name, first)
-    ((part, received),) = with_tables(task, iter([batch]))
+    return batch
+
+
+def scored(task, world, users, shuffled=None):
+    """The scores of users, whose task received the groups of items."""
+    ((part, received),) = with_tables(task, iter([batch_with_groups(world, users, shuffled)]))
     return score(task, part, received)
 
 
@@ -337,3 +349,49 @@ def test_judged_items_alone_are_a_list_without_the_others(seed):
     expected = exposures(metrics, replace(world, predictions=judged), [world.users])
     for metric, one, other in zip(metrics, found, expected, strict=True):
         assert repr(metric.value(one.whole)) == repr(metric.value(other.whole)), metric
+
+
+#: Every metric of all lists, and the ways to read them: grades of which column, and of all lists or of judged items alone.
+OF_ALL_LISTS = [metric for metric in EVERY_METRIC if metric.corpus_level]
+READINGS = [(relevance, judged_only) for relevance in (0, 1) for judged_only in (False, True)]
+
+
+def in_slices(asked, batch):
+    """The values of metrics of all lists in each slice; what is asked for is (metric, (relevance, judged_only))."""
+    views = [
+        View((metric,), RankingPolicy(judged_only=judged_only), relevance=relevance)
+        for metric, (relevance, judged_only) in asked
+    ]
+    task = ScoringTask(tuple(views))
+    run = state_of_batches(
+        task, DescriptionOptions(None, quantiles=()), "nobody", ("side",), lambda key: ["all", *key]
+    )
+    rows = [row for row in run(iter([batch])) if row.column(STATE).null_count]
+    (merged,) = merge_exposures(lambda: MergedStates(dict))(iter(added_up(rows).to_batches()))
+    packed = [merged.column(EXPOSURE)[0].as_py()]
+    items = exposures_of(packed, slots_of(task), Totals(items=30, training_items=20))
+    groups, slots = group_exposures_of(packed, group_slots_of(task)), {slot.view: slot for slot in group_slots_of(task)}
+    return [
+        {
+            name: metric.value((of_items[Slot(view, metric.k)] if view not in slots else groups[name][slots[view]]).whole)
+            for name, of_items in ((name, items.get(name, {})) for name in ("all", "a", "b"))
+        }
+        for view, (metric, _) in enumerate(asked)
+    ]
+
+
+def test_each_metric_of_all_lists_has_the_same_values_beside_every_other_in_every_reading_and_slice():
+    world = random_world(3, n_users=12)
+    batch = batch_with_groups(world, world.users)
+    other_grades = [[2.0 - grade for _, grade in world.labels.get(user, [])] for user in world.users]
+    for name, column in (
+        (grades_column(1), pa.array(other_grades, pa.list_(pa.float64()))),
+        ("nobody", pa.array([False] * len(world.users))),
+        ("side", pa.array(["ab"[user % 2] for user in world.users])),
+    ):
+        batch = batch.append_column(name, column)
+    alone = functools.cache(lambda one: repr(in_slices([one], batch)[0]))
+    every = itertools.product([metric(k=2).resolve() for metric in OF_ALL_LISTS], READINGS)
+    for one, other in part_of(itertools.combinations(every, 2), 37):
+        values = list(map(repr, in_slices([one, other], batch)))
+        assert values == [alone(one), alone(other)], (one, other)

@@ -449,6 +449,17 @@ def test_groups_of_items_get_what_naive_loops_say_in_slices_of_several_models(sp
             )
 
 
+def test_a_metric_of_all_lists_ranks_judged_items_alone_beside_one_that_ranks_all(tables, world):
+    gini, share = evaluate(metrics=["gini@2", "attention_share(judged_only=true)@2"], **tables).summary
+    judged = {user: {item for item, grade in pairs if grade >= 0} for user, pairs in world.labels.items()}
+    lists = {
+        user: [pair for pair in pairs if pair[0] in judged.get(user, ())] for user, pairs in world.predictions.items()
+    }
+    assert gini.mean == pytest.approx(value(parse_metric("gini@2").resolve(), world))
+    of_judged = value_of_groups(parse_metric("attention_share@2").resolve(), replace(world, predictions=lists), world.users)
+    assert share.mean == pytest.approx(of_judged, rel=1e-7)
+
+
 @pytest.mark.night
 def test_arrays_and_tables_of_users_have_the_groups_of_items(spark, tables, world):
     rows = [(user, world.list_of(user, None)) for user, pairs in world.predictions.items() if pairs]
