@@ -27,11 +27,16 @@ def relevant(grade, threshold):
     return grade > 0 if threshold is None else grade >= threshold
 
 
+def counted_groups(world, item, unknown):
+    """The groups that an item counts for; those without any are left out, or a group of their own."""
+    return groups_of(world, item) or ([""] if unknown == "apart" else [])
+
+
 def given_to_groups(world, worth, unknown):
     """What items are worth, in equal parts to their groups."""
     sums = Counter()
     for item, amount in worth:
-        names = groups_of(world, item) or ([""] if unknown == "apart" else [])
+        names = counted_groups(world, item, unknown)
         for name in names:
             sums[name] += amount / len(names)
     return sums
@@ -105,13 +110,19 @@ def awrf(world, user, k, relevance_threshold, discount, p, unknown, target, dist
     return similarity(has, due, distance) if has and due else math.nan
 
 
+def has_merit(world, user, threshold, unknown):
+    """Whether a user has a relevant label of an item with a group."""
+    labels = world.labels.get(user, [])
+    return any(relevant(grade, threshold) and counted_groups(world, item, unknown) for item, grade in labels)
+
+
 def counted(world, users, k, threshold, unknown, target):
-    """Who counts: users with a list of any group, and with a relevant label of any group if these are compared."""
+    """Users with an item of any group in the first k places, and with merit if relevance is compared."""
     return [
         user
         for user in users
-        if exposed(world, user, k, "log2", 0.8, unknown)
-        and (target != "relevance" or merit(world, user, threshold, unknown))
+        if any(counted_groups(world, item, unknown) for item in world.list_of(user, k))
+        and (target != "relevance" or has_merit(world, user, threshold, unknown))
     ]
 
 
@@ -153,13 +164,12 @@ def disparate_treatment_ratio(world, users, k, relevance_threshold, discount, p,
 
 
 def expected(world, users, k, threshold, discount, p, unknown, counted_items):
-    """The mean exposure of groups, and that of ideal lists."""
+    """The mean exposure of groups, and that of ideal lists, of users with a list and a relevant label of an item with a group."""
     has, due, n = Counter(), Counter(), 0
     for user in users:
-        owed = ideal(world, user, k, threshold, discount, p, unknown)
-        if owed and world.list_of(user, k):
+        if world.list_of(user, k) and has_merit(world, user, threshold, unknown):
             n += 1
-            due.update(owed)
+            due.update(ideal(world, user, k, threshold, discount, p, unknown))
             above = threshold if counted_items == "relevant" else "no"
             has.update(exposed(world, user, k, discount, p, unknown, above))
     return [(has[name] / n, due[name] / n) for name in {*has, *due}] if n else None

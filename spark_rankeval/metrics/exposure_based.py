@@ -203,7 +203,7 @@ class Personalisation(CorpusMetric):
 
     The number of users with item i in their first k places is c_i. The pairs of n users share Σ_i c_i(c_i − 1)/2 items.
     The value is 1 − Σ_i c_i(c_i − 1) ÷ (n(n − 1)·d), where d is the mean of ρ_k, or k. Between 0 (all lists alike)
-    and 1. NaN without predictions for two users.
+    and 1; lists of unequal lengths, which can share more than d items, have 0, too. NaN without predictions for two users.
 
     Source: Zhou and others, Solving the apparent diversity-accuracy dilemma of recommender systems, PNAS 2010: the
     mean of their Hamming distance.

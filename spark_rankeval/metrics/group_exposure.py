@@ -123,8 +123,9 @@ class AmortisedAWRF(AllListsAttentionMetric):
 
     The attention that user u's list gives to group g is a_ug, and q_g is the share that g is due. What one list gives too little
     another may make up for. Attention, targets and distances are those of `AWRF`. With
-    ``target="relevance"``, q are the groups' shares of all relevant labels, of users with a list and such a label. Between 0
-    and 1: 1 if each group gets what it is due. NaN without predictions of items with a group, and if nothing is due.
+    ``target="relevance"``, q are the groups' shares of all relevant labels. Both distributions are then of users with an item of
+    any group in the first k places and a relevant label of such an item. Between 0 and 1: 1 if each group gets what it is due.
+    NaN without predictions of items with a group, and if nothing is due.
 
     Source: Biega, Gummadi, Weikum, Equity of attention: amortizing individual fairness in rankings, SIGIR 2018, for the sum over
     rankings; the distance as in `AWRF`: Sapiezynski and others, WWW 2019.
@@ -166,9 +167,10 @@ class ExpectedExposureMetric(AllListsAttentionMetric):
 
     def given(self, batch: RankingBatch) -> Given:
         """The attention of lists, and that of ideal lists, of users with a list and a relevant label of an item with a group."""
-        due = self.ideal_of(batch)
-        counted = self.has_any(batch, due) & (self._recommended(batch).n_within(self.k) > 0)
-        return Given(counted, self.exposure_of(batch, relevant=self.counted == "relevant"), due)
+        # The ideal list's first k may hold no such label, and the user counts all the same.
+        labelled = self.has_any(batch, self.relevance_of(batch))
+        counted = labelled & (self._recommended(batch).n_within(self.k) > 0)
+        return Given(counted, self.exposure_of(batch, relevant=self.counted == "relevant"), self.ideal_of(batch))
 
     def of_groups(self, groups: GroupExposure) -> float:
         """The sum over groups."""
@@ -248,9 +250,10 @@ def _name_of_group(value: object) -> str | None:
 class AttentionShare(AllListsAttentionMetric):
     """The share of all attention that a group gets: Σ_u Σ_{j≤k, i_j in g} d(j) ÷ Σ_u Σ_{j≤k} d(j), of items with a group.
 
-    With ``of="relevance"`` it is the group's share of all relevant labels, of users with a list and such a label. With
+    With ``of="relevance"`` it is the group's share of all relevant labels, of the users of `ExposureToMerit`. With
     ``of="items"`` it is that of the table of items. Between 0 and 1. Without a ``group`` the largest share of any. A group that
-    gets nothing has 0, also if no item has it, which is a warning. NaN without predictions of items with a group.
+    gets nothing has 0, also if no item has it, which is a warning. NaN without predictions of items with a group, and with
+    ``of="relevance"`` without such users.
 
     Source: Singh, Joachims, Fairness of exposure in rankings, KDD 2018; without a group the dominance index of Berger, Parker,
     Diversity of planktonic foraminifera in deep-sea sediments, Science 1970.
@@ -289,10 +292,10 @@ class AttentionShare(AllListsAttentionMetric):
 class ExposureToMerit(AllListsAttentionMetric):
     """A group's share of all attention ÷ its share of all relevant labels: 1 if it gets what it earns, 0.5 if it gets half of that.
 
-    Merit is what the labels say: γ_g ÷ Σ_h γ_h, where γ_g counts the relevant labels of items of group g. Users have a list and a relevant
-    label of an item with a group. From 0 up. Without a ``group`` the smallest ratio of any group with a relevant label, the one
-    that is treated worst. NaN without such users, and for a group without a relevant label; if no item has the group, that is a
-    warning.
+    Merit is what the labels say: γ_g ÷ Σ_h γ_h, where γ_g counts the relevant labels of items of group g. Users have an item of any
+    group in the first k places, and a relevant label of such an item. From 0 up. Without a ``group`` the smallest ratio of any group
+    with a relevant label, the one that is treated worst. NaN without such users, and for a group without a relevant label; if no
+    item has the group, that is a warning.
 
     Source: Singh, Joachims, Fairness of exposure in rankings, KDD 2018 (disparate treatment: exposure ÷ utility of a group).
     """

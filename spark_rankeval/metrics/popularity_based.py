@@ -40,7 +40,7 @@ class Novelty(ListMetric):
     u_j is how many of the N users of the training data have the item at rank j. With ``by="interactions"`` it is
     how many of the N interactions are of it. An item outside the training data has u_j = 1, unless ``unknown`` says
     otherwise. From 0 up, in bits. ``by="history"`` gives instead the share of items that the user does not have in the
-    training data. NaN without predictions.
+    training data. NaN without predictions (of items that count), and unless ``by="history"`` without training data.
 
     Source: Castells, Vargas, Wang, Novelty and diversity metrics for recommender systems, DDR at ECIR 2011; Zhou and
     others, Solving the apparent diversity-accuracy dilemma of recommender systems, PNAS 2010. ``by="history"``: RePlay.

@@ -236,6 +236,15 @@ def test_figures_that_can_be_checked_by_hand(metric):
 
 
 @pytest.mark.usefixtures("without_second_groups")
+@pytest.mark.parametrize(("metric", "expected"), [("ee_loss@1", 1.0), ("ee_disparity@1", 1.0), ("ee_relevance@1", 0.0)])
+def test_a_user_counts_whose_ideal_list_has_no_item_with_a_group_in_the_first_places(metric, expected):
+    world = World({1: [(11, 1.0)]}, {1: [(10, 2.0), (11, 1.0)]}, items={10: (None, None), 11: ("a", None)})
+    one = parse_metric(metric).resolve()
+    (found,) = exposures([one], world, [[1]])
+    assert (one.value(found.whole), found.whole.n_users) == (expected, 1)
+
+
+@pytest.mark.usefixtures("without_second_groups")
 def test_a_group_of_an_empty_name_is_not_that_of_items_without_one():
     world = replace(SMALL, items={10: ("", None), 11: (None, None), 13: ("a", None)})
     names = ["attention_share(group='',unknown=apart)@2", "attention_share(of=items,group='',unknown=apart)@2"]
@@ -363,9 +372,7 @@ def in_slices(asked, batch):
         for metric, (relevance, judged_only) in asked
     ]
     task = ScoringTask(tuple(views))
-    run = state_of_batches(
-        task, DescriptionOptions(None, quantiles=()), "nobody", ("side",), lambda key: ["all", *key]
-    )
+    run = state_of_batches(task, DescriptionOptions(None, quantiles=()), "nobody", ("side",), lambda key: ["all", *key])
     rows = [row for row in run(iter([batch])) if row.column(STATE).null_count]
     (merged,) = merge_exposures(lambda: MergedStates(dict))(iter(added_up(rows).to_batches()))
     packed = [merged.column(EXPOSURE)[0].as_py()]
@@ -373,7 +380,9 @@ def in_slices(asked, batch):
     groups, slots = group_exposures_of(packed, group_slots_of(task)), {slot.view: slot for slot in group_slots_of(task)}
     return [
         {
-            name: metric.value((of_items[Slot(view, metric.k)] if view not in slots else groups[name][slots[view]]).whole)
+            name: metric.value(
+                (of_items[Slot(view, metric.k)] if view not in slots else groups[name][slots[view]]).whole
+            )
             for name, of_items in ((name, items.get(name, {})) for name in ("all", "a", "b"))
         }
         for view, (metric, _) in enumerate(asked)

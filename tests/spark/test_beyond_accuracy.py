@@ -456,7 +456,9 @@ def test_a_metric_of_all_lists_ranks_judged_items_alone_beside_one_that_ranks_al
         user: [pair for pair in pairs if pair[0] in judged.get(user, ())] for user, pairs in world.predictions.items()
     }
     assert gini.mean == pytest.approx(value(parse_metric("gini@2").resolve(), world))
-    of_judged = value_of_groups(parse_metric("attention_share@2").resolve(), replace(world, predictions=lists), world.users)
+    of_judged = value_of_groups(
+        parse_metric("attention_share@2").resolve(), replace(world, predictions=lists), world.users
+    )
     assert share.mean == pytest.approx(of_judged, rel=1e-7)
 
 
