@@ -68,10 +68,11 @@ def value(name, user, k=None, undefined="nan", **parameters):
     if parameters.get("ideal") == "label_order" or name == "rbo":
         defined = len(user.grade) > 0
     elif name in METRICS_OF_GAIN and parameters.get("gain") == "binary" and threshold == -math.inf:
-        # Grades are not read.
+        # Grades are not read, and none is below the threshold.
         defined = len(user.grade) > 0
     elif name in METRICS_OF_GAIN:
-        defined = any(grade > 0 for grade in user.grade.values())
+        loses = parameters.get("below_threshold") == "zero"
+        defined = any(grade > 0 and (not loses or is_relevant(grade, threshold)) for grade in user.grade.values())
     elif name in CORRELATIONS:
         defined = True
     else:

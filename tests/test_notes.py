@@ -42,7 +42,7 @@ def test_standard_counts_what_was_missed():
 
 def test_standard_gains_nothing_below_a_threshold_that_is_given():
     found = values_in(STANDARD, ["dcg@2", "ndcg@2", "cg@2"], USERS, threshold=2)
-    assert found["cg@2"] == {"half": 0.0, "graded": 3.0, "short": 0.0}
+    assert found["cg@2"] == {"graded": 3.0, "short": 0.0}
     discount = 1 / math.log2(3)
     assert found["ndcg@2"]["graded"] == pytest.approx(7 * discount / (7 + 3 * discount), abs=1e-15)
     without = values_in(STANDARD, ["dcg@2", "cg@2"], USERS)
@@ -107,23 +107,36 @@ def test_metrics_of_gain_stand_on_other_users_where_there_is_a_threshold():
         "ndcg@10 is averaged over the 671 users with a grade above 0; recall@10 is averaged over the 658 users with a grade of at "
         "least 3 (relevance_threshold). Grades below 3 still count as gain, unless you pass below_threshold='zero'"
     )
-    (note,) = notes_of(rows_with(671, "zero"))
-    assert note.endswith("a grade of at least 3 (relevance_threshold)")
+    # Q-measure reads gains, but needs a relevant label.
+    q = row("q@10", n_users=658, definition="q(relevance_threshold=3.0, below_threshold='keep', undefined='nan')@10")
+    assert "; q@10 and recall@10 are averaged over the 658 users" in notes_of([q, *rows_with(671, "keep")])[0]
     assert notes_of(rows_with(658, "keep")) == ()
     assert notes_of(rows_with(671, "keep", "ndcg(below_threshold='keep')@10")) == ()
 
 
+def test_metrics_of_gain_stand_on_the_users_of_all_others_if_grades_below_the_threshold_gain_nothing():
+    gain, recall = rows_with(658, "zero")
+    assert notes_of([gain, recall]) == (
+        "ndcg@10 and recall@10 are averaged over the 658 users with a grade of at least 3 (relevance_threshold)",
+    )
+    (note,) = notes_of([gain, replace(recall, relevance="buy")])
+    assert note.startswith("ndcg@10 is averaged over the 658 users")
+    assert notes_of([replace(gain, n_undefined=0), recall]) == ()
+    counted = gain.definition.replace("ideal='labels'", "undefined='zero'")
+    assert notes_of([replace(gain, definition=counted), recall]) == ()
+
+
 def test_the_note_of_users_is_of_models_and_relevances_alike():
-    first, second = ([replace(row, model=name) for row in rows_with(671, "zero")] for name in ("als", "popularity"))
+    first, second = ([replace(row, model=name) for row in rows_with(671, "keep")] for name in ("als", "popularity"))
     assert notes_of([*first, *second]) == notes_of(first) != ()
     # Who has a grade of one kind may have none of another.
-    clicks, buys = rows_with(671, "zero")
+    clicks, buys = rows_with(671, "keep")
     assert notes_of([replace(clicks, relevance="click"), replace(buys, relevance="buy")]) == ()
 
 
 def test_the_note_of_users_counts_those_whom_labels_alone_define():
     """AUC needs an item that is not relevant, too, and with `undefined='zero'` everybody has a value."""
-    gain, recall = rows_with(671, "zero")
+    gain, recall = rows_with(671, "keep")
     fewer = replace(recall, metric="auc", definition="auc(relevance_threshold=3, undefined='nan')", n_users=7)
     everybody = replace(
         recall, metric="rr", definition="rr(relevance_threshold=3, ties='order', undefined='zero')", n_users=700

@@ -28,7 +28,7 @@ _WIDTH = 110
 #: What a user must have for a metric to be defined.
 NEEDS = {
     "relevant": "a relevant label",
-    "gain": "a label with a grade above 0, whatever the threshold",
+    "gain": "a label with a grade above 0",
     "labels": "a label",
     "predictions": "a prediction",
 }
@@ -98,8 +98,14 @@ def facts(metric: type[Metric], mark: str = "") -> str:
     if metric.aliases:
         clauses.append("also " + ", ".join(f"{mark}{alias}{mark}" for alias in metric.aliases))
     clauses.append(f"defined for users with {NEEDS[metric.needs]}")
-    if metric.needs == "gain" and any("binary" in item.metadata["choices"] for item in metric.parameters()):
-        clauses[-1] += f" ({mark}gain='binary'{mark} with {mark}relevance_threshold=-inf{mark}: any label)"
+    choices = {choice for item in metric.parameters() for choice in item.metadata["choices"]}
+    exceptions = []
+    if metric.needs == "gain" and "keep" in choices:
+        exceptions.append(f"{mark}below_threshold='zero'{mark}: one that also reaches the threshold")
+    if metric.needs == "gain" and "binary" in choices:
+        exceptions.append(f"{mark}gain='binary'{mark} with {mark}relevance_threshold=-inf{mark}: any label")
+    if exceptions:
+        clauses[-1] += f" ({'; '.join(exceptions)})"
     asked = _tables_of(metric)
     if asked:
         clauses.append("needs " + " or ".join(f"{mark}facts=Facts({table}=…){mark}" for table in asked))

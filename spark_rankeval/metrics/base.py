@@ -139,7 +139,7 @@ class Metric(ABC):
         undefined: the value of a user for whom the metric is undefined: ``nan`` leaves the user out of the mean, ``zero`` counts.
         judged_only: true if an evaluation is to rank only items with a grade from 0 on. It changes the lists, not the formula.
         needs: what a user needs for the metric to be defined: a ``relevant`` label, ``gain`` (a grade above 0, whatever the
-            threshold), any ``labels``, or ``predictions``.
+            threshold; a `GainMetric` may also need one that reaches it), any ``labels``, or ``predictions``.
         value_range: the smallest and the largest possible value; intervals of means stay within it. Default: no bounds.
         corpus_level: whether there is one value of all lists together, and none of a user.
         zero_without_predictions: whether a user with something to find has 0 if nothing was predicted. If false, the formula
@@ -373,12 +373,17 @@ class RelevanceMetric(Metric):
         return super().reads.but(items="relevance")
 
     @property
+    def needed_grade(self) -> float | None:
+        """A user's value needs a label of at least this grade; None: of any grade above 0."""
+        return None if self.needs == "gain" else self.threshold
+
+    @property
     def labels_alone_define(self) -> bool:
         """Whether a user has a value if and only if there is something to find, whatever was predicted."""
         return self.undefined == "nan" and type(self)._is_defined is RelevanceMetric._is_defined
 
     def _is_defined(self, batch: RankingBatch) -> BoolArray:
-        threshold = None if self.needs == "gain" else self.threshold
+        threshold = self.needed_grade
         return batch.remember(("has relevant", threshold), lambda: batch.n_relevant(threshold) > 0)
 
 

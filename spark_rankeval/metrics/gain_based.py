@@ -17,7 +17,7 @@ from spark_rankeval.ranking.ties import tied_labels
 
 if TYPE_CHECKING:
     from spark_rankeval.ranking.batch import RankingBatch
-    from spark_rankeval.ranking.ragged import BoolArray, FloatArray
+    from spark_rankeval.ranking.ragged import FloatArray
 
 # The sum of 2^31 of them, more than a list holds, is a number; float64 ends at 2^1024.
 _LARGEST_GAIN = 2.0**992
@@ -27,7 +27,7 @@ __all__ = ["CG", "DCG"]
 
 @dataclass(frozen=True, kw_only=True)
 class GainMetric(RelevanceMetric):
-    """A metric of gain: defined for a user with a grade above 0, whatever the threshold.
+    """A metric of gain: defined for a user with a grade above 0, which also reaches the threshold if grades below it gain nothing.
 
     A grade below 0 gains what 0 gains. Binary gain with the threshold ``-inf`` reads no grades: any label is enough.
     """
@@ -54,9 +54,12 @@ class GainMetric(RelevanceMetric):
         """Whether every relevant item gains 1, and no other gains anything."""
         return False
 
-    def _is_defined(self, batch: RankingBatch) -> BoolArray:
+    @property
+    def needed_grade(self) -> float | None:
+        """The threshold, if grades below it gain nothing or if any label gains."""
         any_label_gains = self._is_binary and self.threshold == -math.inf
-        return batch.labels.lengths > 0 if any_label_gains else super()._is_defined(batch)
+        loses = self.below_threshold == "zero" and (self.threshold or 0) > 0
+        return self.threshold if any_label_gains or loses else super().needed_grade
 
     def _gain_of(self, grade: FloatArray) -> FloatArray:
         if self._is_binary:

@@ -15,7 +15,7 @@ from spark_rankeval.metrics.gain_based import DiscountedMetric
 from spark_rankeval.metrics.gains import GAINS
 from spark_rankeval.metrics.hypergeometric import draws
 from spark_rankeval.ranking.batch import is_relevant
-from spark_rankeval.ranking.ragged import BoolArray, FloatArray, IntArray, position_within
+from spark_rankeval.ranking.ragged import FloatArray, IntArray, position_within
 from spark_rankeval.ranking.ties import tied_groups, tied_hits
 
 if TYPE_CHECKING:
@@ -70,8 +70,10 @@ class IdealMetric(DiscountedMetric):
     def _gain_key(self) -> tuple[object, ...]:
         return (self.ideal == "label_order", *super()._gain_key())
 
-    def _is_defined(self, batch: RankingBatch) -> BoolArray:
-        return batch.labels.lengths > 0 if self.ideal == "label_order" else super()._is_defined(batch)
+    @property
+    def needed_grade(self) -> float | None:
+        """MLlib's order needs any label."""
+        return -math.inf if self.ideal == "label_order" else super().needed_grade
 
     def _idcg(self, batch: RankingBatch) -> FloatArray:
         key = ("idcg", self.ideal, self.k, self.discount, *self._gain_key())

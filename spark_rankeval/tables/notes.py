@@ -98,35 +98,45 @@ def note_of_definitions(rows: Sequence[SummaryRow]) -> str:
 
 
 def _note_of_users(rows: Sequence[SummaryRow]) -> str:
-    """The note on gain metrics that are averaged over different users, because they do not depend on the threshold."""
+    """The note on the users of gain metrics if there is a threshold: those of other metrics only if grades below it gain nothing."""
     metrics = [(row, known_metric(row.definition)) for row in rows if row.model == rows[0].model]
-    gains = [(row, metric) for row, metric in metrics if isinstance(metric, GainMetric) and _is_left_open(row, metric)]
+    gains = [
+        (row, metric)
+        for row, metric in metrics
+        if isinstance(metric, GainMetric) and metric.needs == "gain" and _is_left_open(row, metric)
+    ]
     if not gains:
         return ""
     row, gain = gains[0]
-    threshold = (row.relevance, gain.threshold)
-    alike = [other.name for other, metric in gains if (other.relevance, metric.threshold) == threshold]
+    keeps = gain.below_threshold == "keep"
+    alike = [
+        other
+        for other, metric in gains
+        if (other.n_users, other.relevance, metric.threshold) == (row.n_users, row.relevance, gain.threshold)
+    ]
     others = [
         other
         for other, metric in metrics
         if isinstance(metric, RelevanceMetric)
         and metric.labels_alone_define
         and (metric.needs, metric.threshold, other.relevance) == ("relevant", gain.threshold, row.relevance)
-        and other.n_users != row.n_users
+        and (other.n_users != row.n_users) == keeps
     ]
+    of_threshold = f"with a grade of at least {gain.threshold:g} (relevance_threshold)"
+    if not keeps:
+        has_others = row.n_undefined and gain.undefined != "zero"
+        return f"{_averaged([*alike, *others], row.n_users)} {of_threshold}" if has_others else ""
     if not others:
         return ""
-    names = listed([other.name for other in others])
-    keeps = (
-        f". Grades below {gain.threshold:g} still count as gain, unless you pass below_threshold='zero'"
-        if gain.below_threshold == "keep"
-        else ""
-    )
     return (
-        f"{listed(alike)} {'is' if len(alike) == 1 else 'are'} averaged over the {row.n_users:,} users with a grade above 0; "
-        f"{names} {'is' if len(others) == 1 else 'are'} averaged over the {others[0].n_users:,} users with a grade of at least "
-        f"{gain.threshold:g} (relevance_threshold){keeps}"
+        f"{_averaged(alike, row.n_users)} with a grade above 0; {_averaged(others, others[0].n_users)} {of_threshold}. "
+        f"Grades below {gain.threshold:g} still count as gain, unless you pass below_threshold='zero'"
     )
+
+
+def _averaged(rows: Sequence[SummaryRow], n_users: int) -> str:
+    verb, plural = "is" if len(rows) == 1 else "are", "" if n_users == 1 else "s"
+    return f"{listed([row.name for row in rows], _FEW)} {verb} averaged over the {n_users:,} user{plural}"
 
 
 def _is_left_open(row: SummaryRow, metric: GainMetric) -> bool:

@@ -314,12 +314,17 @@ def test_a_metric_of_labels_needs_no_relevant_one(metric):
 
 
 @those(lambda metric: metric.needs == "gain")
-def test_a_metric_of_gain_is_defined_by_grades_above_0_whatever_the_threshold(metric):
-    batch = batch_of([(in_order([1]), [(1, 1.0)]), (in_order([1]), [(1, 0.0)])])
-    defined, undefined = metric(relevance_threshold=2.0).resolve().compute(batch)
-    assert not math.isnan(defined)
-    assert math.isnan(undefined)
-    assert math.isnan(metric(relevance_threshold=-math.inf).resolve().compute(batch)[1])
+def test_a_metric_of_gain_is_defined_by_grades_above_0_that_gain_something_by_the_threshold(metric):
+    batch = batch_of([(in_order([1]), [(1, grade), (2, -1.0)]) for grade in (2.0, 1.0, 0.0)])
+    for threshold, below, n_defined in [
+        (2.0, "keep", 2), (2.0, "zero", 1), (3.0, "zero", 0), (None, "zero", 2), (0.0, "zero", 2), (-math.inf, "zero", 2),
+    ]:  # fmt: skip
+        chosen = {"relevance_threshold": threshold, "below_threshold": below}
+        chosen |= {"max_grade": 2} if "max_grade" in metric.__dataclass_fields__ else {}
+        values = metric(**chosen).resolve().compute(batch)
+        assert np.isnan(values).tolist() == [n_defined <= place for place in range(3)], chosen
+        counted = metric(**chosen, undefined="zero").resolve().compute(batch)
+        np.testing.assert_array_equal(counted, np.nan_to_num(values))
 
 
 @those(lambda metric: metric.needs == "relevant")

@@ -47,6 +47,14 @@ def test_the_other_value_comes_in_the_same_action(tables, jobs_of):
     assert jobs_of(lambda: evaluated(tables)) == jobs_of(lambda: evaluated(tables, dialect="default"))
 
 
+def test_metrics_of_relevance_and_gain_stand_on_one_population_under_a_threshold(tables):
+    result = evaluated(tables, ["ndcg@2", "recall@2", "map@2"], dialect="standard", relevance_threshold=3)
+    assert [(row.n_users, row.n_undefined) for row in result.summary] == [(1, 1)] * 3
+    words = "ndcg@2, recall@2 and map@2 are averaged over the 1 user with a grade of at least 3 (relevance_threshold)"
+    assert result.notes == (words,)
+    assert words in repr(result)
+
+
 def test_who_names_the_definition_gets_no_note(tables):
     loud = evaluated(tables, ci=BCa(replicates=20))
     quiet = evaluated(tables, dialect="default", ci=BCa(replicates=20))
