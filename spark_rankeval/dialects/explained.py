@@ -101,7 +101,7 @@ def facts(metric: type[Metric], mark: str = "") -> str:
     choices = {choice for item in metric.parameters() for choice in item.metadata["choices"]}
     exceptions = []
     if metric.needs == "gain" and "keep" in choices:
-        exceptions.append(f"{mark}below_threshold='zero'{mark}: one that also reaches the threshold")
+        exceptions.append(f"{mark}below_threshold='zero'{mark}: and from the threshold on")
     if metric.needs == "gain" and "binary" in choices:
         exceptions.append(f"{mark}gain='binary'{mark} with {mark}relevance_threshold=-inf{mark}: any label")
     if exceptions:
