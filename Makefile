@@ -70,7 +70,7 @@ test-pages: setup $(VENV)/.classes  ## run the examples in the README, docs/ and
 
 # The systems that the dialects are compared with. Each has its own environment, because their requirements conflict.
 # SYSTEMS chooses some of the environments: make parity SYSTEMS="trec ranx sklearn".
-SYSTEMS ?= trec ranx sklearn lenskit torchmetrics rectools recommenders replay recbole obp ndeval
+SYSTEMS ?= trec ranx sklearn lenskit lenskit-2025.8 torchmetrics rectools recommenders replay recbole obp ndeval
 
 # Install one system. Packages in its -alone.txt file are installed without their dependencies, which the tests do not need.
 define install-a-package
@@ -79,6 +79,9 @@ define install-a-package
 	  $(UV) pip install --quiet --python $(@D)/bin/python --no-deps -r $$alone
 	@touch $@
 endef
+
+# LensKit needs Python 3.12.5 or newer: one of pyenv's, else the one that uv finds or downloads.
+.venv-parity-lenskit/.installed: private PYTHON := $(lastword 3.13 $(wildcard $(or $(PYENV_ROOT),$(HOME)/.pyenv)/versions/3.13.*/bin/python))
 
 .venv-parity-%/.installed: tests/parity/requirements-%.txt $(wildcard tests/parity/requirements-*-alone.txt) | $(UV)
 	$(install-a-package)

@@ -20,7 +20,7 @@ from spark_rankeval.dialects import DEFAULT, STANDARD, Dialect, find_dialect
 from spark_rankeval.dialects.explained import agrees_with_standard
 from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.ranking.lists import RankingPolicy
-from spark_rankeval.ranking.population import Population
+from spark_rankeval.ranking.population import POPULATIONS, Population
 
 PEERS = json.loads((Path(__file__).parent / "golden" / "peers.json").read_text())
 QUERIES = {
@@ -235,7 +235,9 @@ OF_GDEVAL = replace(
 )
 # LensKit was told of lists: one without test items finds nothing. In tables such a user is absent from the labels, and the
 # dialect leaves out whoever is.
-OF_LENSKIT = replace(find_dialect("lenskit"), population=Population())
+OF_LENSKIT_2025 = replace(find_dialect("lenskit-2025.8"), population=Population())
+OF_LENSKIT = find_dialect("lenskit")
+OF_LENSKIT = replace(OF_LENSKIT, populations={**OF_LENSKIT.populations, "precision": POPULATIONS["predicted"]})
 
 SECTIONS = (
     Section("trec_eval/trec_eval-9.0.8", TREC_EVAL_9, TREC_EVAL, FOUR_DECIMALS),
@@ -266,8 +268,14 @@ SECTIONS = (
     Section("torchmetrics/U", find_dialect("torchmetrics"), TORCHMETRICS, FLOAT32),
     Section("torchmetrics/R", find_dialect("torchmetrics"), TORCHMETRICS, FLOAT32, fed=retrieved_alone),
     # LensKit was given a list, an empty one, also where the run has none.
-    Section("lenskit/test=relevant only", OF_LENSKIT, LENSKIT, queries=LABELLED, fed=relevant_alone),
-    Section("lenskit/test=all judged", OF_LENSKIT, LENSKIT_GRADED, queries=LABELLED),
+    *(
+        section
+        for name, dialect in (("lenskit", OF_LENSKIT_2025), ("lenskit-2026.4", OF_LENSKIT))
+        for section in (
+            Section(f"{name}/test=relevant only", dialect, LENSKIT, queries=LABELLED, fed=relevant_alone),
+            Section(f"{name}/test=all judged", dialect, LENSKIT_GRADED, queries=LABELLED),
+        )
+    ),
     Section("rectools", find_dialect("rectools"), RECTOOLS, fed=relevant_alone),
     Section("pyNTCIREVAL", DEFAULT, NTCIREVAL, queries=("q01", "q11")),
 )
@@ -320,13 +328,13 @@ LEFT_OUT = {
     "torchmetrics/[UR]/nDCG*/q08": DEFECT,
     "torchmetrics/aggregate_map/*": "other aggregates, and other values of a query without a target",
     "torchmetrics/nonpositive_scores_case/*": DEFECT,
-    "lenskit/*/RBP(norm)/q??": NO_METRIC,
+    "lenskit*/RBP(norm)/q??": NO_METRIC,
     "lenskit/*/P/q06": EMPTY_LIST,
     "lenskit/*/P@?/q06": EMPTY_LIST,
     "lenskit/*/AP/q06": EMPTY_LIST,
     "lenskit/*/AP@?/q06": EMPTY_LIST,
-    "lenskit/*/AP/q05": ERROR,
-    "lenskit/*/AP@3/q05": ERROR,
+    "lenskit*/AP/q05": ERROR,
+    "lenskit*/AP@3/q05": ERROR,
     "lenskit/test=all judged/*/q08": DEFECT,
     "rectools/PartialAUC@3/q??": NO_METRIC,
     "rectools/PAP@3/q??": NO_METRIC,
@@ -454,7 +462,7 @@ TESTED = {
 def test_no_figure_is_left_out_in_silence():
     assert sorted(place for place in RECORDED if place not in TESTED and reason_of(place) is None) == []
     compared = [place for place in RECORDED if place in TESTED and reason_of(place) is None]
-    assert (len(RECORDED), len(compared)) == (6175, 4684)
+    assert (len(RECORDED), len(compared)) == (6435, 4932)
 
 
 def test_every_measure_of_a_section_is_recorded():

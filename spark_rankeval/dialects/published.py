@@ -236,7 +236,7 @@ RECOMMENDERS = Dialect(
 
 LENSKIT = Dialect(
     "lenskit",
-    "2025.8",
+    "2026.4",
     "LensKit",
     metrics=frozenset({"precision", "recall", "rr", "hit_rate", "ndcg", "dcg", "rbp", "ap"}),
     parameters={
@@ -244,12 +244,27 @@ LENSKIT = Dialect(
         "precision": {"denominator": "predictions", **COUNTED},
         "recall": {"denominator": "min_k_labels"},
         "ap": {"denominator": "min_labels_predictions"},
-        "ndcg": {"gain": "binary", "ideal": "labels", "discount": "log2_from_two"},
+        "ndcg": {"gain": "binary", "ideal": "labels", "discount": "log2_from_two", **COUNTED},
         "dcg": {"gain": "binary", "discount": "log2_from_two", **COUNTED},
         "rbp": {"gain": "binary", "p": 0.85},
     },
     ranking=RankingPolicy(ties="position", duplicates="each"),
     population=LABELLED,
+    # NaN for an empty list, and its means leave NaN out.
+    populations={"precision": IN_BOTH, "ap": IN_BOTH},
+    unusual_grades="negative",
+)
+
+LENSKIT_2025 = replace(
+    LENSKIT,
+    version="2025.8",
+    describes="LensKit 2025, which leaves users without a gain above 0 out of NDCG",
+    parameters={
+        **LENSKIT.parameters,
+        "ndcg": {"gain": "binary", "ideal": "labels", "discount": "log2_from_two"},
+    },
+    populations={},
+    unusual_grades="error",
 )
 
 RECTOOLS = Dialect(
@@ -298,6 +313,7 @@ DIALECTS = (
     REPLAY,
     RECOMMENDERS,
     LENSKIT,
+    LENSKIT_2025,
     RECTOOLS,
     RECBOLE,
 )

@@ -95,7 +95,7 @@ class DialectMap(OneTable):
     Examples:
         >>> rows = dialect_map(predictions, labels, "ndcg@3", score="score", dialects="lenskit").rows
         >>> [(row.dialect, round(row.mean, 4), row.because) for row in rows]
-        [('default', 0.5327, 'the reference'), ('lenskit-2025.8', 0.6577, 'discount: none at ranks 1 and 2 (+0.1250)')]
+        [('default', 0.5327, 'the reference'), ('lenskit-2026.4', 0.6577, 'discount: none at ranks 1 and 2 (+0.1250)')]
 
     Attributes:
         rows: a row a metric and dialect: metric by metric, the default first.
@@ -152,7 +152,7 @@ def dialect_map(
         metric  dialect           mean  difference  users  because
         ndcg@3  default         0.5327                  8  the reference
                 trec_eval-10.0  0.5327                  8  the same on this data
-                lenskit-2025.8  0.6577     +0.1250      8  discount: none at ranks 1 and 2 (+0.1250)
+                lenskit-2026.4  0.6577     +0.1250      8  discount: none at ranks 1 and 2 (+0.1250)
 
     Args:
         predictions: those of one model. All arguments are as in `evaluate`, unless they say more.

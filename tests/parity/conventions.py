@@ -3,7 +3,8 @@
 A convention is data, by metric; `"*"` holds for all, `"rr@"` for `rr` with a cutoff. Beside the metrics' own parameters
 there are:
 
-- `undefined`: where the metric has no value, the user has none ("nan") or 0 ("zero");
+- `undefined`: where the metric has no value, the user has none ("nan") or 0 ("zero"; "zero if labelled": with a label);
+- `empty_list`: "nan": a user without predictions has no value;
 - `ties`: as the oracle knows them; "unspecified": the order of equal scores is the system's secret, and none are tested;
 - `scores`: "float32" where they are rounded before they are compared;
 - `duplicates`: "each" occurrence of an item counts, or "once": a later one keeps its place and is no hit;
@@ -23,6 +24,7 @@ POPULATIONS = {
     "labels": lambda labels, predictions, listed: labels,
     "both": lambda labels, predictions, listed: labels and predictions,
     "lists": lambda labels, predictions, listed: listed and (labels or predictions),
+    "every list": lambda labels, predictions, listed: listed,
 }
 
 
@@ -102,7 +104,7 @@ SKLEARN = Convention(
 
 SCIPY = Convention({"*": {"ties": "item_asc", "undefined": "nan", "population": "both"}})
 
-LENSKIT = Convention(
+LENSKIT_2025 = Convention(
     {
         "*": {**MEMBERSHIP, "ties": "position", "duplicates": "each", "undefined": "nan", "population": "lists"},
         "precision": {"denominator": "predictions", "undefined": "zero"},
@@ -111,6 +113,17 @@ LENSKIT = Convention(
         "ndcg": {"gain": "binary", "ideal": "labels", "discount": "log2_from_two"},
         "dcg": {"gain": "binary", "discount": "log2_from_two", "undefined": "zero"},
         "rbp": {"gain": "binary", "p": 0.85},
+    }
+)
+
+LENSKIT = Convention(
+    {
+        **LENSKIT_2025.settings,
+        "*": {**LENSKIT_2025.settings["*"], "population": "every list"},
+        "precision": {**LENSKIT_2025.settings["precision"], "empty_list": "nan"},
+        "ap": {**LENSKIT_2025.settings["ap"], "empty_list": "nan"},
+        "ndcg": {**LENSKIT_2025.settings["ndcg"], "undefined": "zero if labelled"},
+        "dcg": {**LENSKIT_2025.settings["dcg"], "undefined": "zero if labelled"},
     }
 )
 

@@ -19,6 +19,7 @@ ENVIRONMENT_OF = {
     "sklearn": "sklearn",
     "scipy": "sklearn",
     "lenskit": "lenskit",
+    "lenskit_2025_8": "lenskit-2025.8",
     "torchmetrics": "torchmetrics",
     "rectools": "rectools",
     "recommenders": "recommenders",

@@ -206,13 +206,10 @@ LENSKIT = {
     "NDCG(rating)": "ndcg(gain=linear)",
     "NDCG(rating)@5": "ndcg@5(gain=linear)",
 }
-# These fail on a user without labels.
-LENSKIT_LABELLED = {
-    "AveragePrecision": "ap",
-    "AveragePrecision@5": "ap@5",
-    "DCG(rating)": "dcg(gain=linear)",
-    "DCG(rating)@5": "dcg@5(gain=linear)",
-}
+LENSKIT_GRADED_DCG = {"DCG(rating)": "dcg(gain=linear)", "DCG(rating)@5": "dcg@5(gain=linear)"}
+# It fails on a user without labels; so does graded DCG of 2025.8.
+LENSKIT_AP = {"AveragePrecision": "ap", "AveragePrecision@5": "ap@5"}
+LENSKIT_LABELLED = LENSKIT_AP | LENSKIT_GRADED_DCG
 
 TORCHMETRICS = {
     "average_precision": "ap",
@@ -287,7 +284,7 @@ RECBOLE = {
 
 
 def filled(metrics):
-    """LensKit's figures with 0 in the place of NaN."""
+    """LensKit 2025.8's figures with 0 in the place of NaN."""
     return {f"{measure}|filled": f"{metric[:-1]},undefined=zero)" if metric.endswith(")") else f"{metric}(undefined=zero)"
             for measure, metric in metrics.items()}  # fmt: skip
 
@@ -325,10 +322,18 @@ CASES = (
         case
         for variant in ("ties", "duplicates")
         for case in (
-            Case("lenskit", variant, conventions.LENSKIT, LENSKIT, only="lists"),
-            Case("lenskit", variant, conventions.LENSKIT, LENSKIT_LABELLED, only="labelled lists"),
-            Case("lenskit", variant, conventions.LENSKIT, filled(LENSKIT)),
-            Case("lenskit", variant, conventions.LENSKIT, filled(LENSKIT_LABELLED), only="labelled"),
+            Case("lenskit_2025_8", variant, conventions.LENSKIT_2025, LENSKIT, only="lists"),
+            Case("lenskit_2025_8", variant, conventions.LENSKIT_2025, LENSKIT_LABELLED, only="labelled lists"),
+            Case("lenskit_2025_8", variant, conventions.LENSKIT_2025, filled(LENSKIT)),
+            Case("lenskit_2025_8", variant, conventions.LENSKIT_2025, filled(LENSKIT_LABELLED), only="labelled"),
+        )
+    ),
+    *(
+        case
+        for variant in ("ties", "duplicates", "negative")
+        for case in (
+            Case("lenskit", variant, conventions.LENSKIT, LENSKIT | LENSKIT_GRADED_DCG),
+            Case("lenskit", variant, conventions.LENSKIT, LENSKIT_AP, only="labelled"),
         )
     ),
     Case("torchmetrics", "positive_distinct", conventions.TORCHMETRICS, TORCHMETRICS, FLOAT32),

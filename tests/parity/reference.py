@@ -8,7 +8,7 @@ import oracle
 from parity.conventions import POPULATIONS
 
 NAME = re.compile(r"(?P<name>\w+)(?:@(?P<k>\d+))?(?:\((?P<arguments>.*)\))?")
-NOT_PARAMETERS = ("ties", "scores", "duplicates", "undefined", "candidates", "population")
+NOT_PARAMETERS = ("ties", "scores", "duplicates", "undefined", "empty_list", "candidates", "population")
 
 
 def parse(metric):
@@ -68,7 +68,10 @@ def value(name, k, settings, user):
         duplicates=duplicates,
     )
     found = oracle.value(name, lists, k=k, **parameters)
-    return 0.0 if math.isnan(found) and settings["undefined"] == "zero" else found
+    if not predictions and settings.get("empty_list") == "nan":
+        return math.nan
+    as_zero = {"zero": True, "zero if labelled": bool(labels), "nan": False}[settings["undefined"]]
+    return 0.0 if math.isnan(found) and as_zero else found
 
 
 def without_repeated_hits(ranked):

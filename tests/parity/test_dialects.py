@@ -14,7 +14,7 @@ from spark_rankeval import score_users, write_per_user
 from spark_rankeval.dialects import DEFAULT, find_dialect
 from spark_rankeval.metrics.base import REGISTRY
 from spark_rankeval.ranking.lists import RankingPolicy
-from spark_rankeval.ranking.population import Population
+from spark_rankeval.ranking.population import POPULATIONS
 
 # What scipy has beside the correlations themselves: any number is a grade.
 SCIPY = replace(DEFAULT, unusual_grades="negative")
@@ -36,11 +36,13 @@ def dialect_of(case):
     gdeval, which ir_measures asks for nDCG with exponential gain, ranks by float64 where pytrec_eval, asked for the others,
     ranks by float32: one metric with two rankings, of which a dialect holds the first provider's.
     """
-    dialect = SCIPY if case.system == "scipy" else find_dialect(case.system)
+    dialect = SCIPY if case.system == "scipy" else find_dialect(case.system.replace("_2025_8", "-2025.8"))
+    # LensKit is told of lists: one without test items is a user with nothing to find. In tables such a user is absent from the
+    # labels, and the dialect leaves out whoever is.
+    if case.system == "lenskit_2025_8":
+        dialect = replace(dialect, population=POPULATIONS["every"])
     if case.system == "lenskit":
-        # It is told of lists: one without test items is a user with nothing to find. In tables such a user is absent from the
-        # labels, and the dialect leaves out whoever is.
-        dialect = replace(dialect, population=Population())
+        dialect = replace(dialect, populations={**dialect.populations, "precision": POPULATIONS["predicted"]})
     own = {our_metric(text)[0].name: our_metric(text)[1] for text in case.metrics.values()}
     rankings = {name: RankingPolicy(ties="item_desc", score_precision=scores) for name, scores in own.items() if scores}
     return replace(dialect, rankings={**dialect.rankings, **rankings})
@@ -49,7 +51,7 @@ def dialect_of(case):
 def fed(case):
     """The users whom the system is told of: LensKit evaluates lists, and knows no user without one."""
     users = users_of(case.variant, case.only)
-    if case.system != "lenskit":
+    if not case.system.startswith("lenskit"):
         return users
     return {name: user for name, user in users.items() if user.predictions is not None}
 

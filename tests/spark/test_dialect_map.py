@@ -69,9 +69,8 @@ def test_the_words_name_the_choice_that_makes_the_difference(spark):
         "user string, item string, score double",
     )
     labels = spark.createDataFrame([("ann", "tea"), ("ann", "ham"), ("bob", "rye")], "user string, item string")
-    table = dialect_map(
-        predictions, labels, ["ap@2", "precision@2"], score="score", dialects=["trec_eval", "lenskit", "pytrec_eval"]
-    )
+    dialects = ["trec_eval", "lenskit", "lenskit-2025.8", "pytrec_eval"]
+    table = dialect_map(predictions, labels, ["ap@2", "precision@2"], score="score", dialects=dialects)
     words = {(row.metric, row.dialect): row.because for row in table.rows}
     # ann has a hit at rank 2, tied with jam: jam comes before tea, and after it where ids run downwards. bob has 0.
     assert [row.mean for row in table.rows[:2]] == [0.25, 0.25]
@@ -79,6 +78,7 @@ def test_the_words_name_the_choice_that_makes_the_difference(spark):
         "denominator: relevant items (-0.1250); equal scores in descending order of items (+0.1250)"
     )
     assert words["ap@2", "pytrec_eval-0.5.11"].startswith("users without predictions are left out (+0.2500)")
+    assert words["precision@2", "lenskit-2026.4"] == "users without predictions are left out (+0.2500)"
     assert words["precision@2", "lenskit-2025.8"] == "the same on this data"
     assert words["precision@2", "default"] == "the reference"
 

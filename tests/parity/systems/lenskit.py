@@ -1,11 +1,9 @@
-"""LensKit, by its own RunAnalysis; lists in the order of their scores, the test items' grades as `rating`.
+"""LensKit, by its own MeasurementCollector; lists in the order of their scores, the test items' grades as `rating`."""
 
-`NDCG@5` is what the metric itself says and its `summarize`, which leaves NaN out; `NDCG@5|filled` is what `list_metrics`
-and `list_summary` say, which put the metric's default, 0, in the place of NaN.
-"""
+import warnings
 
 from lenskit.data import ItemList, ItemListCollection, UserIDKey
-from lenskit.metrics import DCG, NDCG, RBP, Hit, Precision, Recall, RecipRank, RunAnalysis
+from lenskit.metrics import DCG, NDCG, RBP, Hit, MeasurementCollector, Precision, Recall, RecipRank
 from lenskit.metrics.ranking import AveragePrecision
 
 from systems.tables import best_first
@@ -13,7 +11,6 @@ from systems.tables import best_first
 PACKAGES = ("lenskit", "numpy", "pandas")
 POPULATION = "users who have a list of predictions, also an empty one; users without a list do not count"
 
-FILLED = "|filled"
 MEASURES = {
     "Precision": Precision,
     "Recall": Recall,
@@ -29,7 +26,8 @@ MEASURES = {
 }
 
 
-def run(users, measures):
+def collections(users):
+    """The lists of predictions, and those of test items."""
     lists = ItemListCollection(UserIDKey)
     test = ItemListCollection(UserIDKey)
     for name, user in users.items():
@@ -41,22 +39,19 @@ def run(users, measures):
         if user["labels"]:
             items, grades = zip(*user["labels"], strict=True)
             test.add(ItemList(list(items), rating=[float(grade) for grade in grades]), user_id=name)
-    metrics, analysis = {}, RunAnalysis()
+    return lists, test
+
+
+def metric(measure):
+    name, _, k = measure.partition("@")
+    return MEASURES[name](int(k) if k else None)
+
+
+def run(users, measures):
+    collector = MeasurementCollector()
     for measure in measures:
-        name, _, k = measure.removesuffix(FILLED).partition("@")
-        metrics[measure] = MEASURES[name](int(k) if k else None)
-        analysis.add_metric(metrics[measure], label=measure)
-    found = analysis.measure(lists, test)
-    values, filled, filled_means = (
-        found.list_metrics(fill_missing=False),
-        found.list_metrics(),
-        found.list_summary()["mean"],
-    )
-    results = {}
-    for measure, metric in metrics.items():
-        if measure.endswith(FILLED):
-            results[measure] = filled[measure].to_dict(), filled_means[measure]
-        else:
-            known = values[measure].dropna().to_list()
-            results[measure] = values[measure].to_dict(), metric.summarize(known)["mean"]
-    return results
+        collector.add_metric(metric(measure), label=measure)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        means, values = collector.measure_run(*collections(users))
+    return {measure: (values[measure].to_dict(), means[f"{measure}.mean"]) for measure in measures}
