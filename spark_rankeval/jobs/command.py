@@ -7,12 +7,12 @@ import importlib
 import json
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic
+from typing import TYPE_CHECKING, Generic, NoReturn
 
 from spark_rankeval.errors import GateError
 from spark_rankeval.jobs.config import Config, load_config
 from spark_rankeval.jobs.events import FORMATS, EventLog, errors_with_keys
-from spark_rankeval.jobs.secrets import redacted
+from spark_rankeval.jobs.secrets import HIDDEN, redacted
 from spark_rankeval.jobs.session import job_session, run_job
 from spark_rankeval.jobs.settings import json_schema
 
@@ -94,9 +94,18 @@ class Command(Generic[Config]):
         return options
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser that does not repeat what stands in the wrong place, as in ``--set key= value``: it may be a secret."""
+
+    def error(self, message: str) -> NoReturn:
+        known, words, rest = message.partition("unrecognized arguments: ")
+        names = [word.partition("=")[0] if word.startswith("--") else HIDDEN for word in rest.split()]
+        super().error(f"{known}{words}{' '.join(names)}")
+
+
 def job_parser(name: str, description: str, about_config: str) -> argparse.ArgumentParser:
     """The command line of a job, with the options that all jobs have."""
-    parser = argparse.ArgumentParser(prog=name, description=description)
+    parser = _Parser(prog=name, description=description)
     parser.add_argument("--config", metavar="FILE", help=about_config)
     parser.add_argument(
         "--set",

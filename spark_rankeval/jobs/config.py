@@ -15,7 +15,7 @@ from spark_rankeval.errors import ConfigurationError, OptionError, SparkRankEval
 from spark_rankeval.extras import check_extra, needs_extra
 from spark_rankeval.jobs.events import with_keys
 from spark_rankeval.jobs.overrides import overridden
-from spark_rankeval.jobs.secrets import HIDDEN, redacted, secrets_of, shown
+from spark_rankeval.jobs.secrets import HIDDEN, is_shown, redacted, secrets_of, shown
 from spark_rankeval.jobs.settings import read_settings
 
 if TYPE_CHECKING:
@@ -58,8 +58,8 @@ class Source:
         if self.table is not None:
             return f"table {self.table}"
         if self.format == "jdbc":
-            table = self.options.get("dbtable") or self.options.get("query")
-            return self.redacted(f"jdbc {table} of {self.options.get('url')}")
+            table = self.options.get("dbtable", "")
+            return f"jdbc {table}" if table and is_shown("dbtable", table) else "jdbc query"
         return self.redacted(f"{self.format} {', '.join(self.paths)}")
 
     def redacted(self, text: str) -> str:

@@ -27,11 +27,12 @@ def overridden(settings: Mapping[str, Any], overrides: Sequence[str], section: t
     """
     changed = deepcopy(dict(settings))
     known = list(_keys(section, ()))
-    for override in overrides:
+    for number, override in enumerate(overrides, start=1):
         name, equals, text = override.partition("=")
         if not equals or not name.strip():
-            # What was meant as a value may be a secret.
-            msg = f"--set needs key=value, such as evaluation.metrics=ndcg@10; found {name.strip()!r} without a value"
+            # What stands there may be a secret.
+            lacking = "key" if equals else "'='"
+            msg = f"--set needs key=value, such as evaluation.metrics=ndcg@10; number {number} has no {lacking}"
             raise ConfigurationError(msg)
         path, hint = _resolved(_parts(name.strip()), known)
         table = changed

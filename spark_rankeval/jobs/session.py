@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from spark_rankeval import errors
 from spark_rankeval.errors import ConfigurationError
 from spark_rankeval.jobs.events import EventLog
-from spark_rankeval.jobs.secrets import redacted
+from spark_rankeval.jobs.secrets import follow_session, redacted
 from spark_rankeval.spark.package_zip import package_zip
 from spark_rankeval.spark.python_workers import PANDAS_NOTICE
 
@@ -92,10 +92,12 @@ def job_session(name: str) -> Iterator[SparkSession]:
     if active is None and os.environ.get(_DATABRICKS):
         active = SparkSession.builder.getOrCreate()
     if active is not None:
+        _hide_secrets_of(active)
         yield active
         return
     builder = SparkSession.builder.appName(name)
     spark = builder.getOrCreate() if _place_is_given() else _start_locally(builder)
+    _hide_secrets_of(spark)
     try:
         # A Connect server does not have the package; classic Spark gets it from --py-files.
         if is_remote():
@@ -104,6 +106,12 @@ def job_session(name: str) -> Iterator[SparkSession]:
         yield spark
     finally:
         spark.stop()
+
+
+def _hide_secrets_of(spark: SparkSession) -> None:
+    from spark_rankeval.spark.platforms import setting  # noqa: PLC0415
+
+    follow_session(setting(spark, "spark.redaction.regex", ""))
 
 
 def _place_is_given() -> bool:

@@ -199,7 +199,7 @@ def test_the_last_of_several_stands():
         ("vector=x", "--set vector is ambiguous: it matches vectors.vector, columns.vector"),
         ("model=x", "--set model is ambiguous: it matches evaluation.model, columns.model; write one of these out"),
         ("evaluation.metrisc=rr", "there is no such key; did you mean evaluation.metrics"),
-        ("metrics", "--set needs key=value, such as evaluation.metrics=ndcg@10; found 'metrics' without a value"),
+        ("metrics", "--set needs key=value, such as evaluation.metrics=ndcg@10; number 1 has no '='"),
         ("metric=rr", "did you mean evaluation.metrics or gates.*.metric? [evaluation] has: "),
         (
             "zzz=1",
@@ -210,7 +210,7 @@ def test_the_last_of_several_stands():
             "--set report: [report] is a section, not a key; did you mean output.report? [report] has: title",
         ),
         ("labels=l", "--set labels: [labels] is a section, not a key; [labels] has: path, format"),
-        ("=3", "found '' without a value"),
+        ("=3", "number 1 has no key"),
         ("output.path.x=3", "--set output.path.x: there is no such key"),
         ("evaluation.=3", "there is no such key"),
     ],

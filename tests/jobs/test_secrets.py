@@ -10,15 +10,24 @@ from unittest.mock import MagicMock
 import pytest
 from summary_rows import QUALITY, row
 
-from spark_rankeval.errors import ConfigurationError
+from spark_rankeval.errors import ConfigurationError, SparkRankEvalWarning
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.jobs import runs, tracking
 from spark_rankeval.jobs.config import parse_config
-from spark_rankeval.jobs.evaluate import EvaluateConfig
+from spark_rankeval.jobs.evaluate import COMMAND, EvaluateConfig
 from spark_rankeval.jobs.events import EventLog
+from spark_rankeval.jobs.overrides import overridden
 from spark_rankeval.jobs.reporting import about_the_run
-from spark_rankeval.jobs.secrets import HIDDEN, names_secret, redacted
-from spark_rankeval.jobs.session import run_job
+from spark_rankeval.jobs.secrets import (
+    HIDDEN,
+    SECRET_NAMES,
+    SHOWN_OPTIONS,
+    follow_session,
+    redacted,
+    redacted_settings,
+    secrets_of,
+)
+from spark_rankeval.jobs.session import job_session, run_job
 from spark_rankeval.report.tables import manifest_tables
 
 SETTINGS = {"predictions": {"path": "p"}, "evaluation": {"metrics": ["ndcg@10"]}, "output": {"path": "out"}}
@@ -29,7 +38,8 @@ OPTIONS = {
     "passphrase": "hunter2", "pem_private_key": "hunter2", "OAuthPvtKey": "hunter2", "auth": "hunter2",
     "fs.s3a.secret.key": "hunter2", "fs.azure.account.key.shop.dfs.core.windows.net": "hunter2", "apikey": "hunter2",
     "fs.azure.sas.box.shop": "hunter2", "sas.token": "hunter2", "credentials": "hunter2", "oauth-signature": "hunter2",
-    "Authorization": "Bearer hunter2", "sfPassword": "hunter2",
+    "Authorization": "Bearer hunter2", "sfPassword": "hunter2", "cred": "hunter2", "pat": "hunter2", "pin": "hunter2",
+    "sessionInitStatement": "hunter2", "x": "hunter2",
 }  # fmt: skip
 TEXTS = {
     "s3a://AKIA:hunter2@bucket/t": "hunter2",
@@ -151,7 +161,7 @@ def test_no_output_has_a_secret(settings, secret, mlflow_client, capsys):
     "text",
     [
         "abfss://data@account.dfs.core.windows.net/t@noon", "hdfs://name:8020/at@noon", "file:///tmp/a:b@c",
-        "http://[::1]:8080/a@b", "s3a://bucket/key=5/t", "jdbc:sqlserver://db:1433;user=u@shop",
+        "http://[::1]:8080/a@b", "s3a://bucket/key=5/t", "s3a://bucket/day=2026-11-0?/model=a",
         "keyword_ndcg: mean at least 0.7; token_ndcg = 0.6", "pass: 5, auth: 6", "--set takes key=value", "two-pass: yes",
         "partition_key=5, keyspace=shop, author=me, monkey=1",
     ],
@@ -160,13 +170,84 @@ def test_what_is_no_secret_stays(text):
     assert redacted(text) == text
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("it says jdbc:sqlserver://db;user=u;password={a}, ok", "it says jdbc:*** ok"),
+        ("{'access.key': 'a b', 'sep': ';'}", "{'access.key': '***', 'sep': ';'}"),
+        ('{\\"token\\": \\"abc\\", \\"n\\": 1}', '{\\"token\\": \\"***", \\"n\\": 1}'),
+        ("fs.s3a.secret.key=abc; n = 1", "fs.s3a.secret.key=***; n = 1"),
+        ("https://ghp_abc@host/t?q=1 is gone", "https://***@host/t?*** is gone"),
+    ],
+)
+def test_credentials_that_no_configuration_knows_are_hidden_by_their_form(text, said):
+    assert redacted(text) == said
+
+
+def test_a_value_of_an_option_is_shown_only_if_its_name_is_on_the_list():
+    options = {"sep": ";", "dateFormat": "yyyy", "DBTABLE": "shop.recs", "fetchsize": 100}
+    hidden = {
+        "dbtable": "(SELECT * FROM t WHERE k = 'a') t",
+        "query": "SELECT 1",
+        "user": "reader",
+        "cred": 7,
+        "url": "jdbc:x",
+    }
+    assert redacted_settings({"options": options}) == {"options": options}
+    assert redacted_settings({"options": hidden}) == {"options": dict.fromkeys(hidden, HIDDEN)}
+
+
+def test_short_values_of_options_do_not_cut_words():
+    secrets = secrets_of({"options": {"region": "item", "flag": True, "n": 12, "lineEnd": "a"}})
+    assert redacted("columns.items: item 12 is true, a fault", secrets) == "columns.items: *** 12 is true, a fault"
+
+
+def test_the_page_lists_what_is_hidden_and_what_is_shown():
+    page = Path(__file__).parents[2].joinpath("docs", "security.md").read_text()
+    names, options = (re.findall(rf"^{head}:\n\n```\n(.*?)```", page, re.M | re.S) for head in ("Names", "Options"))
+    assert names[0].split() == list(SECRET_NAMES)
+    assert sorted(option.lower() for option in options[0].split()) == sorted(SHOWN_OPTIONS)
+    assert f"`(?i){'|'.join(SECRET_NAMES[:4])}`" in page
+
+
+@pytest.fixture
+def session_that_redacts(monkeypatch):
+    """Starts a job in a session with a `spark.redaction.regex` of its own."""
+
+    def start(regex):
+        session = SimpleNamespace(conf=SimpleNamespace(get={"spark.redaction.regex": regex}.get))
+        monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: session)
+        with job_session("job"):
+            pass
+
+    yield start
+    follow_session("")
+
+
+def test_the_session_may_hide_more_names(session_that_redacts):
+    session_that_redacts("(?i)badge|sep")
+    assert redacted("badge=abc; staff_Badge: abc; badge_no=5; password=abc") == (
+        "badge=***; staff_Badge: ***; badge_no=5; password=***"
+    )
+    assert redacted_settings({"options": {"sep": ";", "header": True}}) == {"options": {"sep": HIDDEN, "header": True}}
+    session_that_redacts("Badge")
+    assert redacted("badge=abc; Badge=abc") == "badge=abc; Badge=***"
+    with pytest.warns(SparkRankEvalWarning, match=r"this session's spark.redaction.regex cannot be read by Python"):
+        session_that_redacts("(?<name>badge)")
+    assert redacted("badge=abc; token=abc") == "badge=abc; token=***"
+
+
+def test_a_command_line_does_not_repeat_what_may_be_a_secret(capsys):
+    with pytest.raises(SystemExit):
+        COMMAND.main(["--config", "c.toml", "--set", "predictions.options.cred=", "hunter2", "--dryrun=hunter2"])
+    assert "unrecognized arguments: *** --dryrun\n" in capsys.readouterr().err
+    with pytest.raises(ConfigurationError) as caught:
+        overridden({}, ["dialect=mllib", "predictions.options.cred:hunter2"], EvaluateConfig)
+    assert str(caught.value) == "--set needs key=value, such as evaluation.metrics=ndcg@10; number 2 has no '='"
+
+
 def test_a_secret_that_is_in_a_longer_one_leaves_nothing_of_it():
     assert redacted("it says hunter2 or hunter2day", {"hunter2", "hunter2day"}) == "it says *** or ***"
-
-
-@pytest.mark.parametrize("name", ["keyword_column", "keyspace", "author", "passthrough", "bypass", "sep", "tokenizer"])
-def test_names_are_read_by_words(name):
-    assert not names_secret(name)
 
 
 def test_labels_of_metrics_and_names_of_models_and_gates_are_no_secrets():

@@ -59,12 +59,15 @@ def test_tables_of_a_database_are_evaluated_and_no_password_is_left(spark, datab
     (line,) = spark.read.text(f"{tmp_path}/out/manifests/run_id={row.run_id}").collect()
     manifest = json.loads(line.value)
     assert manifest["inputs"]["predictions"]["n_files"] == 0
-    assert manifest["config"]["predictions"]["options"]["password"] == "***"
+    hidden = dict.fromkeys(("url", "user", "password"), "***")
+    assert manifest["config"]["predictions"]["options"] == {"dbtable": "predictions", **hidden}
+    assert manifest["config"]["labels"]["options"] == dict.fromkeys(("url", "query", "user"), "***")
     # What a dry run prints of it.
     assert main([*configuration(tmp_path, database), "--dry-run"]) == 0
     printed = capsys.readouterr()
-    assert f"jdbc predictions of {database}: user int, item string, score double" in printed.out
-    assert "hunter2" not in printed.out + printed.err
+    assert "jdbc predictions: user int, item string, score double" in printed.out
+    assert "jdbc query: user int, item string" in printed.out
+    assert not any(value in printed.out + printed.err for value in ("hunter2", database))
 
 
 @pytest.mark.parametrize(
