@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import unicodedata
 from typing import TYPE_CHECKING
 
 from spark_rankeval.catalogue.scores import LARGEST
 from spark_rankeval.errors import DataError, warn
-from spark_rankeval.request.counts import ALL_COUNTS
+from spark_rankeval.request.counts import ALL_COUNTS, Overlap
 from spark_rankeval.request.on_invalid import OnInvalid
 from spark_rankeval.spark.diagnosis import (
     diagnose,
@@ -16,16 +17,20 @@ from spark_rankeval.spark.diagnosis import (
     null_users,
 )
 from spark_rankeval.spark.inputs import Model
+from spark_rankeval.spark.overlap import ids_apart
 from spark_rankeval.tables.quality import apart_in_words, excluded_labels_in_words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from spark_rankeval.metrics.base import Metric
     from spark_rankeval.records.quality import DataQuality
     from spark_rankeval.spark.diagnosis import Finding
+    from spark_rankeval.spark.inputs import Sources
+    from spark_rankeval.spark.overlap import Apart
     from spark_rankeval.spark.per_user import Settings
     from spark_rankeval.spark.scoring import Scoring
+    from spark_rankeval.statistics.moments import Moments
 
 _MEANING = {count.name: count.error for count in ALL_COUNTS if count.error} | {
     "n_invalid_weights": "users whose weight is missing, negative, NaN or infinite",
@@ -79,6 +84,20 @@ def _sentence(name: str, count: int, scoring: Scoring | None, chosen: OnInvalid)
     return f"{meaning}: {count:,} ({details})" if details else f"{meaning}: {count:,}"
 
 
+# What each table has, in words, and what follows if none of it occurs in the other table.
+_APART = {
+    Overlap("labels", "items"): ("labelled items", "no list has a hit"),
+    Overlap("intents", "items"): ("labelled items", "no label has an intent"),
+    Overlap("exclude", "users"): ("users of exclude", "nothing is excluded"),
+    Overlap("exclude", "items"): ("excluded items", "nothing is excluded"),
+    Overlap("training", "users"): ("users of training", "no user has a history"),
+    Overlap("training", "items"): ("items of training", "every predicted item counts as one that no user has"),
+    Overlap("items", "items"): ("items of the table of items", "no prediction has a category, vector or group"),
+    Overlap("baseline", "users"): ("users of the baseline", "it recommends none of the predictions"),
+    Overlap("baseline", "items"): ("items of the baseline", "it recommends none of the predictions"),
+    Overlap("candidates", "users"): ("users of candidates", "all lists are empty"),
+    Overlap("candidates", "items"): ("items of candidates", "all lists are empty"),
+}
 _OF_FACTS = {
     "n_invalid_training": "rows of training with a null user or item",
     "n_invalid_items": "rows of items without an item",
@@ -143,6 +162,57 @@ def warn_of_labels(qualities: Mapping[str, DataQuality], metrics: Iterable[Metri
             "excluded items contain the test data, remove it there, or remove these labels"
         )
         warn(msg)
+
+
+def unmatched_ids(
+    sources: Sources, qualities: Mapping[str, DataQuality], overlaps: Mapping[str, Mapping[str, Moments]]
+) -> list[str]:
+    """Sentences on ids that should occur in another table, and never do. Only ids that no worker saw there are looked up.
+
+    `overlaps` has the counts of the overlaps of each model.
+    """
+    sentences: dict[str, None] = {}
+    for model in sources.models:
+        several = f"model {model.name!r}: " if len(sources.models) > 1 else ""
+        for overlap in _unseen(model, qualities[model.name], overlaps[model.name]):
+            apart = ids_apart(sources, model, overlap)
+            if apart is not None:
+                sentences[several + _apart_in_words(overlap, apart, model)] = None
+    return list(sentences)
+
+
+def _unseen(model: Model, quality: DataQuality, counts: Mapping[str, Moments]) -> Iterator[Overlap]:
+    """The overlaps of a model without an id that was seen in both tables, if other counts do not tell why."""
+    vectors = model.source.vectors
+    candidates = None if vectors is None else vectors.candidates
+    if not quality.n_predictions + quality.n_excluded:
+        if candidates is not None:
+            yield Overlap("candidates", "items")
+        if candidates is not None and candidates.role == "candidates":
+            yield Overlap("candidates", "users")
+        return
+    for overlap in (overlap for overlap in _APART if overlap.column in counts):
+        is_told = overlap.role in ("labels", "intents") and not quality.n_in_both
+        if not (is_told or counts[overlap.column].greatest):
+            yield overlap
+
+
+def _apart_in_words(overlap: Overlap, apart: Apart, model: Model) -> str:
+    ids, consequence = _APART[overlap]
+    others = "with predictions" if overlap.kind == "users" else "predicted ones"
+    if model.source.vectors is not None:
+        others = "with a vector"
+    if overlap.role == "intents":
+        others = "in the table of items"
+    shown = apart.pair
+    if apart.are_texts:
+        # A composed accent looks like two characters.
+        write = ascii if len({unicodedata.normalize("NFC", text) for text in shown}) == 1 else repr
+        shown = (write(shown[0]), write(shown[1]))
+    return (
+        f"none of the {apart.n_left:,} {ids} is among the {apart.n_right:,} {others}, for example {shown[0]} and {shown[1]}, so "
+        f"{consequence}. Use the same ids in both tables: cast or trim them, or map them by a join"
+    )
 
 
 def _details(name: str, scoring: Scoring, chosen: OnInvalid) -> str:

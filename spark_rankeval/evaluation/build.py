@@ -8,7 +8,13 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from spark_rankeval.errors import OptionError, warn
-from spark_rankeval.evaluation.bad_rows import raise_if_invalid, raise_if_unusable, warn_if_apart, warn_of_labels
+from spark_rankeval.evaluation.bad_rows import (
+    raise_if_invalid,
+    raise_if_unusable,
+    unmatched_ids,
+    warn_if_apart,
+    warn_of_labels,
+)
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.records.item_groups import has_item_group, item_attribute
@@ -16,6 +22,7 @@ from spark_rankeval.records.many_objects import without_collection
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.slices import in_order, is_of_all, slice_name
 from spark_rankeval.records.summary import SELF_NORMALISED, bounds_of, summary_row
+from spark_rankeval.request.counts import OVERLAP
 from spark_rankeval.request.task import has_groups
 from spark_rankeval.statistics.clusters import FEW
 from spark_rankeval.tables.notes import notes_of
@@ -31,9 +38,11 @@ if TYPE_CHECKING:
     from spark_rankeval.records.summary import SummaryRow
     from spark_rankeval.request.on_invalid import OnInvalid
     from spark_rankeval.request.options import SummaryOptions
+    from spark_rankeval.spark.inputs import Sources
     from spark_rankeval.spark.per_user import MetricColumn, Settings
     from spark_rankeval.spark.scoring import ModelFigures, Scoring
     from spark_rankeval.statistics.description import DescriptionOptions
+    from spark_rankeval.statistics.moments import Moments
 
 
 @dataclass(frozen=True)
@@ -50,6 +59,7 @@ class Findings:
         missing: the counts that the table lacks.
         item_groups: the attributes of items that make groups, whose entries come first in the keys of figures.
         groups: the groups of items that have figures.
+        sources: the tables, in which ids are looked at if none match; None: they are not at hand.
     """
 
     figures: Mapping[str, Mapping[Key, ModelFigures]]
@@ -66,6 +76,7 @@ class Findings:
     missing: Sequence[str] = ()
     item_groups: Sequence[str] = ()
     groups: tuple[ItemGroup, ...] = ()
+    sources: Sources | None = None
 
     @cached_property
     def about_metrics(self) -> dict[str, dict[str, Any]]:
@@ -108,6 +119,9 @@ def build_result(
         warn_if_apart(qualities, settings)
         known = [parse_metric(metric.definition) for metric in findings.metrics if metric.definition]
         warn_of_labels(qualities, known)
+    unmatched = [] if findings.sources is None else unmatched_ids(findings.sources, qualities, _overlaps(findings))
+    for words in unmatched:
+        warn(words)
     _warn_of_odd_weights(next(iter(qualities.values())), findings.metrics)
     _warn_of_few_clusters(findings)
     names = [*map(item_attribute, findings.item_groups), *findings.slices]
@@ -132,9 +146,17 @@ def build_result(
         findings.words,
         table,
         partial(_write, write=write, options=again, kept=kept, order=summary),
-        notes=notes_of(summary, findings.users),
+        notes=(*notes_of(summary, findings.users), *unmatched),
         item_groups=findings.groups,
     )
+
+
+def _overlaps(findings: Findings) -> dict[str, dict[str, Moments]]:
+    """The counts of overlaps of each model, by name."""
+    return {
+        model: {name: count for name, count in figures.counts.items() if name.startswith(OVERLAP)}
+        for model, figures in findings.of_all_users.items()
+    }
 
 
 def need_users(users: Sequence[str], options: DescriptionOptions, advice: str) -> None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from spark_rankeval.evaluation.result import Result
     from spark_rankeval.request.on_invalid import Given
     from spark_rankeval.request.options import By, PopulationName, Pruning, TiesOption
+    from spark_rankeval.spark.scoring import Scoring
     from spark_rankeval.statistics.methods import IntervalMethod
 
     Function = TypeVar("Function", bound=Callable[..., DataFrame])
@@ -142,7 +143,7 @@ def evaluate(
     )  # fmt: skip
     summary = SummaryOptions(by=by, user_weight=user_weight, cluster=cluster, ci=ci, quantiles=quantiles)
     asked = prepare(predictions, labels, metrics, options)
-    scoring = replace(asked, reading=asked.reading.with_standards())
+    scoring = asked.for_result()
     described = replace(
         summary.described(weighted=user_weight is not None, clustered=bool(scoring.sources.clusters)),
         normalised=scoring.reading.task.normalised,
@@ -155,7 +156,7 @@ def evaluate(
     findings = Findings(
         figures=found.figures, metrics=scoring.metrics, settings=scoring.settings, totals=found.totals,
         slices=scoring.sources.slices, weight=scoring.sources.weight_count or scoring.sources.weight, clusters=scoring.sources.clusters,
-        users=scoring.sources.predictions.user, words=found.words, scoring=scoring,
+        users=scoring.sources.predictions.user, words=found.words, scoring=scoring, sources=scoring.sources,
         item_groups=() if scoring.groups is None else scoring.groups.groups.attributes, groups=found.item_groups,
     )  # fmt: skip
     result = build_result(findings, summary, table, write_per_user)
@@ -210,12 +211,12 @@ def score_users(predictions: Predictions, labels: DataFrame | None, metrics: Met
     return prepare(predictions, labels, metrics, given, users_alone=True).with_lengths().per_user()
 
 
-def score_users_to_describe(
+def scoring_to_describe(
     predictions: Predictions, labels: DataFrame | None, metrics: Metrics, **options: Any
-) -> DataFrame:
-    """The table of `score_users` with columns that only `Result.notes` needs; `without_standards` takes them out."""
+) -> Scoring:
+    """What `score_users` computes, with columns that only notes and warnings need; `without_standards` takes them out."""
     scoring = prepare(predictions, labels, metrics, ScoringOptions.given(options), users_alone=True)
-    return replace(scoring, reading=scoring.reading.with_standards()).with_lengths().per_user()
+    return scoring.for_result().with_lengths()
 
 
 @_takes_scoring_options

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from spark_rankeval.records.slices import Key
     from spark_rankeval.request.options import By
     from spark_rankeval.spark.describing import Figures
+    from spark_rankeval.spark.inputs import Sources
     from spark_rankeval.statistics.description import DescriptionOptions
     from spark_rankeval.statistics.methods import IntervalMethod
     from spark_rankeval.statistics.moments import Moments
@@ -83,6 +84,19 @@ def summarise(
     """
     chosen = None if on_invalid is None else OnInvalid.read(on_invalid)
     options = SummaryOptions(by, user_weight, cluster, ci, quantiles)
+    return summary_of(per_user, options, chosen, user=user, model=model)
+
+
+def summary_of(
+    per_user: DataFrame,
+    options: SummaryOptions,
+    on_invalid: OnInvalid | None = None,
+    *,
+    user: str | Sequence[str] | None = None,
+    model: str | None = None,
+    sources: Sources | None = None,
+) -> Result:
+    """The same as `summarise`; with `sources`, the tables that were scored, ids that never match are warned of."""
     check_table("per_user", per_user)
     schema = _schema_of(per_user, options, user, model)
     described = replace(
@@ -114,8 +128,9 @@ def summarise(
         clusters=schema.clusters,
         users=schema.users,
         words=("The table of users was summarised as it is.",),
-        on_invalid=chosen,
+        on_invalid=on_invalid,
         missing=missing,
+        sources=sources,
     )
     return build_result(findings, options, lambda: per_user, write_per_user)
 

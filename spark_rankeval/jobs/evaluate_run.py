@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from spark_rankeval.charts.choice import headline_keys
 from spark_rankeval.errors import DataError, GateError, TrackingError
 from spark_rankeval.evaluation.dialect_map import dialect_map
-from spark_rankeval.evaluation.evaluate import evaluate, quarantine, score_users_to_describe
-from spark_rankeval.evaluation.summarise import check_memory, summarise
+from spark_rankeval.evaluation.evaluate import evaluate, quarantine, scoring_to_describe
+from spark_rankeval.evaluation.summarise import check_memory, summary_of
 from spark_rankeval.jobs import runs
 from spark_rankeval.jobs.auditing import audit_tables, checks_to_make, outcomes_of_audit
 from spark_rankeval.jobs.dry_run import Part, folded, planned
@@ -131,7 +131,7 @@ def _frames(config: EvaluateConfig, tables: Tables) -> dict[str, DataFrame]:
     """Lazy tables with the columns of those that a run writes, of users and of rejected rows; making them runs no job."""
     # Only the run itself looks at how long lists are.
     call, asked = {**_call(config, tables), "prune": "never"}, config.evaluation
-    frames = {runs.PER_USER: score_users_to_describe(**call)}
+    frames = {runs.PER_USER: scoring_to_describe(**call).per_user()}
     check_memory(frames[runs.PER_USER], asked.summary())
     if asked.on_invalid == "quarantine" or parted(asked.metrics)[1]:
         # The table of rejected rows knows all metrics, so that what those of all lists together lack is found here.
@@ -145,9 +145,10 @@ def _frames(config: EvaluateConfig, tables: Tables) -> dict[str, DataFrame]:
 
 def _write_users(run: Run, config: EvaluateConfig) -> Result:
     call = _call(config, run.tables)
-    with staged(score_users_to_describe(**call), f"{run.output}/{runs.PER_USER}") as table:
+    scoring = scoring_to_describe(**call)
+    with staged(scoring.per_user(), f"{run.output}/{runs.PER_USER}") as table:
         try:
-            result = summarise(table, **vars(config.evaluation.summary()))
+            result = summary_of(table, config.evaluation.summary(), sources=scoring.sources)
         except DataError:
             # The stored counts say how much is wrong; only another look at the data finds examples of it.
             evaluate(**call)

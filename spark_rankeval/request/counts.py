@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from spark_rankeval.request.task import ScoringTask
@@ -91,10 +91,27 @@ WEIGHTS: tuple[str, ...] = ("n_labels", "n_predictions")
 UNUSABLE_FACTS = "n_invalid_facts"
 
 
+class Overlap(NamedTuple):
+    """Ids of a table that should occur in another table: among the predictions, or those of ``intents`` among the labels."""
+
+    role: str  # the table, by its role; ``intents``: the table of items, if it has the intents of labels
+    kind: Literal["items", "users"]
+
+    @property
+    def column(self) -> str:
+        """The column of its count: 0 if no id of a batch of users met another one. Only what makes a result counts it."""
+        return f"{OVERLAP}{self.role}_{self.kind}"
+
+
+#: How the names of such counts begin.
+OVERLAP = "overlap_"
+
+
 def counts_of_models(task: ScoringTask) -> tuple[str, ...]:
     """The names of the counts that every user of a task has for each model, in the order of their columns."""
     kinds = ("", *(("vectors",) if task.similarities else ()), *(("groups",) if task.item_groups is not None else ()))
-    return tuple(count.name for count in ALL_COUNTS if count.only in kinds)
+    names = (count.name for count in ALL_COUNTS if count.only in kinds)
+    return (*names, *(overlap.column for overlap in task.overlaps))
 
 
 def counts_beside(task: ScoringTask) -> tuple[str, ...]:

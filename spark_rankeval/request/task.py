@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from spark_rankeval.metrics.base import Metric
     from spark_rankeval.ranking.lists import RankingPolicy, Ties
     from spark_rankeval.ranking.recommended import Fact
+    from spark_rankeval.request.counts import Overlap
 
 
 #: The attribute of items by their popularity in the training data.
@@ -147,6 +148,7 @@ class ScoringTask:
     # How each model makes scores of vectors, by which it ranks the whole catalogue; none if predictions are lists.
     similarities: tuple[Similarity, ...] = ()
     item_groups: ItemGroups | None = None  # the groups of items that have figures of their own; None: there are none
+    overlaps: tuple[Overlap, ...] = ()  # the ids that should occur in other tables; whether any do is counted
 
     def first_items(self, model: int) -> FirstItems | None:
         """What the metrics of a model look at of lists that are the whole catalogue; None: at no item without a label."""

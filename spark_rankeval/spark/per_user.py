@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import types as T
 
-from spark_rankeval.request.counts import is_sum
+from spark_rankeval.request.counts import OVERLAP, is_sum
 from spark_rankeval.spark.named_columns import column
 from spark_rankeval.worker.row_hashes import WHOLE
 
@@ -164,9 +164,11 @@ class PerUserSchema:
 
 
 def without_standards(per_user: DataFrame) -> DataFrame:
-    """A per-user table without the columns that only a note is made of."""
-    standards = {metric.standard_column for metric in PerUserSchema.read(per_user).metrics}
-    return per_user.select(*(column(name) for name in per_user.columns if name not in standards))
+    """A per-user table without the columns that only notes and warnings are made of."""
+    schema = PerUserSchema.read(per_user)
+    left_out = {metric.standard_column for metric in schema.metrics}
+    left_out |= {name for name in schema.counts if name.startswith(OVERLAP)}
+    return per_user.select(*(column(name) for name in per_user.columns if name not in left_out))
 
 
 def columns_of_models(frame: DataFrame) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ from spark_rankeval.spark.fingerprints import hashed_tables
 from spark_rankeval.spark.grouping import Grouping
 from spark_rankeval.spark.item_groups import with_users_outside
 from spark_rankeval.spark.list_lengths import sampled_lengths
+from spark_rankeval.spark.overlap import overlaps_of
 from spark_rankeval.spark.per_user import MetricColumn, PerUserSchema, Settings, table_hash, type_of_count
 from spark_rankeval.spark.plan import Plan, choose_plan, with_lookup
 from spark_rankeval.spark.rejected import Quarantine
@@ -94,6 +95,12 @@ class Scoring:
     tables_fit: bool = True  # whether workers may hold the tables of items, as far as is known
     groups: GroupSources | None = None  # the tables that put items into groups; None: there are no groups
     lengths: ListLengths | None = None  # of users' lists of predictions, as far as is known
+
+    def for_result(self) -> Scoring:
+        """The same with what the notes and warnings of a result need: values by other definitions, and whether ids match."""
+        reading = self.reading.with_standards()
+        task = replace(reading.task, overlaps=overlaps_of(self.sources, reading.task))
+        return replace(self, reading=replace(reading, task=task))
 
     def plan(self, *, exact: bool, lazy: bool = False) -> Plan:
         """How predictions are brought together, for figures in an action or for a lazy table."""

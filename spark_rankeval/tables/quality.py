@@ -20,7 +20,12 @@ def apart_in_words(quality: DataQuality) -> str:
     verb = f"only {n:,}" if n else "none"
     have = "has" if n < 2 else "have"
     part = share(n, quality.n_labelled)
-    return f"{verb} of {quality.n_labelled:,} users with labels {have} predictions{part}; check that both tables use the same user ids"
+    advice = "check that both tables use the same user ids"
+    if not quality.n_predictions:
+        advice = "the lists of all users are empty" + (
+            f", as {quality.n_excluded:,} predictions were excluded" if quality.n_excluded else ""
+        )
+    return f"{verb} of {quality.n_labelled:,} users with labels {have} predictions{part}; {advice}"
 
 
 def excluded_labels_in_words(quality: DataQuality) -> str:
@@ -30,12 +35,12 @@ def excluded_labels_in_words(quality: DataQuality) -> str:
     return f"{n:,} of {quality.n_labels:,} labels{share(n, quality.n_labels)} {verb}"
 
 
-def quality_notes(quality: DataQuality) -> list[Note]:
-    """Notes on users, ties and rows. Counts of problems appear only if they are not 0."""
+def quality_notes(quality: DataQuality, *, excludes: bool = False) -> list[Note]:
+    """Notes on users, ties and rows. Counts of problems appear only if they are not 0, but excluded ones always if `excludes`."""
     notes = [Note("; ".join(_users(quality)), "users")]
     if quality.is_apart:
         notes.append(Note(apart_in_words(quality), "!"))
-    notes += [Note(_ties(quality), "ties"), Note("; ".join(_rows(quality)), "rows")]
+    notes += [Note(_ties(quality), "ties"), Note("; ".join(_rows(quality, excludes)), "rows")]
     if quality.label_weight:
         notes.append(Note("; ".join(_weights(quality)), "label weights"))
     return notes
@@ -64,9 +69,11 @@ def _ties(quality: DataQuality) -> str:
     return f"{n:,} {whose} values depend on the order of equal scores{share(n, quality.n_users)}"
 
 
-def _rows(quality: DataQuality) -> Iterator[str]:
+def _rows(quality: DataQuality, excludes: bool) -> Iterator[str]:
     yield f"{quality.n_predictions:,} predictions"
     yield f"{quality.n_labels:,} labels, {quality.n_relevant:,} relevant"
+    if excludes and not quality.n_excluded:
+        yield "0 predictions excluded"
     yield from _counted({count.words: getattr(quality, count.total_name) for count in ALL_COUNTS if count.is_noted})
 
 

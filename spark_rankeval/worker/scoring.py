@@ -35,6 +35,7 @@ from spark_rankeval.worker.group_exposures import group_slots_of
 from spark_rankeval.worker.group_scores import ScoresOfGroups
 from spark_rankeval.worker.group_sets import TOLD
 from spark_rankeval.worker.item_groups import GROUP_FAULTS
+from spark_rankeval.worker.overlaps import overlap_counts, tables_met
 from spark_rankeval.worker.reading import (
     ATTRIBUTE_CONFLICTS,
     Side,
@@ -130,6 +131,7 @@ class _Inputs(NamedTuple):
     labels: Side
     label_items: Ragged
     excluded: Ragged | None  # each user's excluded items, once each; None: nothing is excluded
+    sides: dict[str, Side | None]  # tables beside predictions that have rows of these users, by role
     tables: FurtherTables  # the contents of further tables
     of_users: ListsOfUsers  # the further lists of users
     about_users: dict[str, Any]  # the facts of users, and what sets of items there are
@@ -188,6 +190,7 @@ def _read(task: ScoringTask, batch: pa.RecordBatch, received: TaskTables) -> _In
         labels=labels,
         label_items=items_of[id(labels)],
         excluded=None if excluded is None else distinct(items_of[id(excluded)]),
+        sides={"labels": labels, "exclude": excluded, "training": tables.history, "baseline": tables.baseline},
         tables=tables,
         of_users=of_users,
         about_users=about_users,
@@ -284,8 +287,29 @@ def _score_model(task: ScoringTask, inputs: _Inputs, model: int, scores: Scores)
     conflicts = inputs.columns.get(ATTRIBUTE_CONFLICTS)
     none = np.zeros(batch.n_users, np.int64)
     counts["n_conflicting_attributes"] = none if conflicts is None else whole_numbers(conflicts)
+    if task.overlaps:
+        counts |= _overlaps(task, inputs, model, ranked, counts)
     scores.counts.update((count_of_model(name, model), count) for name, count in counts.items())
     return ranked
+
+
+def _overlaps(
+    task: ScoringTask,
+    inputs: _Inputs,
+    model: int,
+    ranked: list[tuple[RankingBatch, Findings]],
+    counts: dict[str, Array],
+) -> dict[str, Array]:
+    """The counts of overlaps of a model by name, given its other counts."""
+    met = tables_met(batch.recommended for batch, _ in ranked)
+    # Some dialects rank labelled items that nobody predicted.
+    is_hit = any(len(batch.user) > findings.unpredicted.sum() for batch, findings in ranked)
+    is_known = bool(inputs.vectors) and bool(inputs.vectors[model].is_known.any())
+    met |= {"labels"} if is_hit or is_known else set()
+    met |= {"exclude"} if counts["n_excluded"].any() else set()
+    met |= {"intents"} if inputs.tables.intents is not None and len(inputs.tables.intents.ids) else set()
+    has_list = counts["n_predictions"] + counts["n_excluded"] > 0
+    return overlap_counts(task.overlaps, met, inputs.sides, inputs.predictions[model].ids, has_list)
 
 
 def _views_of(task: ScoringTask, model: int, columns: dict[str, pa.Array]) -> dict[int, View]:

@@ -316,6 +316,18 @@ def test_tables_that_name_users_differently_are_told(files, capsys):
 
 
 @pytest.mark.filterwarnings("always::spark_rankeval.errors.SparkRankEvalWarning")
+def test_items_that_never_match_are_told(spark, files, capsys):
+    (files / "l.csv").write_text("user,item\n1,A\n2,A\n")
+    words = "none of the 1 labelled items is among the "
+    assert start(files, "--set", "run_id=day") == 0
+    out, err = capsys.readouterr()
+    assert err.startswith(f"evaluate: warning: {words}")
+    assert "for example 'A' and 'a', so no list has a hit" in err
+    assert f"\nnote   {words}" in out
+    assert not [name for name in spark.read.parquet(f"{files}/out/per_user").columns if name.startswith("overlap")]
+
+
+@pytest.mark.filterwarnings("always::spark_rankeval.errors.SparkRankEvalWarning")
 def test_a_job_counts_who_is_in_both_where_an_evaluation_cannot_know(spark, files, capsys):
     rows = [(1, "a", 0.5, "good"), (2, "a", 0.1, "good"), (11, "a", 0.5, "strange"), (12, "a", 0.5, "strange")]
     spark.createDataFrame(rows, "user int, item string, score double, `the.model` string").createOrReplaceTempView(

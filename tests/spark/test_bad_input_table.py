@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import re
 import warnings
 from collections import Counter
 from contextlib import nullcontext
@@ -10,7 +11,7 @@ import pytest
 from effort import part_of
 from pyspark.sql import functions as F
 
-from spark_rankeval import evaluate, quarantine, score_users, summarise
+from spark_rankeval import Facts, evaluate, quarantine, score_users, summarise
 from spark_rankeval.errors import DataError, InputError, OptionError, SparkRankEvalWarning
 
 NAN, INF = math.nan, math.inf
@@ -475,6 +476,136 @@ class TestUsersInOneTableOnly:
         assert evaluate(mine, labels(spark), "rr", **options).data_quality.n_left_out == 1
         every = evaluate(mine, labels(spark), "rr", population="every", **options)
         assert (every.data_quality.n_left_out, every.summary[0].n_users) == (0, 3)
+
+
+class TestIdsThatNeverMatch:
+    LABELLED = ("3", "n\u00e9")
+    # What a model predicts to the users, and the ids that a warning then shows; None: no warning.
+    PREDICTED = {
+        "index": (("1000", "1001"), "'3' and '1000'"),
+        "one of two": (("3", "z"), None),
+        "double": (("3.0", "z"), "'3' and '3.0'"),
+        "blank": (("3 ", "z"), "'3' and '3 '"),
+        "CHAR(8)": (("3       ", "n\u00e9      "), "'3' and '3       '"),
+        "zeros": (("z", "003"), "'3' and '003'"),
+        "accent": (("z", "ne\u0301"), r"'n\xe9' and 'ne\u0301'"),
+        "case": (("z", "N\u00c9"), "'n\u00e9' and 'N\u00c9'"),
+        "item of the other user": (("n\u00e9", "3"), None),
+    }
+
+    def tables(self, spark, *names):
+        rows = [
+            (user, item, 1.0, name) for name in names for user, item in zip("ab", self.PREDICTED[name][0], strict=True)
+        ]
+        schema = "user string, item string, score double"
+        models = {name: spark.createDataFrame([row[:3] for row in rows if row[3] == name], schema) for name in names}
+        liked = spark.createDataFrame(list(zip("ab", self.LABELLED, strict=True)), "user string, item string")
+        return models, liked
+
+    def said(self, call):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            result = call()
+        messages = [str(one.message) for one in caught if issubclass(one.category, SparkRankEvalWarning)]
+        assert [note for note in result.notes if note.startswith(("none of", "model "))] == messages
+        return messages
+
+    def test_items_are_shown_beside_those_that_look_like_them(self, spark):
+        """Were users of a worker's batch told apart, each item would be of its own: the second look alone knows that ids do meet."""
+        names = [name for name, _ in part_of(self.PREDICTED.items(), 4)] + ["one of two"]
+        names = list(dict.fromkeys(names))
+        models, liked = self.tables(spark, *names)
+        spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", 1)
+        try:
+            said = self.said(lambda: evaluate(models, liked, "rr", score="score"))
+        finally:
+            spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
+        assert said == [
+            f"model {name!r}: none of the 2 labelled items is among the 2 predicted ones, for example {shown}, so no list has a hit. "
+            "Use the same ids in both tables: cast or trim them, or map them by a join"
+            for name in names
+            if (shown := self.PREDICTED[name][1])
+        ]
+
+    def test_nobody_looks_at_ids_if_one_matches(self, spark, jobs_of):
+        def jobs(name):
+            models, liked = self.tables(spark, name)
+            with warnings.catch_warnings(action="ignore"):
+                return jobs_of(
+                    lambda: evaluate(models[name], liked, ["rr", "ndcg@1"], score="score", exclude=liked.limit(0))
+                )
+
+        models, liked = self.tables(spark, "one of two")
+        all_match = liked.selectExpr("user", "item", "1d score")
+        least = jobs_of(lambda: evaluate(all_match, liked, ["rr", "ndcg@1"], score="score"))
+        assert jobs_of(lambda: evaluate(models["one of two"], liked, ["rr", "ndcg@1"], score="score")) == least
+        assert jobs("double") > jobs("one of two")
+
+    @pytest.mark.parametrize(
+        "form", ["arrays", "structs", "one table", pytest.param("model column", marks=pytest.mark.night)]
+    )
+    def test_lists_of_any_form_are_looked_at(self, spark, form):
+        rows = [("a", 1.0, "m"), ("b", 1.0, "m"), ("a", 2.0, "n")]
+        flat = spark.createDataFrame(
+            [(user, int(item), item, model) for user, item, model in rows],
+            "user string, item long, x double, model string",
+        )
+        liked = spark.createDataFrame([("a", 7), ("b", 8)], "user string, item int")
+        options, beginning = {}, "none of the 2 labelled items is among the 2 predicted ones, for example 7 and 1,"
+        if form == "model column":
+            mine, options = flat, {"score": "x", "model": "model"}
+            beginning = "model 'm': none of the 2 labelled items is among the 1 predicted ones, for example 7 and 1,"
+        elif form == "arrays":
+            mine, liked = (
+                flat.groupBy("user").agg(F.collect_list("item").alias("item")),
+                liked.groupBy("user").agg(F.collect_list("item").alias("item")),
+            )
+        elif form == "structs":
+            mine = flat.groupBy("user").agg(F.collect_list(F.struct("x", "item")).alias("recommendations"))
+            options = {"score": "x"}
+        else:
+            mine, liked = (
+                spark.createDataFrame(
+                    [([1, 2], [7]), ([], []), (None, [8])], "prediction array<long>, label array<long>"
+                ).where("prediction is not null"),
+                None,
+            )
+            beginning = "none of the 1 labelled items is among the 2 predicted ones, for example 7 and 1,"
+        said = self.said(lambda: evaluate(mine, liked, "rr", **options))
+        assert said
+        assert said[0].startswith(beginning)
+        assert len(said) == 1 + (form == "model column")
+
+    def test_tables_that_should_share_ids_with_predictions_are_looked_at(self, spark):
+        models, liked = self.tables(spark, "one of two")
+        others = liked.withColumn("item", F.concat("item", F.lit(".0")))
+        strangers = liked.withColumn("user", F.upper("user"))
+        given = {
+            "training": others,
+            "items": others.withColumn("category", F.lit("c")),
+            "baseline": others.withColumn("score", F.lit(1.0)),
+        }
+        for lookup in part_of(["workers", "join"], 1):
+            facts = Facts(**given, category="category", lookup=lookup)
+            metrics = ["novelty@2", "repetition@2", "categorical_diversity@2", "unexpectedness@2"]
+            said = self.said(
+                lambda facts=facts: evaluate(models, liked, metrics, score="score", exclude=strangers, facts=facts)
+            )
+            assert [re.sub(r" is among.*, so ", ": ", words).partition(". ")[0] for words in said] == [
+                "none of the 2 users of exclude: nothing is excluded",
+                "none of the 2 items of training: every predicted item counts as one that no user has",
+                "none of the 2 items of the table of items: no prediction has a category, vector or group",
+                "none of the 2 items of the baseline: it recommends none of the predictions",
+            ]
+        facts = Facts(training=strangers, baseline=strangers.withColumn("score", F.lit(1.0)))
+        said = self.said(
+            lambda: evaluate(
+                models, liked, ["repetition@2", "unexpectedness@2"], score="score", exclude=others, facts=facts
+            )
+        )
+        assert [words.partition(" is among")[0] for words in said] == [
+            "none of the 2 excluded items", "none of the 2 users of training", "none of the 2 users of the baseline"
+        ]  # fmt: skip
 
 
 class TestNegativeNaNOrNullRelevance:

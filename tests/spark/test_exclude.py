@@ -1,5 +1,7 @@
 """Items to leave out of the predictions before they are ranked."""
 
+import warnings
+
 import pytest
 from effort import FULL_LENGTH
 from random_logs import random_logs
@@ -70,6 +72,22 @@ def test_a_user_whose_every_prediction_is_excluded_counts_as_one_without_predict
     result = evaluate(predictions, labels, "rr", score="score", exclude=exclude)
     assert result["rr"] == 0.5
     assert result.data_quality.n_without_predictions == 1
+
+
+def test_that_nothing_was_excluded_is_printed_and_an_empty_list_is_not_blamed_on_ids(spark):
+    table = spark.createDataFrame([("a", "x", 1.0), ("b", "y", 1.0)], "user string, item string, score double")
+    # Users and items are those of the predictions, and no pair of them is.
+    exclude = spark.createDataFrame([("a", "y"), ("b", "x")], "user string, item string")
+    with warnings.catch_warnings(action="error"):
+        result = evaluate(table, table.drop("score"), "rr", score="score", exclude=exclude)
+        assert "; 0 predictions excluded" in repr(result)
+        assert "; 0 predictions excluded" in repr(summarise(result.per_user))
+        assert "excluded" not in repr(evaluate(table, table.drop("score"), "rr", score="score"))
+    said = (
+        "none of 2 users with labels has predictions; the lists of all users are empty, as 2 predictions were excluded"
+    )
+    with pytest.warns(SparkRankEvalWarning, match="of excluded items"), pytest.warns(SparkRankEvalWarning, match=said):
+        evaluate(table, table.drop("score"), "rr", score="score", exclude=table.drop("score"))
 
 
 @pytest.mark.night

@@ -445,3 +445,21 @@ class TestParts:
     def test_a_wrong_number_of_parts_says_so(self, world, parts):
         with pytest.raises(OptionError, match="parts must be a whole number from 1 to 100"):
             Vectors(world.users, world.items, parts=parts)
+
+
+def test_candidates_that_are_no_items_are_named_and_user_ids_are_not_blamed(spark, world):
+    others = spark.createDataFrame(
+        [(user, f"{item}.0") for user in range(2) for item in range(2)], "user int, item string"
+    )
+    given = {"users": world.users, "items": world.items, "vector": "vector"}
+    for candidates in (others.select("item").distinct(), others.withColumn("user", F.col("user") + 2)):
+        with pytest.warns(SparkRankEvalWarning) as said:
+            evaluate(Vectors(**given, candidates=candidates), world.labels, "rr")
+        words = [str(one.message) for one in said]
+        assert words[0].startswith("none of 24 users with labels has predictions; the lists of all users are empty. ")
+        assert words[1:] == [
+            "none of the 2 items of candidates is among the 15 with a vector, for example '0.0' and 'i00', so all lists are empty. Use "
+            "the same ids in both tables: cast or trim them, or map them by a join"
+        ]
+    with pytest.warns(SparkRankEvalWarning, match="none of the 15 labelled items is among the 15 with a vector"):
+        evaluate(Vectors(**given), world.labels.withColumn("item", F.upper("item")), "rr")
