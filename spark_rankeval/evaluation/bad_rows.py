@@ -167,18 +167,18 @@ def warn_of_labels(qualities: Mapping[str, DataQuality], metrics: Iterable[Metri
 def unmatched_ids(
     sources: Sources, qualities: Mapping[str, DataQuality], overlaps: Mapping[str, Mapping[str, Moments]]
 ) -> list[str]:
-    """Sentences on ids that should occur in another table, and never do. Only ids that no worker saw there are looked up.
+    """Sentences on ids that never occur in the table in which they should. Only those that no worker saw there are looked up.
 
     `overlaps` has the counts of the overlaps of each model.
     """
-    sentences: dict[str, None] = {}
+    sentences = []
     for model in sources.models:
         several = f"model {model.name!r}: " if len(sources.models) > 1 else ""
         for overlap in _unseen(model, qualities[model.name], overlaps[model.name]):
             apart = ids_apart(sources, model, overlap)
             if apart is not None:
-                sentences[several + _apart_in_words(overlap, apart, model)] = None
-    return list(sentences)
+                sentences.append(several + _ids_in_words(overlap, apart, model))
+    return sentences
 
 
 def _unseen(model: Model, quality: DataQuality, counts: Mapping[str, Moments]) -> Iterator[Overlap]:
@@ -192,12 +192,13 @@ def _unseen(model: Model, quality: DataQuality, counts: Mapping[str, Moments]) -
             yield Overlap("candidates", "users")
         return
     for overlap in (overlap for overlap in _APART if overlap.column in counts):
-        is_told = overlap.role in ("labels", "intents") and not quality.n_in_both
+        # Other warnings are about users without both, and about labels of excluded items.
+        is_told = overlap.role == "labels" and (not quality.n_in_both or quality.n_excluded_labels)
         if not (is_told or counts[overlap.column].greatest):
             yield overlap
 
 
-def _apart_in_words(overlap: Overlap, apart: Apart, model: Model) -> str:
+def _ids_in_words(overlap: Overlap, apart: Apart, model: Model) -> str:
     ids, consequence = _APART[overlap]
     others = "with predictions" if overlap.kind == "users" else "predicted ones"
     if model.source.vectors is not None:
@@ -211,7 +212,7 @@ def _apart_in_words(overlap: Overlap, apart: Apart, model: Model) -> str:
         shown = (write(shown[0]), write(shown[1]))
     return (
         f"none of the {apart.n_left:,} {ids} is among the {apart.n_right:,} {others}, for example {shown[0]} and {shown[1]}, so "
-        f"{consequence}. Use the same ids in both tables: cast or trim them, or map them by a join"
+        f"{consequence}. If both mean the same {overlap.kind}, use the same ids: cast or trim them, or map them by a join"
     )
 
 

@@ -6,6 +6,8 @@ import re
 import warnings
 from collections import Counter
 from contextlib import nullcontext
+from functools import partial
+from typing import ClassVar
 
 import pytest
 from effort import part_of
@@ -481,7 +483,7 @@ class TestUsersInOneTableOnly:
 class TestIdsThatNeverMatch:
     LABELLED = ("3", "n\u00e9")
     # What a model predicts to the users, and the ids that a warning then shows; None: no warning.
-    PREDICTED = {
+    PREDICTED: ClassVar = {
         "index": (("1000", "1001"), "'3' and '1000'"),
         "one of two": (("3", "z"), None),
         "double": (("3.0", "z"), "'3' and '3.0'"),
@@ -511,7 +513,7 @@ class TestIdsThatNeverMatch:
         return messages
 
     def test_items_are_shown_beside_those_that_look_like_them(self, spark):
-        """Were users of a worker's batch told apart, each item would be of its own: the second look alone knows that ids do meet."""
+        """Each user is a batch, so that of items which others have only the second look knows that they match."""
         names = [name for name, _ in part_of(self.PREDICTED.items(), 4)] + ["one of two"]
         names = list(dict.fromkeys(names))
         models, liked = self.tables(spark, *names)
@@ -522,7 +524,7 @@ class TestIdsThatNeverMatch:
             spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
         assert said == [
             f"model {name!r}: none of the 2 labelled items is among the 2 predicted ones, for example {shown}, so no list has a hit. "
-            "Use the same ids in both tables: cast or trim them, or map them by a join"
+            "If both mean the same items, use the same ids: cast or trim them, or map them by a join"
             for name in names
             if (shown := self.PREDICTED[name][1])
         ]
@@ -585,13 +587,11 @@ class TestIdsThatNeverMatch:
             "items": others.withColumn("category", F.lit("c")),
             "baseline": others.withColumn("score", F.lit(1.0)),
         }
-        for lookup in part_of(["workers", "join"], 1):
+        metrics = ["novelty@2", "repetition@2", "categorical_diversity@2", "unexpectedness@2"]
+        for lookup in part_of(["workers", "join"], 2):
             facts = Facts(**given, category="category", lookup=lookup)
-            metrics = ["novelty@2", "repetition@2", "categorical_diversity@2", "unexpectedness@2"]
-            said = self.said(
-                lambda facts=facts: evaluate(models, liked, metrics, score="score", exclude=strangers, facts=facts)
-            )
-            assert [re.sub(r" is among.*, so ", ": ", words).partition(". ")[0] for words in said] == [
+            call = partial(evaluate, models, liked, metrics, score="score", exclude=strangers, facts=facts)
+            assert [re.sub(r" is among.*, so ", ": ", words).partition(". ")[0] for words in self.said(call)] == [
                 "none of the 2 users of exclude: nothing is excluded",
                 "none of the 2 items of training: every predicted item counts as one that no user has",
                 "none of the 2 items of the table of items: no prediction has a category, vector or group",

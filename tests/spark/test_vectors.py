@@ -456,10 +456,10 @@ def test_candidates_that_are_no_items_are_named_and_user_ids_are_not_blamed(spar
         with pytest.warns(SparkRankEvalWarning) as said:
             evaluate(Vectors(**given, candidates=candidates), world.labels, "rr")
         words = [str(one.message) for one in said]
-        assert words[0].startswith("none of 24 users with labels has predictions; the lists of all users are empty. ")
+        assert words[0].startswith("none of 20 users with labels has predictions; the lists of all users are empty. ")
         assert words[1:] == [
-            "none of the 2 items of candidates is among the 15 with a vector, for example '0.0' and 'i00', so all lists are empty. Use "
-            "the same ids in both tables: cast or trim them, or map them by a join"
+            "none of the 2 items of candidates is among the 15 with a vector, for example '0.0' and 'i00', so all lists are empty. If "
+            "both mean the same items, use the same ids: cast or trim them, or map them by a join"
         ]
     with pytest.warns(SparkRankEvalWarning, match="none of the 15 labelled items is among the 15 with a vector"):
         evaluate(Vectors(**given), world.labels.withColumn("item", F.upper("item")), "rr")
