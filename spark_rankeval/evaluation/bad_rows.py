@@ -165,16 +165,13 @@ def warn_of_labels(qualities: Mapping[str, DataQuality], metrics: Iterable[Metri
 
 
 def unmatched_ids(
-    sources: Sources, qualities: Mapping[str, DataQuality], overlaps: Mapping[str, Mapping[str, Moments]]
+    sources: Sources, qualities: Mapping[str, DataQuality], counts: Mapping[str, Mapping[str, Moments]]
 ) -> list[str]:
-    """Sentences on ids that never occur in the table in which they should. Only those that no worker saw there are looked up.
-
-    `overlaps` has the counts of the overlaps of each model.
-    """
+    """Sentences on ids that never occur where they should; `counts` tells for each model which ones no worker saw there."""
     sentences = []
     for model in sources.models:
         several = f"model {model.name!r}: " if len(sources.models) > 1 else ""
-        for overlap in _unseen(model, qualities[model.name], overlaps[model.name]):
+        for overlap in _unseen(model, qualities[model.name], counts[model.name]):
             apart = ids_apart(sources, model, overlap)
             if apart is not None:
                 sentences.append(several + _ids_in_words(overlap, apart, model))

@@ -22,7 +22,6 @@ from spark_rankeval.records.many_objects import without_collection
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.slices import in_order, is_of_all, slice_name
 from spark_rankeval.records.summary import SELF_NORMALISED, bounds_of, summary_row
-from spark_rankeval.request.counts import OVERLAP
 from spark_rankeval.request.task import has_groups
 from spark_rankeval.statistics.clusters import FEW
 from spark_rankeval.tables.notes import notes_of
@@ -42,7 +41,6 @@ if TYPE_CHECKING:
     from spark_rankeval.spark.per_user import MetricColumn, Settings
     from spark_rankeval.spark.scoring import ModelFigures, Scoring
     from spark_rankeval.statistics.description import DescriptionOptions
-    from spark_rankeval.statistics.moments import Moments
 
 
 @dataclass(frozen=True)
@@ -119,7 +117,8 @@ def build_result(
         warn_if_apart(qualities, settings)
         known = [parse_metric(metric.definition) for metric in findings.metrics if metric.definition]
         warn_of_labels(qualities, known)
-    unmatched = [] if findings.sources is None else unmatched_ids(findings.sources, qualities, _overlaps(findings))
+    counts = {model: figures.counts for model, figures in findings.of_all_users.items()}
+    unmatched = [] if findings.sources is None else unmatched_ids(findings.sources, qualities, counts)
     for words in unmatched:
         warn(words)
     _warn_of_odd_weights(next(iter(qualities.values())), findings.metrics)
@@ -149,14 +148,6 @@ def build_result(
         notes=(*notes_of(summary, findings.users), *unmatched),
         item_groups=findings.groups,
     )
-
-
-def _overlaps(findings: Findings) -> dict[str, dict[str, Moments]]:
-    """The counts of overlaps of each model, by name."""
-    return {
-        model: {name: count for name, count in figures.counts.items() if name.startswith(OVERLAP)}
-        for model, figures in findings.of_all_users.items()
-    }
 
 
 def need_users(users: Sequence[str], options: DescriptionOptions, advice: str) -> None:

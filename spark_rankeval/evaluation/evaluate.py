@@ -100,7 +100,8 @@ def evaluate(
             ``average``, a value is the mean over all orders of equal scores. This reads all predictions of a user, and is an error for
             metrics without such a mean. For one metric alone, write ``"rr(ties='average')"``.
         exclude: a table of users and items, such as training data, to leave out of the predictions before they are ranked. Its columns
-            have the names of those of the predictions. Labels of such items stay, and a warning counts them.
+            have the names of those of the predictions. Labels of such items stay, and a warning counts them. The result says how many
+            predictions were excluded, and a warning tells if none can be, because users or items never match.
         on_invalid: what happens to rows that cannot be ranked. ``error`` raises. ``drop`` leaves them out and counts them; of repeated
             items the best ranked stays, of conflicting labels the highest grade. ``quarantine`` does the same, and `Result.quarantine`
             has the rows. A dict chooses by kind, such as ``{"duplicate_predictions": "drop", "negative_grades": "clip"}``; see

@@ -96,7 +96,7 @@ def summary_of(
     model: str | None = None,
     sources: Sources | None = None,
 ) -> Result:
-    """The same as `summarise`; with `sources`, the tables that were scored, ids that never match are warned of."""
+    """The same as `summarise`. With `sources`, the tables that were scored, a warning names ids that never match."""
     check_table("per_user", per_user)
     schema = _schema_of(per_user, options, user, model)
     described = replace(

@@ -67,7 +67,7 @@ def ids_apart(sources: Sources, model: Model, overlap: Overlap) -> Apart | None:
     if left is None or right is None:
         return None
     ids = _ids(left, right, overlap, _LEFT).unionByName(_ids(right, left, overlap, _RIGHT))
-    ids = aggregate(where(ids, named(_ID).is_not_null()), [_ID], *(_each("max", _SIDES)))
+    ids = aggregate(where(ids, named(_ID).is_not_null()), [_ID], *_each("max", _SIDES))
     key = call("lower", named(_ID))
     for pattern, replacement in _ALIKE_IF.items():
         key = call("regexp_replace", key, text(pattern), text(replacement))

@@ -606,6 +606,11 @@ class TestIdsThatNeverMatch:
         assert [words.partition(" is among")[0] for words in said] == [
             "none of the 2 excluded items", "none of the 2 users of training", "none of the 2 users of the baseline"
         ]  # fmt: skip
+        facts = Facts(items=given["items"], category="category")
+        said = self.said(lambda: evaluate(models["one of two"], liked, "alpha_ndcg@2", score="score", facts=facts))
+        assert [words.partition(", for")[0] for words in said] == [
+            "none of the 2 labelled items is among the 2 in the table of items"
+        ]
 
 
 class TestNegativeNaNOrNullRelevance:

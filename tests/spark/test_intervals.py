@@ -203,7 +203,7 @@ def few(tables, n):
     return tuple(table.where(F.col("user").isin(users)) if users else table.limit(0) for table in tables)
 
 
-@pytest.mark.filterwarnings("ignore:there are no labels")
+@pytest.mark.filterwarnings("ignore:there are no labels", "ignore:none of the 1 labelled items")
 @pytest.mark.parametrize(
     ("n", "reason", "ci"),
     part_of(

@@ -461,5 +461,5 @@ def test_candidates_that_are_no_items_are_named_and_user_ids_are_not_blamed(spar
             "none of the 2 items of candidates is among the 15 with a vector, for example '0.0' and 'i00', so all lists are empty. If "
             "both mean the same items, use the same ids: cast or trim them, or map them by a join"
         ]
-    with pytest.warns(SparkRankEvalWarning, match="none of the 15 labelled items is among the 15 with a vector"):
+    with pytest.warns(SparkRankEvalWarning, match="none of the 17 labelled items is among the 15 with a vector"):
         evaluate(Vectors(**given), world.labels.withColumn("item", F.upper("item")), "rr")
