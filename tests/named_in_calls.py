@@ -27,6 +27,7 @@ def tables_of_all_kinds(spark):
         "als": predictions,
         "popular": predictions,
         "als_model": SimpleNamespace(recommendForAllUsers=lambda k: recommended),
+        "recommended": recommended.withColumnRenamed("recommendations", "recs"),
         "table": spark.createDataFrame(
             [("ann", ["a", "b"], ["b"])], "user string, prediction array<string>, label array<string>"
         ),

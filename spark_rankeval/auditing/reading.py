@@ -123,9 +123,7 @@ def _check_tables(
         msg = "predictions must be one table; audit each model by itself, or pass a table of all of them with model="
         raise InputError(msg)
     if isinstance(predictions, Vectors):
-        msg = (
-            "predictions must be a table of lists; got Vectors. Pass top_items(vectors, k) with item='recommendations'"
-        )
+        msg = "predictions must be a table of lists; got Vectors. Pass top_items(vectors, k)"
         raise InputError(msg)
     check_table("training", training)
     check_table("labels", labels)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -12,8 +13,9 @@ from spark_rankeval.errors import DataError, InputError, OptionError
 from spark_rankeval.evaluation.evaluate import evaluate
 from spark_rankeval.request.column_names import ColumnNames
 from spark_rankeval.request.options import ScoringOptions
-from spark_rankeval.spark.inputs import read_sources
+from spark_rankeval.spark.comparable_tables import check_comparable
 from spark_rankeval.spark.named_columns import any_null, column
+from spark_rankeval.spark.source import read_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -78,16 +80,19 @@ def agreement(
     check_table("predictions_b", predictions_b)
     options = ScoringOptions(user=user, item=item, score=score, rank=rank, on_invalid=on_invalid)
     names = ColumnNames.given(options, one_table=False)
-    _read(predictions_a, "predictions_a", names)
+    left = _read(predictions_a, "predictions_a", names)
     other = _read(predictions_b, "predictions_b", names)
-    left = read_sources(predictions_a, predictions_b, None, None, names).predictions
+    problems: list[str] = []
+    check_comparable(left, (replace(other, role="labels"),), problems)
+    if problems:
+        raise InputError("; ".join(problems))
     try:
         return evaluate(
             {model: predictions_a} if model else predictions_a,
             _as_labels(other),
             metrics,
             user=user,
-            item=(left.item if left.item_field is None else item, _ITEM),
+            item=(item, _ITEM),
             score=score,
             rank=rank,
             relevance=_GRADE,
@@ -99,11 +104,12 @@ def agreement(
 
 
 def _read(frame: DataFrame, name: str, names: ColumnNames) -> Source:
-    try:
-        return read_sources(frame, frame, None, None, names).predictions
-    except InputError as error:
-        msg = f"{name}: {error}"
-        raise InputError(msg) from error
+    problems: list[str] = []
+    source = read_source("predictions", frame, names, problems)
+    if problems:
+        msg = f"{name}: {'; '.join(problems)}"
+        raise InputError(msg)
+    return source
 
 
 def _as_labels(source: Source) -> DataFrame:

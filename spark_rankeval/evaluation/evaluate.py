@@ -82,7 +82,8 @@ def evaluate(
         metrics: a name such as ``"ndcg@10"``, an object such as ``NDCG(k=10)``, a list of these, or a dict of these by your own labels.
         user: the column that identifies a user, or a list of columns that do so together. None: each row of one table is a user.
         item: the column of items, or a pair if the names differ: the column of predictions, then that of labels. With one table of
-            arrays, the default is ``("prediction", "label")``.
+            arrays, the default is ``("prediction", "label")``. If an array holds structs, pass the field instead, as ``"movieId"`` or
+            ``"recs.movieId"``. A name of the array alone is enough if only one field is left beside scores, grades and weights.
         score: the column of scores; the highest is best. Scores compare as float64: whole numbers above 2^53 and decimals of
             more than 15 digits are rounded, and may tie.
         rank: the column of ranks, to pass instead of `score`; the lowest is best. Arrays need neither.
@@ -100,8 +101,9 @@ def evaluate(
             ``average``, a value is the mean over all orders of equal scores. This reads all predictions of a user, and is an error for
             metrics without such a mean. For one metric alone, write ``"rr(ties='average')"``.
         exclude: a table of users and items, such as training data, to leave out of the predictions before they are ranked. Its columns
-            have the names of those of the predictions. Labels of such items stay, and a warning counts them. The result says how many
-            predictions were excluded, and a warning tells if none can be, because users or items never match.
+            have the names of those of the predictions, but its items may also be called as in the labels or as the field of an array.
+            Labels of such items stay, and a warning counts them. The result says how many predictions were excluded, and a warning tells
+            if none can be, because users or items never match.
         on_invalid: what happens to rows that cannot be ranked. ``error`` raises. ``drop`` leaves them out and counts them; of repeated
             items the best ranked stays, of conflicting labels the highest grade. ``quarantine`` does the same, and `Result.quarantine`
             has the rows. A dict chooses by kind, such as ``{"duplicate_predictions": "drop", "negative_grades": "clip"}``; see

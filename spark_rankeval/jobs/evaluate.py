@@ -235,10 +235,12 @@ class EvaluateConfig(JobConfig):
     def names_of_ids(self) -> frozenset[str]:
         """The columns that identify users, items, models, slices and groups of items."""
         columns, evaluation = self.columns, self.evaluation
-        return names_in(
+        ids = names_in(
             columns.user, columns.item, columns.model, columns.category, columns.group, columns.subtopic,
             evaluation.by, evaluation.item_by, evaluation.cluster,
         )  # fmt: skip
+        # A field of arrays, "recs.movieId", is the column "movieId" in tables of single items.
+        return ids | {name.rpartition(".")[2] for name in ids}
 
     def keys(self) -> dict[str, str]:
         """The keys of the options of `evaluate` in the file, by the options' names."""

@@ -31,6 +31,11 @@ class ColumnNames:
     # Columns or fields of what labels have beside their grades, by name; see `LABEL_COLUMNS`.
     beside: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def single_items(self) -> tuple[str, ...]:
+        """The names that a column of single items may have, best first: those of both tables, or of a field of their arrays."""
+        return (*self.item, *(name.rpartition(".")[2] for name in self.item))
+
     @classmethod
     def given(cls, options: ScoringOptions, *, one_table: bool) -> ColumnNames:
         """Names as a caller gives them: one item column for both tables, or one for each; one table has two arrays."""

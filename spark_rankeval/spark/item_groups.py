@@ -139,7 +139,7 @@ def _read(
     if frame is None:
         return None
     # One table with both arrays has no column for an item.
-    if left.arrays and find_column(frame, names.item[0]) is None:
+    if left.arrays and not any(find_column(frame, name) for name in names.single_items):
         names = replace(names, item=(DEFAULT_ITEM, DEFAULT_ITEM))
     n_before = len(problems)
     source = read_source(role, frame, names, problems)

@@ -14,7 +14,7 @@ from spark_rankeval.spark.platforms import setting
 from spark_rankeval.spark.sql_text import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from pyspark.sql import Column, DataFrame
 
@@ -32,11 +32,23 @@ def any_null(columns: Iterable[Column]) -> Column:
 
 def find_column(frame: DataFrame, name: str) -> str | None:
     """The name of a column as the table spells it; Spark compares names without regard to case."""
-    matches = [known for known in frame.columns if known.lower() == name.lower()]
+    return _spelling(frame, name, frame.columns, f"the column {name!r} is ambiguous: the table has")
+
+
+def find_field(frame: DataFrame, array: str, fields: Sequence[str], name: str) -> str | None:
+    """The name of a field of an array's structs as they spell it; it may follow the array's name and a dot."""
+    dotted = {f"{array}.{field}": field for field in fields}
+    known = [*fields, *dotted]
+    found = _spelling(frame, name, known, f"the field {name!r} is ambiguous: the array {array!r} has")
+    return None if found is None else dotted.get(found, found)
+
+
+def _spelling(frame: DataFrame, name: str, known: Sequence[str], ambiguous: str) -> str | None:
+    matches = [each for each in known if each.lower() == name.lower()]
     if len(matches) > 1 and setting(frame.sparkSession, "spark.sql.caseSensitive", "false").lower() == "true":
-        matches = [known for known in matches if known == name] or matches
+        matches = [each for each in matches if each == name] or matches
     if len(matches) > 1:
-        msg = f"the column {name!r} is ambiguous: the table has {matches}; rename or drop the others"
+        msg = f"{ambiguous} {matches}; rename or drop the others"
         raise InputError(msg)
     return matches[0] if matches else None
 

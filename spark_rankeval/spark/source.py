@@ -12,7 +12,7 @@ from pyspark.sql import types as T
 from spark_rankeval.errors import InputError, did_you_mean
 from spark_rankeval.request.column_names import DEFAULT_ITEM, ColumnNames
 from spark_rankeval.spark.ids import problem_of_type
-from spark_rankeval.spark.named_columns import column, find_column
+from spark_rankeval.spark.named_columns import column, find_column, find_field
 from spark_rankeval.spark.sql_text import field_of, named
 
 if TYPE_CHECKING:
@@ -161,13 +161,19 @@ def read_source(
     if role in WITHOUT_ITEMS:
         return Source(role, frame, tuple(users), "", T.NullType())
     wanted = names.item[1 if role == "labels" else 0]
-    item = find_column(frame, wanted) or (None if role in _OF_ITEMS else _array_with(frame, wanted, names))
+    spellings = (wanted,) if role in ("predictions", "labels") else names.single_items
+    item = next(filter(None, (find_column(frame, name) for name in spellings)), None)
+    item = item or _array_with(role, frame, wanted, names, problems)
     if item is None:
-        require_column(role, frame, wanted, "item", problems)
         return Source(role, frame, tuple(users), wanted, T.NullType())
     kind = frame.schema[item].dataType
     if role in _OF_ITEMS:
-        problems += problem_of_type(f"{role}: the item column {item!r}", kind, "item")
+        if isinstance(kind, T.ArrayType):
+            problems.append(
+                f"{role}: the item column {item!r} is {kind.simpleString()}; pass a row for each item, as F.explode makes them"
+            )
+        else:
+            problems += problem_of_type(f"{role}: the item column {item!r}", kind, "item")
         return Source(role, frame, tuple(users), item, kind)
     if isinstance(kind, T.ArrayType):
         return _read_arrays(role, frame, tuple(users), item, wanted, names, problems)
@@ -201,17 +207,71 @@ def require_column(role: Role, frame: DataFrame, name: str, meaning: str, proble
     return found
 
 
-def _array_with(frame: DataFrame, item: str, names: ColumnNames) -> str | None:
-    """The array column that holds the items if no column has their name, as in ALS recommendForAllUsers."""
+def _array_with(role: Role, frame: DataFrame, item: str, names: ColumnNames, problems: list[str]) -> str | None:
+    """The array column that holds the items if no column has their name; None, and a problem, if none or several can."""
+    arrays = [] if role in _OF_ITEMS else _arrays_with(frame, item, names)
+    if not arrays:
+        return require_column(role, frame, item, "item", problems)
+    if len(arrays) > 1:
+        choices = [_item_option(role, frame, array, item, names) for array in arrays]
+        problems.append(f"{role}: item={item!r} is a field of several arrays. Write {' or '.join(choices)}")
+        return None
+    return arrays[0]
+
+
+def _arrays_with(frame: DataFrame, item: str, names: ColumnNames) -> list[str]:
+    """The array columns that can hold the items if no column has their name, as in ALS recommendForAllUsers."""
     elements = {
         field.name: field.dataType.elementType
         for field in frame.schema.fields
         if isinstance(field.dataType, T.ArrayType) and field.name not in names.user
     }
-    inside = [name for name, kind in elements.items() if isinstance(kind, T.StructType) and item in kind.names]
-    if len(inside) == 1:
-        return inside[0]
-    return next(iter(elements)) if item == DEFAULT_ITEM and len(elements) == 1 else None
+    inside = [
+        name
+        for name, kind in elements.items()
+        if isinstance(kind, T.StructType) and find_field(frame, name, kind.names, item) is not None
+    ]
+    return inside or (list(elements) if item == DEFAULT_ITEM and len(elements) == 1 else [])
+
+
+def _item_field(
+    role: Role,
+    frame: DataFrame,
+    array: str,
+    element: T.StructType,
+    wanted: str,
+    names: ColumnNames,
+    problems: list[str],
+) -> str | None:
+    """The field of an array's structs that holds the items; None, and a problem, if that would be a guess among several."""
+    for name in (wanted, *names.item, DEFAULT_ITEM):
+        if field := find_field(frame, array, element.names, name):
+            return field
+    values = (*names.relevance, *names.beside.values()) if role == "labels" else (names.score, names.rank)
+    taken = [find_field(frame, array, element.names, name) for name in values if name is not None]
+    left = [name for name in element.names if name not in taken]
+    if len(left) == 1:
+        return left[0]
+    fields = ", ".join(f"{array}.{field.name} {field.dataType.simpleString()}" for field in element.fields)
+    ids = [name for name in left if isinstance(element[name].dataType, (T.IntegralType, T.StringType))]
+    ids = ids or left or element.names
+    if role == "baseline":
+        advice = f"Rename the field of the items to {names.single_items[2]!r}"
+    else:
+        advice = f"Write {' or '.join(_item_option(role, frame, array, name, names) for name in ids[:3])}"
+    problems.append(
+        f"{role}: item={wanted!r} does not say which field of the array {array!r} holds the items: {fields}. {advice}"
+    )
+    return None
+
+
+def _item_option(role: Role, frame: DataFrame, array: str, field: str, names: ColumnNames) -> str:
+    """The option ``item=`` that names this field of an array of the table."""
+    predictions, labels = names.item
+    if predictions == labels and find_column(frame, field) is None and _arrays_with(frame, field, names) == [array]:
+        return f"item={field!r}"
+    dotted = f"{array}.{field}"
+    return f"item={(predictions, dotted) if role == 'labels' else (dotted, labels)!r}"
 
 
 def _read_rows(
@@ -260,11 +320,14 @@ def _read_arrays(
         problems.append(f"{role} are arrays ({item!r}), and their order is the rank; leave rank={names.rank!r} out")
     field, item_type = None, element
     if isinstance(element, T.StructType):
-        field = next((n for n in (wanted, names.item[0], DEFAULT_ITEM) if n in element.names), element.names[0])
+        field = _item_field(role, frame, item, element, wanted, names, problems)
+        if field is None:
+            return Source(role, frame, users, item, T.NullType())
         item_type = element[field].dataType
     find = partial(array_value, role, frame, item, element, problems=problems)
     values = _values(role, names, wanted_values, value_kind, find, problems)
-    problems += problem_of_type(f"{role}: the item column {item!r}", item_type, "item")
+    what = f"column {item!r}" if field is None else f"field '{item}.{field}'"
+    problems += problem_of_type(f"{role}: the item {what}", item_type, "item")
     return Source(role, frame, users, item, item_type, field, values, value_kind, arrays=True)
 
 
@@ -303,8 +366,8 @@ def array_value(
     role: Role, frame: DataFrame, item: str, element: T.DataType, name: str, meaning: str, problems: list[str]
 ) -> ValueColumn | None:
     """The field of the items' structs, or the array beside them, that has this name."""
-    if isinstance(element, T.StructType) and name in element.names:
-        return ValueColumn(name, element[name].dataType, is_field=True)
+    if isinstance(element, T.StructType) and (field := find_field(frame, item, element.names, name)):
+        return ValueColumn(field, element[field].dataType, is_field=True)
     found = find_column(frame, name)
     if found is None:
         fields = (

@@ -2,13 +2,14 @@
 
 import json
 import math
+import re
 
 import chispa
 import pytest
 from effort import FULL_LENGTH, part_of
 from pyspark.sql import functions as F
 
-from spark_rankeval import evaluate, score_users, summarise
+from spark_rankeval import Facts, evaluate, score_users, summarise
 from spark_rankeval.errors import (
     DialectError,
     InputError,
@@ -208,6 +209,105 @@ def test_arrays_of_structs_with_a_score_are_ordered_by_it(spark, rows):
     _, labels, users = rows
     result = evaluate(predictions, labels, METRICS, score="rating", users=users)
     assert means(result) == pytest.approx(MEANS, abs=1e-12)
+
+
+RANKED = [(user, 10 + place, (3 * place + user) % 7 + 1) for user in range(9) for place in range(7)]
+WANTED = {(user, film) for user, film, _ in RANKED if (user + film) % 3 == 0}
+
+
+def mean_rr(excluded=()):
+    """The mean reciprocal rank of the ranked films, by definition."""
+    of_user = {}
+    for user, film, _ in sorted(RANKED, key=lambda row: row[2]):
+        if (user, film) not in excluded:
+            of_user.setdefault(user, []).append((user, film) in WANTED)
+    return sum(1 / (1 + found.index(True)) if any(found) else 0 for found in of_user.values()) / len(of_user)
+
+
+@pytest.fixture(scope="module")
+def films(spark):
+    """The films as rows, and as arrays of structs of several fields, of which that of items is not the first."""
+    rows = spark.createDataFrame(RANKED, "user int, movieId int, rank int")
+    labels = rows.where(F.pmod(F.col("user") + F.col("movieId"), F.lit(3)) == 0).select("user", "movieId")
+
+    def lists(table, name, *fields):
+        return table.groupBy("user").agg(F.sort_array(F.collect_list(F.struct(*fields))).alias(name))
+
+    minus_rank = (-F.col("rank")).cast("double").alias("rating")
+    both = lists(rows, "recs", "rank", "movieId").join(
+        lists(labels, "liked", F.lit(1.0).alias("grade"), "movieId"), "user"
+    )
+    return {
+        "rows": rows,
+        "ranked": both.select("user", "recs"),
+        "scored": lists(rows, "recs", minus_rank, "movieId"),
+        "renamed": both.selectExpr("user", "transform(recs, one -> struct(one.movieId AS MOVIEID, one.rank)) AS recs"),
+        "labels": labels,
+        "other": labels.withColumnRenamed("movieId", "film"),
+        "liked": both.select("user", "liked"),
+        "both": both,
+        "known": rows.where("pmod(user + movieId, 3) = 1").select("user", "movieId"),
+    }
+
+
+def with_tables(films, options):
+    """The options with the tables that they name."""
+    baseline = "transform(recs, one -> struct(one.rating, one.movieId AS film)) AS movieId"
+    facts = {
+        "training": Facts(training=films["known"], popularity_groups=2),
+        "baseline": Facts(baseline=films["scored"].selectExpr("user", baseline)),
+    }
+    tables = {"exclude": films, "facts": facts}
+    return {name: tables[name][value] if name in tables else value for name, value in options.items()}
+
+
+@pytest.mark.parametrize(
+    ("predictions", "labels", "options"),
+    [
+        ("ranked", "labels", {"item": ("recs", "movieId"), "facts": "training"}),
+        ("ranked", "other", {"item": ("recs.movieId", "film"), "exclude": "known"}),
+        ("renamed", "labels", {"item": "movieId"}),
+        ("scored", "other", {"item": ("recs", "film"), "score": "rating"}),
+        ("ranked", "liked", {"item": ("recs", "movieId"), "exclude": "known"}),
+        ("ranked", "liked", {"item": ("recs.movieId", "liked"), "relevance": "grade"}),
+        ("both", None, {"item": ("recs.movieId", "liked.movieId")}),
+    ],
+)
+def test_items_in_arrays_of_structs_are_those_of_rows(films, predictions, labels, options):
+    options = with_tables(films, options)
+    result = evaluate(films[predictions], films.get(labels), "rr", **options)
+    excluded = {(user, film) for user, film, _ in RANKED if (user + film) % 3 == 1} if "exclude" in options else ()
+    assert result["rr"] == pytest.approx(mean_rr(excluded), abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("predictions", "labels", "options", "message"),
+    [
+        ("ranked", "labels", {"item": "recs"}, "recs.rank int, recs.movieId int. Write item='rank' or item='movieId'"),
+        ("scored", "labels", {}, "recs.rating double, recs.movieId int. Write item='movieId'"),
+        ("scored", "other", {"item": ("recs", "film")}, "recs.movieId int. Write item=('recs.movieId', 'film')"),
+        ("rows", "liked", {"item": ("rank", "liked"), "rank": "rank"}, "Write item=('rank', 'liked.movieId')"),
+        ("both", None, {"item": ("recs", "liked")}, "item=('recs.movieId', 'liked')"),
+        (
+            "both",
+            "labels",
+            {"item": "movieId"},
+            "item=('recs.movieId', 'movieId') or item=('liked.movieId', 'movieId')",
+        ),
+        ("ranked", "labels", {"item": ("recs", "movieId"), "exclude": "ranked"}, "pass a row for each item"),
+        (
+            "rows",
+            "labels",
+            {"item": "movieId", "score": "rank", "metrics": ["unexpectedness@3"], "facts": "baseline"},
+            "baseline: item='movieId' does not say which field of the array 'movieId' holds the items: movieId.rating double, "
+            "movieId.film int. Rename the field of the items to 'movieId'",
+        ),
+    ],
+)
+def test_the_item_is_not_guessed_among_several_fields(films, predictions, labels, options, message):
+    options = with_tables(films, options)
+    with pytest.raises(InputError, match=re.escape(message)):
+        evaluate(films[predictions], films.get(labels), ["rr", *options.pop("metrics", ())], **options)
 
 
 @pytest.mark.night

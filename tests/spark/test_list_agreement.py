@@ -101,7 +101,7 @@ def test_lists_may_come_with_ranks_or_as_arrays(spark, lists):
     agree(found(agreement(*arrays, METRICS)), expected)
     scored = [
         spark.createDataFrame(
-            [(user, rows) for user, rows in model.items()], "user int, best array<struct<item: int, score: double>>"
+            [(user, rows) for user, rows in model.items()], "user int, best array<struct<film: int, score: double>>"
         )
         for model in lists
     ]
