@@ -12,9 +12,14 @@ from spark_rankeval.request.on_invalid import OnInvalid
     [
         ("precison@10", "did you mean 'precision'? available"),
         ("ndcg10", "did you mean 'ndcg@10'? "),
-        ("NDCG-10", "did you mean 'ndcg@10'? "),
-        ("recall_at_5", "did you mean 'recall@5'? "),
         ("map10", "did you mean 'map@10'? "),
+        ("ndgc_cut_10", "did you mean 'ndcg@10'? "),
+        ("gm_map", "the nearest is 'ap' with dialect='trec_eval'; available"),
+        ("rndcg_cut_5", "the nearest is 'ndcg@5' with dialect='trec_eval'; available"),
+        (
+            "map_at_k",
+            "'map_at_k' needs a number as its cutoff, as in 'ap@10'; for a system's definition name its dialect",
+        ),
         ("rmse", "(in 'rmse'); available"),
     ],
 )

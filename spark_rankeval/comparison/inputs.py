@@ -175,15 +175,11 @@ def _label(tables: ModelTables, asked: str | Metric) -> str:
         if asked in (label, first[label].column):
             return label
     metric = parse_metric(asked)
-    labels = [label for label in tables.labels if reads_as(label, metric) or reads_as(_as_label(label), metric)]
+    labels = [label for label in tables.labels if reads_as(label, metric)]
     if len(labels) == 1:
         return labels[0]
     msg = f"not every table has a metric {str(asked)!r}; {did_you_mean(asked, tables.labels)}all have: {', '.join(tables.labels)}"
     raise UnknownMetricError(msg)
-
-
-def _as_label(column: str) -> str:
-    return column.replace("_at_", "@")
 
 
 def warn_of_few_clusters(rows: Iterable[ComparisonRow | PairRow]) -> None:
@@ -227,7 +223,7 @@ def compared_metrics(tables: ModelTables, metrics: Metrics, margin: Margin) -> l
 
 
 def _metric_of(tables: ModelTables, label: str) -> Metric | None:
-    for text in (tables.tables[0].metrics[label].definition, label, _as_label(label)):
+    for text in (tables.tables[0].metrics[label].definition, label):
         try:
             return parse_metric(text).resolve()
         except MetricError:

@@ -11,14 +11,17 @@ from typing import TYPE_CHECKING, Any
 from spark_rankeval.errors import MetricError, did_you_mean
 from spark_rankeval.metrics.base import REGISTRY, Metric
 from spark_rankeval.metrics.curves import check_length, expand
+from spark_rankeval.metrics.foreign_names import AFFIXES, NAMES, NEAREST, PARAMETRIC
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 # No part but the arguments gives back what it took (``*+``), so that the time is that of reading the text once.
-_FORM = re.compile(r"\s*+(?P<name>[A-Za-z][\w\- ]*+)\s*+(?:\((?P<arguments>.*)\)\s*+)?(?:@(?P<k>[^()@]*+))?", re.DOTALL)
-# A cutoff that is written as in other systems or in the names of columns: ndcg10, ndcg_10, ndcg_at_10.
-_CUTOFF_WITHOUT_SIGN = re.compile(r"(?P<metric>[a-z_]+?)_?(?:at_)?(?P<k>\d+)")
+_FORM = re.compile(
+    r"\s*+(?P<name>[A-Za-z0-9][\w\-.= ]*+)\s*+(?:\((?P<arguments>.*)\)\s*+)?(?:@(?P<k>[^()@]*+))?", re.DOTALL
+)
+# A cutoff without a sign before it, which could also be a part of the name: ndcg10, f15.
+_CUTOFF_WITHOUT_SIGN = re.compile(r"(?P<metric>[a-z_]+?)(?P<k>\d+)")
 _WORDS = {"inf": math.inf, "nan": "nan", "none": None, "null": None, "true": True, "false": False}
 
 
@@ -46,7 +49,8 @@ def parse_metric(text: str | Metric) -> Metric:
     if form is None:
         msg = f"{text!r} is not a metric; write name, name@k or name(parameter=value)@k, as in 'ndcg@10'"
         raise MetricError(msg)
-    return _read(_find(form["name"].strip(), text), form["arguments"] or "", form["k"], text)
+    metric, parameters, cutoff = _find(form["name"].strip(), form["k"], text)
+    return _read(metric, ", ".join(filter(None, [parameters, form["arguments"]])), cutoff, text)
 
 
 # A result of thousands of slices reads the same few texts for each of its rows. The class is looked up anew each time, because a
@@ -75,18 +79,63 @@ def reads_as(label: str, asked: object) -> bool:
         return False
 
 
-def _find(name: str, text: str) -> type[Metric]:
-    key = re.sub(r"[\s\-]+", "_", name.lower())
-    for candidate in (key, key.replace("_", "")):
-        if candidate in REGISTRY:
-            return REGISTRY[candidate]
+def _find(name: str, cutoff: str | None, text: str) -> tuple[type[Metric], str, str | None]:
+    """The class of a metric, with the parameters and the cutoff that may be part of its name."""
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name)
+    key = re.sub(r"[\s\-]+", "_", words.lower())
+    # IPrec@0.1 has its recall behind the sign.
+    if (found := _ours(key)) and "." not in (cutoff or ""):
+        return *found, cutoff
+    for form, spelled in PARAMETRIC:
+        if number := form.fullmatch(key if cutoff is None else f"{key}@{cutoff.strip()}"):
+            return *_named(spelled(number[1])), None
+    affixed = AFFIXES.fullmatch(key)
+    base, k = (key, None) if affixed is None else affixed.group("name", "k")
+    found = _ours(base)
+    if found is None:
+        raise MetricError(_unknown(name, key, base, k, text))
+    if k == "k" and cutoff is None:
+        metric = found[0].name
+        msg = (
+            f"{text!r} needs a number as its cutoff, as in '{metric}@10'; for a system's definition name its dialect, such as "
+            "dialect='recommenders'"
+        )
+        raise MetricError(msg)
+    if k not in ("k", None) and cutoff is not None:
+        msg = f"{text!r} gives the cutoff twice, in the name and after @"
+        raise MetricError(msg)
+    return *found, cutoff if k == "k" else k or cutoff
+
+
+def _ours(key: str) -> tuple[type[Metric], str] | None:
+    """The class of a name, ours or another system's, with the parameters that it stands for; None if there is none."""
+    if key in REGISTRY:
+        return REGISTRY[key], ""
+    plain = key.replace("_", "")
+    alike = next((metric for known, metric in REGISTRY.items() if known.replace("_", "") == plain), None)
+    if alike is not None:
+        return alike, ""
+    return _named(NAMES[plain]) if plain in NAMES else None
+
+
+def _named(text: str) -> tuple[type[Metric], str]:
+    """The class and the parameters of a metric's text without a cutoff."""
+    name, _, parameters = text.rstrip(")").partition("(")
+    return REGISTRY[name], parameters
+
+
+def _unknown(name: str, key: str, base: str, k: str | None, text: str) -> str:
+    """What a message says of a name that no metric has, with the nearest metric."""
     known = sorted({metric.name for metric in REGISTRY.values()})
-    cutoff = _CUTOFF_WITHOUT_SIGN.fullmatch(key)
-    hint = did_you_mean(key, REGISTRY, lambda alias: REGISTRY[alias].name)
-    if cutoff and cutoff["metric"] in REGISTRY:
-        hint = f"did you mean '{cutoff['metric']}@{cutoff['k']}'? "
-    msg = f"no metric is called {name!r} (in {text!r}); {hint}available: {', '.join(known)}"
-    raise MetricError(msg)
+    at = "" if k in ("k", None) else f"@{k}"
+    hint = did_you_mean(base, REGISTRY, lambda alias: REGISTRY[alias].name + at)
+    near, dialect = NEAREST.get(base.replace("_", ""), ("", ""))
+    unsigned = _CUTOFF_WITHOUT_SIGN.fullmatch(key)
+    if near:
+        hint = f"the nearest is {near + at!r} with dialect={dialect!r}; "
+    elif unsigned and unsigned["metric"] in REGISTRY:
+        hint = f"did you mean '{unsigned['metric']}@{unsigned['k']}'? "
+    return f"no metric is called {name!r} (in {text!r}); {hint}available: {', '.join(known)}"
 
 
 def _arguments(metric: type[Metric], arguments: str, text: str) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from spark_rankeval.metrics.naming import parse_metric
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from spark_rankeval.dialects import Dialect
     from spark_rankeval.metrics.base import Metric
     from spark_rankeval.records.summary import SummaryRow
 
@@ -18,7 +19,7 @@ _SYSTEMS = ("trec_eval", "pytrec_eval")
 #: Its measures of whole lists and those with a cutoff, by our names; what it has in one form only stands in one of them.
 _WHOLE = {
     "ap": "map", "r_precision": "Rprec", "bpref": "bpref", "rr": "recip_rank", "iprec_11pt": "11pt_avg", "ndcg": "ndcg",
-    "precision": "set_P", "recall": "set_recall", "f1": "set_F", "rbp": "rbp",
+    "precision": "set_P", "recall": "set_recall", "f1": "set_F", "fbeta": "set_F", "rbp": "rbp",
 }  # fmt: skip
 _CUT = {"precision": "P", "recall": "recall", "ndcg": "ndcg_cut", "ap": "map_cut", "hit_rate": "success"}
 #: In the order in which it prints them.
@@ -102,7 +103,17 @@ def _measure(row: SummaryRow) -> _Measure:
     if dialect.system not in _SYSTEMS or usual != metric:
         return labelled
     family, parameter, name = _name(metric)
-    return labelled if family not in _ORDER else _Measure(_ORDER.index(family), parameter, name)
+    if family not in _ORDER or not _reads_back(metric, name, dialect):
+        return labelled
+    return _Measure(_ORDER.index(family), parameter, name)
+
+
+def _reads_back(metric: Metric, name: str, dialect: Dialect) -> bool:
+    """Whether a measure's name is that of the metric, and not of another one to which a parameter of many digits is rounded."""
+    try:
+        return _name(parse_metric(name).resolve(dialect)) == _name(metric)
+    except SparkRankEvalError:
+        return False
 
 
 def _name(metric: Metric) -> tuple[str, float, str]:
@@ -113,11 +124,11 @@ def _name(metric: Metric) -> tuple[str, float, str]:
     if metric.name == "iprec":
         recall = float(metric.recall)  # type: ignore[attr-defined] # a parameter of this metric
         return "iprec_at_recall", recall, f"iprec_at_recall_{recall:3.2f}"
-    if metric.name == "fbeta":
+    if metric.name == "fbeta" and metric.beta != 1:  # type: ignore[attr-defined] # a parameter of this metric
         # It weighs recall by x = β².
         weight = float(metric.beta) ** 2  # type: ignore[attr-defined] # a parameter of this metric
-        return "set_F", weight, f"set_F_{weight:g}" if weight != 1 else "set_F"
+        return "set_F", weight, f"set_F_{weight:g}"
     family = _WHOLE.get(metric.name, "")
     if family == "rbp" and metric.p != 0.9:  # type: ignore[attr-defined] # a parameter of this metric
-        return family, 0.0, f"rbp_p={metric.p:g}"  # type: ignore[attr-defined] # the same
+        return family, metric.p, f"rbp_p={metric.p:g}"  # type: ignore[attr-defined] # the same
     return family, 0.0, family

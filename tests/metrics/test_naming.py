@@ -17,6 +17,7 @@ from spark_rankeval.metrics import (
     AveragePrecision,
     FBeta,
     HitRate,
+    InterpolatedPrecision,
     Precision,
     Recall,
     ReciprocalRank,
@@ -24,6 +25,7 @@ from spark_rankeval.metrics import (
     parse_metric,
 )
 from spark_rankeval.metrics.base import REGISTRY
+from spark_rankeval.metrics.foreign_names import NAMES, NEAREST
 from spark_rankeval.metrics.naming import column_name, column_names, parse_metrics
 
 
@@ -60,6 +62,63 @@ from spark_rankeval.metrics.naming import column_name, column_names, parse_metri
 )
 def test_the_usual_names_are_understood(text, metric):
     assert parse_metric(text) == metric
+
+
+@pytest.mark.parametrize(
+    ("texts", "metric"),
+    [
+        (
+            "precision_at_k@5, P_5, P.5, precision_at_5, precisionAtK@5, RetrievalPrecision@5, precision_score_5",
+            Precision(k=5),
+        ),
+        ("recall_100, recall_at_k@100, recall_at_100, retrieval_recall@100", Recall(k=100)),
+        ("map_cut_100, MAP@100, map_at_k@100, meanAveragePrecisionAtK@100, RetrievalMAP@100", AveragePrecision(k=100)),
+        ("ndcg_cut_10, ndcg_cut.10, ndcg_at_k@10, ndcg_at_10, ndcgAtK@10, NDCG-10, ndcg_score@10", NDCG(k=10)),
+        ("RetrievalNormalizedDCG@10, retrieval_normalized_dcg@10, nDCG@10", NDCG(k=10)),
+        ("mrr@10, RR@10, RecipRank@10, RetrievalMRR@10, retrieval_reciprocal_rank@10", ReciprocalRank(k=10)),
+        ("hit@10, success_10, Success@10, HitRate@10, RetrievalHitRate@10, hit_rate_at_k@10", HitRate(k=10)),
+        ("f1_5, f1_score_5, f1_at_5", F1(k=5)),
+        ("set_P, SetP, IDBasedContextPrecision", Precision()),
+        ("set_recall, SetR, id_based_context_recall", Recall()),
+        ("set_F, SetF", F1()),
+        ("recip_rank, RecipRank", ReciprocalRank()),
+        ("Rprec, RetrievalRPrecision", RPrecision()),
+        ("iprec_at_recall_0.10, iprec_at_recall.0.1, IPrec@0.1", InterpolatedPrecision(recall=0.1)),
+        ("set_F_4", FBeta(beta=2)),
+        ("ndcg_burges@10", NDCG(gain="exponential", ideal="labels", below_threshold="zero", k=10)),
+        ("average_precision_score", AveragePrecision(by="threshold", denominator="hits")),
+        ("context_precision, ContextPrecision", AveragePrecision(denominator="hits")),
+    ],
+)
+def test_the_names_of_other_systems_are_understood(texts, metric):
+    for text in texts.split(", "):
+        assert parse_metric(text) == metric, text
+
+
+def test_every_name_of_another_system_is_of_a_metric_and_every_near_one_is_not():
+    for name in NAMES:
+        assert type(parse_metric(name)) is type(parse_metric(NAMES[name])), name
+    for name, (near, _) in NEAREST.items():
+        assert parse_metric(near)
+        with pytest.raises(MetricError, match=re.escape(f"the nearest is {near!r} with dialect=")):
+            parse_metric(name)
+
+
+@pytest.mark.parametrize("text", ["ndcg_cut_10@10", "ndcg_at_10@5", "ndcg_10(k=10)"])
+def test_a_cutoff_in_the_name_and_another_one_are_refused(text):
+    with pytest.raises(MetricError, match="gives the cutoff twice"):
+        parse_metric(text)
+
+
+def test_a_name_that_is_registered_wins_over_its_parts():
+    class Ranked5(Precision):
+        name = "ranked_5"
+
+    try:
+        assert type(parse_metric("ranked_5")) is Ranked5
+        assert parse_metric("ranked_5@2").k == 2
+    finally:
+        del REGISTRY["ranked_5"]
 
 
 def test_no_name_minds_the_case_of_its_letters_or_its_separators():

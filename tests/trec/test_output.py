@@ -50,6 +50,25 @@ def test_the_measure_that_only_trec_eval_10_has():
     assert trec_name(row("rbp@5")) == "rbp@5"
 
 
+#: trec_eval's options that set a parameter: where a name has none, they decide.
+READ_BACK = {**NAMES, "rbp": "rbp", "rbp(p=0.8)": "rbp_p=0.8", "fbeta(beta=0.7)": "set_F_0.49"}
+
+
+@pytest.mark.parametrize("metric", READ_BACK)
+def test_a_printed_name_reads_back_as_the_same_metric(metric):
+    name = trec_name(row(metric))
+    assert name == READ_BACK[metric]
+    same = "f1" if metric == "fbeta(beta=1)" else metric
+    assert parse_metric(name) == parse_metric(same)
+
+
+@pytest.mark.parametrize(
+    "metric", ["iprec(recall=0.125)", "fbeta(beta=0.3333333333333333)", "rbp(p=0.1234567)", "rbp(p=1e-05)"]
+)
+def test_a_parameter_of_more_digits_than_trec_eval_prints_has_our_name(metric):
+    assert trec_name(row(metric)) == metric
+
+
 @pytest.mark.parametrize("metric", OURS)
 def test_what_means_something_else_has_our_name(metric):
     assert trec_name(row(metric)) == metric
