@@ -36,8 +36,8 @@ class Source:
             need a session that has them. trec_run and trec_qrels are TREC's formats; a job checks each line.
         options: options of Spark's reader. CSV is read with a header and inferred types unless they say otherwise.
         schema: columns and types, such as "user bigint, item string, score double". Without it the table's own are taken; those of CSV and
-            JSON are inferred, for which Spark reads the files once more. Ids in CSV (users, items, models, categories and slices)
-            are then strings unless all of a column are plain whole numbers: 007 is not 7.
+            JSON are inferred, for which Spark reads the files once more. Ids there (users, items, models, categories and slices), and
+            ids in names of folders, are then strings unless all of a column are plain whole numbers: 007 is not 7.
         table: a table of the catalogue, instead of files.
     """
 

@@ -42,7 +42,7 @@ def planned(config: JobConfig, tables: Mapping[str, DataFrame], parts: Sequence[
         texts.append(
             f'The types of {", ".join(inferred)} were inferred, for which Spark read the files; schema = "user bigint, …" '
             "in the section spares that, here and in the run. "
-            "Ids in CSV are text unless all of a column are plain whole numbers: 007 is not 7."
+            "Their ids are text unless all of a column are plain whole numbers: 007 is not 7."
         )
     return "\n\n".join(texts)
 

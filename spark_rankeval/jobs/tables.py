@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
@@ -11,11 +12,11 @@ from pyspark.sql import types as T
 from spark_rankeval.errors import ConfigurationError
 from spark_rankeval.jobs.events import errors_with_keys
 from spark_rankeval.spark.named_columns import column
-from spark_rankeval.spark.platforms import said_by_java
+from spark_rankeval.spark.platforms import input_files, said_by_java
 from spark_rankeval.trec import read_qrels, read_run
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
@@ -39,7 +40,7 @@ def read_tables(
 
 
 def read_table(spark: SparkSession, source: Source, section: str, names_of_ids: Collection[str] = ()) -> DataFrame:
-    """The table of a section of the configuration; CSV without a schema keeps ids as written: 7, 007 and 7.0 are three."""
+    """The table of a section of the configuration; ids whose type Spark infers stay as written: 7, 007 and 7.0 are three."""
     try:
         with errors_with_keys({name: f"{section}.options.{name}" for name in ("on_invalid", "model")}):
             frame = _frame(spark, source, names_of_ids)
@@ -71,29 +72,43 @@ def _frame(spark: SparkSession, source: Source, names_of_ids: Collection[str]) -
         return reader.load()
     paths = list(source.path) if isinstance(source.path, tuple) else source.path
     frame = reader.load(paths)
-    if source.format == "csv" and source.schema is None:
-        return _with_ids_as_written(reader, paths, frame, names_of_ids)
-    return frame
+    if source.schema is not None:
+        return frame
+    ids = {name.lower() for name in names_of_ids}
+    if source.format not in _INFERRED:
+        # Parquet and ORC have types; but Spark infers those of the columns that only the names of folders have.
+        roots = [str(value) for name, value in source.options.items() if name.lower() == "basepath"] or source.paths
+        ids &= _columns_in(file.rpartition("/")[0] for file in input_files(frame)) - _columns_in(roots)
+    return _with_ids_as_written(reader, paths, frame, ids)
+
+
+def _columns_in(folders: Iterable[str]) -> set[str]:
+    """The columns that folders have in their names, such as model in ``model=01``, in lower case."""
+    return {unquote(part.partition("=")[0]).lower() for folder in folders for part in folder.split("/") if "=" in part}
 
 
 def _with_ids_as_written(
-    reader: DataFrameReader, paths: str | list[str], inferred: DataFrame, names: Collection[str]
+    reader: DataFrameReader, paths: str | list[str], inferred: DataFrame, ids: Collection[str]
 ) -> DataFrame:
-    """A CSV table whose ids are text, unless all are whole numbers as Spark writes them: it would read 007 as 7."""
-    types = {field.name: field.dataType for field in inferred.schema.fields}
-    lower = {name.lower() for name in names}
-    ids = {name: kind for name, kind in types.items() if name.lower() in lower and not isinstance(kind, T.StringType)}
-    if not ids:
-        return inferred
-    types |= dict.fromkeys(ids, T.StringType())
-    text = reader.schema(_schema(types)).load(paths)
-    whole = [name for name, kind in ids.items() if isinstance(kind, T.IntegralType)]
-    if not whole:
-        return text
-    written = [F.min(column(name).rlike(_WHOLE_NUMBER)).alias(str(place)) for place, name in enumerate(whole)]
-    (row,) = text.agg(*written).collect()
-    kept = {name: ids[name] for name, is_written in zip(whole, row, strict=True) if is_written}
-    return reader.schema(_schema(types | kept)).load(paths)
+    """A table whose inferred ids are text, unless all are whole numbers as Spark writes them: it would read 007 as 7."""
+    found = {field.name: field.dataType for field in inferred.schema.fields}
+    types = {name: _with_text(kind, ids, is_id=name.lower() in ids) for name, kind in found.items()}
+    whole = [name for name, kind in types.items() if name.lower() in ids and isinstance(kind, T.IntegralType)]
+    if whole:
+        text = reader.schema(_schema(types | dict.fromkeys(whole, T.StringType()))).load(paths)
+        written = [F.min(column(name).rlike(_WHOLE_NUMBER)).alias(str(place)) for place, name in enumerate(whole)]
+        (row,) = text.agg(*written).collect()
+        types |= {name: T.StringType() for name, is_written in zip(whole, row, strict=True) if not is_written}
+    return inferred if types == found else reader.schema(_schema(types)).load(paths)
+
+
+def _with_text(kind: T.DataType, ids: Collection[str], *, is_id: bool) -> T.DataType:
+    """A type with text for ids, in arrays and structs, too; whole numbers stay."""
+    if isinstance(kind, T.ArrayType):
+        return T.ArrayType(_with_text(kind.elementType, ids, is_id=is_id))
+    if isinstance(kind, T.StructType):
+        return _schema({each.name: _with_text(each.dataType, ids, is_id=each.name.lower() in ids) for each in kind})
+    return T.StringType() if is_id and not isinstance(kind, T.IntegralType) else kind
 
 
 def _schema(types: Mapping[str, T.DataType]) -> T.StructType:

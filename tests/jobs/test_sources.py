@@ -149,13 +149,70 @@ def test_ids_in_csv_are_the_text_that_the_file_has(spark, tmp_path, capsys):
     assert main([*arguments, "--dry-run"]) == 0
     planned = capsys.readouterr().out
     assert "p.csv (1 file): User string, item string, score double" in planned
-    assert "Ids in CSV are text unless all of a column are plain whole numbers: 007 is not 7." in planned
+    assert "Their ids are text unless all of a column are plain whole numbers: 007 is not 7." in planned
     assert main(arguments) == 0
     rows = {
         row.user: row
         for row in spark.read.parquet(f"{tmp_path}/out/per_user").withColumnRenamed("User", "user").collect()
     }
     assert {user: (row.zip, row.rr) for user, row in rows.items()} == {"007": ("01067", 1.0), "7": ("1067", 1.0)}
+
+
+@pytest.mark.parametrize("kind", ["csv", "json", "parquet", "orc"])
+def test_ids_in_folders_are_the_text_that_the_folder_has(spark, tmp_path, kind):
+    rows = [("01", "007", 5, 0.5), ("1", "7", 5, 0.25), ("1", None, 5, 0.75)]
+    frame = spark.createDataFrame(rows, "model string, user string, item int, score double")
+    place = f"{tmp_path}/day=7"
+    frame.write.partitionBy("model", "user").option("header", True).format(kind).save(place)
+    names = ["model", "User", "item", "day"]
+    table = read_table(spark, Source(path=place, format=kind), "predictions", names)
+    assert sorted(table.select("model", "user", "item", "score").collect(), key=str) == sorted(rows, key=str)
+    # A folder above the table has no column of it, unless basePath says so.
+    above = {}, {"basePath": str(tmp_path)}
+    days = [read_table(spark, Source(path=place, format=kind, options=more), "t", ["day"]).dtypes for more in above]
+    assert ["day" in dict(types) for types in days] == [False, True]
+    assert dict(days[1])["day"] == "int"
+
+
+def test_ids_in_json_are_the_numbers_that_the_file_has(spark, tmp_path):
+    """Two users of 128 bits become one as doubles; half of a user's labels then stand for both."""
+    first, second = "340282366920938463463374607431768211455", "340282366920938463463374607431768211454"
+    rows = [(first, "1", 0.9), (first, "2", 0.8), (second, "1", 0.9), (second, "2", 0.8)]
+    line = '{{"user": {}, "item": {}, "score": {}}}\n'
+    (tmp_path / "p.json").write_text("".join(line.format(*row) for row in rows))
+    (tmp_path / "l.json").write_text(f'{{"user": {first}, "item": 1}}\n{{"user": {second}, "item": 2}}\n')
+    (tmp_path / "job.toml").write_text(f"""
+        predictions = {{ path = "{tmp_path}/p.json", format = "json" }}
+        labels = {{ path = "{tmp_path}/l.json", format = "json" }}
+        columns = {{ score = "score" }}
+        evaluation = {{ metrics = ["rr"] }}
+        output = {{ path = "{tmp_path}/out", run_id = "day" }}
+    """)
+    assert main(["--config", str(tmp_path / "job.toml")]) == 0
+    scored = spark.read.parquet(f"{tmp_path}/out/per_user").collect()
+    assert {row.user: row.rr for row in scored} == {first: 1.0, second: 0.5}
+
+
+@pytest.mark.parametrize(
+    ("ids", "kind", "read"),
+    [
+        (["7", "-7", "null"], "bigint", [7, -7, None]),
+        (["7", "7.0", "1.5"], "string", ["7", "7.0", "1.5"]),
+        (["7", '"07"', "true"], "string", ["7", "07", "true"]),
+        (["[1, 2]", "[12345678901234567890]"], "array<string>", [["1", "2"], ["12345678901234567890"]]),
+        (["[1, 2]", "[3]"], "array<bigint>", [[1, 2], [3]]),
+        (
+            ['[{"item": 1, "score": 2}]', '[{"item": 12345678901234567890, "score": 0.5}]'],
+            "array<struct<item:string,score:double>>",
+            [[("1", 2.0)], [("12345678901234567890", 0.5)]],
+        ),
+    ],
+)
+def test_ids_in_json_are_numbers_if_all_are_whole(spark, tmp_path, ids, kind, read):
+    (tmp_path / "p.json").write_text("".join(f'{{"item": {given}, "score": 1.5}}\n' for given in ids))
+    table = read_table(spark, Source(path=f"{tmp_path}/p.json", format="json"), "predictions", ["item"])
+    assert table.dtypes == [("item", kind), ("score", "double")]
+    assert [row.item for row in table.collect()] == read
 
 
 def test_csv_has_the_types_of_its_schema_or_options(spark, tmp_path):
