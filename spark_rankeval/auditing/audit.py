@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from pyspark.sql import types as T
+
 from spark_rankeval.auditing.counting import count
 from spark_rankeval.auditing.reading import DEFAULT_TIME, read_tables
 from spark_rankeval.auditing.result import Audit
@@ -123,6 +125,8 @@ def _parts(tables: AuditTables, role: Role) -> str:
     parts += [f"time ({name!r})" for table, name in tables.times.items() if table == role]
     if role == "predictions" and tables.model is not None:
         parts.append(f"model ({tables.model!r})")
+    if any(isinstance(kind, T.FloatType | T.DoubleType) for kind in (*tables.user_types, tables.item_type)):
+        parts.append("an id that floating point rounds")
     return " or ".join(parts)
 
 

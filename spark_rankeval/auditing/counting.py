@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql import types as T
 
-from spark_rankeval.spark.ids import for_example
+from spark_rankeval.spark.ids import for_example, usable
 from spark_rankeval.spark.packed import given_to_rows
 from spark_rankeval.spark.source import WITHOUT_USERS, user_column
 from spark_rankeval.spark.sql_text import (
@@ -111,7 +111,7 @@ def _rows(tables: AuditTables, source: Source) -> DataFrame:
     if source.role == "predictions" and tables.model is not None:
         given[_MODEL] = named(tables.model)
         kinds[_MODEL] = frame.schema[tables.model].dataType
-    entry = call("explode", ids) if source.arrays else ids
+    entry = call("explode", usable(ids, T.ArrayType(source.item_type))) if source.arrays else ids
     frame = select(frame, *(value.alias(name) for name, value in given.items()), entry.alias(_ITEM))
     present = [named(name).is_not_null() for name in kinds]
     present += [~call("isnan", named(name)) for name, kind in kinds.items() if isinstance(kind, _FLOATING)]

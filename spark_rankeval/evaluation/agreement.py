@@ -120,7 +120,7 @@ def _as_labels(source: Source) -> DataFrame:
     else:
         (value,) = source.values()
         order = -value.cast("double") if source.value_kind == "rank" else value.cast("double")
-        rows = source.frame.select(*users, source.ids().alias(_ITEM), order.alias(_ORDER))
+        rows = source.frame.select(*users, source.given_ids().alias(_ITEM), order.alias(_ORDER))
     # Counted from the last place up, the row number is length − rank + 1.
     from_below = Window.partitionBy(*users).orderBy(F.col(_ORDER).asc(), F.col(_ITEM).desc())
     known = ~(F.col(_ORDER).isNull() | F.isnan(_ORDER))
@@ -131,7 +131,7 @@ def _as_labels(source: Source) -> DataFrame:
 def _exploded(source: Source) -> DataFrame:
     """The entries of arrays with the score or place that orders them; a null array has one null entry."""
     users = [column(name) for name in source.user]
-    ids, values = source.ids(), source.values()
+    ids, values = source.given_ids(), source.values()
     frame = source.frame.where(any_null([ids]) | (F.size(ids) > 0))
     if not values:
         places = frame.select(*users, F.posexplode_outer(ids).alias("place", _ITEM))

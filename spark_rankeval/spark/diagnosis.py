@@ -9,14 +9,14 @@ from pyspark.sql import functions as F
 
 from spark_rankeval.spark.ids import for_example, name_in
 from spark_rankeval.spark.named_columns import any_null, column
-from spark_rankeval.spark.rejected import ITEM, REASON, value_name, with_reasons
+from spark_rankeval.spark.rejected import ITEM, REASON, rows_of_users, value_name, with_reasons
 from spark_rankeval.spark.rejected_vectors import REPEATED_USER
 from spark_rankeval.spark.source import user_column
 from spark_rankeval.spark.sql_text import named
 from spark_rankeval.spark.validity import unusual_reasons
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable, Mapping
 
     from pyspark.sql import Column, DataFrame, Row
 
@@ -41,21 +41,25 @@ def diagnose(source: Source, task: ScoringTask, model_column: str | None = None)
     values = [named(value_name(index)) for index in range(len(source.given_values))]
     names = {user_column(index): name for index, name in enumerate(source.user)} | {ITEM: "item"}
     names |= {value_name(index): name for index, name in enumerate(_value_names(source))}
-    example = F.first(F.struct(*_shown(rejected, names))).alias("example")
-    counted = rejected.groupBy(REASON).agg(F.count(F.lit(1)).alias("n"), example).collect()
     unusual = unusual_reasons(source, values, task)
-    findings = []
-    for row in sorted(counted, key=lambda row: str(row[REASON])):
-        shown = ", ".join(f"{name}={row['example'][ours]!r}" for ours, name in names.items())
-        findings.append(Finding(row[REASON], row["n"], shown, row[REASON] in unusual))
-    return findings + _repeated_users(source, model_column)
+    return _by_reason(rejected, names, unusual) + _repeated_users(source, model_column)
 
 
 def null_users(source: Source) -> list[Finding]:
     """Rows of a table of users that name nobody."""
-    nobody = any_null(source.user_columns())
-    n = source.frame.where(nobody).count()
-    return [Finding("null user in the table of users", n, "user=None")] if n else []
+    names = {user_column(index): name for index, name in enumerate(source.user)}
+    return _by_reason(rows_of_users(source).where(F.col(REASON).isNotNull()), names)
+
+
+def _by_reason(rejected: DataFrame, names: Mapping[str, str], unusual: Collection[str] = ()) -> list[Finding]:
+    """How many rows there are for each reason, with an example of these columns."""
+    example = F.first(F.struct(*_shown(rejected, names))).alias("example")
+    counted = rejected.groupBy(REASON).agg(F.count(F.lit(1)).alias("n"), example).collect()
+    findings = []
+    for row in sorted(counted, key=lambda row: str(row[REASON])):
+        shown = ", ".join(f"{name}={row['example'][ours]!r}" for ours, name in names.items())
+        findings.append(Finding(row[REASON], row["n"], shown, row[REASON] in unusual))
+    return findings
 
 
 def _repeated_users(source: Source, model_column: str | None) -> list[Finding]:

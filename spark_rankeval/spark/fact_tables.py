@@ -14,7 +14,7 @@ from pyspark.sql import types as T
 
 from spark_rankeval.ranking.recommended import OF_ITEMS
 from spark_rankeval.spark.fingerprints import total_of_hashes, training_hash
-from spark_rankeval.spark.ids import as_text, name_in_sql, readable, set_in, text_in_sql
+from spark_rankeval.spark.ids import as_text, name_in_sql, readable, set_in, text_in_sql, usable
 from spark_rankeval.spark.packed import given_to_rows, given_to_tasks, packed
 from spark_rankeval.spark.sql_text import (
     aggregate,
@@ -390,7 +390,7 @@ class FactTables:
         entry = call("posexplode_outer", source.ids_sql()).aliases(_PLACE, names.ITEM)
         entries = select(source.frame, *self.named_users(source), entry, *scores)
         score = call("get", named(_SCORES), named(_PLACE)) if scores else -named(_PLACE)
-        item = self._item(named(names.ITEM))
+        item = self._item(usable(named(names.ITEM), source.item_type))
         rows = select(entries, *self._users, item, score.cast("double").alias(names.SCORE))
         return with_columns(rows, {_VALID: self._is_valid(names.SCORE)})
 
@@ -405,8 +405,6 @@ class FactTables:
     def _is_valid(self, *numbers: str) -> Sql:
         """Whether a row has a user, an item and these numbers, and none of them is NaN."""
         is_whole = ~any_of(named(name).is_null() for name in (*self.user_columns, names.ITEM, *numbers))
-        if isinstance(self.item_type, T.FloatType | T.DoubleType):
-            numbers = (*numbers, names.ITEM)
         are_nan = (call("coalesce", call("isnan", named(name)), number(False)) for name in numbers)
         return all_of([is_whole, *(~is_nan for is_nan in are_nan)])
 

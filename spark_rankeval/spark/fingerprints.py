@@ -72,7 +72,7 @@ def row_hash(source: Source) -> Sql:
     Numbers of the same value have the same hash, whatever their width. The users are not in it. Nulls at different places of a row give
     different hashes; at different places of one array they may give the same.
     """
-    columns = [_widest(source.ids_sql(), source.item_type, is_array=source.arrays)]
+    columns = [_widest(source.given_ids_sql(), source.item_type, is_array=source.arrays)]
     columns += [_widest(values, T.DoubleType(), is_array=source.arrays) for values in source.values_sql()]
     beside = [] if source.hashed is None else [named(source.hashed)]
     if not source.arrays and not beside and len(columns) < _SEVERAL:

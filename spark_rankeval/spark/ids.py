@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING, Literal
 
@@ -9,7 +10,7 @@ from pyspark.sql import types as T
 
 from spark_rankeval.errors import InputError
 from spark_rankeval.spark.per_user import holds_readable_text
-from spark_rankeval.spark.sql_text import call, function_of, named, number, text, text_of_bytes, when
+from spark_rankeval.spark.sql_text import any_of, call, function_of, named, number, text, text_of_bytes, when
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -35,6 +36,8 @@ _ADVICE: dict[Named, str] = {
     "category": "categories must be plain values: cast it, or take one of several",
     "intent": "intents must be plain values or arrays of these: cast it",
 }
+# From this power of 2 on, floating point lacks some whole numbers: an id may have become the number of another one.
+_BITS = {T.FloatType: 24, T.DoubleType: 53}
 # How `readable` writes the bytes of a text.
 _WRITTEN_OUT = r"^(\\x[0-9A-F]{2})+$"
 
@@ -51,6 +54,27 @@ def problem_of_type(what: str, kind: T.DataType, named: Named) -> list[str]:
     """Why a column of this type cannot name users and so on, as a sentence about it; none if it can."""
     wrong = why_unusable(kind, named)
     return [f"{what} is {kind.simpleString()}; {wrong}"] if wrong else []
+
+
+def id_reasons(what: str, ids: Sql, kind: T.DataType, *, may_be_null: bool = False) -> dict[str, Sql]:
+    """Why ids of this type name nothing: conditions by what they mean."""
+    missing, rounded = {f"null {what}": ids.is_null()}, {}
+    if isinstance(kind, _FLOATING):
+        missing[f"NaN {what}"] = call("isnan", ids)
+        bits, size = _BITS[type(kind)], call("abs", ids)
+        words = f"{what} of 2^{bits} or more, which a {kind.simpleString()} rounds (read ids as strings or bigint)"
+        rounded[words] = (size >= 2.0**bits) & (size < math.inf)
+    return rounded if may_be_null else missing | rounded
+
+
+def usable(ids: Sql, kind: T.DataType) -> Sql:
+    """Ids of this type, or arrays of them; null if they name nothing."""
+    if isinstance(kind, T.ArrayType):
+        one = usable(named("one"), kind.elementType)
+        return call("transform", ids, function_of(["one"], one)) if isinstance(kind.elementType, _FLOATING) else ids
+    if not isinstance(kind, _FLOATING):
+        return ids
+    return when(~any_of(id_reasons("id", ids, kind).values()), ids)
 
 
 def check_types(frame: DataFrame, names: Iterable[str], named: Named, table: str) -> None:

@@ -71,7 +71,7 @@ class GroupSources:
 def packed_groups(items: Source, name: str, item_type: T.DataType) -> DataFrame:
     """Each item with each of its groups once, in one row; a null stands for no group."""
     frame, kind = items.frame, items.frame.schema[name].dataType
-    item = items.ids().cast(item_type).alias(ITEM)
+    item = items.ids_sql().column.cast(item_type).alias(ITEM)
     if isinstance(kind, T.ArrayType):
         rows = frame.select(item, F.posexplode_outer(column(name)).alias(_PLACE, GROUP))
     else:

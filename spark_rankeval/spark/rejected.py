@@ -16,17 +16,18 @@ from spark_rankeval.spark.ids import readable, text_in_sql
 from spark_rankeval.spark.named_columns import any_null
 from spark_rankeval.spark.rejected_vectors import REPEATED_USER, items_with_reasons, users_with_reasons
 from spark_rankeval.spark.source import user_column
-from spark_rankeval.spark.sql_text import call, named, text, when, with_columns
+from spark_rankeval.spark.sql_text import any_of, call, named, null_of, text, when, with_columns
 from spark_rankeval.spark.validity import invalid_reasons, unusual_reasons
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     from spark_rankeval.request.task import ScoringTask
     from spark_rankeval.spark.inputs import Sources
     from spark_rankeval.spark.source import Source
+    from spark_rankeval.spark.sql_text import Sql
 
 #: Our names on the way.
 ITEM, MODEL, REASON = "item_", "model_", "reason_"
@@ -51,27 +52,23 @@ def with_reasons(
         return users_with_reasons(source, source.vectors, ITEM, REASON)
     rows = _rows(source, model_column, beside)
     ids, values = named(ITEM), [named(value_name(index)) for index in range(len(source.given_values))]
-    reasons = {f"null user ({name})": named(user_column(index)).is_null() for index, name in enumerate(source.user)}
+    reasons = source.user_reasons()
     if model_column is not None:
         reasons[f"null model ({model_column})"] = named(MODEL).is_null()
     if source.arrays:
         reasons |= {whole: named(_WHOLE) == text(whole) for whole in (REPEATED_USER, *_wrong_arrays(source))}
     reasons |= invalid_reasons(source, ids, values, task) | unusual_reasons(source, values, task)
-    reason = None
-    for words, condition in reversed(reasons.items()):
-        reason = when(call("coalesce", condition, False), text(words), reason)
-    assert reason is not None, "an item may always be null"
-    return with_columns(rows, {REASON: reason})
+    return with_columns(rows, {REASON: _first_that_holds(reasons)})
 
 
 def _rows(source: Source, model_column: str | None, beside: Sequence[str]) -> DataFrame:
-    users, models = source.named_users(), []
+    users, models = source.given_users(), []
     if model_column is not None:
         models = [readable(text_in_sql(source.frame, model_column)).column.alias(MODEL)]
-    ids, values = source.ids(), source.values()
+    ids, values = source.given_ids(), source.values()
     if not source.arrays:
-        named = [column.alias(value_name(index)) for index, column in enumerate(values)]
-        return source.frame.select(*users, *models, ids.alias(ITEM), *named, *beside)
+        numbers = [column.alias(value_name(index)) for index, column in enumerate(values)]
+        return source.frame.select(*users, *models, ids.alias(ITEM), *numbers, *beside)
     null_array, unequal = _wrong_arrays(source)
     is_unequal = reduce(or_, [F.size(ids) != F.size(array) for array in values], F.lit(False))
     whole = F.when(any_null([ids, *values]), null_array).when(is_unequal, unequal)
@@ -81,11 +78,10 @@ def _rows(source: Source, model_column: str | None, beside: Sequence[str]) -> Da
     frame = source.frame.select(
         *users, *models, row.alias(_ROW), whole.alias(_WHOLE), *(array.alias(name) for name, array in arrays.items())
     )
+    nobody = any_of([*source.user_reasons().values(), *[named(MODEL).is_null()] * len(models)]).column
     if not source.shares_table:
-        frame = _marking_repeats(frame, len(users), len(models), list(arrays))
-    nothing = F.col(_WHOLE).isNotNull() | any_null(
-        [F.col(user_column(index)) for index in range(len(users))] + [F.col(MODEL)] * len(models)
-    )
+        frame = _marking_repeats(frame, len(users), len(models), list(arrays), nobody)
+    nothing = F.col(_WHOLE).isNotNull() | nobody
     # A place beyond the arrays' ends is null, and so is what a row without an entry has.
     entries = [F.when(F.col(_PLACE) >= 0, F.get(F.col(name), F.col(_PLACE))).alias(name) for name in arrays]
     places = F.when(nothing, F.array(F.lit(-1))).otherwise(F.sequence(F.lit(0), F.size(ITEM) - 1))
@@ -94,17 +90,29 @@ def _rows(source: Source, model_column: str | None, beside: Sequence[str]) -> Da
     return exploded.select(*(name for name in exploded.columns if name not in arrays), *entries)
 
 
+def rows_of_users(source: Source) -> DataFrame:
+    """The rows of a table of users, each with why it names nobody, or null."""
+    reasons = {f"{words} in the table of users": holds for words, holds in source.user_reasons().items()}
+    return with_columns(source.frame.select(*source.given_users()), {REASON: _first_that_holds(reasons)})
+
+
+def _first_that_holds(reasons: dict[str, Sql]) -> Sql:
+    reason = null_of(T.StringType())
+    for words, condition in reversed(list(reasons.items())):
+        reason = when(call("coalesce", condition, False), text(words), reason)
+    return reason
+
+
 def _wrong_arrays(source: Source) -> tuple[str, str]:
     """What is said of a row with a null array, and of one with arrays of unequal lengths."""
     names = " and ".join([source.item, *(value.name for value in source.given_values)])
     return f"null array of {source.role}", f"unequal lengths of {names}"
 
 
-def _marking_repeats(frame: DataFrame, n_users: int, n_models: int, arrays: list[str]) -> DataFrame:
+def _marking_repeats(frame: DataFrame, n_users: int, n_models: int, arrays: list[str], nobody: Column) -> DataFrame:
     keys = [*(user_column(index) for index in range(n_users)), *[MODEL] * n_models]
     best_first = Window.partitionBy(*keys).orderBy(F.struct(*arrays).desc())
-    somebody = ~any_null([F.col(name) for name in keys])
-    repeated = somebody & (F.col("nth_") > 1)
+    repeated = ~nobody & (F.col("nth_") > 1)
     frame = frame.withColumn("nth_", F.row_number().over(best_first))
     return frame.withColumn(_WHOLE, F.when(repeated, REPEATED_USER).otherwise(F.col(_WHOLE))).drop("nth_")
 
@@ -138,11 +146,7 @@ class Quarantine:
                 parts.append(self._named(model.source, self._repeated(model.source, rows)))
         parts += self._of_labels()
         if sources.users is not None:
-            users = sources.users
-            rows = users.frame.select(*users.named_users())
-            nobody = any_null([F.col(name) for name in rows.columns])
-            rows = rows.withColumn(REASON, F.when(nobody, F.lit("null user in the table of users")))
-            parts.append(self._named(users, rows))
+            parts.append(self._named(sources.users, rows_of_users(sources.users)))
         return reduce(lambda rows, more: rows.unionByName(more), parts)
 
     def _of_labels(self) -> Iterator[DataFrame]:
@@ -167,7 +171,7 @@ class Quarantine:
         rows = rows.where(F.col(REASON).isNull() & F.col(ITEM).isNotNull())
         if self.sources.exclude is not None:
             left_out = self.sources.exclude
-            items = left_out.frame.select(*left_out.named_users(), left_out.ids().alias(ITEM))
+            items = left_out.frame.select(*left_out.named_users(), left_out.given_ids().alias(ITEM))
             rows = rows.join(items, items.columns, "left_anti")
         order = [F.col(value_name(0)).asc() if source.value_kind == "rank" else F.col(value_name(0)).desc()]
         order = order[: len(source.given_values)] + [F.col(_PLACE)] * source.arrays

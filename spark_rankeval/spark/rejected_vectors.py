@@ -6,12 +6,13 @@ import math
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
-from pyspark.sql import types as T
 from pyspark.sql.window import Window
 
 from spark_rankeval.catalogue.scores import LARGEST
+from spark_rankeval.spark.ids import id_reasons
 from spark_rankeval.spark.named_columns import column
 from spark_rankeval.spark.source import user_column
+from spark_rankeval.spark.sql_text import named
 from spark_rankeval.spark.vectors import catalogue_rows, usual_length
 from spark_rankeval.worker.catalogue import BIAS, ITEM, USUAL_LENGTH, VECTOR
 
@@ -28,8 +29,8 @@ _VECTOR, _BIAS, _NTH = "vector_", "bias_", "nth_"
 def users_with_reasons(source: Source, columns: VectorColumns, item: str, reason: str) -> DataFrame:
     """The rows of users' vectors under our names, without an item, each with why it cannot be used, or null."""
     names = [user_column(index) for index in range(len(source.user))]
-    rows = source.frame.select(*source.named_users(), *_vector_and_bias(columns.vector, columns.user_bias))
-    reasons = {f"null user ({name})": F.col(ours).isNull() for name, ours in zip(source.user, names, strict=True)}
+    rows = source.frame.select(*source.given_users(), *_vector_and_bias(columns.vector, columns.user_bias))
+    reasons = {words: holds.column for words, holds in source.user_reasons().items()}
     return _with_reasons(rows, columns, names, reasons, REPEATED_USER, reason).withColumn(
         item, F.lit(None).cast(source.item_type)
     )
@@ -40,9 +41,7 @@ def items_with_reasons(columns: VectorColumns, item: str, reason: str) -> DataFr
     source = columns.items
     rows = catalogue_rows(columns)
     rows = rows.select(F.col(ITEM).alias(item), *_vector_and_bias(VECTOR, BIAS))
-    reasons = {"null item": F.col(item).isNull()}
-    if isinstance(source.item_type, T.FloatType | T.DoubleType):
-        reasons["NaN item"] = F.isnan(item)
+    reasons = {words: holds.column for words, holds in id_reasons("item", named(item), source.item_type).items()}
     return _with_reasons(rows, columns, [item], reasons, _REPEATED_ITEM, reason)
 
 

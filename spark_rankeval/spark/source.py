@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from pyspark.sql import types as T
 
 from spark_rankeval.errors import InputError, did_you_mean
 from spark_rankeval.request.column_names import DEFAULT_ITEM, ColumnNames
-from spark_rankeval.spark.ids import problem_of_type
+from spark_rankeval.spark.ids import id_reasons, problem_of_type, usable
 from spark_rankeval.spark.named_columns import column, find_column, find_field
 from spark_rankeval.spark.sql_text import field_of, named
 
@@ -106,19 +106,34 @@ class Source:
         return tuple(value.beside for value in self.given_values if value.beside)
 
     def user_columns(self) -> list[Column]:
-        """The user's columns."""
-        return [column(name) for name in self.user]
+        """The user's columns, null if they name nobody."""
+        return [user.column for user in self.users_sql()]
 
     def users_sql(self) -> list[Sql]:
-        """The user's columns as SQL."""
-        return [named(name) for name in self.user]
+        """The same as SQL."""
+        return [usable(named(name), kind) for name, kind in zip(self.user, self.user_types(), strict=True)]
 
-    def ids(self) -> Column:
-        """The item, or the array of items."""
-        return self.ids_sql().column
+    def given_users(self) -> list[Column]:
+        """The user's columns under our names, as the table has them."""
+        return [column(name).alias(user_column(index)) for index, name in enumerate(self.user)]
+
+    def user_reasons(self) -> dict[str, Sql]:
+        """Why the users of `given_users` are nobody: conditions by what they mean."""
+        reasons: dict[str, Sql] = {}
+        for index, (name, kind) in enumerate(zip(self.user, self.user_types(), strict=True)):
+            reasons |= id_reasons(f"user ({name})", named(user_column(index)), kind)
+        return reasons
 
     def ids_sql(self) -> Sql:
-        """The item, or the array of items, as SQL."""
+        """The item, null if it names none, or the array of items, as SQL."""
+        return self.given_ids_sql() if self.arrays else usable(self.given_ids_sql(), self.item_type)
+
+    def given_ids(self) -> Column:
+        """The item, or the array of items, as the table has them."""
+        return self.given_ids_sql().column
+
+    def given_ids_sql(self) -> Sql:
+        """The same as SQL."""
         return named(self.item) if self.item_field is None else field_of(self.item, self.item_field)
 
     def values(self) -> list[Column]:
@@ -139,6 +154,11 @@ class Source:
 
     def user_types(self) -> list[T.DataType]:
         """The types of the user's columns."""
+        return self._user_types
+
+    @cached_property
+    def _user_types(self) -> list[T.DataType]:
+        # Spark Connect 3.5 asks the server for each schema.
         return [self.frame.schema[name].dataType for name in self.user]
 
 

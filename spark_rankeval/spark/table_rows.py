@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_rankeval.spark.fingerprints import ROW_HASH, row_hash
-from spark_rankeval.spark.ids import common_id_type, text_in_sql, text_of, user_hash
+from spark_rankeval.spark.ids import common_id_type, text_in_sql, text_of, usable, user_hash
 from spark_rankeval.spark.prediction_lists import INFINITE, MODEL
 from spark_rankeval.spark.source import WITHOUT_ITEMS, WITHOUT_USERS, user_column
 from spark_rankeval.spark.sql_text import call, named, number, select, when
@@ -94,7 +94,7 @@ class TableRows:
         ids, values = names_of(source)
         array, item_type = source.ids_sql(), self.item_type()
         if source.item_type != item_type:
-            array = array.cast(T.ArrayType(item_type))
+            array = usable(array, T.ArrayType(source.item_type)).cast(T.ArrayType(item_type))
         if source.role == "predictions" and self.first:
             return [
                 call("slice", array, 1, self.first).alias(ids),

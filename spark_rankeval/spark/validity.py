@@ -9,6 +9,7 @@ from pyspark.sql import types as T
 
 from spark_rankeval.metrics.base import as_float32
 from spark_rankeval.ranking.label_columns import LABEL_COLUMNS
+from spark_rankeval.spark.ids import id_reasons
 from spark_rankeval.spark.sql_text import all_of, any_of, call, named, number
 
 if TYPE_CHECKING:
@@ -23,11 +24,8 @@ _HUGE = 1e290
 
 def invalid_reasons(source: Source, ids: Sql, values: Sequence[Sql], task: ScoringTask) -> dict[str, Sql]:
     """Why a row, or an entry of an array, says nothing that could be ranked: conditions by what they mean."""
-    reasons = {f"null {source.role.rstrip('s')} item": ids.is_null()}
-    if isinstance(source.item_type, T.FloatType | T.DoubleType):
-        reasons["NaN item"] = call("isnan", ids)
-    if task.keep_null_items and source.role == "predictions":
-        reasons = {}
+    may_be_null = task.keep_null_items and source.role == "predictions"
+    reasons = id_reasons(f"{source.role.rstrip('s')} item", ids, source.item_type, may_be_null=may_be_null)
     for given, (kind, value) in zip(source.given_values, _numbers(source, values).items(), strict=True):
         reasons[f"null {kind}"] = value.is_null()
         if given.beside:
@@ -89,5 +87,5 @@ def says_something(source: Source, task: ScoringTask, model_column: str | None =
     """Whether a row of a table of rows has all that a ranking needs."""
     needed = [*source.users_sql(), *([] if model_column is None else [named(model_column)])]
     return all_of(values.is_not_null() for values in needed) & none_holds(
-        invalid_reasons(source, source.ids_sql(), source.values_sql(), task)
+        invalid_reasons(source, source.given_ids_sql(), source.values_sql(), task)
     )

@@ -13,8 +13,9 @@ from spark_rankeval.checks import check_name, check_table, is_number
 from spark_rankeval.errors import InputError, OptionError
 from spark_rankeval.request.column_names import ColumnNames
 from spark_rankeval.request.options import ScoringOptions
+from spark_rankeval.spark.ids import id_reasons
 from spark_rankeval.spark.source import read_source, require_column, user_column
-from spark_rankeval.spark.sql_text import any_of, call, named, number, text, when
+from spark_rankeval.spark.sql_text import call, named, number, text, when
 from spark_rankeval.spark.validity import none_holds
 from spark_rankeval.splits.times import TimeColumn
 
@@ -66,13 +67,12 @@ class Log:
 
     def reasons(self) -> dict[str, Sql]:
         """Why a row cannot be used: conditions by what they mean."""
-        item = self.source.ids_sql()
-        reasons = {
-            "null user": any_of(user.is_null() for user in self.source.users_sql()),
-            "null item": item.is_null(),
-        }
-        if isinstance(self.source.item_type, T.FloatType | T.DoubleType):
-            reasons["NaN item"] = call("isnan", item)
+        source = self.source
+        reasons: dict[str, Sql] = {}
+        for name, kind in zip(source.user, source.user_types(), strict=True):
+            for words, holds in id_reasons("user", named(name), kind).items():
+                reasons[words] = holds | reasons[words] if words in reasons else holds
+        reasons |= id_reasons("item", source.given_ids_sql(), source.item_type)
         if self.time is not None:
             reasons["null time"] = named(self.time.name).is_null()
             if self.time.may_be_nan:

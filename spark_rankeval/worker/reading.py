@@ -90,6 +90,9 @@ def read_predictions(task: ScoringTask, columns: dict[str, pa.Array], model: int
     if task.prediction_arrays:
         nobody = _nobody(columns, len(rows))
         side = _check_arrays(rows, nobody, given[ITEMS], _present(given, SCORES), [np.isnan], task.keep_null_items)
+        if total is not None:
+            # Of those that were read, entries that are no items are no predictions.
+            total = total - np.diff(flat(given[ITEMS])[1]) + side.lists.lengths
         return _counted(side, np.isinf, None if task.rank_infinite else _left_out)._replace(total=total)
     side = side_of(given[ITEMS], [numbers(flat(given[SCORES])[0])])
     merged = whole_numbers(given[MERGED_PREDICTIONS]) if MERGED_PREDICTIONS in given else side.merged
@@ -220,9 +223,14 @@ def _check_arrays(
     if nobody.any():
         ids, values, lists = _kept(~nobody[lists.user], ids, values, lists)
     missing = _nulls(ids)
-    if pa.types.is_floating(ids.type) and len(ids) and np.isnan(numbers(ids).min()):
-        missing = missing | np.isnan(numbers(ids))
-    wrong = np.zeros(len(ids), np.bool_) if keep_null_items else missing
+    wrong = np.zeros(len(ids), np.bool_)
+    if pa.types.is_floating(ids.type):
+        size = np.abs(numbers(ids))
+        missing = np.isnan(size)
+        # As `spark.ids.id_reasons`: these may have been other whole numbers.
+        wrong = (size >= 2.0 ** (24 if pa.types.is_float32(ids.type) else 53)) & (size < np.inf)
+    if not keep_null_items:
+        wrong = wrong | missing
     for entries, is_bad in zip(values, bad, strict=False):
         wrong = wrong | is_bad(entries)
     present = ~missing if keep_null_items and missing.any() else None

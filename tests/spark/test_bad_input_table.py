@@ -13,8 +13,9 @@ import pytest
 from effort import part_of
 from pyspark.sql import functions as F
 
-from spark_rankeval import Facts, evaluate, quarantine, score_users, summarise
+from spark_rankeval import Facts, audit, evaluate, quarantine, score_users, summarise
 from spark_rankeval.errors import DataError, InputError, OptionError, SparkRankEvalWarning
+from spark_rankeval.splits import by_time
 
 NAN, INF = math.nan, math.inf
 GOOD = [("a", "x", 3.0), ("a", "y", 2.0), ("a", "z", 1.0), ("b", "x", 1.0)]
@@ -214,6 +215,89 @@ class TestNullUserNullItem:
                 evaluate(*renamed, on_invalid="quarantine", **call)
 
         assert jobs_of(refuse) == 0
+
+
+class TestRoundedIds:
+    """From 2^53 on doubles lack whole numbers, and from 2^24 on floats: two ids may have become one."""
+
+    TYPES = pytest.mark.parametrize(("kind", "bits"), [("double", 53), ("float", 24)])
+
+    @staticmethod
+    def tables(spark, kind, bits):
+        large, good = 2.0**bits, 2.0**bits - 1
+        mine = [
+            (good, good, 0.5),
+            (large, good, 0.5),
+            (large, 1.0, 0.5),
+            (good, large, 0.9),
+            (good, -large, 0.8),
+            (NAN, 1.0, 0.5),
+        ]
+        theirs = [(good, good), (large, good), (good, 4 * large)]
+        return (
+            spark.createDataFrame(mine, f"user {kind}, item {kind}, score double"),
+            spark.createDataFrame(theirs, f"user {kind}, item {kind}"),
+        )
+
+    @TYPES
+    def test_error_with_counts_examples_and_advice(self, spark, kind, bits):
+        said = refused(
+            lambda: evaluate(*self.tables(spark, kind, bits), "rr", score="score"),
+            n_invalid_predictions=5,
+            n_invalid_labels=2,
+        )
+        advice = f"of 2^{bits} or more, which a {kind} rounds (read ids as strings or bigint)"
+        for words in (
+            f"user (user) {advice}: 2, for example user={2.0**bits!r}, item=",
+            f"prediction item {advice}: 2, for example user=",
+            f"user (user) {advice}: 1, for example",
+            f"label item {advice}: 1, for example user={2.0**bits - 1!r}, item={2.0 ** (bits + 2)!r}",
+            "NaN user (user): 1",
+        ):
+            assert words in said
+
+    def test_drop_and_quarantine_evaluate_the_rest_of_rounded_ids(self, spark):
+        tables = self.tables(spark, "double", 53)
+        result = evaluate(*tables, "rr", score="score", on_invalid="quarantine")
+        assert accounted(result.data_quality) == (6, 3)
+        assert (result["rr"], result.data_quality.n_users) == (1.0, 1)
+        assert Counter(row["table"] for row in result.quarantine.collect()) == {"predictions": 5, "labels": 2}
+        dropped = summarise(score_users(*tables, "rr", score="score", on_invalid="drop"))
+        assert dropped.data_quality == result.data_quality
+
+    @pytest.mark.parametrize(("kind", "bits", "dialect"), [("double", 53, "mllib"), ("float", 24, "default")])
+    def test_entries_of_arrays(self, spark, kind, bits, dialect):
+        large = 2.0**bits
+        rows = [(1, [large, 5.0], [5.0]), (2, [INF, large - 1], [large - 1, -large]), (3, [], [])]
+        table = spark.createDataFrame(rows, f"user int, item array<{kind}>, label array<{kind}>")
+        call = {
+            "labels": table.select("user", "label"),
+            "metrics": "ap@2",
+            "item": ("item", "label"),
+            "dialect": dialect,
+        }
+        refused(lambda: evaluate(table, **call), n_invalid_predictions=1, n_invalid_labels=1)
+        quality = evaluate(table, **call, on_invalid="drop").data_quality
+        assert (quality.n_predictions, quality.n_labels) == (3, 2)
+
+    def test_other_tables(self, spark):
+        large = 2.0**53
+        mine = spark.createDataFrame([(1.0, 1.0, 0.5), (2.0, 2.0, 0.5)], "user double, item double, score double")
+        log = spark.createDataFrame(
+            [(1.0, 1.0, 1), (large, 1.0, 1), (1.0, large, 2), (2.0, 2.0, 2)], "user double, item double, day int"
+        )
+        for table, options, n in (
+            ("training", {"metrics": "novelty@1", "facts": Facts(training=log)}, 2),
+            ("items", {"metrics": "rr", "facts": Facts(items=log, item_by="day")}, 1),
+        ):
+            call = {"labels": mine.drop("score"), "score": "score", **options}
+            refused(lambda call=call: evaluate(mine, **call), **{f"n_invalid_{table}": n})
+        refused(lambda: evaluate(mine, mine.drop("score"), "rr", score="score", users=log), n_invalid_labels=1)
+        halves = by_time(log, 2, time="day")
+        assert (halves.training.count(), halves.labels.count()) == (1, 1)
+        assert set(halves.counts().invalid.values()) == {1}
+        with pytest.raises(DataError, match="or an id that floating point rounds: 2 of 4"):
+            audit(log, mine, time=None)
 
 
 class TestNullOrNaNScoreNullOrWrongRank:
