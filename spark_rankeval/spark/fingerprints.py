@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import types as T
 
+from spark_rankeval.spark.ids import hashable
 from spark_rankeval.spark.packed import given_to_rows
 from spark_rankeval.spark.sql_text import all_of, bits_and, bits_or, call, named, null_of, select, text, when
 from spark_rankeval.worker.reading import hash_column, of_model
@@ -45,7 +46,7 @@ def short_hash(item: Sql, item_type: T.DataType, score: Sql) -> Sql:
 
     Predictions are most of the rows, and a single sum of them is half the work.
     """
-    hashed = call("xxhash64", _widest(item, item_type, is_array=False), score.cast("double"))
+    hashed = call("xxhash64", hashable(item, item_type), score.cast("double"))
     # The hash of nothing but nulls is small.
     return call("shiftright", hashed, 64 - SHORT)
 
@@ -72,8 +73,9 @@ def row_hash(source: Source) -> Sql:
     Numbers of the same value have the same hash, whatever their width. The users are not in it. Nulls at different places of a row give
     different hashes; at different places of one array they may give the same.
     """
-    columns = [_widest(source.given_ids_sql(), source.item_type, is_array=source.arrays)]
-    columns += [_widest(values, T.DoubleType(), is_array=source.arrays) for values in source.values_sql()]
+    double, item_type = T.DoubleType(), source.item_type
+    columns = [hashable(source.given_ids_sql(), T.ArrayType(item_type) if source.arrays else item_type)]
+    columns += [values.cast(T.ArrayType(double) if source.arrays else double) for values in source.values_sql()]
     beside = [] if source.hashed is None else [named(source.hashed)]
     if not source.arrays and not beside and len(columns) < _SEVERAL:
         # Spark's hash passes over a null, which only matters beside values that could stand in its place.
@@ -94,7 +96,9 @@ def with_whole_hashes(users: DataFrame, sources: Sources, known: Collection[str]
         elif table == "baseline":
             hashed = hash_of([*_users_of(source), row_hash(source)])
         else:
-            hashed = hash_of([*_ids_of(source), *_columns_of(source.frame, sources.further.columns_of_items())])
+            vector, names = sources.further.vector, sources.further.columns_of_items()
+            read = [column for name in names for column in _columns_of(source.frame, [name], are_ids=name != vector)]
+            hashed = hash_of([*_ids_of(source), *read])
         rows.append((table, source.frame, hashed))
     for place, model in enumerate(sources.models):
         rows += [(of_model("predictions", place), *each) for each in _rows_of_vectors(model.source)]
@@ -128,7 +132,11 @@ def _rows_of_vectors(source: Source) -> list[tuple[DataFrame, Sql]]:
         (
             each.frame,
             hash_of(
-                [text(f"{role} {vectors.similarity}"), *ids, *_columns_of(each.frame, [name for name in names if name])]
+                [
+                    text(f"{role} {vectors.similarity}"),
+                    *ids,
+                    *_columns_of(each.frame, [name for name in names if name], are_ids=False),
+                ]
             ),
         )
         for role, (each, ids, names) in asked.items()
@@ -143,17 +151,17 @@ def _ids_of(source: Source) -> list[Sql]:
     return _columns_of(source.frame, [source.item])
 
 
-def _columns_of(frame: DataFrame, names: Sequence[str]) -> list[Sql]:
-    """Columns in the widest type of their values, arrays with their sizes."""
+def _columns_of(frame: DataFrame, names: Sequence[str], *, are_ids: bool = True) -> list[Sql]:
+    """Columns in a form whose hashes are equal for equal values, arrays with their sizes; numbers that are no ids are doubles."""
     columns = []
     for name in names:
         kind, values = frame.schema[name].dataType, named(name)
         is_array = isinstance(kind, T.ArrayType)
         of_values = kind.elementType if isinstance(kind, T.ArrayType) else kind
-        # Days and times are hashed as they are.
-        columns.append(
-            _widest(values, of_values, is_array=is_array) if isinstance(of_values, T.NumericType) else values
-        )
+        if isinstance(of_values, T.DecimalType) or not are_ids:
+            columns.append(values.cast(T.ArrayType(T.DoubleType()) if is_array else T.DoubleType()))
+        else:
+            columns.append(hashable(values, kind))
         columns += [call("array_size", values)] if is_array else []
     return columns
 
@@ -169,12 +177,3 @@ def hash_of(columns: Sequence[Sql]) -> Sql:
     # Only rows with a null pay for saying where it is.
     whole = all_of(values.is_not_null() for values in columns)
     return when(whole, call("xxhash64", *columns), call("xxhash64", *columns, *places))
-
-
-def _widest(values: Sql, kind: T.DataType, *, is_array: bool) -> Sql:
-    widest: T.DataType = kind
-    if isinstance(kind, T.IntegralType):
-        widest = T.LongType()
-    elif not isinstance(kind, T.StringType):
-        widest = T.DoubleType()
-    return values.cast(T.ArrayType(widest) if is_array else widest)

@@ -155,18 +155,29 @@ def for_example(values: Sql, kind: T.DataType) -> Sql:
     return values if isinstance(kind, T.NumericType | T.BooleanType) else readable(as_text(values, kind))
 
 
+def hashable(ids: Sql, kind: T.DataType) -> Sql:
+    """Ids of this type, or arrays of them, in a form whose hashes are equal for equal numbers of any type."""
+    if isinstance(kind, T.ArrayType):
+        if isinstance(kind.elementType, T.IntegralType):
+            return ids.cast(T.ArrayType(T.LongType()))
+        one = hashable(named("one"), kind.elementType)
+        return call("transform", ids, function_of(["one"], one)) if isinstance(kind.elementType, _FLOATING) else ids
+    if isinstance(kind, T.IntegralType):
+        return ids.cast("bigint")
+    if not isinstance(kind, _FLOATING):
+        return ids
+    # Hashes pass over nulls, and so a struct of one number has the number's hash.
+    double = ids.cast("double")
+    is_whole = (double == call("rint", double)) & (call("abs", double) < 2.0**63)
+    parts = when(is_whole, double.cast("bigint")), when(~is_whole, double)
+    return when(ids.is_not_null(), call("struct", *parts))
+
+
 def user_hash(columns: Iterable[Sql], types: Iterable[T.DataType]) -> Sql:
-    """A 64-bit hash of a user's id, equal for equal ids of any width, by which the user is drawn into bootstrap samples."""
-    widest = [
-        column.cast("bigint")
-        if isinstance(kind, T.IntegralType)
-        else column.cast("double")
-        if isinstance(kind, _FLOATING)
-        else column
-        for column, kind in zip(columns, types, strict=True)
-    ]
+    """A 64-bit hash of a user's id, equal for equal ids of any numeric type, by which the user is drawn into bootstrap samples."""
+    ids = [hashable(column, kind) for column, kind in zip(columns, types, strict=True)]
     # Without ids all users have the same.
-    return call("xxhash64", *widest) if widest else number(0).cast("bigint")
+    return call("xxhash64", *ids) if ids else number(0).cast("bigint")
 
 
 def hash_in(frame: DataFrame, names: Sequence[str]) -> Sql:

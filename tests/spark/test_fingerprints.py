@@ -9,6 +9,7 @@ from shuffles import shuffled_into
 
 from spark_rankeval import Facts, Vectors, compare, evaluate, merge, score_users, summarise
 from spark_rankeval.errors import SparkRankEvalWarning
+from spark_rankeval.spark.ids import hash_in
 
 METRICS = ["ndcg@1", "rr@2"]
 ASKED = {"score": "score", "relevance": "grade", "on_invalid": "drop"}
@@ -26,11 +27,32 @@ def tables(spark, kind="bigint", predictions=PREDICTIONS, labels=LABELS):
     return [spark.createDataFrame(rows[name], SCHEMAS[name].format(kind)) for name in rows]
 
 
-@pytest.fixture(scope="module")
-def whole(spark):
+def of_kind(frame, kind):
+    """A table whose users and items have another type."""
+    return frame.select(*(F.col(name).cast(kind if name in ("user", "item") else of) for name, of in frame.dtypes))
+
+
+def with_lists(spark, kind="bigint"):
     users = spark.createDataFrame([(1,), (50,), (50,)], "user bigint")
     exclude = spark.createDataFrame(EXCLUDED, "user bigint, item bigint")
-    return evaluate(*tables(spark), METRICS, **ASKED, users=users, exclude=exclude)
+    given = [of_kind(table, kind) for table in (*tables(spark), users, exclude)]
+    return evaluate(*given[:2], METRICS, **ASKED, users=given[2], exclude=given[3])
+
+
+@pytest.fixture(scope="module")
+def whole(spark):
+    return with_lists(spark)
+
+
+@pytest.mark.parametrize("kind", part_of(["double", "float"], 1))
+def test_whole_ids_of_floating_point_have_the_digits_of_whole_numbers(spark, whole, kind):
+    assert with_lists(spark, kind).fingerprints == whole.fingerprints
+    known = with_further(spark, kind=kind).fingerprints
+    assert {name: known[name] for name in FURTHER} == OF_FURTHER_TABLES
+    # Nobody is drawn by the type of an id.
+    ids = [of_kind(spark.range(-3, 9).toDF("user"), each) for each in ("int", kind)]
+    drawn = [frame.select(hash_in(frame, ["user"]).column).collect() for frame in ids]
+    assert drawn[0] == drawn[1]
 
 
 @pytest.fixture(scope="module")
@@ -139,9 +161,15 @@ def test_days_add_up_and_models_have_their_own(spark, plain):
 def test_arrays_and_slices_have_fingerprints_too(spark):
     rows = [(1, [1, 2], [2], "x"), (2, [3], [4], "y")]
     schema = "user int, prediction array<{0}>, label array<{0}>, country string"
+    ints = spark.createDataFrame(rows, schema.format("int"))
     first, wide = (
-        evaluate(spark.createDataFrame(rows, schema.format(kind)), None, "rr", by="country").fingerprints
-        for kind in ("int", "bigint")
+        evaluate(
+            ints.select(*(F.col(name).cast(of.replace("array<int>", f"array<{kind}>")) for name, of in ints.dtypes)),
+            None,
+            "rr",
+            by="country",
+        ).fingerprints
+        for kind in ("int", "double")
     )
     assert first == wide
     assert sorted(first) == ["attributes", "labels", "predictions"]
@@ -168,10 +196,18 @@ FURTHER = {
 OF_FURTHER = ["rr@2", "novelty@2", "diversity@2", "unexpectedness@2"]
 
 
-def with_further(spark, *, users="user < 9", lookup="join", **changed):
+# The digits are the same on every platform.
+OF_FURTHER_TABLES = {
+    "training": "9282dd63df2863a9caef4e40aa254d02",
+    "items": "0e0f85070ce1e598cabf31c261b29acb",
+    "baseline": "0337adb6f3b8764b6206371bd420dccb",
+}
+
+
+def with_further(spark, *, users="user < 9", lookup="join", kind="bigint", **changed):
     rows = {name: changed.get(name, of_table) for name, (of_table, _) in FURTHER.items()}
-    frames = {name: spark.createDataFrame(rows[name], schema) for name, (_, schema) in FURTHER.items()}
-    predictions, labels = tables(spark)
+    frames = {name: of_kind(spark.createDataFrame(rows[name], schema), kind) for name, (_, schema) in FURTHER.items()}
+    predictions, labels = (of_kind(table, kind) for table in tables(spark))
     facts = Facts(**frames, lookup=lookup, item_by="genre")
     # Invalid rows are counted, and are in fingerprints.
     asked = {name: value for name, value in ASKED.items() if name != "relevance"}
@@ -181,13 +217,8 @@ def with_further(spark, *, users="user < 9", lookup="join", **changed):
 @pytest.mark.night
 def test_further_tables_have_theirs_whoever_is_evaluated(spark, tmp_path):
     whole = with_further(spark)
-    # The digits are the same on every platform.
     of_tables = {name: whole.fingerprints[name] for name in FURTHER}
-    assert of_tables == {
-        "training": "9282dd63df2863a9caef4e40aa254d02",
-        "items": "0e0f85070ce1e598cabf31c261b29acb",
-        "baseline": "0337adb6f3b8764b6206371bd420dccb",
-    }
+    assert of_tables == OF_FURTHER_TABLES
     fewer = with_further(spark, users="user < 3", lookup="workers").fingerprints
     assert {name: fewer[name] for name in FURTHER} == of_tables
     assert fewer["predictions"] != whole.fingerprints["predictions"]
