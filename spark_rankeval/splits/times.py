@@ -13,6 +13,7 @@ from pyspark.sql import types as T
 
 from spark_rankeval.checks import is_number
 from spark_rankeval.errors import OptionError
+from spark_rankeval.metrics.base import as_float32
 from spark_rankeval.spark.sql_text import call, number, text
 
 if TYPE_CHECKING:
@@ -102,6 +103,9 @@ class TimeColumn(NamedTuple):
             return text(moment.isoformat(" ")).cast("timestamp_ntz")
         if isinstance(moment, date):
             return text(moment.isoformat()).cast("date")
+        if isinstance(self.kind, T.FloatType):
+            # The column does not have 0.7, only the float next to it.
+            return number(as_float32(moment))
         # What is below 1.5 among whole numbers is what is below 2.
         return number(math.ceil(moment) if isinstance(self.kind, T.IntegralType) else moment)
 
@@ -118,7 +122,7 @@ class TimeColumn(NamedTuple):
     def _number(self, given: object) -> float | None:
         if not is_number(given) or not math.isfinite(given):  # type: ignore[arg-type] # it is a number
             return None
-        is_whole = isinstance(self.kind, T.IntegralType) and isinstance(given, Integral)
+        is_whole = isinstance(self.kind, T.IntegralType | T.DecimalType) and isinstance(given, Integral)
         return int(given) if is_whole else float(given)  # type: ignore[arg-type, call-overload] # the same
 
     def _moment(self, given: object) -> Moment | None:

@@ -227,6 +227,26 @@ def test_times_compare_in_utc_whatever_the_zone_of_the_session(spark):
 
 
 @pytest.mark.night
+@pytest.mark.parametrize(
+    ("kind", "times", "cut", "horizon"),
+    [
+        # 0.7 as a float is below 0.7, and the row at 0.8 is at the end.
+        ("float", ["0.6", "0.7", "0.8"], 0.7, 0.1),
+        ("decimal(3,1)", ["0.6", "0.7", "0.9"], 0.7, 0.1),
+        # Doubles have only every second of these.
+        ("decimal(20,0)", [str(2**53), str(2**53 + 1), str(2**53 + 2)], 2**53 + 1, 1),
+    ],
+)
+def test_a_row_at_the_cut_is_held_out_whatever_type_the_times_have(spark, kind, times, cut, horizon):
+    log = spark.createDataFrame(
+        [(1, place, time) for place, time in enumerate(times)], "user int, item int, time string"
+    )
+    log = log.withColumn("time", F.col("time").cast(kind))
+    split = by_time(log, cut, horizon=horizon, time="time")
+    assert [row.item for row in split.training.collect()] == [0]
+    assert [row.item for row in split.labels.collect()] == [1]
+
+
 def test_odd_names_and_several_columns_of_a_user(spark):
     rows = [
         ("a", 1, "x", 1.0, 5.0),
