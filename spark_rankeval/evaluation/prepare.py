@@ -87,6 +87,8 @@ def prepare(
     reading = replace(reading, columns=columns_of(reading.values, asked, taken))
     if groups is not None:
         reading = replace(reading, task=replace(reading.task, item_groups=groups.groups))
+    if right.subtopic is not None:
+        reading = replace(reading, task=replace(reading.task, has_subtopic_rows=True))
     if sources.similarities:
         _check_vectors(reading, convention)
         reading = replace(reading, task=replace(reading.task, similarities=sources.similarities))

@@ -21,7 +21,8 @@ class Count:
         error: what the number counts, in an error message; empty: it is never an error by itself.
         of_rows: whether it counts rows that cannot be ranked; rows without a user have it as well.
         is_sum: whether it adds up numbers instead of counting.
-        only: it exists only if labels have ``weights``, if lists come from ``vectors``, or if items have ``groups``; empty: always.
+        only: it exists only if labels have ``weights`` or a row for each of their ``subtopics``, if lists come from ``vectors``, or if
+            items have ``groups``; empty: always.
         is_noted: whether it is shown below the figures if it is not 0.
     """
 
@@ -32,7 +33,7 @@ class Count:
     error: str = ""
     of_rows: bool = False
     is_sum: bool = False
-    only: Literal["", "weights", "vectors", "groups"] = ""
+    only: Literal["", "weights", "vectors", "groups", "subtopics"] = ""
     is_noted: bool = False
 
     @property
@@ -73,6 +74,7 @@ ALL_COUNTS = (
     ),
     Count("n_labels_without_vector", "labels of items without a vector", "predictions", only="vectors", is_noted=True),
     Count("n_unlisted_labels", "labels of items that the table of items lacks", "labels", only="groups", is_noted=True),
+    Count("n_subtopic_labels", "labels for other subtopics of their item", "labels", only="subtopics", is_noted=True),
     Count("n_clipped_labels", "labels with a weight above the lowest limit", "labels", only="weights"),
     Count("label_weight", "sum of the label weights", "labels", is_sum=True, only="weights"),
     Count("squared_label_weight", "sum of the squared label weights", "labels", is_sum=True, only="weights"),
@@ -109,8 +111,8 @@ OVERLAP = "overlap_"
 
 def counts_of_models(task: ScoringTask) -> tuple[str, ...]:
     """The names of the counts that every user of a task has for each model, in the order of their columns."""
-    kinds = ("", *(("vectors",) if task.similarities else ()), *(("groups",) if task.item_groups is not None else ()))
-    names = (count.name for count in ALL_COUNTS if count.only in kinds)
+    kinds = {"vectors": task.similarities, "groups": task.item_groups, "subtopics": task.has_subtopic_rows}
+    names = (count.name for count in ALL_COUNTS if not count.only or kinds.get(count.only))
     return (*names, *(overlap.column for overlap in task.overlaps))
 
 

@@ -142,6 +142,7 @@ class ScoringTask:
     clip_grades: bool = False  # grades below 0 are taken as 0, and counted
     rank_infinite: bool = True  # infinite scores are ranked; else they are left out. They are counted either way
     keep_null_items: bool = False  # a null item takes a rank
+    has_subtopic_rows: bool = False  # labels have a row for each subtopic of an item
     models: tuple[str, ...] = ("",)  # the names of the models; one of an empty name if nobody named any
     label_columns: tuple[str, ...] = ()  # what labels have beside their grades, by name; see `LABEL_COLUMNS`
     weight_count: str = ""  # the count that is the users' weight, one of `WEIGHTS`; empty: none is

@@ -83,12 +83,15 @@ def example_of_duplicates(source: Source, task: ScoringTask, differing: bool, mo
     """An item that a user has twice, of the rows that can be ranked; with `differing`, with different values."""
     rows = with_reasons(source, task, model_column)
     # In one table of arrays without ids of users there is nothing to group by but the row.
-    keys = [name for name in rows.columns if name.startswith(("user_", "model_", "row_")) or name == ITEM]
+    keys = [
+        name for name in rows.columns if name.startswith(("user_", "model_", "row_")) or name in (ITEM, source.subtopic)
+    ]
     value = _as_one([F.col(value_name(index)) for index in range(len(source.given_values))])
     aggregates = [F.count(F.lit(1)).alias("n")]
     if value is not None:
         aggregates.append(F.sort_array(F.collect_set(value)).alias("values"))
     fine = rows.where(F.col(REASON).isNull() & F.col(ITEM).isNotNull())
+    fine = fine if source.subtopic is None else fine.where(F.col(source.subtopic).isNotNull())
     repeated = fine.groupBy(*keys).agg(*aggregates).where(F.col("n") > 1)
     if differing and value is not None:
         repeated = repeated.where(F.size("values") > 1)

@@ -309,7 +309,7 @@ class FactTables:
 
     @cached_property
     def _attributes(self) -> DataFrame:
-        """The table of items, a row an item; an attribute in which its rows do not agree is null."""
+        """The table of items, a row an item: sets of categories add up, and another attribute in which its rows do not agree is null."""
         source = self.sources.items
         assert source is not None, "a fact of the table of items was asked for"
         attributes = {}
@@ -330,6 +330,11 @@ class FactTables:
         given = (values.alias(name) for name, values in attributes.items())
         rows = select(source.frame, self._item(source.ids_sql()), *given)
         aggregates = [call("count", 1).alias(ROWS)]
+        if attributes.pop(names.CATEGORY_SET, None) is not None:
+            together = call("flatten", call("collect_list", named(names.CATEGORY_SET)))
+            in_order = call("to_json", call("array_sort", call("array_distinct", together)))
+            is_known = call("count", named(names.CATEGORY_SET)) > 0
+            aggregates.append(when(is_known, in_order).alias(names.CATEGORY_SET))
         for name in attributes:
             least = call("min", named(name))
             agree = least == call("max", named(name))
@@ -339,9 +344,8 @@ class FactTables:
     def _totals_of_items(self) -> list[DataFrame]:
         usable = named(names.ITEM).is_not_null()
         counted = [_count(usable, names.N_ITEMS), _sum(when(~usable, named(ROWS)), "n_invalid_items")]
-        # The same column of categories may be there in two forms, with the same conflicts.
-        attributes = {CONFLICTS[name]: name for name in self._attribute_names}
-        counted += [_count(named(CONFLICT + name) & usable, total) for total, name in attributes.items()]
+        attributes = {name: CONFLICTS[name] for name in self._attribute_names if name in CONFLICTS}
+        counted += [_count(named(CONFLICT + name) & usable, total) for name, total in attributes.items()]
         rows = [aggregate(self._attributes, (), *counted)]
         if self.sources.vector is not None:
             vectors = where(self._attributes, usable & named(names.VECTOR).is_not_null())
@@ -422,7 +426,10 @@ def _with_intents(rows: DataFrame, kind: T.DataType) -> DataFrame:
     """The rows with intents of this type as text; a row whose intent is an array becomes one for each entry."""
     others, intent = [named(name) for name in rows.columns if name != names.INTENT], named(names.INTENT)
     if isinstance(kind, T.ArrayType):
-        rows, kind = select(rows, *others, call("explode", intent).alias(names.INTENT)), kind.elementType
+        rows, kind = (
+            select(rows, *others, call("explode", call("array_distinct", intent)).alias(names.INTENT)),
+            kind.elementType,
+        )
     return select(rows, *others, readable(as_text(intent, kind)).alias(names.INTENT))
 
 

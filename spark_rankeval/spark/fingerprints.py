@@ -96,8 +96,8 @@ def with_whole_hashes(users: DataFrame, sources: Sources, known: Collection[str]
         elif table == "baseline":
             hashed = hash_of([*_users_of(source), row_hash(source)])
         else:
-            vector, names = sources.further.vector, sources.further.columns_of_items()
-            read = [column for name in names for column in _columns_of(source.frame, [name], are_ids=name != vector)]
+            vector, of_items = sources.further.vector, sources.further.columns_of_items()
+            read = [column for name in of_items for column in _columns_of(source.frame, [name], are_ids=name != vector)]
             hashed = hash_of([*_ids_of(source), *read])
         rows.append((table, source.frame, hashed))
     for place, model in enumerate(sources.models):

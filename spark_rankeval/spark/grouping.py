@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
@@ -33,6 +33,7 @@ from spark_rankeval.spark.sql_text import (
 )
 from spark_rankeval.spark.table_rows import ARRAYS, TableRows, names_of
 from spark_rankeval.spark.user_attributes import UserAttributes, agreed, cluster_column
+from spark_rankeval.spark.validity import none_holds, says_something, unusual_reasons
 from spark_rankeval.spark.vectors import packed_catalogue, packed_parts
 from spark_rankeval.worker import reading
 from spark_rankeval.worker.catalogue_parts import Part
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from spark_rankeval.request.task import FirstItems, ScoringTask
     from spark_rankeval.spark.fact_tables import Lookup
     from spark_rankeval.spark.inputs import Sources
+    from spark_rankeval.spark.intents import IntentColumns
     from spark_rankeval.spark.source import Source, VectorColumns
     from spark_rankeval.spark.sql_text import Sql
     from spark_rankeval.spark.user_attributes import TypedSql
@@ -197,8 +199,24 @@ class Grouping:
     @cached_property
     def _is_grouped_once(self) -> bool:
         """Whether one grouping makes the lists of predictions and of labels, as their rows are the same and nothing is joined to them."""
-        has_tables_of_items = self._further.joined_to_items or "intents" in self.task.facts
+        has_tables_of_items = self._further.joined_to_items or self._asks_intents
         return self.sources.each_row_is_both and self.gathering == "all" and not has_tables_of_items
+
+    @property
+    def _asks_intents(self) -> bool:
+        """Whether intents of labels are read: if a metric asks for them, or to tell judgements of one subtopic from others."""
+        return "intents" in self.task.facts or self.task.has_subtopic_rows
+
+    @property
+    def _intents(self) -> IntentColumns | None:
+        """Where intents come from: of labels with a row for each, those that can be used."""
+        intents = self.sources.further.intents
+        if intents is None or not self.task.has_subtopic_rows:
+            return intents
+        labels = intents.labels
+        unusual = unusual_reasons(labels, labels.values_sql(), self.task)
+        usable = where(labels.frame, says_something(labels, self.task) & none_holds(unusual))
+        return intents._replace(labels=replace(labels, frame=usable))
 
     @cached_property
     def _further(self) -> FactTables:
@@ -213,7 +231,7 @@ class Grouping:
             self.item_type(),
             self.lookup,
             bound,
-            further.intents,
+            self._intents,
         )
 
     @cached_property
@@ -267,7 +285,7 @@ class Grouping:
     def _labels(self) -> DataFrame:
         """A row a user with the labels, and with what they are about if a metric asks for that."""
         labels = self._grouped_labels()
-        if "intents" not in self.task.facts:
+        if not self._asks_intents:
             return labels
         return labels.join(self._further.intents_of_users(), self.user_columns, "left")
 

@@ -115,13 +115,12 @@ def text_in_sql(frame: DataFrame, name: str) -> Sql:
 
 
 def set_in(frame: DataFrame, name: str) -> Sql:
-    """The values of a column, or of arrays in it, as a JSON array of texts: each once, in order and without null; null for null."""
+    """The values of a column, or of arrays in it, as an array of texts without null; null for null."""
     kind = frame.schema[name].dataType
     several = isinstance(kind, T.ArrayType)
     values = named(name) if several else when(named(name).is_not_null(), call("array", named(name)))
     element = kind.elementType if isinstance(kind, T.ArrayType) else kind
-    texts = call("transform", values, function_of(["one"], as_text(named("one"), element)))
-    return call("to_json", call("array_sort", call("array_distinct", call("array_compact", texts))))
+    return call("array_compact", call("transform", values, function_of(["one"], as_text(named("one"), element))))
 
 
 def is_readable(frame: DataFrame, name: str) -> bool:

@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import reduce
-from operator import or_
 from typing import TYPE_CHECKING, NamedTuple
 
-from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_rankeval.spark.ids import as_text, problem_of_type, readable
-from spark_rankeval.spark.named_columns import any_null, column
 from spark_rankeval.spark.source import ValueColumn, array_value, require_column
 from spark_rankeval.spark.sql_text import call, field_of, named, with_columns
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
     from spark_rankeval.spark.inputs import FurtherSources, FurtherTables
     from spark_rankeval.spark.source import Source
     from spark_rankeval.spark.sql_text import Sql
 
-# The column of the hash of an item's subtopics and their grades, and how many bits of it are of one subtopic.
-_HASH, _BITS = "subtopics_hash_", 36
-# The column of a number that no two rows share, so that rows that cannot be used are not merged.
-_ALONE = "alone_"
+# The column of the subtopic of a label as text, or of the hash of an array of them.
+_SUBTOPIC, _HASH = "subtopic_", "subtopics_hash_"
 
 
 class IntentColumns(NamedTuple):
@@ -34,12 +28,6 @@ class IntentColumns(NamedTuple):
     labels: Source  # as they were given: an item may have a row for each of its subtopics
     subtopic: ValueColumn | None  # their column of subtopics; None: the intents are the categories of items
 
-    @property
-    def repeat_items(self) -> bool:
-        """Whether labels have a row for each subtopic of an item."""
-        one_each = self.subtopic is not None and not isinstance(self.subtopic.kind, T.ArrayType)
-        return one_each and not self.labels.arrays
-
     def subtopics(self) -> Sql | None:
         """The column of subtopics, or the arrays of them; None if the intents are the categories of items."""
         if self.subtopic is None:
@@ -47,35 +35,16 @@ class IntentColumns(NamedTuple):
         is_field, name = self.subtopic.is_field, self.subtopic.name
         return field_of(self.labels.item, name) if is_field else named(name)
 
-    def subtopic_as_text(self) -> Column | None:
-        """The subtopic of each row, if labels have a row for each; None: an item has one row."""
-        if self.subtopic is None or not self.repeat_items:
-            return None
-        return readable(as_text(named(self.subtopic.name), self.subtopic.kind)).column
-
-    def merged(self) -> Source:
-        """The labels with a row for each item, with its highest grade; rows that cannot be used stay, to be counted."""
+    def read(self) -> Source:
+        """The labels with what their hash and examples need of subtopics."""
         labels, subtopics = self.labels, self.subtopics()
-        if subtopics is None:
+        if self.subtopic is None or subtopics is None:
             return labels
-        if not self.repeat_items:
+        if labels.arrays or isinstance(self.subtopic.kind, T.ArrayType):
             frame = with_columns(labels.frame, {_HASH: call("xxhash64", subtopics)})
             return replace(labels, frame=frame, hashed=_HASH)
-        keys = [column(name).alias(name) for name in (*labels.user, labels.item)]
-        highest = [F.max(column(value.name)).alias(value.name) for value in labels.given_values]
-        alone = F.when(self._is_unusable(), F.monotonically_increasing_id()).alias(_ALONE)
-        # So short that sums do not overflow.
-        hashed = call("xxhash64", subtopics, *(named(value.name) for value in labels.given_values))
-        total = call("sum", call("shiftright", hashed, 64 - _BITS)).alias(_HASH).column
-        rows = labels.frame.groupBy(*keys, alone).agg(*highest, total).drop(_ALONE)
-        return replace(labels, frame=rows, hashed=_HASH)
-
-    def _is_unusable(self) -> Column:
-        """Whether a row lacks its user, item or a grade."""
-        labels = self.labels
-        needed = [column(name) for name in (*labels.user, labels.item, *(value.name for value in labels.given_values))]
-        grades = [F.isnan(column(value.name).cast("double")) for value in labels.given_values]
-        return reduce(or_, [F.coalesce(grade, F.lit(False)) for grade in grades], any_null(needed))
+        frame = with_columns(labels.frame, {_SUBTOPIC: readable(as_text(subtopics, self.subtopic.kind))})
+        return replace(labels, frame=frame, hashed=_SUBTOPIC, subtopic=_SUBTOPIC)
 
 
 def _intents_in_labels(labels: Source, name: str | None, problems: list[str]) -> IntentColumns:
@@ -109,7 +78,7 @@ def _problem_of_intents(what: str, kind: T.DataType) -> list[str]:
 def with_intents(
     given: FurtherTables, beside: FurtherSources, labels: Source, problems: list[str]
 ) -> tuple[FurtherSources, Source]:
-    """The further tables with where the intents of labels come from, and labels that have each item once."""
+    """The further tables with where the intents of labels come from, and the labels with their subtopics."""
     if problems or not (given.intents or given.subtopic is not None):
         return beside, labels
     category = given.intent_category
@@ -117,4 +86,4 @@ def with_intents(
         category = _categories_as_intents(given.items, category, problems)
     intents = _intents_in_labels(labels, given.subtopic, problems)
     beside = replace(beside, category_of_intents=category, intents=intents)
-    return beside, labels if problems else intents.merged()
+    return beside, labels if problems else intents.read()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING
@@ -20,7 +20,7 @@ from spark_rankeval.spark.sql_text import any_of, call, named, null_of, text, wh
 from spark_rankeval.spark.validity import invalid_reasons, unusual_reasons
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from pyspark.sql import Column, DataFrame
 
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 #: Our names on the way.
 ITEM, MODEL, REASON = "item_", "model_", "reason_"
 _PLACE, _ROW, _WHOLE, _AGAIN, _OTHER = "place_", "row_", "whole_", "again_", "other_"
-_SUBTOPIC = "subtopic_"
 
 
 def value_name(index: int) -> str:
@@ -40,17 +39,15 @@ def value_name(index: int) -> str:
     return f"value_{index}"
 
 
-def with_reasons(
-    source: Source, task: ScoringTask, model_column: str | None = None, beside: Sequence[str] = ()
-) -> DataFrame:
-    """The rows of a table, or the entries of its arrays, each with why it cannot be ranked, or null; rows keep the columns `beside`.
+def with_reasons(source: Source, task: ScoringTask, model_column: str | None = None) -> DataFrame:
+    """The rows of a table, or the entries of its arrays, each with why it cannot be ranked, or null; labels keep their subtopics.
 
     A row whose arrays say nothing as a whole is one entry without an item. Of a user's several rows of arrays one is read,
     the one that comes last in the order of its arrays, as when they are grouped.
     """
     if source.vectors is not None:
         return users_with_reasons(source, source.vectors, ITEM, REASON)
-    rows = _rows(source, model_column, beside)
+    rows = _rows(source, model_column)
     ids, values = named(ITEM), [named(value_name(index)) for index in range(len(source.given_values))]
     reasons = source.user_reasons()
     if model_column is not None:
@@ -61,14 +58,15 @@ def with_reasons(
     return with_columns(rows, {REASON: _first_that_holds(reasons)})
 
 
-def _rows(source: Source, model_column: str | None, beside: Sequence[str]) -> DataFrame:
+def _rows(source: Source, model_column: str | None) -> DataFrame:
     users, models = source.given_users(), []
     if model_column is not None:
         models = [readable(text_in_sql(source.frame, model_column)).column.alias(MODEL)]
     ids, values = source.given_ids(), source.values()
     if not source.arrays:
         numbers = [column.alias(value_name(index)) for index, column in enumerate(values)]
-        return source.frame.select(*users, *models, ids.alias(ITEM), *numbers, *beside)
+        subtopic = [] if source.subtopic is None else [source.subtopic]
+        return source.frame.select(*users, *models, ids.alias(ITEM), *numbers, *subtopic)
     null_array, unequal = _wrong_arrays(source)
     is_unequal = reduce(or_, [F.size(ids) != F.size(array) for array in values], F.lit(False))
     whole = F.when(any_null([ids, *values]), null_array).when(is_unequal, unequal)
@@ -150,21 +148,18 @@ class Quarantine:
         return reduce(lambda rows, more: rows.unionByName(more), parts)
 
     def _of_labels(self) -> Iterator[DataFrame]:
-        """The labels that are rejected: those with a row for each subtopic as they were given, not as they were merged."""
-        labels, intents = self.sources.labels, self.sources.further.intents
-        subtopic = None if intents is None else intents.subtopic_as_text()
-        if intents is not None and subtopic is not None:
-            labels = replace(intents.labels, frame=intents.labels.frame.withColumn(_SUBTOPIC, subtopic))
-        rows = with_reasons(labels, self.task, beside=() if subtopic is None else (_SUBTOPIC,))
+        """The labels that are rejected."""
+        labels = self.sources.labels
+        rows = with_reasons(labels, self.task)
         yield self._named(labels, rows)
         if self.conflicting_labels and labels.given_values:
             # Without a subtopic a label is for no intent, and there the highest grade is no conflict.
-            judged = rows if subtopic is None else rows.where(F.col(_SUBTOPIC).isNotNull())
+            judged = rows if labels.subtopic is None else rows.where(F.col(labels.subtopic).isNotNull())
             yield self._named(labels, self._conflicting(judged))
 
     def _keys(self, rows: DataFrame) -> list[str]:
         users = [user_column(index) for index in range(len(self.sources.predictions.user))]
-        return [*users, *[name for name in (MODEL, _ROW, _SUBTOPIC) if name in rows.columns]]
+        return [*users, *[name for name in (MODEL, _ROW, self.sources.labels.subtopic) if name in rows.columns]]
 
     def _repeated(self, source: Source, rows: DataFrame) -> DataFrame:
         """Predictions of an item that the user has already, ranked better; not of items that are left out anyway."""

@@ -88,6 +88,8 @@ class Source:
     # Labels that stand in the rows of the predictions: a row is then a user, and nothing is joined.
     shares_table: bool = False
     hashed: str | None = None  # a column that stands in the hash of a row for what else the row says
+    # The column, as text, of the subtopic for which a label judges its item; None: an item has one label.
+    subtopic: str | None = None
     vectors: VectorColumns | None = None  # if a row is a user with a vector, not with a list: the vectors and the items
 
     @property

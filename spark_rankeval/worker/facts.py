@@ -266,13 +266,15 @@ def _codes_in_order(names: pa.Array) -> IntArray:
     return place[filled(encoded.indices, 0)] if len(place) else np.empty(0, np.int64)
 
 
-def intents_of_labels(tables: FurtherTables, lists: ListsOfUsers, relevance: int) -> IntentLists | None:
+def intents_of_labels(
+    tables: FurtherTables, lists: ListsOfUsers, relevance: int, *, clip: bool = False
+) -> IntentLists | None:
     """The intents of labels with the grades of a relevance, by its place; None if nobody asked for them."""
     if tables.intents is None or lists.intents is None:
         return None
     grades = tables.intents.values
     grade = grades[relevance] if grades else np.ones(len(tables.codes))
-    return IntentLists(lists.intents, tables.codes, grade)
+    return IntentLists(lists.intents, tables.codes, np.maximum(grade, 0.0) if clip else grade)
 
 
 def _vectors(values: pa.Array, dimension: int) -> Array:

@@ -47,11 +47,7 @@ ROWS = "rows"
 #: Columns of attributes in which the rows of an item disagree begin so.
 CONFLICT = "conflict_"
 #: The counts of items whose rows disagree, by the attribute.
-CONFLICTS = {
-    CATEGORY: "n_conflicting_categories",
-    CATEGORY_SET: "n_conflicting_categories",
-    VECTOR: "n_conflicting_vectors",
-}
+CONFLICTS = {CATEGORY: "n_conflicting_categories", VECTOR: "n_conflicting_vectors"}
 #: The column of the items of a user in the training data, as often as they are there.
 CONSUMED = "consumed"
 #: The column of the sum of the hashes of rows of the training data.

@@ -122,8 +122,10 @@ def read_labels(task: ScoringTask, columns: dict[str, pa.Array]) -> Side:
         side = side_of(columns[LABELS], [numbers(flat(column)[0]) for column in given])
         side = side._replace(invalid=rows - side.lists.lengths)
     if task.clip_grades:
-        return _counted(side, _negative, partial(_clipped, n_grades=len(grades)), len(grades))
-    return _counted(side, _negative, _left_out, len(grades)) if task.unusual_grades == "error" else side
+        side = _counted(side, _negative, partial(_clipped, n_grades=len(grades)), len(grades))
+    elif task.unusual_grades == "error":
+        side = _counted(side, _negative, _left_out, len(grades))
+    return _merged(side) if task.has_subtopic_rows else side
 
 
 def _counted(
@@ -150,6 +152,22 @@ def _left_out(side: Side, marked: BoolArray) -> Side:
 def _clipped(side: Side, marked: BoolArray, n_grades: int) -> Side:
     clipped = [np.maximum(entries, 0.0) for entries in side.values[:n_grades]]
     return side._replace(values=[*clipped, *side.values[n_grades:]])
+
+
+def _merged(side: Side) -> Side:
+    """The side with one entry for each item of a user, which has the greatest of its values; the other entries are counted."""
+    ids = pc.add(side.ids, pa.scalar(0.0, side.ids.type)) if pa.types.is_floating(side.ids.type) else side.ids
+    code = ids.dictionary_encode().indices.to_numpy(zero_copy_only=False)
+    order = np.lexsort((code, side.lists.user))
+    user, code = side.lists.user[order], code[order]
+    first = np.flatnonzero(np.append(True, (user[1:] != user[:-1]) | (code[1:] != code[:-1]))[: len(code)])
+    lengths = np.bincount(user[first], minlength=side.lists.n_users)
+    return side._replace(
+        lists=Ragged(np.empty(len(first), np.bool_), offsets_of(lengths)),
+        ids=ids.take(pa.array(order[first])),
+        values=[np.fmax.reduceat(values[order], first) if len(first) else values for values in side.values],
+        merged=side.merged + side.lists.lengths - lengths,
+    )
 
 
 def _rows(columns: dict[str, pa.Array], name: str) -> IntArray:

@@ -249,7 +249,7 @@ def _score_model(task: ScoringTask, inputs: _Inputs, model: int, scores: Scores)
             lists,
             grades=inputs.grades(task, view),
             entry=entry if view.reads_items else None,
-            intents=intents_of_labels(tables, inputs.of_users, view.relevance),
+            intents=intents_of_labels(tables, inputs.of_users, view.relevance, clip=task.clip_grades),
         )
         if vectors is None:
             batch, findings = _rank(view, of_view, parts)
@@ -279,6 +279,9 @@ def _score_model(task: ScoringTask, inputs: _Inputs, model: int, scores: Scores)
             scores.exposed[place] = Exposed(batch, inputs.predictions[model].ids, included)
     counts = _counts(next(iter(views.values())), ranked, inputs.predictions[model], inputs.labels)
     counts["n_excluded"] = n_excluded
+    if task.has_subtopic_rows:
+        n_repeats = counts["n_duplicate_labels"] + counts["n_conflicting_labels"]
+        counts["n_subtopic_labels"] = inputs.labels.merged - n_repeats
     if vectors is not None:
         counts |= vectors.counts()
     if scores.of_groups is not None:

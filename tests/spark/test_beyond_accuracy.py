@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections import Counter
 from dataclasses import replace
 from functools import partial
 
@@ -205,6 +206,39 @@ def test_lists_are_calibrated_by_one_or_several_categories_of_an_item(tables, wo
         values = [value(parse_metric(metric).resolve(), known, user) for user in known_users(world)]
         assert row.mean == pytest.approx(np.nanmean(values), rel=1e-12), metric
         assert row.n_undefined == np.isnan(values).sum(), metric
+
+
+@pytest.mark.parametrize("lookup", part_of(["join", "workers"], 1))
+def test_rows_of_an_item_add_up_its_categories_for_every_metric(spark, lookup):
+    rows = [("tea", "drama"), ("tea", "comedy"), ("tea", "drama"), ("tea", None), ("jam", "comedy")]
+    items = spark.createDataFrame(rows, "item string, kind string")
+    arrays = items.groupBy("item").agg(F.collect_set("kind").alias("kind"))
+    log = spark.createDataFrame([("ann", "tea")], "user string, item string")
+    lists = spark.createDataFrame([("ann", "tea", 2.0), ("ann", "jam", 1.0)], "user string, item string, score double")
+    asked = ["miscalibration(divergence=js)@2", "s_recall@1", "attention_share(group='drama')@2", "recall@1"]
+    for table in (items, arrays):
+        facts = Facts(training=log, items=table, category="kind", group="kind", item_by="kind", lookup=lookup)
+        result = ours.evaluate(lists, log, asked, score="score", facts=facts)
+        # The history is half drama and half comedy, the list a quarter and three quarters.
+        expected = entropy(0.375) - (entropy(0.5) + entropy(0.25)) / 2
+        assert result[asked[0]] == pytest.approx(expected, rel=1e-12)
+        assert (
+            result[asked[1]] == result["recall@1", "item kind=drama"] == result["recall@1", "item kind=comedy"] == 1.0
+        )
+        assert result[asked[2]] == pytest.approx(0.5 / (1 + 1 / math.log2(3)), rel=1e-7)
+    with pytest.raises(DataError, match="items whose rows give them different categories: 1"):
+        ours.evaluate(
+            lists,
+            log,
+            [*asked[:1], "diversity@2"],
+            score="score",
+            facts=Facts(training=log, items=items, category="kind", lookup=lookup),
+        )
+
+
+def entropy(share):
+    """That of two categories, in bits."""
+    return -sum(part * math.log2(part) for part in (share, 1 - share))
 
 
 @pytest.mark.night
@@ -824,3 +858,56 @@ def test_judgements_that_contradict_each_other_are_counted(spark, judged):
     )
     assert other.fingerprints["labels"] != result.fingerprints["labels"]
     assert other.fingerprints["predictions"] == result.fingerprints["predictions"]
+
+
+SUBTOPIC_ROWS = [
+    # Another subtopic, with a lower grade: its row counts as one of another subtopic.
+    ("a", "leaf", "tea", 2.0), ("a", "fruit", "tea", 1.0),
+    # The same subtopic again, equal and not.
+    ("a", "leaf", "jam", 1.0), ("a", "leaf", "jam", 1.0), ("a", "leaf", "jam", 0.0),
+    # Without a subtopic there is nothing that could conflict.
+    ("b", None, "rye", 1.0), ("b", None, "rye", 2.0), ("b", "leaf", "ham", 3.0),
+    # Beside a higher grade, alone, and for the same subtopic as a higher grade.
+    ("b", "fruit", "ham", -1.0), ("b", "leaf", "egg", -2.0), ("b", "root", "egg", -1.0), ("b", "leaf", "ham", -1.0),
+    # Rows that cannot be used.
+    ("b", "leaf", "ham", None), (None, "leaf", "tea", 1.0), ("b", "fruit", None, 1.0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("negative", "counts"),
+    [
+        ("drop", {"labels": 4, "subtopic_labels": 2, "duplicate_labels": 1, "conflicting_labels": 1, "invalid_labels": 7}),
+        # Clipped grades are 0: for one subtopic of ham 3 and 0 conflict.
+        ("clip", {"labels": 5, "subtopic_labels": 4, "duplicate_labels": 1, "conflicting_labels": 2, "invalid_labels": 3}),
+    ],
+)  # fmt: skip
+def test_every_row_of_a_subtopic_is_used_or_counted(spark, negative, counts):
+    labels = spark.createDataFrame(SUBTOPIC_ROWS, "user string, subtopic string, item string, grade double")
+    predictions = spark.createDataFrame(
+        [("a", "tea", 1.0), ("b", "ham", 1.0)], "user string, item string, score double"
+    )
+    call = {"score": "score", "relevance": "grade", "facts": Facts(subtopic="subtopic")}
+    kinds = {"negative_grades": negative, **dict.fromkeys(("conflicting_labels", "invalid_labels"), "drop")}
+    for metrics in (["ndcg@1"], ["s_recall@1", "ndcg@1"]):
+        result = ours.evaluate(predictions, labels, metrics, **call, on_invalid=kinds)
+        found = result.data_quality.to_dict()
+        assert {name: found[f"n_{name}"] for name in counts} == counts
+        assert sum(counts.values()) == len(SUBTOPIC_ROWS)
+        assert found["n_negative_grades"] == 4
+        assert f"{counts['subtopic_labels']} labels for other subtopics of their item" in str(result)
+        assert result["ndcg@1"] == 1.0
+        reasons = Counter(row.reason for row in result.quarantine.collect())
+        assert sum(reasons.values()) == counts["invalid_labels"] + counts["conflicting_labels"]
+    assert result["s_recall@1"] == 1.0
+    with pytest.raises(DataError, match="negative relevance: 4, for example user='b', item=") as caught:
+        ours.evaluate(predictions, labels, "ndcg@1", **call)
+    assert caught.value.counts == {"n_invalid_labels": 7, "n_conflicting_labels": 1}
+    assert "item='jam' 3 times, with relevances [0.0, 1.0]" in str(caught.value)
+
+
+def test_a_subtopic_twice_in_an_array_is_one_judgement(spark):
+    labels = spark.createDataFrame([("a", ["leaf", "leaf"], "tea")], "user string, subtopic array<string>, item string")
+    predictions = spark.createDataFrame([("a", "tea", 1.0)], "user string, item string, score double")
+    result = ours.evaluate(predictions, labels, "s_recall@1", score="score", facts=Facts(subtopic="subtopic"))
+    assert (result.data_quality.n_labels, result.data_quality.n_duplicate_labels) == (1, 0)
