@@ -66,6 +66,9 @@ class World:
     def category(self, item):
         return self.items.get(item, (None, None))[0]
 
+    def categories(self, item):
+        return {*self.genres.get(item, [])} or None
+
     def vector(self, item):
         vector = self.items.get(item, (None, None))[1]
         return None if vector is None or not any(vector) else vector
@@ -193,11 +196,16 @@ def miscalibration(world, user, k, divergence="kl", smoothing=0.01, rank_weight=
 
 
 def diversity(world, user, k, by="category", unknown="left_out"):
-    what = world.category if by == "category" else world.vector
+    what = {"category": world.category, "categories": world.categories, "vector": world.vector}[by]
     items = world.list_of(user, k)
     if unknown == "left_out":
         items = [item for item in items if what(item) is not None]
     pairs = itertools.combinations(map(what, items), 2)
+    if by == "categories":
+        return mean(
+            1 - len((one or set()) & (other or set())) / max(len((one or set()) | (other or set())), 1)
+            for one, other in pairs
+        )
     if by == "vector":
         return mean(1 - cosine(one, other) for one, other in pairs)
     return mean(one is None or one != other for one, other in pairs)

@@ -93,6 +93,22 @@ def test_a_table_that_lacks_the_other_value_says_what_to_ask_for():
     assert notes_of([row("ndcg@10", standard="ndcg(ideal='labels')@10")]) == (note,)
 
 
+def test_cutoffs_that_no_list_reaches_are_named():
+    rows = [row("recall@100", cutoff=100), row("ndcg@50", cutoff=50), row("rr", cutoff=None)]
+    assert notes_of(rows, longest={"": 50}) == (
+        "no list reaches the cutoff of recall@100: the longest has 50 items, and further items count as not recommended. Predict "
+        "longer lists, or use a cutoff of at most 50",
+    )
+    for longest in ({"": 100}, {"": 0}, {}):
+        assert notes_of(rows, longest=longest) == ()
+    models = [row("recall@100", cutoff=100, model=model) for model in ("als", "knn", "pop")]
+    (note,) = notes_of(models, longest={"als": 100, "knn": 20, "pop": 50})
+    assert note.startswith(
+        "no list reaches the cutoff of recall@100: the longest has 20 items for knn and 50 items for pop, and"
+    )
+    assert note.endswith("a cutoff of at most 20")
+
+
 def rows_with(n_gain, below, label="ndcg@10", threshold=3.0):
     common = f"relevance_threshold={threshold}"
     return [

@@ -20,7 +20,7 @@ from spark_rankeval.evaluation.result import Result
 from spark_rankeval.metrics.naming import parse_metric, reads_as
 from spark_rankeval.records.fingerprints import not_shared_in_words
 from spark_rankeval.records.summary import shared_by_groups
-from spark_rankeval.spark.model_table import read_table
+from spark_rankeval.spark.model_table import read_table, refuse_one_model
 from spark_rankeval.spark.model_tables import ModelTables
 from spark_rankeval.spark.per_item_group import ITEM_GROUP
 from spark_rankeval.statistics.all_pairs import MOST_LABELS
@@ -57,6 +57,8 @@ def read_results(
         check_named(results)
         given: list[tuple[str | None, DataFrame | Result]] = list(results.items())
     else:
+        if isinstance(results, Result) and len(results.models) == 1:
+            refuse_one_model("the result", results.models[0])
         given = [(None, results)]
     tables = [
         read_table(table.per_user if isinstance(table, Result) else table, name, users, model, clusters)

@@ -18,7 +18,9 @@ from spark_rankeval.spark.diagnosis import (
 )
 from spark_rankeval.spark.inputs import Model
 from spark_rankeval.spark.overlap import ids_apart
+from spark_rankeval.spark.platforms import may_change
 from spark_rankeval.tables.quality import apart_in_words, excluded_labels_in_words
+from spark_rankeval.wording import listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -59,10 +61,12 @@ def raise_if_invalid(
     if settings.conflicting_labels == "last":
         errors.pop("n_conflicting_labels", None)
     if errors:
-        sentences = "; ".join(_sentence(name, count, scoring, chosen) for name, count in errors.items())
+        found = [_sentence(name, count, scoring, chosen) for name, count in errors.items()]
+        sentences = "; ".join(sentence for sentence, _ in found)
+        fix = "".join(dict.fromkeys(f"{cause}. Otherwise " for _, cause in found if cause))
         dropped = "; ".join(words for name, words in _DROPPED.items() if name in errors)
         msg = (
-            f"{sentences}. Fix the data, or pass on_invalid='drop' to leave these out and count "
+            f"{sentences}. {fix}{'fix' if fix else 'Fix'} the data, or pass on_invalid='drop' to leave these out and count "
             f"them{f' ({dropped})' if dropped else ''}; 'quarantine' also returns the rows with their reasons"
         )
         raise DataError(msg, errors)
@@ -74,14 +78,15 @@ def raise_if_invalid(
         warn(msg)
 
 
-def _sentence(name: str, count: int, scoring: Scoring | None, chosen: OnInvalid) -> str:
+def _sentence(name: str, count: int, scoring: Scoring | None, chosen: OnInvalid) -> tuple[str, str]:
+    """What is wrong with some rows, and what likely made them, if that is known."""
     meaning = _MEANING[name]
     if scoring is None:
-        return f"{meaning}: {count:,}"
+        return f"{meaning}: {count:,}", ""
     if name == "n_conflicting_labels":
         meaning = " or ".join([meaning, *scoring.sources.labels.label_columns])
-    details = _details(name, scoring, chosen)
-    return f"{meaning}: {count:,} ({details})" if details else f"{meaning}: {count:,}"
+    details, cause = _details(name, scoring, chosen)
+    return f"{meaning}: {count:,} ({details})" if details else f"{meaning}: {count:,}", cause
 
 
 # What each table has, in words, and what follows if none of it occurs in the other table.
@@ -120,6 +125,11 @@ def raise_if_unusable(totals: Mapping[str, int], settings: Settings, on_invalid:
     chosen = on_invalid or OnInvalid.read(settings.on_invalid)
     if errors and chosen.invalid_facts == "error":
         words = "; ".join(f"{_OF_FACTS[name]}: {count:,}" for name, count in errors.items())
+        if "n_conflicting_categories" in errors:
+            words += (
+                ". If items have several categories, give each item one row with an array of them, which "
+                "diversity(by='categories') compares as sets"
+            )
         msg = (
             f"{words}. Fix the data, or pass on_invalid='drop' or {{'invalid_facts': 'drop'}} to leave such rows out; such "
             "items then have no category or vector, and items of Vectors are not ranked"
@@ -139,6 +149,33 @@ def warn_if_apart(qualities: Mapping[str, DataQuality], settings: Settings) -> N
             msg = f"model {model!r}: {msg}"
         if not are_left_out:
             msg += ". The other users count as users without hits; population='predicted' leaves them out"
+        warn(msg)
+
+
+def warn_if_changing(sources: Sources) -> None:
+    """Warn if Spark says that predictions or labels may have other rows each time that they are computed."""
+    intents = sources.further.intents
+    # Labels that were merged are tables of our own.
+    labels = sources.labels if intents is None else intents.labels
+    tables = {f"predictions{f' of {model!r}' if model else ''}": source.frame for model, source in sources.tables()}
+    tables |= {source.role: source.frame for source in (labels, sources.users, sources.exclude) if source is not None}
+    if may_change(list(tables.values())):
+        names = [name for name, frame in tables.items() if may_change([frame])]
+        msg = (
+            f"Spark says that {listed(names)} are not deterministic, as with rand(), so result.per_user may differ from these means. "
+            "Write the table, and evaluate what was written"
+        )
+        warn(msg)
+
+
+def warn_if_changed(before: Mapping[str, str], now: Mapping[str, str], what: str) -> None:
+    """Warn if `what` was made of other rows than the figures, by the fingerprints of both."""
+    changed = [table for table, digits in now.items() if before.get(table, digits) != digits]
+    if changed:
+        msg = (
+            f"{what} was computed from other rows of {listed(changed)} than the figures before: the input changed in between, or differs "
+            "each time that it is computed. Write the input first, and evaluate what was written"
+        )
         warn(msg)
 
 
@@ -213,35 +250,39 @@ def _ids_in_words(overlap: Overlap, apart: Apart, model: Model) -> str:
     )
 
 
-def _details(name: str, scoring: Scoring, chosen: OnInvalid) -> str:
-    """Reasons with examples, by another look at the tables."""
+def _details(name: str, scoring: Scoring, chosen: OnInvalid) -> tuple[str, str]:
+    """Reasons with examples, and the likely cause if there is one, by another look at the tables."""
     sources, task = scoring.sources, scoring.reading.task
     if name == "n_conflicting_attributes":
-        return f"for example {example_of_conflicts(sources)}"
+        return f"for example {example_of_conflicts(sources)}", ""
     if name == "n_missing_clusters":
-        return f"cluster={', '.join(sources.clusters)}"
+        return f"cluster={', '.join(sources.clusters)}", ""
     if name == "n_invalid_weights":
-        return f"for example {example_of_weights(sources)}"
+        return f"for example {example_of_weights(sources)}", ""
     of_predictions = name in ("n_invalid_predictions", "n_infinite_scores", "n_duplicate_predictions")
     tables = sources.tables() if of_predictions else (Model("", sources.labels),)
     model_column = sources.model_column if of_predictions else None
-    examples, reasons = [], []
+    reasons, causes = [], []
     for model, source in tables:
         # With several tables a reason names the model whose table it is about.
         table = f"model {model!r}: " if len(tables) > 1 else ""
         if name in ("n_duplicate_predictions", "n_conflicting_labels"):
-            example = example_of_duplicates(source, task, name == "n_conflicting_labels", model_column)
+            example, cause = example_of_duplicates(
+                source, task, name == "n_conflicting_labels", model_column, has_models=bool(model)
+            )
             if example:
-                examples.append(f"for example {table}{example}")
-        else:
-            reasons += [
-                table + _reason(finding)
-                for finding in diagnose(source, task, model_column)
-                if _is_error(finding.unusual, of_predictions, chosen)
-            ]
+                return f"for example {table}{example}", cause
+            continue
+        findings = [
+            finding
+            for finding in diagnose(source, task, model_column)
+            if _is_error(finding.unusual, of_predictions, chosen)
+        ]
+        reasons += [table + _reason(finding) for finding in findings]
+        causes += [finding.cause for finding in findings if finding.cause]
     if name == "n_invalid_labels" and sources.users is not None:
         reasons += map(_reason, null_users(sources.users))
-    return "; ".join(examples[:1] or reasons)
+    return "; ".join(reasons), next(iter(causes), "")
 
 
 def _reason(finding: Finding) -> str:

@@ -21,9 +21,10 @@ from spark_rankeval.records.item_groups import has_item_group, item_attribute
 from spark_rankeval.records.many_objects import without_collection
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.slices import in_order, is_of_all, slice_name
-from spark_rankeval.records.summary import SELF_NORMALISED, bounds_of, summary_row
+from spark_rankeval.records.summary import SELF_NORMALISED, bounds_of, known_metric, summary_row
 from spark_rankeval.request.task import has_groups
 from spark_rankeval.statistics.clusters import FEW
+from spark_rankeval.statistics.intervals import kept_bounds
 from spark_rankeval.tables.notes import notes_of
 
 if TYPE_CHECKING:
@@ -103,6 +104,19 @@ class Findings:
             for model, of_model in self.figures.items()
         }
 
+    @property
+    def longest_lists(self) -> dict[str, int]:
+        """How many predictions the user with the most has, by model; empty if not known, or if lists are the whole catalogue."""
+        if "n_predictions" in self.missing:
+            return {}
+        counts = {model: figures.counts for model, figures in self.of_all_users.items()}
+        # Only lists from vectors have this count.
+        return {
+            model: int(count["n_predictions"].greatest)
+            for model, count in counts.items()
+            if count["n_predictions"].n and "n_labels_without_vector" not in count
+        }
+
 
 @without_collection
 def build_result(
@@ -123,6 +137,7 @@ def build_result(
         warn(words)
     _warn_of_odd_weights(next(iter(qualities.values())), findings.metrics)
     _warn_of_few_clusters(findings)
+    _warn_of_values_out_of_range(findings)
     names = [*map(item_attribute, findings.item_groups), *findings.slices]
     summary = tuple(
         row
@@ -145,7 +160,7 @@ def build_result(
         findings.words,
         table,
         partial(_write, write=write, options=again, kept=kept, order=summary),
-        notes=(*notes_of(summary, findings.users), *unmatched),
+        notes=(*notes_of(summary, findings.users, findings.longest_lists), *unmatched),
         item_groups=findings.groups,
     )
 
@@ -221,6 +236,26 @@ def _warn_of_few_clusters(findings: Findings) -> None:
             "too narrow, and p-values too small"
         )
         warn(msg)
+
+
+def _warn_of_values_out_of_range(findings: Findings) -> None:
+    """Warn if a metric of the caller's own has values beyond the range that its class declares."""
+    for metric in findings.metrics:
+        own = known_metric(metric.definition)
+        # A dialect that counts an item twice may give more than 1 of a metric of this package.
+        if own is None or type(own).__module__.startswith("spark_rankeval."):
+            continue
+        bounds = findings.about_metrics[metric.key]["bounds"]
+        known = [figures.values[metric.key].moments for figures in findings.of_all_users.values()]
+        wrong = [each for each in known if each.n and kept_bounds(bounds, each) != bounds]
+        if wrong:
+            least, greatest = min(each.least for each in wrong), max(each.greatest for each in wrong)
+            msg = (
+                f"{metric.asked_key or metric.key} has values from {least:g} to {greatest:g}, outside of the range "
+                f"{bounds[0]:g} to {bounds[1]:g} that its class declares, so no interval can rely on this range. Correct _values, or "
+                "value_range"
+            )
+            warn(msg)
 
 
 def _warn_of_odd_weights(quality: DataQuality, metrics: Sequence[MetricColumn]) -> None:

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from spark_rankeval.errors import OptionError
+from spark_rankeval.evaluation.bad_rows import warn_if_changing
 from spark_rankeval.evaluation.build import Findings, build_result, need_users
 from spark_rankeval.evaluation.prepare import prepare
 from spark_rankeval.evaluation.summarise import write_per_user
@@ -146,9 +147,15 @@ def evaluate(
     )  # fmt: skip
     summary = SummaryOptions(by=by, user_weight=user_weight, cluster=cluster, ci=ci, quantiles=quantiles)
     asked = prepare(predictions, labels, metrics, options)
+    warn_if_changing(asked.sources)
+    return result_of(asked, summary)
+
+
+def result_of(asked: Scoring, summary: SummaryOptions) -> Result:
+    """The result of a call that was checked."""
     scoring = asked.for_result()
     described = replace(
-        summary.described(weighted=user_weight is not None, clustered=bool(scoring.sources.clusters)),
+        summary.described(weighted=summary.user_weight is not None, clustered=bool(scoring.sources.clusters)),
         normalised=scoring.reading.task.normalised,
         n_plain=len(scoring.reading.beside),
     )

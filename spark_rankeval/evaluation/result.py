@@ -13,6 +13,7 @@ from spark_rankeval.charts.choice import chosen, headline_keys
 from spark_rankeval.charts.of_results import ResultPlots
 from spark_rankeval.checks import check_name, one_of
 from spark_rankeval.errors import InputError
+from spark_rankeval.evaluation.bad_rows import warn_if_changed
 from spark_rankeval.evaluation.gaps import gaps_of
 from spark_rankeval.evaluation.lookup import Lookup
 from spark_rankeval.metrics.base import Metric
@@ -93,6 +94,9 @@ class Result(Shown):
     @cached_property
     def per_user(self) -> DataFrame:
         """Every user's values as a lazy DataFrame: the user's columns, a double for each metric (NaN: undefined) and counts.
+
+        Unless it was written, each use reads the data again. If the data differs by then, so do the values, and a lazy table cannot say
+        so; `write` compares fingerprints, and warns.
 
         Spark's aggregates are NaN if one user's value is. To leave such users out, as the summary does, write
         ``F.avg(F.nanvl("ndcg_at_10", F.lit(None)))``.
@@ -404,6 +408,7 @@ class Result(Shown):
             DataError: the written rows are not valid, so nothing was published.
         """
         written = self._write(self._table(), path, mode)
+        warn_if_changed(self.fingerprints, written.fingerprints, "the table that was written")
         # The per-user table does not hold the values by other definitions.
         means = {(row.model, row.slice, row.key): row.standard_mean for row in self.summary}
         summary = tuple(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_rankeval.charts.choice import headline_keys
 from spark_rankeval.errors import DataError, GateError, TrackingError
+from spark_rankeval.evaluation.bad_rows import warn_if_changed
 from spark_rankeval.evaluation.dialect_map import dialect_map
 from spark_rankeval.evaluation.evaluate import evaluate, quarantine, scoring_to_describe
 from spark_rankeval.evaluation.summarise import check_memory, summary_of
@@ -172,6 +173,7 @@ def _with_all_lists(config: EvaluateConfig, result: Result, call: Mapping[str, A
         if label in of_all or (grouped and has_groups(metric.resolve()))
     }
     others = evaluate(**{**call, **vars(config.evaluation.summary()), "metrics": metrics or asked})
+    warn_if_changed(result.fingerprints, others.fingerprints, "the pass for all lists together and groups of items")
     labels = list(asked)
     blocks: dict[tuple[str, str, str], list[SummaryRow]] = {}
     further = [row for row in others.summary if row.metric in of_all or has_item_group(row.slice)]

@@ -118,7 +118,7 @@ class LogSplit:
         """The labels, whose grades are in the column that was named, and the rows before them."""
         split = self.split(tables, columns)
         labels = split.labels
-        if isinstance(columns.relevance, str):
+        if isinstance(columns.relevance, str) and self.grades is not None:
             labels = labels.withColumnRenamed("relevance", columns.relevance)
         return {"labels": labels, "training": split.training}
 

@@ -33,20 +33,26 @@ def _category_sizes(recommended: Recommended, which: BoolArray) -> tuple[IntArra
 class Diversity(ListMetric):
     """How different the items are, two by two: the mean of 1 − s(i, j) over the n(n − 1)/2 pairs of the first k items.
 
-    s is 1 for two items of the same category, else 0, so Σ_c n_c(n_c − 1) ÷ n(n − 1) of the pairs are alike. With
+    s is 1 for two items of the same category, else 0, so Σ_c n_c(n_c − 1) ÷ n(n − 1) of the pairs are alike. If items have
+    several categories each, ``by="categories"`` compares their sets A and B: s is |A ∩ B| ÷ |A ∪ B| (Jaccard). With
     ``by="vector"`` s is the cosine of the items' vectors. If these have length 1, its sum over pairs is
     (|Σ v_i|² − Σ |v_i|²)/2. Between 0 and 1 (up to 2 if vectors point apart). NaN without predictions, and for lists with
     fewer than two items that have a category or a vector other than 0. With ``unknown="apart"`` an item without one is
     unlike all others.
 
     Source: Ziegler, McNee, Konstan, Lausen, Improving recommendation lists through topic diversification, WWW 2005 (the
-    complement of intra-list similarity); Smyth, McClave, Similarity vs. diversity, ICCBR 2001.
+    complement of intra-list similarity); Smyth, McClave, Similarity vs. diversity, ICCBR 2001. Sets: Jaccard, The distribution of
+    the flora in the alpine zone, New Phytologist 1912.
     """
 
     name: ClassVar[str] = "diversity"
     aliases: ClassVar[tuple[str, ...]] = ("intra_list_diversity", "ild")
 
-    by: str | Unset = parameter("category", choices=("category", "vector"), doc="what makes two items alike")
+    by: str | Unset = parameter(
+        "category",
+        choices=("category", "categories", "vector"),
+        doc="what makes two items alike: one category each, sets of several, or vectors",
+    )
     unknown: str | Unset = parameter(
         "left_out",
         choices=("left_out", "apart"),
@@ -56,8 +62,8 @@ class Diversity(ListMetric):
     @property
     def reads(self) -> Reads:
         """The categories or vectors of items."""
-        fact: Fact = "vector" if self.by == "vector" else "category"
-        return super().reads.but(facts=frozenset({fact}))
+        facts: dict[object, Fact] = {"vector": "vector", "categories": "categories"}
+        return super().reads.but(facts=frozenset({facts.get(self.by, "category")}))
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -71,6 +77,8 @@ class Diversity(ListMetric):
             return recommended.count(within)
         if self.by == "category":
             return recommended.count(within & (asked_for(recommended.category) != UNKNOWN))
+        if self.by == "categories":
+            return recommended.count(within & (asked_for(recommended.category_set) != UNKNOWN))
         return recommended.count(within & recommended.directions.any(axis=1))
 
     def _is_defined(self, batch: RankingBatch) -> BoolArray:
@@ -83,6 +91,8 @@ class Diversity(ListMetric):
         if self.by == "category":
             user, size = _category_sizes(recommended, within)
             alike: Array = np.bincount(user, size * (size - 1), recommended.n_users)
+        elif self.by == "categories":
+            alike = 2 * _sum_of_overlaps(recommended, within)
         else:
             alike = _sum_of_cosines(recommended, within)
         return np.clip(1 - ratio(alike, n * (n - 1)), 0.0, self.bounds[1])
@@ -99,6 +109,28 @@ def _sum_of_cosines(recommended: Recommended, which: BoolArray) -> FloatArray:
         of_sum += total * total
         of_each += recommended.total(along * along, which)
     return of_sum - of_each
+
+
+def _sum_of_overlaps(recommended: Recommended, which: BoolArray) -> FloatArray:
+    """For each user, the sum over all pairs of items of |A ∩ B| ÷ |A ∪ B| of their sets of categories; float64 (n_users,)."""
+    places = asked_for(recommended.category_set)
+    counted = np.flatnonzero(which & (places != UNKNOWN))
+    user, sets = recommended.user[counted], asked_for(recommended.category_sets).take(places[counted])
+    n_categories = int(sets.values.max(initial=0)) + 1
+    keys = np.sort(sets.user * n_categories + sets.values)
+    sums = np.zeros(recommended.n_users)
+    # Each item with the next one of its list, then with the next but one, and so on.
+    for distance in range(1, len(counted)):
+        one = np.flatnonzero(user[distance:] == user[:-distance])
+        if not len(one):
+            break
+        pairs = sets.take(one)
+        in_other = (one[pairs.user] + distance) * n_categories + pairs.values
+        is_common = keys[np.minimum(np.searchsorted(keys, in_other), len(keys) - 1)] == in_other
+        n_common = np.bincount(pairs.user[is_common], minlength=len(one))
+        n_together = sets.lengths[one] + sets.lengths[one + distance] - n_common
+        sums += np.bincount(user[one], n_common / n_together, recommended.n_users)
+    return sums
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,8 +14,10 @@ from pyspark.ml.util import DefaultParamsReadable, DefaultParamsWritable
 from spark_rankeval.checks import is_number, one_of
 from spark_rankeval.dialects import Dialect, find_dialect
 from spark_rankeval.errors import DataError, InputError, MetricError, OptionError, UndefinedMeanError
-from spark_rankeval.evaluation.evaluate import evaluate
+from spark_rankeval.evaluation.evaluate import result_of
+from spark_rankeval.evaluation.prepare import prepare
 from spark_rankeval.metrics.naming import parse_metric, parse_metrics
+from spark_rankeval.request.options import ScoringOptions, SummaryOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -250,10 +252,7 @@ def mean_by(
     Raises:
         UndefinedMeanError: the mean is NaN, which would be chosen as the best.
     """
-    result = evaluate(
-        predictions,
-        labels,
-        evaluator.getMetricName(),
+    options = ScoringOptions(
         user=evaluator.getUserCol(),
         item=evaluator.getItemCol(),
         score=score,
@@ -264,9 +263,10 @@ def mean_by(
         ties=evaluator.getTies(),  # type: ignore[arg-type]
         on_invalid=evaluator.getOnInvalid(),  # type: ignore[arg-type]
         exclude=exclude,
-        ci=None,
-        quantiles=(),
     )
+    # Spark's cross-validation draws its folds by rand(), and nothing but the mean is computed of them.
+    asked = prepare(predictions, labels, evaluator.getMetricName(), options)
+    result = result_of(asked, SummaryOptions(ci=None, quantiles=()))
     (row,) = result.summary
     if math.isnan(row.mean):
         counts = {name: count for name, count in result.data_quality.to_dict().items() if count is not None}

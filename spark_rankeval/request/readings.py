@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from spark_rankeval.dialects import STANDARD
-from spark_rankeval.errors import DialectError, MetricError
+from spark_rankeval.errors import DialectError, MetricError, OptionError
 from spark_rankeval.metrics.expected_ties import TiesOfTheCall
 from spark_rankeval.metrics.logged_feedback import EstimatorOfTheCall
 from spark_rankeval.metrics.naming import column_names
@@ -17,7 +17,7 @@ from spark_rankeval.ranking.recommended import TABLES_OF
 from spark_rankeval.request.task import ScoringTask, View
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from spark_rankeval.dialects import Dialect
     from spark_rankeval.metrics.base import Metric, SuppliesDefaults
@@ -232,6 +232,18 @@ def policy_of(
     return replace(policy, **changes)
 
 
+def _refuse_unreachable_threshold(threshold: float | None, resolved: Iterable[Metric]) -> None:
+    """Refuse a threshold that no label reaches, because labels without grades have grade 1."""
+    thresholds = [threshold, *(getattr(metric, "relevance_threshold", None) for metric in resolved)]
+    highest = max((each for each in thresholds if each is not None), default=1)
+    if highest > 1:
+        msg = (
+            f"relevance_threshold={highest:g} makes no label relevant, because every label has grade 1 without relevance=. Name the "
+            "column of grades, such as relevance='rating', or leave relevance_threshold out"
+        )
+        raise OptionError(msg)
+
+
 class _CallersThreshold:
     """The threshold that the caller gave for all metrics: it comes before the dialect's."""
 
@@ -320,6 +332,8 @@ def read_request(
         options.convention, options.choices, options.relevance_threshold, options.ties,
     )  # fmt: skip
     resolved = resolve(asked, convention, threshold, lists, ties, beside=True, users_alone=users_alone)
+    if not lists.relevances:
+        _refuse_unreachable_threshold(threshold, resolved.values())
     standards: dict[str, Metric] = {}
     for label in in_the_minority(asked, resolved) if options.dialect is None else []:
         # Of AP by threshold with weights there is one version, which divides by hits.

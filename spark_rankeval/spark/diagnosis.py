@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import functions as F
 
-from spark_rankeval.spark.ids import for_example, name_in
+from spark_rankeval.spark.ids import PLAIN, for_example, name_in
 from spark_rankeval.spark.named_columns import any_null, column
 from spark_rankeval.spark.rejected import ITEM, REASON, rows_of_users, value_name, with_reasons
 from spark_rankeval.spark.rejected_vectors import REPEATED_USER
 from spark_rankeval.spark.source import user_column
 from spark_rankeval.spark.sql_text import named
 from spark_rankeval.spark.validity import unusual_reasons
+from spark_rankeval.wording import listed
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame, Row
 
     from spark_rankeval.request.task import ScoringTask
     from spark_rankeval.spark.inputs import Sources
     from spark_rankeval.spark.source import Source
+
+
+# Words in the names of columns that name models.
+_OF_MODELS = {"model", "models", "run", "runs", "runid", "system", "tag", "algorithm", "variant", "experiment", "fold"}
+# A column with more values names something else than models, and more unused columns are not compared.
+_MOST_MODELS, _MOST_UNUSED = 100, 8
 
 
 class Finding(NamedTuple):
@@ -32,6 +40,7 @@ class Finding(NamedTuple):
     n: int  # how many
     example: str  # one of them, in words
     unusual: bool = False  # an infinite score or a negative grade, which a caller may allow
+    cause: str = ""  # what likely made these rows, and what to do, as a sentence
 
 
 def diagnose(source: Source, task: ScoringTask, model_column: str | None = None) -> list[Finding]:
@@ -68,45 +77,119 @@ def _repeated_users(source: Source, model_column: str | None) -> list[Finding]:
         return []
     users, nobody = source.named_users(), any_null(source.user_columns())
     models = [] if model_column is None else [column(model_column).alias("model")]
-    rows = source.frame.where(~nobody).select(*users, *models)
-    groups = rows.groupBy(*rows.columns).count()
-    more = groups.where("count > 1")
-    first = F.first(F.struct(*_shown(groups, groups.columns)))
-    row = more.agg(F.sum(F.col("count") - 1).alias("n"), first.alias("example")).first()
-    if row is None or not row["n"]:
+    unused = _unused_columns(source, model_column)
+    rows = source.frame.where(~nobody).select(
+        *users, *models, F.xxhash64(source.ids(), *source.values()).alias("value"), *_hashes(unused)
+    )
+    keys = rows.columns[: len(users) + len(models)]
+    row = _repeated(rows, keys, "value", unused)
+    if not row["groups"]:
         return []
     example = row["example"]
-    return [Finding(REPEATED_USER, row["n"], f"{_user_in_words(source, example)} in {example['count']} rows")]
+    finding = Finding(REPEATED_USER, row["rows"], f"{_user_in_words(source, example)} in {example['n']} rows")
+    return [finding._replace(cause=_likely_cause(row, source, unused, named=model_column is not None))]
 
 
-def example_of_duplicates(source: Source, task: ScoringTask, differing: bool, model_column: str | None = None) -> str:
-    """An item that a user has twice, of the rows that can be ranked; with `differing`, with different values."""
-    rows = with_reasons(source, task, model_column)
+def example_of_duplicates(
+    source: Source, task: ScoringTask, differing: bool, model_column: str | None = None, *, has_models: bool = False
+) -> tuple[str, str]:
+    """An item that a user has twice, of the rows that can be ranked, and what likely repeated it; both may be empty.
+
+    With `differing`, the rows have different values. `has_models` says that models have names, so that no column is to name them.
+    """
+    unused = [] if source.arrays else _unused_columns(source, model_column)
+    rows = with_reasons(source, task, model_column, _hashes(unused))
     # In one table of arrays without ids of users there is nothing to group by but the row.
     keys = [
         name for name in rows.columns if name.startswith(("user_", "model_", "row_")) or name in (ITEM, source.subtopic)
     ]
     value = _as_one([F.col(value_name(index)) for index in range(len(source.given_values))])
-    aggregates = [F.count(F.lit(1)).alias("n")]
-    if value is not None:
-        aggregates.append(F.sort_array(F.collect_set(value)).alias("values"))
     fine = rows.where(F.col(REASON).isNull() & F.col(ITEM).isNotNull())
     fine = fine if source.subtopic is None else fine.where(F.col(source.subtopic).isNotNull())
-    repeated = fine.groupBy(*keys).agg(*aggregates).where(F.col("n") > 1)
-    if differing and value is not None:
-        repeated = repeated.where(F.size("values") > 1)
-    shown = _shown(repeated, [user_column(index) for index in range(len(source.user))] + [ITEM])
-    examples = (
-        repeated.limit(1).select(*shown, *(name for name in repeated.columns if name in ("n", "values"))).collect()
-    )
-    if not examples:
-        return ""
-    row = examples[0]
-    parts = [_user_in_words(source, row)] if source.user else []
-    parts.append(f"item={row[ITEM]!r} {row['n']} times")
     if value is not None:
-        parts.append(f"with {source.value_kind}s {row['values'][:5]!r}")
-    return ", ".join(parts)
+        fine = fine.withColumn("value", value)
+    shown = [user_column(index) for index in range(len(source.user))] + [ITEM]
+    row = _repeated(
+        fine, keys, "value" if value is not None else ITEM, unused, shown, differing=differing and value is not None
+    )
+    if not row["groups"]:
+        return "", ""
+    example = row["example"]
+    parts = [_user_in_words(source, example)] if source.user else []
+    parts.append(f"item={example[ITEM]!r} {example['n']} times")
+    if value is not None:
+        parts.append(f"with {source.value_kind}s {example['values'][:5]!r}")
+    cause = "" if source.arrays else _likely_cause(row, source, unused, named=has_models or model_column is not None)
+    return ", ".join(parts), cause
+
+
+def _unused_columns(source: Source, model_column: str | None) -> list[str]:
+    """Columns that the evaluation does not read, by which repeated rows may differ; those that may name models come first."""
+    used = {*source.user, source.item, *(value.name for value in source.given_values), model_column}
+    plain = [field.name for field in source.frame.schema.fields if isinstance(field.dataType, PLAIN)]
+    return sorted((name for name in plain if name not in used), key=lambda name: not _may_name_models(name))[
+        :_MOST_UNUSED
+    ]
+
+
+def _may_name_models(name: str) -> bool:
+    return not _OF_MODELS.isdisjoint(re.split(r"[\W_]+", name.lower()))
+
+
+def _hashes(unused: Sequence[str]) -> list[Column]:
+    return [F.xxhash64(column(name)).alias(f"unused_{index}") for index, name in enumerate(unused)]
+
+
+def _repeated(
+    rows: DataFrame, keys: Sequence[str], value: str, unused: Sequence[str], shown: Sequence[str] | None = None,
+    *, differing: bool = False,
+) -> Row:  # fmt: skip
+    """One row about the keys of several rows: how many there are, how many rows are too many, an example, and how the rows differ."""
+    others = [f"unused_{index}" for index in range(len(unused))]
+    groups = rows.groupBy(*keys).agg(
+        F.count(F.lit(1)).alias("n"),
+        F.sort_array(F.collect_set(value)).alias("values"),
+        *(F.size(F.collect_set(other)).alias(other) for other in others),
+    )
+    repeated = groups.where((F.size("values") if differing else F.col("n")) > 1)
+    example = F.struct(*_shown(groups, keys if shown is None else shown), "n", "values")
+    row = repeated.agg(
+        F.count(F.lit(1)).alias("groups"),
+        F.sum(F.col("n") - 1).alias("rows"),
+        F.first(example).alias("example"),
+        F.count_if(F.size("values") < 2).alias("equal"),
+        *(F.count_if(F.col(other) == 1).alias(f"same_{other}") for other in others),
+        *(F.count_if(F.col(other) == F.col("n")).alias(f"all_{other}") for other in others),
+    ).first()
+    assert row is not None, "an aggregate without keys has a row"
+    return row
+
+
+def _likely_cause(row: Row, source: Source, unused: Sequence[str], *, named: bool) -> str:
+    """What likely repeated the rows of every key, and what to do, as a sentence; empty if nothing is likely.
+
+    `named` says that models have names already.
+    """
+    n = row["groups"]
+    differing = [name for index, name in enumerate(unused) if row[f"same_unused_{index}"] < n]
+    telling = [name for index, name in enumerate(unused) if row[f"all_unused_{index}"] == n]
+    are_equal = row["equal"] == n
+    if are_equal and not differing:
+        return "These rows are equal in all columns, as if a table had been read twice; dropDuplicates() leaves one of each"
+    if telling and not (are_equal or _may_name_models(telling[0])):
+        sizes = source.frame.agg(*(F.approx_count_distinct(column(name)) for name in telling)).collect()[0]
+        telling = [name for size, name in sorted(zip(sizes, telling, strict=True)) if size <= _MOST_MODELS]
+    elif are_equal and not (telling and _may_name_models(telling[0])):
+        return (
+            f"These rows are equal but for {listed([repr(name) for name in differing], most=3)}, as after a join that multiplied "
+            "them; leave out such columns, and call dropDuplicates()"
+        )
+    if not telling:
+        return ""
+    words = f"The column {telling[0]!r} tells these rows apart; "
+    if source.role == "predictions" and not named:
+        words += f"pass model={telling[0]!r} if it names models or runs, or "
+    return f"{words}keep one of its values"
 
 
 def example_of_conflicts(sources: Sources) -> str:

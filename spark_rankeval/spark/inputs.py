@@ -257,8 +257,15 @@ def _further(given: FurtherTables, predictions: Source, names: ColumnNames, prob
         category = require_column("items", given.items, given.category, "category", problems)
         if category is not None:
             kind = given.items.schema[category].dataType
-            kind = kind.elementType if isinstance(kind, T.ArrayType) and given.several_categories else kind
-            problems += problem_of_type(f"items: the column {category!r} (category=)", kind, "category")
+            words = f"items: the column {category!r} (category=)"
+            if isinstance(kind, T.ArrayType) and not given.several_categories:
+                problems.append(
+                    f"{words} is {kind.simpleString()}, several categories for each item. diversity(by='categories') compares such "
+                    "sets; metrics of one category need one value for each item"
+                )
+            else:
+                kind = kind.elementType if isinstance(kind, T.ArrayType) else kind
+                problems += problem_of_type(words, kind, "category")
     if given.items is not None and given.vector is not None:
         vector = array_of_numbers("items", given.items, given.vector, problems)
     group = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from pyspark.sql import types as T
 
@@ -76,7 +76,9 @@ def read_table(
         msg = f"{name} has lost the metadata that marks its user columns; pass user=. It has: {columns_in_words(frame)}"
         raise InputError(msg)
     marked = columns_of_models(frame)
-    models = _column_of_models(frame, model_column, marked, name) if model is None else ()
+    models: tuple[str, ...] = ()
+    if model is None:
+        models = _column_of_models(frame, model_column, marked, name, is_scored=schema.is_marked)
     metrics = _metrics_of(frame, schema, {*user, *(models or marked)})
     if not metrics:
         msg = f"{name} has no metric column; it has: {columns_in_words(frame)}. Pass a table of score_users"
@@ -108,11 +110,22 @@ def read_table(
     )
 
 
+def refuse_one_model(table: str, model: str = "") -> NoReturn:
+    """Refuse a result or a per-user table of one model, which has nothing to compare."""
+    msg = (
+        f"{table} has one model{f', {model!r}' if model else ''}, and a comparison needs two. Evaluate a dict of models, such as "
+        "{'old': predictions, 'new': others}, or pass a dict of results or per-user tables by model name"
+    )
+    raise InputError(msg)
+
+
 def _column_of_models(
-    frame: DataFrame, model_column: str | None, marked: tuple[str, ...], name: str
+    frame: DataFrame, model_column: str | None, marked: tuple[str, ...], name: str, *, is_scored: bool
 ) -> tuple[str, ...]:
     """The only column of models' names, by the caller's name or by the metadata."""
     columns = _named(frame, () if model_column is None else [model_column], name) or marked
+    if not columns and is_scored:
+        refuse_one_model(name)
     if len(columns) != 1:
         msg = (
             "one table must hold several models and name them in a column; pass model=, or a dict of tables by model name. It "

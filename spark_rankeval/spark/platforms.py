@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import re
+from contextlib import contextmanager
+from functools import reduce
+from operator import and_
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -12,6 +16,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     import numpy as np
     from pyspark.ml.util import BaseReadWrite
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -126,6 +132,41 @@ def collected_columns(frame: DataFrame) -> dict[str, np.ndarray[Any, Any]]:
         # What Spark 3.5 has instead. Its toPandas makes an object of each row.
         table = pa.Table.from_batches(frame._collect_as_arrow(), to_arrow_schema(frame.schema))  # type: ignore[operator] # the same
     return {name: table[name].to_numpy() for name in table.column_names}
+
+
+def may_change(frames: Sequence[DataFrame]) -> bool:
+    """Whether Spark says that a table is not deterministic, as with ``rand()`` or a UDF that is marked so; False if nobody knows.
+
+    No job runs. Spark 3.5 does not tell.
+    """
+    if not all(hasattr(frame, "exists") for frame in frames):
+        return False
+    first, exist = frames[0], reduce(and_, [frame.exists() for frame in frames])
+    try:
+        with _unlogged():
+            # Spark refuses to join by what is not deterministic, and whether a table has rows is as deterministic as the table.
+            joined = first.join(first.alias("other"), exist)
+            if is_connect(first.sparkSession):
+                _ = joined.schema
+    except PySparkException as error:
+        return condition_of(error) == "INVALID_NON_DETERMINISTIC_EXPRESSIONS"
+    except Exception:  # engines without a JVM have errors of their own; then nothing is known
+        return False
+    return False
+
+
+@contextmanager
+def _unlogged() -> Iterator[None]:
+    """Keep Spark's client from logging an error that is an answer."""
+    loggers = [logging.getLogger(f"{kind}QueryContextLogger") for kind in ("DataFrame", "SQL")]
+    before = [logger.disabled for logger in loggers]
+    for logger in loggers:
+        logger.disabled = True
+    try:
+        yield
+    finally:
+        for logger, disabled in zip(loggers, before, strict=True):
+            logger.disabled = disabled
 
 
 def input_files(frame: DataFrame) -> list[str]:

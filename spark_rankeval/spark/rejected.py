@@ -20,7 +20,7 @@ from spark_rankeval.spark.sql_text import any_of, call, named, null_of, text, wh
 from spark_rankeval.spark.validity import invalid_reasons, unusual_reasons
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from pyspark.sql import Column, DataFrame
 
@@ -39,15 +39,19 @@ def value_name(index: int) -> str:
     return f"value_{index}"
 
 
-def with_reasons(source: Source, task: ScoringTask, model_column: str | None = None) -> DataFrame:
-    """The rows of a table, or the entries of its arrays, each with why it cannot be ranked, or null; labels keep their subtopics.
+def with_reasons(
+    source: Source, task: ScoringTask, model_column: str | None = None, kept: Sequence[Column] = ()
+) -> DataFrame:
+    """The rows of a table, or the entries of its arrays, each with why it cannot be ranked, or null.
+
+    Rows keep the columns `kept`, and labels their subtopics.
 
     A row whose arrays say nothing as a whole is one entry without an item. Of a user's several rows of arrays one is read,
     the one that comes last in the order of its arrays, as when they are grouped.
     """
     if source.vectors is not None:
         return users_with_reasons(source, source.vectors, ITEM, REASON)
-    rows = _rows(source, model_column)
+    rows = _rows(source, model_column, kept)
     ids, values = named(ITEM), [named(value_name(index)) for index in range(len(source.given_values))]
     reasons = source.user_reasons()
     if model_column is not None:
@@ -58,7 +62,7 @@ def with_reasons(source: Source, task: ScoringTask, model_column: str | None = N
     return with_columns(rows, {REASON: _first_that_holds(reasons)})
 
 
-def _rows(source: Source, model_column: str | None) -> DataFrame:
+def _rows(source: Source, model_column: str | None, kept: Sequence[Column]) -> DataFrame:
     users, models = source.given_users(), []
     if model_column is not None:
         models = [readable(text_in_sql(source.frame, model_column)).column.alias(MODEL)]
@@ -66,7 +70,7 @@ def _rows(source: Source, model_column: str | None) -> DataFrame:
     if not source.arrays:
         numbers = [column.alias(value_name(index)) for index, column in enumerate(values)]
         subtopic = [] if source.subtopic is None else [source.subtopic]
-        return source.frame.select(*users, *models, ids.alias(ITEM), *numbers, *subtopic)
+        return source.frame.select(*users, *models, ids.alias(ITEM), *numbers, *subtopic, *kept)
     null_array, unequal = _wrong_arrays(source)
     is_unequal = reduce(or_, [F.size(ids) != F.size(array) for array in values], F.lit(False))
     whole = F.when(any_null([ids, *values]), null_array).when(is_unequal, unequal)

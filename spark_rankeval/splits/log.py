@@ -40,6 +40,7 @@ class Log:
     source: Source
     time: TimeColumn | None
     grade: Sql | None  # the grade that a row gives, null if it gives none; None: every row is a label
+    graded_by: str | None  # the column that has these grades or events
     has_events: bool  # whether grades are those of events, some of which may have none on purpose
 
     @property
@@ -125,7 +126,7 @@ def read_log(
     if relevance is None and grades is not None:
         msg = "grades needs the column of events, such as relevance='event'; got no relevance="
         raise OptionError(msg)
-    return Log(source, column, grade, grades is not None)
+    return Log(source, column, grade, found["relevance"], grades is not None)
 
 
 def _grade(frame: DataFrame, name: str, grades: Mapping[str, float] | Mapping[int, float] | None) -> Sql | None:

@@ -166,17 +166,17 @@ def _labels(log: Log, training: DataFrame, held_out: DataFrame, leave_out: tuple
     """One row for each pair of rows that give a label, without what is to be left out."""
     if log.grade is not None:
         held_out = where(held_out, log.grade.is_not_null())
-    columns, totals = log.pair_sql(), []
+    values, totals = log.pair_sql(), []
     names = dict(zip(log.pair_keys, [*log.source.user, log.source.item], strict=True))
     if log.time is not None:
-        columns.append(named(log.time.name).alias(_FIRST))
+        values.append(named(log.time.name).alias(_FIRST))
         totals.append(call("min", named(_FIRST)).alias(_FIRST))
         names[_FIRST] = log.time.name
     if log.grade is not None:
-        columns.append(log.grade.alias(_GRADE))
+        values.append(log.grade.alias(_GRADE))
         totals.append(call("max", named(_GRADE)).alias(_GRADE))
         names[_GRADE] = RELEVANCE
-    rows = select(held_out, *columns)
+    rows = select(held_out, *values)
     pairs = aggregate(rows, log.pair_keys, *totals) if totals else rows.distinct()
     known = select(training, *log.pair_sql())
     if _SEEN in leave_out:
@@ -185,4 +185,9 @@ def _labels(log: Log, training: DataFrame, held_out: DataFrame, leave_out: tuple
         pairs = pairs.join(known.select(*log.user_keys).distinct(), log.user_keys, "left_semi")
     if _COLD_ITEMS in leave_out:
         pairs = pairs.join(known.select(ITEM).distinct(), [ITEM], "left_semi")
-    return pairs.select(*(F.col(ours).alias(name) for ours, name in names.items()))
+    columns = [F.col(ours).alias(name) for ours, name in names.items()]
+    taken = [name.lower() for name in names.values()]
+    if log.graded_by is not None and not log.has_events and log.graded_by.lower() not in taken:
+        # The name that the caller gives to the next call as well.
+        columns.append(F.col(_GRADE).alias(log.graded_by))
+    return pairs.select(*columns)

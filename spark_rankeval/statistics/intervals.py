@@ -25,6 +25,7 @@ T, CLOPPER_PEARSON, JACKKNIFE = "t", "clopper_pearson", "jackknife"
 NOT_KNOWN = "the mean or its spread is unknown: values are too large, too small or too close together"
 # Rounding may move values by this share of a bound, or of 1 if that is larger.
 _ROUNDING = 2.0**-40
+_OUT_OF_BOUNDS = "all users have the same value, and it is outside of the metric's bounds"
 _NO_SPREAD = "all users have the same value, and the metric has no bounds"
 
 
@@ -113,7 +114,9 @@ def fitted(
     if n_clusters is not None:
         effective_n = min(effective_n, n_clusters)
     if interval.method == T and interval.low == interval.high:
-        return interval_without_spread(interval.low, effective_n, interval.level, (low, high))
+        without_spread = interval_without_spread(interval.low, effective_n, interval.level, (low, high))
+        is_broken = not without_spread and (low, high) != bounds
+        return without_spread._replace(reason=_OUT_OF_BOUNDS) if is_broken else without_spread
     are_all_0_or_1 = interval.method == T and (low, high) == (0, 1) and are_shares(moments, weighted)
     if are_all_0_or_1 and math.isclose(effective_n, moments.n):
         ends = share_interval(moments.n - moments.n_zero, moments.n, interval.level)

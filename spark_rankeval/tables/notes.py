@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from spark_rankeval.metrics.base import RelevanceMetric
@@ -17,7 +18,7 @@ from spark_rankeval.tables.numbers import number
 from spark_rankeval.wording import listed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from spark_rankeval.records.comparison import ComparisonRow, PairRow
     from spark_rankeval.records.summary import SummaryRow
@@ -28,11 +29,14 @@ _ELSEWHERE = "For the definition that most systems use, pass dialect='standard'"
 _CUTOFF = re.compile(r"@\d+$")
 
 
-def notes_of(rows: Sequence[SummaryRow], users: Sequence[str] = ()) -> tuple[str, ...]:
-    """The notes for these rows, of users who are identified by these columns."""
+def notes_of(
+    rows: Sequence[SummaryRow], users: Sequence[str] = (), longest: Mapping[str, int] = MappingProxyType({})
+) -> tuple[str, ...]:
+    """The notes for these rows, of users who are identified by these columns; `longest` is the length of each model's longest list."""
     of_all = [row for row in rows if row.slice == "all"] or list(rows)
     notes = (
         note_of_definitions(of_all),
+        _note_of_short_lists(of_all, longest),
         _note_of_users(of_all),
         _note_of_clusters(of_all),
         _note_of_ids(of_all, users),
@@ -94,6 +98,19 @@ def note_of_definitions(rows: Sequence[SummaryRow]) -> str:
     return (
         f"{_rating(_named(few), len(names))}. With the definition that most systems use (dialect='standard'), "
         f"{values_in_words}"
+    )
+
+
+def _note_of_short_lists(rows: Sequence[SummaryRow], longest: Mapping[str, int]) -> str:
+    """The note on cutoffs that no list reaches. Empty if there are none, or if nothing was predicted."""
+    few = [row for row in rows if row.cutoff is not None and 0 < longest.get(row.model, 0) < row.cutoff]
+    if not few:
+        return ""
+    lengths = {row.model: longest[row.model] for row in few}
+    parts = [f"{n:,} item{'s' * (n != 1)}{f' for {model}' * bool(model)}" for model, n in lengths.items()]
+    return (
+        f"no list reaches the cutoff of {_named(few)}: the longest has {listed(parts)}, and further items count as not recommended. "
+        f"Predict longer lists, or use a cutoff of at most {min(lengths.values()):,}"
     )
 
 

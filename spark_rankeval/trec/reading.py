@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from spark_rankeval.checks import one_of
 from spark_rankeval.errors import DataError, InputError, warn
-from spark_rankeval.spark.platforms import cast_or_null, condition_of
+from spark_rankeval.spark.platforms import cast_or_null, condition_of, input_files
 from spark_rankeval.trec.lines import (
     DIVERSITY_QRELS,
     END,
@@ -24,6 +24,7 @@ from spark_rankeval.trec.lines import (
     Form,
     problem_of,
 )
+from spark_rankeval.wording import listed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,7 +45,8 @@ def read_run(
 ) -> DataFrame:
     """What systems retrieved, from files of lines ``301 Q0 FR940202-2-00150 104 2.129133 STANDARD``.
 
-    A job checks every line first. The table is lazy and reads the files again. Empty lines and lines that begin with ``#`` are
+    A job checks every line first, and with several files a second one checks that no two runs share a tag. The table is lazy and reads
+    the files again. Empty lines and lines that begin with ``#`` are
     ignored. It works on every Spark, classic and Connect, without Python workers.
 
     Examples:
@@ -65,7 +67,8 @@ def read_run(
 
     Raises:
         InputError: there is no such file.
-        DataError: lines do not read; the message has their number, files, and some of them.
+        DataError: lines do not read; the message has their number, files, and some of them. Or two files have lists of the same
+            queries under one tag, or under one file name.
     """
     one_of("model", model, ("tag", "file"))
     return _read(spark, paths, RUN, on_invalid, model_is_file=model == "file")
@@ -128,7 +131,38 @@ def _read(
     if model_is_file:
         given.append(_file_name().alias("file"))
         columns["model"] = F.when(F.col("fields").isNotNull(), F.col("file"))
-    return text.select(*given).select(*[value.alias(name) for name, value in columns.items()])
+    values = [value.alias(name) for name, value in columns.items()]
+    if form is RUN and len(input_files(text)) != 1:
+        path = F.col("_metadata.file_path").alias("path")
+        _refuse_mixed_runs(text.select(*given, path).select(*values, "path"), model_is_file=model_is_file)
+    return text.select(*given).select(*values)
+
+
+def _refuse_mixed_runs(rows: DataFrame, *, model_is_file: bool) -> None:
+    """Refuse files that are different runs of one name; a job looks at the first line of each query in each file.
+
+    A run may come in several files, but only one of them has the first place of a query.
+    """
+    first_places = rows.where(F.col("rank").isin(0, 1)).groupBy("model", "query", "rank")
+    shared = first_places.agg(F.count(F.lit(1)).alias("n"), F.collect_set("path").alias("paths"))
+    # A file that gives all its lines one rank says nothing of places.
+    mixed = shared.where((F.size("paths") > 1) & (F.col("n") == F.size("paths")))
+    row = mixed.agg(
+        F.count_distinct("model", "query").alias("n"), F.first(F.struct("model", "paths")).alias("run")
+    ).collect()[0]
+    if row["n"]:
+        paths = listed([_readable(path) for path in sorted(row["run"]["paths"])], most=_MOST_EXAMPLES)
+        name = f"{'file name' if model_is_file else 'tag'} {row['run']['model']!r}"
+        advice = (
+            "rename the files, or read them one by one"
+            if model_is_file
+            else "pass model='file' to name runs by their files"
+        )
+        msg = (
+            f"{RUN.name}: {row['n']:,} queries have several lists under one {'name' if model_is_file else 'tag'}, such as the "
+            f"{name} in {paths}. These runs would count as one: {advice}"
+        )
+        raise DataError(msg, {"n_mixed_queries": row["n"]})
 
 
 def _file_name() -> Column:
@@ -194,8 +228,12 @@ def _examples(text: DataFrame, form: Form, files: list[str]) -> list[str]:
             # The ids of lines grow in order within a block alone.
             before = (block < row["block"]) | ((block == row["block"]) & (place <= row["place"]))
             problem = problem_of(bytes(row["value"]), form)
-            examples.append(f"{re.sub('^file:/+', '/', unquote(file))}:{lines.where(before).count()}: {problem}")
+            examples.append(f"{_readable(file)}:{lines.where(before).count()}: {problem}")
     return examples
+
+
+def _readable(path: str) -> str:
+    return re.sub("^file:/+", "/", unquote(path))
 
 
 def _text(spark: SparkSession, paths: list[str]) -> DataFrame:

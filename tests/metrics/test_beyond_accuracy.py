@@ -293,6 +293,8 @@ FIGURES = {
     ],
     "diversity@3": [2 / 3, 1.0, math.nan, math.nan],
     "diversity(unknown=apart)@3": [2 / 3, 1.0, 1.0, math.nan],
+    # Hot and wet, dry, dry and hot: pairs share 0, 1/3 and 1/2.
+    "diversity(by=categories)@3": [1 - (1 / 3 + 1 / 2) / 3, 2 / 3, 1 / 2, math.nan],
     "diversity(by=vector)@2": [1.0, 1 - math.sqrt(0.5), math.nan, math.nan],
     "categorical_diversity@3": [2 / 3, 1.0, 0.5, math.nan],
     "unexpectedness@2": [0.0, 0.5, math.nan, math.nan],

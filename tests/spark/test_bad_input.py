@@ -1,6 +1,7 @@
 """Rows that cannot be ranked, by what a dialect or a table of arrays makes of them; test_bad_input_table.py has all the others."""
 
 import math
+import re
 
 import pytest
 from effort import part_of
@@ -115,3 +116,45 @@ def test_conflicting_rows_have_no_last_label_in_mllib(spark):
     rows = spark.createDataFrame([("a", "x", 5.0), ("a", "x", 1.0)], "user string, item string, grade double")
     with pytest.raises(DataError, match="with another grade: 1"):
         evaluate(predictions(spark), rows, "precision@1", score="score", relevance="grade", dialect="mllib")
+
+
+#: Rows of user, item, score and a further column, and what the error says of why an item is there twice.
+CAUSES = {
+    "a column of models": ("run string", [("a", "x", 3.0, "old"), ("a", "x", 2.0, "new")], "'run' tells .*pass model='run'"),
+    "a column of models with equal scores": ("run string", [("a", "x", 3.0, "old"), ("a", "x", 3.0, "new")], "'run' tells"),
+    "a column of few values": ("week int", [("a", "x", 3.0, 1), ("a", "x", 2.0, 2)], "'week' tells .*keep one of its values"),
+    "a table read twice": ("week int", [("a", "x", 3.0, 1)] * 2, "equal in all columns.*dropDuplicates"),
+    "a join": ("genre string", [("a", "x", 3.0, "u"), ("a", "x", 3.0, "v")], "equal but for 'genre', as after a join"),
+    "no cause": ("week int", [("a", "x", 3.0, 1), ("a", "x", 2.0, 1)], None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", part_of(list(CAUSES), 3))
+def test_the_error_of_repeated_items_names_the_likely_cause_first(spark, case):
+    column, rows, words = CAUSES[case]
+    table = spark.createDataFrame(
+        [*rows, ("b", "x", 1.0, rows[0][3])], f"user string, item string, score double, {column}"
+    )
+    with pytest.raises(DataError) as caught:
+        evaluate(table, labels(spark), "rr", score="score")
+    message = str(caught.value)
+    assert caught.value.counts == {"n_duplicate_predictions": 1}
+    assert "user='a', item='x' 2 times, with scores" in message
+    if words is None:
+        assert "). Fix the data, or pass on_invalid='drop'" in message
+    else:
+        assert re.search(rf"\. .*{words}.*\. Otherwise fix the data, or pass on_invalid='drop'", message)
+
+
+def test_the_same_for_conflicting_labels_and_arrays(spark):
+    rated = spark.createDataFrame(
+        [("a", "y", 1.0, "ann"), ("a", "y", 2.0, "bob")], "user string, item string, grade double, judge string"
+    )
+    with pytest.raises(
+        DataError, match=r"The column 'judge' tells these rows apart; keep one of its values. Otherwise"
+    ):
+        evaluate(predictions(spark), rated, "rr", score="score", relevance="grade")
+    lists = [("a", ["x", "y"], "old"), ("a", ["y", "x"], "new")]
+    listed = spark.createDataFrame(lists, "user string, item array<string>, model string")
+    with pytest.raises(DataError, match="pass model='model' if it names models or runs"):
+        evaluate(listed, labels(spark), "rr")

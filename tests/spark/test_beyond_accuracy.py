@@ -560,7 +560,11 @@ WRONG_COLUMNS = {
     "training has other ids": ({"training": "user long, item string"}, "novelty@3", "items have different types"),
     "training has other users": ({"training": "user string, item long"}, "novelty@3", "users have different types"),
     "items lack a category": ({"items": "item long, kind string"}, "diversity@3", "category"),
-    "categories in arrays": ({"items": "item long, category array<string>"}, "diversity@3", "plain values"),
+    "categories in arrays": (
+        {"items": "item long, category array<string>"},
+        "diversity@3",
+        r"several .* diversity\(by='categories'\)",
+    ),
     "vectors that are none": ({"items": "item long, vector string"}, "diversity(by=vector)@3", "an array of numbers"),
     "a baseline without scores": (
         {"baseline": "user long, item long"},

@@ -225,7 +225,7 @@ def bad_calls(tables):
         ({"old": old, "new": text}, {}, InputError, "'user' is bigint in 'old' and string in 'new'"),
         ({"old": old, "new": renamed}, {}, InputError, "user in 'old', customer in 'new'"),
         ({"old": old, "new": plain}, {}, InputError, "'new' has lost the metadata that marks its user columns"),
-        (old, {}, InputError, "one table must hold several models"),
+        (old, {}, InputError, "the table has one model, and a comparison needs two"),
         (two, {"model": "variant"}, InputError, "model='variant' is for one table"),
         (two, {"user": "nobody"}, InputError, "no column 'nobody'"),
         (two, {"metrics": "rr"}, UnknownMetricError, "not every table has a metric 'rr'; all have: ndcg@10"),
@@ -312,6 +312,20 @@ def test_differences_are_a_lazy_row_a_user_and_model(jobs_of, tables, users):
         summarise(frame)
     with pytest.raises(InputError, match="not among the models"):
         differences(tables, "als")
+
+
+def test_one_model_has_nothing_to_compare(small):
+    """A result or a per-user table of one model, by any function: the message says what to call instead."""
+    alone = evaluate(*small, "rr", score="score")
+    named = evaluate({"als": small[0]}, small[1], "rr", score="score")
+    for result, words in ((alone, "the result has one model, and"), (named, "the result has one model, 'als', and")):
+        for function in (compare, all_pairs, differences):
+            with pytest.raises(InputError) as caught:
+                function(result, **({} if function is all_pairs else {"baseline": "als"}))
+            assert str(caught.value).startswith(words)
+            assert "Evaluate a dict of models" in str(caught.value)
+    with pytest.raises(InputError, match="the table has one model, and a comparison needs two"):
+        compare(score_users(*small, "rr", score="score"), "als")
 
 
 @pytest.mark.night

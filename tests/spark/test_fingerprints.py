@@ -1,6 +1,8 @@
 """Fingerprints of what an evaluation read: the same however tables are stored and cut, and another one for every other row."""
 
 import math
+import random
+import warnings
 
 import pytest
 from effort import part_of
@@ -10,6 +12,7 @@ from shuffles import shuffled_into
 from spark_rankeval import Facts, Vectors, compare, evaluate, merge, score_users, summarise
 from spark_rankeval.errors import SparkRankEvalWarning
 from spark_rankeval.spark.ids import hash_in
+from spark_rankeval.spark.platforms import may_change
 
 METRICS = ["ndcg@1", "rr@2"]
 ASKED = {"score": "score", "relevance": "grade", "on_invalid": "drop"}
@@ -268,3 +271,32 @@ def test_vectors_have_theirs_in_the_place_of_predictions(spark):
     }
     assert found.pop("predictions of reversed") == found["predictions of first"]
     assert len(found) == len({*found.values()}) == len(models) - 1
+
+
+@pytest.mark.parametrize("marked", [True, False])
+def test_inputs_that_change_between_actions_are_reported(spark, tmp_path, marked):
+    """A score that is drawn anew: Spark says so of a UDF that is marked so, and of others only fingerprints do."""
+    drawn = F.udf(lambda: random.SystemRandom().random(), "double")
+    predictions, labels = tables(spark)
+    changing = predictions.withColumn("score", drawn.asNondeterministic()() if marked else drawn())
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", SparkRankEvalWarning)
+        result = evaluate(changing, labels, "rr", score="score")
+    words = [str(warning.message) for warning in caught]
+    if marked and hasattr(predictions, "exists"):
+        assert words == [words[0]]
+        assert words[0].startswith("Spark says that predictions are not deterministic")
+    else:
+        assert words == []
+    with pytest.warns(
+        SparkRankEvalWarning, match="the table that was written was computed from other rows of predictions than"
+    ):
+        written = result.write(str(tmp_path / "users"))
+    assert written.fingerprints["labels"] == result.fingerprints["labels"]
+
+
+def test_asking_whether_inputs_change_costs_no_job(spark, jobs_of):
+    predictions, labels = tables(spark)
+    assert jobs_of(lambda: may_change([predictions, labels])) == 0
+    assert not may_change([predictions, labels])
+    assert may_change([predictions, labels.orderBy(F.rand())]) == hasattr(predictions, "exists")

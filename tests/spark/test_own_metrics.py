@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from spark_rankeval import compare, evaluate, score_users
+from spark_rankeval.errors import SparkRankEvalWarning
 from spark_rankeval.metrics import parse_metric
 from spark_rankeval.metrics.base import REGISTRY
 
@@ -97,3 +98,18 @@ def test_it_is_stored_and_compared_like_any_other(tables):
     per_user = score_users(models, labels, ["fading@2"], **options())
     comparison = compare(per_user, baseline="first")
     assert comparison["fading@2", "reversed"].difference == pytest.approx((0.5 - 0.25) / 3)
+
+
+def test_values_beyond_the_declared_range_are_reported(tables):
+    define(7.0)
+    with pytest.warns(
+        SparkRankEvalWarning, match=r"fades@3 has values from 0 to 392, outside of the range 0 to 1 that its class"
+    ):
+        result = evaluate(*tables, ["fades@3"], **options())
+    assert result["fading@3"] == naive(7.0, 3)
+    everybody = tables[0].where("user = 'bob'"), tables[1].where("user = 'bob'")
+    with pytest.warns(SparkRankEvalWarning, match="fading@1 has values from 7 to 7"):
+        (row,) = evaluate(
+            *(table.union(table.replace("bob", "cat")) for table in everybody), ["fading@1"], **options()
+        ).summary
+    assert row.no_interval == "all users have the same value, and it is outside of the metric's bounds"

@@ -9,6 +9,7 @@ from chispa import assert_df_equality
 from effort import FULL_LENGTH, part_of
 from pyspark.sql import functions as F
 
+from spark_rankeval import evaluate
 from spark_rankeval.errors import DataError, InputError, OptionError
 from spark_rankeval.splits import by_hash, by_time, k_core, last_n
 
@@ -355,3 +356,24 @@ def test_a_wrong_call_is_refused_before_any_job(spark, words):
     log = spark.createDataFrame([], LOG)
     with pytest.raises(kind, match=words):
         call(log)
+
+
+def test_the_next_call_takes_the_name_of_the_column_of_grades(log):
+    """Grades of a column keep its name, beside the name that labels have of any split; those of events have none."""
+    given = {"time": "time", "user": "user", "item": "item"}
+    labels = last_n(
+        log.where("row is not null").withColumnRenamed("row", "Rating"), 2, relevance="rating", **given
+    ).labels
+    assert labels.columns == ["user", "item", "time", "relevance", "Rating"]
+    assert labels.where("not relevance <=> Rating").count() == 0
+    predictions = labels.select("user", "item", "time")
+    values = [
+        evaluate(predictions, labels, "dcg", score="time", relevance=name)["dcg"] for name in ("rating", "relevance")
+    ]
+    assert values[0] == values[1] > 0
+    assert last_n(log, relevance="event", grades=GRADES, **given).labels.columns == [
+        "user",
+        "item",
+        "time",
+        "relevance",
+    ]

@@ -329,3 +329,33 @@ def test_an_item_of_two_models_is_not_twice(spark, tmp_path):
     both = table.withColumn("model", F.lit("a")).unionAll(table.withColumn("model", F.lit("b")))
     write_run(both, path(tmp_path / "out"), model="model")
     assert read_run(spark, path(tmp_path / "out")).count() == 2
+
+
+def lines_of(tag, items, query="q1", first=1):
+    return "\n".join(f"{query} Q0 {item} {rank} {-rank} {tag}" for rank, item in enumerate(items, first))
+
+
+#: The files, by what names a run, and what the error says; empty: they are read.
+SEVERAL_FILES = {
+    "one tag": ({"a.run": lines_of("x", "de"), "b.run": lines_of("x", "fg")}, "tag", "1 queries .* tag 'x' in .*a.run and .*b.run"),
+    "one tag, by file": ({"a.run": lines_of("x", "de"), "b.run": lines_of("x", "fg")}, "file", ""),
+    "other queries": ({"a.run": lines_of("x", "de"), "b.run": lines_of("x", "fg", "q2")}, "tag", ""),
+    "further places": ({"a.run": lines_of("x", "de"), "b.run": lines_of("x", "fg", first=3)}, "tag", ""),
+    "one file name": ({"1/a.run": lines_of("x", "de"), "2/a.run": lines_of("y", "fg")}, "file", "file name 'a.run' in .*rename"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", part_of(list(SEVERAL_FILES), 2))
+def test_runs_that_would_be_mixed_are_refused(spark, tmp_path, case):
+    files, model, words = SEVERAL_FILES[case]
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    paths = [path(tmp_path / name) for name in files]
+    if not words:
+        assert read_run(spark, paths, model=model).count() == 4
+        return
+    for on_invalid in ("error", "drop"):
+        with pytest.raises(DataError, match=words) as caught:
+            read_run(spark, paths, model=model, on_invalid=on_invalid)
+        assert caught.value.counts == {"n_mixed_queries": 1}
