@@ -173,7 +173,9 @@ def _with_all_lists(config: EvaluateConfig, result: Result, call: Mapping[str, A
         if label in of_all or (grouped and has_groups(metric.resolve()))
     }
     others = evaluate(**{**call, **vars(config.evaluation.summary()), "metrics": metrics or asked})
-    warn_if_changed(result.fingerprints, others.fingerprints, "the pass for all lists together and groups of items")
+    # Which columns of items are read depends on the metrics.
+    again = {table: digits for table, digits in others.fingerprints.items() if table != "items"}
+    warn_if_changed(result.fingerprints, again, "the pass for all lists together and groups of items")
     labels = list(asked)
     blocks: dict[tuple[str, str, str], list[SummaryRow]] = {}
     further = [row for row in others.summary if row.metric in of_all or has_item_group(row.slice)]

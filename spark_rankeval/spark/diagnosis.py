@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import functions as F
 
-from spark_rankeval.spark.ids import PLAIN, for_example, name_in
+from spark_rankeval.spark.ids import for_example, name_in
 from spark_rankeval.spark.named_columns import any_null, column
 from spark_rankeval.spark.rejected import ITEM, REASON, rows_of_users, value_name, with_reasons
 from spark_rankeval.spark.rejected_vectors import REPEATED_USER
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 # Words in the names of columns that name models.
 _OF_MODELS = {"model", "models", "run", "runs", "runid", "system", "tag", "algorithm", "variant", "experiment", "fold"}
 # A column with more values names something else than models, and more unused columns are not compared.
-_MOST_MODELS, _MOST_UNUSED = 100, 8
+_MOST_MODELS, _MOST_UNUSED = 100, 30
 
 
 class Finding(NamedTuple):
@@ -126,10 +126,12 @@ def example_of_duplicates(
 def _unused_columns(source: Source, model_column: str | None) -> list[str]:
     """Columns that the evaluation does not read, by which repeated rows may differ; those that may name models come first."""
     used = {*source.user, source.item, *(value.name for value in source.given_values), model_column}
-    plain = [field.name for field in source.frame.schema.fields if isinstance(field.dataType, PLAIN)]
-    return sorted((name for name in plain if name not in used), key=lambda name: not _may_name_models(name))[
-        :_MOST_UNUSED
-    ]
+    kinds = {
+        field.name: field.dataType.simpleString() for field in source.frame.schema.fields if field.name not in used
+    }
+    # Spark has no hash of these.
+    comparable = [name for name, kind in kinds.items() if not re.search(r"\b(map<|variant)", kind)]
+    return sorted(comparable, key=lambda name: not _may_name_models(name))[:_MOST_UNUSED]
 
 
 def _may_name_models(name: str) -> bool:
@@ -174,16 +176,17 @@ def _likely_cause(row: Row, source: Source, unused: Sequence[str], *, named: boo
     differing = [name for index, name in enumerate(unused) if row[f"same_unused_{index}"] < n]
     telling = [name for index, name in enumerate(unused) if row[f"all_unused_{index}"] == n]
     are_equal = row["equal"] == n
+    is_model = bool(telling) and _may_name_models(telling[0])
     if are_equal and not differing:
         return "These rows are equal in all columns, as if a table had been read twice; dropDuplicates() leaves one of each"
-    if telling and not (are_equal or _may_name_models(telling[0])):
-        sizes = source.frame.agg(*(F.approx_count_distinct(column(name)) for name in telling)).collect()[0]
-        telling = [name for size, name in sorted(zip(sizes, telling, strict=True)) if size <= _MOST_MODELS]
-    elif are_equal and not (telling and _may_name_models(telling[0])):
+    if are_equal and not is_model:
         return (
             f"These rows are equal but for {listed([repr(name) for name in differing], most=3)}, as after a join that multiplied "
             "them; leave out such columns, and call dropDuplicates()"
         )
+    if telling and not is_model:
+        sizes = source.frame.agg(*(F.approx_count_distinct(F.xxhash64(column(name))) for name in telling)).collect()[0]
+        telling = [name for size, name in sorted(zip(sizes, telling, strict=True)) if size <= _MOST_MODELS]
     if not telling:
         return ""
     words = f"The column {telling[0]!r} tells these rows apart; "

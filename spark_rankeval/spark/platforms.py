@@ -139,10 +139,12 @@ def may_change(frames: Sequence[DataFrame]) -> bool:
 
     No job runs. Spark 3.5 does not tell.
     """
-    if not all(hasattr(frame, "exists") for frame in frames):
+    first = frames[0]
+    # A table gives its columns as attributes.
+    if not hasattr(type(first), "exists"):
         return False
-    first, exist = frames[0], reduce(and_, [frame.exists() for frame in frames])
     try:
+        exist = reduce(and_, [frame.exists() for frame in frames])
         with _unlogged():
             # Spark refuses to join by what is not deterministic, and whether a table has rows is as deterministic as the table.
             joined = first.join(first.alias("other"), exist)

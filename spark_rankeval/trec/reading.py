@@ -45,9 +45,9 @@ def read_run(
 ) -> DataFrame:
     """What systems retrieved, from files of lines ``301 Q0 FR940202-2-00150 104 2.129133 STANDARD``.
 
-    A job checks every line first, and with several files a second one checks that no two runs share a tag. The table is lazy and reads
-    the files again. Empty lines and lines that begin with ``#`` are
-    ignored. It works on every Spark, classic and Connect, without Python workers.
+    A job checks every line first. With several files, another one checks that they are not different runs of one name. The table is
+    lazy and reads the files again. Empty lines and lines that begin with ``#`` are ignored. It works on every Spark, classic and
+    Connect, without Python workers.
 
     Examples:
         >>> from pathlib import Path
@@ -153,15 +153,8 @@ def _refuse_mixed_runs(rows: DataFrame, *, model_is_file: bool) -> None:
     if row["n"]:
         paths = listed([_readable(path) for path in sorted(row["run"]["paths"])], most=_MOST_EXAMPLES)
         name = f"{'file name' if model_is_file else 'tag'} {row['run']['model']!r}"
-        advice = (
-            "rename the files, or read them one by one"
-            if model_is_file
-            else "pass model='file' to name runs by their files"
-        )
-        msg = (
-            f"{RUN.name}: {row['n']:,} queries have several lists under one {'name' if model_is_file else 'tag'}, such as the "
-            f"{name} in {paths}. These runs would count as one: {advice}"
-        )
+        advice = "rename the files" if model_is_file else "pass model='file' to name runs by their files"
+        msg = f"{RUN.name}: {row['n']:,} queries have several lists under the {name}, in {paths}. They would count as one run; {advice}"
         raise DataError(msg, {"n_mixed_queries": row["n"]})
 
 

@@ -1,11 +1,13 @@
 """Measures beyond accuracy from a configuration: tables in sections, measures of all lists beside those of users."""
 
+import random
 import re
 
 import pytest
+from pyspark.sql import functions as F
 
 from spark_rankeval import Facts, evaluate
-from spark_rankeval.errors import ConfigurationError
+from spark_rankeval.errors import ConfigurationError, SparkRankEvalWarning
 from spark_rankeval.jobs.config import parse_config
 from spark_rankeval.jobs.evaluate import EvaluateConfig
 from spark_rankeval.jobs.evaluate_run import evaluate_tables, plan
@@ -71,6 +73,23 @@ def test_a_run_has_the_figures_of_evaluate_in_the_order_asked_for(spark, frames,
     per_user = spark.read.parquet(str(tmp_path / "out" / "per_user"))
     assert "diversity_at_2" in per_user.columns
     assert not [name for name in per_user.columns if name.startswith(("gini", "catalogue"))]
+
+
+def test_a_pass_over_other_rows_than_the_one_before_is_reported(spark, frames, tmp_path):
+    """Scores are drawn anew by a function that Spark takes for a constant one."""
+    drawn = F.udf(lambda: random.SystemRandom().random(), "double")
+    frames["predictions"].withColumn("score", drawn()).createOrReplaceTempView("drawn")
+    frames["labels"].write.parquet(str(tmp_path / "labels"))
+    settings = {
+        "predictions": {"table": "drawn"},
+        "labels": {"path": str(tmp_path / "labels")},
+        "columns": {"score": "score"},
+        "evaluation": {"metrics": ["rr", "personalisation@2"]},
+        "output": {"path": str(tmp_path / "out"), "run_id": "one"},
+    }
+    words = "the pass for all lists together and groups of items was computed from other rows of predictions than"
+    with pytest.warns(SparkRankEvalWarning, match=words):
+        evaluate_tables(spark, parse_config(settings, EvaluateConfig))
 
 
 def test_a_run_without_a_metric_of_users_is_refused_before_it_starts(tmp_path, frames):

@@ -76,7 +76,7 @@ def test_quantiles_are_numpys_within_the_promise(bca, values):
 
 
 def shuffled(tables, partitions, seed):
-    return tuple(table.orderBy(F.rand(seed)).repartition(partitions) for table in tables)
+    return tuple(table.orderBy(F.xxhash64(F.lit(seed), *table.columns)).repartition(partitions) for table in tables)
 
 
 def as_arrays(tables):

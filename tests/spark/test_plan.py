@@ -22,7 +22,7 @@ def _several_partitions(spark):
 
 @pytest.fixture(scope="module")
 def tables(spark):
-    predictions = spark.range(0, 4000, 1, 4).selectExpr("id % 100 as user", "id div 100 as item", "rand(1) as score")
+    predictions = spark.range(0, 4000, 1, 4).selectExpr("id % 100 as user", "id div 100 as item", "hash(id) as score")
     return predictions, spark.range(0, 500, 1, 4).selectExpr("id % 100 as user", "id div 100 as item")
 
 

@@ -337,11 +337,11 @@ def lines_of(tag, items, query="q1", first=1):
 
 #: The files, by what names a run, and what the error says; empty: they are read.
 SEVERAL_FILES = {
-    "one tag": ({"a.run": lines_of("x", "de"), "b.run": lines_of("x", "fg")}, "tag", "1 queries .* tag 'x' in .*a.run and .*b.run"),
+    "one tag": ({"a.run": lines_of("x", "de"), "b.run": lines_of("x", "fg")}, "tag", "1 queries .* tag 'x', in .*a.run and .*b.run"),
     "one tag, by file": ({"a.run": lines_of("x", "de"), "b.run": lines_of("x", "fg")}, "file", ""),
     "other queries": ({"a.run": lines_of("x", "de"), "b.run": lines_of("x", "fg", "q2")}, "tag", ""),
     "further places": ({"a.run": lines_of("x", "de"), "b.run": lines_of("x", "fg", first=3)}, "tag", ""),
-    "one file name": ({"1/a.run": lines_of("x", "de"), "2/a.run": lines_of("y", "fg")}, "file", "file name 'a.run' in .*rename"),
+    "one file name": ({"1/a.run": lines_of("x", "de"), "2/a.run": lines_of("y", "fg")}, "file", "file name 'a.run', in .*rename"),
 }  # fmt: skip
 
 
