@@ -80,7 +80,7 @@ def test_one_view_of_whole_lists_reads_all():
 
 
 def test_the_callers_threshold_counts_relevant_labels():
-    assert task_of(["ndcg@5"], threshold=4)[0].views[0].relevance_threshold == 4
+    assert task_of(["ndcg@5"], threshold=0.5)[0].views[0].relevance_threshold == 0.5
     assert task_of(["ndcg@5"])[0].views[0].relevance_threshold == find_dialect("default").relevance_threshold
 
 

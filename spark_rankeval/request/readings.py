@@ -103,6 +103,8 @@ def resolve(
     sources: list[SuppliesDefaults] = [_CallersThreshold(threshold), callers_ties, estimator, dialect]
     resolved = {label: metric.resolve(*sources) for label, metric in asked.items()}
     callers_ties.check(resolved)
+    if not lists.relevances:
+        _refuse_unreachable_threshold(threshold, resolved.values())
     _check_what_is_asked_for(resolved, beside, users_alone)
     estimator.check(resolved)
     ordered = [label for label, metric in resolved.items() if metric.reads.label_order]
@@ -332,8 +334,6 @@ def read_request(
         options.convention, options.choices, options.relevance_threshold, options.ties,
     )  # fmt: skip
     resolved = resolve(asked, convention, threshold, lists, ties, beside=True, users_alone=users_alone)
-    if not lists.relevances:
-        _refuse_unreachable_threshold(threshold, resolved.values())
     standards: dict[str, Metric] = {}
     for label in in_the_minority(asked, resolved) if options.dialect is None else []:
         # Of AP by threshold with weights there is one version, which divides by hits.

@@ -4,7 +4,7 @@ import pytest
 from pyspark.sql import functions as F
 from random_logs import random_logs
 
-from spark_rankeval import evaluate, score_users, summarise
+from spark_rankeval import dialect_map, evaluate, score_users, summarise
 from spark_rankeval.errors import DataError, InputError, MetricError, OptionError, UnknownMetricError
 
 METRICS = ["ndcg@5", "recall@3", "ap", "rr"]
@@ -109,7 +109,7 @@ def test_values_that_would_share_a_column_are_an_error(tables):
 def test_a_threshold_that_no_label_reaches_is_refused(tables):
     """Without a column of grades each label has grade 1, so that a threshold above 1 leaves nothing relevant."""
     for metric, options in (("rr", {"relevance_threshold": 4}), ("recall(relevance_threshold=1.5)@3", {})):
-        for function in (evaluate, score_users):
+        for function in (evaluate, score_users, dialect_map):
             with pytest.raises(OptionError, match=r"=(4|1.5) makes no label relevant.*such as relevance='rating'"):
                 function(*tables, metric, score="score", **options)
     assert evaluate(*tables, "rr", score="score", relevance_threshold=1)["rr"] > 0
