@@ -8,7 +8,13 @@ from spark_rankeval.spark.per_user import without_standards
 
 METRICS = ["precision@2", "ndcg@2", "map@2"]
 # bob has one hit of two relevant items, ann one of one.
-PREDICTIONS = [("ann", "a", 2.0, "x"), ("ann", "b", 1.0, "x"), ("bob", "a", 2.0, "x"), ("bob", "b", 1.0, "y")]
+PREDICTIONS = [
+    ("ann", "a", 2.0, "x"),
+    ("ann", "b", 1.0, "x"),
+    ("bob", "a", 2.0, "x"),
+    ("bob", "b", 1.0, "y"),
+    ("bob", "z", 0.5, "y"),
+]
 LABELS = [("ann", "b", 3.0, 1.0, "DE"), ("bob", "a", 2.0, 3.0, "FR"), ("bob", "c", 1.0, 3.0, "FR")]
 
 
