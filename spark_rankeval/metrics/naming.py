@@ -81,15 +81,15 @@ def reads_as(label: str, asked: object) -> bool:
 
 def _find(name: str, cutoff: str | None, text: str) -> tuple[type[Metric], str, str | None]:
     """The class of a metric, with the parameters and the cutoff that may be part of its name."""
-    words = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name)
-    key = re.sub(r"[\s\-]+", "_", words.lower())
+    words = re.sub(r"[\s\-]+", "_", name)
+    key = words.lower()
     # IPrec@0.1 has its recall behind the sign.
     if (found := _ours(key)) and "." not in (cutoff or ""):
         return *found, cutoff
     for form, spelled in PARAMETRIC:
         if number := form.fullmatch(key if cutoff is None else f"{key}@{cutoff.strip()}"):
             return *_named(spelled(number[1])), None
-    affixed = AFFIXES.fullmatch(key)
+    affixed = AFFIXES.fullmatch(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", words).lower())
     base, k = (key, None) if affixed is None else affixed.group("name", "k")
     found = _ours(base)
     if found is None:
