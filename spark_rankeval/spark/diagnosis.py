@@ -79,7 +79,7 @@ def _repeated_users(source: Source, model_column: str | None) -> list[Finding]:
     models = [] if model_column is None else [column(model_column).alias("model")]
     unused = _unused_columns(source, model_column)
     rows = source.frame.where(~nobody).select(
-        *users, *models, F.xxhash64(source.ids(), *source.values()).alias("value"), *_hashes(unused)
+        *users, *models, F.xxhash64(source.given_ids(), *source.values()).alias("value"), *_hashes(unused)
     )
     keys = rows.columns[: len(users) + len(models)]
     row = _repeated(rows, keys, "value", unused)
