@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.api as sm
+from cluster_oracle import correction, degrees_of_freedom, sizes_of
 from model_frames import groups_of_frames
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
@@ -203,12 +204,13 @@ def test_clusters_have_the_error_of_least_squares_with_clusters(weight):
     sizes = [users[users["blue"] == value]["home"].nunique() for value in (1, 0)]
     assert (found.cluster, found.n_clusters, found.n_baseline_clusters) == ("home", *sizes)
     assert found.difference == pytest.approx(fitted.params["blue"], abs=1e-12)
-    # statsmodels' correction is one for both groups; here each has its own, G / (G − 1).
+    # statsmodels' correction is one for both groups; here each has its own.
     of_control = fitted.bse["const"] ** 2
     of_blue = fitted.bse["blue"] ** 2 - of_control
-    variances = [of_blue * sizes[0] / (sizes[0] - 1), of_control * sizes[1] / (sizes[1] - 1)]
+    homes = [sizes_of(users["home"][rows], weights[rows]) for rows in (users["blue"] == 1, users["blue"] == 0)]
+    variances = [v * len(h) / (len(h) - 1) * correction(h) ** 2 for v, h in zip((of_blue, of_control), homes, strict=True)]
     assert found.standard_error == pytest.approx(math.sqrt(sum(variances)), rel=1e-9)
-    df = sum(variances) ** 2 / sum(v**2 / (n - 1) for v, n in zip(variances, sizes, strict=True))
+    df = sum(variances) ** 2 / sum(v**2 / degrees_of_freedom(h) for v, h in zip(variances, homes, strict=True))
     assert found.df == pytest.approx(df)
     reach_ = stats.t.ppf(0.975, df) * found.standard_error
     assert (found.interval_low, found.interval_high) == pytest.approx(
@@ -240,7 +242,7 @@ def test_clusters_that_are_few_or_unknown_or_beside_a_covariate():
     few = {
         name: frame.assign(home=frame["home"] % 5 + 100 * place) for place, (name, frame) in enumerate(HOMES.items())
     }
-    with pytest.warns(UserWarning, match="a group has only 5 clusters by home; with fewer than 30"):
+    with pytest.warns(UserWarning, match="by home are few or unequal: at worst they are as good as 4.7 equal ones. With fewer than 30"):
         found = compared(few, cluster=("home",), covariate="before")["ndcg@10", "blue"]
     assert found.not_adjusted == "users come in clusters, and the adjustment takes users as independent"
     assert (found.n_clusters, found.theta) == (5, pytest.approx(math.nan, nan_ok=True))

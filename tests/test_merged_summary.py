@@ -8,9 +8,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import statsmodels.api as sm
+from cluster_oracle import correction, degrees_of_freedom, sizes_of
 from descriptions import descriptions_of
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from scipy import stats
 from summary_rows import row
 
 from spark_rankeval.errors import MergeError
@@ -100,8 +102,10 @@ def test_days_of_the_same_people_have_the_error_of_least_squares_with_groups_of_
     model = sm.WLS(values[used], np.ones(used.sum()), weights[used])
     fitted = model.fit(cov_type="cluster", cov_kwds={"groups": groups.astype(int)}, use_t=True)
     assert found.n_clusters == len(np.unique(groups))
-    assert found.standard_error == pytest.approx(fitted.bse[0], rel=1e-7)
-    assert (found.interval_low, found.interval_high) == pytest.approx(tuple(fitted.conf_int()[0]), rel=1e-7)
+    sizes = sizes_of(groups, weights[used])
+    assert found.standard_error == pytest.approx(fitted.bse[0] * correction(sizes), rel=1e-7)
+    reach = stats.t.ppf(0.975, degrees_of_freedom(sizes)) * found.standard_error
+    assert (found.interval_low, found.interval_high) == pytest.approx((found.mean - reach, found.mean + reach), rel=1e-7)
     # As if all users were independent, it would be far too short.
     independent = merge(*(summary_of(values, weights) for _, values, weights in given))
     assert found.standard_error > 1.5 * independent.standard_error
@@ -354,7 +358,7 @@ def test_days_of_shares_and_of_other_values_merge_whatever_interval_each_allows(
 
 @pytest.mark.parametrize(
     ("weights", "last", "method"),
-    [([2.0, 2.0, 2.0], 0.0, "clopper_pearson"), ([2.0, 2.0, 2.0], 0.5, "t"), ([1.0, 2.0, 3.0], 0.0, "t")],
+    [([2.0, 2.0, 2.0], 0.0, "clopper_pearson"), ([2.0, 2.0, 2.0], 0.5, "t"), ([1.0, 2.0, 3.0], 0.0, "clopper_pearson")],
 )
 def test_days_of_weighted_shares_merge_as_well(weights, last, method):
     parts = [np.array([0.0, 1.0, 1.0]), np.array([1.0, 0.0, last])]

@@ -17,7 +17,6 @@ from spark_rankeval.comparison.inputs import (
     report_not_shared,
     resolution_of,
     warn_of_different_tables,
-    warn_of_few_clusters,
 )
 from spark_rankeval.comparison.result import ModelComparison, PairwiseComparison
 from spark_rankeval.comparison.rows import AgainstBaseline, OfPairs, pair_rows, rolled
@@ -26,7 +25,7 @@ from spark_rankeval.request.options import Cube, attributes_in
 from spark_rankeval.statistics.intervals import checked_level
 from spark_rankeval.statistics.multiplicity import adjusted
 from spark_rankeval.statistics.resampling import check_seed, checked_replicates
-from spark_rankeval.tables.notes import notes_of_clusters
+from spark_rankeval.tables.notes import notes_of_clusters, warn_of_few_clusters
 from spark_rankeval.worker.clusters import ClusterMerger, Layout
 from spark_rankeval.worker.compared_users import (
     N_CONFLICTS,
@@ -176,10 +175,12 @@ def compare(
     )
     report_not_shared({name: against.not_shared(owners, name) for name in others}, baseline, is_error=same_labels)
     rows = against.rows(owners, test, replicates)
+    sliced = against.rows_of_slices(rolled(slices, attributes, totals=has_totals))
+    warn_of_few_clusters([*rows, *sliced])
     notes = _notes(tables, labels, rows, n_without_cluster(owners))
     return ModelComparison(
         rows, level, test, replicates, seed, baseline=baseline, correction=correction,
-        sliced=against.rows_of_slices(rolled(slices, attributes, totals=has_totals)),
+        sliced=sliced,
         _differences=lambda: tables.differences(labels, baseline), notes=notes,
     )  # fmt: skip
 
@@ -187,8 +188,7 @@ def compare(
 def _notes(
     tables: ModelTables, labels: Sequence[str], rows: Sequence[ComparisonRow] | Sequence[PairRow], n_without: int
 ) -> tuple[str, ...]:
-    """The notes below a comparison; warns if there are few clusters."""
-    warn_of_few_clusters(rows)
+    """The notes below a comparison."""
     return (
         *tables.notes(labels),
         *notes_of_clusters(rows, tables.tables[0].users),
@@ -277,6 +277,7 @@ def all_pairs(
         raise InputError(msg)
     of_pairs = OfPairs(found.clusters, ", ".join(tables.clusters)) if tables.clusters else None
     rows = pair_rows(models, compared, owners, level, test, drawn, of_pairs)
+    warn_of_few_clusters(rows)
     return PairwiseComparison(rows, level, test, drawn, seed, _notes(tables, labels, rows, n_without_cluster(owners)))
 
 

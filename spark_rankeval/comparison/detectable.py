@@ -26,6 +26,7 @@ class _Spread(NamedTuple):
     std: float
     std_of: str
     n: int
+    df: float
     mean: float
 
 
@@ -37,7 +38,8 @@ def detectable_difference(
     A comparison knows the standard deviation of the users' differences. A result of one model does not: that of its values
     replaces it, or of weighted users √n times the standard error. This is right for a second model whose values are equally
     spread and correlate with these by 1/2, and too large for a model that is more alike. The column ``std_of`` says which it is.
-    If users come in clusters, n is the number of clusters, and the standard deviation √n times their standard error.
+    If users come in clusters, n is the number of clusters, and the standard deviation √n times their standard error. Degrees of freedom
+    are those of the interval.
 
     Examples:
         >>> detectable_difference(comparison)[["metric", "slice", "n_users", "std", "detectable_difference"]].round(3)
@@ -68,7 +70,9 @@ def detectable_difference(
             # Of weighted users and of clusters it is the spread that gives as many equal users the same standard error.
             n = mean.n_clusters if mean.cluster else mean.n_users
             std = mean.standard_error * math.sqrt(n) if mean.user_weight or mean.cluster else mean.std
-            known.append(_Spread(mean.key, mean.model, mean.slice, mean.n_users, std, "values", n, mean.mean))
+            # A row that an earlier version stored has no degrees of freedom.
+            df = n - 1 if math.isnan(mean.df) else mean.df
+            known.append(_Spread(mean.key, mean.model, mean.slice, mean.n_users, std, "values", n, df, mean.mean))
     elif isinstance(result, ModelComparison):
         known = [
             _Spread(
@@ -79,6 +83,7 @@ def detectable_difference(
                 row.standard_error * math.sqrt(row.n_clusters) if row.cluster else row.std,
                 "differences",
                 row.n_clusters if row.cluster else row.n_users,
+                row.df,
                 row.baseline_mean,
             )
             for row in (*result.rows, *result.sliced)
@@ -94,6 +99,6 @@ def detectable_difference(
             raise UnknownMetricError(msg)
     rows = []
     for row in known:
-        difference = smallest_difference(row.std, row.n, level, power) if row.std else math.nan
-        rows.append((*row[:-2], difference, difference / abs(row.mean) if row.mean else math.nan))
-    return pd.DataFrame(rows, columns=[*_Spread._fields[:-2], "detectable_difference", "relative"])
+        difference = smallest_difference(row.std, row.n, level, power, row.df) if row.std else math.nan
+        rows.append((*row[:-3], difference, difference / abs(row.mean) if row.mean else math.nan))
+    return pd.DataFrame(rows, columns=[*_Spread._fields[:-3], "detectable_difference", "relative"])

@@ -12,14 +12,13 @@ from spark_rankeval.checks import as_names, check_name, check_table, is_number, 
 from spark_rankeval.comparison.clusters_of_groups import ClustersOfGroups
 from spark_rankeval.comparison.group_result import GroupComparison
 from spark_rankeval.comparison.inputs import check_named, compared_metrics
-from spark_rankeval.errors import DataError, InputError, OptionError, warn
+from spark_rankeval.errors import DataError, InputError, OptionError
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.records.groups import GroupRow
 from spark_rankeval.spark.model_table import read_table
 from spark_rankeval.spark.model_tables import ModelTables
 from spark_rankeval.spark.named_columns import find_column
 from spark_rankeval.spark.per_user import marked_as_covariate
-from spark_rankeval.statistics.clusters import FEW
 from spark_rankeval.statistics.covariates import Adjusted, adjusted_difference
 from spark_rankeval.statistics.group_sums import INVALID_WEIGHTS, GroupAccumulator, group_of
 from spark_rankeval.statistics.groups import difference_of
@@ -27,6 +26,7 @@ from spark_rankeval.statistics.intervals import checked_level
 from spark_rankeval.statistics.multiplicity import adjusted
 from spark_rankeval.statistics.sequences import TIGHTEST_AT
 from spark_rankeval.statistics.verdict import verdict_of
+from spark_rankeval.tables.notes import warn_of_few_clusters
 from spark_rankeval.worker.clusters import ClusterMerger
 from spark_rankeval.worker.compared_users import (
     N_IN_SEVERAL,
@@ -144,21 +144,11 @@ def compare_groups(
     rows = tuple(replace(row, cluster=", ".join(tables.clusters)) for row in _judged(found, options))
     notes = tables.notes(labels)
     if clusters is not None:
-        _warn_of_few_clusters(rows)
+        warn_of_few_clusters(rows)
         notes = (*notes, *clusters.notes(rows), *tables.notes_without_cluster(n_without_cluster(owners)))
     return GroupComparison(
         rows, baseline, level, correction, covariate, sequential, options.tightest_at, tables.tables[0].weights, notes,
     )  # fmt: skip
-
-
-def _warn_of_few_clusters(rows: Sequence[GroupRow]) -> None:
-    fewest = min((min(row.n_clusters, row.n_baseline_clusters) for row in rows if not row.no_interval), default=FEW)
-    if fewest < FEW:
-        msg = (
-            f"a group has only {fewest:,} clusters by {rows[0].cluster}; with fewer than {FEW} the intervals may be too narrow, and "
-            "p-values too small"
-        )
-        warn(msg)
 
 
 class _Options(NamedTuple):
@@ -368,6 +358,7 @@ def _judged(compared: Sequence[_Compared], options: _Options) -> Iterator[GroupR
             margin=metric.margin, larger_is_better=metric.larger_is_better, verdict=verdict.word,
             sentence=verdict.sentence, n_without_covariate=n_without, asked=metric.asked,
             n_clusters=_n_clusters(group), n_baseline_clusters=_n_clusters(other),
+            effective_n_clusters=math.nan if group.clusters is None else min(group.effective_n, other.effective_n),
         )  # fmt: skip
         if found is not None:
             row = replace(row, theta=found.theta, variance_saved=found.variance_saved, not_adjusted=found.problem)

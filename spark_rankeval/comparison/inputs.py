@@ -24,7 +24,6 @@ from spark_rankeval.spark.model_table import read_table, refuse_one_model
 from spark_rankeval.spark.model_tables import ModelTables
 from spark_rankeval.spark.per_item_group import ITEM_GROUP
 from spark_rankeval.statistics.all_pairs import MOST_LABELS
-from spark_rankeval.statistics.clusters import FEW
 from spark_rankeval.statistics.intervals import UNBOUNDED
 
 if TYPE_CHECKING:
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from spark_rankeval.metrics.base import Metric
-    from spark_rankeval.records.comparison import ComparisonRow, PairRow
 
     Results = Mapping[str, DataFrame | Result] | DataFrame | Result
     Metrics = str | Metric | Iterable[str | Metric] | None
@@ -184,15 +182,6 @@ def _label(tables: ModelTables, asked: str | Metric) -> str:
     raise UnknownMetricError(msg)
 
 
-def warn_of_few_clusters(rows: Iterable[ComparisonRow | PairRow]) -> None:
-    """Warn if there are so few clusters that intervals are too narrow."""
-    few = [row for row in rows if row.cluster and 0 < row.n_clusters < FEW and getattr(row, "slice", "all") == "all"]
-    if few:
-        msg = (
-            f"there are only {min(row.n_clusters for row in few):,} clusters by {few[0].cluster}; with fewer than {FEW} the "
-            "intervals may be too narrow, and p-values too small"
-        )
-        warn(msg)
 
 
 class ComparedMetric(NamedTuple):

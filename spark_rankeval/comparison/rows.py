@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 # The figures that a row has by the same name.
 _SAME_NAMES = (
     "n_undefined", "mean", "baseline_mean", "difference", "relative_lift", "std", "standard_error", "p_t", "p_sign_flip",
-    "cohens_d", "ties",
+    "cohens_d", "ties", "df",
 )  # fmt: skip
 
 
@@ -175,6 +175,7 @@ def _about(clusters: Clusters | None, cluster: str, error_of_users: float) -> di
     return {
         "cluster": cluster,
         "n_clusters": clusters.n,
+        "effective_n_clusters": clusters.effective_n,
         "design_effect": clusters.design_effect(error_of_users),
     }
 
@@ -257,5 +258,7 @@ def _pair_row(
         other_mean=means[pair.first], difference=pair.difference, interval_low=pair.interval.low,
         interval_high=pair.interval.high, q=pair.q, p_tukey=pair.p_tukey, p_randomised=pair.p_randomised, p=p,
         margin=metric.margin, verdict=verdict.word, sentence=verdict.sentence, interval_method=pair.interval.method,
-        asked=metric.asked, cluster=cluster, n_clusters=pair.n_clusters or 0, design_effect=pair.design_effect,
+        asked=metric.asked, cluster=cluster, n_clusters=pair.n_clusters or 0,
+        effective_n_clusters=pair.effective_n if cluster else math.nan,
+        design_effect=pair.design_effect,
     )  # fmt: skip

@@ -23,9 +23,8 @@ from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.slices import in_order, is_of_all, slice_name
 from spark_rankeval.records.summary import SELF_NORMALISED, bounds_of, known_metric, summary_row
 from spark_rankeval.request.task import has_groups
-from spark_rankeval.statistics.clusters import FEW
 from spark_rankeval.statistics.intervals import kept_bounds
-from spark_rankeval.tables.notes import notes_of
+from spark_rankeval.tables.notes import notes_of, warn_of_few_clusters
 
 if TYPE_CHECKING:
     import os
@@ -136,7 +135,6 @@ def build_result(
     for words in unmatched:
         warn(words)
     _warn_of_odd_weights(next(iter(qualities.values())), findings.metrics)
-    _warn_of_few_clusters(findings)
     _warn_of_values_out_of_range(findings)
     names = [*map(item_attribute, findings.item_groups), *findings.slices]
     summary = tuple(
@@ -145,6 +143,7 @@ def build_result(
         for key in in_order(list(of_model))
         for row in _rows(_metrics_of(key, findings), model, slice_name(names, key) if names else "all", of_model[key], findings)
     )  # fmt: skip
+    warn_of_few_clusters(summary)
     columns = {metric.key: metric.column for metric in findings.metrics if metric.column}
     # What is written is summarised with the same options.
     by = options.by if findings.slices else ()
@@ -220,22 +219,6 @@ def _rows(
         for metric in metrics
         for key in [metric.key]
     ]
-
-
-def _warn_of_few_clusters(findings: Findings) -> None:
-    """Warn if there are so few clusters that intervals are too narrow."""
-    n_clusters = [
-        each.clusters.n
-        for figures in findings.of_all_users.values()
-        for each in figures.values.values()
-        if each.clusters is not None and each.clusters.n
-    ]
-    if n_clusters and min(n_clusters) < FEW:
-        msg = (
-            f"there are only {min(n_clusters):,} clusters by {', '.join(findings.clusters)}; with fewer than {FEW} the intervals may be "
-            "too narrow, and p-values too small"
-        )
-        warn(msg)
 
 
 def _warn_of_values_out_of_range(findings: Findings) -> None:

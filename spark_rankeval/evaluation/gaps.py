@@ -11,8 +11,10 @@ from spark_rankeval.checks import as_names, is_number
 from spark_rankeval.errors import OptionError
 from spark_rankeval.records.flat_rows import frame_of
 from spark_rankeval.records.gaps import LARGEST_GAP, GapRow, gap_rows
+from spark_rankeval.records.slices import attributes_of
 from spark_rankeval.statistics.intervals import checked_level
 from spark_rankeval.tables.gaps import gaps_on_screen
+from spark_rankeval.tables.notes import warn_of_few_clusters
 from spark_rankeval.tables.shown import Shown
 
 if TYPE_CHECKING:
@@ -88,6 +90,7 @@ def gaps_of(
     of_all = [row for row in rows if row.slice == "all"]
     keys = {row.key for row in chosen(of_all, headline_keys(of_all) if metrics is None else metrics)}
     compared = [row for row in rows if row.key in keys]
-    return Gaps(
-        gap_rows(compared, as_names("attribute", attribute), level=level, margin=margin, least_n=min_users), level
-    )
+    names = as_names("attribute", attribute)
+    gaps = gap_rows(compared, names, level=level, margin=margin, least_n=min_users)
+    warn_of_few_clusters(row for row in compared if set(names) <= set(attributes_of(row.slice)))
+    return Gaps(gaps, level)

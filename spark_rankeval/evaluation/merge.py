@@ -16,7 +16,7 @@ from spark_rankeval.records.metrics_table import CLUSTER_SUMS, COLUMNS, OF_CLUST
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.stored import item_groups_of, no_users, qualities_in
 from spark_rankeval.statistics.intervals import asked_for
-from spark_rankeval.tables.notes import notes_of
+from spark_rankeval.tables.notes import notes_of, warn_of_few_clusters
 from spark_rankeval.wording import listed
 
 if TYPE_CHECKING:
@@ -95,6 +95,7 @@ def merge(
         msg = "there is nothing to merge; pass at least one result"
         raise MergeError(msg)
     summary = merged_rows(summaries)
+    warn_of_few_clusters(summary)
     merged_qualities: dict[str, DataQuality] = {}
     if all(qualities):
         models = dict.fromkeys(model for day in qualities for model in day)

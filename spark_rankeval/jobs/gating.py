@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from spark_rankeval.jobs.runs import GATES, MANIFESTS, METRICS, read_metrics, run_facts
 from spark_rankeval.records.flat_rows import as_json_record
-from spark_rankeval.records.metrics_table import COLUMNS, RUN_ID, TIME, row_of
+from spark_rankeval.records.metrics_table import COLUMNS, OF_CLUSTERS, RUN_ID, TIME, row_of
 from spark_rankeval.run_history.gate_rules import ATTRIBUTES
 from spark_rankeval.run_history.gates import check_gates, lacking_rows
 from spark_rankeval.spark.storage import exists, read_while_others_write
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 # Rows of two runs that agree in these columns are the same figure; for an end of an interval also in the last three.
 _FIGURE = ("model", "slice", "metric", "relevance", "definition", "dialect", "user_weight")
 _SAME = (*_FIGURE, "interval", "level", "cluster")
-_UNNEEDED = ("quantiles", "over_all", "moments", "cluster_sums", "n_clusters", "design_effect")
+_UNNEEDED = ("quantiles", "over_all", "moments", "cluster_sums", *OF_CLUSTERS[1:])
 _EPOCH = datetime.fromtimestamp(0, UTC)
 _SCHEMA = (
     "name string, condition string, found string, passed boolean, metric string, model string, slice string, `on` string, "

@@ -63,6 +63,8 @@ class ComparisonRow(AskedFor):
         cluster: the columns of the clusters that users come in, which the interval and all p-values are of; empty: users are
             independent.
         n_clusters: how many clusters have a user with a difference; 0 if users are independent.
+        effective_n_clusters: how many clusters of equal size would do as well; NaN if users are independent.
+        df: the degrees of freedom of the standard error; n_users − 1 if users are independent.
         design_effect: the variance of the difference with clusters ÷ without; NaN if users are independent.
         not_shared: which tables the two were not both evaluated on, and for how many users of either, such as ``labels (12 users)``;
             empty: none, or the tables of users do not tell.
@@ -99,6 +101,8 @@ class ComparisonRow(AskedFor):
     asked: str = ""
     cluster: str = ""
     n_clusters: int = 0
+    effective_n_clusters: float = math.nan
+    df: float = math.nan
     design_effect: float = math.nan
     not_shared: str = ""
 
@@ -150,6 +154,7 @@ class PairRow(AskedFor):
         asked: what the caller called the metric; empty: as `metric` has it.
         cluster: as in `ComparisonRow`.
         n_clusters: as in `ComparisonRow`.
+        effective_n_clusters: as in `ComparisonRow`.
         design_effect: as in `ComparisonRow`.
     """
 
@@ -174,4 +179,5 @@ class PairRow(AskedFor):
     asked: str = ""
     cluster: str = ""
     n_clusters: int = 0
+    effective_n_clusters: float = math.nan
     design_effect: float = math.nan

@@ -50,6 +50,7 @@ class GroupRow(AskedFor):
         cluster: the columns of the clusters that users come in, which errors, interval and p are of; empty: users are independent.
         n_clusters: how many clusters have a user of the group with a value; 0 if users are independent.
         n_baseline_clusters: how many have one of the baseline.
+        effective_n_clusters: how many clusters of equal weight would do as well, of the group with fewer; NaN if users are independent.
     """
 
     metric: str
@@ -81,3 +82,4 @@ class GroupRow(AskedFor):
     cluster: str = ""
     n_clusters: int = 0
     n_baseline_clusters: int = 0
+    effective_n_clusters: float = math.nan

@@ -157,8 +157,6 @@ def _figures(
     method = asked_for(first.interval_method)
     if method == "t" and clusters is not None and not clusters.n and moments.n:
         interval = Interval.missing(first.interval_level, method, NO_CLUSTERS)
-    elif method == "t" and clusters is not None and clusters.n == 1:
-        interval = Interval.missing(first.interval_level, method, "one cluster has no spread")
     elif method == "t":
         interval = t_interval_of(moments, weighted, first.interval_level, clusters)
     elif method:

@@ -20,11 +20,12 @@ _NAMES = (
     "model", "dialect", "metric", "k", "relevance", "slice", "value", "low", "high", "level", "interval", "n", "undefined", "std",
     "standard_error", "minimum", "median", "maximum", "zeros", "quantiles", "user_weight", "effective_n", "definition", "over_all",
     "moments", "fingerprints", "cluster", "n_clusters", "design_effect", CLUSTER_SUMS,
+    "effective_n_clusters", "df",
 )  # fmt: skip
 #: The attribute of `SummaryRow` that is in a column, by the column.
 COLUMNS = {name: _ATTRIBUTES.get(name, name) for name in _NAMES}
 #: The columns about clusters; and all that tables of an earlier version lack.
-OF_CLUSTERS = ("cluster", "n_clusters", "design_effect")
+OF_CLUSTERS = ("cluster", "n_clusters", "design_effect", "effective_n_clusters", "df")
 LATER = ("over_all", "moments", "fingerprints", CLUSTER_SUMS, *OF_CLUSTERS)
 #: The columns that tell runs apart, and when they were.
 RUN_ID, TIME = "run_id", "time"
@@ -44,7 +45,7 @@ def row_of(record: Mapping[str, Any]) -> SummaryRow:
     Tables of an earlier version lack the columns of `LATER`. Any other column that is not there is a `KeyError`.
     """
     values = {attribute: record[name] for name, attribute in COLUMNS.items() if name not in LATER}
-    values |= {"n_clusters": record.get("n_clusters") or 0, "design_effect": record.get("design_effect")}
+    values |= {name: record.get(name) for name in OF_CLUSTERS[2:]} | {"n_clusters": record.get("n_clusters") or 0}
     for attribute, value in values.items():
         if _KINDS[attribute] == "float":
             values[attribute] = math.nan if value is None else float(value)

@@ -89,6 +89,9 @@ class SummaryRow(AskedFor):
             Standard error and interval are those of clusters.
         n_clusters: how many clusters have a user with a value; 0 if users are independent. Of a merged summary, how many of 1,024
             groups of clusters.
+        effective_n_clusters: how many clusters of equal weight would do as well, (ΣW)² / ΣW² for their weights W; NaN if users are
+            independent.
+        df: the degrees of freedom of the standard error; n_users − 1 if users count alike and are independent.
         design_effect: the variance of the mean with clusters ÷ without; NaN if users are independent, or have no spread.
         over_all: the mean is over every user, so one undefined value makes it undefined. No column of tables.
         moments: the exact sums behind mean and spread, as text, from which `merge` makes the figures of several evaluations; empty
@@ -128,6 +131,8 @@ class SummaryRow(AskedFor):
     effective_n_users: float = math.nan
     cluster: str = ""
     n_clusters: int = 0
+    effective_n_clusters: float = math.nan
+    df: float = math.nan
     design_effect: float = math.nan
     over_all: bool = False
     moments: str = ""
@@ -206,11 +211,10 @@ def summary_row(
     moments, weighted, clusters = figures.moments, figures.weighted, figures.clusters
     interval = Interval.missing(math.nan, "", _NOT_ASKED) if figures.interval is None else figures.interval
     if weighted is None:
-        mean, std, effective_n = moments.mean, moments.std, float(moments.n)
+        mean, std, effective_n, df = moments.mean, moments.std, float(moments.n), float(moments.n - 1)
     else:
-        mean, std, effective_n = weighted.mean, weighted.std, weighted.effective_n
-    n_clusters = None if clusters is None else clusters.n
-    interval = fitted(interval, moments, bounds, weighted, n_clusters)
+        mean, std, effective_n, df = weighted.mean, weighted.std, weighted.effective_n, weighted.df
+    interval = fitted(interval, moments, bounds, weighted, clusters)
     sums = moments.sums if weighted is None else weighted.sums
     spoilt = over_all and moments.n_undefined > 0
     if spoilt and interval.method:
@@ -240,7 +244,9 @@ def summary_row(
             "interval_method": interval.method,
             "no_interval": interval.reason,
             "effective_n_users": effective_n,
-            "n_clusters": n_clusters or 0,
+            "n_clusters": 0 if clusters is None else clusters.n,
+            "effective_n_clusters": math.nan if clusters is None else clusters.effective_n,
+            "df": df if clusters is None else clusters.df,
             "design_effect": math.nan if clusters is None else clusters.design_effect(figures.error_of_users),
             "over_all": over_all,
             "moments": "" if sums is None else as_text(sums),

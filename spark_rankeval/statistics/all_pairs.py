@@ -120,8 +120,9 @@ class Pair:
         error: √(residual mean square / n); if each pair has its own spread, the spread of users' differences / √(2n). If users come in
             clusters: √(mean variance of the pairs' mean differences / 2), or that of the pair.
         q: |difference| / error.
-        df: degrees of freedom of the error: (n − 1)(models − 1), or n − 1; with clusters n is their number.
+        df: degrees of freedom of the error: (n − 1)(models − 1), or n − 1; with clusters those of these instead of n − 1.
         n_clusters: how many clusters there are; None if users are independent.
+        effective_n: how many users would do as well, or clusters of equal size.
         design_effect: the variance of the difference with clusters ÷ without.
         p_randomised: (b + 1) / (B + 1). Each of B replicates permutes the models within each user; in b of them the range of
             means is at least as large as the difference (Carterette, TOIS 2012). NaN without replicates.
@@ -134,11 +135,12 @@ class Pair:
     interval: Interval
     error: float
     q: float
-    df: int
+    df: float
     n_models: int
     p_randomised: float
     bounds: tuple[float, float] = field(default=UNBOUNDED, repr=False)
     n_clusters: int | None = None
+    effective_n: float = math.nan
     design_effect: float = math.nan
 
     @property
@@ -167,9 +169,7 @@ class Pair:
             beyond = studentized_range_sf(abs(abs(self.difference) - margin) / self.error, self.n_models, self.df)
         else:
             n_pairs = math.comb(self.n_models, 2)
-            beyond = min(
-                1.0, n_pairs * p_beyond_without_spread(self.difference, self.n_independent, margin, self.bounds)
-            )
+            beyond = min(1.0, n_pairs * p_beyond_without_spread(self.difference, self.effective_n, margin, self.bounds))
         return max(p, beyond) if abs(self.difference) > margin else beyond
 
 
@@ -192,9 +192,14 @@ def all_pairs_of(
     n = values[0].n
     bounds = bounds_of_differences(bounds, *values)
     excessive = int(state["n_excessive"]) > 0
-    n_clusters = None if clusters is None else max(each.n for each in clusters)
-    n_independent = n if n_clusters is None else n_clusters
-    df = n_independent - 1 if of_pairs else (n_independent - 1) * (n_models - 1)
+    n_clusters, n_independent, effective_n, df, problem = None, n, float(n), n - 1.0, ""
+    if clusters is not None:
+        # All pairs have the same users.
+        of_a_pair = max(clusters, key=lambda each: each.n)
+        n_clusters = n_independent = of_a_pair.n
+        effective_n, df, problem = of_a_pair.effective_n, of_a_pair.df, of_a_pair.problem
+    problem = "values too large to be compared" if excessive else problem
+    df *= 1 if of_pairs else n_models - 1
     square = math.fsum(side.std**2 for side in residuals) / (n_models - 1)
     size = max(1.0, *(abs(end) for side in values for end in (side.least, side.greatest)))
     dealt = FixedPoint(state["dealt_ones"], state["dealt_fraction"]).carried().floats()
@@ -206,7 +211,7 @@ def all_pairs_of(
         spread = of_pairs[place].std / math.sqrt(2) if of_pairs else math.sqrt(square)
         # Below this, only rounding makes the differences vary.
         spread = 0.0 if spread <= size * _ROUNDING else spread
-        error = spread / math.sqrt(n) if n_independent > 1 and not excessive else math.nan
+        error = spread / math.sqrt(n) if n_independent > 1 and not problem else math.nan
         error_of_users = error
         if clusters is not None and error > 0:
             pooled = [clusters[place]] if of_pairs else clusters
@@ -216,11 +221,11 @@ def all_pairs_of(
         q = ratio(abs(difference), error)
         if error == 0:
             level_of_one = 1 - (1 - level) / len(combinations)
-            interval = interval_without_spread(difference, n_independent, level_of_one, bounds)._replace(level=level)
+            interval = interval_without_spread(difference, effective_n, level_of_one, bounds)._replace(level=level)
         else:
             reach = studentized_range_critical(level, n_models, df) * error if error > 0 else math.nan
             method = "games_howell" if of_pairs else "tukey"
-            interval = _interval(difference, reach, n_independent, level, excessive, method).within(bounds)
+            interval = _interval(difference, reach, n, level, problem, method).within(bounds)
         total = abs(residuals[second].total - residuals[first].total)
         p_randomised = math.nan
         if n and len(ranges) and not excessive:
@@ -228,6 +233,7 @@ def all_pairs_of(
         pairs.append(Pair(
             first=first, second=second, n=n, difference=difference, interval=interval, error=error, q=q, df=df,
             n_models=n_models, p_randomised=p_randomised, bounds=bounds, n_clusters=n_clusters,
+            effective_n=effective_n,
             design_effect=math.nan if clusters is None else ratio(error, error_of_users) ** 2,
         ))  # fmt: skip
     return tuple(pairs)
@@ -240,9 +246,9 @@ def moments_of_each(state: dict[str, Any], side: str) -> list[Moments]:
     return [moments_of({name: each[place] for name, each in fields.items()}) for place in places]
 
 
-def _interval(difference: float, reach: float, n: int, level: float, excessive: bool, method: str) -> Interval:
-    if excessive:
-        return Interval.missing(level, method, "values too large to be compared")
+def _interval(difference: float, reach: float, n: int, level: float, problem: str, method: str) -> Interval:
+    if problem:
+        return Interval.missing(level, method, problem)
     if n < 2:
         return Interval.missing(level, method, "no user" if n == 0 else "one user has no spread")
     if math.isnan(reach):

@@ -9,8 +9,11 @@ _TINY = 1e-300
 _ACCURACY = 1e-15
 
 
-def binomial_sf(k: int, n: int, share: float) -> float:
-    """P(X ≥ k) of a binomial X: how often `n` draws, each a hit with the probability `share`, have `k` hits or more."""
+def binomial_sf(k: float, n: float, share: float) -> float:
+    """P(X ≥ k) of a binomial X: how often `n` draws, each a hit with the probability `share`, have `k` hits or more.
+
+    Between whole numbers it is the regularised incomplete beta function that it equals there.
+    """
     if k <= 0:
         return 1.0
     if k == n:
@@ -28,15 +31,18 @@ def sign_test_p(wins: int, losses: int) -> float:
     return min(1.0, 2 * binomial_sf(max(wins, losses), n, 0.5)) if wins != losses else 1.0
 
 
-def share_interval(hits: int, n: int, level: float) -> tuple[float, float]:
-    """The Clopper-Pearson interval of a share (1934), given `n` ≥ 1 draws: neither tail has less than (1 − level)/2."""
+def share_interval(hits: float, n: float, level: float) -> tuple[float, float]:
+    """The Clopper-Pearson interval of a share (1934), given `n` draws: neither tail has less than (1 − level)/2.
+
+    Users in clusters, or of unequal weights, are as good as a number of draws that is not whole.
+    """
     tail = (1 - level) / 2
     return _lower(hits, n, tail), 1 - _lower(n - hits, n, tail)
 
 
 # Slices of few users have the same few counts of hits again and again.
 @lru_cache(maxsize=1 << 14)
-def _lower(hits: int, n: int, tail: float) -> float:
+def _lower(hits: float, n: float, tail: float) -> float:
     if hits == 0:
         return 0.0
     if hits == n:

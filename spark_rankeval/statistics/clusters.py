@@ -1,8 +1,9 @@
 """The precision of means if users come in clusters, such as the sessions of a person, from exact sums over clusters.
 
 Let W and S be the sums of w and wy over the users of a cluster that have a value. The mean is ΣS / ΣW, with or without clusters. Its
-variance is G/(G−1) · Σ(S − mean·W)² / (ΣW)² for G clusters (Liang and Zeger 1986). This is the one of statsmodels'
-``cov_type="cluster"`` for a regression on a constant. Student's t has G − 1 degrees of freedom.
+variance is g/(g−1) · Σ(S − mean·W)² / (ΣW)² (Liang and Zeger 1986), with the effective number of clusters g = (ΣW)² / ΣW² (Carter,
+Schnepel and Steigerwald 2017). The correction is right for independent users, as that of Bell and McCaffrey (CR2, 2002) is. For clusters
+of equal weight g is their number G, and the variance is that of statsmodels' ``cov_type="cluster"``. `degrees_of_freedom` has those of t.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 
 from spark_rankeval.statistics.exact import LIMBS, ExactSums, exact_sum
 from spark_rankeval.statistics.grouped_clusters import SHIFT, GroupedClusters
-from spark_rankeval.statistics.means import LEAST_MEAN_WEIGHT, NEARLY_NOTHING
+from spark_rankeval.statistics.means import LEAST_MEAN_WEIGHT, NEARLY_NOTHING, degrees_of_freedom
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,11 +25,13 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
-#: Below so many clusters the intervals are too narrow, and a warning says so (Cameron and Miller 2015).
+#: If the effective number is smaller, intervals may be too narrow, and a warning says so (Cameron and Miller 2015).
 FEW = 30
-# The sums of W^(j−k) S^k that are kept, as (j, k): the last four only for the acceleration.
-_TERMS = ((1, 0), (1, 1), (2, 0), (2, 1), (2, 2))
-_CUBES = ((3, 0), (3, 1), (3, 2), (3, 3))
+#: From this effective number on, t and bootstraps hold for skewed values, too: docs/evidence/few_clusters.md.
+MANY = 50
+# The sums of W^(j−k) S^k that are kept, as (j, k): the last three only for the acceleration.
+_TERMS = ((1, 0), (1, 1), (2, 0), (2, 1), (2, 2), (3, 0))
+_CUBES = ((3, 1), (3, 2), (3, 3))
 # Clusters wait until so many of them are there: sums of many cost little more than sums of one.
 _TOGETHER = 1 << 13
 # The field of a state with the sums of groups.
@@ -127,6 +130,8 @@ class Clusters:
     Attributes:
         n: clusters with a user who has a value and a weight above 0.
         n_without: users whose cluster is not known; each stands for a cluster alone.
+        effective_n: how many clusters of equal weight would do as well, (ΣW)² / ΣW²; NaN if sums are too large.
+        df: degrees of freedom of the standard error; G − 1 for clusters of equal weight.
         standard_error: of the mean; NaN for fewer than two clusters, or if sums are too large.
         acceleration: how the standard error changes with the mean; NaN if it was not asked for.
         grouped: the sums of groups of clusters, from which several days are merged; None if they were not asked for.
@@ -134,9 +139,28 @@ class Clusters:
 
     n: int
     n_without: int = 0
+    effective_n: float = math.nan
+    df: float = math.nan
     standard_error: float = math.nan
     acceleration: float = math.nan
     grouped: GroupedClusters | None = None
+
+    @property
+    def problem(self) -> str:
+        """Why the clusters give no interval; empty if they do."""
+        if self.n == 1:
+            return "one cluster has no spread"
+        return f"{self.in_words}, too few for an interval" if self.df < 1 else ""
+
+    @property
+    def are_few(self) -> bool:
+        """Whether t intervals of skewed values, and bootstraps, may be too narrow."""
+        return self.effective_n < MANY
+
+    @property
+    def in_words(self) -> str:
+        """How many there are, and how many of equal weight would do as well."""
+        return f"the {self.n:,} clusters are as good as {self.effective_n:,.1f} equal ones"
 
     def design_effect(self, standard_error: float) -> float:
         """The variance of the mean ÷ that of as many independent users, from their standard error; NaN if that is 0 or unknown."""
@@ -177,9 +201,12 @@ def _known(n: int, n_without: int, sums: dict[tuple[int, int], Fraction]) -> Clu
     if squares <= sums[2, 2] * NEARLY_NOTHING:
         squares = Fraction(0)
     acceleration = math.nan
-    if (3, 0) in sums:
+    if (3, 3) in sums:
         cubes = sums[3, 3] - 3 * mean * sums[3, 2] + 3 * mean**2 * sums[3, 1] - mean**3 * sums[3, 0]
         acceleration = math.copysign(math.sqrt(cubes**2 / squares**3), cubes) / 6 if squares else 0.0
     # Ratios without a unit are formed exactly before they become floats, which cannot hold tiny or huge powers.
-    error = math.sqrt(squares / weight**2 * Fraction(n, n - 1)) if n > 1 else math.nan
-    return Clusters(n, n_without, error, acceleration)
+    others = weight**2 - sums[2, 0]
+    error = math.sqrt(squares / others) if n > 1 and others > 0 else math.nan
+    return Clusters(
+        n, n_without, float(weight**2 / sums[2, 0]), degrees_of_freedom(weight, sums[3, 0]), error, acceleration
+    )

@@ -17,6 +17,7 @@ from spark_rankeval.statistics.bootstrap import (
     bootstrap_means_of,
     percentile_interval,
 )
+from spark_rankeval.statistics.clusters import MANY
 from spark_rankeval.statistics.intervals import UNBOUNDED, Interval, mean_interval, t_interval
 from spark_rankeval.statistics.jackknife import jackknife_interval
 from spark_rankeval.statistics.means import Mean, MeanAccumulator, mean_of
@@ -305,10 +306,11 @@ def _interval(
 ) -> Interval | None:
     if options.method is None:
         return None
-    if clusters is not None and clusters.n == 1:
-        return Interval.missing(options.level, options.method, "one cluster has no spread")
     if not options.resamples:
         return t_interval_of(moments, weighted, options.level, clusters)
+    if clusters is not None and (clusters.problem or clusters.are_few):
+        reason = clusters.problem or f"{clusters.in_words}, and a bootstrap needs {MANY}: use ci='t'"
+        return Interval.missing(options.level, options.method, reason)
     samples = bootstrap_means_of(_column(state["bootstrap"], index))
     mean = mean_of(_column(state["means"], index))
     if clusters is not None:
@@ -337,10 +339,10 @@ def t_interval_of(moments: Moments, weighted: Mean | None, level: float, cluster
         return Interval.missing(level, "t", reason)
     if clusters is not None:
         mean = moments.mean if weighted is None else weighted.mean
-        return t_interval(mean, clusters.standard_error, clusters.n, level)
+        return t_interval(mean, clusters.standard_error, clusters.n, level, clusters.df, clusters.problem)
     if weighted is None:
         return mean_interval(moments, level)
-    return t_interval(weighted.mean, weighted.standard_error, weighted.n, level)
+    return t_interval(weighted.mean, weighted.standard_error, weighted.n, level, weighted.df, weighted.problem)
 
 
 def _column(state: dict[str, Array], index: int) -> dict[str, Any]:

@@ -8,7 +8,7 @@ mean keeps the interval that it has alone (`fitted`), and both make that of the 
 recovery (Zou and Donner, Statistics in Medicine 2008). For shares this is Newcombe's hybrid (1998, method 10), with the interval
 of Clopper and Pearson in place of Wilson's.
 
-If users come in clusters, the variance of each mean is that of clusters, and they take the place of users in the degrees of freedom. Two
+If users come in clusters, the variance of each mean and its degrees of freedom are those of clusters. Two
 groups may have users of the same clusters. Then the variance of the difference is that of 1,024 groups of clusters, which know both sides.
 """
 
@@ -84,9 +84,11 @@ class Group:
         return self.moments.std**2 / self.n if self.weighted is None else self.weighted.standard_error**2
 
     @property
-    def df(self) -> int:
-        """The degrees of freedom of the variance: independent units less 1."""
-        return self.n_independent - 1
+    def df(self) -> float:
+        """The degrees of freedom of the variance: independent units less 1, fewer if their weights differ."""
+        if self.clusters is not None:
+            return self.clusters.df
+        return self.n - 1 if self.weighted is None else self.weighted.df
 
     @property
     def n_independent(self) -> int:
@@ -95,9 +97,10 @@ class Group:
 
     @property
     def effective_n(self) -> float:
-        """How many independent users of equal weights would do as well (Kish 1965), at most as many as there are clusters."""
-        effective = float(self.n) if self.weighted is None else self.weighted.effective_n
-        return min(effective, self.n_independent)
+        """How many independent users, or clusters, of equal weights would do as well (Kish 1965)."""
+        if self.clusters is not None:
+            return self.clusters.effective_n
+        return float(self.n) if self.weighted is None else self.weighted.effective_n
 
     @cached_property
     def problem(self) -> str:
@@ -108,8 +111,9 @@ class Group:
     def _why_without_interval(self) -> str:
         if self.n < 2:
             return "one user has no spread" if self.n else "no user has a value"
-        if self.n_independent == 1:
-            return "one cluster has no spread"
+        units = self.weighted if self.clusters is None else self.clusters
+        if units is not None and units.problem:
+            return units.problem
         if not (math.isfinite(self.mean) and math.isfinite(self.variance)):
             return NOT_KNOWN
         return "" if self.has_spread else self.interval(_ANY_LEVEL).reason
@@ -131,8 +135,7 @@ class Group:
     def interval(self, level: float) -> Interval:
         """The interval of the mean, as a summary has it."""
         found = t_interval_of(self.moments, self.weighted, level, self.clusters)
-        n_clusters = None if self.clusters is None else self.clusters.n
-        return fitted(found, self.moments, self.bounds, self.weighted, n_clusters)
+        return fitted(found, self.moments, self.bounds, self.weighted, self.clusters)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from spark_rankeval.statistics.distributions import t_critical
 from spark_rankeval.statistics.means import name_of_term
 
 if TYPE_CHECKING:
+    from spark_rankeval.statistics.clusters import Clusters
     from spark_rankeval.statistics.means import Mean
     from spark_rankeval.statistics.moments import Moments
 
@@ -78,14 +79,18 @@ def mean_interval(moments: Moments, level: float = 0.95) -> Interval:
     return t_interval(moments.mean, error, moments.n, level)
 
 
-def t_interval(mean: float, standard_error: float, n: int, level: float = 0.95) -> Interval:
-    """The interval mean ± t_{(1+level)/2, n−1} · standard error."""
+def t_interval(
+    mean: float, standard_error: float, n: int, level: float = 0.95, df: float | None = None, problem: str = ""
+) -> Interval:
+    """The interval mean ± t_{(1+level)/2, df} · standard error, df being n − 1 unless it is given; `problem` says why there is none."""
     checked_level(level)
+    if problem:
+        return Interval.missing(level, "t", problem)
     if n < 2:
         return Interval.missing(level, "t", "no user" if n == 0 else "one user has no spread")
     if not (math.isfinite(mean) and math.isfinite(standard_error)):
         return Interval.missing(level, "t", NOT_KNOWN)
-    reach = t_critical(level, n - 1) * standard_error
+    reach = t_critical(level, n - 1 if df is None else df) * standard_error
     return Interval(mean - reach, mean + reach, level, "t")
 
 
@@ -99,29 +104,51 @@ def fitted(
     moments: Moments,
     bounds: tuple[float, float],
     weighted: Mean | None = None,
-    n_clusters: int | None = None,
+    clusters: Clusters | None = None,
 ) -> Interval:
     """The interval of a mean, adapted to its values; `bounds` are ignored if a value breaks them.
 
     Student's t is far too short for values without spread, and for values that are all 0 or 1 if these are the bounds. They
-    get the interval of Clopper and Pearson instead. Other intervals are cut at the bounds. Clusters of several users count like
-    users without spread, and have no shares of 0 and 1.
+    get the interval of Clopper and Pearson instead, and so do values from 0 to 1 of users in few clusters: of as many users as
+    `_equivalent_n` says. Other intervals are cut at the bounds.
     """
     if not interval:
         return interval
     low, high = kept_bounds(bounds, moments)
     effective_n = float(moments.n) if weighted is None else weighted.effective_n
-    if n_clusters is not None:
-        effective_n = min(effective_n, n_clusters)
+    if clusters is not None:
+        effective_n = clusters.effective_n
     if interval.method == T and interval.low == interval.high:
         without_spread = interval_without_spread(interval.low, effective_n, interval.level, (low, high))
         is_broken = not without_spread and (low, high) != bounds
         return without_spread._replace(reason=_OUT_OF_BOUNDS) if is_broken else without_spread
-    are_all_0_or_1 = interval.method == T and (low, high) == (0, 1) and are_shares(moments, weighted)
-    if are_all_0_or_1 and math.isclose(effective_n, moments.n):
+    if interval.method != T or (low, high) != (0, 1):
+        return interval.within((low, high))
+    has_shares = are_shares(moments, weighted)
+    if has_shares and math.isclose(effective_n, moments.n):
         ends = share_interval(moments.n - moments.n_zero, moments.n, interval.level)
-        return Interval(*ends, interval.level, CLOPPER_PEARSON)
-    return interval.within((low, high))
+    elif has_shares or (clusters is not None and clusters.are_few):
+        mean = moments.mean if weighted is None else weighted.mean
+        n = _equivalent_n(mean, moments, weighted, clusters, interval.level)
+        ends = share_interval(mean * n, n, interval.level)
+    else:
+        return interval.within((low, high))
+    return Interval(*ends, interval.level, CLOPPER_PEARSON)
+
+
+def _equivalent_n(
+    mean: float, moments: Moments, weighted: Mean | None, clusters: Clusters | None, level: float
+) -> float:
+    """How many independent values of 0 and 1 have a mean as precise as this one of values from 0 to 1.
+
+    A variance of few degrees of freedom may be small by chance, so there are (t_{n−1} / t_df)² times as many (Korn and Graubard 1998).
+    Clusters make no mean more precise.
+    """
+    error = moments.std / math.sqrt(moments.n) if weighted is None else weighted.standard_error
+    df = moments.n - 1 if weighted is None else weighted.df
+    if clusters is not None:
+        error, df = max(error, clusters.standard_error), clusters.df
+    return mean * (1 - mean) * (t_critical(level, moments.n - 1) / t_critical(level, df) / error) ** 2
 
 
 def are_shares(moments: Moments, weighted: Mean | None) -> bool:
@@ -167,7 +194,7 @@ def interval_without_spread(value: float, n: float, level: float, bounds: tuple[
     return Interval(value - others * (value - low), value + others * (high - value), level, CLOPPER_PEARSON)
 
 
-def p_beyond_without_spread(value: float, n: int, margin: float, bounds: tuple[float, float]) -> float:
+def p_beyond_without_spread(value: float, n: float, margin: float, bounds: tuple[float, float]) -> float:
     """The two-sided p-value that the mean is beyond ±margin, or within if `value` is, for n users with the same difference.
 
     It is 1 − level if the interval of `interval_without_spread` ends at the margin.
@@ -176,7 +203,7 @@ def p_beyond_without_spread(value: float, n: int, margin: float, bounds: tuple[f
     return min(1.0, 2 * max(_p_of_limit(value, n, limit, bounds) for limit in limits))
 
 
-def _p_of_limit(value: float, n: int, limit: float, bounds: tuple[float, float]) -> float:
+def _p_of_limit(value: float, n: float, limit: float, bounds: tuple[float, float]) -> float:
     """The largest probability of n users with the same value if the true mean is not on the value's side of a limit."""
     end = bounds[0] if value > limit else bounds[1]
     if value == limit or not math.isfinite(end):

@@ -29,6 +29,10 @@ _PLAIN = ((0, 1), (0, 2), (0, 3))
 #: Squares are rounded before they are added: a spread smaller than this share of them is rounding.
 NEARLY_NOTHING = Fraction(1, 2**48)
 LEAST_MEAN_WEIGHT = Fraction(1, 2**100)
+# From here on degrees of freedom are whole numbers.
+_LARGE = 10
+# Cubes of equal weights may be off by this share.
+_ROUNDING = 2.0**-40
 
 
 class MeanAccumulator:
@@ -82,6 +86,7 @@ class Mean:
         acceleration: how the standard error changes with the mean: Σl³ / (6 (Σl²)^{3/2}), l = w(y − mean) (Efron 1987); 0
             without spread.
         effective_n: (Σw)² / Σw² (Kish 1965): the number of equally weighted users with the same precision.
+        df: the degrees of freedom of the standard error; n − 1 for equal weights.
         sums: the exact sums of w^j y^k for `mean_of_sums`; None if terms are too large for them.
     """
 
@@ -95,8 +100,16 @@ class Mean:
     standard_error: float = math.nan
     acceleration: float = math.nan
     effective_n: float = math.nan
+    df: float = math.nan
     total_weight: float = math.nan
     sums: Mapping[str, Fraction] | None = field(default_factory=dict, repr=False, hash=False)
+
+    @property
+    def problem(self) -> str:
+        """Why weights leave no interval; empty if they do."""
+        if self.n < 2 or not self.df < 1:
+            return ""
+        return f"the {self.n:,} users are as good as {self.effective_n:.1f} of equal weights, too few for an interval"
 
 
 def mean_of(state: dict[str, Any]) -> Mean:
@@ -132,6 +145,17 @@ def mean_of_sums(counts: Mapping[str, int], sums: Mapping[str, Fraction] | None,
     return _known(known, by_term)
 
 
+def degrees_of_freedom(weight: Fraction, cubes: Fraction) -> float:
+    """Those of the variance of a mean of units, such as clusters, with the sums of their weights and of the cubes of these.
+
+    √((Σw)³ / Σw³) − 1 is n − 1 for equal weights. It is Hill's number of order 3 (Ecology 1973) less 1, and so smaller than Kish's, of
+    order 2: in simulations intervals need that if few of many units have most of the weight. It is rounded down, so that thousands of
+    slices need few quantiles of t.
+    """
+    df = (math.sqrt(weight**3 / cubes) - 1) * (1 + _ROUNDING)
+    return math.floor(df) if df >= _LARGE else math.floor(10 * df) / 10
+
+
 def _known(known: dict[str, Any], sums: Mapping[tuple[int, int], Fraction]) -> Mean:
     n: int = known["n"]
     weight = sums[1, 0]
@@ -149,5 +173,6 @@ def _known(known: dict[str, Any], sums: Mapping[tuple[int, int], Fraction]) -> M
         standard_error=math.sqrt(squares / weight**2 * Fraction(n, n - 1)) if n > 1 else math.nan,
         acceleration=math.copysign(math.sqrt(cubes**2 / squares**3), cubes) / 6 if squares else 0.0,
         effective_n=float(weight**2 / sums[2, 0]),
+        df=degrees_of_freedom(weight, sums[3, 0]),
         total_weight=float(weight),
     )

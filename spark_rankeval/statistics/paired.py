@@ -159,7 +159,7 @@ class Comparison:
         relative_lift: difference / |baseline's mean|; NaN if that is 0.
         std: the standard deviation of the differences, divisor n − 1; 0 if they are equal but for rounding.
         interval: the t interval of the difference, within its bounds; without spread `interval_without_spread`.
-        p_t: two-sided, with n − 1 degrees of freedom; 1 if no user differs; without spread that of signs, 2^(1 − n).
+        p_t: two-sided, with `df` degrees of freedom; 1 if no user differs; without spread that of signs, 2^(1 − n).
         p_sign_flip: the two-sided p-value of the randomisation test that gives each user's difference a random sign. If few
             users differ, or all by as much, all signs are counted (`_exact_p`). Else it is (b + 1) / (B + 1): b of B replicates
             have a sum at least as far from 0 (Fisher 1935; Phipson and Smyth 2010). NaN if neither is possible.
@@ -189,6 +189,11 @@ class Comparison:
     n_moved: int
     bounds: tuple[float, float] = field(default=UNBOUNDED, repr=False)
     clusters: Clusters | None = None
+
+    @property
+    def df(self) -> float:
+        """The degrees of freedom of the standard error."""
+        return self.n - 1 if self.clusters is None else self.clusters.df
 
     @property
     def least_p(self) -> float:
@@ -221,13 +226,13 @@ class Comparison:
         t test takes a small spread for certainty, although users who differ may be missing. If values have bounds, p is therefore
         no less than if all users had the mean difference.
         """
-        n = self.n_independent
-        if n < 2 or math.isnan(self.t):
+        n = self.n_independent if self.clusters is None else self.clusters.effective_n
+        if n < 2 or math.isnan(self.p_t):
             return math.nan
         without_spread = p_beyond_without_spread(self.difference, n, margin, self.bounds)
         if not self.standard_error:
             return without_spread
-        by_t = min(1.0, 2 * t_sf(abs(abs(self.difference) - margin) / self.standard_error, n - 1))
+        by_t = min(1.0, 2 * t_sf(abs(abs(self.difference) - margin) / self.standard_error, self.df))
         return max(by_t, without_spread) if n < _FEW and all(map(math.isfinite, self.bounds)) else by_t
 
 
@@ -251,22 +256,24 @@ def comparison_of(
     std = difference.std if n < 2 or has_spread else 0.0
     error = std / math.sqrt(n) if n else math.nan
     clusters, signs, n_independent = None, state, n
+    effective_n, df, problem = float(n), n - 1.0, ""
     if of_clusters is not None:
         clusters, signs = clusters_of_column(of_clusters), with_prefix(of_clusters, _SIGNS)
         n_independent, error = clusters.n, clusters.standard_error if std or clusters.n < 2 else error
+        effective_n, df, problem = clusters.effective_n, clusters.df, clusters.problem
     # Differences that cancel within every cluster leave a sum of rounding alone.
     is_rounding = of_clusters is not None and abs(difference.total) <= tolerance
     t = ratio(0.0 if is_rounding else difference.mean, error)
     p_t = math.nan
-    if not math.isnan(t):
-        p_t = 2.0 ** (1 - n_independent) if math.isinf(t) else min(1.0, 2 * t_sf(abs(t), n_independent - 1))
+    if not math.isnan(t) and not problem:
+        p_t = 2.0 ** (1 - n_independent) if math.isinf(t) else min(1.0, 2 * t_sf(abs(t), df))
     p_sign_flip, p_is_exact = math.nan, False
     if not int(state["n_excessive"]):
         p_sign_flip, p_is_exact = _sign_flip_p(signs, moments_of(with_prefix(signs, _SIDES[0])))
-    interval = t_interval(difference.mean, error, n_independent, level)
+    interval = t_interval(difference.mean, error, n_independent, level, df, problem)
     if interval:
         interval = (
-            interval.within(bounds) if error else interval_without_spread(difference.mean, n_independent, level, bounds)
+            interval.within(bounds) if error else interval_without_spread(difference.mean, effective_n, level, bounds)
         )
     return Comparison(
         n=n, n_undefined=int(state["n_undefined"]), mean=value.mean, baseline_mean=baseline.mean, difference=difference.mean,

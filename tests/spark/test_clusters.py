@@ -5,9 +5,11 @@ import re
 
 import numpy as np
 import pytest
+from cluster_oracle import correction, degrees_of_freedom, effective_n, sizes_of
 from effort import part_of
 from pyspark.sql import functions as F
 from random_logs import random_logs
+from scipy import stats
 from statsmodels.regression.linear_model import WLS
 
 from spark_rankeval import (
@@ -26,14 +28,14 @@ from spark_rankeval.errors import DataError, InputError, SparkRankEvalWarning
 
 METRICS = ["ndcg@5", "rr"]
 OPTIONS = {"user": ["person", "session"], "score": "score", "relevance": "grade"}
-N, N_PERSONS = 240, 97
+N, MODULUS = 240, 193
 TELLING = ("mean", "standard_error", "interval_low", "interval_high", "cluster", "n_clusters", "design_effect")
 SUMS = (*TELLING, "cluster_sums")
 
 
 def of_session(session):
     """The person and the household of a session."""
-    person = session * session % N_PERSONS
+    person = session * session % MODULUS
     return person, f"household {person % 61}"
 
 
@@ -67,19 +69,31 @@ def told(result, names=TELLING):
 
 
 @pytest.mark.parametrize("users", ["all", "country=DE"])
-def test_error_and_interval_are_those_of_least_squares_with_clusters(result, users):
+def test_error_and_interval_are_those_of_least_squares_with_clusters_and_their_sizes(result, users):
     frame = result.per_user.toPandas()
     frame = frame if users == "all" else frame[frame["country"] == "DE"]
     for row in (row for row in result.summary if row.slice == users):
         used = frame[frame[result.columns[row.key]].notna() & (frame["spend"] > 0)]
         model = WLS(used[result.columns[row.key]], np.ones(len(used)), weights=used["spend"])
-        fit = model.fit(cov_type="cluster", cov_kwds={"groups": used["person"]}, use_t=True)
+        fit = model.fit(cov_type="cluster", cov_kwds={"groups": used["person"]})
+        sizes = sizes_of(used["person"], used["spend"])
+        error, df = fit.bse.iloc[0] * correction(sizes), degrees_of_freedom(sizes)
         assert row.mean == pytest.approx(fit.params.iloc[0], rel=1e-12)
-        assert row.standard_error == pytest.approx(fit.bse.iloc[0], rel=1e-10)
-        assert (row.interval_low, row.interval_high) == pytest.approx(tuple(fit.conf_int().to_numpy()[0]), rel=1e-10)
-        assert (row.cluster, row.n_clusters) == ("person", used["person"].nunique())
-        alone = model.fit(cov_type="HC1")
-        assert row.design_effect == pytest.approx((fit.bse.iloc[0] / alone.bse.iloc[0]) ** 2, rel=1e-9)
+        assert row.standard_error == pytest.approx(error, rel=1e-10)
+        assert (row.cluster, row.n_clusters, row.df) == ("person", used["person"].nunique(), df)
+        assert row.effective_n_clusters == pytest.approx(effective_n(sizes))
+        alone = model.fit(cov_type="HC1").bse.iloc[0]
+        assert row.design_effect == pytest.approx((error / alone) ** 2, rel=1e-9)
+        if row.effective_n_clusters >= 50:
+            reach = stats.t.ppf(0.975, df) * error
+            ends = (row.mean - reach, row.mean + reach)
+        else:
+            # Values from 0 to 1 of few clusters: as many values of 0 and 1 as are as precise.
+            t_of_users, t_of_clusters = stats.t.ppf(0.975, [len(used) - 1, df])
+            n = row.mean * (1 - row.mean) / max(error, alone) ** 2 * (t_of_users / t_of_clusters) ** 2
+            hits = row.mean * n
+            ends = (stats.beta.ppf(0.025, hits, n - hits + 1), stats.beta.ppf(0.975, hits + 1, n - hits))
+        assert (row.interval_low, row.interval_high) == pytest.approx(ends, rel=1e-10)
 
 
 @pytest.mark.night
@@ -144,7 +158,7 @@ def test_who_has_no_cluster_is_counted(tables):
 def test_few_clusters_are_warned_of_and_parts_of_a_person_are_noted(tables):
     with pytest.warns(
         SparkRankEvalWarning,
-        match="there are only 2 clusters by country; with fewer than 30 the intervals may be too narrow",
+        match=r"clusters by country are few or unequal: at worst they are as good as 1\.8 equal ones. With fewer than 30",
     ):
         few = evaluate(tables[0], tables[1], "rr", cluster="country", facts=Facts(attributes=tables[2]), **OPTIONS)
     assert any(
@@ -234,11 +248,14 @@ def test_models_are_compared_by_clusters(models, users):
         difference = (values[row.model] - values["m0"]).dropna()
         persons = difference.index.get_level_values("person")
         fit = WLS(difference, np.ones(len(difference))).fit(
-            cov_type="cluster", cov_kwds={"groups": persons}, use_t=True
+            cov_type="cluster", cov_kwds={"groups": persons}
         )
+        sizes = sizes_of(persons)
+        error = fit.bse.iloc[0] * correction(sizes)
         assert row.difference == pytest.approx(fit.params.iloc[0], rel=1e-9)
-        assert row.standard_error == pytest.approx(fit.bse.iloc[0], rel=1e-9)
-        assert row.p_t == pytest.approx(fit.pvalues.iloc[0], rel=1e-6)
+        assert row.standard_error == pytest.approx(error, rel=1e-9)
+        p = 2 * stats.t.sf(abs(row.difference) / error, degrees_of_freedom(sizes))
+        assert row.p_t == pytest.approx(p, rel=1e-6)
         assert (row.cluster, row.n_clusters, row.n_users) == ("person", persons.nunique(), len(difference))
         # Slices draw no signs.
         assert math.isnan(row.p_sign_flip) == (users != "all")

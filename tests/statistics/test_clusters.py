@@ -6,6 +6,8 @@ import math
 import numpy as np
 import pytest
 import statsmodels.api as sm
+from cluster_oracle import correction, degrees_of_freedom, effective_n, sizes_of
+from scipy import stats
 
 from spark_rankeval.statistics.all_pairs import AllPairsAccumulator, all_pairs_of
 from spark_rankeval.statistics.clusters import ClusterAccumulator, clusters_of, sums_by_cluster
@@ -43,7 +45,7 @@ def state_of(clusters, values, weights=None, *, parts=1, cubes=True):
 
 @pytest.mark.parametrize("is_weighted", [False, True], ids=["plain", "weighted"])
 @pytest.mark.parametrize("n_clusters", [2, 7, 70, 2500])
-def test_errors_are_those_of_statsmodels(n_clusters, is_weighted):
+def test_errors_are_those_of_statsmodels_but_for_the_correction(n_clusters, is_weighted):
     clusters, values, weights = users(n_clusters=n_clusters)
     weights = weights if is_weighted else None
     for column, found in enumerate(clusters_of(state_of(clusters, values, weights))):
@@ -51,7 +53,9 @@ def test_errors_are_those_of_statsmodels(n_clusters, is_weighted):
         model = sm.WLS(values[used, column], np.ones(used.sum()), 1.0 if weights is None else weights[used])
         fitted = model.fit(cov_type="cluster", cov_kwds={"groups": clusters[used]})
         assert found.n == len(np.unique(clusters[used]))
-        assert found.standard_error == pytest.approx(fitted.bse[0], rel=1e-9)
+        sizes = sizes_of(clusters[used], None if weights is None else weights[used])
+        assert found.standard_error == pytest.approx(fitted.bse[0] * correction(sizes), rel=1e-9)
+        assert (found.effective_n, found.df) == pytest.approx((effective_n(sizes), degrees_of_freedom(sizes)))
 
 
 def test_a_quotient_of_sums_has_weights_of_its_own_in_each_column():
@@ -72,9 +76,11 @@ def test_clusters_of_one_user_say_what_users_say():
             accumulator.add(0, values[:, column], np.ones(400) if given is None else given)
             mean = mean_of({name: entries[0] for name, entries in accumulator.state().items()})
             assert found[column].n == mean.n
-            assert found[column].standard_error == pytest.approx(mean.standard_error, rel=1e-12)
+            sizes = np.ones(mean.n) if given is None else given[~np.isnan(values[:, column])]
+            assert (found[column].effective_n, found[column].df) == pytest.approx((mean.effective_n, mean.df))
+            assert found[column].standard_error == pytest.approx(mean.standard_error * correction(sizes), rel=1e-12)
             assert found[column].acceleration == pytest.approx(mean.acceleration, rel=1e-9)
-            assert found[column].design_effect(mean.standard_error) == pytest.approx(1)
+            assert found[column].design_effect(mean.standard_error) == pytest.approx(correction(sizes) ** 2)
 
 
 def test_the_acceleration_is_that_of_the_jackknife_of_clusters():
@@ -164,9 +170,13 @@ def test_a_comparison_has_the_error_of_clusters_and_as_many_degrees_of_freedom()
         model = sm.OLS(difference[used], np.ones(used.sum()))
         fitted = model.fit(cov_type="cluster", cov_kwds={"groups": clusters[used]}, use_t=True)
         assert found.difference == pytest.approx(fitted.params[0], rel=1e-9)
-        assert found.standard_error == pytest.approx(fitted.bse[0], rel=1e-9)
-        assert found.p_t == pytest.approx(fitted.pvalues[0], rel=1e-6)
-        assert (found.interval.low, found.interval.high) == pytest.approx(tuple(fitted.conf_int()[0]), rel=1e-6)
+        sizes = sizes_of(clusters[used])
+        error, df = fitted.bse[0] * correction(sizes), degrees_of_freedom(sizes)
+        assert found.standard_error == pytest.approx(error, rel=1e-9)
+        assert found.p_t == pytest.approx(2 * stats.t.sf(abs(found.difference) / error, df), rel=1e-6)
+        reach = stats.t.ppf(0.975, df) * error
+        ends = (found.difference - reach, found.difference + reach)
+        assert (found.interval.low, found.interval.high) == pytest.approx(ends, rel=1e-6)
         assert found.n == used.sum()
 
 

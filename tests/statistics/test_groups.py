@@ -5,6 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from cluster_oracle import degrees_of_freedom
 from scipy import stats
 from scipy.stats import ttest_ind
 from user_groups import SHARE, group
@@ -37,7 +38,8 @@ def test_weights_take_the_linearised_variance_of_each_mean():
     for y, w in ((values, weights), (others, other_weights)):
         mean = np.average(y, weights=w)
         variances.append(len(y) / (len(y) - 1) * np.sum(w**2 * (y - mean) ** 2) / np.sum(w) ** 2)
-    df = sum(variances) ** 2 / (variances[0] ** 2 / 59 + variances[1] ** 2 / 89)
+    dfs = [degrees_of_freedom(w) for w in (weights, other_weights)]
+    df = sum(variances) ** 2 / sum(v**2 / own for v, own in zip(variances, dfs, strict=True))
     t = (np.average(values, weights=weights) - np.average(others, weights=other_weights)) / math.sqrt(sum(variances))
     assert found.df == pytest.approx(df)
     assert found.p_of() == pytest.approx(2 * stats.t.sf(abs(t), df))

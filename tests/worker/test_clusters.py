@@ -5,6 +5,7 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 import pytest
+from cluster_oracle import effective_n
 from descriptions import descriptions_of
 from effort import part_of
 
@@ -126,9 +127,9 @@ def test_the_sums_of_each_slice_are_those_of_its_users(options):
             grouped = (weight * rows[name]).groupby(label[rows.index]).sum(), weight.groupby(label[rows.index]).sum()
             values, sizes = (each.to_numpy() for each in grouped)
             rest = values - values.sum() / sizes.sum() * sizes
-            n = len(sizes)
-            error = np.sqrt(n / (n - 1) * (rest**2).sum()) / sizes.sum()
-            assert found[column].n == n
+            g = effective_n(sizes)
+            error = np.sqrt(g / (g - 1) * (rest**2).sum()) / sizes.sum()
+            assert found[column].n == len(sizes)
             assert found[column].standard_error == pytest.approx(error, rel=1e-9)
             assert found[column].n_without == frame[chosen][CLUSTER_HASH].isna().sum()
 

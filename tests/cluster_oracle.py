@@ -1,0 +1,27 @@
+"""What the weights of clusters say of the precision of a mean, straight from the definition."""
+
+import math
+
+import numpy as np
+
+
+def sizes_of(clusters, weights=None):
+    """The sum of the weights of each cluster."""
+    return np.bincount(np.unique(clusters, return_inverse=True)[1], weights)
+
+
+def effective_n(sizes):
+    """How many clusters of equal weight would do as well."""
+    return sizes.sum() ** 2 / (sizes**2).sum()
+
+
+def degrees_of_freedom(sizes):
+    """√((Σm)³ / Σm³) − 1, rounded down: from 10 on to whole numbers, below to tenths."""
+    df = math.sqrt(sizes.sum() ** 3 / (sizes**3).sum()) - 1 + 1e-9
+    return math.floor(df) if df >= 10 else math.floor(df * 10) / 10
+
+
+def correction(sizes):
+    """What an error with the factor G/(G − 1), as statsmodels has it, is multiplied by: ours has g/(g − 1), g the effective number."""
+    g, n = effective_n(sizes), len(sizes)
+    return math.sqrt(g / (g - 1) * (n - 1) / n)
