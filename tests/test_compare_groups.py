@@ -208,7 +208,9 @@ def test_clusters_have_the_error_of_least_squares_with_clusters(weight):
     of_control = fitted.bse["const"] ** 2
     of_blue = fitted.bse["blue"] ** 2 - of_control
     homes = [sizes_of(users["home"][rows], weights[rows]) for rows in (users["blue"] == 1, users["blue"] == 0)]
-    variances = [v * len(h) / (len(h) - 1) * correction(h) ** 2 for v, h in zip((of_blue, of_control), homes, strict=True)]
+    variances = [
+        v * len(h) / (len(h) - 1) * correction(h) ** 2 for v, h in zip((of_blue, of_control), homes, strict=True)
+    ]
     assert found.standard_error == pytest.approx(math.sqrt(sum(variances)), rel=1e-9)
     df = sum(variances) ** 2 / sum(v**2 / degrees_of_freedom(h) for v, h in zip(variances, homes, strict=True))
     assert found.df == pytest.approx(df)
@@ -242,7 +244,9 @@ def test_clusters_that_are_few_or_unknown_or_beside_a_covariate():
     few = {
         name: frame.assign(home=frame["home"] % 5 + 100 * place) for place, (name, frame) in enumerate(HOMES.items())
     }
-    with pytest.warns(UserWarning, match="by home are few or unequal: at worst they are as good as 4.7 equal ones. With fewer than 30"):
+    with pytest.warns(
+        UserWarning, match="by home are few or unequal: at worst they are as good as 4.7 equal ones. With fewer than 30"
+    ):
         found = compared(few, cluster=("home",), covariate="before")["ndcg@10", "blue"]
     assert found.not_adjusted == "users come in clusters, and the adjustment takes users as independent"
     assert (found.n_clusters, found.theta) == (5, pytest.approx(math.nan, nan_ok=True))

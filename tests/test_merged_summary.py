@@ -105,7 +105,9 @@ def test_days_of_the_same_people_have_the_error_of_least_squares_with_groups_of_
     sizes = sizes_of(groups, weights[used])
     assert found.standard_error == pytest.approx(fitted.bse[0] * correction(sizes), rel=1e-7)
     reach = stats.t.ppf(0.975, degrees_of_freedom(sizes)) * found.standard_error
-    assert (found.interval_low, found.interval_high) == pytest.approx((found.mean - reach, found.mean + reach), rel=1e-7)
+    assert (found.interval_low, found.interval_high) == pytest.approx(
+        (found.mean - reach, found.mean + reach), rel=1e-7
+    )
     # As if all users were independent, it would be far too short.
     independent = merge(*(summary_of(values, weights) for _, values, weights in given))
     assert found.standard_error > 1.5 * independent.standard_error

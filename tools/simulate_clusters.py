@@ -1,7 +1,7 @@
 """Simulate sessions of persons, of which the truth is known: how often intervals hold the mean, and how often equal models differ.
 
-`python tools/simulate_clusters.py` prints the tables of docs/evidence/clusters.md and docs/clusters.md, in some ten minutes, and
-`… sessions` or `… days` one of them. A test runs a short version. `… picture` draws what docs/evidence/clusters.md says.
+`python tools/simulate_clusters.py` prints the tables of docs/evidence/clusters.md and docs/clusters.md, in some twenty minutes, and
+`… sessions`, `… days`, `… sizes` or `… gaps` one of them. A test runs a short version. `… picture` draws what the first page says.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import itertools
 import math
 import re
 import sys
+from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,8 +20,19 @@ import numpy as np
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from spark_rankeval.statistics.clusters import ClusterAccumulator, clusters_of, clusters_of_days, sums_by_cluster
-from spark_rankeval.statistics.intervals import t_interval
+from spark_rankeval.statistics.clusters import (
+    ClusterAccumulator,
+    Clusters,
+    ClusterSums,
+    clusters_of,
+    clusters_of_days,
+    sums_by_cluster,
+)
+from spark_rankeval.statistics.description import t_interval_of
+from spark_rankeval.statistics.distributions import t_critical
+from spark_rankeval.statistics.groups import Group, difference_of
+from spark_rankeval.statistics.intervals import UNBOUNDED, fitted
+from spark_rankeval.statistics.moments import Moments, moments_of_sums
 from spark_rankeval.statistics.paired import PairedAccumulator, PairedClusters, comparison_of
 
 if TYPE_CHECKING:
@@ -109,8 +122,8 @@ def week(
     for mean, error, days in zip(means.tolist(), errors.tolist(), zip(*parts, strict=True), strict=True):
         together = clusters_of_days([day for day in days if day is not None])
         for place, (of, count) in enumerate([(error, n), (together.standard_error, together.n)]):
-            interval = t_interval(mean, of, count, LEVEL)
-            n_covered[place] += interval.low <= 0 <= interval.high
+            df = count - 1 if place == 0 else together.df
+            n_covered[place] += abs(mean) <= t_critical(LEVEL, df) * of
     return float(n_covered[0]) / runs, float(n_covered[1]) / runs
 
 
@@ -121,6 +134,152 @@ def table_of_days(rng: np.random.Generator, runs: int = 1000) -> Iterator[str]:
     for n_people, share, correlation in itertools.product((30, 3_000), (0.2, 0.9), (0.0, 0.05, 0.5)):
         without, with_clusters = week(rng, n_people, share, correlation, runs)
         yield f"| {n_people:,} | {share:.0%} | {correlation:g} | {without:.3f} | {with_clusters:.3f} |"
+
+
+class Values(NamedTuple):
+    """What users' values are like: shares of all users, who have a correlation within clusters. No values: they are normal."""
+
+    name: str
+    correlation: float
+    shares: dict[float, float]
+    weighted: bool = False
+
+    @property
+    def mean(self) -> float:
+        """The true mean."""
+        return sum(value * share for value, share in self.shares.items())
+
+
+_RANKS = {0.0: 0.8, 1.0: 0.06, 1 / 2: 0.04, 1 / 3: 0.04, 1 / 5: 0.03, 1 / 10: 0.03}
+VALUES = (
+    Values("normal", 0.5, {}),
+    Values("normal, weighted", 0.5, {}, weighted=True),
+    Values("hit rate 0.1", 0.05, {0.0: 0.9, 1.0: 0.1}),
+    Values("hit rate 0.02", 0.02, {0.0: 0.98, 1.0: 0.02}),
+    Values("reciprocal rank", 0.05, _RANKS),
+    Values("reciprocal rank", 0.3, _RANKS),
+)
+SIZES = ("equal", "1 to 50", "Pareto 1.1", "one half", "a fifth has 80%")
+_USERS = 10
+
+
+def sizes_of(name: str, rng: np.random.Generator, runs: int, n_clusters: int) -> Array:
+    """The numbers of users of clusters: runs × clusters."""
+    sizes = np.full((runs, n_clusters), _USERS)
+    if name == "1 to 50":
+        sizes = rng.integers(1, 51, sizes.shape)
+    elif name == "Pareto 1.1":
+        sizes = np.ceil(rng.pareto(1.1, sizes.shape) + 1).clip(max=5000).astype(np.int64)
+    elif name == "one half":
+        sizes[:, 0] *= n_clusters - 1
+    elif name == "a fifth has 80%":
+        sizes[:, : n_clusters // 5] *= 16
+    return sizes
+
+
+class Drawn(NamedTuple):
+    """The users of many runs: what is known of their values, and of their clusters, as a package before this knew the latter."""
+
+    moments: list[Moments]
+    clusters: list[Clusters]
+    before: list[float]  # standard errors with G/(G − 1)
+
+
+def drawn(rng: np.random.Generator, values: Values, sizes: Array) -> Drawn:
+    """Values of users in clusters of these sizes, runs × clusters."""
+    weights = sizes * rng.exponential(size=sizes.shape) if values.weighted else sizes.astype(np.float64)
+    counts = np.zeros((*sizes.shape, 1), np.int64)
+    if values.shares:
+        # Each cluster has shares of its own, which vary so much that users have the correlation.
+        spread = 1 / values.correlation - 1
+        shares = rng.standard_gamma(np.array([*values.shares.values()]) * spread, (*sizes.shape, len(values.shares)))
+        shares[shares.sum(axis=2) == 0, 0] = 1.0
+        counts = rng.multinomial(sizes, shares / shares.sum(axis=2, keepdims=True))
+        sums = counts @ np.array([*values.shares])
+    else:
+        shared = rng.normal(size=sizes.shape) * math.sqrt(values.correlation)
+        means = shared + rng.normal(size=sizes.shape) * np.sqrt((1 - values.correlation) / sizes)
+        sums = means * weights
+    runs, n_clusters = sizes.shape
+    accumulator = ClusterAccumulator(runs)
+    accumulator.add(ClusterSums(np.arange(n_clusters), weights.T, sums.T))
+    rest = sums - sums.sum(axis=1, keepdims=True) / weights.sum(axis=1, keepdims=True) * weights
+    before = np.sqrt((rest**2).sum(axis=1) * n_clusters / (n_clusters - 1)) / weights.sum(axis=1)
+    return Drawn(
+        [_moments(values, *run) for run in zip(counts.sum(axis=1), sizes.sum(axis=1), sums.sum(axis=1) / weights.sum(axis=1), strict=True)],
+        clusters_of(accumulator.state()),
+        before.tolist(),
+    )  # fmt: skip
+
+
+def _moments(values: Values, counts: Array, n: int, mean: float) -> Moments:
+    """The moments of users of whom so many have each value; of normal values the mean alone matters."""
+    if not values.shares:
+        return moments_of_sums(
+            int(n), 0, 0, -4.0, 4.0, {"y": Fraction(float(mean)) * int(n), "yy": Fraction(int(n)) ** 3}
+        )
+    there = [value for value, count in zip(values.shares, counts, strict=True) if count]
+    powers = [
+        sum(Fraction(value) ** k * int(count) for value, count in zip(values.shares, counts, strict=True))
+        for k in (1, 2)
+    ]
+    return moments_of_sums(int(n), 0, int(counts[0]), min(there), max(there), {"y": powers[0], "yy": powers[1]})
+
+
+def covered(rng: np.random.Generator, values: Values, sizes: Array) -> tuple[float, float, float]:
+    """How often 95 % intervals held the mean before, and hold it now; and how often there is none."""
+    users = drawn(rng, values, sizes)
+    bounds = (0.0, 1.0) if values.shares else UNBOUNDED
+    truth, n_clusters = values.mean, sizes.shape[1]
+    held = there = held_before = 0
+    for moments, clusters, error in zip(*users, strict=True):
+        interval = fitted(t_interval_of(moments, None, LEVEL, clusters), moments, bounds, None, clusters)
+        there += bool(interval)
+        held += interval.low <= truth <= interval.high
+        without_spread = moments.least == moments.greatest
+        held_before += without_spread or abs(moments.mean - truth) <= t_critical(LEVEL, n_clusters - 1) * error
+    return held_before / len(sizes), held / max(there, 1), 1 - there / len(sizes)
+
+
+def table_of_sizes(rng: np.random.Generator, runs: int = 2000) -> Iterator[str]:
+    """Clusters of five kinds of sizes, and values of six kinds."""
+    names = [f"{values.name}, {values.correlation:g}" for values in VALUES]
+    yield f"| sizes | clusters | as good as | {' | '.join(names)} |"
+    yield f"|---|{'---:|' * (len(names) + 2)}"
+    for name, n_clusters in itertools.product(SIZES, (10, 20, 40, 100)):
+        sizes = sizes_of(name, rng, runs, n_clusters)
+        effective = np.median(sizes.sum(axis=1) ** 2 / (sizes**2).sum(axis=1))
+        rates = [covered(rng, values, sizes) for values in VALUES]
+        cells = " | ".join(f"{before:.2f} → {now:.3f}" for before, now, _ in rates)
+        yield f"| {name} | {n_clusters} | {effective:.1f} | {cells} |"
+
+
+def false_gaps(rng: np.random.Generator, values: Values, sizes: Array, others: Array) -> tuple[float, float]:
+    """How often two slices whose users are alike differ at 5 %, before and now."""
+    bounds = (0.0, 1.0) if values.shares else UNBOUNDED
+    found = found_before = 0
+    for side, other in zip(
+        zip(*drawn(rng, values, sizes), strict=True), zip(*drawn(rng, values, others), strict=True), strict=True
+    ):
+        groups, plain = [], []
+        for name, (moments, clusters, error) in zip("ab", (side, other), strict=True):
+            groups.append(Group(name, moments, None, bounds, "", clusters))
+            of_count = replace(clusters, standard_error=error, effective_n=float(clusters.n), df=clusters.n - 1.0)
+            plain.append(Group(name, moments, None, bounds, "", of_count))
+        found += difference_of(*groups, cautious=True).p_of() <= 1 - LEVEL
+        found_before += difference_of(*plain, cautious=True).p_of() <= 1 - LEVEL
+    return found_before / len(sizes), found / len(sizes)
+
+
+def table_of_gaps(rng: np.random.Generator, runs: int = 2000) -> Iterator[str]:
+    """Two slices of as many clusters each, without a difference."""
+    names = [f"{values.name}, {values.correlation:g}" for values in VALUES]
+    yield f"| sizes | clusters each | {' | '.join(names)} |"
+    yield f"|---|{'---:|' * (len(names) + 1)}"
+    for name, n_clusters in itertools.product(SIZES, (10, 40)):
+        sides = [sizes_of(name, rng, runs, n_clusters) for _ in range(2)]
+        rates = [false_gaps(rng, values, *sides) for values in VALUES]
+        yield f"| {name} | {n_clusters} | {' | '.join(f'{before:.3f} → {now:.3f}' for before, now in rates)} |"
 
 
 def points(page: str, n_persons: int = 100) -> list[dict[str, Any]]:
@@ -166,7 +325,7 @@ if __name__ == "__main__":
     if sys.argv[1:] == ["picture"]:
         chart(PAGE.read_text()).save(PICTURE)
         sys.exit()
-    tables = {"sessions": table, "days": table_of_days}
+    tables = {"sessions": table, "days": table_of_days, "sizes": table_of_sizes, "gaps": table_of_gaps}
     for name in sys.argv[1:] or tables:
         for line in tables[name](np.random.default_rng(211)):
             print(line, flush=True)

@@ -156,11 +156,8 @@ def test_who_has_no_cluster_is_counted(tables):
 
 @pytest.mark.night
 def test_few_clusters_are_warned_of_and_parts_of_a_person_are_noted(tables):
-    with pytest.warns(
-        SparkRankEvalWarning,
-        match=r"clusters by country are few or unequal: at worst they are as good as 1\.8 equal ones. With fewer than 30",
-    ):
-        few = evaluate(tables[0], tables[1], "rr", cluster="country", facts=Facts(attributes=tables[2]), **OPTIONS)
+    few = evaluate(tables[0], tables[1], "rr", cluster="country", facts=Facts(attributes=tables[2]), **OPTIONS)
+    assert few.summary[0].no_interval == "the 2 clusters are as good as 1.8 equal ones, too few for an interval"
     assert any(
         re.fullmatch(r"intervals take the 2 clusters by country as independent, .*design effect [\d.]+", note)
         for note in few.notes
@@ -172,13 +169,28 @@ def test_few_clusters_are_warned_of_and_parts_of_a_person_are_noted(tables):
     assert not any("cluster" in note for note in evaluated(tables, ci=None).notes)
 
 
+def test_slices_gaps_and_merged_days_warn_once_of_few_clusters(tables):
+    words = r"clusters by person are few or unequal in 11 slices: at worst they are as good as ([\d.]+) equal ones. With fewer than 30"
+    with pytest.warns(SparkRankEvalWarning, match=words) as caught:
+        day = evaluated(tables, by="spend", cluster="person")
+    smallest = min(row.effective_n_clusters for row in day.summary)
+    with pytest.warns(SparkRankEvalWarning, match=words) as of_gaps:
+        day.gaps("spend", metrics="rr")
+    with pytest.warns(SparkRankEvalWarning, match=words) as of_days:
+        merge([day, day])
+    for warnings in (caught, of_gaps, of_days):
+        assert [re.match(words, str(each.message))[1] for each in warnings] == [f"{smallest:.1f}"]
+
+
 def test_a_detectable_difference_is_that_of_clusters(tables):
     result = evaluated(tables, cluster="person")
     found = detectable_difference(result, "rr").iloc[0]
     row = next(row for row in result.summary if row.metric == "rr")
     assert found["std"] == pytest.approx(row.standard_error * math.sqrt(row.n_clusters))
     assert found["n_users"] == row.n_users
-    assert found["detectable_difference"] == pytest.approx(2.9 * row.standard_error, rel=0.03)
+    critical, shift = stats.t.ppf(0.975, row.df), found["detectable_difference"] / row.standard_error
+    assert row.df < row.n_clusters - 1
+    assert stats.nct.sf(critical, row.df, shift) + stats.nct.cdf(-critical, row.df, shift) == pytest.approx(0.8)
 
 
 @pytest.mark.night
@@ -247,9 +259,7 @@ def test_models_are_compared_by_clusters(models, users):
         values = {name: of_model[column] for name, of_model in by_model.groupby("model")}
         difference = (values[row.model] - values["m0"]).dropna()
         persons = difference.index.get_level_values("person")
-        fit = WLS(difference, np.ones(len(difference))).fit(
-            cov_type="cluster", cov_kwds={"groups": persons}
-        )
+        fit = WLS(difference, np.ones(len(difference))).fit(cov_type="cluster", cov_kwds={"groups": persons})
         sizes = sizes_of(persons)
         error = fit.bse.iloc[0] * correction(sizes)
         assert row.difference == pytest.approx(fit.params.iloc[0], rel=1e-9)

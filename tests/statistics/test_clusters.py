@@ -7,13 +7,19 @@ import numpy as np
 import pytest
 import statsmodels.api as sm
 from cluster_oracle import correction, degrees_of_freedom, effective_n, sizes_of
+from descriptions import descriptions_of
 from scipy import stats
 
 from spark_rankeval.statistics.all_pairs import AllPairsAccumulator, all_pairs_of
+from spark_rankeval.statistics.binomial import share_interval
 from spark_rankeval.statistics.clusters import ClusterAccumulator, clusters_of, sums_by_cluster
+from spark_rankeval.statistics.description import DescriptionAccumulator, DescriptionOptions
 from spark_rankeval.statistics.exact import LIMBS, exact_sum
+from spark_rankeval.statistics.groups import Group, difference_of
+from spark_rankeval.statistics.intervals import fitted
 from spark_rankeval.statistics.means import MeanAccumulator, mean_of
 from spark_rankeval.statistics.merging import merged
+from spark_rankeval.statistics.moments import MomentsAccumulator, moments_of
 from spark_rankeval.statistics.paired import PairedAccumulator, PairedClusters, comparison_of, differences_of
 
 
@@ -177,6 +183,8 @@ def test_a_comparison_has_the_error_of_clusters_and_as_many_degrees_of_freedom()
         reach = stats.t.ppf(0.975, df) * error
         ends = (found.difference - reach, found.difference + reach)
         assert (found.interval.low, found.interval.high) == pytest.approx(ends, rel=1e-6)
+        beyond = 2 * stats.t.sf(abs(abs(found.difference) - 0.001) / error, df)
+        assert found.p_beyond(0.001) == pytest.approx(beyond, rel=1e-6)
         assert found.n == used.sum()
 
 
@@ -237,3 +245,74 @@ def test_pairs_of_models_have_the_error_of_clusters():
         assert pair.error == pytest.approx(expected.error, rel=1e-9)
         assert (pair.df, pair.n, pair.n_clusters) == (expected.df, 200, 40)
         assert pair.p_tukey == pytest.approx(expected.p_tukey, rel=1e-6)
+
+
+@pytest.mark.parametrize("of", ["household", "weight"])
+def test_two_users_of_a_household_or_one_of_another_weight_change_a_share_nearly_not_at_all(of):
+    """100 users with hits at a rate of 0.05: the interval stays that of Clopper and Pearson, which holds the rate."""
+    runs, n = 500, 100
+    hits = (np.random.default_rng(12).random((n, runs)) < 0.05).astype(float)
+    hits = hits[:, (hits.sum(axis=0) > 0)]
+    weights = np.where(np.arange(n) == 0, 1.01, 1.0) if of == "weight" else None
+    options = DescriptionOptions("t", quantiles=(), weighted=weights is not None, clustered=weights is None)
+    accumulator = DescriptionAccumulator(hits.shape[1], options)
+    accumulator.add(list(hits.T), None, weights)
+    homes = np.maximum(np.arange(n) - 1, 0)
+    clusters = clusters_of(state_of(homes, hits)) if weights is None else None
+    n_held = 0
+    for count, found in zip(hits.sum(axis=0), descriptions_of(accumulator.state(), options, clusters), strict=True):
+        interval = fitted(found.interval, found.moments, (0, 1), found.weighted, found.clusters)
+        alone = share_interval(count, n, 0.95)
+        assert interval.method == "clopper_pearson"
+        assert (interval.low, interval.high) == pytest.approx(alone, abs=0.015)
+        n_held += interval.low <= 0.05 <= interval.high
+    assert n_held / hits.shape[1] > 0.95
+
+
+GIANT = np.repeat(np.arange(4), [60, 1, 1, 1])
+TOO_FEW = "the 4 clusters are as good as 1.1 equal ones, too few for an interval"
+
+
+def test_clusters_of_which_one_has_nearly_everybody_give_no_interval():
+    random = np.random.default_rng(1)
+    values, baseline = random.random((63, 1)), random.random((63, 1))
+    clusters = clusters_of(state_of(GIANT, values))
+    for options, words in (
+        (DescriptionOptions("t", clustered=True), TOO_FEW),
+        (DescriptionOptions("percentile", clustered=True, replicates=100), TOO_FEW),
+    ):
+        accumulator = DescriptionAccumulator(1, options)
+        accumulator.add([values[:, 0]], np.arange(63))
+        (found,) = descriptions_of(accumulator.state(), options, clusters)
+        assert found.interval.reason == words
+    comparison = compared(GIANT, values, baseline)[0]
+    assert (comparison.interval.reason, math.isnan(comparison.p_t)) == (TOO_FEW, True)
+    assert comparison.p_sign_flip >= 1 / 8
+    assert math.isnan(comparison.p_beyond(0.1))
+    group = Group("DE", moments_of_column(values), None, (0, 1), "", clusters[0])
+    assert difference_of(group, group).interval(0.95).reason == f"DE: {TOO_FEW}"
+    pairs = AllPairsAccumulator(1, 2)
+    pairs.add(GIANT, np.stack([values[:, 0], baseline[:, 0]])[None])
+    state = {name: entries[0] for name, entries in pairs.state().items()}
+    (pair,) = all_pairs_of(state, clusters=clusters_of(state_of(GIANT, baseline - values)))
+    assert (pair.interval.reason, math.isnan(pair.p_of("tukey"))) == (TOO_FEW, True)
+
+
+def moments_of_column(values):
+    accumulator = MomentsAccumulator(1)
+    accumulator.add(0, values[:, 0])
+    return moments_of({name: entries[0] for name, entries in accumulator.state().items()})
+
+
+@pytest.mark.parametrize(
+    ("n_clusters", "reason"),
+    [(49, "the 49 clusters are as good as 49.0 equal ones, and a bootstrap needs 50: use ci='t'"), (50, "")],
+)
+def test_a_bootstrap_needs_clusters_as_good_as_50_equal_ones(n_clusters, reason):
+    values = np.random.default_rng(5).random((2 * n_clusters, 1))
+    clusters = np.arange(2 * n_clusters) // 2
+    options = DescriptionOptions("percentile", clustered=True, replicates=100)
+    accumulator = DescriptionAccumulator(1, options)
+    accumulator.add([values[:, 0]], clusters)
+    (found,) = descriptions_of(accumulator.state(), options, clusters_of(state_of(clusters, values)))
+    assert found.interval.reason == reason

@@ -74,6 +74,26 @@ def test_intervals_of_merged_days_hold_if_people_come_back():
     assert without < 0.9
 
 
+@pytest.mark.parametrize("place", range(6))
+@pytest.mark.parametrize(("sizes", "n_clusters"), [("one half", 40), ("Pareto 1.1", 20), ("1 to 50", 20)])
+def test_intervals_of_few_and_unequal_clusters_hold(sizes, n_clusters, place):
+    of_clusters = SimpleNamespace(**run_path(str(ROOT / "tools" / "simulate_clusters.py")))
+    rng, runs = np.random.default_rng(316), examples(80, 1000)
+    drawn = of_clusters.sizes_of(sizes, rng, runs, n_clusters)
+    before, now, _ = of_clusters.covered(rng, of_clusters.VALUES[place], drawn)
+    assert 1 - now <= at_most(0.08, runs)
+    assert before < (0.85 if sizes == "one half" else 0.97)
+
+
+def test_slices_of_few_and_unequal_clusters_differ_no_more_often_than_promised():
+    of_clusters = SimpleNamespace(**run_path(str(ROOT / "tools" / "simulate_clusters.py")))
+    rng, runs = np.random.default_rng(317), examples(80, 1000)
+    sides = [of_clusters.sizes_of("one half", rng, runs, 40) for _ in range(2)]
+    before, now = of_clusters.false_gaps(rng, of_clusters.VALUES[0], *sides)
+    assert now <= at_most(0.05, runs)
+    assert before > 0.1
+
+
 def test_the_picture_of_clusters_shows_the_figures_of_its_page():
     of_clusters = SimpleNamespace(**run_path(str(ROOT / "tools" / "simulate_clusters.py")))
     drawn = re.findall(
