@@ -178,7 +178,7 @@ def sizes_of(name: str, rng: np.random.Generator, runs: int, n_clusters: int) ->
 
 
 class Drawn(NamedTuple):
-    """The users of many runs: what is known of their values, and of their clusters, as a package before this knew the latter."""
+    """The moments of users' values, and what their clusters say, of many runs; and what the number of clusters alone says."""
 
     moments: list[Moments]
     clusters: list[Clusters]
@@ -213,17 +213,16 @@ def drawn(rng: np.random.Generator, values: Values, sizes: Array) -> Drawn:
 
 
 def _moments(values: Values, counts: Array, n: int, mean: float) -> Moments:
-    """The moments of users of whom so many have each value; of normal values the mean alone matters."""
+    """The moments of users of whom so many have each value; normal ones have a variance of 1."""
     if not values.shares:
-        return moments_of_sums(
-            int(n), 0, 0, -4.0, 4.0, {"y": Fraction(float(mean)) * int(n), "yy": Fraction(int(n)) ** 3}
-        )
+        of_each = Fraction(float(mean))
+        return moments_of_sums(int(n), 0, 0, -4.0, 4.0, {"y": of_each * int(n), "yy": (of_each**2 + 1) * int(n)})
     there = [value for value, count in zip(values.shares, counts, strict=True) if count]
-    powers = [
-        sum(Fraction(value) ** k * int(count) for value, count in zip(values.shares, counts, strict=True))
+    total, squares = (
+        sum((Fraction(value) ** k * int(count) for value, count in zip(values.shares, counts, strict=True)), Fraction())
         for k in (1, 2)
-    ]
-    return moments_of_sums(int(n), 0, int(counts[0]), min(there), max(there), {"y": powers[0], "yy": powers[1]})
+    )
+    return moments_of_sums(int(n), 0, int(counts[0]), min(there), max(there), {"y": total, "yy": squares})
 
 
 def covered(rng: np.random.Generator, values: Values, sizes: Array) -> tuple[float, float, float]:

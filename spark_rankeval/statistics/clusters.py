@@ -27,7 +27,7 @@ Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 #: If the effective number is smaller, intervals may be too narrow, and a warning says so (Cameron and Miller 2015).
 FEW = 30
-#: From this effective number on, t and bootstraps hold for skewed values, too: docs/evidence/few_clusters.md.
+#: From this effective number on, t and bootstraps hold for skewed values, too: docs/evidence/clusters.md.
 MANY = 50
 # The sums of W^(j−k) S^k that are kept, as (j, k): the last three only for the acceleration.
 _TERMS = ((1, 0), (1, 1), (2, 0), (2, 1), (2, 2), (3, 0))

@@ -207,7 +207,7 @@ class ClusterMerger:
         for kept in self._layout.kept:
             self._add_groups(rows, kept)
         self._n_places += 1
-        of_a_value = (9 if self._layout.cubes else 5) * 256 + 24 * self._n_places * self._layout.grouped
+        of_a_value = (9 if self._layout.cubes else 6) * 256 + 24 * self._n_places * self._layout.grouped
         accumulators = len(self._groups) * self._layout.n_values * of_a_value
         if accumulators > _HELD:
             yield from self.trees()

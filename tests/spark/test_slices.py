@@ -386,7 +386,7 @@ def test_a_group_of_items_has_the_figures_of_an_evaluation_of_its_labels_alone(t
 
 
 @pytest.mark.night
-@pytest.mark.filterwarnings("ignore:there are only", "ignore:the per-user table has no")
+@pytest.mark.filterwarnings("ignore:clusters by home are few", "ignore:the per-user table has no")
 def test_clusters_of_a_group_of_items_are_those_of_an_evaluation_of_its_labels_alone(tables, films):
     predictions, labels, users = tables
     homes = users.withColumn("home", F.when(F.col("user") != 7, F.col("user") % 70).cast("string"))

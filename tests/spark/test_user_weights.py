@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+from cluster_oracle import degrees_of_freedom
 from effort import FULL_LENGTH, part_of
 from pyspark.sql import functions as F
 from random_logs import random_logs
+from scipy import stats
 from statsmodels.regression.linear_model import WLS
 
 from spark_rankeval import BCa, Facts, Percentile, compare, detectable_difference, evaluate, score_users, summarise
@@ -54,11 +56,13 @@ def test_mean_error_and_interval_are_those_of_weighted_least_squares(result, col
         values = mine[result.columns[row.key]]
         used = mine[values.notna() & (mine["spend"] > 0)]
         values, weights = used[result.columns[row.key]], used["spend"]
-        fit = WLS(values, np.ones(len(values)), weights=weights).fit(cov_type="HC1", use_t=True)
-        low, high = fit.conf_int().to_numpy()[0]
+        fit = WLS(values, np.ones(len(values)), weights=weights).fit(cov_type="HC1")
+        df = degrees_of_freedom(weights)
+        reach = stats.t.ppf(0.975, df) * fit.bse.iloc[0]
         assert row.mean == pytest.approx(fit.params.iloc[0], rel=1e-12)
         assert row.standard_error == pytest.approx(fit.bse.iloc[0], rel=1e-10)
-        assert (row.interval_low, row.interval_high) == pytest.approx((low, high), rel=1e-10)
+        assert row.df == df < len(values) - 1
+        assert (row.interval_low, row.interval_high) == pytest.approx((row.mean - reach, row.mean + reach), rel=1e-10)
         spread = np.average((values - row.mean) ** 2, weights=weights) * len(values) / (len(values) - 1)
         assert row.std == pytest.approx(np.sqrt(spread), rel=1e-10)
         assert row.effective_n_users == pytest.approx(weights.sum() ** 2 / (weights**2).sum(), rel=1e-12)
