@@ -182,8 +182,6 @@ def _label(tables: ModelTables, asked: str | Metric) -> str:
     raise UnknownMetricError(msg)
 
 
-
-
 class ComparedMetric(NamedTuple):
     """A metric of a comparison: its label in the tables and, if the caller used another name, that name."""
 

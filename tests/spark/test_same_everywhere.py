@@ -55,7 +55,16 @@ def compared(comparison):
     for row in comparison.rows:
         record = dataclasses.asdict(row)
         # How a caller called things is no figure, and there are no clusters.
-        for name in ("sentence", "asked", "cluster", "n_clusters", "effective_n_clusters", "df", "design_effect", "not_shared"):
+        for name in (
+            "sentence",
+            "asked",
+            "cluster",
+            "n_clusters",
+            "effective_n_clusters",
+            "df",
+            "design_effect",
+            "not_shared",
+        ):
             record.pop(name, None)
         words = [one for one in record.values() if isinstance(one, str)]
         found[" ".join(words)] = numbers(one for one in record.values() if isinstance(one, int | float))
