@@ -22,10 +22,11 @@ from spark_rankeval.comparison.result import ModelComparison, PairwiseComparison
 from spark_rankeval.comparison.rows import AgainstBaseline, OfPairs, pair_rows, rolled
 from spark_rankeval.errors import DataError, InputError, OptionError
 from spark_rankeval.request.options import Cube, attributes_in
+from spark_rankeval.statistics.clusters import warn_of_few_clusters
 from spark_rankeval.statistics.intervals import checked_level
 from spark_rankeval.statistics.multiplicity import adjusted
 from spark_rankeval.statistics.resampling import check_seed, checked_replicates
-from spark_rankeval.tables.notes import notes_of_clusters, warn_of_few_clusters
+from spark_rankeval.tables.notes import notes_of_clusters
 from spark_rankeval.worker.clusters import ClusterMerger, Layout
 from spark_rankeval.worker.compared_users import (
     N_CONFLICTS,

@@ -19,6 +19,7 @@ from spark_rankeval.spark.model_table import read_table
 from spark_rankeval.spark.model_tables import ModelTables
 from spark_rankeval.spark.named_columns import find_column
 from spark_rankeval.spark.per_user import marked_as_covariate
+from spark_rankeval.statistics.clusters import warn_of_few_clusters
 from spark_rankeval.statistics.covariates import Adjusted, adjusted_difference
 from spark_rankeval.statistics.group_sums import INVALID_WEIGHTS, GroupAccumulator, group_of
 from spark_rankeval.statistics.groups import difference_of
@@ -26,7 +27,6 @@ from spark_rankeval.statistics.intervals import checked_level
 from spark_rankeval.statistics.multiplicity import adjusted
 from spark_rankeval.statistics.sequences import TIGHTEST_AT
 from spark_rankeval.statistics.verdict import verdict_of
-from spark_rankeval.tables.notes import warn_of_few_clusters
 from spark_rankeval.worker.clusters import ClusterMerger
 from spark_rankeval.worker.compared_users import (
     N_IN_SEVERAL,

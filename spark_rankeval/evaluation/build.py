@@ -23,8 +23,9 @@ from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.slices import in_order, is_of_all, slice_name
 from spark_rankeval.records.summary import SELF_NORMALISED, bounds_of, known_metric, summary_row
 from spark_rankeval.request.task import has_groups
+from spark_rankeval.statistics.clusters import warn_of_few_clusters
 from spark_rankeval.statistics.intervals import kept_bounds
-from spark_rankeval.tables.notes import notes_of, warn_of_few_clusters
+from spark_rankeval.tables.notes import notes_of
 
 if TYPE_CHECKING:
     import os

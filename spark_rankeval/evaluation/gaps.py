@@ -12,9 +12,9 @@ from spark_rankeval.errors import OptionError
 from spark_rankeval.records.flat_rows import frame_of
 from spark_rankeval.records.gaps import LARGEST_GAP, GapRow, gap_rows
 from spark_rankeval.records.slices import attributes_of
+from spark_rankeval.statistics.clusters import warn_of_few_clusters
 from spark_rankeval.statistics.intervals import checked_level
 from spark_rankeval.tables.gaps import gaps_on_screen
-from spark_rankeval.tables.notes import warn_of_few_clusters
 from spark_rankeval.tables.shown import Shown
 
 if TYPE_CHECKING:

@@ -15,8 +15,9 @@ from spark_rankeval.records.merged import merged_rows
 from spark_rankeval.records.metrics_table import CLUSTER_SUMS, COLUMNS, OF_CLUSTERS, RUN_ID, row_of
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.stored import item_groups_of, no_users, qualities_in
+from spark_rankeval.statistics.clusters import warn_of_few_clusters
 from spark_rankeval.statistics.intervals import asked_for
-from spark_rankeval.tables.notes import notes_of, warn_of_few_clusters
+from spark_rankeval.tables.notes import notes_of
 from spark_rankeval.wording import listed
 
 if TYPE_CHECKING:

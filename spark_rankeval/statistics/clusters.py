@@ -11,16 +11,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
+from spark_rankeval.errors import warn
 from spark_rankeval.statistics.exact import LIMBS, ExactSums, exact_sum
 from spark_rankeval.statistics.grouped_clusters import SHIFT, GroupedClusters
 from spark_rankeval.statistics.means import LEAST_MEAN_WEIGHT, NEARLY_NOTHING, degrees_of_freedom
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 Array = np.ndarray[Any, Any]
 Floats = np.ndarray[Any, np.dtype[np.float64]]
@@ -165,6 +166,31 @@ class Clusters:
     def design_effect(self, standard_error: float) -> float:
         """The variance of the mean ÷ that of as many independent users, from their standard error; NaN if that is 0 or unknown."""
         return (self.standard_error / standard_error) ** 2 if standard_error > 0 else math.nan
+
+
+class _RowOfClusters(Protocol):
+    """A row of a result, if users come in clusters; it may have a `slice`."""
+
+    @property
+    def cluster(self) -> str: ...
+    @property
+    def effective_n_clusters(self) -> float: ...
+    @property
+    def interval_low(self) -> float: ...
+
+
+def warn_of_few_clusters(rows: Iterable[_RowOfClusters]) -> None:
+    """Warn once if clusters are so few, or so unequal, that intervals may be too narrow."""
+    few = [row for row in rows if row.effective_n_clusters < FEW and not math.isnan(row.interval_low)]
+    if not few:
+        return
+    fewest = min(few, key=lambda row: row.effective_n_clusters)
+    slices = {users for row in few if (users := getattr(row, "slice", "all")) != "all"}
+    where = f" in {len(slices):,} slice{'s' * (len(slices) > 1)}" if slices else ""
+    warn(
+        f"clusters by {fewest.cluster} are few or unequal{where}: at worst they are as good as {fewest.effective_n_clusters:,.1f} equal "
+        f"ones. With fewer than {FEW} the intervals may be too narrow, and p-values too small"
+    )
 
 
 def clusters_of(state: dict[str, Array]) -> list[Clusters]:

@@ -11,19 +11,16 @@ import re
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from spark_rankeval.errors import warn
 from spark_rankeval.metrics.base import RelevanceMetric
 from spark_rankeval.metrics.gain_based import GainMetric
 from spark_rankeval.records.summary import known_metric
-from spark_rankeval.statistics.clusters import FEW
 from spark_rankeval.tables.numbers import number
 from spark_rankeval.wording import listed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from spark_rankeval.records.comparison import ComparisonRow, PairRow
-    from spark_rankeval.records.groups import GroupRow
     from spark_rankeval.records.summary import SummaryRow
 
 # Clusters whose effective number is below this share of their number differ in size.
@@ -81,20 +78,6 @@ def _note_of_ids(rows: Sequence[SummaryRow] | Sequence[ComparisonRow] | Sequence
     return (
         f"each {' and '.join(users)} counts as independent; if some belong together, intervals are too narrow: pass "
         f"cluster={users[0]!r}"
-    )
-
-
-def warn_of_few_clusters(rows: Iterable[SummaryRow | ComparisonRow | PairRow | GroupRow]) -> None:
-    """Warn once if clusters are so few, or so unequal, that intervals may be too narrow."""
-    few = [row for row in rows if row.effective_n_clusters < FEW and not math.isnan(row.interval_low)]
-    if not few:
-        return
-    fewest = min(few, key=lambda row: row.effective_n_clusters)
-    slices = {users for row in few if (users := getattr(row, "slice", "all")) != "all"}
-    where = f" in {len(slices):,} slice{'s' * (len(slices) > 1)}" if slices else ""
-    warn(
-        f"clusters by {fewest.cluster} are few or unequal{where}: at worst they are as good as {fewest.effective_n_clusters:,.1f} equal "
-        f"ones. With fewer than {FEW} the intervals may be too narrow, and p-values too small"
     )
 
 
