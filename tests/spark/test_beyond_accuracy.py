@@ -873,6 +873,8 @@ SUBTOPIC_ROWS = [
     ("b", None, "rye", 1.0), ("b", None, "rye", 2.0), ("b", "leaf", "ham", 3.0),
     # Beside a higher grade, alone, and for the same subtopic as a higher grade.
     ("b", "fruit", "ham", -1.0), ("b", "leaf", "egg", -2.0), ("b", "root", "egg", -1.0), ("b", "leaf", "ham", -1.0),
+    # If -1 is clipped, it equals this one.
+    ("b", "root", "egg", 0.0),
     # Rows that cannot be used.
     ("b", "leaf", "ham", None), (None, "leaf", "tea", 1.0), ("b", "fruit", None, 1.0),
 ]  # fmt: skip
@@ -881,9 +883,9 @@ SUBTOPIC_ROWS = [
 @pytest.mark.parametrize(
     ("negative", "counts"),
     [
-        ("drop", {"labels": 4, "subtopic_labels": 2, "duplicate_labels": 1, "conflicting_labels": 1, "invalid_labels": 7}),
+        ("drop", {"labels": 5, "subtopic_labels": 2, "duplicate_labels": 1, "conflicting_labels": 1, "invalid_labels": 7}),
         # Clipped grades are 0: for one subtopic of ham 3 and 0 conflict.
-        ("clip", {"labels": 5, "subtopic_labels": 4, "duplicate_labels": 1, "conflicting_labels": 2, "invalid_labels": 3}),
+        ("clip", {"labels": 5, "subtopic_labels": 4, "duplicate_labels": 2, "conflicting_labels": 2, "invalid_labels": 3}),
     ],
 )  # fmt: skip
 def test_every_row_of_a_subtopic_is_used_or_counted(spark, negative, counts):
