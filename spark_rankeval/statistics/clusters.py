@@ -1,9 +1,9 @@
 """The precision of means if users come in clusters, such as the sessions of a person, from exact sums over clusters.
 
 Let W and S be the sums of w and wy over the users of a cluster that have a value. The mean is ΣS / ΣW, with or without clusters. Its
-variance is g/(g−1) · Σ(S − mean·W)² / (ΣW)² (Liang and Zeger 1986), with the effective number of clusters g = (ΣW)² / ΣW² (Carter,
-Schnepel and Steigerwald 2017). The correction is right for independent users, as that of Bell and McCaffrey (CR2, 2002) is. For clusters
-of equal weight g is their number G, and the variance is that of statsmodels' ``cov_type="cluster"``. `degrees_of_freedom` has those of t.
+variance is g/(g−1) · Σ(S − mean·W)² / (ΣW)² (Liang and Zeger 1986). The effective number of clusters is g = (ΣW)² / ΣW² (Carter, Schnepel
+and Steigerwald 2017). The correction is right for independent users, as that of Bell and McCaffrey is (CR2, 2002). For clusters of equal
+weight g is their number, and the variance is that of statsmodels' ``cov_type="cluster"``. Student's t has `degrees_of_freedom`.
 """
 
 from __future__ import annotations

@@ -148,8 +148,8 @@ def mean_of_sums(counts: Mapping[str, int], sums: Mapping[str, Fraction] | None,
 def degrees_of_freedom(weight: Fraction, cubes: Fraction) -> float:
     """Those of the variance of a mean of units, such as clusters, with the sums of their weights and of the cubes of these.
 
-    √((Σw)³ / Σw³) − 1 is n − 1 for equal weights. It is Hill's number of order 3 (Ecology 1973) less 1, and so smaller than Kish's, of
-    order 2: in simulations intervals need that if few of many units have most of the weight. It is rounded down, so that thousands of
+    √((Σw)³ / Σw³) − 1 is n − 1 for equal weights. It comes from Hill's number of order 3 (Ecology 1973), which is smaller than Kish's, of
+    order 2. In simulations intervals need that if few of many units have most of the weight. It is rounded down, so that thousands of
     slices need few quantiles of t.
     """
     df = (math.sqrt(weight**3 / cubes) - 1) * (1 + _ROUNDING)

@@ -15,8 +15,8 @@ def detectable_difference(
 ) -> float:
     """The smallest true difference that a two-sided paired t test of n users finds with the probability `power`.
 
-    With a noncentrality of δ = difference / std · √n the power is P(T > c) + P(T < −c), c the critical t, T noncentral t with n − 1
-    degrees of freedom, or `df`. Source: Cohen 1988, chapter 2; statsmodels' `TTestPower`. NaN for fewer than two users.
+    With a noncentrality of δ = difference / std · √n the power is P(T > c) + P(T < −c), c the critical t, T noncentral t. It has n − 1
+    degrees of freedom unless `df` is given. Source: Cohen 1988, chapter 2; statsmodels' `TTestPower`. NaN for fewer than two users.
     """
     checked_level(level)
     if not is_number(power) or not 1 - level < power < 1:
