@@ -43,7 +43,7 @@ def test_a_table_without_counts_says_nothing_of_users_in_both(few):
 
 def test_warnings_are_of_the_line_that_calls(few):
     with pytest.warns(SparkRankEvalWarning, match="none of the 6 labels is relevant") as caught:
-        evaluate(*few, "rr", score="score", relevance_threshold=2)
+        evaluate(few[0], few[1].selectExpr("*", "0 as grade"), "rr", score="score", relevance="grade")
     assert [file for _, file in ours(caught)] == [__file__]
 
 

@@ -263,9 +263,8 @@ def test_odd_names_and_several_columns_of_a_user(spark):
     plain = ["a", "b", "c", "d", "e"]
     assert split.held_out.columns == log.columns
     assert_df_equality(split.held_out.toDF(*plain), expected.toDF(*plain), ignore_row_order=True)
-    labels = spark.createDataFrame(
-        [("a", 2, "x", 9.0, 1.0)], "`the user` string, `$s.1` int, place string, user_0 double, relevance double"
-    )
+    columns = "`the user` string, `$s.1` int, place string, user_0 double, relevance double, stars double"
+    labels = spark.createDataFrame([("a", 2, "x", 9.0, 1.0, 1.0)], columns)
     assert_df_equality(split.labels, labels, ignore_nullable=True)
     with pytest.raises(DataError, match="1 with a NaN time and 1 with a null or NaN grade cannot be used"):
         split.check()
