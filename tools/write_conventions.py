@@ -47,6 +47,7 @@ Unless a metric says otherwise, these rules hold:
 - If γ = 0, the value is undefined: NaN, left out of the mean, and counted.
 - If ρ = 0, or without a hit in the first k places, the value is 0.
 - A list shorter than k keeps the denominator of its formula.
+- For a metric of gain γ counts the grades above 0, and with `below_threshold='zero'` those that also reach the threshold.
 - With `relevance_threshold=-inf` and `gain='binary'` a metric of gain reads no grades: any label is enough to define it.
 """
 
