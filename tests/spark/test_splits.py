@@ -227,7 +227,6 @@ def test_times_compare_in_utc_whatever_the_zone_of_the_session(spark):
     assert days.counts().n_held_out == 2
 
 
-@pytest.mark.night
 @pytest.mark.parametrize(
     ("kind", "times", "cut", "horizon"),
     [
@@ -248,6 +247,7 @@ def test_a_row_at_the_cut_is_held_out_whatever_type_the_times_have(spark, kind, 
     assert [row.item for row in split.labels.collect()] == [1]
 
 
+@pytest.mark.night
 def test_odd_names_and_several_columns_of_a_user(spark):
     rows = [
         ("a", 1, "x", 1.0, 5.0),
