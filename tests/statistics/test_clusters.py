@@ -13,7 +13,7 @@ from scipy import stats
 from spark_rankeval.statistics.all_pairs import AllPairsAccumulator, all_pairs_of
 from spark_rankeval.statistics.binomial import share_interval
 from spark_rankeval.statistics.clusters import ClusterAccumulator, clusters_of, sums_by_cluster
-from spark_rankeval.statistics.description import DescriptionAccumulator, DescriptionOptions
+from spark_rankeval.statistics.description import DescriptionAccumulator, DescriptionOptions, t_interval_of
 from spark_rankeval.statistics.exact import LIMBS, exact_sum
 from spark_rankeval.statistics.groups import Group, difference_of
 from spark_rankeval.statistics.intervals import fitted
@@ -267,6 +267,28 @@ def test_two_users_of_a_household_or_one_of_another_weight_change_a_share_nearly
         assert (interval.low, interval.high) == pytest.approx(alone, abs=0.015)
         n_held += interval.low <= 0.05 <= interval.high
     assert n_held / hits.shape[1] > 0.95
+
+
+@pytest.mark.parametrize(
+    ("n_clusters", "bounds", "method"), [(20, (0, 1), "clopper_pearson"), (20, (0, 2), "t"), (90, (0, 1), "t")]
+)
+def test_values_from_0_to_1_of_few_clusters_have_the_interval_of_a_share_that_is_as_precise(n_clusters, bounds, method):
+    random = np.random.default_rng(9)
+    clusters = np.repeat(np.arange(n_clusters), random.integers(1, 6, n_clusters))
+    values = np.clip(random.random((len(clusters), 1)) + random.normal(0, 0.2, n_clusters)[clusters, None], 0, 1)
+    (found,) = clusters_of(state_of(clusters, values))
+    moments = moments_of_column(values)
+    interval = fitted(t_interval_of(moments, None, 0.95, found), moments, bounds, None, found)
+    sizes = sizes_of(clusters)
+    mean, error = values.mean(), found.standard_error
+    t_of_users, t_of_clusters = stats.t.ppf(0.975, [len(values) - 1, degrees_of_freedom(sizes)])
+    ends = (mean - t_of_clusters * error, mean + t_of_clusters * error)
+    if method == "clopper_pearson":
+        n = mean * (1 - mean) / error**2 * (t_of_users / t_of_clusters) ** 2
+        hits = mean * n
+        ends = (stats.beta.ppf(0.025, hits, n - hits + 1), stats.beta.ppf(0.975, hits + 1, n - hits))
+    assert interval.method == method
+    assert (interval.low, interval.high) == pytest.approx(ends, rel=1e-9)
 
 
 GIANT = np.repeat(np.arange(4), [60, 1, 1, 1])
