@@ -99,7 +99,7 @@ def test_a_null_user_in_one_table_of_arrays_is_counted(spark):
 @pytest.mark.night
 def test_a_null_user_in_the_table_of_users_is_counted(spark):
     users = spark.createDataFrame([("a",), ("zz",), (None,)], "user string")
-    with pytest.raises(DataError, match="null user in the table of users: 1"):
+    with pytest.raises(DataError, match=r"null user \(user\) in the table of users: 1"):
         evaluate(predictions(spark), labels(spark), "rr", score="score", users=users)
     dropped = evaluate(predictions(spark), labels(spark), "rr", score="score", users=users, on_invalid="drop")
     assert dropped.data_quality.n_users == 3
