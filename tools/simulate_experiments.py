@@ -1,12 +1,13 @@
 """Simulate experiments without an effect, and slices without a gap: how often verdicts are false, and intervals hold the truth.
 
-`python tools/simulate_experiments.py` prints the tables of docs/evidence/experiments.md, in some ten minutes; `gaps`, `groups`,
-`covariates`, `looks` and `starts` name one of them. A test runs a short version of each.
+`python tools/simulate_experiments.py` prints the tables of docs/evidence/experiments.md, in some ten minutes; `gaps`, `groups`, `skewed`,
+`power`, `covariates`, `looks` and `starts` name one of them. A test runs a short version of each.
 """
 
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from spark_rankeval.statistics.covariates import adjusted_difference
 from spark_rankeval.statistics.group_sums import GroupAccumulator, group_of
 from spark_rankeval.statistics.groups import Difference, Group, difference_of
 from spark_rankeval.statistics.largest_gap import largest_gap
+from spark_rankeval.statistics.means import Mean
 from spark_rankeval.statistics.moments import Moments
 from spark_rankeval.statistics.multiplicity import adjusted
 from spark_rankeval.statistics.sequences import TIGHTEST_AT
@@ -67,7 +69,58 @@ def spiked(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
 DRAWS = {"continuous": continuous, "hit rate": hit_rates, "reciprocal rank": reciprocal_ranks}
 
 
-def groups_of(samples: Array) -> list[Group]:
+def half_of_ranks(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """Users' reciprocal ranks, half of them 0."""
+    return (rng.random(shape) < 0.5) / rng.integers(1, 11, shape)
+
+
+def gains(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """Values such as NDCG: 3 in 10 are 0."""
+    return rng.beta(1, 2, shape) * (rng.random(shape) < 0.7)
+
+
+def normal(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """Normal values."""
+    return rng.normal(size=shape)
+
+
+def counts(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """Counts with a long tail."""
+    return np.floor(rng.lognormal(0, 1, shape))
+
+
+def shares_of(rate: float) -> Draw:
+    """Users' hit rates with a mean."""
+    return lambda rng, shape: (rng.random(shape) < rate).astype(float)
+
+
+def apart(rng: np.random.Generator, values: Array) -> Array:
+    """Weights that have nothing to do with the values."""
+    return rng.lognormal(size=values.shape)
+
+
+def together(rng: np.random.Generator, values: Array) -> Array:
+    """Weights that go with the values: those of the largest values are largest."""
+    return (0.2 + 5 * values) * rng.lognormal(0, 0.1, values.shape)
+
+
+# Values, and what weighs their users.
+SKEWED: dict[str, tuple[Draw, Draw | None]] = {
+    "rare ranks": (rare_ranks, None),
+    "half of ranks": (half_of_ranks, None),
+    "hit rate 0.02": (shares_of(0.02), None),
+    "hit rate 0.1": (shares_of(0.1), None),
+    "hit rate 0.5": (shares_of(0.5), None),
+    "normal": (normal, None),
+    "counts": (counts, None),
+    "gains, weights apart": (gains, apart),
+    "gains, weights that go with them": (gains, together),
+    "half of ranks, weights apart": (half_of_ranks, apart),
+    "half of ranks, weights that go with them": (half_of_ranks, together),
+}
+
+
+def groups_of(samples: Array, weights: Array | None = None) -> list[Group]:
     """Groups of users: each row of samples is one."""
     figures = [(samples == 0).sum(axis=1), samples.mean(axis=1), samples.std(axis=1, ddof=1), samples.min(axis=1)]
     figures += [samples.max(axis=1), samples.sum(axis=1), (samples**2).sum(axis=1)]
@@ -77,7 +130,16 @@ def groups_of(samples: Array) -> list[Group]:
         spread, sums = std if greatest > least else 0.0, {"y": Fraction(total), "yy": Fraction(squares)}
         moments = Moments(samples.shape[1], 0, n_zero, mean, spread, least, greatest, total, sums)
         groups.append(Group("", moments, bounds=SHARE))
-    return groups
+    if weights is None:
+        return groups
+    total, n = weights.sum(axis=1), samples.shape[1]
+    mean = (weights * samples).sum(axis=1) / total
+    error = np.sqrt(n / (n - 1) * (weights**2 * (samples - mean[:, None]) ** 2).sum(axis=1)) / total
+    effective = total**2 / (weights**2).sum(axis=1)
+    return [
+        replace(group, weighted=Mean(n, 0, 0, 0, is_weighted=True, mean=m, standard_error=e, effective_n=k))
+        for group, m, e, k in zip(groups, mean.tolist(), error.tolist(), effective.tolist(), strict=True)
+    ]
 
 
 def is_far(difference: Difference) -> bool:
@@ -95,8 +157,9 @@ def false_gaps(
         groups = groups_of(samples)
         others = groups_of(np.stack([np.delete(samples, place, axis=0).ravel() for place in range(n_slices)]))
         least = [largest_gap(groups, LEVEL).p_of()]
-        for cautious in (True, False):
-            differences = [difference_of(*pair, cautious=cautious) for pair in zip(groups, others, strict=True)]
+        by_welch = [difference_of(*pair) for pair in zip(groups, others, strict=True)]
+        guarded = [each.cautious(pair) for each, *pair in zip(by_welch, groups, others, strict=True)]
+        for differences in (guarded, by_welch):
             p_values = [each.p_of() if is_far(each) else 1.0 for each in differences]
             least.append(np.nanmin(adjusted(p_values), initial=1.0))
         found += np.array(least) <= 1 - LEVEL
@@ -106,24 +169,60 @@ def false_gaps(
 
 def held(rng: np.random.Generator, draw: Draw, n_users: int, n_others: int, runs: int) -> float:
     """How often the interval of two groups of one mean holds 0; no interval counts as holding."""
-    ones, others = groups_of(draw(rng, (runs, n_users))), groups_of(draw(rng, (runs, n_others)))
-    # The interval ends at 0 if p is 1 − level.
-    p_values = [difference_of(group, other).p_of() for group, other in zip(ones, others, strict=True)]
-    return sum(not p < 1 - LEVEL for p in p_values) / runs
+    return 1 - verdicts(rng, draw, (n_users, n_others), runs)[1]
 
 
-def with_covariate(rng: np.random.Generator, n_users: int, runs: int, share: float = 0.5) -> tuple[float, float, float]:
-    """How often intervals hold 0 without and with a covariate, and the mean share of the variance that it saves.
+def verdicts(
+    rng: np.random.Generator,
+    draw: Draw,
+    sizes: tuple[int, int],
+    runs: int,
+    weigh: Draw | None = None,
+    more: float = 0.0,
+) -> tuple[float, float, float]:
+    """How often intervals of two groups leave 0 out, by Welch's test alone and as `compare_groups` has them; and how much wider these are.
 
-    The covariate explains `share` of the variance, and a tenth of the users lack it.
+    The values of the first group are larger by `more` on average.
     """
-    n_plain = n_adjusted = 0
+    samples = [draw(rng, (runs, n_users)) for n_users in sizes]
+    samples[0] += more
+    pairs = zip(*(groups_of(each, None if weigh is None else weigh(rng, each)) for each in samples), strict=True)
+    found, widths = np.zeros(2), np.zeros(2)
+    for pair in pairs:
+        by_welch = difference_of(*pair)
+        intervals = [each.interval(LEVEL) for each in (by_welch, by_welch.cautious(pair))]
+        found += [not interval.low <= 0 <= interval.high for interval in intervals]
+        widths += [interval.high - interval.low for interval in intervals]
+    by_welch_alone, as_given = (found / runs).tolist()
+    return by_welch_alone, as_given, float(widths[1] / widths[0])
+
+
+def explained(rng: np.random.Generator, n_users: int) -> tuple[Array, Array]:
+    """A covariate, and values of which it explains half of the variance."""
+    before = rng.gamma(2, 1 / np.sqrt(2), n_users)
+    return before, np.sqrt(0.5) * before + np.sqrt(0.5) * rng.gamma(2, 1 / np.sqrt(2), n_users)
+
+
+def rare_before(rng: np.random.Generator, n_users: int) -> tuple[Array, Array]:
+    """Reciprocal ranks before and during a test, 19 in 20 of them 0; some users tend to have others."""
+    tendency = rng.beta(0.1, 1.9, n_users)
+    before, during = ((rng.random(n_users) < tendency) / rng.integers(1, 11, n_users) for _ in range(2))
+    return before, during
+
+
+def with_covariate(
+    rng: np.random.Generator, sizes: tuple[int, int], runs: int, draw: Draw = explained
+) -> tuple[float, float, float, float]:
+    """How often intervals hold 0: without a covariate, with one by Welch's test alone, and as given; and the variance that it saves.
+
+    A tenth of the users lack the covariate.
+    """
+    n_held = np.zeros(3)
     saved = []
     for _ in range(runs):
         groups, sums = [], []
-        for _ in range(2):
-            before = rng.gamma(2, 1 / np.sqrt(2), n_users)
-            values = np.sqrt(share) * before + np.sqrt(1 - share) * rng.gamma(2, 1 / np.sqrt(2), n_users)
+        for n_users in sizes:
+            before, values = draw(rng, n_users)
             before[rng.random(n_users) < 0.1] = np.nan
             accumulator = GroupAccumulator(1, covariate=True)
             accumulator.add(values[None], covariate=before)
@@ -131,12 +230,14 @@ def with_covariate(rng: np.random.Generator, n_users: int, runs: int, share: flo
             groups.append(group)
             assert of_group is not None
             sums.append(of_group)
-        plain = difference_of(*groups)
-        found = adjusted_difference(plain, (groups[0], groups[1]), (sums[0], sums[1]))
-        n_plain += plain.p_of() >= 1 - LEVEL
-        n_adjusted += found.difference.p_of() >= 1 - LEVEL
-        saved.append(found.variance_saved)
-    return n_plain / runs, n_adjusted / runs, float(np.nanmean(saved))
+        pair = (groups[0], groups[1])
+        plain = difference_of(*pair)
+        adjusted_for = adjusted_difference(plain, pair, (sums[0], sums[1]))
+        differences = (plain.cautious(pair), adjusted_for.difference, adjusted_for.difference.cautious(pair))
+        n_held += [not each.p_of() < 1 - LEVEL for each in differences]
+        saved.append(adjusted_for.variance_saved)
+    without, by_welch, as_given = (n_held / runs).tolist()
+    return without, by_welch, as_given, float(np.nanmean(saved))
 
 
 def false_alarms(
@@ -209,12 +310,36 @@ def groups_table(rng: np.random.Generator) -> Iterator[str]:
         yield f"| {n_users} | {n_others} | {' | '.join(f'{share:.3f}' for share in shares)} |"
 
 
+def skewed_table(_: np.random.Generator) -> Iterator[str]:
+    """Two groups of one mean, with values of which few are far from most, and with weights. Each row has the same seed."""
+    yield "| values | users | baseline's | false by Welch's test alone | false as given | width |\n|---|---:|---:|---:|---:|---:|"
+    for name, (draw, weigh) in SKEWED.items():
+        for sizes in ((30, 30), (30, 300), (100, 1000), (200, 2000), (1000, 1000)):
+            alone, given, width = verdicts(np.random.default_rng(8), draw, sizes, 4000, weigh)
+            yield f"| {name} | {sizes[0]} | {sizes[1]} | {alone:.3f} | {given:.3f} | × {width:.2f} |"
+
+
+def power_table(_: np.random.Generator) -> Iterator[str]:
+    """Two groups whose means differ: how often a difference is found. Each row has the same seed."""
+    yield "| values | users | baseline's | found by Welch's test alone | found as given | width |\n|---|---:|---:|---:|---:|---:|"
+    for name, draw, spread in (("normal", normal, 1.0), ("hit rate 0.3", shares_of(0.3), 0.46), ("gains", gains, 0.25)):
+        for sizes in ((200, 200), (1000, 1000), (100, 1000)):
+            # 2.8 standard errors, which a test finds in 80 of 100 cases.
+            more = 2.8 * spread * (1 / sizes[0] + 1 / sizes[1]) ** 0.5
+            alone, given, width = verdicts(np.random.default_rng(8), draw, sizes, 4000, more=more)
+            yield f"| {name} | {sizes[0]} | {sizes[1]} | {alone:.3f} | {given:.3f} | × {width:.3f} |"
+
+
 def covariates_table(rng: np.random.Generator) -> Iterator[str]:
-    """Two groups of one mean, and a covariate that explains half of the variance."""
-    yield "| users a group | holds 0 without | holds 0 with | variance saved |\n|---:|---:|---:|---:|"
-    for n_users in (3, 5, 10, 30, 100, 1000):
-        plain, with_it, saved = with_covariate(rng, n_users, 2000)
-        yield f"| {n_users} | {plain:.3f} | {with_it:.3f} | {100 * saved:.0f} % |"
+    """Two groups of one mean and a covariate, which explains half of the variance, or is skewed as the values are."""
+    yield "| values | users | baseline's | holds 0 without | with, by Welch's test alone | with, as given | variance saved |"
+    yield "|---|---:|---:|---:|---:|---:|---:|"
+    cases = [("explained", explained, (n_users, n_users)) for n_users in (3, 5, 10, 30, 100, 1000)]
+    cases += [("rare ranks", rare_before, sizes) for sizes in ((30, 300), (100, 1000), (200, 2000))]
+    for name, draw, sizes in cases:
+        *shares, saved = with_covariate(rng, sizes, 2000, draw)
+        held_by = " | ".join(f"{share:.3f}" for share in shares)
+        yield f"| {name} | {sizes[0]} | {sizes[1]} | {held_by} | {100 * saved:.0f} % |"
 
 
 def looks_table(rng: np.random.Generator) -> Iterator[str]:
@@ -243,6 +368,8 @@ def starts_table(_: np.random.Generator) -> Iterator[str]:
 TABLES: dict[str, Callable[[np.random.Generator], Iterator[str]]] = {
     "gaps": gaps_table,
     "groups": groups_table,
+    "skewed": skewed_table,
+    "power": power_table,
     "covariates": covariates_table,
     "looks": looks_table,
     "starts": starts_table,

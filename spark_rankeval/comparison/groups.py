@@ -325,6 +325,7 @@ def _compared(
         found = adjusted_difference(difference, (group, other), (sums, other_sums))
         difference, n_without = found.difference, group.n + other.n - sums.n - other_sums.n
     if options.tightest_at is None:
+        difference = difference.cautious((group, other))
         interval, p = difference.interval(options.level), difference.p_of(metric.margin)
     else:
         interval, p = difference.at_any_time(options.level, (group, other), options.tightest_at, metric.margin)

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from spark_rankeval.ranking.ragged import BoolArray, FloatArray, IntArray
     from spark_rankeval.ranking.recommended import Fact
 
+# With fewer relevant labels of a group its ratio hangs on a few users, and intervals hold the truth too seldom.
+LEAST_LABELS = 30
 # A table of all users and groups may have so many times more cells than entries.
 _SPARSE = 8
 
@@ -221,11 +223,13 @@ class AllListsGroupMetric(ListMetric):
 
     Attributes:
         unit: a class attribute; amounts are added in whole multiples of it, so no order changes a digit.
+        by_labels: a class attribute; whether what groups get is divided by their relevant labels.
     """
 
     corpus_level: ClassVar[bool] = True
     # Sums stay below 2^63 for 2^31 of attention.
     unit: ClassVar[float] = 2.0**-32
+    by_labels: ClassVar[bool] = False
 
     @abstractmethod
     def groups_of(self, batch: RankingBatch) -> GroupSets:
@@ -257,6 +261,15 @@ class AllListsGroupMetric(ListMetric):
         """The metric of all users' lists; if it is not defined, NaN or 0 as `undefined` says."""
         value = self.of_groups(groups)
         return 0.0 if math.isnan(value) and self.undefined == "zero" else value
+
+    def without_interval(self, groups: GroupExposure) -> str:
+        """Why the value has no interval, if a group that it compares has too few relevant labels; empty if it may have one."""
+        compared = {name: due for name, due in groups.due.items() if due > 0 and self.asked_group in (None, name)}
+        if not self.by_labels or min(compared.values(), default=LEAST_LABELS) >= LEAST_LABELS:
+            return ""
+        least = min(compared, key=lambda name: (compared[name], name or ""))
+        who = "items without a group" if least is None else f"group {least!r}"
+        return f"{who}: {compared[least]:,.6g} relevant labels; an interval needs {LEAST_LABELS} of each group"
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         return np.full(batch.n_users, math.nan)

@@ -301,6 +301,7 @@ class ExposureToMerit(AllListsAttentionMetric):
     """
 
     name: ClassVar[str] = "exposure_to_merit"
+    by_labels: ClassVar[bool] = True
     value_range: ClassVar[tuple[float, float]] = (0.0, math.inf)
 
     group: str | Unset | None = parameter(
@@ -334,6 +335,7 @@ class DisparateTreatmentRatio(AllListsAttentionMetric):
 
     name: ClassVar[str] = "disparate_treatment_ratio"
     aliases: ClassVar[tuple[str, ...]] = ("dtr",)
+    by_labels: ClassVar[bool] = True
 
     def of_groups(self, groups: GroupExposure) -> float:
         """The smallest ratio over the largest."""

@@ -112,6 +112,8 @@ class PopularityRates(GroupRates):
 class EqualOpportunity(GroupRates, RelevanceMetric):
     """Rates of relevant items: hits of a group ÷ its relevant labels."""
 
+    by_labels: ClassVar[bool] = True
+
     def given(self, batch: RankingBatch) -> Given:
         """The hits and the relevant labels of each group, of users with a list and such a label."""
         recommended = self._recommended(batch)

@@ -133,7 +133,7 @@ def gap_rows(
         largest.append(_as_known(_Compared(row, pair, gap.difference, gap.interval, gap.p_of(margin), gap.n_left_out)))
         for name, (own, rest) in zip(users, _with_others([*users.values()]), strict=True) if others else ():
             groups = (own.named(name, row), rest.named(ALL_OTHERS, row))
-            difference = difference_of(*groups, cautious=True, shares_clusters=bool(row.cluster))
+            difference = difference_of(*groups, shares_clusters=bool(row.cluster)).cautious(groups)
             compared = _Compared(row, groups, difference, difference.interval(level), difference.p_of(margin))
             against.append(_as_known(compared))
     attribute = ", ".join(attributes)

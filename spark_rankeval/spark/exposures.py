@@ -18,6 +18,7 @@ from spark_rankeval.spark.python_workers import workers_explained
 from spark_rankeval.spark.sql_text import aggregate, call, named, select, when
 from spark_rankeval.spark.workers import run_on_workers
 from spark_rankeval.statistics.description import of_one_figure
+from spark_rankeval.statistics.intervals import Interval
 from spark_rankeval.statistics.jackknife import WithoutBlock
 from spark_rankeval.wording import listed
 from spark_rankeval.worker.clusters import FIRST_PLACE, ClusterMerger
@@ -163,7 +164,11 @@ def with_corpus_values(
             elif isinstance(metric, AllListsGroupMetric):
                 of_metric = groups.get(slot_of[view, metric])
                 those = () if of_metric is None else (of_metric.whole, *of_metric.without)
-                values[number] = _described(metric.value, those, options, metric.bounds)
+                described = _described(metric.value, those, options, metric.bounds)
+                interval, reason = described.interval, metric.without_interval(those[0]) if those else ""
+                if interval and reason:
+                    described = described._replace(interval=Interval.missing(interval.level, interval.method, reason))
+                values[number] = described
         together[key] = group._replace(values=values)
     return together
 

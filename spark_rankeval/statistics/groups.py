@@ -15,13 +15,14 @@ groups may have users of the same clusters. Then the variance of the difference 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from spark_rankeval.statistics.description import t_interval_of
 from spark_rankeval.statistics.distributions import t_critical, t_sf
 from spark_rankeval.statistics.intervals import (
+    CLOPPER_PEARSON,
     NOT_KNOWN,
     UNBOUNDED,
     Interval,
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 WELCH, MOVER, SEQUENCE = "welch", "mover", "confidence_sequence"
 # Of fewer users with a 0, or with a 1, the spread says little about the mean.
 _RARE = 30
-# Slices have small p-values, and need so many times (range / standard deviation)² users before Welch's test is right for skewed values.
+# A group needs so many times (range / standard deviation)² users before Welch's test is right for skewed values.
 _TIMES_SPREAD = 30
 # The smallest p of an interval that was inverted, and how exact its logarithm is.
 _LEAST_P, _EXACT = 1e-14, 1e-10
@@ -130,7 +131,10 @@ class Group:
             return True
         n_rarer = min(self.moments.n_zero, self.n - self.moments.n_zero)
         has_shares = self.bounds == (0, 1) and are_shares(self.moments, self.weighted)
-        return n_rarer < _RARE and has_shares and self.n_independent == self.n
+        if not (n_rarer < _RARE and has_shares and self.n_independent == self.n):
+            return False
+        # Of users with unequal weights the own interval is a t interval, which is no better than Welch's.
+        return self.interval(_ANY_LEVEL).method == CLOPPER_PEARSON
 
     def interval(self, level: float) -> Interval:
         """The interval of the mean, as a summary has it."""
@@ -181,6 +185,22 @@ class Difference:
         # Shares of the total, because squares of tiny variances would be 0.
         shares = ((variance / total) ** 2 / df for variance, df in zip(self.variances, self.dfs, strict=True))
         return max(1.0, min(1 / sum(shares), self.most_df) - self.df_spent)
+
+    def cautious(self, groups: tuple[Group, Group]) -> Difference:
+        """The same with larger variances, if a group of these two has few users for values as skewed as theirs.
+
+        Users without one of the larger values, if these are rare, have a small spread by chance, and Welch's test takes it for
+        certainty. So a group of few users counts as at least as spread as the other. Of users with weights Bessel's correction is
+        for their effective number, because those with large weights have small residuals.
+        """
+        spreads = [group.n_independent * variance for group, variance in zip(groups, self.variances, strict=True)]
+        # Of clusters with users on both sides the variances above are smaller than those of the values.
+        needed = _users_needed(groups, [group.n_independent * group.variance for group in groups], _TIMES_SPREAD)
+        first, second = (
+            (max(spreads) if group.effective_n < enough else own) / max(group.n_independent, 1) * _bessel(group)
+            for group, own, enough in zip(groups, spreads, needed, strict=True)
+        )
+        return replace(self, variances=(first, second))
 
     def interval(self, level: float) -> Interval:
         """The interval of the difference at a level, within the bounds."""
@@ -298,27 +318,18 @@ def _root(falling: Callable[[float], float], low: float, high: float) -> float:
     return high
 
 
-def difference_of(group: Group, other: Group, *, cautious: bool = False, shares_clusters: bool = False) -> Difference:
-    """The difference of two groups' means, group − other.
+def _bessel(group: Group) -> float:
+    """Bessel's correction for the effective number of users over that for their number, which the variance has."""
+    if group.weighted is None or group.clusters is not None or group.n < 2:
+        return 1.0
+    return (1 + 1 / group.df) * (group.n - 1) / group.n
 
-    Users without one of the larger values, if these are rare, have a small spread by chance, and Welch's test takes it for certainty. If
-    `cautious`, a group counts as at least as spread as the other until it has enough users for values as skewed as these. If
-    `shares_clusters`, users of both groups may be of the same clusters.
-    """
+
+def difference_of(group: Group, other: Group, *, shares_clusters: bool = False) -> Difference:
+    """The difference of two groups' means, group − other; if `shares_clusters`, users of both may be of the same clusters."""
     variances, most_df = (group.variance, other.variance), math.inf
     if shares_clusters:
         variances, most_df = _together(group, other)
-    if cautious:
-        groups = (group, other)
-        spreads = [each.n_independent * variance for each, variance in zip(groups, variances, strict=True)]
-        # Of clusters with users on both sides the variances above are smaller than those of the values.
-        own_spreads = [each.n_independent * each.variance for each in groups]
-        needed = _users_needed(groups, own_spreads, _TIMES_SPREAD)
-        least = [
-            max(spreads) if each.n_independent < enough else own
-            for each, own, enough in zip(groups, spreads, needed, strict=True)
-        ]
-        variances = (least[0] / max(group.n_independent, 1), least[1] / max(other.n_independent, 1))
     return Difference(
         estimate=group.mean - other.mean,
         variances=variances,

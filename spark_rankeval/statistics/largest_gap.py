@@ -63,7 +63,8 @@ def largest_gap(groups: Sequence[Group], level: float, least_n: int = 2) -> Larg
         # All means are equal: any two groups will do.
         lowest = chosen[1]
     clustered = highest.clusters is not None
-    difference, n_groups = difference_of(highest, lowest, cautious=True, shares_clusters=clustered), len(chosen)
+    difference, n_groups = difference_of(highest, lowest, shares_clusters=clustered), len(chosen)
+    difference = difference.cautious((highest, lowest))
     if difference.rare:
         of_one = 1 - (1 - level) / math.comb(n_groups, 2)
         interval = difference.interval(of_one)._replace(level=level)

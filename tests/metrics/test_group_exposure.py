@@ -20,6 +20,7 @@ from worlds import batch_of, random_world
 from spark_rankeval.errors import MetricError
 from spark_rankeval.metrics import parse_metric
 from spark_rankeval.metrics.base import UNSET
+from spark_rankeval.metrics.group_amounts import GroupExposure
 from spark_rankeval.metrics.group_exposure import AttentionShare
 from spark_rankeval.ranking.lists import RankingPolicy
 from spark_rankeval.ranking.recommended import Totals
@@ -404,3 +405,25 @@ def test_each_metric_of_all_lists_has_the_same_values_beside_every_other_in_ever
     for one, other in part_of(itertools.combinations(every, 2), 37):
         values = list(map(repr, in_slices([one, other], batch)))
         assert values == [alone(one), alone(other)], (one, other)
+
+
+@pytest.mark.parametrize(
+    ("metric", "reason"),
+    [
+        ("exposure_to_merit@3", "group 'b': 29 relevant labels"),
+        ("exposure_to_merit(group=b)@3", "group 'b': 29 relevant labels"),
+        ("exposure_to_merit(group=a)@3", ""),
+        ("exposure_to_merit(group=c)@3", ""),
+        ("dtr@3", "group 'b': 29 relevant labels"),
+        ("reo@3", "group 'b': 29 relevant labels"),
+        ("popreo@3", "group 'b': 29 relevant labels"),
+        ("rsp@3", ""),
+        ("amortised_awrf(target=relevance)@3", ""),
+        ("attention_share(of=relevance)@3", ""),
+        ("ee_loss@3", ""),
+    ],
+)
+def test_ratios_of_groups_with_few_relevant_labels_have_no_interval(metric, reason):
+    groups = GroupExposure({"a": 8.0, "b": 9.0, "c": 1.0}, {"a": 30.0, "b": 29.0, "c": 0.0}, 100)
+    found = parse_metric(metric).resolve().without_interval(groups)
+    assert found == (f"{reason}; an interval needs 30 of each group" if reason else "")

@@ -397,7 +397,7 @@ def jackknife_of(spark, world, formula, metric):
 
 @pytest.mark.night
 def test_values_of_all_lists_have_a_jackknife_if_a_bootstrap_is_asked_for(spark, tables, world):
-    metrics = [*OF_ALL, "ndcg@3", "attention_share(group=shared)@3", "exposure_to_merit(group=shred)@3"]
+    metrics = [*OF_ALL, "ndcg@3", "attention_share(group=shared)@3", "exposure_to_merit(group=shred)@3", "reo@3"]
     in_parts = {**tables, "predictions": tables["predictions"].repartition(4)}
     unknown = r"no item has the group 'shred'; did you mean 'shared'\?"
     with pytest.warns(UserWarning, match=unknown):
@@ -420,6 +420,9 @@ def test_values_of_all_lists_have_a_jackknife_if_a_bootstrap_is_asked_for(spark,
             ), metric
         elif "shred" in row.metric:
             assert math.isnan(row.mean)
+        elif metric.name == "ranking_equal_opportunity":
+            assert "an interval needs 30 of each group" in row.no_interval
+            assert row.standard_error > 0
         else:
             assert 0 < row.interval_low < row.mean < row.interval_high < 1
     assert sum(not row.no_interval for row in result.summary) >= len(OF_ALL)

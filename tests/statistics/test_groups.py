@@ -8,7 +8,7 @@ import pytest
 from cluster_oracle import degrees_of_freedom
 from scipy import stats
 from scipy.stats import ttest_ind
-from user_groups import SHARE, group
+from user_groups import SHARE, cautious_welch, group
 
 from spark_rankeval.statistics.groups import difference_of
 from spark_rankeval.statistics.largest_gap import largest_gap
@@ -46,6 +46,36 @@ def test_weights_take_the_linearised_variance_of_each_mean():
     alike = difference_of(group(values, weights=np.full(60, 7)), group(others, weights=np.full(90, 0.5)))
     plain = difference_of(group(values), group(others))
     assert alike.interval(0.95).low == pytest.approx(plain.interval(0.95).low)
+
+
+@pytest.mark.parametrize("sizes", [(20, 400), (400, 20), (150, 2000), (3000, 5000)])
+def test_a_group_of_few_users_counts_as_at_least_as_spread_as_the_other(sizes):
+    samples = [(RNG.random(n) < 0.4) * RNG.random(n) * (0.6 if n == min(sizes) else 1) for n in sizes]
+    pair = tuple(map(group, samples))
+    found = difference_of(*pair).cautious(pair)
+    p, df, ends = cautious_welch(*samples)
+    assert (found.p_of(), found.df) == pytest.approx((p, df))
+    assert found.interval(0.95)[:2] == pytest.approx(ends)
+    assert (found == difference_of(*pair)) == (sizes == (3000, 5000))
+
+
+def test_weighted_users_are_as_few_as_their_effective_number():
+    """All but a few weights are small: 2,000 users say as much as some dozens."""
+    values, others = RNG.random(2000), RNG.random(2000)
+    weights = np.where(np.arange(2000) < 30, 1e4, 1.0)
+    pair = (group(values, weights=weights), group(others))
+    by_welch = difference_of(*pair)
+    spreads = [2000 * variance for variance in by_welch.variances]
+    # The variances have Bessel's correction n/(n − 1), which is here for the effective number.
+    effective = weights.sum() ** 2 / (weights**2).sum()
+    correction = effective / (effective - 1) * 1999 / 2000
+    assert by_welch.cautious(pair).variances == pytest.approx((max(spreads) / 2000 * correction, spreads[1] / 2000))
+
+
+def test_shares_of_users_with_unequal_weights_are_not_those_of_clopper_and_pearson():
+    few = group([1.0] * 4 + [0.0] * 36, SHARE, weights=np.arange(1, 41))
+    assert difference_of(few, few).method == "welch"
+    assert difference_of(group([1.0] * 4 + [0.0] * 36, SHARE), few).method == "mover"
 
 
 def test_the_p_with_a_margin_is_that_of_the_interval_that_ends_there():

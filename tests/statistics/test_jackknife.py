@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from spark_rankeval.statistics.description import DescriptionOptions, of_one_figure
 from spark_rankeval.statistics.jackknife import N_BLOCKS, WithoutBlock, blocks_of, jackknife_interval, spread_of
@@ -54,13 +55,34 @@ def test_blocks_depend_on_users_and_seed_alone_and_are_of_about_one_size():
 
 
 def test_an_interval_is_symmetric_within_the_bounds_that_the_value_keeps():
-    without = [WithoutBlock(value, 5) for value in (0.02, 0.05, 0.06, 0.07)]
+    # At the end of the scale, which is 0 without some block, nothing is stretched.
+    without = [WithoutBlock(value, 5) for value in (0.0, 0.05, 0.06, 0.07) * 4]
     error, interval = jackknife_interval(0.05, without, 0.95, BOUNDS)
     assert interval.low == 0.0
     assert interval.high > 0.05 + error > 0.05
     assert interval.method == "jackknife"
     _, unbounded = jackknife_interval(0.05, without, 0.95, (-math.inf, math.inf))
     assert unbounded.low == pytest.approx(0.1 - unbounded.high)
+    assert interval.high == pytest.approx(unbounded.high)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "stretched", "back"),
+    [
+        ((0.0, math.inf), np.log, np.exp),
+        (BOUNDS, lambda x: np.log(x / (1 - x)), lambda x: 1 / (1 + np.exp(-x))),
+        ((-math.inf, 1.0), lambda x: -np.log(1 - x), lambda x: 1 - np.exp(-x)),
+    ],
+)
+def test_figures_with_ends_have_an_interval_on_a_scale_without_them(bounds, stretched, back):
+    value, others = 0.1, np.random.default_rng(4).uniform(0.06, 0.14, 20)
+    error, interval = jackknife_interval(value, [WithoutBlock(other, 3) for other in others], 0.95, bounds)
+    # Blocks of one size: (g − 1)/g of the squares about the mean.
+    scaled = stretched(others)
+    reach = stats.t.ppf(0.975, 19) * math.sqrt(19 / 20 * ((scaled - scaled.mean()) ** 2).sum())
+    ends = back(stretched(value) - reach), back(stretched(value) + reach)
+    assert (interval.low, interval.high) == pytest.approx(ends)
+    assert error == pytest.approx(math.sqrt(19 / 20 * ((others - others.mean()) ** 2).sum()))
 
 
 @pytest.mark.parametrize(
@@ -71,6 +93,7 @@ def test_an_interval_is_symmetric_within_the_bounds_that_the_value_keeps():
         (0.5, [WithoutBlock(0.4, 3)], "too few users"),
         (0.5, [WithoutBlock(0.4, 3), WithoutBlock(math.nan, 1)], "too few users"),
         (0.5, [WithoutBlock(0.5, 3), WithoutBlock(0.5, 2)], "the same whoever is left out"),
+        (0.5, [WithoutBlock(0.5, 30), WithoutBlock(0.4, 20)] * 6, "they fill 12 blocks"),
     ],
 )
 def test_there_is_no_interval_for_a_reason(value, without, reason):
@@ -80,8 +103,8 @@ def test_there_is_no_interval_for_a_reason(value, without, reason):
 
 
 def test_one_figure_has_a_jackknife_for_a_bootstrap_and_advice_for_t():
-    without = [WithoutBlock(0.5, 3), WithoutBlock(0.4, 3), WithoutBlock(0.45, 4)]
-    resampled = of_one_figure(0.45, 10, DescriptionOptions(method="bca"), without, BOUNDS)
+    without = [WithoutBlock(0.5, 3), WithoutBlock(0.4, 3), WithoutBlock(0.45, 4)] * 5
+    resampled = of_one_figure(0.45, 50, DescriptionOptions(method="bca"), without, BOUNDS)
     assert resampled.interval.method == "jackknife"
     assert resampled.standard_error > 0
     plain = of_one_figure(0.45, 10, DescriptionOptions())

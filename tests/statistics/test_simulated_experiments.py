@@ -38,13 +38,50 @@ def test_the_interval_of_two_groups_holds_their_difference():
         assert 1 - simulated.held(rng, draw, n_users, 2 * n_users, runs) <= at_most(0.05, runs)
 
 
+@pytest.mark.parametrize(
+    ("values", "sizes", "by_welch"),
+    [
+        ("rare ranks", (100, 1000), 0.1),
+        ("half of ranks, weights that go with them", (30, 300), 0.13),
+        ("half of ranks, weights that go with them", (30, 30), 0.06),
+        ("gains, weights apart", (30, 300), 0.04),
+    ],
+)
+def test_groups_of_skewed_values_do_not_seem_to_differ(values, sizes, by_welch):
+    runs = examples(400, 4000)
+    alone, as_given, _ = simulated.verdicts(
+        np.random.default_rng(10), simulated.SKEWED[values][0], sizes, runs, simulated.SKEWED[values][1]
+    )
+    assert as_given <= at_most(0.06, runs)
+    assert alone > by_welch
+
+
+def test_to_be_cautious_costs_little_power():
+    more = 2.8 * (2 / 200) ** 0.5
+    alone, as_given, width = simulated.verdicts(
+        np.random.default_rng(11), simulated.normal, (200, 200), examples(200, 4000), more=more
+    )
+    assert alone - as_given < 0.03
+    assert width < 1.04
+
+
 @pytest.mark.night
 @pytest.mark.parametrize("n_users", [5, 50])
 def test_a_covariate_saves_variance_and_no_coverage(n_users):
     runs = examples(300, 2000)
-    _, held, saved = simulated.with_covariate(np.random.default_rng(4), n_users, runs)
+    *_, held, saved = simulated.with_covariate(np.random.default_rng(4), (n_users, n_users), runs)
     assert 1 - held <= at_most(0.05, runs)
     assert (saved > 0.35) == (n_users == 50)
+
+
+@pytest.mark.night
+def test_a_skewed_covariate_makes_no_false_differences():
+    runs = examples(200, 2000)
+    _, by_welch, held, _ = simulated.with_covariate(
+        np.random.default_rng(12), (100, 1000), runs, simulated.rare_before
+    )
+    assert 1 - held <= at_most(0.06, runs)
+    assert by_welch < 0.92
 
 
 def test_a_confidence_sequence_may_be_looked_at_every_day():
