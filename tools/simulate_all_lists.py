@@ -1,7 +1,7 @@
 """Simulate users and their lists, of which the truth is known: how often intervals of values of all lists together hold it.
 
-`python tools/simulate_all_lists.py` prints the table of docs/statistics.md, in some five minutes. A test runs a short version.
-The truth is the value that samples of as many users have on average.
+`python tools/simulate_all_lists.py` prints the tables of docs/evidence/all_lists.md, in some twenty minutes; `bootstrap` and `groups`
+name one of them. A test runs a short version. The truth is the value that samples of as many users have on average.
 """
 
 from __future__ import annotations
@@ -16,11 +16,14 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from spark_rankeval.metrics.exposure_based import CatalogueCoverage, Entropy, Exposure, Gini, Personalisation
+from spark_rankeval.metrics.group_amounts import GroupExposure
+from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.ranking.recommended import Totals
-from spark_rankeval.statistics.jackknife import WithoutBlock, blocks_of, jackknife_interval
+from spark_rankeval.statistics.distributions import t_critical
+from spark_rankeval.statistics.jackknife import WithoutBlock, blocks_of, jackknife_interval, spread_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 Array = np.ndarray[Any, Any]
 
@@ -114,7 +117,164 @@ def table(rng: np.random.Generator, runs: int = 500) -> Iterator[str]:
             yield f"{about} {' | '.join(f'{share:.3f}' for share in shares)} |"
 
 
+GROUPS, N_PLACES, MOST_LABELS = "abcde", 10, 12
+SHARES = (0.4, 0.25, 0.2, 0.1, 0.05)
+ATTENTION = 1 / np.log2(np.arange(N_PLACES) + 2)
+# The metrics of groups, by what lists give to groups and what these are due.
+OF_GROUPS = {
+    "attention_share": ("attention", "items"),
+    "attention_share(group=d)": ("attention", "items"),
+    "attention_share(group=e)": ("attention", "items"),
+    "amortised_awrf": ("attention", "items"),
+    "amortised_awrf(target=relevance)": ("attention", "labels"),
+    "amortised_awrf(target=relevance, distance=tv)": ("attention", "labels"),
+    "amortised_awrf(target=equal)": ("attention", "equal"),
+    "exposure_to_merit": ("attention", "labels"),
+    "exposure_to_merit(group=a)": ("attention", "labels"),
+    "exposure_to_merit(group=d)": ("attention", "labels"),
+    "exposure_to_merit(group=e)": ("attention", "labels"),
+    "dtr": ("attention", "labels"),
+    "ee_loss": ("attention", "ideal"),
+    "ee_disparity": ("attention", "ideal"),
+    "ee_relevance": ("attention", "ideal"),
+    "reo": ("hits", "labels"),
+    "rsp": ("places", "items"),
+    "popreo": ("hits", "labels"),
+    "poprsp": ("places", "items"),
+}
+
+
+class World(NamedTuple):
+    """Items with a group each, some of them popular; labels are of the same items as lists, or go to some groups more."""
+
+    group: Array
+    popularity: Array
+    merit: Array
+
+
+def world_of(rng: np.random.Generator, n_items: int, *, fair: bool) -> World:
+    """A world of five groups of different sizes."""
+    group = np.append(np.arange(len(SHARES)), rng.choice(len(SHARES), n_items - len(SHARES), p=SHARES))
+    popularity = rng.permutation(-np.log(1 + np.arange(n_items)))
+    return World(group, popularity, popularity + (0 if fair else rng.normal(0, 0.7, len(SHARES))[group]))
+
+
+def first(scores: Array, k: int) -> Array:
+    """The k items of the highest scores, best first."""
+    best = np.argpartition(-scores, k, axis=1)[:, :k]
+    return np.take_along_axis(best, np.argsort(-np.take_along_axis(scores, best, axis=1), axis=1), axis=1)
+
+
+def amounts_of(rng: np.random.Generator, world: World, n_users: int) -> tuple[Array, dict[str, Array]]:
+    """Users' lists, and what each group has of each user."""
+    taste = rng.gumbel(size=(n_users, len(world.group)))
+    lists = first(world.popularity + taste, N_PLACES)
+    wanted = world.merit + 0.5 * taste + 0.8 * rng.gumbel(size=taste.shape)
+    labels = first(wanted, MOST_LABELS)
+    n_labels = 1 + rng.poisson(3, n_users).clip(0, MOST_LABELS - 1)
+    is_label = np.arange(MOST_LABELS) < n_labels[:, None]
+    labels = np.where(is_label, labels, -1)
+    of_group = np.eye(len(SHARES))
+    of_list, of_labels = of_group[world.group[lists]], of_group[world.group[labels]] * is_label[..., None]
+    hits = (lists[:, :, None] == labels[:, None, :]).any(axis=2)
+    # An ideal list has the labels in any order: each has the mean attention of their places.
+    mean_attention = np.append(0, np.cumsum(ATTENTION))[np.minimum(n_labels, N_PLACES)] / n_labels
+    return lists, {
+        "attention": np.einsum("j,ujg->ug", ATTENTION, of_list),
+        "places": of_list.sum(axis=1),
+        "hits": (of_list * hits[..., None]).sum(axis=1),
+        "labels": of_labels.sum(axis=1),
+        "ideal": of_labels.sum(axis=1) * mean_attention[:, None],
+        "items": np.tile(np.bincount(world.group).astype(float), (n_users, 1)),
+        "equal": np.ones((n_users, len(SHARES))),
+    }
+
+
+def parts_of(sums: dict[str, Array], counts: Array, n_users: int) -> dict[str, Exposure | GroupExposure]:
+    """What each metric is computed from, of sums over some users."""
+
+    def of_groups(has: str, due: str, *, two: bool) -> GroupExposure:
+        each = [sums[has], sums[due]]
+        if two:
+            each = [np.array([of[0], of[1:].sum()]) for of in each]
+        exposure, owed = (dict[str | None, float](zip(GROUPS, of.tolist(), strict=False)) for of in each)
+        return GroupExposure(exposure, owed, n_users)
+
+    of_items = dict.fromkeys((metric.name for metric in METRICS), exposure_of(counts, n_users))
+    return of_items | {name: of_groups(*of, two=name.startswith("pop")) for name, of in OF_GROUPS.items()}
+
+
+def all_parts(rng: np.random.Generator, world: World, n_users: int) -> list[dict[str, Exposure | GroupExposure]]:
+    """The same of all users of a sample, and then without each block of them."""
+    lists, amounts = amounts_of(rng, world, n_users)
+    block = blocks_of(rng.integers(0, 2**62, n_users), seed=0)
+    left_out = [np.zeros(n_users, np.bool_), *(block == each for each in np.unique(block))]
+    whole = {name: each.sum(axis=0) for name, each in amounts.items()}
+    counts = np.bincount(lists.ravel(), minlength=len(world.group))
+    return [
+        parts_of(
+            {name: whole[name] - each[users].sum(axis=0) for name, each in amounts.items()},
+            counts - np.bincount(lists[users].ravel(), minlength=len(counts)),
+            n_users - int(users.sum()),
+        )
+        for users in left_out
+    ]
+
+
+def groups_coverage(
+    rng: np.random.Generator, world: World, n_users: int, runs: int
+) -> dict[str, tuple[float, float, float]]:
+    """How often intervals hold the truth, symmetric ones and as given, and how often there is one; no interval counts as holding."""
+    metrics: dict[str, Any] = {metric.name: metric for metric in METRICS}
+    metrics |= {name: parse_metric(name).resolve() for name in OF_GROUPS}
+    values: dict[str, list[float]] = {name: [] for name in metrics}
+    ends: dict[str, list[Array]] = {name: [] for name in metrics}
+    for _ in range(runs):
+        parts = all_parts(rng, world, n_users)
+        for name, metric in metrics.items():
+            (value, _), *without = [
+                WithoutBlock(metric.value(each[name]), n_users - each[name].n_users) for each in parts
+            ]
+            spread, (_, given) = spread_of(value, without), jackknife_interval(value, without, LEVEL, metric.bounds)
+            reach = math.nan if spread is None else t_critical(LEVEL, spread.df) * spread.standard_error
+            is_known = given and not (name in OF_GROUPS and metric.without_interval(parts[0][name]))
+            values[name].append(value)
+            ends[name].append(
+                np.array([(value - reach, value + reach), given[:2] if is_known else (math.nan, math.nan)])
+            )
+    found = {}
+    for name in metrics:
+        truth, (low, high) = np.nanmean(values[name]), np.stack(ends[name]).transpose(2, 1, 0)
+        own, given = (~((truth < low) | (high < truth))).mean(axis=1).tolist()
+        found[name] = (own, given, float((~np.isnan(low[1])).mean()))
+    return found
+
+
+def groups_table(rng: np.random.Generator, runs: int = 200) -> Iterator[str]:
+    """The least coverage in four worlds of few and many users and items: symmetric intervals → as given (how often there is one)."""
+    sizes = [(n_users, n_items) for n_users in (20, 50, 100, 200, 1000) for n_items in (100, 1000)]
+    cells: dict[str, list[str]] = {}
+    for n_users, n_items in sizes:
+        worlds = [world_of(rng, n_items, fair=fair) for fair in (True, False, True, False)]
+        of_worlds = [groups_coverage(rng, world, n_users, runs) for world in worlds]
+        for name in of_worlds[0]:
+            own, given, share = zip(*(each[name] for each in of_worlds), strict=True)
+            part = sum(share) / len(share)
+            shown = f"{min(given):.2f}" + ("" if part > 0.995 else f" ({100 * part:.0f} %)")
+            cells.setdefault(name, []).append(f"{min(own):.2f} → {shown if part > 0.005 else '–'}")
+    yield f"| metric | {' | '.join(f'{n_users:,} × {n_items:,}' for n_users, n_items in sizes)} |"
+    yield f"|---|{'---:|' * len(sizes)}"
+    for name, of_sizes in cells.items():
+        yield f"| `{name}` | {' | '.join(of_sizes)} |"
+
+
+TABLES: dict[str, Callable[[np.random.Generator], Iterator[str]]] = {"bootstrap": table, "groups": groups_table}
+
+
 if __name__ == "__main__":
     assert math.isclose(LEVEL, 0.95), "the reach of the third interval is that of 95 %"
-    for line in table(np.random.default_rng(27)):
-        print(line, flush=True)
+    for asked in sys.argv[1:] or TABLES:
+        print(f"{asked}\n", flush=True)
+        for line in TABLES[asked](np.random.default_rng(27)):
+            print(line, flush=True)
+        print()

@@ -78,7 +78,8 @@ def compare_groups(
     """Compare groups of different users with a baseline, metric by metric, as in an A/B test, in one action.
 
     The users of each group count as drawn at random, independently of the others. The difference of two means gets Welch's test and
-    interval, which let groups have different spreads. `compare` is for models on the same users.
+    interval, which let groups have different spreads. For one look, a group of few users counts as at least as spread as the other.
+    `compare` is for models on the same users.
 
     Examples:
         >>> table = result.per_user.where("model = 'personal'")

@@ -30,7 +30,7 @@ class GroupRow(AskedFor):
         baseline_mean: of the baseline, likewise.
         difference: mean − baseline_mean.
         relative_lift: difference / |baseline_mean|; NaN if that is 0.
-        standard_error: of the difference.
+        standard_error: of the difference; for one look a group of few users counts as at least as spread as the other.
         df: Satterthwaite's degrees of freedom of the standard error; NaN without a spread.
         interval_low: the lower end of the difference's interval, within the metric's bounds; NaN if there is none.
         interval_high: its upper end.

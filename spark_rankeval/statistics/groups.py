@@ -1,7 +1,8 @@
 """Groups of different users: the difference of two means.
 
 Users are drawn independently, so the variances of two groups add up. Welch's test (Biometrika 1947) does not assume that the
-groups are equally spread. Its degrees of freedom are those of Satterthwaite (1946).
+groups are equally spread. Its degrees of freedom are those of Satterthwaite (1946). A group of few users, for values as skewed as
+theirs, counts as at least as spread as the other (`cautious`).
 
 A variance says little if all users of a group have the same value, or if all values are 0 or 1 and one of them is rare. Then each
 mean keeps the interval that it has alone (`fitted`), and both make that of the difference. This is the method of variance estimates

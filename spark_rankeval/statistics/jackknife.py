@@ -23,7 +23,7 @@ Array = np.ndarray[Any, Any]
 #: So many blocks.
 N_BLOCKS = 64
 #: An interval needs so many blocks with users: with fewer some hold the truth in less than 0.92 of samples instead of 0.95.
-LEAST_BLOCKS = 14
+LEAST_BLOCKS = 20
 # Sets the stream apart from those of the draws of `resampling`.
 _PURPOSE = 3
 # What rounding may do to a value, as a share of it.
@@ -90,7 +90,7 @@ def jackknife_interval(
         reason = "the value is the same whoever is left out"
         return spread.standard_error, Interval.missing(level, JACKKNIFE, reason)
     if len(without) < LEAST_BLOCKS:
-        reason = f"too few users or clusters: they fill {len(without)} blocks, and {LEAST_BLOCKS} need about 20 of them"
+        reason = f"too few users or clusters: they fill {len(without)} blocks, and {LEAST_BLOCKS} need about 25 of them"
         return spread.standard_error, Interval.missing(level, JACKKNIFE, reason)
     centre, kept = _without_ends(value, bounds), (-math.inf, math.inf)
     stretched = spread_of(centre, [WithoutBlock(_without_ends(each, bounds), n) for each, n in without])

@@ -1,4 +1,4 @@
-"""The simulation of docs/statistics.md of values of all lists together, cut short: jackknives hold as often as they say."""
+"""The simulations of docs/evidence/all_lists.md, cut short: jackknives hold as often as they say."""
 
 from runpy import run_path
 from types import SimpleNamespace
@@ -23,3 +23,13 @@ def test_the_jackknife_holds_the_truth_and_the_bootstrap_does_not(market):
     # Coverage, Gini and entropy of samples with repeated users are other values.
     assert (percentile[:3] < 0.8).all()
     assert (basic[:3] < 0.8).all()
+
+
+@pytest.mark.night
+def test_values_of_groups_hold_the_truth_wherever_they_have_an_interval():
+    runs, rng = examples(40, 300), np.random.default_rng(412)
+    found = simulated.groups_coverage(rng, simulated.world_of(rng, 100, fair=False), 50, runs)
+    symmetric, given, _ = np.array([*found.values()]).T
+    assert given.min() >= stats.binom.ppf(0.001, runs, 0.93) / runs, found
+    # Ratios of groups with few labels.
+    assert symmetric.min() < 0.85

@@ -56,7 +56,7 @@ def test_blocks_depend_on_users_and_seed_alone_and_are_of_about_one_size():
 
 def test_an_interval_is_symmetric_within_the_bounds_that_the_value_keeps():
     # At the end of the scale, which is 0 without some block, nothing is stretched.
-    without = [WithoutBlock(value, 5) for value in (0.0, 0.05, 0.06, 0.07) * 4]
+    without = [WithoutBlock(value, 5) for value in (0.0, 0.05, 0.06, 0.07) * 5]
     error, interval = jackknife_interval(0.05, without, 0.95, BOUNDS)
     assert interval.low == 0.0
     assert interval.high > 0.05 + error > 0.05
@@ -93,7 +93,7 @@ def test_figures_with_ends_have_an_interval_on_a_scale_without_them(bounds, stre
         (0.5, [WithoutBlock(0.4, 3)], "too few users"),
         (0.5, [WithoutBlock(0.4, 3), WithoutBlock(math.nan, 1)], "too few users"),
         (0.5, [WithoutBlock(0.5, 3), WithoutBlock(0.5, 2)], "the same whoever is left out"),
-        (0.5, [WithoutBlock(0.5, 30), WithoutBlock(0.4, 20)] * 6, "they fill 12 blocks"),
+        (0.5, [WithoutBlock(0.5, 30), WithoutBlock(0.4, 20)] * 9, "they fill 18 blocks"),
     ],
 )
 def test_there_is_no_interval_for_a_reason(value, without, reason):
@@ -103,8 +103,8 @@ def test_there_is_no_interval_for_a_reason(value, without, reason):
 
 
 def test_one_figure_has_a_jackknife_for_a_bootstrap_and_advice_for_t():
-    without = [WithoutBlock(0.5, 3), WithoutBlock(0.4, 3), WithoutBlock(0.45, 4)] * 5
-    resampled = of_one_figure(0.45, 50, DescriptionOptions(method="bca"), without, BOUNDS)
+    without = [WithoutBlock(0.5, 3), WithoutBlock(0.4, 3), WithoutBlock(0.45, 4)] * 7
+    resampled = of_one_figure(0.45, 70, DescriptionOptions(method="bca"), without, BOUNDS)
     assert resampled.interval.method == "jackknife"
     assert resampled.standard_error > 0
     plain = of_one_figure(0.45, 10, DescriptionOptions())

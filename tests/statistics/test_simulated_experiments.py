@@ -77,9 +77,7 @@ def test_a_covariate_saves_variance_and_no_coverage(n_users):
 @pytest.mark.night
 def test_a_skewed_covariate_makes_no_false_differences():
     runs = examples(200, 2000)
-    _, by_welch, held, _ = simulated.with_covariate(
-        np.random.default_rng(12), (100, 1000), runs, simulated.rare_before
-    )
+    _, by_welch, held, _ = simulated.with_covariate(np.random.default_rng(12), (100, 1000), runs, simulated.rare_before)
     assert 1 - held <= at_most(0.06, runs)
     assert by_welch < 0.92
 
