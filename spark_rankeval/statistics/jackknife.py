@@ -28,6 +28,8 @@ LEAST_BLOCKS = 20
 _PURPOSE = 3
 # What rounding may do to a value, as a share of it.
 _ROUNDING = 2.0**-40
+# The exponential of a larger number is no float.
+_LARGEST_POWER = 700.0
 
 
 def blocks_of(users: Array, seed: int) -> Array:
@@ -114,8 +116,9 @@ def _without_ends(value: float, bounds: tuple[float, float]) -> float:
 def _within_ends(stretched: float, bounds: tuple[float, float]) -> float:
     """The value that is so far on the scale without ends."""
     low, high = bounds
+    up, down = (math.exp(min(power, _LARGEST_POWER)) for power in (stretched, -stretched))
     if not math.isfinite(low):
-        return high - math.exp(-stretched) if math.isfinite(high) else stretched
+        return high - down if math.isfinite(high) else stretched
     if not math.isfinite(high):
-        return low + math.exp(stretched)
-    return low + (high - low) / (1 + math.exp(-stretched))
+        return low + up
+    return low + (high - low) / (1 + down)

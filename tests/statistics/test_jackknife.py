@@ -111,3 +111,10 @@ def test_one_figure_has_a_jackknife_for_a_bootstrap_and_advice_for_t():
     assert "ci='bootstrap'" in plain.interval.reason
     assert math.isnan(plain.standard_error)
     assert of_one_figure(0.45, 10, DescriptionOptions(method=None)).interval is None
+
+
+def test_a_figure_next_to_nothing_has_finite_ends():
+    without = [WithoutBlock(0.5 if place else 1e-300, 1) for place in range(30)]
+    for bounds in (BOUNDS, (0.0, math.inf), (-math.inf, 1.0)):
+        _, interval = jackknife_interval(1e-200, without, 0.95, bounds)
+        assert bounds[0] <= interval.low <= interval.high <= bounds[1]
