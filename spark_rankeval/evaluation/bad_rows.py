@@ -18,7 +18,7 @@ from spark_rankeval.spark.diagnosis import (
 )
 from spark_rankeval.spark.inputs import Model
 from spark_rankeval.spark.overlap import ids_apart
-from spark_rankeval.spark.platforms import may_change
+from spark_rankeval.spark.platforms import draws_anew, may_change
 from spark_rankeval.tables.quality import apart_in_words, excluded_labels_in_words
 from spark_rankeval.wording import listed
 
@@ -157,10 +157,14 @@ def warn_if_changing(sources: Sources) -> None:
     intents = sources.further.intents
     # Labels that were merged are tables of our own.
     labels = sources.labels if intents is None else intents.labels
-    tables = {f"predictions{f' of {model!r}' if model else ''}": source.frame for model, source in sources.tables()}
-    tables |= {source.role: source.frame for source in (labels, sources.users, sources.exclude) if source is not None}
-    if may_change(list(tables.values())):
-        names = [name for name, frame in tables.items() if may_change([frame])]
+    tables = {f"predictions{f' of {model!r}' if model else ''}": source for model, source in sources.tables()}
+    tables |= {source.role: source for source in (labels, sources.users, sources.exclude) if source is not None}
+    if not may_change([source.frame for source in tables.values()]):
+        return
+    extra = [name for name in (sources.model_column, *sources.slices, sources.weight, *sources.clusters) if name]
+    changing = [(name, source) for name, source in tables.items() if may_change([source.frame])]
+    names = [name for name, source in changing if draws_anew(source.frame.select(*source.columns_read(extra)))]
+    if names:
         msg = (
             f"Spark says that {listed(names)} are not deterministic, as with rand(), so result.per_user may differ from these means. "
             "Write the table, and evaluate what was written"

@@ -23,6 +23,8 @@ NAMES: Mapping[str, str] = {
     "ndcgburges": "ndcg(gain='exponential', ideal='labels', below_threshold='zero')",
     # scikit-learn: one point for each distinct score.
     "averageprecisionscore": "ap(by='threshold', denominator='hits')",
+    "rocaucscore": "auc",
+    "f2": "fbeta(beta=2)",
     # Ragas.
     "contextprecision": "ap(denominator='hits')",
     "idbasedcontextprecision": "precision",
@@ -36,11 +38,13 @@ NEAREST: Mapping[str, tuple[str, str]] = {
     "ndcgrel": ("ndcg", "trec_eval"),
     "rndcg": ("ndcg", "trec_eval"),
     "setmap": ("ap", "trec_eval"),
+    "dcgscore": ("dcg", "sklearn"),
+    "ndcgscore": ("ndcg", "sklearn"),
     "labelrankingaverageprecisionscore": ("ap(by='threshold', denominator='hits')", "sklearn"),
 }
-#: A name with what systems put around it: retrieval_ (torchmetrics), _score (scikit-learn), and a cutoff, as in ndcg_cut_10 and P_5
-#: (trec_eval) or precision_at_k, whose k stands for the number.
-AFFIXES = re.compile(r"(?:retrieval_)?(?P<name>.+?)(?:_score)?(?:(?:_(?:at|cut)[_.]?|[_.])(?P<k>\d++|k))?")
+#: A name with what systems put around it: retrieval_ (torchmetrics), and a cutoff, as in ndcg_cut_10 and P_5 (trec_eval) or
+#: precision_at_k, whose k stands for the number.
+AFFIXES = re.compile(r"(?:retrieval_)?(?P<name>.+?)(?:(?:_(?:at|cut)[_.]?|[_.])(?P<k>\d++|k))?")
 #: Names with a parameter in them. The number of trec_eval's set_F_4 is β².
 PARAMETRIC: tuple[tuple[re.Pattern[str], Callable[[str], str]], ...] = (
     (re.compile(r"iprec(?:_at_recall[_.]|@)(\d\.\d++)"), "iprec(recall={})".format),

@@ -49,7 +49,8 @@ def parse_metric(text: str | Metric) -> Metric:
     if form is None:
         msg = f"{text!r} is not a metric; write name, name@k or name(parameter=value)@k, as in 'ndcg@10'"
         raise MetricError(msg)
-    metric, parameters, cutoff = _find(form["name"].strip(), form["k"], text)
+    has_k = re.search(r"\bk\s*=", form["arguments"] or "") is not None
+    metric, parameters, cutoff = _find(form["name"].strip(), form["k"], text, has_k=has_k)
     return _read(metric, ", ".join(filter(None, [parameters, form["arguments"]])), cutoff, text)
 
 
@@ -79,8 +80,8 @@ def reads_as(label: str, asked: object) -> bool:
         return False
 
 
-def _find(name: str, cutoff: str | None, text: str) -> tuple[type[Metric], str, str | None]:
-    """The class of a metric, with the parameters and the cutoff that may be part of its name."""
+def _find(name: str, cutoff: str | None, text: str, *, has_k: bool) -> tuple[type[Metric], str, str | None]:
+    """The class of a metric, with the parameters and the cutoff that may be part of its name; `has_k` says that k is a parameter."""
     words = re.sub(r"[\s\-]+", "_", name)
     key = words.lower()
     # IPrec@0.1 has its recall behind the sign.
@@ -94,7 +95,7 @@ def _find(name: str, cutoff: str | None, text: str) -> tuple[type[Metric], str, 
     found = _ours(base)
     if found is None:
         raise MetricError(_unknown(name, key, base, k, text))
-    if k == "k" and cutoff is None:
+    if k == "k" and cutoff is None and not has_k:
         metric = found[0].name
         msg = (
             f"{text!r} needs a number as its cutoff, as in '{metric}@10'; for a system's definition name its dialect, such as "
@@ -127,7 +128,7 @@ def _named(text: str) -> tuple[type[Metric], str]:
 def _unknown(name: str, key: str, base: str, k: str | None, text: str) -> str:
     """What a message says of a name that no metric has, with the nearest metric."""
     known = sorted({metric.name for metric in REGISTRY.values()})
-    at = "" if k in ("k", None) else f"@{k}"
+    at = "" if k in ("k", None) or "." in key else f"@{k}"
     hint = did_you_mean(base, REGISTRY, lambda alias: REGISTRY[alias].name + at)
     near, dialect = NEAREST.get(base.replace("_", ""), ("", ""))
     unsigned = _CUTOFF_WITHOUT_SIGN.fullmatch(key)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import re
 from contextlib import contextmanager
 from functools import reduce
@@ -33,6 +34,8 @@ _CONDITION = re.compile(r"(?:\([\w.$]+\) )?\[([A-Z][A-Z0-9_.]*)\] ")
 _SCANS = ("FileScan parquet ", "FileScan orc ", "InMemoryTableScan ")
 _CHEAP_STEPS = ("Project ", "Filter ", "ColumnarToRow", "AdaptiveSparkPlan ")
 _BINARY_UNITS = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
+# What makes other values each time that a plan runs: numbers that are drawn, and functions in Python.
+_DRAWN = re.compile(r"\b(rand|randn|randstr|uniform|uuid|shuffle)\(|(Batch|Arrow)EvalPython ")
 _ONE_JAVA_CLASS = re.compile(r"([\w$]+\.)+([\w$]*?)(Exception|Error)")
 
 
@@ -154,6 +157,27 @@ def may_change(frames: Sequence[DataFrame]) -> bool:
         return condition_of(error) == "INVALID_NON_DETERMINISTIC_EXPRESSIONS"
     except Exception:  # engines without a JVM have errors of their own; then nothing is known
         return False
+    return False
+
+
+def draws_anew(frame: DataFrame) -> bool:
+    """Whether the columns of a table that is not deterministic have other values each time, as far as its plan tells.
+
+    Spark leaves out of a plan what nobody reads. Numbers of rows, names of files and cached tables are no draws.
+    """
+    try:
+        plan, _ = _told_by_connect(frame) if is_connect(frame.sparkSession) else _told_by_driver(frame)
+    except Exception:  # as in `bytes_of_plain_scan`
+        return True
+    cached = math.inf
+    for line in plan.splitlines():
+        node = line.lstrip(" +-:*()0123456789")
+        depth = len(line) - len(node)
+        if depth > cached:
+            continue
+        cached = depth if node.startswith("InMemoryTableScan ") else math.inf
+        if _DRAWN.search(node) and cached == math.inf:
+            return True
     return False
 
 

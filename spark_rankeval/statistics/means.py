@@ -153,7 +153,7 @@ def degrees_of_freedom(weight: Fraction, cubes: Fraction) -> float:
     slices need few quantiles of t.
     """
     df = (math.sqrt(weight**3 / cubes) - 1) * (1 + _ROUNDING)
-    return math.floor(df) if df >= _LARGE else math.floor(10 * df) / 10
+    return float(math.floor(df)) if df >= _LARGE else math.floor(10 * df) / 10
 
 
 def _known(known: dict[str, Any], sums: Mapping[tuple[int, int], Fraction]) -> Mean:

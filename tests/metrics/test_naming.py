@@ -68,12 +68,12 @@ def test_the_usual_names_are_understood(text, metric):
     ("texts", "metric"),
     [
         (
-            "precision_at_k@5, P_5, P.5, precision_at_5, precisionAtK@5, RetrievalPrecision@5, precision_score_5",
+            "precision_at_k@5, P_5, P.5, precision_at_5, precisionAtK@5, RetrievalPrecision@5",
             Precision(k=5),
         ),
         ("recall_100, recall_at_k@100, recall_at_100, retrieval_recall@100", Recall(k=100)),
         ("map_cut_100, MAP@100, map_at_k@100, meanAveragePrecisionAtK@100, RetrievalMAP@100", AveragePrecision(k=100)),
-        ("ndcg_cut_10, ndcg_cut.10, ndcg_at_k@10, ndcg_at_10, ndcgAtK@10, NDCG-10, ndcg_score@10", NDCG(k=10)),
+        ("ndcg_cut_10, ndcg_cut.10, ndcg_at_k@10, ndcg_at_10, ndcgAtK@10, NDCG-10, ndcg_at_k(k=10)", NDCG(k=10)),
         ("RetrievalNormalizedDCG@10, retrieval_normalized_dcg@10, nDCG@10", NDCG(k=10)),
         ("mrr@10, RR@10, RecipRank@10, RetrievalMRR@10, retrieval_reciprocal_rank@10", ReciprocalRank(k=10)),
         ("hit@10, success_10, Success@10, HitRate@10, RetrievalHitRate@10, hit_rate_at_k@10", HitRate(k=10)),

@@ -12,7 +12,7 @@ from shuffles import shuffled_into
 from spark_rankeval import Facts, Vectors, compare, evaluate, merge, score_users, summarise
 from spark_rankeval.errors import SparkRankEvalWarning
 from spark_rankeval.spark.ids import hash_in
-from spark_rankeval.spark.platforms import may_change
+from spark_rankeval.spark.platforms import draws_anew, may_change
 
 METRICS = ["ndcg@1", "rr@2"]
 ASKED = {"score": "score", "relevance": "grade", "on_invalid": "drop"}
@@ -300,3 +300,22 @@ def test_asking_whether_inputs_change_costs_no_job(spark, jobs_of):
     assert jobs_of(lambda: may_change([predictions, labels])) == 0
     assert not may_change([predictions, labels])
     assert may_change([predictions, labels.orderBy(F.rand())]) == hasattr(predictions, "exists")
+
+
+def test_columns_that_nobody_reads_names_of_files_and_cached_tables_are_no_draws(spark, tmp_path, jobs_of):
+    predictions, _ = tables(spark)
+    read = ["user", "item", "score"]
+    predictions.write.parquet(str(tmp_path / "written"))
+    pinned = predictions.withColumn("score", F.rand(1)).cache()
+    pinned.count()
+    steady = [
+        predictions.withColumn("row", F.monotonically_increasing_id()),
+        predictions.withColumn("row", F.expr("uuid()")),
+        predictions.where(F.monotonically_increasing_id() >= 0),
+        spark.read.parquet(str(tmp_path / "written")).withColumn("item", F.input_file_name()),
+        pinned,
+    ]
+    drawn = [predictions.withColumn("score", F.rand()), predictions.withColumn("item", F.expr("uuid()"))]
+    assert [draws_anew(frame.select(*read)) for frame in (*steady, *drawn)] == [False] * 5 + [True] * 2
+    assert jobs_of(lambda: draws_anew(drawn[0])) == 0
+    pinned.unpersist()
