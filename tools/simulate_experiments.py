@@ -20,7 +20,7 @@ from spark_rankeval.statistics.covariates import adjusted_difference
 from spark_rankeval.statistics.group_sums import GroupAccumulator, group_of
 from spark_rankeval.statistics.groups import Difference, Group, difference_of
 from spark_rankeval.statistics.largest_gap import largest_gap
-from spark_rankeval.statistics.means import Mean
+from spark_rankeval.statistics.means import Mean, degrees_of_freedom
 from spark_rankeval.statistics.moments import Moments
 from spark_rankeval.statistics.multiplicity import adjusted
 from spark_rankeval.statistics.sequences import TIGHTEST_AT
@@ -96,8 +96,7 @@ def shares_of(rate: float) -> Draw:
 
 def apart(rng: np.random.Generator, values: Array) -> Array:
     """Weights that have nothing to do with the values."""
-    weights: Array = rng.lognormal(size=values.shape)
-    return weights
+    return np.asarray(rng.lognormal(size=values.shape))
 
 
 def together(rng: np.random.Generator, values: Array) -> Array:
@@ -138,10 +137,13 @@ def groups_of(samples: Array, weights: Array | None = None) -> list[Group]:
     total, n = weights.sum(axis=1), samples.shape[1]
     mean = (weights * samples).sum(axis=1) / total
     error = np.sqrt(n / (n - 1) * (weights**2 * (samples - mean[:, None]) ** 2).sum(axis=1)) / total
-    effective = total**2 / (weights**2).sum(axis=1)
+    effective, cubes = total**2 / (weights**2).sum(axis=1), (weights**3).sum(axis=1)
+    dfs = [
+        degrees_of_freedom(Fraction(w), Fraction(www)) for w, www in zip(total.tolist(), cubes.tolist(), strict=True)
+    ]
     return [
-        replace(group, weighted=Mean(n, 0, 0, 0, is_weighted=True, mean=m, standard_error=e, effective_n=k))
-        for group, m, e, k in zip(groups, mean.tolist(), error.tolist(), effective.tolist(), strict=True)
+        replace(group, weighted=Mean(n, 0, 0, 0, is_weighted=True, mean=m, standard_error=e, effective_n=k, df=df))
+        for group, m, e, k, df in zip(groups, mean.tolist(), error.tolist(), effective.tolist(), dfs, strict=True)
     ]
 
 
@@ -310,13 +312,13 @@ def groups_table(rng: np.random.Generator) -> Iterator[str]:
     yield "| users | baseline's | continuous | hit rate | reciprocal rank |\n|---:|---:|---:|---:|---:|"
     for n_users, n_others in ((3, 3), (5, 5), (5, 50), (10, 10), (30, 30), (30, 300), (100, 100), (1000, 1000)):
         shares = (held(rng, draw, n_users, n_others, 2000) for draw in DRAWS.values())
-        yield f"| {n_users} | {n_others} | {' | '.join(f'{share:.3f}' for share in shares)} |"
+        yield f"| {n_users:,} | {n_others:,} | {' | '.join(f'{share:.3f}' for share in shares)} |"
 
 
 def skewed_table(_: np.random.Generator) -> Iterator[str]:
     """Two groups of one mean, with values of which few are far from most, and with weights. Each figure has the same seed."""
     sizes = ((30, 30), (30, 300), (100, 1000), (200, 2000), (1000, 1000))
-    yield f"| values | {' | '.join(f'{n_users}, {n_others:,}' for n_users, n_others in sizes)} |\n|---|---:|---:|---:|---:|---:|"
+    yield f"| values | {' | '.join(f'{n_users:,}, {n_others:,}' for n_users, n_others in sizes)} |\n|---|---:|---:|---:|---:|---:|"
     for name, (draw, weigh) in SKEWED.items():
         rates = (verdicts(np.random.default_rng(8), draw, each, 4000, weigh)[:2] for each in sizes)
         yield f"| {name} | {' | '.join(f'{alone:.3f} → {given:.3f}' for alone, given in rates)} |"
@@ -330,7 +332,7 @@ def power_table(_: np.random.Generator) -> Iterator[str]:
             # 2.8 standard errors, which a test finds in 80 of 100 cases.
             more = 2.8 * spread * (1 / sizes[0] + 1 / sizes[1]) ** 0.5
             alone, given, width = verdicts(np.random.default_rng(8), draw, sizes, 4000, more=more)
-            yield f"| {name} | {sizes[0]} | {sizes[1]} | {alone:.3f} | {given:.3f} | × {width:.3f} |"
+            yield f"| {name} | {sizes[0]:,} | {sizes[1]:,} | {alone:.3f} | {given:.3f} | × {width:.3f} |"
 
 
 def covariates_table(rng: np.random.Generator) -> Iterator[str]:
@@ -342,7 +344,7 @@ def covariates_table(rng: np.random.Generator) -> Iterator[str]:
     for name, draw, sizes in cases:
         *shares, saved = with_covariate(rng, sizes, 2000, draw)
         held_by = " | ".join(f"{share:.3f}" for share in shares)
-        yield f"| {name} | {sizes[0]} | {sizes[1]} | {held_by} | {100 * saved:.0f} % |"
+        yield f"| {name} | {sizes[0]:,} | {sizes[1]:,} | {held_by} | {100 * saved:.0f} % |"
 
 
 def looks_table(rng: np.random.Generator) -> Iterator[str]:

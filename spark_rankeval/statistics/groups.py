@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING
 from spark_rankeval.statistics.description import t_interval_of
 from spark_rankeval.statistics.distributions import t_critical, t_sf
 from spark_rankeval.statistics.intervals import (
-    CLOPPER_PEARSON,
     NOT_KNOWN,
     UNBOUNDED,
     Interval,
@@ -132,10 +131,7 @@ class Group:
             return True
         n_rarer = min(self.moments.n_zero, self.n - self.moments.n_zero)
         has_shares = self.bounds == (0, 1) and are_shares(self.moments, self.weighted)
-        if not (n_rarer < _RARE and has_shares and self.n_independent == self.n):
-            return False
-        # Of users with unequal weights the own interval is a t interval, which is no better than Welch's.
-        return self.interval(_ANY_LEVEL).method == CLOPPER_PEARSON
+        return n_rarer < _RARE and has_shares and self.n_independent == self.n
 
     def interval(self, level: float) -> Interval:
         """The interval of the mean, as a summary has it."""
@@ -197,9 +193,10 @@ class Difference:
         spreads = [group.n_independent * variance for group, variance in zip(groups, self.variances, strict=True)]
         # Of clusters with users on both sides the variances above are smaller than those of the values.
         needed = _users_needed(groups, [group.n_independent * group.variance for group in groups], _TIMES_SPREAD)
+        sizes = [group.effective_n if group.clusters is None else group.n_independent for group in groups]
         first, second = (
-            (max(spreads) if group.effective_n < enough else own) / max(group.n_independent, 1) * _bessel(group)
-            for group, own, enough in zip(groups, spreads, needed, strict=True)
+            (max(spreads) if size < enough else own) / max(group.n_independent, 1) * _bessel(group)
+            for group, size, own, enough in zip(groups, sizes, spreads, needed, strict=True)
         )
         return replace(self, variances=(first, second))
 
@@ -323,7 +320,7 @@ def _bessel(group: Group) -> float:
     """Bessel's correction for the effective number of users over that for their number, which the variance has."""
     if group.weighted is None or group.clusters is not None or group.n < 2:
         return 1.0
-    return (1 + 1 / group.df) * (group.n - 1) / group.n
+    return (1 + 1 / max(1.0, group.effective_n - 1)) * (group.n - 1) / group.n
 
 
 def difference_of(group: Group, other: Group, *, shares_clusters: bool = False) -> Difference:

@@ -72,12 +72,6 @@ def test_weighted_users_are_as_few_as_their_effective_number():
     assert by_welch.cautious(pair).variances == pytest.approx((max(spreads) / 2000 * correction, spreads[1] / 2000))
 
 
-def test_shares_of_users_with_unequal_weights_are_not_those_of_clopper_and_pearson():
-    few = group([1.0] * 4 + [0.0] * 36, SHARE, weights=np.arange(1, 41))
-    assert difference_of(few, few).method == "welch"
-    assert difference_of(group([1.0] * 4 + [0.0] * 36, SHARE), few).method == "mover"
-
-
 def test_the_p_with_a_margin_is_that_of_the_interval_that_ends_there():
     values, others = group(RNG.normal(1, 1, 30)), group(RNG.normal(0, 2, 40))
     found = difference_of(values, others)
