@@ -337,6 +337,15 @@ def test_small_slices_are_judged_by_all_their_signs():
     assert 0 < margin.p < 1e-6
 
 
+def test_a_difference_without_an_interval_says_why():
+    frames = {name: pd.DataFrame({"user": [1], "rr": [value]}) for name, value in (("old", 0.25), ("new", 0.5))}
+    for found in (compare_frames(frames, ["rr"], "old", replicates=9), pairs_of_frames(frames, ["rr"])):
+        (row,) = found.rows
+        assert math.isnan(row.interval_low)
+        assert row.no_interval == "one user has no spread"
+        assert "no interval: rr: one user has no spread" in repr(found)
+
+
 def test_too_few_replicates_for_as_many_comparisons_are_warned_of_and_t_stands_for_them():
     rng = np.random.default_rng(9)
     frames = {

@@ -97,7 +97,7 @@ def test_cutoffs_that_no_list_reaches_are_named():
     rows = [row("recall@100", cutoff=100), row("ndcg@50", cutoff=50), row("rr", cutoff=None)]
     assert notes_of(rows, longest={"": 50}) == (
         "no list reaches the cutoff of recall@100: the longest has 50 items, and further items count as not recommended. Predict "
-        "longer lists, or use a cutoff of at most 50",
+        "longer lists if there are more items, or use a cutoff of at most 50",
     )
     for longest in ({"": 100}, {"": 0}, {}):
         assert notes_of(rows, longest=longest) == ()

@@ -90,6 +90,14 @@ def test_comparisons_show_the_name_that_was_asked_for():
     assert comparison(rows).to_pandas()[["metric", "asked"]].to_numpy().tolist() == [["ap@10", "map@10"]]
 
 
+def test_a_comparison_without_an_interval_says_why():
+    none = {"interval_low": math.nan, "interval_high": math.nan, "no_interval": "one cluster has no spread"}
+    for shown in (comparison([difference("rr", **none)]), pairs([pair("rr", **none)])):
+        assert "no interval: rr: one cluster has no spread" in repr(shown)
+    for shown in (comparison([difference("rr")]), pairs([pair("rr")])):
+        assert "no interval" not in repr(shown)
+
+
 @pytest.mark.parametrize(
     ("means", "shown"),
     [

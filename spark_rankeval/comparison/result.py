@@ -251,5 +251,5 @@ class PairwiseComparison(_Compared[PairRow]):
 
     def _on_paper(self) -> Document:
         caption = f"Differences in means between all pairs of models, with {100 * self.level:g} % intervals"
-        table = pairs_table(self.rows, self.level, caption, pairs_in_words(self.test, self.replicates))
+        table = pairs_table(self.rows, self.level, caption, pairs_in_words(self.rows, self.test, self.replicates))
         return Document((table,), remarks(self.notes))

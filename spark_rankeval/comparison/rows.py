@@ -163,6 +163,7 @@ class AgainstBaseline(NamedTuple):
             p_test=p_test,
             p_margin=figures.p_beyond(metric.margin) if metric.margin else math.nan,
             asked=metric.asked,
+            no_interval=figures.interval.reason,
             not_shared=not_shared,
             **_about(figures.clusters, self.cluster, figures.std / math.sqrt(figures.n) if figures.n else math.nan),
         )
@@ -260,5 +261,5 @@ def _pair_row(
         margin=metric.margin, verdict=verdict.word, sentence=verdict.sentence, interval_method=pair.interval.method,
         asked=metric.asked, cluster=cluster, n_clusters=pair.n_clusters or 0,
         effective_n_clusters=pair.effective_n if cluster else math.nan,
-        design_effect=pair.design_effect,
+        design_effect=pair.design_effect, no_interval=pair.interval.reason,
     )  # fmt: skip

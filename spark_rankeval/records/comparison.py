@@ -66,6 +66,7 @@ class ComparisonRow(AskedFor):
         effective_n_clusters: how many clusters of equal size would do as well; NaN if users are independent.
         df: the degrees of freedom of the standard error; n_users − 1 if users are independent.
         design_effect: the variance of the difference with clusters ÷ without; NaN if users are independent.
+        no_interval: why there is no interval; empty if there is one.
         not_shared: which tables the two were not both evaluated on, and for how many users of either, such as ``labels (12 users)``;
             empty: none, or the tables of users do not tell.
     """
@@ -104,6 +105,7 @@ class ComparisonRow(AskedFor):
     effective_n_clusters: float = math.nan
     df: float = math.nan
     design_effect: float = math.nan
+    no_interval: str = ""
     not_shared: str = ""
 
 
@@ -156,6 +158,7 @@ class PairRow(AskedFor):
         n_clusters: as in `ComparisonRow`.
         effective_n_clusters: as in `ComparisonRow`.
         design_effect: as in `ComparisonRow`.
+        no_interval: as in `ComparisonRow`.
     """
 
     metric: str
@@ -181,3 +184,4 @@ class PairRow(AskedFor):
     n_clusters: int = 0
     effective_n_clusters: float = math.nan
     design_effect: float = math.nan
+    no_interval: str = ""

@@ -87,7 +87,7 @@ def _repeated_users(source: Source, model_column: str | None) -> list[Finding]:
         return []
     example = row["example"]
     finding = Finding(REPEATED_USER, row["rows"], f"{_user_in_words(source, example)} in {example['n']} rows")
-    return [finding._replace(cause=_likely_cause(row, source, unused, named=model_column is not None))]
+    return [finding._replace(cause=_likely_cause(row, source, unused, model_column))]
 
 
 def example_of_duplicates(
@@ -119,19 +119,27 @@ def example_of_duplicates(
     parts.append(f"item={example[ITEM]!r} {example['n']} times")
     if value is not None:
         parts.append(f"with {source.value_kind}s {example['values'][:5]!r}")
-    cause = "" if source.arrays else _likely_cause(row, source, unused, named=has_models or model_column is not None)
+    cause = "" if source.arrays else _likely_cause(row, source, unused, model_column, has_models=has_models)
     return ", ".join(parts), cause
 
 
 def _unused_columns(source: Source, model_column: str | None) -> list[str]:
     """Columns that the evaluation does not read, by which repeated rows may differ; those that may name models come first."""
-    used = {*source.user, source.item, *(value.name for value in source.given_values), model_column}
-    kinds = {
-        field.name: field.dataType.simpleString() for field in source.frame.schema.fields if field.name not in used
-    }
-    # Spark has no hash of these.
-    comparable = [name for name, kind in kinds.items() if not re.search(r"\b(map<|variant)", kind)]
-    return sorted(comparable, key=lambda name: not _may_name_models(name))[:_MOST_UNUSED]
+    read = _columns_read(source, model_column)
+    unused = [name for name in _comparable(source) if name not in read]
+    return sorted(unused, key=lambda name: not _may_name_models(name))[:_MOST_UNUSED]
+
+
+def _columns_read(source: Source, model_column: str | None) -> list[str]:
+    values = [value.name for value in source.given_values if not value.is_field]
+    models = [] if model_column is None else [model_column]
+    return list(dict.fromkeys([*source.user, source.item, *values, *models]))
+
+
+def _comparable(source: Source) -> list[str]:
+    """The columns whose values Spark can compare: it has no hash of maps and variants."""
+    fields = source.frame.schema.fields
+    return [field.name for field in fields if not re.search(r"\b(map<|variant)", field.dataType.simpleString())]
 
 
 def _may_name_models(name: str) -> bool:
@@ -167,16 +175,22 @@ def _repeated(
     return row
 
 
-def _likely_cause(row: Row, source: Source, unused: Sequence[str], *, named: bool) -> str:
-    """What likely repeated the rows of every key, and what to do, as a sentence; empty if nothing is likely.
-
-    `named` says that models have names already.
-    """
+def _likely_cause(
+    row: Row, source: Source, unused: Sequence[str], model_column: str | None, *, has_models: bool = False
+) -> str:
+    """What likely repeated the rows of every key, and what to do, as a sentence; empty if nothing is likely."""
     n = row["groups"]
     differing = [name for index, name in enumerate(unused) if row[f"same_unused_{index}"] < n]
     telling = [name for index, name in enumerate(unused) if row[f"all_unused_{index}"] == n]
     are_equal = row["equal"] == n
     is_model = bool(telling) and _may_name_models(telling[0])
+    read = _columns_read(source, model_column)
+    if are_equal and not is_model and not {*read, *unused}.issuperset(source.frame.columns):
+        comparable = _comparable(source)
+        subset = [name for name in read if name in comparable]
+        # The column of subtopics is prepared, and has no name that the caller could drop duplicates by.
+        advice = "keep one of each" if source.subtopic else f"dropDuplicates({subset!r}) leaves one of each"
+        return f"These rows are equal in the columns that are read; {advice}"
     if are_equal and not differing:
         return "These rows are equal in all columns, as if a table had been read twice; dropDuplicates() leaves one of each"
     if are_equal and not is_model:
@@ -190,7 +204,7 @@ def _likely_cause(row: Row, source: Source, unused: Sequence[str], *, named: boo
     if not telling:
         return ""
     words = f"The column {telling[0]!r} tells these rows apart; "
-    if source.role == "predictions" and not named:
+    if source.role == "predictions" and model_column is None and not has_models:
         words += f"pass model={telling[0]!r} if it names models or runs, or "
     return f"{words}keep one of its values"
 

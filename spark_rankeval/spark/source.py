@@ -294,12 +294,16 @@ def _item_field(
 
 
 def _item_option(role: Role, frame: DataFrame, array: str, field: str, names: ColumnNames) -> str:
-    """The option ``item=`` that names this field of an array of the table."""
-    predictions, labels = names.item
-    if predictions == labels and find_column(frame, field) is None and _arrays_with(frame, field, names) == [array]:
-        return f"item={field!r}"
-    dotted = f"{array}.{field}"
-    return f"item={(predictions, dotted) if role == 'labels' else (dotted, labels)!r}"
+    """The option ``item=`` that names this field of an array of the table, and what the other table has as the caller named it."""
+    is_labels = role == "labels"
+    other = names.item[0 if is_labels else 1]
+    column_of_other = None if other == array else find_column(frame, other)
+    # In one table of two arrays of structs, the other array needs a field too.
+    has_fields = column_of_other is not None and isinstance(
+        getattr(frame.schema[column_of_other].dataType, "elementType", None), T.StructType
+    )
+    halves = [repr(f"{array}.{field}"), "…" if has_fields else repr(other)]
+    return f"item=({', '.join(reversed(halves) if is_labels else halves)})"
 
 
 def _read_rows(

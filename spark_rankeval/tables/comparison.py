@@ -94,13 +94,13 @@ def differences_in_words(rows: Sequence[ComparisonRow], test: str, correction: s
     ]
 
 
-def pairs_in_words(test: str, replicates: int) -> list[Note]:
+def pairs_in_words(rows: Sequence[PairRow], test: str, replicates: int) -> list[Note]:
     """Notes that explain the columns of a table of pairs."""
     p = f"from {name_of_test(test, replicates)}, corrected for the number of pairs of a metric, not for the number of metrics"
     ends = (
         "the intervals of all pairs of a metric hold together. Only users with a value under every model are compared"
     )
-    return [Note(p, "p"), Note(ends, "interval")]
+    return [Note(p, "p"), Note(ends, "interval"), *map(Note, missing_intervals(rows))]
 
 
 def margins_in_words(rows: Sequence[ComparisonRow | GapRow | GroupRow]) -> list[str]:
@@ -117,7 +117,7 @@ def margins_in_words(rows: Sequence[ComparisonRow | GapRow | GroupRow]) -> list[
 
 
 def exceptions(rows: Sequence[ComparisonRow], test: str) -> list[str]:
-    """Sentences on the rows whose p or interval comes from another method than in the other rows."""
+    """Sentences on the rows without an interval, or whose p or interval comes from another method than in the other rows."""
     same = "Clopper-Pearson interval, because all users have the same difference"
     kinds = {
         "p from all patterns of signs, not from random ones": [row for row in rows if row.p_test == "exact"],
@@ -125,7 +125,16 @@ def exceptions(rows: Sequence[ComparisonRow], test: str) -> list[str]:
         same: [row for row in rows if row.interval_method == "clopper_pearson"],
     }
     figures = {kind: [f"{row.name} of {row.model}" for row in of_kind] for kind, of_kind in kinds.items()}
-    return [f"{kind}: {listed(names, MOST_LISTED)}" for kind, names in figures.items() if names]
+    return [
+        *(f"{kind}: {listed(names, MOST_LISTED)}" for kind, names in figures.items() if names),
+        *missing_intervals(rows),
+    ]
+
+
+def missing_intervals(rows: Sequence[Row]) -> list[str]:
+    """A sentence on why rows have no interval. Empty if all have one."""
+    reasons = dict.fromkeys(f"{row.name}: {row.no_interval}" for row in rows if row.no_interval)
+    return [f"no interval: {listed(list(reasons), MOST_LISTED)}"] if reasons else []
 
 
 def name_of_test(test: str, replicates: int) -> str:

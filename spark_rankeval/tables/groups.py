@@ -6,7 +6,13 @@ import math
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from spark_rankeval.tables.comparison import VERDICT, margins_in_words, means_columns, of_the_difference
+from spark_rankeval.tables.comparison import (
+    VERDICT,
+    margins_in_words,
+    means_columns,
+    missing_intervals,
+    of_the_difference,
+)
 from spark_rankeval.tables.numbers import DASH
 from spark_rankeval.tables.summary import METRIC, MOST_LISTED
 from spark_rankeval.tables.table import Column, Note, Table, words
@@ -72,10 +78,7 @@ def _tests_in_words(rows: Sequence[GroupRow], level: float, correction: str, tig
             "p and interval from the Clopper-Pearson intervals of both means, because a value is rare or all are equal"
         )
         notes.append(Note(f"{why}: {listed(rare, MOST_LISTED)}"))
-    without = dict.fromkeys(f"{row.name}: {row.no_interval}" for row in rows if row.no_interval)
-    if without:
-        notes.append(Note(f"no interval: {listed(list(without), MOST_LISTED)}"))
-    return notes
+    return [*notes, *map(Note, missing_intervals(rows))]
 
 
 def _adjustment_in_words(rows: Sequence[GroupRow], covariate: str | None) -> list[Note]:

@@ -115,7 +115,7 @@ def _note_of_short_lists(rows: Sequence[SummaryRow], longest: Mapping[str, int])
     parts = [f"{n:,} item{'s' * (n != 1)}{f' for {model}' * bool(model)}" for model, n in lengths.items()]
     return (
         f"no list reaches the cutoff of {_named(few)}: the longest has {listed(parts)}, and further items count as not recommended. "
-        f"Predict longer lists, or use a cutoff of at most {min(lengths.values()):,}"
+        f"Predict longer lists if there are more items, or use a cutoff of at most {min(lengths.values()):,}"
     )
 
 

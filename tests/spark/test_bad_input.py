@@ -118,12 +118,16 @@ def test_conflicting_rows_have_no_last_label_in_mllib(spark):
         evaluate(predictions(spark), rows, "precision@1", score="score", relevance="grade", dialect="mllib")
 
 
-#: Rows of user, item, score and a further column, and what the error says of why an item is there twice.
+READ = r"the columns that are read; dropDuplicates\(\['user', 'item', 'score'\]\)"
+MANY = ", ".join(f"more_{index} int" for index in range(31))
+#: Rows of user, item, score and further columns, and what the error says of why an item is there twice.
 CAUSES = {
     "a column of models": ("run string", [("a", "x", 3.0, "old"), ("a", "x", 2.0, "new")], "'run' tells .*pass model='run'"),
     "a column of models with equal scores": ("run string", [("a", "x", 3.0, "old"), ("a", "x", 3.0, "new")], "'run' tells"),
     "a column of few values": ("week int", [("a", "x", 3.0, 1), ("a", "x", 2.0, 2)], "'week' tells .*keep one of its values"),
     "a table read twice": ("week int", [("a", "x", 3.0, 1)] * 2, "equal in all columns.*dropDuplicates"),
+    "a map": ("about map<string,int>", [("a", "x", 3.0, {"k": 1})] * 2, f"equal in {READ}"),
+    "more columns than are compared": (MANY, [("a", "x", 3.0, *range(31))] * 2, f"equal in {READ}"),
     "a join": ("genre string", [("a", "x", 3.0, "u"), ("a", "x", 3.0, "v")], "equal but for 'genre', as after a join"),
     "no cause": ("week int", [("a", "x", 3.0, 1), ("a", "x", 2.0, 1)], None),
 }  # fmt: skip
@@ -133,7 +137,7 @@ CAUSES = {
 def test_the_error_of_repeated_items_names_the_likely_cause_first(spark, case):
     column, rows, words = CAUSES[case]
     table = spark.createDataFrame(
-        [*rows, ("b", "x", 1.0, rows[0][3])], f"user string, item string, score double, {column}"
+        [*rows, ("b", "x", 1.0, *rows[0][3:])], f"user string, item string, score double, {column}"
     )
     with pytest.raises(DataError) as caught:
         evaluate(table, labels(spark), "rr", score="score")

@@ -1,5 +1,6 @@
 """The front door on small tables whose numbers are known."""
 
+import ast
 import json
 import math
 import re
@@ -283,11 +284,17 @@ def test_items_in_arrays_of_structs_are_those_of_rows(films, predictions, labels
 @pytest.mark.parametrize(
     ("predictions", "labels", "options", "message"),
     [
-        ("ranked", "labels", {"item": "recs"}, "recs.rank int, recs.movieId int. Write item='rank' or item='movieId'"),
-        ("scored", "labels", {}, "recs.rating double, recs.movieId int. Write item='movieId'"),
+        (
+            "ranked",
+            "labels",
+            {"item": "recs"},
+            "recs.rank int, recs.movieId int. Write item=('recs.rank', 'recs') or item=('recs.movieId', 'recs')",
+        ),
+        ("scored", "labels", {}, "recs.rating double, recs.movieId int. Write item=('recs.movieId', 'item')"),
         ("scored", "other", {"item": ("recs", "film")}, "recs.movieId int. Write item=('recs.movieId', 'film')"),
         ("rows", "liked", {"item": ("rank", "liked"), "rank": "rank"}, "Write item=('rank', 'liked.movieId')"),
-        ("both", None, {"item": ("recs", "liked")}, "item=('recs.movieId', 'liked')"),
+        ("both", None, {"item": ("recs", "liked")}, "or item=('recs.movieId', …)"),
+        ("both", None, {"item": ("recs", "liked")}, "Write item=(…, 'liked.movieId')"),
         (
             "both",
             "labels",
@@ -308,6 +315,16 @@ def test_the_item_is_not_guessed_among_several_fields(films, predictions, labels
     options = with_tables(films, options)
     with pytest.raises(InputError, match=re.escape(message)):
         evaluate(films[predictions], films.get(labels), ["rr", *options.pop("metrics", ())], **options)
+
+
+@pytest.mark.parametrize("name", ["item", "recs"])
+def test_the_advice_on_the_field_of_items_works_whatever_the_labels_call_theirs(films, name):
+    labels = films["labels"].withColumnRenamed("movieId", name)
+    with pytest.raises(InputError) as caught:
+        evaluate(films["ranked"], labels, "rr", item=name)
+    advice = re.search(r"or item=(\(.*\))", str(caught.value))[1]
+    result = evaluate(films["ranked"], labels, "rr", item=ast.literal_eval(advice))
+    assert result["rr"] == pytest.approx(mean_rr(), abs=1e-12)
 
 
 @pytest.mark.night
