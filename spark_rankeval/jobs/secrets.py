@@ -33,17 +33,22 @@ as-of-timestamp branch snapshot-id split-size tag timestampAsOf versionAsOf mode
 """
 #: Options whose values are shown, in small letters. Any other value is hidden: a name need not say that its value is a secret.
 SHOWN_OPTIONS = frozenset(_SHOWN.lower().split())
-#: What a name ends in whose value is hidden in any string: patterns, of which the first four are Spark's `spark.redaction.regex`.
+#: What a name holds whose value is hidden in any string: patterns, of which the first four cover Spark's `spark.redaction.regex`.
 SECRET_NAMES = (
-    *("secret", "password", "token", "access[.]?key"),
-    *("passwd", "passphrase", "passcode", "pwd", "credential", "signature", "authorization"),
-    *("account[.]?key", "api[._-]?key", "private[._-]?key", "secret[._-]?key", "shared[._-]?key"),
+    *("secret", "password", "token", "access[._-]?key"),
+    *("passwd", "passphrase", "passcode", "pwd", "credential", "signature", "authorization", "jwt"),
+    "(?:account|api|auth|client|encryption|master)[._-]?key",
+    "(?:private|pvt|sas|shared|ssh|ssl|storage|subscription)[._-]?key",
 )
+#: Common words: they end a name or a part of it before a dot, and = or a quote follows.
+SHORT_NAMES = ("pass", "auth", "sig", "sas")
 
 # A table may be a query, whose text may hold anything.
 _TABLE_NAME = re.compile(r"[\w.]+")
 # Shorter values are a part of too many words: those of fewer letters are hidden as whole words alone, or not at all.
 _ANYWHERE, _LEAST = 6, 4
+# What many texts and paths hold for other reasons: a short word or number.
+_ORDINARY = re.compile(r"[A-Z]?[a-z]{,11}|[A-Z]{,12}|\d{,5}")
 _session_names = ""
 
 
@@ -82,12 +87,16 @@ def secrets_of(settings: Any) -> set[str]:
 
     def look(name: str, value: Any, *, is_option: bool) -> None:
         if is_option and not is_shown(name, value) and not isinstance(value, bool):
-            is_named = re.search("|".join(SECRET_NAMES), name, re.IGNORECASE)
-            secrets.update({str(value)} if is_named else ())
-            secrets.update(_pieces(str(value)))
+            text = str(value)
+            is_named = re.match(_secret_name(_session_names), f"{name}=", re.IGNORECASE)
+            secrets.update({text, *_passwords(f"{name}={text}")} if is_named else filter(_is_rare, [text]))
+            secrets.update(_passwords(text))
         elif isinstance(value, str):
             for pattern in _patterns(_session_names, is_setting=True):
-                secrets.update(piece for match in pattern.finditer(value) for piece in _pieces(match["hidden"]))
+                for match in pattern.finditer(value):
+                    secrets.update(filter(_is_rare, [match["hidden"]]))
+                    # The @ behind a user is a part of it.
+                    secrets.update(_passwords(value[match.start() : match.end() + 1]))
 
     _visited(settings, look)
     return secrets - {""}
@@ -165,7 +174,6 @@ def _patterns(session_names: str, *, is_setting: bool) -> list[re.Pattern[str]]:
     """
     sign = "." if is_setting else r"[^\s'\"<>]"
     scheme = r"(?<![\w+.-])[a-z][a-z0-9+.-]*://"
-    names = "|".join([*SECRET_NAMES, session_names] if session_names else SECRET_NAMES)
     patterns = (
         rf"(?P<before>\bjdbc:)(?P<hidden>{sign}+)",
         # Keys of S3 hold slashes.
@@ -175,21 +183,38 @@ def _patterns(session_names: str, *, is_setting: bool) -> list[re.Pattern[str]]:
         # A question mark of a glob has no name=value behind it.
         rf"(?P<before>{scheme}(?:(?!\?){sign})*\?)(?=[\w.%-]+=)(?P<hidden>{sign}+)",
         # password=…, 'password': '…', {"password": "…"} in JSON in a string, and headers.
-        rf"(?P<before>(?:(?<![\w.-])[\w.-]*(?:{names})s?\\*['\"]?\s*[=:]\s*(?:bearer\s+|basic\s+)?|\bbearer\s+)\\*(?P<quoted>['\"])?)"
+        rf"(?P<before>(?:{_secret_name(session_names)}(?:bearer\s+|basic\s+)?|\bbearer\s+)\\*(?P<quoted>['\"])?)"
         r"(?P<hidden>(?(quoted)[^'\"\n]*|(?:\{[^}]*\}?|[^\s'\"&;]+)))",
     )
     return [re.compile(pattern, re.IGNORECASE | re.DOTALL) for pattern in patterns]
 
 
-def _pieces(value: str) -> Iterator[str]:
-    """A value that is hidden, and what of it a driver may print alone: the password of a URL, values of parameters."""
+def _secret_name(session_names: str) -> str:
+    """A pattern of a name whose value is hidden, with what stands between both."""
+    names = "|".join([*SECRET_NAMES, session_names] if session_names else SECRET_NAMES)
+    # token_ndcg: 0.6 is the value of a metric.
+    is_metric = r"[\w.-]{1,99}\s*[=:]\s*\d*\.\d+[,;)}\]]*(?!\S)"
+    # Without an end, a long word of many names takes minutes.
+    rest = r"[\w.-]{,99}"
+    word = r"(?:(?<![^\W_])|(?-i:(?<=[a-z])(?=[A-Z])))"
+    # A key alone opens something only as a parameter.
+    short = rf"{word}(?:{'|'.join(SHORT_NAMES)}|(?<=[?&;'\"])key)(?:\.{rest})?(?:\\*['\"]\s*[=:]|\s*=)"
+    return rf"(?<![\w.-])[\w.-]*(?:(?:{names})(?!{is_metric}){rest}\\*['\"]?\s*[=:]|{short})\s*"
+
+
+def _is_rare(value: str) -> bool:
+    return len(value) >= _LEAST and not _ORDINARY.fullmatch(value)
+
+
+def _passwords(value: str) -> Iterator[str]:
+    """What of a hidden value a driver may print alone: the user and password of a URL, values of parameters with a secret name."""
     user = value.rpartition("@")[0]
     # jdbc:oracle:thin:USER/PASSWORD@host has no //.
     user, sign = (user.partition("://")[2], ":") if "://" in user else (user, "/")
-    pieces = [value, user, user.partition(sign)[2]]
+    pieces = [*filter(_is_rare, [user]), user.partition(sign)[2]]
     # Of a value in braces the closing brace stands twice.
-    pieces += re.findall(r"[=:]\s*(\{(?:[^}]|\}\})*\}|[^;&?]*)", value)
-    pieces += re.findall(r"[=:]\s*([^;&?,\s]+)", value)
+    for end in (r"\{(?:[^}]|\}\})*\}|[^;&?]*", r"[^;&?,\s]+"):
+        pieces += re.findall(rf"{_secret_name(_session_names)}({end})", value, re.IGNORECASE)
     for piece in pieces:
         plain = re.sub(r"\A(?:bearer|basic)\s+", "", piece.strip("{}'\""), flags=re.IGNORECASE)
         yield from (each for each in (piece, plain, unquote(plain)) if len(each) >= _LEAST)
