@@ -158,7 +158,9 @@ def test_what_the_page_of_history_says_in_python_runs(spark, days, tmp_path, mon
 @pytest.mark.parametrize("options", [{"cluster": "house"}, {"user_weight": "n_labels"}], ids=["clusters", "weights"])
 def test_a_table_of_metrics_takes_degrees_of_freedom_of_many_clusters_and_of_weights(spark, options):
     pairs = [(user, item) for user in range(60) for item in range(1 + user % 3)]
-    predictions = spark.createDataFrame([(*pair, -pair[1] - pair[0] % 2 / 3) for pair in pairs], "user int, item int, score double")
+    predictions = spark.createDataFrame(
+        [(*pair, -pair[1] - pair[0] % 2 / 3) for pair in pairs], "user int, item int, score double"
+    )
     labels = predictions.selectExpr("user", "item + user % 2 as item", "user div 2 as house")
     result = evaluate(predictions, labels, "rr", score="score", **options)
     (row,) = metrics_table(spark, result, datetime(2026, 11, 16, tzinfo=UTC)).select("df").collect()
