@@ -42,7 +42,7 @@ class Market(NamedTuple):
 
 
 MARKETS = (
-    Market(20, 100, 5, 1.0),
+    Market(30, 100, 5, 1.0),
     Market(50, 100, 5, 1.0),
     Market(50, 2000, 10, 1.0),
     Market(200, 200, 10, 1.0),
