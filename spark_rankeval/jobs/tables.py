@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 _CSV_OPTIONS = {"header": True, "inferSchema": True}
 #: Formats whose columns and types Spark finds in the rows alone, which it reads once more for that.
 _INFERRED = ("csv", "json")
+# Formats whose tables have a type for every column, also for those that divide their files into folders.
+_TYPED_TABLES = ("delta", "iceberg")
 _WHOLE_NUMBER = "^(0|-?[1-9][0-9]*)$"
 _LACKING = {
     "delta": "spark-submit --packages io.delta:delta-spark_2.13:…, with its settings of extension and catalogue",
@@ -72,7 +74,7 @@ def _frame(spark: SparkSession, source: Source, names_of_ids: Collection[str]) -
         return reader.load()
     paths = list(source.path) if isinstance(source.path, tuple) else source.path
     frame = reader.load(paths)
-    if source.schema is not None:
+    if source.schema is not None or source.format in _TYPED_TABLES:
         return frame
     ids = {name.lower() for name in names_of_ids}
     if source.format not in _INFERRED:
