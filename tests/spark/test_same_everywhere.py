@@ -63,6 +63,7 @@ def compared(comparison):
             "effective_n_clusters",
             "df",
             "design_effect",
+            "no_interval",
             "not_shared",
         ):
             record.pop(name, None)
