@@ -163,7 +163,8 @@ def may_change(frames: Sequence[DataFrame]) -> bool:
 def draws_anew(frame: DataFrame) -> bool:
     """Whether the columns of a table that is not deterministic have other values each time, as far as its plan tells.
 
-    Spark leaves out of a plan what nobody reads. Numbers of rows, names of files and cached tables are no draws.
+    Spark leaves out of a plan what nobody reads. Numbers of rows, names of files and cached tables are no draws. What Spark Connect draws
+    for a table that the client has sent is not in the plan any more.
     """
     try:
         plan, _ = _told_by_connect(frame) if is_connect(frame.sparkSession) else _told_by_driver(frame)

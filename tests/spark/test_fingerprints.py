@@ -303,16 +303,16 @@ def test_asking_whether_inputs_change_costs_no_job(spark, jobs_of):
 
 
 def test_columns_that_nobody_reads_names_of_files_and_cached_tables_are_no_draws(spark, tmp_path, jobs_of):
-    predictions, _ = tables(spark)
-    read = ["user", "item", "score"]
-    predictions.write.parquet(str(tmp_path / "written"))
+    place, read = str(tmp_path / "written"), ["user", "item", "score"]
+    tables(spark)[0].write.parquet(place)
+    predictions = spark.read.parquet(place)
     pinned = predictions.withColumn("score", F.rand(1)).cache()
     pinned.count()
     steady = [
         predictions.withColumn("row", F.monotonically_increasing_id()),
         predictions.withColumn("row", F.expr("uuid()")),
         predictions.where(F.monotonically_increasing_id() >= 0),
-        spark.read.parquet(str(tmp_path / "written")).withColumn("item", F.input_file_name()),
+        predictions.withColumn("item", F.input_file_name()),
         pinned,
     ]
     drawn = [predictions.withColumn("score", F.rand()), predictions.withColumn("item", F.expr("uuid()"))]
