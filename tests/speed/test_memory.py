@@ -19,7 +19,7 @@ METRICS = [
 def tables(spark, request):
     n_users, n_predictions = request.param
     predictions = spark.range(n_users * n_predictions).select(
-        (F.col("id") % n_users).alias("user"), F.col("id").alias("item"), (F.xxhash64("id") / 2**63).alias("score")
+        (F.col("id") % n_users).alias("user"), F.col("id").alias("item"), (F.xxhash64("id") / 2.0**63).alias("score")
     )
     labels = spark.range(n_users * 10).select((F.col("id") % n_users).alias("user"), F.col("id").alias("item"))
     return predictions, labels, n_users
