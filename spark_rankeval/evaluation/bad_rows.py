@@ -17,6 +17,7 @@ from spark_rankeval.spark.diagnosis import (
     null_users,
 )
 from spark_rankeval.spark.inputs import Model
+from spark_rankeval.spark.named_columns import column
 from spark_rankeval.spark.overlap import ids_apart
 from spark_rankeval.spark.platforms import draws_anew, may_change
 from spark_rankeval.tables.quality import apart_in_words, excluded_labels_in_words
@@ -161,9 +162,13 @@ def warn_if_changing(sources: Sources) -> None:
     tables |= {source.role: source for source in (labels, sources.users, sources.exclude) if source is not None}
     if not may_change([source.frame for source in tables.values()]):
         return
-    extra = [name for name in (sources.model_column, *sources.slices, sources.weight, *sources.clusters) if name]
-    changing = [(name, source) for name, source in tables.items() if may_change([source.frame])]
-    names = [name for name, source in changing if draws_anew(source.frame.select(*source.columns_read(extra)))]
+    extra = {sources.model_column, *sources.slices, sources.weight, *sources.clusters}
+    names = []
+    for name, source in tables.items():
+        read = {*source.columns_read, *extra}
+        columns = [column(each) for each in source.frame.columns if each in read]
+        if may_change([source.frame]) and draws_anew(source.frame.select(*columns)):
+            names.append(name)
     if names:
         msg = (
             f"Spark says that {listed(names)} are not deterministic, as with rand(), so result.per_user may differ from these means. "

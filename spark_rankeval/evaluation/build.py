@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from spark_rankeval.spark.per_user import MetricColumn, Settings
     from spark_rankeval.spark.scoring import ModelFigures, Scoring
     from spark_rankeval.statistics.description import DescriptionOptions
+    from spark_rankeval.statistics.moments import Moments
 
 
 @dataclass(frozen=True)
@@ -105,15 +106,19 @@ class Findings:
         }
 
     @property
+    def counts(self) -> dict[str, Mapping[str, Moments]]:
+        """The moments of each count, by model and name."""
+        return {model: figures.counts for model, figures in self.of_all_users.items()}
+
+    @property
     def longest_lists(self) -> dict[str, int]:
         """How many predictions the user with the most has, by model; empty if not known, or if lists are the whole catalogue."""
         if "n_predictions" in self.missing:
             return {}
-        counts = {model: figures.counts for model, figures in self.of_all_users.items()}
         # Only lists from vectors have this count.
         return {
             model: int(count["n_predictions"].greatest)
-            for model, count in counts.items()
+            for model, count in self.counts.items()
             if count["n_predictions"].n and "n_labels_without_vector" not in count
         }
 
@@ -131,8 +136,7 @@ def build_result(
         warn_if_apart(qualities, settings)
         known = [parse_metric(metric.definition) for metric in findings.metrics if metric.definition]
         warn_of_labels(qualities, known)
-    counts = {model: figures.counts for model, figures in findings.of_all_users.items()}
-    unmatched = [] if findings.sources is None else unmatched_ids(findings.sources, qualities, counts)
+    unmatched = [] if findings.sources is None else unmatched_ids(findings.sources, qualities, findings.counts)
     for words in unmatched:
         warn(words)
     _warn_of_odd_weights(next(iter(qualities.values())), findings.metrics)

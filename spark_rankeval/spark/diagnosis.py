@@ -131,9 +131,7 @@ def _unused_columns(source: Source, model_column: str | None) -> list[str]:
 
 
 def _columns_read(source: Source, model_column: str | None) -> list[str]:
-    values = [value.name for value in source.given_values if not value.is_field]
-    models = [] if model_column is None else [model_column]
-    return list(dict.fromkeys([*source.user, source.item, *values, *models]))
+    return [*source.columns_read, *([] if model_column is None else [model_column])]
 
 
 def _comparable(source: Source) -> list[str]:

@@ -426,10 +426,8 @@ def _with_intents(rows: DataFrame, kind: T.DataType) -> DataFrame:
     """The rows with intents of this type as text; a row whose intent is an array becomes one for each entry."""
     others, intent = [named(name) for name in rows.columns if name != names.INTENT], named(names.INTENT)
     if isinstance(kind, T.ArrayType):
-        rows, kind = (
-            select(rows, *others, call("explode", call("array_distinct", intent)).alias(names.INTENT)),
-            kind.elementType,
-        )
+        entry = call("explode", call("array_distinct", intent)).alias(names.INTENT)
+        rows, kind = select(rows, *others, entry), kind.elementType
     return select(rows, *others, readable(as_text(intent, kind)).alias(names.INTENT))
 
 

@@ -16,7 +16,7 @@ from spark_rankeval.spark.named_columns import column, find_column, find_field
 from spark_rankeval.spark.sql_text import field_of, named
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from pyspark.sql import Column, DataFrame
 
@@ -107,11 +107,12 @@ class Source:
         """What labels have beside their grades, by name."""
         return tuple(value.beside for value in self.given_values if value.beside)
 
-    def columns_read(self, extra: Iterable[str]) -> list[Column]:
-        """The columns that an evaluation reads, and those of extra ones that the table has."""
-        vectors = [] if self.vectors is None else [self.vectors.vector]
-        names = {*self.user, self.item, *(value.name for value in self.given_values), self.subtopic, *vectors, *extra}
-        return [column(name) for name in self.frame.columns if name in names]
+    @property
+    def columns_read(self) -> list[str]:
+        """The names of the columns that an evaluation reads, each once."""
+        values = [value.name for value in self.given_values if not value.is_field]
+        items = [self.item] if self.vectors is None else [self.vectors.vector]
+        return list(dict.fromkeys([*self.user, *items, *values, *([] if self.subtopic is None else [self.subtopic])]))
 
     def user_columns(self) -> list[Column]:
         """The user's columns, null if they name nobody."""
