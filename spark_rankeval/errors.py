@@ -202,6 +202,10 @@ class WorkerError(SparkRankEvalError, RuntimeError):
     """Spark's Python workers lack something; the message says what, and how to provide it."""
 
 
+class EngineError(SparkRankEvalError, RuntimeError):
+    """The session runs on an engine that no test of this package has run on, or that cannot do what a call needs."""
+
+
 class SparkRankEvalWarning(UserWarning):
     """The numbers are right, but something in the data or the options deserves a look.
 

@@ -1,6 +1,6 @@
 """Tests that are not for every platform, and why: each thing that classic Spark alone has has a probe, which a test tries."""
 
-from importlib.metadata import version
+from pyspark import __version__
 
 
 def tuned_als(spark):
@@ -47,7 +47,7 @@ def reason_of(item):
 
 def connect_has(need):
     """Whether the Connect of this Spark has what only classic Spark had once."""
-    installed = tuple(int(part) for part in version("pyspark").split(".")[:2])
+    installed = tuple(int(part) for part in __version__.split(".")[:2])
     return need in ON_CONNECT_FROM and installed >= ON_CONNECT_FROM[need]
 
 

@@ -15,7 +15,7 @@ from processes import SUBMIT_OPTIONS, SparkProcess, free_port
 
 from spark_rankeval import package_zip
 
-PLATFORMS = ("classic", "connect")
+PLATFORMS = ("classic", "connect", "sail")
 
 # What a test costs is the way of a few rows through Spark, so that Spark does no more with them than it must: one task at a time in one
 # partition, no plan that changes while it runs, no code that is made and compiled for one query. Four files took 98 s with Spark's own
@@ -43,7 +43,7 @@ SETTINGS = {
 @contextmanager
 def session_of(platform):
     """The session of a test run, and a function that says how many jobs an action started."""
-    with {"classic": _classic, "connect": _connect}[platform]() as both:
+    with {"classic": _classic, "connect": _connect, "sail": _sail}[platform]() as both:
         yield both
 
 
@@ -185,3 +185,50 @@ class _JobsOfServer:
     def _get(self, path):
         with urllib.request.urlopen(self._api + path, timeout=10) as answer:
             return json.load(answer)
+
+
+def _actions_of(spark):
+    """A function that counts the plans that an engine without jobs runs for an action."""
+    from spark_rankeval.spark.engines import engine_of
+
+    # Which engine it is, is asked once a session.
+    engine_of(spark)
+    client, plans = type(spark.client), []
+    for name in ("_execute", "_execute_and_fetch_as_iterator"):
+        setattr(client, name, _counted(getattr(client, name), plans))
+
+    def actions_of(action):
+        before = len(plans)
+        action()
+        return len(plans) - before
+
+    return actions_of
+
+
+def _counted(run, plans):
+    def running(*arguments, **options):
+        plans.append(run)
+        return run(*arguments, **options)
+
+    return running
+
+
+@contextmanager
+def _sail():
+    """Sail in this process: an engine that speaks the protocol of Spark Connect, without a JVM."""
+    from pysail.spark import SparkConnectServer
+    from pyspark.sql import SparkSession
+
+    server = SparkConnectServer("127.0.0.1", 0)
+    server.start(background=True)
+    host, port = server.listening_address
+    url = f"sc://{host}:{port}"
+    os.environ["SPARK_REMOTE"] = url
+    spark = SparkSession.builder.remote(url).getOrCreate()
+    spark.conf.set("spark.sql.session.timeZone", "UTC")
+    try:
+        yield spark, _actions_of(spark)
+    finally:
+        spark.stop()
+        server.stop()
+        del os.environ["SPARK_REMOTE"]

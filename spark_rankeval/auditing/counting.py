@@ -25,6 +25,7 @@ from spark_rankeval.spark.sql_text import (
     number,
     over,
     select,
+    union,
     when,
     where,
     with_columns,
@@ -168,15 +169,16 @@ def _grouped(tables: AuditTables, users: list[str], rows: Mapping[Role, DataFram
     item, by = named(_ITEM), [named(name) for name in users]
     times = [named(_TIME).alias("trained")] if has_times else []
     label = call("struct", item.alias(_ITEM), named(_TIME).alias(_TIME)) if has_times else item
-    together = select(usable["training"], *by, item.alias(_KNOWN), *times).unionByName(
-        select(usable["labels"], *by, label.alias(_LABELS)), allowMissingColumns=True
+    together = union(
+        select(usable["training"], *by, item.alias(_KNOWN), *times),
+        select(usable["labels"], *by, label.alias(_LABELS)),
     )
     collected = {name: call("collect_list", named(name)) for name in (_KNOWN, _LABELS)}
     if has_times:
         collected["user_end"] = call("max", named("trained"))
     if tables.predictions is not None:
         listed = _lists(tables, users, usable["predictions"])
-        together = together.unionByName(listed, allowMissingColumns=True)
+        together = union(together, listed)
         collected[_RECOMMENDED] = call("collect_list", named(_RECOMMENDED))
         if tables.model is not None:
             collected[_RECOMMENDED] = call("flatten", collected[_RECOMMENDED])
@@ -273,7 +275,7 @@ def _of_items(tables: AuditTables, rows: Mapping[Role, DataFrame]) -> _Counted:
             frame, keys = with_columns(frame, {"since": when(is_valid, named(_TIME))}), [_ITEM, "since"]
         elif role == "labels":
             columns += first
-        together = together.unionByName(aggregate(frame, keys, *columns), allowMissingColumns=True)
+        together = union(together, aggregate(frame, keys, *columns))
     sums = [call("coalesce", call("sum", named(name)), 0).alias(name) for name in counted]
     if has_since:
         # A row for each time of prediction, beside which stands the first time of the item.

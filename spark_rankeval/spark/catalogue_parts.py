@@ -12,7 +12,7 @@ from pyspark.sql import types as T
 from spark_rankeval.spark.packed import given_to_tasks
 from spark_rankeval.spark.partitions import to_partitions
 from spark_rankeval.spark.platforms import setting
-from spark_rankeval.spark.sql_text import call, field_of, named, select, when, with_columns
+from spark_rankeval.spark.sql_text import call, field_of, named, select, union, when, with_columns
 from spark_rankeval.spark.workers import run_on_workers
 from spark_rankeval.worker import counted_lists as names
 from spark_rankeval.worker import reading
@@ -117,7 +117,7 @@ def _gathered(
     known = [column for column in users.columns if column not in keys]
     rows = select(users, *map(named, keys), call("struct", *map(named, known)).alias(_ROW))
     if answers is not None:
-        rows = rows.unionByName(answers, allowMissingColumns=True)
+        rows = union(rows, answers)
     places = [model.part.model for model in models]
     lists = {reading.of_model(name, place): when(named(MODEL) == place, named(ANSWER)) for place in places}
     first = F.first(_ROW, ignorenulls=True).alias(_ROW)

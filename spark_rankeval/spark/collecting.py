@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import types as T
 
+from spark_rankeval.spark.engines import engine_of
 from spark_rankeval.spark.python_workers import workers_explained
 from spark_rankeval.spark.sql_text import call, named, select
 from spark_rankeval.spark.workers import run_on_workers
-from spark_rankeval.worker.packing import PLACE, STATE
+from spark_rankeval.worker.packing import PLACE, STATE, in_order
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -29,6 +30,14 @@ def meeting_place(width: int = _WIDTH) -> Sql:
     return call("coalesce", named(PLACE), call("mod", call("spark_partition_id"), width))
 
 
+def run_by_place(rows: DataFrame, merge: Run, schema: T.StructType) -> DataFrame:
+    """What a function for ``mapInArrow`` makes of rows that stand in the partitions of their places, place by place."""
+    # Adaptive execution may put several places into one partition: they are merged one after the other even so.
+    if engine_of(rows.sparkSession).keeps_order:
+        return run_on_workers(rows.sortWithinPartitions(PLACE), merge, schema)
+    return run_on_workers(rows, in_order(merge), schema)
+
+
 class Packed(NamedTuple):
     """A packed state, and the place of its row, if it has one."""
 
@@ -45,7 +54,6 @@ def collected_states(states: DataFrame, merge: Run, n_bytes: int, *, have_places
     widths = [_WIDTH] * (n_bytes > _TAKEN_BY_DRIVER) + [1] * (n_bytes > _LARGE)
     for width in [_WIDTH] if have_places else widths:
         met = select(states, meeting_place(width).alias(PLACE), named(STATE)).repartition(PLACE)
-        # Adaptive execution may put several places into one partition: they are merged one after the other even so.
-        states = run_on_workers(met.sortWithinPartitions(PLACE), merge, STATE_SCHEMA)
+        states = run_by_place(met, merge, STATE_SCHEMA)
     with workers_explained():
         return [Packed(row[PLACE], bytes(row[STATE])) for row in states.collect()]

@@ -13,7 +13,8 @@ from spark_rankeval.errors import did_you_mean, warn
 from spark_rankeval.metrics.exposure_based import CorpusMetric, Exposure
 from spark_rankeval.metrics.group_amounts import AllListsGroupMetric, GroupExposure
 from spark_rankeval.records.slices import EVERY
-from spark_rankeval.spark.collecting import meeting_place
+from spark_rankeval.spark.collecting import meeting_place, run_by_place
+from spark_rankeval.spark.engines import engine_of
 from spark_rankeval.spark.python_workers import workers_explained
 from spark_rankeval.spark.sql_text import aggregate, call, named, select, when
 from spark_rankeval.spark.workers import run_on_workers
@@ -115,11 +116,11 @@ def exposure_rows(
         counted.append(call("collect_list", call("struct", named(BLOCK), named(COUNT))).alias(BLOCKS))
     whole = aggregate(rows, item, *counted)
     kept = (PLACE, STATE, SLOT, KEY, KIND, COUNT, *groups, *([BLOCKS] if have_blocks else []))
+    if not engine_of(users.sparkSession).keeps_order:
+        # An engine may part the rows by all keys of the last grouping.
+        whole = whole.repartition(*keys)
     together = select(whole, *map(named, kept))
-    if have_slices or layout is not None:
-        # Adaptive execution may put several places into one partition: their states are merged one place after the other.
-        together = together.sortWithinPartitions(PLACE)
-    return run_on_workers(
+    return (run_by_place if have_slices or layout is not None else run_on_workers)(
         together,
         merge_exposures(
             partial(MergedStates, states_of_users),

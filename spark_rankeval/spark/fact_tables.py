@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from pyspark.sql import types as T
 
 from spark_rankeval.ranking.recommended import OF_ITEMS
+from spark_rankeval.spark.engines import engine_of
 from spark_rankeval.spark.fingerprints import total_of_hashes, training_hash
 from spark_rankeval.spark.ids import as_text, name_in_sql, readable, set_in, text_in_sql, usable
 from spark_rankeval.spark.packed import given_to_rows, given_to_tasks, packed
@@ -419,6 +420,8 @@ def _one_table(table: DataFrame, *always_true: Sql) -> DataFrame:
     Elsewhere Spark leaves out columns that nobody reads, and null keys of joins, and then sees two tables. Conditions that always hold
     keep all columns, and Spark moves no filter below one that numbers rows.
     """
+    if not engine_of(table.sparkSession).reuses_plans:
+        return table
     return where(table, all_of([call("monotonically_increasing_id") >= 0, *always_true]))
 
 

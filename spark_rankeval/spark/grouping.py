@@ -27,6 +27,7 @@ from spark_rankeval.spark.sql_text import (
     named,
     number,
     select,
+    union,
     when,
     where,
     with_columns,
@@ -304,9 +305,7 @@ class Grouping:
         n_rows, more = call("count", 1), []
         if others is not None:
             # They are rows without a label: a third table in a join would cost a shuffle more.
-            rows = with_columns(rows, {_ROW: number(1), _KNOWN: number(1)}).unionByName(
-                others, allowMissingColumns=True
-            )
+            rows = union(with_columns(rows, {_ROW: number(1), _KNOWN: number(1)}), others)
             n_rows, more = call("sum", named(_ROW)), [is_known, *attributes, *self._hash_of_users]
         return aggregate(rows, self.user_columns, *self._label_lists(n_rows), *more)
 
@@ -336,7 +335,7 @@ class Grouping:
             row, known = number(0).alias(_ROW), number(0).alias(_KNOWN)
             somebody = where(attributes.frame, ~any_of(user.is_null() for user in attributes.users_sql()))
             about = select(somebody, *self.rows.named_users(attributes), row, known, *self.attributes.of(attributes))
-            rows = about if rows is None else rows.unionByName(about, allowMissingColumns=True)
+            rows = about if rows is None else union(rows, about)
         return None if rows is None else self.rows.chosen(rows)
 
     def _items_of(self, source: Source, name: str, hashed: str = "") -> DataFrame:

@@ -9,7 +9,7 @@ from pyspark.sql import types as T
 
 from spark_rankeval.spark.ids import as_text, problem_of_type, readable
 from spark_rankeval.spark.source import ValueColumn, array_value, require_column
-from spark_rankeval.spark.sql_text import call, field_of, named, with_columns
+from spark_rankeval.spark.sql_text import call, named, with_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -33,7 +33,7 @@ class IntentColumns(NamedTuple):
         if self.subtopic is None:
             return None
         is_field, name = self.subtopic.is_field, self.subtopic.name
-        return field_of(self.labels.item, name) if is_field else named(name)
+        return self.labels.field(name) if is_field else named(name)
 
     def read(self) -> Source:
         """The labels with what their hash and examples need of subtopics."""

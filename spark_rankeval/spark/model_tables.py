@@ -193,7 +193,9 @@ class ModelTables:
         users = [id_.cast(type_).alias(user_column(index)) for index, (id_, type_) in enumerate(typed)]
         errors = [F.coalesce(column(name).cast("bigint"), F.lit(0)) * weight for name, weight in table.errors.items()]
         named_values = [*(table.metrics[label].column for label in labels), *table.further]
-        values = [column(name).cast("double").alias(value_field(index)) for index, name in enumerate(named_values)]
+        doubles = [column(name).cast("double") for name in named_values]
+        # A column's metadata, which the greatest of two loses, would stay behind in a struct of Sail's plans.
+        values = [F.greatest(value, value).alias(value_field(index)) for index, value in enumerate(doubles)]
         n_invalid = reduce(operator.add, errors, F.lit(0).cast("bigint")).alias(INVALID)
         hashes = [_hash_of(table, name).alias(hash_field(name)) for name in shared]
         row = F.struct(_model_of(table).alias(MODEL), n_invalid, *values, *hashes)

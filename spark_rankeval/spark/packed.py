@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import types as T
 
-from spark_rankeval.spark.sql_text import call, named, row_of_partition, select, with_columns
+from spark_rankeval.errors import EngineError
+from spark_rankeval.spark.engines import engine_of
+from spark_rankeval.spark.sql_text import call, named, row_of_partition, select, true_for_every_row, with_columns
 from spark_rankeval.spark.workers import run_on_workers
-from spark_rankeval.worker.packed import PACKED
+from spark_rankeval.worker.packed import PACKED, attach
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,7 +34,7 @@ def given_to_rows(rows: DataFrame, one: DataFrame) -> DataFrame:
 
     By a key that is always true, and Spark does not know: beside a join of all rows with all it would leave partitions small.
     """
-    keyed = with_columns(rows, {_EVERY: call("monotonically_increasing_id") >= 0})
+    keyed = with_columns(rows, {_EVERY: true_for_every_row()})
     hashed = call("xxhash64", *map(named, one.columns))
     given = with_columns(one, {_EVERY: call("pmod", hashed, 2) < 2})
     return keyed.join(given.hint("broadcast"), _EVERY, "left").drop(_EVERY)
@@ -42,8 +44,11 @@ def given_to_tasks(rows: DataFrame, tables: Mapping[str, DataFrame], by: str | N
     """The rows with a column for each packed table, a row or none. The first row of each partition has it, the others have null.
 
     A table has several rows if `by` names a column that tells them apart, and the rows to which they are given.
-    It is broadcast, so that nothing is shuffled and no row moves. What runs next on each partition finds it in its first row.
+    It is broadcast, so that nothing is shuffled and no row moves. What runs next on each partition finds it in its first row. An engine
+    that may move rows gets the tables with the function, after an action.
     """
+    if not engine_of(rows.sparkSession).keeps_order:
+        return _attached(rows, tables, by)
     numbered = with_columns(rows, {_FIRST: row_of_partition() == 0})
     for name, table in tables.items():
         # Always true, and Spark does not know: of a constant it would make a join of all rows with all.
@@ -52,3 +57,14 @@ def given_to_tasks(rows: DataFrame, tables: Mapping[str, DataFrame], by: str | N
         one = select(table, is_first, *map(named, keys[1:]), named(PACKED).alias(name))
         numbered = numbered.join(one.hint("broadcast"), keys, "left")
     return numbered.drop(_FIRST)
+
+
+def _attached(rows: DataFrame, tables: Mapping[str, DataFrame], by: str | None) -> DataFrame:
+    """The same by a function that holds the tables, which are collected first."""
+    if by is not None:
+        msg = "this engine may move rows between partitions, so a catalogue cannot be cut into parts; leave parts= out"
+        raise EngineError(msg)
+    given = {name: [bytes(row[PACKED]) for row in table.collect()] for name, table in tables.items()}
+    cells = {name: next(iter(packed_rows), None) for name, packed_rows in given.items()}
+    columns = [T.StructField(name, T.BinaryType()) for name in cells]
+    return run_on_workers(rows, attach(cells), T.StructType([*rows.schema.fields, *columns]))

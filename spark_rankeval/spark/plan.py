@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from spark_rankeval.ranking.recommended import Fact
     from spark_rankeval.request.options import LookupOption
     from spark_rankeval.request.task import ScoringTask
+    from spark_rankeval.spark.engines import Engine
     from spark_rankeval.spark.fact_tables import Lookup
     from spark_rankeval.spark.list_lengths import ListLengths
     from spark_rankeval.spark.prediction_lists import Gathering
@@ -75,7 +75,7 @@ def choose_plan(
     metrics: Mapping[str, Metric],
     predictions: Source,
     prune: str,
-    spark_version: str,
+    engine: Engine,
     exact: bool,
     excludes: bool,
     lengths: ListLengths | None = None,
@@ -106,9 +106,11 @@ def choose_plan(
     if any(view.ranking.duplicates == "keep_best" for view in task.views):
         words.append("Duplicates are merged first, by user and item within the same shuffle.")
     gathering: Gathering
-    if _version(spark_version) < (4, 2):
+    if not engine.keeps_best:
         gathering = "window"
-        words.append(f"Spark {spark_version} sorts a user's predictions for that (window); Spark 4.2 needs no sort.")
+        words.append(
+            f"{engine.name} {engine.version} sorts a user's predictions for that (window); Spark 4.2 needs no sort."
+        )
     elif exact:
         gathering = "best_by_score_and_item"
         words.append("They are kept by score and item, which settles every tie (min_by).")
@@ -173,8 +175,3 @@ def _obstacle(
 def _subject(labels: list[str], one: str, several: str) -> str:
     """The subject and the verb of a sentence about metrics."""
     return f"{listed(labels, _MOST_LISTED)} {several if len(labels) > 1 else one}"
-
-
-def _version(text: str) -> tuple[int, int]:
-    found = re.match(r"(\d+)\.(\d+)", text)
-    return (int(found[1]), int(found[2])) if found else (0, 0)

@@ -113,7 +113,7 @@ def _wrong_arrays(source: Source) -> tuple[str, str]:
 
 def _marking_repeats(frame: DataFrame, n_users: int, n_models: int, arrays: list[str], nobody: Column) -> DataFrame:
     keys = [*(user_column(index) for index in range(n_users)), *[MODEL] * n_models]
-    best_first = Window.partitionBy(*keys).orderBy(F.struct(*arrays).desc())
+    best_first = Window.partitionBy(*keys).orderBy(*(F.col(name).desc() for name in arrays))
     repeated = ~nobody & (F.col("nth_") > 1)
     frame = frame.withColumn("nth_", F.row_number().over(best_first))
     return frame.withColumn(_WHOLE, F.when(repeated, REPEATED_USER).otherwise(F.col(_WHOLE))).drop("nth_")
@@ -184,7 +184,7 @@ class Quarantine:
         values = [F.col(value_name(index)).cast("double") for index in range(len(self.sources.labels.given_values))]
         values = [F.greatest(grade, F.lit(0.0)) if self.task.clip_grades else grade for grade in values]
         grades = F.struct(*values)
-        higher = Window.partitionBy(*self._keys(rows), ITEM).orderBy(grades.desc())
+        higher = Window.partitionBy(*self._keys(rows), ITEM).orderBy(*(grade.desc() for grade in values))
         rows = rows.withColumn(_OTHER, F.lag(grades).over(higher)).where(F.col(_OTHER) != grades)
         return rows.withColumn(REASON, F.lit("repeats an item of the user with a lower grade"))
 

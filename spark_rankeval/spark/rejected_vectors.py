@@ -71,7 +71,7 @@ def _with_reasons(
     words = F.lit(None).cast("string")
     for why, holds in reversed(reasons.items()):
         words = F.when(F.coalesce(holds, F.lit(False)), why).otherwise(words)
-    order = [F.struct(_VECTOR, _BIAS).desc()]
+    order = [F.col(_VECTOR).desc(), F.col(_BIAS).desc()]
     if repeated == _REPEATED_ITEM:
         order.insert(0, F.col(reason).isNotNull().asc())
     rows = rows.withColumn(reason, words)

@@ -15,6 +15,7 @@ from spark_rankeval.request.readings import NORMALISER
 from spark_rankeval.request.task import GROUP_FACTS
 from spark_rankeval.spark.collecting import STATE_SCHEMA
 from spark_rankeval.spark.describing import Groups, collected, figures_by_group, of_all_users, of_every_user
+from spark_rankeval.spark.engines import engine_of
 from spark_rankeval.spark.exposures import collected_rows, exposure_rows, slice_as_text, with_corpus_values
 from spark_rankeval.spark.fingerprints import hashed_tables
 from spark_rankeval.spark.grouping import Grouping
@@ -110,7 +111,7 @@ class Scoring:
             {spelled.get(value.label, value.label): value.metric for value in self.reading.values},
             predictions,
             self.prune,
-            predictions.frame.sparkSession.version,
+            engine_of(predictions.frame.sparkSession),
             exact,
             excludes=self.sources.exclude is not None,
             lengths=self.lengths,

@@ -143,7 +143,11 @@ class Source:
 
     def given_ids_sql(self) -> Sql:
         """The same as SQL."""
-        return named(self.item) if self.item_field is None else field_of(self.item, self.item_field)
+        return named(self.item) if self.item_field is None else self.field(self.item_field)
+
+    def field(self, name: str) -> Sql:
+        """A field of the items' structs, as SQL."""
+        return field_of(self.item, name, self.frame.columns)
 
     def values(self) -> list[Column]:
         """The scores, ranks or grades, or the arrays of them: a column for each that was named."""
@@ -151,7 +155,7 @@ class Source:
 
     def values_sql(self) -> list[Sql]:
         """The scores, ranks or grades, or the arrays of them, as SQL."""
-        return [field_of(self.item, value.name) if value.is_field else named(value.name) for value in self.given_values]
+        return [self.field(value.name) if value.is_field else named(value.name) for value in self.given_values]
 
     def named_users(self) -> list[Column]:
         """The user's columns under our names."""

@@ -115,11 +115,11 @@ def named(name: str) -> Sql:
     return _identifier(quoted(name))
 
 
-def field_of(name: str, field: str) -> Sql:
-    """A field of a column of structs, or of arrays of structs."""
-    if _PLAIN.fullmatch(field):
-        # Behind a dot it could be a column of a table that has the first name.
-        return Sql(f"{named(name)}['{field}']")
+def field_of(name: str, field: str, columns: Sequence[str] = ()) -> Sql:
+    """A field of a column of structs, or of arrays of structs, in a table with these columns."""
+    if _PLAIN.fullmatch(field) and field.lower() in {column.lower() for column in columns}:
+        # Behind a dot it would be that column, if the table has the first name. Sail takes brackets behind an array for an index.
+        return call("transform", named(name), function_of(["entry"], named("entry").field(field)))
     return _identifier(f"{quoted(name)}.{quoted(field)}")
 
 
@@ -194,6 +194,11 @@ def bits_or(left: Sql, right: Sql | int) -> Sql:
     return Sql(f"({left} | {_operand(right)})")
 
 
+def true_for_every_row() -> Sql:
+    """True, which Spark does not know: it moves no other condition past this one, and makes no join of all rows with all of it."""
+    return call("rand", 0) >= 0
+
+
 def row_of_partition() -> Sql:
     """The number of a row within its partition, from 0: the low bits of Spark's number of it."""
     return bits_and(call("monotonically_increasing_id"), (1 << 33) - 1)
@@ -246,6 +251,20 @@ def where(frame: DataFrame, condition: Sql) -> DataFrame:
 def aggregate(frame: DataFrame, keys: Sequence[str], *expressions: Sql) -> DataFrame:
     """A row a group of a table that has these keys, which are names of ours."""
     return frame.groupBy(*keys).agg(*[expression.column for expression in expressions])
+
+
+def union(frame: DataFrame, other: DataFrame) -> DataFrame:
+    """The rows of two tables, whose columns meet by name; a column that one of them lacks is null there.
+
+    Sail forgets the type of a column that ``unionByName`` itself fills.
+    """
+    kinds = {field.name: field.dataType for table in (frame, other) for field in table.schema}
+
+    def whole(table: DataFrame) -> DataFrame:
+        names = set(table.columns)
+        return select(table, *(named(name) if name in names else null_of(kinds[name]).alias(name) for name in kinds))
+
+    return whole(frame).unionByName(whole(other))
 
 
 def with_columns(frame: DataFrame, columns: Mapping[str, Sql]) -> DataFrame:

@@ -15,6 +15,7 @@ from pyspark.errors import AnalysisException
 
 from spark_rankeval.checks import check_place
 from spark_rankeval.errors import InputError, OptionError
+from spark_rankeval.spark.engines import engine_of
 from spark_rankeval.spark.platforms import condition_of, file_vanished, input_files, said_by_java, save_mode
 
 if TYPE_CHECKING:
@@ -138,6 +139,8 @@ def _text_at(session: SparkSession, path: str) -> DataFrame | None:
         if condition_of(error) != "PATH_NOT_FOUND":
             raise
         return None
+    if not engine_of(session).refuses_missing_paths and not input_files(text):
+        return None
     return text
 
 
@@ -157,8 +160,9 @@ def publish(staged_table: DataFrame, path: str, mode: str) -> DataFrame:
     if place.exists():
         os.rename(place, replaced)
     os.rename(folder, place)
-    # Spark does the same for its own writes, so that nobody reads cached files of the old table.
-    session.catalog.refreshByPath(path)
+    if engine_of(session).caches_files:
+        # Spark does the same for its own writes, so that nobody reads cached files of the old table.
+        session.catalog.refreshByPath(path)
     shutil.rmtree(replaced, ignore_errors=True)
     return session.read.schema(schema).parquet(path)
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 from spark_rankeval.worker.process import in_worker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     Batches = Iterator[pa.RecordBatch]
 
@@ -98,3 +98,19 @@ def received(batches: Batches, names: tuple[str, ...]) -> Iterator[tuple[pa.Reco
         if first is None and batch.num_rows:
             first = {name: batch.column(name)[0] for name in names if name in batch.schema.names}
         yield batch, first or {}
+
+
+def attach(cells: Mapping[str, bytes | None]) -> Callable[[Batches], Batches]:
+    """A function for ``mapInArrow``: the rows with a column for each packed table, which the first row of a task has."""
+
+    @in_worker
+    def run(batches: Batches) -> Batches:
+        is_first = True
+        for batch in batches:
+            for name, cell in cells.items():
+                values = [cell if is_first else None] * min(batch.num_rows, 1) + [None] * (batch.num_rows - 1)
+                batch = batch.append_column(name, pa.array(values, pa.binary()))  # noqa: PLW2901 # a column more each time
+            is_first = is_first and batch.num_rows == 0
+            yield batch
+
+    return run

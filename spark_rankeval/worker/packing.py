@@ -18,7 +18,9 @@ import numpy as np
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
+
+    Batches = Iterator[pa.RecordBatch]
 
 #: The columns of rows that travel: the place where a state is merged with others, and the packed state.
 PLACE, STATE = "place", "state"
@@ -91,6 +93,17 @@ def unpacked_by_place(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int |
     """The states of rows, place by place. The states of a place must be read before those of the next."""
     for place, states in by_place(batches):
         yield place, map(unpack, states)
+
+
+def in_order(run: Callable[[Batches], Batches]) -> Callable[[Batches], Batches]:
+    """A function for ``mapInArrow`` that needs the rows of a place together, on an engine that does not keep the order of rows."""
+
+    def run_in_order(batches: Batches) -> Batches:
+        whole = list(batches)
+        if whole:
+            yield from run(iter(pa.Table.from_batches(whole).sort_by(PLACE).to_batches()))
+
+    return run_in_order
 
 
 def by_place(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int | None, Iterator[bytes]]]:

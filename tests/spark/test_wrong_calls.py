@@ -38,11 +38,13 @@ def frames(spark):
         "good": table,
         "no columns": table.select(),
         "other columns": table.toDF("a", "b", "c", "d"),
-        "nested": spark.sql("select struct(1 a) user, map(1, 2) item, array(array(1)) score, struct(1 a) grade"),
+        "nested": spark.sql(
+            "select struct(1 a) as user, map(1, 2) as item, array(array(1)) as score, struct(1 a) as grade"
+        ),
         "ambiguous": table.toDF("user", "USER", "score", "SCORE"),
         "no rows": table.limit(0),
         "dots": table.toDF("us.er", "it`em", "sc ore", ""),
-        "void": spark.sql("select null user, null item, null score, null grade"),
+        "void": spark.sql("select null as user, null as item, null as score, null as grade"),
         "per user": ours.score_users(table, table, ["rr", "ap"], score="score"),
         "result": ours.evaluate(table, table, ["rr", "ap"], score="score"),
     }
