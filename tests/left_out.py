@@ -1,6 +1,13 @@
-"""Tests that are not for every platform, and why: each thing that classic Spark alone has has a probe, which a test tries."""
+"""Tests that are not for every platform, and why: each thing that a platform lacks has a probe, which a test tries.
 
+A probe gives 1 if the thing is there. If not, it raises an error or gives another value.
+"""
+
+from plans import plan_of
 from pyspark import __version__
+from pyspark.errors import AnalysisException
+
+from spark_rankeval.spark.platforms import _unlogged
 
 
 def tuned_als(spark):
@@ -33,28 +40,66 @@ CLASSIC_ALONE = {
     "ml": ("a Connect client of PySpark 3.5 has nothing of pyspark.ml that is the JVM's", ranked_by_spark),
     "tuned_als": ("PySpark 4.0 tunes ALS in threads without a session", tuned_als),
 }
+
+
+def progress_reports(spark):
+    """Run a query: whether the engine says how far it is."""
+    reports = []
+
+    def handler(**report):
+        reports.extend(report["stages"])
+
+    spark.registerProgressHandler(handler)
+    try:
+        spark.range(1).collect()
+    finally:
+        spark.removeProgressHandler(handler)
+    return int(bool(reports))
+
+
+def refused_random_join(spark):
+    """Join by a random condition: whether the engine refuses it."""
+    try:
+        with _unlogged():
+            _ = spark.sql("SELECT 1 FROM range(1) AS a JOIN range(1) AS b ON rand() > 0").schema
+    except AnalysisException as error:
+        return int("NON_DETERMINISTIC" in str(error))
+    return 0
+
+
+SAIL_LACKS = {
+    "plans": ("the text of a plan is not Spark's", lambda spark: plan_of(spark.range(1)).count("Range (")),
+    "random joins": ("random conditions of a join are not refused", refused_random_join),
+    "progress": ("operations report no progress", progress_reports),
+}
+NEEDS = CLASSIC_ALONE | SAIL_LACKS
+# What only clients of Connect have.
+OF_CLIENTS = {"progress"}
 # The first Spark whose Connect has it, too; and of what is about Connect, the first whose client knows it.
 ON_CONNECT_FROM = {"tuned_als": (4, 1), "progress": (4, 0), "ml": (4, 0)}
 
 
+def _needs(item, *markers):
+    return [need for name in markers for marker in item.iter_markers(name) for need in marker.args]
+
+
 def reason_of(item):
-    marker = item.get_closest_marker("classic_alone")
-    if marker is None:
-        return ", ".join(["about a Connect server", *item.get_closest_marker("connect_alone").args])
-    (need,) = marker.args
-    return f"{need} ({CLASSIC_ALONE[need][0]})"
+    lacking = [f"{need} ({NEEDS[need][0]})" for need in _needs(item, "classic_alone", "not_on_sail")]
+    return ", ".join(lacking or ["about a Connect server", *_needs(item, "connect_alone")])
 
 
-def connect_has(need):
-    """Whether the Connect of this Spark has what only classic Spark had once."""
+def is_there(need, platform):
+    """Whether a platform has what another lacks."""
+    if platform != "connect":
+        return platform == "classic" and need not in OF_CLIENTS
     installed = tuple(int(part) for part in __version__.split(".")[:2])
-    return need in ON_CONNECT_FROM and installed >= ON_CONNECT_FROM[need]
+    first = ON_CONNECT_FROM.get(need)
+    return need in SAIL_LACKS if first is None else installed >= first
 
 
 def is_left_out(item, platform):
     """Whether a test is not for a platform."""
-    about_connect, marker = item.get_closest_marker("connect_alone"), item.get_closest_marker("classic_alone")
     if platform == "classic":
-        return about_connect is not None
-    needs = [need for marked in (about_connect, marker) if marked is not None for need in marked.args]
-    return not all(map(connect_has, needs))
+        return item.get_closest_marker("connect_alone") is not None
+    about = {"connect": ("connect_alone", "classic_alone"), "sail": ("not_on_sail", "classic_alone")}
+    return not all(is_there(need, platform) for need in _needs(item, *about[platform]))

@@ -60,7 +60,8 @@ def _common_kind(*columns: pd.Series) -> pa.DataType | None:
     for column in columns:
         for ids in column:
             if ids is not None and len(ids):
-                kind = np.asarray(ids).dtype.kind
+                # Sail makes objects of the numbers of all rows if a row that is null hides a null entry.
+                kind = np.array(ids.tolist()).dtype.kind if ids.dtype == object else ids.dtype.kind
                 text = kind in "OUT" and all(isinstance(one, str) for one in ids)
                 kinds.add("text" if text else {"i": "whole", "u": "whole", "f": "double"}.get(kind, "other"))
     types = {"text": pa.string(), "whole": pa.int64(), "double": pa.float64()}

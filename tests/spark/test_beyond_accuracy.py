@@ -671,6 +671,7 @@ def test_an_item_is_one_item_however_its_id_is_written(spark):
     assert [row.mean for row in result.summary] == [0.0, 0.0]
 
 
+@pytest.mark.not_on_sail("plans")
 def test_rows_are_placed_by_what_a_task_that_runs_again_gives_again(spark):
     """By what makes the rows of an item belong together, and states by their partitions; not by counts or bytes of states."""
 

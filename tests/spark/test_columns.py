@@ -59,6 +59,7 @@ def test_scores_order_the_predictions(table):
     assert got["unequal"]["rr"] is None
 
 
+@pytest.mark.not_on_sail("plans")
 def test_all_metrics_come_from_one_python_evaluation(table):
     frame = table.select("user", metrics_column("predictions", "labels", METRICS).alias("m")).select("m.*")
     plan = plan_of(frame)

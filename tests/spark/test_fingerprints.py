@@ -273,7 +273,7 @@ def test_vectors_have_theirs_in_the_place_of_predictions(spark):
     assert len(found) == len({*found.values()}) == len(models) - 1
 
 
-@pytest.mark.parametrize("marked", [True, False])
+@pytest.mark.parametrize("marked", [pytest.param(True, marks=pytest.mark.not_on_sail("random joins")), False])
 def test_inputs_that_change_between_actions_are_reported(spark, tmp_path, marked):
     """A score that is drawn anew: Spark says so of a UDF that is marked so, and of others only fingerprints do."""
     drawn = F.udf(lambda: random.SystemRandom().random(), "double")
@@ -295,6 +295,7 @@ def test_inputs_that_change_between_actions_are_reported(spark, tmp_path, marked
     assert written.fingerprints["labels"] == result.fingerprints["labels"]
 
 
+@pytest.mark.not_on_sail("random joins")
 def test_asking_whether_inputs_change_costs_no_job(spark, jobs_of):
     predictions, labels = tables(spark)
     assert jobs_of(lambda: may_change([predictions, labels])) == 0
@@ -302,6 +303,7 @@ def test_asking_whether_inputs_change_costs_no_job(spark, jobs_of):
     assert may_change([predictions, labels.orderBy(F.rand())]) == hasattr(predictions, "exists")
 
 
+@pytest.mark.not_on_sail("plans")
 def test_columns_that_nobody_reads_names_of_files_and_cached_tables_are_no_draws(spark, tmp_path, jobs_of):
     place, read = str(tmp_path / "written"), ["user", "item", "score"]
     tables(spark)[0].write.parquet(place)

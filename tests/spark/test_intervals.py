@@ -83,7 +83,7 @@ def as_arrays(tables):
     predictions, labels = tables
     best = F.sort_array(F.collect_list(F.struct(-F.col("score"), "item")))
     return (
-        predictions.groupBy("user").agg(best["item"].alias("items")),
+        predictions.groupBy("user").agg(F.transform(best, lambda pair: pair["item"]).alias("items")),
         labels.groupBy("user").agg(F.collect_list("item").alias("liked"), F.collect_list("grade").alias("grade")),
     )
 

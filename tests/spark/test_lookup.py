@@ -51,7 +51,7 @@ def tables(spark, request):
 
     def frame(rows, fields=""):
         # Of doubles both zeros are one item.
-        item = F.when(F.col("item") == 0, F.expr("if(hash(*) % 2 = 0, -0d, 0d)")).otherwise(F.col("item"))
+        item = F.when(F.col("item") == 0, F.expr("if(hash(user, item) % 2 = 0, -0d, 0d)")).otherwise(F.col("item"))
         of_kind = {"string": F.concat(F.lit("item-"), "item"), "double": item}
         table = spark.createDataFrame(rows, f"user long, item long{fields}").repartition(3)
         return table.withColumn("item", of_kind.get(request.param, F.col("item")))
@@ -114,6 +114,7 @@ def test_tables_that_are_too_large_are_joined_in_a_second_run(tables, monkeypatc
     assert not any("began twice" in words for words in forced.plan)
 
 
+@pytest.mark.not_on_sail("plans")
 @pytest.mark.parametrize("tables", ["long"], indirect=True)
 def test_predictions_are_not_shuffled_by_item(tables, spark):
     with shuffled_into(spark, 4):

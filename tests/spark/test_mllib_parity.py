@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from effort import part_of
 from pyspark.ml.evaluation import RankingEvaluator
-from pyspark.mllib.evaluation import RankingMetrics
 from random_logs import assert_tricky, random_logs
 
 from spark_rankeval import evaluate
@@ -31,6 +30,8 @@ def arrays(spark, logs):
 
 
 def spark_values(arrays):
+    from pyspark.mllib.evaluation import RankingMetrics  # a client of Connect has no such module
+
     metrics = RankingMetrics(arrays.select("prediction", "label").rdd.map(tuple))
     at = {
         "precision": metrics.precisionAt,

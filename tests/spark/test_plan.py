@@ -30,25 +30,30 @@ def shuffles(frame):
     return len(re.findall(r"Exchange hashpartitioning", plan_of(frame)))
 
 
+@pytest.mark.not_on_sail("plans")
 @pytest.mark.parametrize("prune", ["auto", "never"])
 def test_rows_are_shuffled_once_a_side(tables, prune):
     scored = score_users(*tables, METRICS[:40:20], score="score", prune=prune)
     assert shuffles(scored) == 2
 
 
+@pytest.mark.not_on_sail("plans")
 def test_dropping_duplicates_costs_no_further_shuffle(tables):
     assert shuffles(score_users(*tables, ["ndcg@5"], score="score", on_invalid="drop")) == 2
 
 
+@pytest.mark.not_on_sail("plans")
 def test_users_to_count_cost_no_further_shuffle(tables, spark):
     assert shuffles(score_users(*tables, ["ndcg@5"], score="score", users=spark.range(0, 10, 1, 4).toDF("user"))) == 2
 
 
+@pytest.mark.not_on_sail("plans")
 def test_one_table_of_arrays_is_not_shuffled(spark):
     table = spark.createDataFrame([([1, 2], [2])], "prediction array<long>, label array<long>")
     assert shuffles(score_users(table, None, METRICS)) == 0
 
 
+@pytest.mark.not_on_sail("plans")
 @pytest.mark.night
 def test_tables_bucketed_by_user_are_not_shuffled(tables, spark):
     for name, table in zip(("bucketed_predictions", "bucketed_labels"), tables, strict=True):
@@ -101,6 +106,7 @@ def test_an_evaluation_looks_at_each_table_once(spark, tmp_path):
     assert sorted(looks.read_text().split()) == ["labels", "predictions", "predictions"]
 
 
+@pytest.mark.not_on_sail("plans")
 @pytest.mark.parametrize("lookup", ["workers", "join"])
 def test_training_data_are_shuffled_once_whoever_asks_for_them(tables, spark, tmp_path, lookup):
     tables[0].select("user", "item").write.parquet(str(tmp_path / "training"))

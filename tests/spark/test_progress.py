@@ -61,6 +61,7 @@ def bars(screen):
     )
 
 
+@pytest.mark.not_on_sail("progress")
 @pytest.mark.connect_alone("progress")
 def test_a_long_operation_has_a_bar_and_leaves_none(spark, looked_at, capsys, monkeypatch):
     def slow(batches):

@@ -35,8 +35,8 @@ SETTINGS_READ = {
 }  # fmt: skip
 #: A plan and its size, which public methods only print; a platform that refuses this counts as one that tells no size.
 READS_PLANS = {"spark/platforms.py"}
-#: A job starts its own session where there is none, which is what a builder and its settings are for.
-OF_A_JOB = {"jobs/session.py"}
+#: A job starts its own session where there is none, which is what a builder and its settings are for; so does who calls `local.session`.
+STARTS_SESSIONS = {"jobs/session.py", "local.py"}
 #: The configuration of a job is a file of the driver's; a staging folder on the driver's disk is cleared, elsewhere emptied.
 #: The package as a zip is one too, to be handed over, and so is a report, to be opened, and what MLflow is given. What a run
 #: wrote onto that disk is named, and removed when it is asked for no more; elsewhere Spark's names stay.
@@ -84,7 +84,7 @@ def test_the_package_uses_nothing_that_connect_or_serverless_refuses():
     for path in SOURCES:
         name = str(path.relative_to(PACKAGE))
         allowed = {
-            "may_build": name in OF_A_JOB,
+            "may_build": name in STARTS_SESSIONS,
             "may_use_files": name in FILES_OF_THE_DRIVER,
             "may_read_plans": name in READS_PLANS,
         }
@@ -138,6 +138,7 @@ def operators(frame):
     return {found[1] for found in named if found}
 
 
+@pytest.mark.not_on_sail("plans")
 @pytest.mark.parametrize("options", [{}, {"prune": "never"}, {"on_invalid": "drop"}, {"exclude": True}])
 def test_plans_are_made_of_operators_that_every_platform_has(spark, options):
     predictions = spark.range(0, 400, 1, 4).selectExpr("id % 10 as user", "id div 10 as item", "id / 7 as score")
