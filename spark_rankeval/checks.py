@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 import numbers
+import os
 from typing import Any
+from weakref import WeakKeyDictionary
 
-from spark_rankeval.errors import InputError, OptionError
+from spark_rankeval.errors import EngineError, InputError, OptionError
+
+#: The environment variable that lets calls run on engines without tests.
+UNTESTED = "SPARK_RANKEVAL_UNTESTED_ENGINE"
+SPARK = "Spark"
+# The versions of Sail that the tests run on.
+_SAIL_VERSIONS = ("0.7.",)
+# The tested engine behind each session, and its version.
+_engines: WeakKeyDictionary[Any, tuple[str, str]] = WeakKeyDictionary()
 
 
 def one_of(option: str, value: object, allowed: tuple[object, ...]) -> None:
@@ -51,7 +61,10 @@ def is_name(value: object) -> bool:
 
 
 def check_table(role: str, frame: Any, *, instead: str = "") -> None:
-    """Refuse what is not a Spark DataFrame, and one that never ends; `instead` is what else the role allows."""
+    """Refuse what is not a Spark DataFrame, one that never ends, and one of an engine without tests.
+
+    `instead` is what else the role allows.
+    """
     if not is_table(frame):
         kind = type(frame)
         package = kind.__module__.partition(".")[0]
@@ -65,6 +78,42 @@ def check_table(role: str, frame: Any, *, instead: str = "") -> None:
             "foreachBatch"
         )
         raise InputError(msg)
+    tested_engine(frame.sparkSession)
+
+
+def tested_engine(session: Any) -> tuple[str, str]:
+    """The name of the engine behind a session and its version; the first call asks the engine, and the others remember.
+
+    Raises:
+        EngineError: no test has run on the engine, and `UNTESTED` does not say ``allow``.
+    """
+    if session not in _engines:
+        name, version = _name_and_version(session)
+        if name != SPARK and not version.startswith(_SAIL_VERSIONS) and os.environ.get(UNTESTED) != "allow":
+            msg = (
+                f"the session runs on {name} {version}, on which no test of this package has run, so figures may be wrong without a word. "
+                f"Use PySpark or Sail {'x, '.join(_SAIL_VERSIONS)}x, or set the environment variable {UNTESTED}=allow to go on regardless"
+            )
+            raise EngineError(msg)
+        _engines[session] = name, version
+    return _engines[session]
+
+
+def _name_and_version(session: Any) -> tuple[str, str]:
+    """Ask a session for its engine. The version of Spark's own server has a revision behind it, which other engines lack."""
+    if not is_connect(session):
+        return SPARK, session.version
+    (row,) = session.sql("SELECT version() AS version").collect()
+    version = row["version"]
+    if version.startswith(f"{session.version} "):
+        return SPARK, session.version
+    catalogues = {catalogue.name for catalogue in session.catalog.listCatalogs()}
+    return ("Sail" if "sail" in catalogues else "an unknown engine"), version
+
+
+def is_connect(session: Any) -> bool:
+    """Whether a session is one of Spark Connect."""
+    return any(kind.__module__.startswith("pyspark.sql.connect.") for kind in type(session).__mro__)
 
 
 def kind_of(value: object) -> str:

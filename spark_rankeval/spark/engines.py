@@ -5,7 +5,6 @@ Where engines differ, the code asks here what the engine can do, never for its v
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
@@ -13,18 +12,10 @@ from weakref import WeakKeyDictionary
 from pyspark.errors import PySparkException
 from pyspark.sql import types as T
 
-from spark_rankeval.errors import EngineError
-from spark_rankeval.spark.platforms import is_connect
+from spark_rankeval.checks import SPARK, tested_engine
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-#: The environment variable that lets calls run on engines without tests.
-UNTESTED = "SPARK_RANKEVAL_UNTESTED_ENGINE"
-_SPARK = "Spark"
-_SAIL, _SAIL_CATALOGUE = "Sail", "sail"
-# The versions of Sail that the tests run on.
-_SAIL_VERSIONS = ("0.7.",)
 
 
 @dataclass(frozen=True)
@@ -57,43 +48,21 @@ def engine_of(session: SparkSession) -> Engine:
     """The engine of a session; the first call asks the engine, and the others remember.
 
     Raises:
-        EngineError: no test has run on the engine, and `UNTESTED` does not say ``allow``.
+        EngineError: no test has run on the engine; see `tested_engine`.
     """
     if session not in _engines:
-        _engines[session] = _probed(session)
-    return _engines[session]
-
-
-def _probed(session: SparkSession) -> Engine:
-    name, version = _name_and_version(session)
-    if name != _SPARK and not version.startswith(_SAIL_VERSIONS) and os.environ.get(UNTESTED) != "allow":
-        msg = (
-            f"the session runs on {name} {version}, on which no test of this package has run, so figures may be wrong without a word. "
-            f"Use PySpark, or Sail {'x, '.join(_SAIL_VERSIONS)}x. To go on regardless, set the environment variable {UNTESTED}=allow"
+        name, version = tested_engine(session)
+        is_spark = name == SPARK
+        _engines[session] = Engine(
+            name,
+            version,
+            keeps_best=_keeps_best(session),
+            keeps_order=is_spark,
+            reuses_plans=is_spark,
+            refuses_missing_paths=is_spark,
+            caches_files=is_spark,
         )
-        raise EngineError(msg)
-    is_spark = name == _SPARK
-    return Engine(
-        name,
-        version,
-        keeps_best=_keeps_best(session),
-        keeps_order=is_spark,
-        reuses_plans=is_spark,
-        refuses_missing_paths=is_spark,
-        caches_files=is_spark,
-    )
-
-
-def _name_and_version(session: SparkSession) -> tuple[str, str]:
-    """The name of the engine and its version. Spark's own version has a revision behind it, which other engines lack."""
-    if not is_connect(session):
-        return _SPARK, session.version
-    (row,) = session.sql("SELECT version() AS version").collect()
-    version: str = row["version"]
-    if version.startswith(f"{session.version} "):
-        return _SPARK, session.version
-    catalogues = {catalogue.name for catalogue in session.catalog.listCatalogs()}
-    return (_SAIL if _SAIL_CATALOGUE in catalogues else "an unknown engine"), version
+    return _engines[session]
 
 
 def _keeps_best(session: SparkSession) -> bool:

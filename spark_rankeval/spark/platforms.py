@@ -16,6 +16,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from spark_rankeval.checks import is_connect
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -73,11 +75,6 @@ def said_by_java(line: str) -> str:
 def save_mode(mode: str) -> str:
     """A mode of writing as every client spells it: one of Spark Connect knows no ``errorifexists``."""
     return "error" if mode == "errorifexists" else mode
-
-
-def is_connect(session: SparkSession) -> bool:
-    """Whether a session is one of Spark Connect."""
-    return any(kind.__module__.startswith("pyspark.sql.connect.") for kind in type(session).__mro__)
 
 
 def setting(session: SparkSession, name: str, default: str) -> str:

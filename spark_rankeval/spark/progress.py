@@ -7,9 +7,10 @@ import warnings
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, cast
 
+from spark_rankeval.checks import is_connect
 from spark_rankeval.errors import InputError
 from spark_rankeval.extras import needs_extra
-from spark_rankeval.spark.platforms import is_connect, setting
+from spark_rankeval.spark.platforms import setting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

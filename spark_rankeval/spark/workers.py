@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from spark_rankeval.spark.platforms import is_connect, setting
+from spark_rankeval.checks import is_connect, tested_engine
+from spark_rankeval.spark.platforms import setting
 from spark_rankeval.spark.python_workers import check_local_workers, pandas_notice_held
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ def pandas_function(run: Callable[..., object], schema: T.StructType) -> Callabl
 
 
 def _check_workers_of(session: SparkSession) -> None:
+    tested_engine(session)
     # A Connect server is somewhere else, unless this process has started it.
     if not is_connect(session) or "SPARK_LOCAL_REMOTE" in os.environ:
         check_local_workers(setting(session, "spark.master", ""))

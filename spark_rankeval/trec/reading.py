@@ -10,7 +10,7 @@ from urllib.parse import unquote
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 
-from spark_rankeval.checks import one_of
+from spark_rankeval.checks import one_of, tested_engine
 from spark_rankeval.errors import DataError, InputError, warn
 from spark_rankeval.spark.platforms import cast_or_null, condition_of, input_files
 from spark_rankeval.trec.lines import (
@@ -230,6 +230,7 @@ def _readable(path: str) -> str:
 
 
 def _text(spark: SparkSession, paths: list[str]) -> DataFrame:
+    tested_engine(spark)
     try:
         text = spark.read.text(paths)
         # Spark Connect looks at files only when the schema is asked for.

@@ -1,0 +1,130 @@
+"""An engine on which no test has run is refused by every front door, unless the caller goes on regardless."""
+
+import inspect
+from types import SimpleNamespace
+
+import pytest
+
+import spark_rankeval as ours
+from spark_rankeval import checks, splits, trec
+from spark_rankeval.errors import EngineError, SparkRankEvalError
+from spark_rankeval.ml import RankingEvaluator
+from spark_rankeval.spark import workers
+
+
+class Session:
+    """A session of Spark Connect whose engine answers as it is told."""
+
+    def __init__(self, version, client="4.2.0", catalogue="sail"):
+        self.version, self._answer = client, version
+        self.catalog = SimpleNamespace(listCatalogs=lambda: [SimpleNamespace(name=catalogue)])
+        self.n_queries = 0
+
+    def sql(self, query):
+        assert query == "SELECT version() AS version"
+        self.n_queries += 1
+        return SimpleNamespace(collect=lambda: [{"version": self._answer}])
+
+
+Session.__module__ = "pyspark.sql.connect.session"
+
+
+class DataFrame:
+    """A table that tells nothing but its session."""
+
+    isStreaming, columns = False, ()  # noqa: N815 # as Spark's
+
+    def __init__(self, session):
+        self.sparkSession = session
+
+
+DataFrame.__module__ = "pyspark.sql.connect.dataframe"
+
+DOORS = {
+    "agreement": lambda table: ours.agreement(table, table),
+    "all_pairs": lambda table: ours.all_pairs({"a": table, "b": table}),
+    "audit": lambda table: ours.audit(table, table),
+    "compare": lambda table: ours.compare({"a": table, "b": table}, "a"),
+    "compare_groups": lambda table: ours.compare_groups(table, "a", group="group"),
+    "dialect_map": lambda table: ours.dialect_map(table, table, "rr"),
+    "differences": lambda table: ours.differences({"a": table, "b": table}, "a"),
+    "evaluate": lambda table: ours.evaluate(table, table, "rr"),
+    "history": ours.history,
+    "merge": ours.merge,
+    "quarantine": lambda table: ours.quarantine(table, table, "rr"),
+    "score_users": lambda table: ours.score_users(table, table, "rr"),
+    "summarise": ours.summarise,
+    "top_items": lambda table: ours.top_items(ours.Vectors(table, table), 5),
+    "write_per_user": lambda table: ours.write_per_user(table, "/nowhere"),
+    "by_hash": lambda table: splits.by_hash(table, 0.2),
+    "by_time": lambda table: splits.by_time(table, 5),
+    "k_core": lambda table: splits.k_core(table, 2),
+    "last_n": splits.last_n,
+    "evaluate_runs": lambda table: trec.evaluate_runs(table, table, []),
+    "read_qrels": lambda table: trec.read_qrels(table.sparkSession, "/nowhere"),
+    "read_run": lambda table: trec.read_run(table.sparkSession, "/nowhere"),
+    "write_run": lambda table: trec.write_run(table, "/nowhere"),
+    "RankingEvaluator.evaluate": lambda table: RankingEvaluator().evaluate(table),
+}
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_every_front_door_refuses_an_untested_engine(door):
+    with pytest.raises(EngineError, match=r"runs on Sail 0\.8\.1, on which no test of this package has run"):
+        DOORS[door](DataFrame(Session("0.8.1")))
+
+
+def test_a_column_of_metrics_asks_the_active_session(monkeypatch):
+    monkeypatch.setattr(workers.SparkSession, "getActiveSession", lambda: Session("0.8.1"))
+    with pytest.raises(EngineError, match=r"Sail 0\.8\.1"):
+        workers.pandas_function(len, "value double")
+
+
+def test_these_are_all_front_doors():
+    """Whatever takes a table or a session, but `progress`, which only draws."""
+    functions = {
+        name: function
+        for module in (ours, splits, trec)
+        for name in module.__all__
+        if inspect.isfunction(function := getattr(module, name))
+    }
+    doors = {
+        name
+        for name, function in functions.items()
+        for argument in inspect.signature(function).parameters.values()
+        if any(kind in str(argument.annotation) for kind in ("DataFrame", "SparkSession", "Column"))
+    }
+    assert doors - {"progress", "metrics_column"} <= DOORS.keys()
+    assert len(doors) > 15
+
+
+@pytest.mark.parametrize(
+    ("session", "engine"),
+    [
+        (Session("0.7.2"), ("Sail", "0.7.2")),
+        (Session("0.7.31"), ("Sail", "0.7.31")),
+        (Session("4.2.0 0123abc", catalogue="spark_catalog"), ("Spark", "4.2.0")),
+        (Session("0.70.0"), None),
+        (Session("4.2.0"), None),
+        (Session("7.1", catalogue="other"), None),
+    ],
+    ids=lambda value: getattr(value, "_answer", None),
+)
+def test_engines_are_known_by_what_they_say(session, engine):
+    if engine is None:
+        with pytest.raises(EngineError):
+            checks.tested_engine(session)
+        return
+    assert [checks.tested_engine(session), checks.tested_engine(session)] == [engine] * 2
+    assert session.n_queries == 1
+
+
+def test_the_caller_may_go_on_regardless(monkeypatch):
+    session = Session("9.1", catalogue="other")
+    with pytest.raises(EngineError, match=f"an unknown engine 9.1.*variable {checks.UNTESTED}=allow"):
+        checks.tested_engine(session)
+    monkeypatch.setenv(checks.UNTESTED, "yes")
+    with pytest.raises(SparkRankEvalError):
+        checks.tested_engine(session)
+    monkeypatch.setenv(checks.UNTESTED, "allow")
+    assert checks.tested_engine(session) == ("an unknown engine", "9.1")
