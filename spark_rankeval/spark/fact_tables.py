@@ -206,9 +206,6 @@ class FactTables:
         source = self.sources.training
         assert source is not None, "a fact of the training data was asked for"
         item = source.ids_sql().cast(self.item_type)
-        if isinstance(self.item_type, T.FloatType | T.DoubleType):
-            # -0.0 becomes 0.0, which it equals.
-            item = item + number(0.0).cast(self.item_type)
         hashed = training_hash(source).alias(TRAINING_HASH)
         rows = select(source.frame, *self.named_users(source), item.alias(names.ITEM), hashed)
         # A column of its own: inside the aggregate Spark computes it slowly.

@@ -74,7 +74,8 @@ def usable(ids: Sql, kind: T.DataType) -> Sql:
         return call("transform", ids, function_of(["one"], one)) if isinstance(kind.elementType, _FLOATING) else ids
     if not isinstance(kind, _FLOATING):
         return ids
-    return when(~any_of(id_reasons("id", ids, kind).values()), ids)
+    # -0.0 becomes 0.0, which it equals.
+    return when(~any_of(id_reasons("id", ids, kind).values()), ids + number(0.0).cast(kind))
 
 
 def check_types(frame: DataFrame, names: Iterable[str], named: Named, table: str) -> None:
@@ -104,7 +105,10 @@ def readable(words: Sql, *, known: bool = False) -> Sql:
     Text that is not UTF-8, as bytes of a binary column may be, has its bytes written out: ``\x61\xFF``. So has text that looks
     like that already, unless that is known to be the work of this function.
     """
-    written_out = call("regexp_replace", call("hex", words), text("(..)"), text(r"\\x$1"))
+    # A backslash is an escape in what Spark puts in the place of a match, and none in Sail's.
+    written_out = call(
+        "replace", call("regexp_replace", call("hex", words), text("(..)"), text("/x$1")), text("/"), text("\\")
+    )
     is_fine = is_utf8(words) if known else is_utf8(words) & ~call("rlike", words, text(_WRITTEN_OUT))
     return when(is_fine | words.is_null(), words, written_out)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
@@ -68,8 +69,11 @@ class UserAttributes:
 
     def values(self, source: Source, as_text: Callable[[DataFrame, str], Sql]) -> list[Sql]:
         """The same without names."""
+        # Infinite weights are as wrong as NaN, which Sail's min and max may pass over.
         return [
-            named(column).cast("double") if name == reading.USER_WEIGHT else as_text(source.frame, column)
+            call("nanvl", named(column).cast("double"), math.inf)
+            if name == reading.USER_WEIGHT
+            else as_text(source.frame, column)
             for name, column in self.columns.items()
         ]
 

@@ -113,6 +113,12 @@ def test_text_ids_prune_in_the_order_of_their_bytes(spark):
     assert [row.mean for row in pruned.summary] == [row.mean for row in whole.summary]
 
 
+def test_both_zeros_are_one_score(spark):
+    predictions = spark.range(40).selectExpr("1 AS user", "id AS item", "if(id < 20, -0.0D, 0.0D) AS score")
+    result = evaluate(predictions, spark.createDataFrame([(1, 0)], "user int, item long"), "precision@1", score="score")
+    assert result["precision@1"] == 1.0
+
+
 def test_items_and_scores_of_the_two_heaps_stay_aligned(spark):
     random = np.random.default_rng(4)
     # The score says the item: if an item came with another's score, its rank would change.

@@ -230,6 +230,13 @@ def test_rows_that_do_not_agree_on_the_weight_are_an_error(tables):
         evaluate(predictions, labels, METRICS, facts=Facts(attributes=twice), user_weight="spend", **OPTIONS)
 
 
+def test_a_weight_that_is_nan_in_one_row_of_a_user_is_no_weight(tables):
+    predictions, labels, about = tables
+    first = about.where("user = 7").withColumn("spend", F.lit(float("nan"))).union(about).coalesce(1)
+    with pytest.raises(DataError, match="for example user=7 has spend"):
+        evaluate(predictions, labels, METRICS, facts=Facts(attributes=first), user_weight="spend", **OPTIONS)
+
+
 def test_wrong_names_raise_before_any_job(tables):
     predictions, labels, about = tables
     for told, match in (
