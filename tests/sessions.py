@@ -219,6 +219,9 @@ def _sail():
     from pysail.spark import SparkConnectServer
     from pyspark.sql import SparkSession
 
+    # Else it logs a line for each hint of a plan, and reads no metadata of columns.
+    os.environ.setdefault("RUST_LOG", "error")
+    os.environ.setdefault("SAIL_PARQUET__SKIP_METADATA", "false")
     server = SparkConnectServer("127.0.0.1", 0)
     server.start(background=True)
     host, port = server.listening_address

@@ -287,7 +287,7 @@ FAMILIES = {
 }
 
 
-#: What Sail does otherwise, and why no figure depends on it. Functions that fail there are in the last entry.
+#: What Sail does otherwise, and what comes of it. What fails there is in the last entry.
 SAIL = {
     "isnan of null is null; each use stands beside a check for null": ["isnan(d)", "isnan(f)", "CASE WHEN NOT isnan(d) THEN struct(d) END"],
     "a field of a null struct may have a value; only a caller's own struct column can be one": ["pair.x", "pair['y']", "xxhash64(pair)",
@@ -298,7 +298,7 @@ SAIL = {
     "JSON keeps the digits of a number; only texts are read": ["get_json_object('{\"n\": 1.50}', '$.n')"],
     "-0.0 keeps its sign where Spark drops it": ["round(d / 3)", "greatest(d, 0.0D)", "array_distinct(pairs)"],
     "-0.0 is not 0.0 in orders, windows and sets; ids and scores lose their sign first": [
-        "array_intersect(ds, array(0.0D, double('NaN'), 1.5D))", "count(DISTINCT d)", "sort_array(collect_list(d))",
+        "array_intersect(ds, array(0.0D, double('NaN'), 1.5D))", "count(DISTINCT d)",
         "sort_array(collect_set(d))",
         "row_number() OVER (PARTITION BY g ORDER BY d DESC, k)",
         "row_number() OVER (PARTITION BY g ORDER BY d DESC NULLS LAST, k)", "row_number() OVER (PARTITION BY g ORDER BY f, k)",
