@@ -1,7 +1,7 @@
-# The project's commands. Each one installs what it needs. The machine needs only Python 3.11+ and Java 17+.
+# The project's commands. Each one installs what it needs. The machine needs only Python 3.11+, and most commands Java 17+.
 .DEFAULT_GOAL := help
 .PHONY: help setup hooks demo test test-jobs test-pages test-browser test-cluster test-faults mutants parity fuzz platforms nightly lint format \
-  conventions docs notebook test-notebook test-site benchmark benchmark-quick benchmark-check figures test-speed dist clean
+  test-sail conventions docs notebook test-notebook test-site benchmark benchmark-quick benchmark-check figures test-speed dist clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -42,30 +42,35 @@ $(VENV)/.classes: $(VENV)/.installed tests/class_archive.py | java
 	  echo "this Java keeps no archive of classes: the tests start without" >&2
 	@touch $@
 
+# Where Java is.
+JAVA := $(shell command -v "$${JAVA_HOME:+$$JAVA_HOME/bin/}java")
+
 .PHONY: java
 java:
-	@command -v "$${JAVA_HOME:+$$JAVA_HOME/bin/}java" >/dev/null 2>&1 || \
+	@[ -n "$(JAVA)" ] || \
 	  { echo "Java 17 or newer is needed and no 'java' was found: install it (Debian: apt-get install openjdk-17-jre-headless; macOS: brew install openjdk@17) or set JAVA_HOME" >&2; exit 1; }
 
-setup: java $(VENV)/.installed  ## create the environment
+setup: $(VENV)/.installed  ## create the environment
 
 hooks: setup  ## install checks of style, types and imports that run before every commit
 	@$(BIN)/pre-commit install
 
-demo: setup  ## train, evaluate and compare three models on real ratings
+demo: java setup  ## train, evaluate and compare three models on real ratings
 	@echo "three models on real ratings, trained, evaluated and compared: some 30 seconds"
 	@$(BIN)/python jobs/quickstart.py
 
 # Run two test files at a time, each with its own Spark. A test file waits for Spark about as long as it computes itself.
 BY_TWO := --numprocesses=2 --dist=loadfile --no-loadscope-reorder
 
-test: setup $(VENV)/.classes  ## run the tests of the library
-	@$(BIN)/python -m pytest -q $(BY_TWO)
+# Without Java it leaves out the tests on PySpark, says so, and fails in CI. PARTS="--all" runs all of tests/spark on both engines.
+PARTS ?=
+test: setup .venv-platform-sail/.installed $(if $(JAVA),$(VENV)/.classes)  ## run the tests of the library on Sail and PySpark
+	@$(BIN)/python tests/parts.py $(PARTS)
 
-test-jobs: setup $(VENV)/.classes  ## run the tests of the jobs and of the command line
+test-jobs: java setup $(VENV)/.classes  ## run the tests of the jobs and of the command line
 	@$(BIN)/python -m pytest -q $(BY_TWO) tests/jobs
 
-test-pages: setup $(VENV)/.classes  ## run the examples in the README, docs/ and docstrings
+test-pages: java setup $(VENV)/.classes  ## run the examples in the README, docs/ and docstrings
 	@$(BIN)/python -m pytest -q $(BY_TWO) tests/pages
 
 # The systems that the dialects are compared with. Each has its own environment, because their requirements conflict.
@@ -92,26 +97,26 @@ test-browser: $(VENV)/.installed  ## open a report in Chromium and check how it 
 	  echo "no Chromium was found: install it (Debian: apt-get install chromium) or set CHROMIUM to its path" >&2; exit 1
 	@$(BIN)/python -m pytest -q tests/browser
 
-parity: setup $(SYSTEMS:%=.venv-parity-%/.installed)  ## compare the dialects with the real packages (all of them: some gigabytes)
+parity: java setup $(SYSTEMS:%=.venv-parity-%/.installed)  ## compare the dialects with the real packages (all of them: some gigabytes)
 	@$(BIN)/python -m pytest -q tests/parity --systems="$(SYSTEMS)"
 
 # Another SEED gives other cases. A failure prints the seed that repeats it.
 SEED ?= 1
 CASES ?= 10000
-fuzz: setup  ## compare random nasty cases with the oracle
+fuzz: java setup  ## compare random nasty cases with the oracle
 	@$(BIN)/python tests/fuzz.py --cases $(CASES) --seed $(SEED)
 
 # FAULTS="quantile" chooses the faults that have this word in their description, file or tests. "spark" and "no spark" choose
 # faults by whether their tests start Spark. FAULTS_RUN="--processes 1 --all-tests" runs one fault at a time, each with the
 # suite of `make test`. `tests/mutants/run.py --help` has all options.
 FAULTS ?=
-mutants: setup  ## put faults into the package, and say which ones no test notices
+mutants: java setup  ## put faults into the package, and say which ones no test notices
 	@$(BIN)/python tests/mutants/run.py --faults "$(FAULTS)" $(FAULTS_RUN)
 
 # The matrix of platforms: versions of Spark, classic or Connect, pandas 2 or 3. A Connect server runs in its own process.
 # Each platform is a target, such as test-spark-3.5 or test-connect-4.3. It runs the whole suite, or the part named by TESTS.
 # Only the tests' process has the package on its path. A Connect server's Python gets it as a zip.
-ROWS := test-spark-3.5 test-spark-4.0 test-spark-4.3 test-spark-4.3-pandas-2 test-connect-4.0 test-connect-4.3 test-connect-4.3-pandas-2
+ROWS := test-sail test-spark-3.5 test-spark-4.0 test-spark-4.3 test-spark-4.3-pandas-2 test-connect-4.0 test-connect-4.3 test-connect-4.3-pandas-2
 TESTS ?= tests tests/jobs tests/pages
 # Tests of what has ever differed between platforms, and some tests of every job. CI runs them on the newest Connect and the
 # oldest Spark. Of a file that the list names it runs the tests by day, and each test that it names itself.
@@ -125,6 +130,11 @@ DIFFERING_JOBS := $(addprefix tests/jobs/test_,$(addsuffix .py,evaluate_job comp
 
 test-spark-%: .venv-platform-%/.installed | java
 	@PYTHONPATH="$(CURDIR)" .venv-platform-$*/bin/python -m pytest -q $(BY_TWO) --platform=classic $(TESTS)
+
+# Sail, an engine that speaks the protocol of Spark Connect and needs no Java.
+test-sail: TESTS = tests/spark
+test-sail: .venv-platform-sail/.installed  ## run the tests of Spark on Sail
+	@PYTHONPATH="$(CURDIR)" $(<D)/bin/python -m pytest -q --platform=sail $(TESTS)
 
 test-connect-%: .venv-platform-%/.installed | java
 	@PYTHONPATH="$(CURDIR)" .venv-platform-$*/bin/python -m pytest -q $(BY_TWO) --platform=connect $(TESTS)
@@ -154,10 +164,10 @@ nightly:  ## run everything at full length (some hours)
 	@$(MAKE) platforms
 	@$(MAKE) mutants
 
-test-cluster: setup  ## run the package on a standalone cluster that does not have it installed
+test-cluster: java setup  ## run the package on a standalone cluster that does not have it installed
 	@$(BIN)/python -m pytest -q tests/on_cluster
 
-test-faults: setup  ## break parts of a standalone cluster while jobs run
+test-faults: java setup  ## break parts of a standalone cluster while jobs run
 	@$(BIN)/python -m pytest -q tests/faults
 
 conventions: setup  ## write docs/conventions.md from the metrics and dialects in the code
@@ -172,10 +182,10 @@ docs: conventions .venv-docs/.installed  ## build the site: build/site/index.htm
 	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict --quiet
 	@echo "build/site/index.html (with search: python3 -m http.server -d build/site)"
 
-notebook: setup  ## run docs/quickstart.ipynb and store its outputs in it
+notebook: java setup  ## run docs/quickstart.ipynb and store its outputs in it
 	@$(BIN)/python tools/write_notebook.py
 
-test-notebook: setup  ## run docs/quickstart.ipynb and compare with its stored outputs
+test-notebook: java setup  ## run docs/quickstart.ipynb and compare with its stored outputs
 	@$(BIN)/python -m pytest -q tests/notebook
 
 test-site: docs  ## open the pages of the site in Chromium and check them
@@ -192,7 +202,7 @@ format: setup  ## format the code
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-benchmark: setup  ## compare the time of an evaluation with the bare shuffle and Spark's evaluator
+benchmark: java setup  ## compare the time of an evaluation with the bare shuffle and Spark's evaluator
 	@$(BIN)/python jobs/benchmark.py
 
 # The systems that the evaluation is compared with, each in its own environment. RUNS chooses some runs of benchmarks/runs.py.
@@ -201,17 +211,17 @@ BESIDE := replay recommenders ranx trec
 .venv-benchmark-%/.installed: benchmarks/requirements-%.txt tests/parity/requirements-%.txt | $(UV)
 	$(install-a-package)
 
-benchmark-quick: setup  ## measure the most common calls, and their spread, on a fifth of the data (3 minutes)
+benchmark-quick: java setup  ## measure the most common calls, and their spread, on a fifth of the data (3 minutes)
 	@$(BIN)/python jobs/benchmark.py --quick
 
-benchmark-check: setup $(BESIDE:%=.venv-benchmark-%/.installed)  ## measure everything that has a target, and compare (an hour or more)
+benchmark-check: java setup $(BESIDE:%=.venv-benchmark-%/.installed)  ## measure everything that has a target, and compare (an hour or more)
 	@mkdir -p build
 	@$(BIN)/python jobs/benchmark.py --check $(if $(RUNS),--runs $(RUNS)) --json build/figures.json
 
 figures: setup  ## copy the figures of benchmark-check into README.md and docs/evidence/
 	@$(BIN)/python tools/write_performance.py build/figures.json
 
-test-speed: setup  ## compare the kernels with numpy, and measure the memory of a worker
+test-speed: java setup  ## compare the kernels with numpy, and measure the memory of a worker
 	@$(BIN)/python -m pytest -q tests/speed
 
 dist: $(VENV)/.installed  ## build dist/spark_rankeval.zip for spark-submit --py-files

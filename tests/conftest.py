@@ -3,17 +3,23 @@
 from datetime import UTC, datetime
 
 import pytest
+from budget import Budget
 from documented import ROOT, examples_of
 from effort import FULL_LENGTH
+from engines import engines_of, runs_nowhere
 from left_out import is_left_out, reason_of
 from sessions import PLATFORMS, session_of
 
 
 def pytest_addoption(parser):
     parser.addoption("--platform", choices=PLATFORMS, default="classic", help="where the tests run Spark")
+    parser.addoption("--assigned", action="store_true", help="run those tests that tests/engines.toml gives to the platform")
+    parser.addoption("--budget", action="store_true", help="compare what the tests need with tests/budget.toml")
 
 
 def pytest_configure(config):
+    if config.getoption("budget"):
+        config.pluginmanager.register(Budget(config), "budget")
     config.addinivalue_line("markers", "classic_alone(need): cannot run on Spark Connect, which has no such thing")
     config.addinivalue_line("markers", "connect_alone(need): is about a Connect server, whose client knows something")
     config.addinivalue_line("markers", "not_on_sail(need): cannot run on Sail, which has no such thing")
@@ -23,7 +29,12 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(config, items):
-    impossible = [item for item in items if is_left_out(item, config.getoption("platform"))]
+    platform = config.getoption("platform")
+    config.without_engine = [item.nodeid for item in items if runs_nowhere(item)]
+    if config.getoption("assigned"):
+        config.hook.pytest_deselected(items=[item for item in items if platform not in engines_of(item)])
+        items[:] = [item for item in items if platform in engines_of(item)]
+    impossible = [item for item in items if is_left_out(item, platform)]
     long = (
         []
         if FULL_LENGTH
@@ -69,8 +80,10 @@ def platform(pytestconfig):
 
 
 @pytest.fixture(scope="session")
-def _session(platform):
+def _session(platform, pytestconfig):
     with session_of(platform) as both:
+        if budget := pytestconfig.pluginmanager.get_plugin("budget"):
+            _, budget.actions = both
         yield both
 
 
@@ -82,7 +95,14 @@ def spark(_session):
 @pytest.fixture(scope="session")
 def jobs_of(_session):
     """How many jobs Spark starts for an action."""
-    return _session[1]
+    _, actions = _session
+
+    def started(action):
+        before = actions()
+        action()
+        return actions() - before
+
+    return started
 
 
 @pytest.fixture(scope="session")

@@ -42,7 +42,7 @@ SETTINGS = {
 
 @contextmanager
 def session_of(platform):
-    """The session of a test run, and a function that says how many jobs an action started."""
+    """The session of a test run, and a function that says how many actions ran so far: jobs, or the plans of an engine without jobs."""
     with {"classic": _classic, "connect": _connect, "sail": _sail}[platform]() as both:
         yield both
 
@@ -88,13 +88,8 @@ def _classic():
     for form in ("callSite.short", "callSite.long"):
         spark.sparkContext.setLocalProperty(form, "a test")
 
-    def jobs_of(action):
-        group = uuid.uuid4().hex
-        spark.sparkContext.setJobGroup(group, "")
-        action()
-        return len(spark.sparkContext.statusTracker().getJobIdsForGroup(group))
-
-    yield spark, jobs_of
+    scheduler = spark.sparkContext._jsc.sc().dagScheduler()
+    yield spark, scheduler.numTotalJobs
     spark.stop()
 
 
@@ -154,15 +149,15 @@ def _connect():
 
 
 class _JobsOfServer:
-    """Counts the jobs that ran on the server between two marks, which are jobs themselves."""
+    """Counts the jobs that ran on the server, without those that count."""
 
     def __init__(self, spark, page):
         self._spark, self._api = spark, f"http://127.0.0.1:{page}/api/v1/applications"
+        self._n_marks = 0
 
-    def __call__(self, action):
-        before = self._mark()
-        action()
-        return self._mark() - before - 1
+    def __call__(self):
+        self._n_marks += 1
+        return self._mark() - self._n_marks
 
     def _mark(self):
         """Run a job that is known by its tag, and give its number; jobs are counted in the order in which they start."""
@@ -187,8 +182,8 @@ class _JobsOfServer:
             return json.load(answer)
 
 
-def _actions_of(spark):
-    """A function that counts the plans that an engine without jobs runs for an action."""
+def _plans_of(spark):
+    """A function that counts the plans that an engine without jobs has run."""
     from spark_rankeval.spark.engines import engine_of
 
     # Which engine it is, is asked once a session.
@@ -196,13 +191,7 @@ def _actions_of(spark):
     client, plans = type(spark.client), []
     for name in ("_execute", "_execute_and_fetch_as_iterator"):
         setattr(client, name, _counted(getattr(client, name), plans))
-
-    def actions_of(action):
-        before = len(plans)
-        action()
-        return len(plans) - before
-
-    return actions_of
+    return plans.__len__
 
 
 def _counted(run, plans):
@@ -230,7 +219,7 @@ def _sail():
     spark = SparkSession.builder.remote(url).getOrCreate()
     spark.conf.set("spark.sql.session.timeZone", "UTC")
     try:
-        yield spark, _actions_of(spark)
+        yield spark, _plans_of(spark)
     finally:
         spark.stop()
         server.stop()
