@@ -154,7 +154,6 @@ def long_users(rng, n_users, longest, most_labels, *, scored):
     return users
 
 
-@pytest.mark.night
 @pytest.mark.parametrize(("scored", "ties"), part_of([*((True, ties) for ties in TIES), (False, "item_asc")], 3))
 def test_long_lists_with_many_labels_equal_the_oracle(scored, ties):
     users = long_users(np.random.default_rng(21), 9, 1000, 300, scored=scored)

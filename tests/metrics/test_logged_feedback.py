@@ -338,7 +338,6 @@ def mean_and_error(figure):
     return told.mean, told.standard_error
 
 
-@pytest.mark.night
 @pytest.mark.parametrize("name", LOGGED)
 def test_estimates_are_right_in_the_mean_over_logs(logs, name):
     truth, found = logs
@@ -364,7 +363,6 @@ def worlds():
     return told
 
 
-@pytest.mark.night
 @pytest.mark.parametrize("name", LOGGED)
 @pytest.mark.parametrize("which", [0, 1], ids=["ips", "snips"])
 def test_the_standard_error_is_that_of_users_and_logs(logs, worlds, name, which):

@@ -25,7 +25,6 @@ def test_the_jackknife_holds_the_truth_and_the_bootstrap_does_not(market):
     assert (basic[:3] < 0.8).all()
 
 
-@pytest.mark.night
 def test_values_of_groups_hold_the_truth_wherever_they_have_an_interval():
     runs, rng = examples(40, 300), np.random.default_rng(412)
     found = simulated.groups_coverage(rng, simulated.world_of(rng, 100, fair=False), 50, runs)

@@ -79,7 +79,6 @@ def test_95_percent_intervals_of_a_difference_cover_it(comparisons):
     assert 0.93 <= covered <= 0.97
 
 
-@pytest.mark.night
 @pytest.mark.parametrize("method", ["t", "bca"])
 def test_95_percent_intervals_of_weighted_means_cover_the_true_mean(method):
     rng = np.random.default_rng(133)

@@ -50,7 +50,6 @@ def test_no_split_and_no_order_changes_a_bit(draw, size):
         assert np.array_equal(merged.fraction, whole.fraction)
 
 
-@pytest.mark.night
 def test_over_two_million_of_the_largest_values_neither_overflow_nor_round():
     n = 2_200_000
     # Units that are odd: a sum of floats that is not exact shows.

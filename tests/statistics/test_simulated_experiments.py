@@ -48,7 +48,7 @@ def test_the_interval_of_two_groups_holds_their_difference():
     ],
 )
 def test_groups_of_skewed_values_do_not_seem_to_differ(values, sizes, by_welch):
-    runs = examples(400, 4000)
+    runs = examples(150, 4000)
     alone, as_given, _ = simulated.verdicts(
         np.random.default_rng(10), simulated.SKEWED[values][0], sizes, runs, simulated.SKEWED[values][1]
     )
@@ -74,7 +74,6 @@ def test_a_covariate_saves_variance_and_no_coverage(n_users):
     assert (saved > 0.35) == (n_users == 50)
 
 
-@pytest.mark.night
 def test_a_skewed_covariate_makes_no_false_differences():
     runs = examples(200, 2000)
     _, by_welch, held, _ = simulated.with_covariate(np.random.default_rng(12), (100, 1000), runs, simulated.rare_before)

@@ -195,7 +195,6 @@ def test_users_without_counts_meet_those_who_have_some():
     assert counted == {("a",): (1, 1), ("b",): (4, 2), ("c",): (1, 0)}
 
 
-@pytest.mark.night
 def test_the_places_of_a_partition_are_merged_one_after_the_other_and_what_is_too_large_is_counted(monkeypatch):
     def merged(n_parts):
         """The rows of several tasks, each with all places, as they meet in one partition."""
