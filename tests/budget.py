@@ -19,7 +19,7 @@ MUCH_LESS = 0.85
 def complaints(counts, budget):
     """A sentence for each budget that is exceeded, unused or missing; both are numbers by what is counted and folder."""
     said = []
-    for kind, folder in sorted(counts):
+    for kind, folder in sorted(+Counter(counts)):
         needed, allowed = counts[kind, folder], budget.get((kind, folder), 0)
         if needed > allowed:
             said.append(
@@ -33,7 +33,9 @@ def complaints(counts, budget):
 
 def read_budget():
     """The numbers of tests/budget.toml by what is counted and folder."""
-    return {(kind, folder): n for kind, folders in tomllib.loads(FILE.read_text()).items() for folder, n in folders.items()}
+    return {
+        (kind, folder): n for kind, folders in tomllib.loads(FILE.read_text()).items() for folder, n in folders.items()
+    }
 
 
 class Budget:
@@ -79,18 +81,18 @@ class Budget:
         config = session.config
         if hasattr(config, "workeroutput"):
             config.workeroutput["budget"] = [(*key, n) for key, n in self.counts.items()]
-        elif session.exitstatus == 0 and _is_whole(config):
+        elif session.exitstatus == 0 and is_whole(config):
             self.complaints = complaints(self.counts, read_budget())
             session.exitstatus = int(bool(self.complaints))
 
     def pytest_terminal_summary(self, terminalreporter):
-        for (kind, folder), n in sorted(self.counts.items()):
+        for (kind, folder), n in sorted((+self.counts).items()):
             terminalreporter.write_line(f"needed: {n} {kind} in {folder}")
         for complaint in getattr(self, "complaints", []):
             terminalreporter.write_line(f"budget: {complaint}", red=True)
 
 
-def _is_whole(config):
+def is_whole(config):
     """Whether a run has all tests by day of some folders; of a part of them the budget says nothing."""
     chosen = FULL_LENGTH or any(config.getoption(name, None) for name in ("keyword", "markexpr", "lf"))
     return not chosen and all((config.invocation_params.dir / argument).is_dir() for argument in config.args)

@@ -12,8 +12,10 @@ from sessions import PLATFORMS, session_of
 
 
 def pytest_addoption(parser):
-    parser.addoption("--platform", choices=PLATFORMS, default="classic", help="where the tests run Spark")
-    parser.addoption("--assigned", action="store_true", help="run those tests that tests/engines.toml gives to the platform")
+    parser.addoption("--platform", choices=(*PLATFORMS, "none"), default="classic", help="where the tests run Spark")
+    parser.addoption(
+        "--assigned", action="store_true", help="run those tests that tests/engines.toml gives to the platform"
+    )
     parser.addoption("--budget", action="store_true", help="compare what the tests need with tests/budget.toml")
 
 
@@ -30,11 +32,14 @@ def pytest_configure(config):
 
 def pytest_collection_modifyitems(config, items):
     platform = config.getoption("platform")
-    config.without_engine = [item.nodeid for item in items if runs_nowhere(item)]
+    # What is about a Connect server runs on a row of the matrix.
+    config.without_engine = [
+        item.nodeid for item in items if runs_nowhere(item) and not item.get_closest_marker("connect_alone")
+    ]
     if config.getoption("assigned"):
         config.hook.pytest_deselected(items=[item for item in items if platform not in engines_of(item)])
         items[:] = [item for item in items if platform in engines_of(item)]
-    impossible = [item for item in items if is_left_out(item, platform)]
+    impossible = [item for item in items if platform in PLATFORMS and is_left_out(item, platform)]
     long = (
         []
         if FULL_LENGTH
@@ -81,6 +86,7 @@ def platform(pytestconfig):
 
 @pytest.fixture(scope="session")
 def _session(platform, pytestconfig):
+    assert platform in PLATFORMS, "this run has no Spark; a test that starts Spark belongs in tests/spark"
     with session_of(platform) as both:
         if budget := pytestconfig.pluginmanager.get_plugin("budget"):
             _, budget.actions = both

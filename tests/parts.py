@@ -76,7 +76,7 @@ def main():
     on_pyspark = ["--platform=classic", SPARK, *assigned]
     parts = [
         Part("Sail", SAIL, "--platform=sail", SPARK, *assigned),
-        Part("no Spark", PYSPARK, "tests", f"--ignore={SPARK}"),
+        Part("no Spark", PYSPARK, "--platform=none", "tests", f"--ignore={SPARK}"),
     ]
     if has_java():
         parts.append(Part("PySpark", PYSPARK, *on_pyspark))

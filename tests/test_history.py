@@ -9,8 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from summary_rows import row, undefined
 
-from spark_rankeval import history
-from spark_rankeval.errors import InputError, OptionError, UnknownMetricError
+from spark_rankeval.errors import OptionError, UnknownMetricError
 from spark_rankeval.run_history.gate_rules import read_gates
 from spark_rankeval.run_history.history import History
 from spark_rankeval.tables.history import HistoryRow
@@ -202,25 +201,6 @@ def test_the_page_has_a_chart_and_a_table_a_metric(tmp_path):
     assert re.findall(r"<h2[^>]*>(.*?)</h2>", parted) == ["ndcg@10", "ndcg@10, users with a=&lt;b&gt;"]
     with pytest.raises(OptionError, match="is in no folder of this machine"):
         WEEK.report(tmp_path / "nowhere" / "trend.html")
-
-
-def test_a_table_of_metrics_is_read_in_the_order_of_time(spark):
-    table = spark.createDataFrame(
-        [("b", 2.0, "all", 1), ("a", 1.0, "all", 2), ("c", 3.0, "x=1", 3)], "run_id string, value double, slice string, day int"
-    ).selectExpr(
-        "run_id", "value", "slice", "timestamp_seconds(1760000000 + 86400 * (4 - day)) time", "'' model", "'default' dialect",
-        "'ndcg@10' metric", "cast(10 as bigint) k", "'' relevance", "value low", "value high", "0.95D level", "'t' interval",
-        "7L n", "0L undefined", "0D std", "0D standard_error", "0D minimum", "0D median", "0D maximum", "0L zeros",
-        "map(0.5D, 0D) quantiles", "'' user_weight", "7D effective_n", "'ndcg@10' definition",
-    )  # fmt: skip
-    found = history(table)
-    assert [(run, row.mean) for run, _, row in found.rows] == [("a", 1.0), ("b", 2.0)]
-    assert found.runs["a"] == datetime.fromtimestamp(1760000000 + 2 * 86400, UTC)
-    assert [run for run, _, _ in history(table, slice=None).rows] == ["c", "a", "b"]
-    with pytest.raises(InputError, match="the table has no value; pass a job's table of metrics"):
-        history(table.drop("value"))
-    with pytest.raises(InputError, match="metrics_table must be a Spark DataFrame"):
-        history("output/metrics")
 
 
 def test_means_that_are_not_finite_are_no_points():

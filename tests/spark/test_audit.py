@@ -91,7 +91,6 @@ def test_equal_to_the_naive_version(spark):
     assert all(example["item"] not in items for example in audited["labels_outside_items"].examples)
 
 
-@pytest.mark.night
 def test_several_user_columns_numbers_as_items_arrays_and_another_item_column(spark):
     draw = random.Random(5)
     training = [((user, user % 2), ord(item), None, "") for user, item, _, _ in rows_of(draw, 20)]
@@ -130,7 +129,6 @@ def test_without_predictions(spark):
     assert audited.leaked
 
 
-@pytest.mark.night
 @pytest.mark.parametrize(
     ("kind", "early", "late"),
     [
@@ -148,7 +146,6 @@ def test_times_of_other_types(spark, kind, early, late):
     assert str(example["at"]).startswith(str(early)[:4])
 
 
-@pytest.mark.night
 def test_rows_that_lack_something_are_counted_or_left_out(spark):
     training = spark.createDataFrame([(1, "a", 1), (None, "a", 99), (2, None, 99), (2, "b", None)], TRAINING)
     labels = spark.createDataFrame([(1, "a", 5), (1, None, 0)], LABELS)
@@ -174,7 +171,6 @@ def test_rows_that_lack_something_are_counted_or_left_out(spark):
     assert (audited["recommended_in_training"].of, audited["cold_recommended_users"].of) == (1, 1)
 
 
-@pytest.mark.night
 def test_ids_that_are_nan_are_counted_and_zeros_of_both_signs_are_one(spark):
     nan = float("nan")
     training = spark.createDataFrame([(0.0, 1.0), (nan, 1.0)], "user double, item double")
@@ -189,7 +185,6 @@ def test_ids_that_are_nan_are_counted_and_zeros_of_both_signs_are_one(spark):
     assert audited["labels_in_training"].examples == ({"user": 0.0, "item": 1.0},)
 
 
-@pytest.mark.night
 def test_a_user_with_many_rows_of_few_items(spark):
     draw = random.Random(3)
     tables = [[(draw.choice([1, 1, 1, 2]), draw.randrange(n), None, "") for _ in range(3_000)] for n in (20, 40, 60)]
@@ -197,7 +192,6 @@ def test_a_user_with_many_rows_of_few_items(spark):
     assert counted(audit(*frames)) == naive(*tables)
 
 
-@pytest.mark.night
 def test_tables_without_rows_are_refused(spark):
     some = spark.createDataFrame([(1, "a", 1)], TRAINING)
     none = some.limit(0)

@@ -44,7 +44,6 @@ def test_a_dialect_may_take_negative_grades_and_still_no_nan(spark, arrays):
         evaluate(mine, given(("zero", "z", NAN)), "bpref", **options)
 
 
-@pytest.mark.night
 def test_a_null_in_an_ordered_array_is_an_error_where_it_is_read(spark):
     """At the places 0 and 4 of lists that are read up to the fifth, and at 49, where nothing looks."""
     lists = [([*range(place), None, *range(place, 50)], [7]) for place in (0, 4, 49)]
@@ -84,7 +83,6 @@ def test_a_nan_grade_in_mllib_makes_the_mean_nan(spark):
     assert result["precision@2"] == 0.75
 
 
-@pytest.mark.night
 def test_a_null_user_in_one_table_of_arrays_is_counted(spark):
     table = spark.createDataFrame(
         [("a", ["x"], ["x"]), (None, ["x"], ["y"])], "user string, prediction array<string>, label array<string>"
@@ -96,7 +94,6 @@ def test_a_null_user_in_one_table_of_arrays_is_counted(spark):
     assert (dropped.data_quality.n_users, dropped["rr"]) == (1, 1.0)
 
 
-@pytest.mark.night
 def test_a_null_user_in_the_table_of_users_is_counted(spark):
     users = spark.createDataFrame([("a",), ("zz",), (None,)], "user string")
     with pytest.raises(DataError, match=r"null user \(user\) in the table of users: 1"):

@@ -169,7 +169,6 @@ class TestNullUserNullItem:
         expected = n_rows[0] + len(LISTED) * len(MORE), n_rows[1] + len(MORE)
         assert accounted(evaluated.result.data_quality) == expected
 
-    @pytest.mark.night
     def test_a_table_of_users_keeps_the_counts(self, tables, evaluated):
         refused(lambda: summarise(score_users(*tables, evaluated.metrics, **COLUMNS)), **COUNTS)
         dropped = summarise(score_users(*tables, evaluated.metrics, on_invalid="drop", **COLUMNS))
@@ -187,7 +186,6 @@ class TestNullUserNullItem:
         ):
             quarantine(*tables, evaluated.metrics, scores="score")
 
-    @pytest.mark.night
     @pytest.mark.parametrize("arrays", [False, True], ids=["rows", "arrays"])
     def test_a_nan_is_no_item(self, spark, arrays):
         mine = spark.createDataFrame([(1, NAN, 2.0), (1, 5.0, 1.0)], "user int, item double, score double")
@@ -308,7 +306,6 @@ class TestNullOrNaNScoreNullOrWrongRank:
         assert evaluated.counts(user) == {"n_invalid_predictions": 1}
         assert [(item, reason) for _, item, _, _, reason in evaluated.quarantined(user)] == [("w", user)]
 
-    @pytest.mark.night
     def test_ranks(self, spark):
         ranks = [
             ("a", "x", 1.0),
@@ -339,7 +336,6 @@ class TestNullOrNaNScoreNullOrWrongRank:
 class TestInfiniteScore:
     BAD = (("a", "w", INF), ("b", "w", -INF))
 
-    @pytest.mark.night
     def test_ranked_counted_and_warned(self, spark):
         for metrics in part_of((CUT, WHOLE), 2):
             with pytest.warns(
@@ -363,7 +359,6 @@ class TestInfiniteScore:
             # They are not there, whatever is thought of them now.
             assert summarise(without, {"infinite_scores": "rank"}).data_quality.n_infinite_scores == 2
 
-    @pytest.mark.night
     @PLANS
     def test_an_error_or_dropped_on_request_whatever_other_rows_are(self, spark, metrics):
         bad = predictions(spark, *self.BAD, ("a", "q", NAN))
@@ -514,7 +509,6 @@ class TestUsersInOneTableOnly:
         ):
             evaluate(mine, theirs, "rr", population="all", **COLUMNS)
 
-    @pytest.mark.night
     def test_tables_that_hardly_share_a_user_are_warned_of(self, spark):
         """21 users with labels, 2 of whom have predictions; and 20, 2 of whom do: one in ten."""
         others = [(f"user {n}", "x", 1.0) for n in range(19)]
@@ -539,7 +533,6 @@ class TestUsersInOneTableOnly:
             a_tenth = evaluate(predictions(spark), labels(spark, *others[:18]), "rr", **COLUMNS).data_quality
         assert (a_tenth.n_in_both, a_tenth.n_labelled) == (2, 20)
 
-    @pytest.mark.night
     def test_with_further_users_or_several_models_users_in_both_are_counted_as_well(self, spark):
         strangers = predictions(spark).withColumn("user", F.concat("user", F.lit("'")))
         models = {"good": predictions(spark), "strange": strangers}
@@ -555,7 +548,6 @@ class TestUsersInOneTableOnly:
         with pytest.warns(SparkRankEvalWarning, match="only 2 of 21 users with labels"):
             evaluate(predictions(spark), others, "rr", users=users, **COLUMNS)
 
-    @pytest.mark.night
     def test_what_the_caller_says_wins_over_the_dialect(self, spark):
         mine = predictions(spark, ("only predicted", "x", 1.0))
         options = {**COLUMNS, "dialect": "trec_eval"}
@@ -627,9 +619,7 @@ class TestIdsThatNeverMatch:
         assert jobs_of(lambda: evaluate(models["one of two"], liked, ["rr", "ndcg@1"], score="score")) == least
         assert jobs("double") > jobs("one of two")
 
-    @pytest.mark.parametrize(
-        "form", ["arrays", "structs", "one table", pytest.param("model column", marks=pytest.mark.night)]
-    )
+    @pytest.mark.parametrize("form", ["arrays", "structs", "one table", "model column"])
     def test_lists_of_any_form_are_looked_at(self, spark, form):
         rows = [("a", 1.0, "m"), ("b", 1.0, "m"), ("a", 2.0, "n")]
         flat = spark.createDataFrame(
@@ -795,7 +785,6 @@ class TestColumns:
             with pytest.raises(InputError, match=rf"user.*is {kind}|has no column"):
                 evaluate(predictions(spark).withColumn("user", column), labels(spark), CUT, score="score")
 
-    @pytest.mark.night
     @pytest.mark.parametrize(
         "names", part_of([("a.b c d", "名前", "e`f"), ("USER", "select", "ü Ｓ𝄞"), ("'; --", "iTEM", "x\ty")], 3)
     )
@@ -845,7 +834,6 @@ class TestShapes:
             assert words in repr(result)
             assert "no interval" in repr(result) or mean == 0.0
 
-    @pytest.mark.night
     def test_a_list_of_100_000_items_10_000_labels_and_a_k_beyond_any_list(self, spark):
         ids = F.col("id").cast("long")
         mine = spark.range(100_000).select(F.lit(1).alias("user"), ids.alias("item"), (-ids).alias("score"))
@@ -901,7 +889,6 @@ class TestArrays:
             assert f"{reason}: {n}, for example user=" in said
         assert "user in several rows: 1, for example user=8 in 2 rows" in said
 
-    @pytest.mark.night
     def test_dropped_and_counted(self, tables):
         result = evaluate(*tables, "rr", item=("items", "item"), score="scores", on_invalid="drop")
         quality = result.data_quality
@@ -913,7 +900,6 @@ class TestArrays:
         found = rows(result.quarantine, "reason", "user", "item")
         assert found == sorted(self.REASONS, key=repr)
 
-    @pytest.mark.night
     def test_one_table_of_both_arrays(self, spark):
         table = spark.createDataFrame(
             [
@@ -945,7 +931,6 @@ class TestArrays:
         ]
 
 
-@pytest.mark.night
 def test_labels_of_several_relevances_are_all_accounted_for(spark):
     graded = [
         ("a", "x", 1.0, 1.0),

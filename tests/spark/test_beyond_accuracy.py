@@ -174,12 +174,10 @@ def test_all_measures_come_at_once_and_equal_the_naive_ones(tables, result, worl
 
 
 # Text ids and arrays have the naive measures of whole lists by day.
-@pytest.mark.night
 def test_whole_lists_have_the_same_measures(tables, world):
     check(evaluate(metrics=[*OF_USERS, *OF_ALL, "ndcg@3"], prune="never", **tables), world)
 
 
-@pytest.mark.night  # tests/metrics/test_beyond_accuracy.py has every user's values without Spark, and the test above their means.
 def test_every_user_has_the_value_of_the_naive_measures(tables, world):
     table = score_users(metrics=OF_USERS, **tables).toPandas().set_index("user")
     assert sorted(table.index) == known_users(world)
@@ -188,7 +186,6 @@ def test_every_user_has_the_value_of_the_naive_measures(tables, world):
         np.testing.assert_allclose(table[column], expected, rtol=1e-12, atol=1e-12, equal_nan=True, err_msg=metric)
 
 
-@pytest.mark.night
 @pytest.mark.parametrize(
     ("column", "lookup"), part_of([("genres", "workers"), ("genres", "join"), ("category", "join")], 2)
 )
@@ -241,7 +238,6 @@ def entropy(share):
     return -sum(part * math.log2(part) for part in (share, 1 - share))
 
 
-@pytest.mark.night
 def test_partitions_change_no_digit(spark, tables, result):
     apart = {
         name: table.repartition(3, "item") if hasattr(table, "repartition") else table for name, table in tables.items()
@@ -251,7 +247,6 @@ def test_partitions_change_no_digit(spark, tables, result):
     assert [row.mean for row in other.summary] == [row.mean for row in result.summary]
 
 
-@pytest.mark.night
 def test_ids_in_text_are_ids(tables, world):
     def in_text(table):
         ids = [f"cast({name} as string) AS {name}" for name in ("user", "item") if name in table.columns]
@@ -273,7 +268,6 @@ def test_ids_in_text_are_ids(tables, world):
     assert means == pytest.approx([naive(world, metric, known_users(world)) for metric in metrics], rel=1e-12)
 
 
-@pytest.mark.night
 def test_duplicates_that_are_left_out_are_in_no_measure(tables, result):
     """Nor those of the baseline. A duplicate comes right after the first, whose neighbour it would push out of the list."""
     twice = {
@@ -303,7 +297,6 @@ def test_slices_have_the_coverage_and_exposure_of_their_own_lists(spark, tables,
             assert row.mean == pytest.approx(expected, rel=1e-12), (str(metric), side)
 
 
-@pytest.mark.night
 def test_users_outside_the_population_are_exposed_to_nothing(tables, world):
     users = [user for user in world.users if world.labels.get(user)]
     result = evaluate(metrics=["gini@3", "entropy@3"], population="labelled", **tables)
@@ -314,7 +307,6 @@ def test_users_outside_the_population_are_exposed_to_nothing(tables, world):
         assert FORMULAS[metric.name](world, metric.k, **chosen) != pytest.approx(row.mean)
 
 
-@pytest.mark.night
 def test_models_side_by_side_have_the_naive_measures_of_each(of_models, world, other_world):
     users = sorted({*known_users(world), *(user for user, pairs in other_world.predictions.items() if pairs)})
     for name, predictions in (("one", world.predictions), ("other", other_world.predictions)):
@@ -338,7 +330,6 @@ def test_excluded_items_are_in_no_measure(tables, world):
     assert [row.mean for row in excluded.summary] == pytest.approx(without, rel=1e-12)
 
 
-@pytest.mark.night
 def test_a_list_in_arrays_has_what_users_have_and_its_items_facts_are_refused(spark, tables, result, world):
     rows = [(user, world.list_of(user, None)) for user, pairs in world.predictions.items() if pairs]
     arrays = spark.createDataFrame(rows, "user long, item array<long>")
@@ -395,7 +386,6 @@ def jackknife_of(spark, world, formula, metric):
     return jackknife_interval(formula(users), without, 0.95, metric.bounds)
 
 
-@pytest.mark.night
 def test_values_of_all_lists_have_a_jackknife_if_a_bootstrap_is_asked_for(spark, tables, world):
     metrics = [*OF_ALL, "ndcg@3", "attention_share(group=shared)@3", "exposure_to_merit(group=shred)@3", "reo@3"]
     in_parts = {**tables, "predictions": tables["predictions"].repartition(4)}
@@ -428,7 +418,6 @@ def test_values_of_all_lists_have_a_jackknife_if_a_bootstrap_is_asked_for(spark,
     assert sum(not row.no_interval for row in result.summary) >= len(OF_ALL)
 
 
-@pytest.mark.night
 def test_users_of_a_cluster_are_left_out_together(spark, tables, world):
     homes = spark.createDataFrame([(user, "one") for user in world.users], "user long, home string")
     row = evaluate(metrics="gini@3", ci="bootstrap", cluster="home", attributes=homes, **tables).summary[0]
@@ -462,7 +451,6 @@ def check_groups(rows, world, users):
         assert row.mean == pytest.approx(expected, rel=1e-7), row.metric
 
 
-@pytest.mark.night
 def test_groups_of_items_get_what_naive_loops_say_in_slices_of_several_models(spark, tables, world, other_world):
     users = spark.createDataFrame([(user, f"side {user % 2}") for user in range(60)], "user long, side string")
     predictions = {
@@ -499,7 +487,6 @@ def test_a_metric_of_all_lists_ranks_judged_items_alone_beside_one_that_ranks_al
     assert share.mean == pytest.approx(of_judged, rel=1e-7)
 
 
-@pytest.mark.night
 def test_arrays_and_tables_of_users_have_the_groups_of_items(spark, tables, world):
     rows = [(user, world.list_of(user, None)) for user, pairs in world.predictions.items() if pairs]
     arrays = spark.createDataFrame(rows, "user long, item array<long>")
@@ -530,13 +517,11 @@ def few(tables):
     return evaluate(metrics=["novelty@3", "gini@3", "gini@1", "entropy@3"], quantiles=(0.1, 0.5), **tables)
 
 
-@pytest.mark.night
 def test_what_is_written_keeps_the_measures_of_all_lists(few, tmp_path):
     written = few.write(str(tmp_path / "per_user"))
     assert [(row.metric, row.mean) for row in written.summary] == [(row.metric, row.mean) for row in few.summary]
 
 
-@pytest.mark.night
 @pytest.mark.usefixtures("without_charts")
 def test_a_result_with_measures_of_all_lists_is_shown_as_any_other(few, tmp_path):
     assert "no interval for gini@3, gini@1 and entropy@3: a value of all lists together has no spread" in repr(few)
@@ -552,7 +537,6 @@ def test_a_result_with_measures_of_all_lists_is_shown_as_any_other(few, tmp_path
         merge({"monday": few, "tuesday": few})
 
 
-@pytest.mark.night
 def test_models_are_compared_by_the_measures_that_users_have(of_models):
     compared = compare(of_models, baseline="one")
     assert {row.metric for row in compared.rows} == {"novelty@3", "diversity(by='vector')@5", "unexpectedness@3"}
@@ -609,7 +593,6 @@ RIGHT_ROWS = {
 }
 
 
-@pytest.mark.night
 def test_rows_that_cannot_be_used_are_counted_and_refused_or_left_out(spark):
     metrics = ["novelty@2", "diversity@3", "diversity(by=vector)@3", "unexpectedness@2"]
 
@@ -652,7 +635,6 @@ def test_empty_tables_leave_everything_undefined(spark):
     assert all(math.isnan(row.mean) for row in result.summary)
 
 
-@pytest.mark.night  # tests/metrics/test_beyond_accuracy.py has worlds without training data by day.
 def test_empty_training_data_leave_popularity_undefined(spark):
     nothing = {**tables_of(spark, SIMPLE), "training": spark.createDataFrame([], "user long, item long")}
     result = evaluate(metrics=["novelty@2", "cold_items@2", "cold_user", "catalogue_coverage@2", "gini@2"], **nothing)
@@ -749,7 +731,6 @@ def judged_with_sides(spark, judged):
     return {**judged, "facts": replace(judged["facts"], attributes=sides)}
 
 
-@pytest.mark.night
 def test_subtopics_and_lists_in_arrays_give_the_same(spark, judged):
     metrics = OF_INTENTS[::3]
     of_items = judged["labels"].groupBy("user", "item", "grade").agg(F.collect_set("subtopic").alias("subtopic"))
@@ -766,7 +747,6 @@ def test_subtopics_and_lists_in_arrays_give_the_same(spark, judged):
         assert [row.n_users for row in result.summary] == [row.n_users for row in expected.summary]
 
 
-@pytest.mark.night
 def test_categories_of_items_are_the_intents_of_their_labels(spark, judged):
     labels = judged["labels"].groupBy("user", "item").agg(F.max("grade").alias("grade"))
     categories = {item: ["x"] * (item % 2) + ["y"] * (item % 3 == 0) + ["z"] * (item == 4) for item in range(10)}
@@ -795,7 +775,6 @@ def score_users_of(given, metrics, items):
     return summarise(scored.sparkSession.createDataFrame(scored.collect(), scored.schema))
 
 
-@pytest.mark.night  # test_judged_subtopics_give_every_user_the_naive_metrics has intents by day, and other files models, text and vectors.
 def test_models_lists_from_vectors_and_text_have_intents(spark, judged):
     metrics = [parse_metric(name).resolve() for name in ("alpha_ndcg@3", "s_recall@3")]
     upside_down = judged["predictions"].withColumn("score", -F.col("score"))
@@ -835,7 +814,6 @@ def test_intents_that_cannot_be_found_are_named(judged, case):
         ours.evaluate(**{**judged, "labels": labels, "facts": facts, "metrics": "alpha_ndcg@3"})
 
 
-@pytest.mark.night
 def test_judgements_that_contradict_each_other_are_counted(spark, judged):
     first = judged["labels"].where("grade = 1").orderBy("user", "item", "subtopic").limit(1)
     labels = judged["labels"].union(first.withColumn("grade", F.lit(0.0)))

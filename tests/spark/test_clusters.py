@@ -88,7 +88,6 @@ def test_error_and_interval_are_those_of_least_squares_with_clusters_and_their_s
         assert (row.interval_low, row.interval_high) == pytest.approx((row.mean - reach, row.mean + reach), rel=1e-10)
 
 
-@pytest.mark.night
 def test_everything_else_stays_the_same_and_a_stored_table_says_so(tables, result, tmp_path):
     plain = evaluated(tables, by="country", user_weight="spend")
     others = ("mean", "n_users", "std", "minimum", "median", "effective_n_users", "moments")
@@ -114,7 +113,6 @@ def test_bootstraps_draw_clusters(tables):
     assert (row.interval_high - row.interval_low) / 2 == pytest.approx(1.96 * row.standard_error, rel=0.25)
 
 
-@pytest.mark.night
 def test_a_cluster_may_be_an_attribute_and_every_list_counts_where_lists_are_measured_together(tables):
     metrics = ["rr", "gini(among='recommended')@3"]
     whole = evaluated(tables, metrics, cluster="household")
@@ -146,7 +144,6 @@ def test_who_has_no_cluster_is_counted(tables):
     assert "6 without a cluster, each taken as one" in repr(dropped)
 
 
-@pytest.mark.night
 def test_few_clusters_are_warned_of_and_parts_of_a_person_are_noted(tables):
     few = evaluate(tables[0], tables[1], "rr", cluster="country", facts=Facts(attributes=tables[2]), **OPTIONS)
     assert few.summary[0].no_interval == "the 2 clusters are as good as 1.8 equal ones, too few for an interval"
@@ -185,7 +182,6 @@ def test_a_detectable_difference_is_that_of_clusters(tables):
     assert stats.nct.sf(critical, row.df, shift) + stats.nct.cdf(-critical, row.df, shift) == pytest.approx(0.8)
 
 
-@pytest.mark.night
 def test_merged_days_of_the_same_people_are_no_more_certain_than_one(tables):
     day = evaluated(tables, cluster="person")
     row, merged = day.summary[0], merge([day, day]).summary[0]
@@ -199,7 +195,6 @@ def test_merged_days_of_the_same_people_are_no_more_certain_than_one(tables):
     assert merge([stored, day]).summary[0] == merged
 
 
-@pytest.mark.night
 def test_users_without_a_cluster_or_a_name_are_one_each(tables):
     predictions, labels, about = tables
     some = about.withColumn("household", F.when(F.col("session") > 5, F.col("household")))
@@ -270,7 +265,6 @@ def test_models_are_compared_by_clusters(models, users):
     assert known["std"] == pytest.approx(row.standard_error * math.sqrt(row.n_clusters))
 
 
-@pytest.mark.night
 @pytest.mark.parametrize("test", ["tukey", "games_howell", "randomised"])
 def test_pairs_of_models_are_compared_by_clusters(models, test):
     found = all_pairs(models, test=test, replicates=99)
@@ -300,7 +294,6 @@ def test_comparisons_refuse_users_without_a_cluster_and_tables_of_different_clus
         compare({"a": one, "b": unmarked}, "a", user=["person", "session"])
 
 
-@pytest.mark.night
 def test_clusters_that_differ_between_tables_are_a_conflict(models):
     one, other = (models.where(F.col("model") == name).drop("model") for name in ("m0", "m1"))
     moved = other.withColumn("person", F.when(F.col("session") == 7, 10_000).otherwise(F.col("person")))
@@ -316,7 +309,6 @@ def test_clusters_that_differ_between_tables_are_a_conflict(models):
         assert caught.value.counts == {"n_conflicting_attributes": 1}
 
 
-@pytest.mark.night
 def test_a_comparison_takes_users_without_a_cluster_as_they_were_scored(tables):
     predictions, labels, about = tables
     some = about.withColumn("household", F.when(F.col("session") > 5, F.col("household")))

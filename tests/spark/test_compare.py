@@ -121,7 +121,6 @@ def small(spark):
     return predictions, spark.createDataFrame([(1, 2), (2, 3)], "user int, item int")
 
 
-@pytest.mark.night
 def test_results_and_tables_may_stand_beside_each_other(small):
     predictions, labels = small
     one = evaluate(predictions, labels, ["rr", "ndcg@2"], score="score")
@@ -132,7 +131,6 @@ def test_results_and_tables_may_stand_beside_each_other(small):
     assert (row.metric, row.n_users, row.mean, row.baseline_mean) == ("rr", 2, 1.0, 0.75)
 
 
-@pytest.mark.night
 def test_what_an_evaluation_of_several_models_gives_is_compared_as_it_is(small):
     predictions, labels = small
     turned = predictions.selectExpr("user", "item", "-score as score")
@@ -328,7 +326,6 @@ def test_one_model_has_nothing_to_compare(small):
         compare(score_users(*small, "rr", score="score"), "als")
 
 
-@pytest.mark.night
 def test_the_detectable_difference_of_one_model_is_statsmodels(small):
     result = evaluate({"m": small[0]}, small[1], ["rr", "precision@1"], score="score")
     line = detectable_difference(result, "mrr", level=0.9).iloc[0]
@@ -353,7 +350,6 @@ def parted(tables):
     return {name: table.withColumn("country", where).withColumn("device", device) for name, table in tables.items()}
 
 
-@pytest.mark.night
 def test_slices_that_tables_lack_or_disagree_on(spark, parted, tables):
     with pytest.raises(InputError, match=r"by=\['country'\]: 'new' has no column 'country'"):
         compare(parted | {"new": tables["new"]}, "old", by="country")

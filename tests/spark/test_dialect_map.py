@@ -103,7 +103,6 @@ def test_graded_rows_have_no_order_for_mllib_and_the_map_says_so(tables):
     assert math.isnan(row.mean)
 
 
-@pytest.mark.night
 def test_bad_calls_and_bad_rows_are_errors(spark, tables):
     predictions, labels = tables
     with pytest.raises(DialectError, match="did you mean"):
@@ -134,7 +133,6 @@ def test_relevant_labels_are_counted_by_the_threshold_of_the_call(tables):
     )
 
 
-@pytest.mark.night
 def test_vectors_are_compared_by_dialects_that_can_rank_them(spark):
     users = spark.createDataFrame([(u, [1.0, u / 10]) for u in range(6)], "user int, vector array<double>")
     rows = [("a", [0.5, 1.0]), ("b", [0.4, 2.0]), ("c", [0.1, 0.0])]

@@ -150,7 +150,6 @@ def test_summarise_of_the_per_user_table_gives_the_same_to_the_last_bit(rows, re
     assert again.data_quality == result.data_quality
 
 
-@pytest.mark.night
 def test_summarise_refuses_the_users_of_several_runs(rows, result, jobs_of):
     predictions, labels, users = rows
     table = score_users(predictions, labels, METRICS, score="score", users=users).persist()
@@ -327,7 +326,6 @@ def test_the_advice_on_the_field_of_items_works_whatever_the_labels_call_theirs(
     assert result["rr"] == pytest.approx(mean_rr(), abs=1e-12)
 
 
-@pytest.mark.night
 @pytest.mark.classic_alone("ml")
 def test_output_of_als_goes_in_as_it_is(spark):
     from pyspark.ml.recommendation import ALS
@@ -423,7 +421,6 @@ def test_ids_above_two_to_the_53_are_told_apart(spark):
     assert evaluate(predictions, labels, "rr", score="score")["rr"] == 0.5
 
 
-@pytest.mark.night
 def test_text_ids_tie_in_the_order_of_their_bytes(spark):
     # All users have the same list, and a user each of its items for the label.
     ids = ["10", "9", "ä", "z", "Z"]

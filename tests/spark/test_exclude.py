@@ -90,7 +90,6 @@ def test_that_nothing_was_excluded_is_printed_and_an_empty_list_is_not_blamed_on
         evaluate(table, table.drop("score"), "rr", score="score", exclude=table.drop("score"))
 
 
-@pytest.mark.night
 def test_arrays_leave_items_out_as_rows_do(spark):
     predictions = spark.createDataFrame([(1, [5, 6, 7]), (2, [6])], "user long, items array<long>")
     labels = spark.createDataFrame([(1, 7), (2, 6)], "user long, item long")
@@ -124,7 +123,6 @@ def test_excluded_items_must_compare_with_predicted_ones(spark, tables):
         evaluate(one_table, None, "rr", exclude=labels.select("user", "item"))
 
 
-@pytest.mark.night
 def test_labels_that_are_excluded_too_are_warned_of(spark, jobs_of):
     """Training that contains the test: every recall is 0, however good the model."""
     table = "user string, item string"

@@ -72,7 +72,6 @@ def test_the_digits_are_the_same_on_every_platform(whole):
     }
 
 
-@pytest.mark.night
 def test_users_who_are_computed_twice_count_once(spark, whole, plain):
     # Older Sparks sort, and leave no user open.
     assert any("computed again" in words or "window" in words for words in plain.plan)
@@ -92,7 +91,6 @@ def test_workers_hash_whole_lists_as_spark_hashes_rows(spark):
     assert summarise(score_users(models, labels, METRICS, **whole)).fingerprints == by_spark
 
 
-@pytest.mark.night
 def test_widths_orders_and_partitions_change_no_digit(spark, plain):
     predictions, labels = tables(spark, "int")
     narrow = labels.selectExpr("cast(grade as float) grade", "'x' more", "item", "user").repartition(3)
@@ -101,7 +99,6 @@ def test_widths_orders_and_partitions_change_no_digit(spark, plain):
     assert again.fingerprints == plain.fingerprints
 
 
-@pytest.mark.night
 def test_a_per_user_table_has_what_fingerprints_are_made_of(spark, whole, tmp_path):
     stored = whole.write(f"{tmp_path}/users")
     assert stored.fingerprints == whole.fingerprints
@@ -141,7 +138,6 @@ def test_grades_and_attributes_that_change_places_with_a_null_are_seen(spark):
     assert [name for name in one if one[name] != other[name]] == ["labels", "attributes"]
 
 
-@pytest.mark.night
 def test_days_add_up_and_models_have_their_own(spark, plain):
     predictions, labels = tables(spark)
     days = [
@@ -160,7 +156,6 @@ def test_days_add_up_and_models_have_their_own(spark, plain):
     assert long.fingerprints == week
 
 
-@pytest.mark.night
 def test_arrays_and_slices_have_fingerprints_too(spark):
     rows = [(1, [1, 2], [2], "x"), (2, [3], [4], "y")]
     schema = "user int, prediction array<{0}>, label array<{0}>, country string"
@@ -217,7 +212,6 @@ def with_further(spark, *, users="user < 9", lookup="join", kind="bigint", **cha
     return evaluate(predictions.where(users), labels.drop("grade"), OF_FURTHER, facts=facts, **asked)
 
 
-@pytest.mark.night
 def test_further_tables_have_theirs_whoever_is_evaluated(spark, tmp_path):
     whole = with_further(spark)
     of_tables = {name: whole.fingerprints[name] for name in FURTHER}
@@ -236,7 +230,6 @@ def test_further_tables_have_theirs_whoever_is_evaluated(spark, tmp_path):
         assert [table for table in other if other[table] != whole.fingerprints[table]] == [name]
 
 
-@pytest.mark.night
 def test_vectors_have_theirs_in_the_place_of_predictions(spark):
     users = spark.createDataFrame([(1, [1.0, 2.0]), (2, [0.5, 1.0])], "user bigint, vector array<double>")
     items = [(1, [1.0, 0.0], 0.0), (2, [0.0, 1.0], 0.5), (3, [1.0, 1.0], 0.0)]

@@ -37,7 +37,6 @@ def test_the_share_has_every_form():
         assert len({repr(getattr(batch, name)) for batch in batches}) > 1, name
 
 
-@pytest.mark.night  # It is the fuzz that is tested, not the package.
 def test_a_wrong_value_and_a_wrong_count_are_seen(spark, monkeypatch):
     honest = Batch.expected
 

@@ -68,7 +68,6 @@ def test_joined_bins_lose_nobody():
     assert joined["b"] == dict(zip(sorted(joined["b"]), (3, 4), strict=True))
 
 
-@pytest.mark.night
 def test_a_result_draws_how_many_users_have_which_value(result):
     rows, histograms = result.plot.count_users("precision@5", bins=20)
     users = result.per_user.toPandas()
@@ -81,7 +80,6 @@ def test_a_result_draws_how_many_users_have_which_value(result):
     assert sum(bar["share"] for bar in bars(chart)) == pytest.approx(2)
 
 
-@pytest.mark.night
 def test_a_stored_table_of_one_model_draws_as_well(lists, tmp_path):
     predictions, labels = lists
     result = summarise(score_users(predictions["als"], labels, ["ndcg@10"], score="score"))
@@ -92,7 +90,6 @@ def test_a_stored_table_of_one_model_draws_as_well(lists, tmp_path):
     assert "Users by their ndcg@10" in path.read_text()
 
 
-@pytest.mark.night
 def test_a_comparison_draws_differences_and_leaves_equal_users_out(result):
     comparison = compare(result, "popularity", replicates=99)
     values = differences(result, "popularity").toPandas()["ndcg_at_10"].dropna().to_numpy()

@@ -94,7 +94,6 @@ def test_no_partitioning_or_order_changes_a_digit(tables, bca, partitions):
     assert again.summary == bca.summary
 
 
-@pytest.mark.night  # test_pruning.py has by day that no user's value changes, and the test below that the order of users changes none.
 def test_pruning_changes_no_digit(tables):
     cut = [metric for metric in METRICS if "@" in metric]
     results = [evaluate(*tables, cut, **GRADED, ci="bca", prune=prune).summary for prune in ("auto", "never")]
@@ -106,7 +105,6 @@ def test_arrays_give_the_intervals_of_rows(tables, bca):
     assert arrays.summary == bca.summary[:2]
 
 
-@pytest.mark.night  # Two tables of arrays give the same by day, above.
 def test_one_table_of_arrays_with_users_gives_the_intervals_of_rows(tables, bca):
     left, right = as_arrays(tables)
     empty = {"items": "array<long>", "liked": "array<long>", "grade": "array<double>"}
@@ -141,7 +139,6 @@ def test_another_seed_gives_other_samples(tables, bca):
     assert all(a.interval_low != b.interval_low for a, b in zip(other.summary, bca.summary, strict=True))
 
 
-@pytest.mark.night
 def test_summarise_gives_the_intervals_of_evaluate_to_the_last_digit(tables, bca, tmp_path):
     if FULL_LENGTH:
         assert summarise(score_users(*tables, METRICS, **GRADED), **SAMPLES).summary == bca.summary
@@ -167,7 +164,6 @@ def test_rows_of_nobody_are_in_no_sample(tables, bca):
 
 
 # By day test_same_everywhere.py has the intervals of models and of slices.
-@pytest.mark.night
 def test_models_beside_one_another_have_the_intervals_they_have_alone(tables):
     predictions, labels = tables
     worse = predictions.withColumn("score", -F.col("score"))
@@ -181,7 +177,6 @@ def test_models_beside_one_another_have_the_intervals_they_have_alone(tables):
         assert [replace(row, model="") for row in together.summary if row.model == model] == list(alone.summary)
 
 
-@pytest.mark.night
 def test_a_slice_has_the_interval_of_its_users(tables):
     users = tables[0].sparkSession.range(N_USERS).select(F.col("id").alias("user"), (F.col("id") % 3).alias("part"))
     sliced = evaluate(

@@ -69,3 +69,7 @@ def test_few_tests_are_left_out(pytestconfig, platform):
         "tests/spark/test_mllib_parity.py::test_rows_equal_ranking_metrics_of_the_same_ranking",
         "tests/spark/test_mllib_parity.py::test_graded_arrays_equal_scala_ranking_metrics",
     }
+
+
+def test_make_test_runs_every_test_on_an_engine(pytestconfig):
+    assert pytestconfig.without_engine == []

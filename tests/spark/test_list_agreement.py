@@ -85,7 +85,6 @@ def test_it_is_what_two_lists_say(spark, lists, item):
         agree(found(swapped), {user: values[:3] for user, values in expected.items()})
 
 
-@pytest.mark.night
 def test_lists_may_come_with_ranks_or_as_arrays(spark, lists):
     one, other = lists
     expected = {user: naive(ranked(one[user]), ranked(other[user])) for user in one}

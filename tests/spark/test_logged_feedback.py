@@ -103,7 +103,6 @@ def test_means_and_errors_are_those_of_a_naive_computation(result, logs, label):
     assert (n == len(known(logs))) == (label in ("dcg@5", "dcg(weight_limit=3)@5", "precision@5"))
 
 
-@pytest.mark.night
 def test_naive_is_what_labels_without_weights_give(tables, result):
     predictions, labels = tables
     plain = evaluate(predictions, labels, "recall@5", score="score", relevance="grade")
@@ -132,7 +131,6 @@ def test_the_weights_are_reported(result, logs):
 
 
 # By day resampled ones; slices and models have those of Student's t below.
-@pytest.mark.night
 @pytest.mark.parametrize("ci", part_of([BCa(replicates=200), "t"], 2))
 def test_a_table_of_users_has_the_same_figures(tables, ci, tmp_path):
     fresh = evaluate(*tables, METRICS, ci=ci, **OPTIONS)
@@ -150,7 +148,6 @@ def test_a_table_that_lost_its_normalisers_is_refused(tables):
         summarise(per_user.drop(lost))
 
 
-@pytest.mark.night  # The test above has the same of a table that is not stored.
 def test_a_table_stored_without_metadata_is_refused(tables, tmp_path):
     per_user = score_users(*tables, METRICS, **OPTIONS)
     per_user.write.csv(str(tmp_path / "users"), header=True)
@@ -159,7 +156,6 @@ def test_a_table_stored_without_metadata_is_refused(tables, tmp_path):
         summarise(read)
 
 
-@pytest.mark.night
 def test_slices_models_relevances_and_user_weights(tables, logs):
     predictions, labels = tables
     labels = labels.withColumn("bought", F.col("grade") - 1).withColumn("bought", F.greatest("bought", F.lit(0.0)))
@@ -197,7 +193,6 @@ def test_slices_models_relevances_and_user_weights(tables, logs):
     assert both.summary[0].user_weight == "spend"
 
 
-@pytest.mark.night
 def test_arrays_give_what_rows_give(tables, result):
     predictions, labels = tables
     lists = predictions.groupBy("user").agg(
@@ -217,7 +212,6 @@ def test_arrays_give_what_rows_give(tables, result):
         assert found.data_quality.n_clipped_labels == result.data_quality.n_clipped_labels
 
 
-@pytest.mark.night
 def test_labels_of_one_grade_have_weights_alone(tables):
     predictions, labels = tables
     liked = labels.where("grade > 0")
@@ -330,7 +324,6 @@ def test_bad_weights_are_left_out_and_counted(without_bad):
     assert quality.n_invalid_labels == quality.n_labels == len(users) == len(rejected) == len(BAD)
 
 
-@pytest.mark.night
 def test_two_weights_of_a_label_are_a_conflict(spark):
     predictions, labels = good(spark, extra=[("a", "x", 1.0, 9.0), ("b", "x", 0.0, 3.0)])
     with pytest.raises(
@@ -376,7 +369,6 @@ def test_wrong_calls_raise_before_any_job(spark):
         evaluate(predictions, labels, "dcg(estimator='ips')@2", score="score")
 
 
-@pytest.mark.night  # test_compare.py has comparisons by day, and here the values of users are those of any metric.
 def test_models_are_compared_by_what_users_have(tables, tmp_path):
     predictions, labels = tables
     models = {"a": predictions, "b": predictions.withColumn("score", -F.col("score"))}

@@ -88,7 +88,6 @@ def test_workers_find_what_a_join_finds(tables):
     assert any("workers look up" in words for words in looked_up.plan)
 
 
-@pytest.mark.night
 @pytest.mark.parametrize("tables", part_of(KINDS[::-1], 3), indirect=True)
 def test_users_have_the_same_values_either_way(tables):
     rows = [
@@ -97,7 +96,6 @@ def test_users_have_the_same_values_either_way(tables):
     assert rows[0] == rows[1]
 
 
-@pytest.mark.night
 @pytest.mark.parametrize("tables", ["long"], indirect=True)
 @pytest.mark.parametrize("bound", part_of([Bound(ITEMS // 2, 1 << 20), Bound(1000, 300)], 2), ids=str)
 def test_tables_that_are_too_large_are_joined_in_a_second_run(tables, monkeypatch, bound):
@@ -141,7 +139,6 @@ def test_the_first_row_of_each_partition_has_the_packed_table(spark):
     assert unpacked(pa.scalar(bytes(with_table[0]["table"]), pa.binary()))["id"].to_pylist() == [0, 1, 2, 3, 4]
 
 
-@pytest.mark.night
 @pytest.mark.parametrize("tables", ["long"], indirect=True)
 def test_a_table_of_items_whose_size_spark_knows_is_one_row_all_the_same(tables, spark):
     items = spark.range(0, ITEMS, 1, 3).selectExpr("id AS item", "CAST(id % 4 AS STRING) AS category")

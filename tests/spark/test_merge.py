@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from random_logs import random_logs
 
-from spark_rankeval import evaluate, merge
+from spark_rankeval import evaluate, history, merge
 from spark_rankeval.errors import InputError, MergeError
 from spark_rankeval.jobs.runs import metrics_table
 
@@ -137,7 +137,6 @@ def test_wrong_tables_and_lone_results_are_refused(days, spark):
         merge([days[0], days[0].to_dict() | {"summary": days[0].to_dict()["summary"][:1]}])
 
 
-@pytest.mark.night
 def test_what_the_page_of_history_says_in_python_runs(spark, days, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for place, day in enumerate(days):
@@ -165,3 +164,22 @@ def test_a_table_of_metrics_takes_degrees_of_freedom_of_many_clusters_and_of_wei
     result = evaluate(predictions, labels, "rr", score="score", **options)
     (row,) = metrics_table(spark, result, datetime(2026, 11, 16, tzinfo=UTC)).select("df").collect()
     assert row["df"] == result.summary[0].df > 10
+
+
+def test_a_table_of_metrics_is_read_in_the_order_of_time(spark):
+    table = spark.createDataFrame(
+        [("b", 2.0, "all", 1), ("a", 1.0, "all", 2), ("c", 3.0, "x=1", 3)], "run_id string, value double, slice string, day int"
+    ).selectExpr(
+        "run_id", "value", "slice", "timestamp_seconds(1760000000 + 86400 * (4 - day)) time", "'' model", "'default' dialect",
+        "'ndcg@10' metric", "cast(10 as bigint) k", "'' relevance", "value low", "value high", "0.95D level", "'t' interval",
+        "7L n", "0L undefined", "0D std", "0D standard_error", "0D minimum", "0D median", "0D maximum", "0L zeros",
+        "map(0.5D, 0D) quantiles", "'' user_weight", "7D effective_n", "'ndcg@10' definition",
+    )  # fmt: skip
+    found = history(table)
+    assert [(run, row.mean) for run, _, row in found.rows] == [("a", 1.0), ("b", 2.0)]
+    assert found.runs["a"] == datetime.fromtimestamp(1760000000 + 2 * 86400, UTC)
+    assert [run for run, _, _ in history(table, slice=None).rows] == ["c", "a", "b"]
+    with pytest.raises(InputError, match="the table has no value; pass a job's table of metrics"):
+        history(table.drop("value"))
+    with pytest.raises(InputError, match="metrics_table must be a Spark DataFrame"):
+        history("output/metrics")

@@ -73,7 +73,6 @@ def test_each_model_has_the_figures_that_it_has_alone_among_the_same_users(table
     assert repr(together).count("dialect 'default'") == 3
 
 
-@pytest.mark.night
 def test_a_column_of_models_is_as_a_dict_of_tables(tables, together):
     tables, labels = tables
     rows = None
@@ -87,7 +86,6 @@ def test_a_column_of_models_is_as_a_dict_of_tables(tables, together):
     assert long.columns == ["user", "which", "ndcg_at_5", "recall_at_3", "ap_at_5", "rr_at_5", *COUNTS, *HASHES]
 
 
-@pytest.mark.night
 def test_the_per_user_table_is_long_and_is_summarised_by_model(spark, tables, together, tmp_path):
     tables, labels = tables
     table = score_users(tables, labels, METRICS, **OPTIONS).persist()
@@ -100,7 +98,6 @@ def test_the_per_user_table_is_long_and_is_summarised_by_model(spark, tables, to
     table.unpersist()
 
 
-@pytest.mark.night  # By day each model's figures alone are looked at, above.
 def test_the_per_user_table_has_the_rows_of_each_model_alone(tables):
     tables, labels = tables
     table = score_users(tables, labels, METRICS, **OPTIONS)
@@ -114,7 +111,6 @@ def test_the_per_user_table_has_the_rows_of_each_model_alone(tables):
     )
 
 
-@pytest.mark.night
 def test_what_is_summarised_has_the_models_in_the_order_in_which_they_were_named(tables, together):
     tables, labels = tables
     named = dict(reversed(tables.items()))
@@ -126,7 +122,6 @@ def test_what_is_summarised_has_the_models_in_the_order_in_which_they_were_named
     per_user.unpersist()
 
 
-@pytest.mark.night
 def test_models_that_come_as_arrays(tables, together):
     tables, labels = tables
     arrays = {
@@ -141,7 +136,6 @@ def test_models_that_come_as_arrays(tables, together):
         evaluate(twice, labels, METRICS, relevance="grade")
 
 
-@pytest.mark.night
 def test_a_row_of_no_model_is_an_error(spark, tables):
     tables, labels = tables
     rows = tables["als"].withColumn("model", F.when(F.col("user") == 1, None).otherwise(F.lit("als")))
@@ -158,7 +152,6 @@ def test_a_row_of_no_model_is_an_error(spark, tables):
         evaluate(nobody, labels, METRICS, model="model", **OPTIONS)
 
 
-@pytest.mark.night
 def test_bad_rows_are_said_to_be_of_their_model(tables):
     tables, labels = tables
     popular = tables["popular"].where("user < 9")

@@ -29,7 +29,6 @@ def evaluated(tables, metrics=METRICS, **options):
     return evaluate(*tables, metrics, score="score", relevance="grade", **options)
 
 
-@pytest.mark.night
 def test_the_other_value_comes_in_the_same_action(tables, jobs_of):
     given = {"model": "model", "by": "land", "user_weight": "spend"}
     default, standard = evaluated(tables, **given), evaluated(tables, dialect="standard", **given)

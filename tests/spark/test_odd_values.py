@@ -62,7 +62,6 @@ def test_every_text_has_a_name_of_its_own_that_leads_back(spark):
     assert spark.range(1).select(readable(call("nullif", number(1), 1).cast("string")).column).first()[0] is None
 
 
-@pytest.mark.night  # Models that are not UTF-8 are told apart in the same way.
 def test_slices_that_are_not_utf_8_are_told_apart(spark):
     table = users(spark, "part", b"\xff", b"\xfe", b"\xff", rb"\xFF")
     slices = {"all": 4, r"part=\xFF": 2, r"part=\xFE": 1, r"part=\x5C\x78\x46\x46": 1}
@@ -103,7 +102,6 @@ def test_ids_that_are_not_utf_8_are_ranked_and_shown(spark):
         evaluate(mine, liked, "rr", score="score")
 
 
-@pytest.mark.night
 def test_dates_beyond_the_year_9999_stand_in_examples(spark):
     """Python has none, so that collecting one raised and the counts were lost."""
     # The year 16,000 or so.

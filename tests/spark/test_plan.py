@@ -54,7 +54,6 @@ def test_one_table_of_arrays_is_not_shuffled(spark):
 
 
 @pytest.mark.not_on_sail("plans")
-@pytest.mark.night
 def test_tables_bucketed_by_user_are_not_shuffled(tables, spark):
     for name, table in zip(("bucketed_predictions", "bucketed_labels"), tables, strict=True):
         table.write.bucketBy(4, "user").mode("overwrite").saveAsTable(name)

@@ -142,7 +142,6 @@ def test_a_terminal_is_looked_at_and_so_is_a_notebook(session_of_connect, monkey
     assert session_of_connect.handlers == []
 
 
-@pytest.mark.night  # Jobs' tests see that a job writes nothing to stderr, and the one above that nothing is asked for.
 def test_a_log_of_a_batch_has_no_bar(spark, tmp_path):
     """In a process of its own: what the JVM writes goes past Python's stderr."""
     program = (

@@ -94,7 +94,6 @@ def test_users_left_open_count_once_in_slices_models_and_samples(tables, keeps_t
     assert ("who were computed again" in pruned.explain()) == keeps_the_best
 
 
-@pytest.mark.night
 def test_the_window_of_older_sparks_gives_the_same(tables, whole, monkeypatch):
     monkeypatch.setattr(plan, "_version", lambda _: (3, 5))
     windowed = run(tables)
@@ -103,7 +102,6 @@ def test_the_window_of_older_sparks_gives_the_same(tables, whole, monkeypatch):
     assert values(windowed.per_user).tobytes() == values(whole.per_user).tobytes()
 
 
-@pytest.mark.night
 def test_text_ids_prune_in_the_order_of_their_bytes(spark):
     ids = [chr(0x61 + n % 20) + "é" * (n % 3) + str(n) for n in range(60)]
     predictions = spark.createDataFrame([(1, i, 1.0) for i in ids], "user int, item string, score double")
@@ -156,7 +154,6 @@ def test_a_result_explains_its_plan(tables):
 
 
 # By day test_intervals.py has other partitions, and test_same_everywhere.py other batches.
-@pytest.mark.night
 @pytest.mark.parametrize(("n_rows", "n_partitions"), [(7, 5), (1, 1)])
 def test_values_do_not_depend_on_partitions_or_batches(spark, tables, n_rows, n_partitions):
     predictions, labels = (table.where("user < 60") for table in tables)

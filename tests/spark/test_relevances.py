@@ -47,7 +47,6 @@ def test_each_relevance_has_the_figures_that_it_has_alone(tables, both):
     assert "ndcg@5 [purchase]" in repr(both)
 
 
-@pytest.mark.night
 def test_the_per_user_table_has_a_column_for_each_and_reads_back(tables, both, tmp_path):
     predictions, labels = tables
     per_user = score_users(predictions, labels, METRICS, score="score", relevance=["click", "purchase"])
@@ -67,7 +66,6 @@ def test_labels_as_arrays_have_an_array_for_each(tables, both):
     assert from_arrays.summary == evaluate(predictions, structs, METRICS, **options).summary
 
 
-@pytest.mark.night
 def test_a_grade_that_cannot_be_used_is_named_with_its_column(spark, tables):
     predictions, _ = tables
     labels = spark.createDataFrame(

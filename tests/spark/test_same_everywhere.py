@@ -146,14 +146,8 @@ def golden():
 
 # Every figure is looked at with ANSI, or without it: by day one of the two, and both at night.
 BOTH_WAYS = [*zip(PARTS, itertools.cycle([True, False])), *zip(PARTS, itertools.cycle([False, True]))]
-
-
 # The bootstrap has by day its figures with other settings, below.
-BY_DAY = [
-    pytest.param(part, ansi, marks=pytest.mark.night if place % 4 in (1, 2) else ())
-    for place, (part, ansi) in enumerate(BOTH_WAYS[: len(PARTS)])
-    if part != "bootstrap"
-]
+BY_DAY = [way for way in BOTH_WAYS[: len(PARTS)] if way[0] != "bootstrap"]
 
 
 @pytest.mark.parametrize(("part", "ansi"), BOTH_WAYS if FULL_LENGTH else BY_DAY)

@@ -102,7 +102,6 @@ def test_a_slice_has_the_figures_of_its_users_alone(tables, whole, by_country):
     assert "users with country=FR" in repr(result)
 
 
-@pytest.mark.night
 def test_totals_are_those_of_a_cube(tables, by_country):
     predictions, labels, about = tables
     cube = evaluate(
@@ -121,7 +120,6 @@ def test_totals_are_those_of_a_cube(tables, by_country):
     )
 
 
-@pytest.mark.night
 @pytest.mark.parametrize("side", part_of(["labels", "predictions", "users"], 2))
 def test_attributes_may_stand_in_the_other_tables(tables, by_device, side):
     predictions, labels, about = tables
@@ -149,7 +147,6 @@ def test_attributes_may_stand_in_the_other_tables(tables, by_device, side):
         )
 
 
-@pytest.mark.night
 def test_arrays_and_several_models_have_slices(tables, by_device):
     predictions, labels, about = tables
     models = {"one": predictions, "two": predictions.withColumn("score", -F.col("score"))}
@@ -172,7 +169,6 @@ def test_arrays_and_several_models_have_slices(tables, by_device):
     }
 
 
-@pytest.mark.night
 def test_the_per_user_table_keeps_the_slices_and_is_summarised_by_them(spark, tables, by_country, tmp_path):
     predictions, labels, about = tables
     known = about.where("country is null or country <> 'JP'")
@@ -294,7 +290,6 @@ def test_rows_of_nobody_are_no_slice(tables):
         assert again.to_dict() == found.to_dict()
 
 
-@pytest.mark.night  # test_evaluate.py and test_compare.py have such tables by day.
 def test_a_table_without_metadata_is_told_what_its_columns_are(spark, tables, tmp_path):
     predictions, labels, about = tables
     both = {"a": predictions, "b": predictions.withColumn("score", -F.col("score"))}
@@ -385,7 +380,6 @@ def test_a_group_of_items_has_the_figures_of_an_evaluation_of_its_labels_alone(t
         assert repr(figures([found[place]])) == repr(figures([row]))
 
 
-@pytest.mark.night
 @pytest.mark.filterwarnings("ignore:clusters by home are few", "ignore:the per-user table has no")
 def test_clusters_of_a_group_of_items_are_those_of_an_evaluation_of_its_labels_alone(tables, films):
     predictions, labels, users = tables
@@ -437,7 +431,6 @@ def test_groups_of_items_change_no_other_figure_and_are_told(by_genre, by_countr
         by_genre.gaps("item genre")
 
 
-@pytest.mark.night
 def test_merged_runs_say_which_groups_of_items_may_differ(spark, by_genre):
     told = [{**row, "n_items": row["n_items"] + 1} for row in by_genre.to_dict()["item_groups"]]
     rows = tuple(replace(row, fingerprints={**row.fingerprints, "items": "0" * 32}) for row in by_genre.summary)
@@ -456,7 +449,6 @@ def test_merged_runs_say_which_groups_of_items_may_differ(spark, by_genre):
     assert (alone.item_groups, unlike.item_groups) == ((), ())
 
 
-@pytest.mark.night
 def test_the_table_of_users_and_groups_has_the_means_of_the_summary(by_genre):
     table = by_genre.per_item_group.toPandas()
     assert list(table.columns) == [
@@ -479,7 +471,6 @@ def test_the_table_of_users_and_groups_has_the_means_of_the_summary(by_genre):
     assert [row.difference for row in compared.rows] == pytest.approx([difference])
 
 
-@pytest.mark.night
 def test_arrays_popularity_and_shares(spark, tables, films):
     predictions, labels, _ = tables
     metrics = ["recall@3", "hit_share@3", "exposure_share@3"]
@@ -513,7 +504,6 @@ def test_arrays_popularity_and_shares(spark, tables, films):
     )
 
 
-@pytest.mark.night
 def test_metrics_and_groups_by_popularity_share_one_table_of_it(tables):
     predictions, labels, _ = tables
     training = {"training": labels.where("item < 6")}
@@ -529,7 +519,6 @@ def test_metrics_and_groups_by_popularity_share_one_table_of_it(tables):
     assert [repr(row) for row in both.summary if row.slice == "all"] == [*map(repr, facts.summary)]
 
 
-@pytest.mark.night
 @pytest.mark.parametrize("from_vectors", [False, True], ids=["lists", "vectors"])
 def test_groups_of_items_of_lists_or_vectors_with_exclusions_relevances_and_a_dialect(tables, films, from_vectors):
     lists, labels, _ = tables
@@ -553,7 +542,6 @@ def test_groups_of_items_of_lists_or_vectors_with_exclusions_relevances_and_a_di
     assert min(n for _, _, n in found.values()) > 10
 
 
-@pytest.mark.night
 def test_groups_of_items_survive_pruned_ties_weights_bootstraps_and_storage(tables, films, tmp_path):
     predictions, labels, users = tables
     tied = predictions.withColumn("score", F.round(F.col("score"), 1))

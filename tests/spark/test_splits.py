@@ -120,7 +120,6 @@ def test_a_split_is_what_its_definition_says(parts, case):
     assert len(parts[case, "labels"]) == len(expected) > 5
 
 
-@pytest.mark.night
 def test_partitions_and_the_order_of_rows_do_not_matter(spark, parts):
     shuffled = random.Random(2).sample(ROWS, len(ROWS))
     log = spark.createDataFrame([tuple(row.values()) for row in shuffled], COLUMNS).repartition(5)
@@ -131,7 +130,6 @@ def test_partitions_and_the_order_of_rows_do_not_matter(spark, parts):
     assert parts_of(narrow, cases) == {(case, part): rows for (case, part), rows in parts.items() if case in cases}
 
 
-@pytest.mark.night
 @pytest.mark.parametrize("case", part_of(["horizon, grades", "last 3, all left out", "users"], 2))
 def test_counts_are_those_of_the_naive_version(log, case):
     split_of, (training, held_out), grades, leave_out = CASES[case]
@@ -188,7 +186,6 @@ def test_the_k_core_of_bad_logs(spark):
         k_core(log, 3, on_invalid="drop")
 
 
-@pytest.mark.night
 @pytest.mark.parametrize(("most", "step", "n_users", "rounds"), part_of([(4, 2, 10, 6), (16, 4, 38, 20)], 2))
 def test_more_rounds_than_a_plan_can_hold_need_a_folder(spark, tmp_path, monkeypatch, most, step, n_users, rounds):
     monkeypatch.setattr("spark_rankeval.splits.core._MOST_ROUNDS", most)
@@ -206,7 +203,6 @@ def test_more_rounds_than_a_plan_can_hold_need_a_folder(spark, tmp_path, monkeyp
     assert sorted(map(tuple, core.log.collect())) == sorted(rows[:6])
 
 
-@pytest.mark.night
 def test_times_compare_in_utc_whatever_the_zone_of_the_session(spark):
     start = datetime(2026, 11, 1, tzinfo=UTC)
     rows = [(1, place, start + timedelta(hours=hours)) for place, hours in enumerate([-12, -1, 0, 23, 24])]
@@ -247,7 +243,6 @@ def test_a_row_at_the_cut_is_held_out_whatever_type_the_times_have(spark, kind, 
     assert [row.item for row in split.labels.collect()] == [1]
 
 
-@pytest.mark.night
 def test_odd_names_and_several_columns_of_a_user(spark):
     rows = [
         ("a", 1, "x", 1.0, 5.0),
@@ -299,7 +294,6 @@ NOBODY = {
 }
 
 
-@pytest.mark.night
 @pytest.mark.parametrize("words", part_of(NOBODY, 2))
 def test_a_split_that_leaves_nobody_is_refused(spark, words):
     rows, split_of = NOBODY[words]

@@ -97,7 +97,6 @@ def test_the_heavy_part_runs_once(tables, spark, tmp_path):
     assert len(list(marks.iterdir())) == 1
 
 
-@pytest.mark.night
 def test_a_path_may_be_a_path_object_and_is_no_empty_text(tables, tmp_path):
     result = evaluate(*tables, METRICS, score="score")
     assert result.write(tmp_path / "here").per_user.count() == 2
@@ -120,7 +119,6 @@ def test_a_path_that_spark_reads_as_a_pattern_is_an_error_before_any_job(tables,
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.night
 def test_rows_without_a_user_stay_counted_in_storage(tables, spark, tmp_path):
     predictions, labels = tables
     nobody = predictions.union(spark.createDataFrame([(None, 1, 0.5)], predictions.schema))

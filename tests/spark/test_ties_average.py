@@ -85,7 +85,6 @@ def test_what_is_asked_of_one_metric_holds_for_it_alone(result, tables):
     assert found["average"] == result["rr@3"]
 
 
-@pytest.mark.night
 def test_arrays_with_scores_and_metrics_as_a_column_average_too(result, tables):
     predictions, labels = tables
     arrays = (

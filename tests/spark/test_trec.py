@@ -60,21 +60,18 @@ def test_it_prints_what_trec_eval_prints(tables):
     assert f"{result.to_trec()}\n" == printed("official")
 
 
-@pytest.mark.night
 def test_every_query_is_printed_as_with_q(tables):
     run, qrels = tables
     result = evaluate(run, qrels, EVERY, **BY_MODEL)
     assert f"{result.to_trec(per_query=True)}\n" == printed("every-query")
 
 
-@pytest.mark.night  # test_storage.py sees that what is stored is what was computed.
 def test_every_query_of_a_stored_table_is_printed_alike(tables, tmp_path):
     run, qrels = tables
     written = write_per_user(score_users(run, qrels, EVERY, **BY_MODEL), path(tmp_path / "stored"))
     assert f"{written.to_trec(per_query=True)}\n" == printed("every-query")
 
 
-@pytest.mark.night
 def test_another_level_of_relevance(tables):
     """Of all queries trec_eval counts what is relevant at level 1, of single ones what is at the level that was asked."""
     found = evaluate_runs(*tables, relevance_threshold=2).to_trec().splitlines()
@@ -83,7 +80,6 @@ def test_another_level_of_relevance(tables):
     assert {line for line in found if "num_rel " in line} == {"num_rel               \tall\t19"}
 
 
-@pytest.mark.night
 def test_models_without_names_and_measures_that_tell_no_hits(tables):
     run, qrels = tables
     one = run.where("model = 'bm25'").drop("model")
@@ -106,7 +102,6 @@ def test_models_without_names_and_measures_that_tell_no_hits(tables):
         result.to_trec(per_query=1)
 
 
-@pytest.mark.night
 def test_judgements_of_diversity_tasks_have_subtopics(spark, tmp_path):
     (tmp_path / "qrels.txt").write_text("1 1 a 1\n1 2 a 1\n1 1 c 1\n1 3 d 2\n1 3 e -2\n2 1 a 1\n2 0 b 0\n3 1 a 0\n")
     (tmp_path / "run").write_text(
@@ -155,7 +150,6 @@ def test_a_folder_is_read_without_its_hidden_files(spark, tmp_path):
     assert {row["query"] for row in read_run(spark, path(tmp_path)).collect()} == {"1", "2"}
 
 
-@pytest.mark.night
 @pytest.mark.parametrize("form", [RUN, QRELS], ids=["run", "qrels"])
 def test_spark_reads_the_lines_that_the_patterns_fit(spark, tmp_path, form):
     good = [
@@ -267,7 +261,6 @@ def without_ranks(table):
     return sorted(tuple(row) for row in table.drop("rank").collect())
 
 
-@pytest.mark.night
 def test_what_is_written_reads_back_and_evaluates_alike(spark, tables, tmp_path):
     run, qrels = tables
     place = path(tmp_path / "runs")
@@ -282,14 +275,12 @@ def test_what_is_written_reads_back_and_evaluates_alike(spark, tables, tmp_path)
     assert {row["query"] for row in read_run(spark, place).select("query").collect()} == {"301"}
 
 
-@pytest.mark.night  # What is written reads back above, from one file.
 def test_several_files_of_a_run_read_back_as_one(spark, tables, tmp_path):
     place = path(tmp_path / "runs")
     write_run(tables[0].repartition(3), place, model="model", compression="gzip")
     assert without_ranks(read_run(spark, place)) == without_ranks(tables[0])
 
 
-@pytest.mark.night
 def test_ranks_are_those_of_the_dialect_and_lines_those_of_trec(spark, tmp_path):
     rows = [("q1", 9, 0.5), ("q1", 10, 0.5), ("q1", 8, 1.5e-7), ("q2", 7, -1.0), ("q1", 3, 1 / 3)]
     table = spark.createDataFrame(rows, "user string, item int, prediction double")
@@ -323,7 +314,6 @@ def test_rows_that_a_run_cannot_hold_are_refused_before_anything_is_written(spar
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.night
 def test_an_item_of_two_models_is_not_twice(spark, tmp_path):
     table = spark.createDataFrame([("q", "x", 3.0)], "query string, item string, score double")
     both = table.withColumn("model", F.lit("a")).unionAll(table.withColumn("model", F.lit("b")))

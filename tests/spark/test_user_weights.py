@@ -83,7 +83,6 @@ def test_users_of_weight_0_are_counted(result, collected):
 
 
 # By day what the other intervals are parts of: BCa's have the replicates of percentiles.
-@pytest.mark.night
 @pytest.mark.parametrize("ci", part_of([BCa(replicates=200), "t", Percentile(replicates=200)], 3))
 def test_a_table_of_users_has_the_same_figures(tables, ci, tmp_path):
     predictions, labels, about = tables
@@ -101,7 +100,6 @@ def test_a_table_of_users_has_the_same_figures(tables, ci, tmp_path):
         assert spread.to_dict() == fresh.to_dict()
 
 
-@pytest.mark.night
 def test_equal_weights_are_none(tables):
     predictions, labels, about = tables
     plain = evaluate(predictions, labels, METRICS, ci=BCa(replicates=200), **OPTIONS)
@@ -114,7 +112,6 @@ def test_equal_weights_are_none(tables):
             assert getattr(one, name) == pytest.approx(getattr(other, name), rel=1e-12)
 
 
-@pytest.mark.night
 def test_the_weight_may_stand_in_the_labels(tables):
     predictions, labels, about = tables
     spent = labels.withColumn("spend", ((F.col("user") * 37) % 11 / 4).cast("decimal(10, 2)"))
@@ -140,7 +137,6 @@ def of_models(tables):
     return evaluate(models, labels, METRICS, facts=Facts(attributes=about), user_weight="spend", **OPTIONS)
 
 
-@pytest.mark.night
 def test_several_models_and_one_table_of_arrays(tables, of_models):
     predictions, labels, about = tables
     assert of_models["a", "rr"] == of_models["b", "rr"]
@@ -172,7 +168,6 @@ def test_numbers_of_labels_and_of_predictions_are_weights_without_a_column(table
     assert summarise(result.per_user).to_dict() == result.to_dict()
 
 
-@pytest.mark.night
 def test_models_share_the_weights_of_labels(tables):
     predictions, labels, _ = tables
     models = {"a": predictions, "b": predictions.where("item % 3 > 0")}
@@ -195,7 +190,6 @@ def test_a_count_that_may_mean_a_column_is_refused(tables):
         evaluate(predictions, labels, METRICS, user_weight="n_predictions", by="country", facts=facts, **OPTIONS)
 
 
-@pytest.mark.night
 def test_a_weight_that_is_none_is_an_error_that_counts_and_names(tables):
     predictions, labels, about = tables
     # Users who are evaluated, each with another weight that is none.
@@ -222,7 +216,6 @@ def test_a_weight_that_is_none_is_an_error_that_counts_and_names(tables):
         summarise(score_users(predictions, labels, METRICS, **told))
 
 
-@pytest.mark.night  # test_slices.py has rows that do not agree by day.
 def test_rows_that_do_not_agree_on_the_weight_are_an_error(tables):
     predictions, labels, about = tables
     twice = about.union(about.where("user = 7").withColumn("spend", F.lit(99.0)))

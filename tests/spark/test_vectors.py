@@ -100,7 +100,6 @@ def test_an_evaluation_is_that_of_the_table_of_all_scores(world):
     assert "labels of items without a vector" in str(ours)
 
 
-@pytest.mark.night
 def test_several_models_stand_side_by_side(world):
     with_bias = Vectors(world.users, world.items, item_bias="bias")
     some = world.items.where("item < 'i10'").select("item")
@@ -142,7 +141,6 @@ def test_each_user_can_have_candidates_of_their_own(world):
     assert_same(ours, evaluate(table, world.labels, METRICS, score="score", exclude=world.training))
 
 
-@pytest.mark.night
 def test_the_table_of_users_is_that_of_the_table_of_all_scores(world):
     ours = score_users(Vectors(world.users, world.items), world.labels, METRICS)
     other = score_users(world.scores(), world.labels, METRICS, score="score")
@@ -159,7 +157,6 @@ def test_the_table_of_users_is_that_of_the_table_of_all_scores(world):
     )
 
 
-@pytest.mark.night
 def test_measures_beyond_accuracy_are_those_of_the_table_of_all_scores(world):
     categories = world.items.select("item", F.substring("item", 3, 1).alias("category"))
     baseline = world.scores(bias=True).where("item < 'i08'")
@@ -183,7 +180,6 @@ def test_top_items_are_the_first_of_the_table_of_all_scores(world):
     assert found == {user: [(item, -score) for score, item in sorted(of_user)[:4]] for user, of_user in lists.items()}
 
 
-@pytest.mark.night
 def test_the_factors_of_als_are_vectors(world):
     from pyspark.ml.recommendation import ALS  # one test needs it
 
@@ -198,7 +194,6 @@ def test_the_factors_of_als_are_vectors(world):
 
 
 class TestBadInput:
-    @pytest.mark.night
     def test_users_without_a_usable_vector_are_counted_and_named(self, world):
         bad = [
             (None, [1.0] * 3),
@@ -272,7 +267,6 @@ class TestBadInput:
         first = top_items(vectors, 2).first()
         assert first.n_invalid_catalogue == 7
 
-    @pytest.mark.night
     def test_each_model_of_one_table_has_its_reasons(self, world):
         users = world.users.selectExpr(
             "user", "vector", "IF(user = 2, NULL, 0.0D) AS one", "IF(user < 5, NULL, 0.0D) AS other"
@@ -283,7 +277,6 @@ class TestBadInput:
         for words in ("model 'one': null, NaN or infinite bias: 1,", "model 'other': null, NaN or infinite bias: 3,"):
             assert words in str(raised.value)
 
-    @pytest.mark.night
     def test_only_candidates_are_looked_at(self, world):
         """Most items that are no candidates, or have no id, are of another length, which is then not the usual one."""
         bad = [(None, [1.0])] * 9 + [("x", [1.0]), ("y", None), ("i00", None)] + [("no candidate", [1.0])] * 9
@@ -302,7 +295,6 @@ class TestBadInput:
         }
         assert top_items(vectors, 1).first().n_invalid_catalogue == 11
 
-    @pytest.mark.night
     def test_an_empty_catalogue_is_nothing_to_rank(self, world):
         with pytest.warns(SparkRankEvalWarning, match="none of 20 users with labels has predictions"):
             result = evaluate(Vectors(world.users, world.items.limit(0)), world.labels, "rr")
@@ -387,7 +379,6 @@ class TestBadInput:
 class TestParts:
     """A catalogue in parts has what the whole one has; tests/worker/test_catalogue_parts.py tries many more."""
 
-    @pytest.mark.night  # By day the tests below have parts on Spark.
     def test_an_evaluation_in_parts_is_that_of_the_whole(self, world):
         # Rows of each kind that cannot be used, and one of the two usual lengths that a part alone would take.
         bad = [(None, [1.0] * 3, 0.0), ("x", None, 0.0), ("y", [1.0], 0.0), ("z", [1.0], 0.0), ("i00", [9.0] * 3, 0.0)]
@@ -420,7 +411,6 @@ class TestParts:
             name: quality.to_dict() for name, quality in other.qualities.items()
         }
 
-    @pytest.mark.night
     def test_faults_of_all_parts_are_counted(self, world):
         # The two zeros are one item, whose rows are in one part.
         rows = [(0.0, [1.0]), (-0.0, [2.0]), (2.0, [3.0]), (3.0, [1.0, 2.0]), (4.0, None), (5.0, [5.0])]
@@ -433,7 +423,6 @@ class TestParts:
         per_user = score_users(Vectors(users, items, parts=3), labels, "rr", on_invalid="drop").collect()
         assert [(row.rr, row.n_predictions, row.n_invalid_facts) for row in per_user] == [(1 / 3, 3, 3)]
 
-    @pytest.mark.night
     def test_top_items_of_parts_are_those_of_the_whole(self, world):
         ours, other = (
             top_items(Vectors(world.users, world.items, item_bias="bias", parts=parts), 4, exclude=world.training)
