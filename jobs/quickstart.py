@@ -1,23 +1,28 @@
-"""A first look: three models on real ratings, from the split to the verdicts, in one file read from top to bottom."""
+"""A first look: three models on ratings, from the split to the verdicts, in one file read from top to bottom.
+
+It runs on Spark or, on a machine without Java, on Sail. ALS needs Spark's JVM; on Sail recommendations by items in common stand in.
+"""
 
 from __future__ import annotations
 
 import argparse
+import random
 import sys
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 try:
     import pyspark
-    from pyspark.ml.recommendation import ALS
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
     from spark_rankeval import Facts, Vectors, compare, score_users, top_items, write_per_user
     from spark_rankeval.errors import ConfigurationError
-    from spark_rankeval.jobs.session import job_session, run_job
-    from spark_rankeval.ml import CatalogueCrossValidator, RankingEvaluator
+    from spark_rankeval.jobs.config import Session
+    from spark_rankeval.jobs.session import job_session, run_job, why_spark_does_not_start
+    from spark_rankeval.spark.engines import engine_of
 except ModuleNotFoundError as error:
     sys.stderr.write(f"quickstart: {error}. In a checkout: make demo, or pip install -e '.[spark]'\n")
     sys.exit(2)
@@ -47,6 +52,8 @@ RECOMMENDED = 20
 # Numbers of factors that ALS is tried with.
 RANKS = (5, 10)
 SEED = 42
+# The ratings that are made up if PySpark brings none: how many movies and users, and into how many tastes both divide.
+GENERATED_MOVIES, GENERATED_USERS, TASTES = 100, 60, 4
 
 _SPELLINGS = {
     "user": {"user", "userid"},
@@ -67,7 +74,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     parser = argparse.ArgumentParser(prog="quickstart", description=__doc__)
     parser.add_argument(
-        "--ratings", metavar="FILE", help="MovieLens ratings, .csv, .dat or u.data; default: the sample inside pyspark"
+        "--ratings",
+        metavar="FILE",
+        help="MovieLens ratings, .csv, .dat or u.data; default: the sample inside pyspark, or generated ones with pyspark-client",
+    )
+    parser.add_argument(
+        "--engine", choices=("spark", "sail"), help="default: spark, or sail if Spark cannot start on this machine"
     )
     parser.add_argument(
         "--output", metavar="DIR", default="output/quickstart", help="is overwritten; default: %(default)s"
@@ -84,28 +96,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
         threshold = 4.0 if options.ratings else 3.0
 
     def job() -> None:
-        file = options.ratings or str(SAMPLE)
-        if "://" not in file and not Path(file).exists():
+        file = options.ratings or (str(SAMPLE) if SAMPLE.exists() else None)
+        if file is not None and "://" not in file and not Path(file).exists():
             msg = f"--ratings: there is no file {file}"
             raise ConfigurationError(msg)
-        say("starting Spark")
-        with job_session("spark_rankeval quickstart") as spark:
+        engine = options.engine
+        if engine is None and why_spark_does_not_start() and find_spec("pysail"):
+            engine = "sail"
+        say("starting Sail, which needs no Java" if engine == "sail" else "starting Spark")
+        with job_session("spark_rankeval quickstart", Session(engine)) as spark:
             quickstart(spark, file, options.output.rstrip("/"), threshold)
 
     return run_job("quickstart", job)
 
 
-def quickstart(spark: SparkSession, file: str, output: str, relevance_threshold: float) -> None:
+def quickstart(spark: SparkSession, file: str | None, output: str, relevance_threshold: float) -> None:
     """Split, train, recommend, evaluate and print; each step is stored before the next one reads it.
 
     Args:
         spark: the session.
-        file: the ratings.
+        file: the ratings; None: generated ones.
         output: the folder of all that is written.
         relevance_threshold: held-out ratings from here on are relevant.
     """
-    say(f"splitting the ratings of {Path(file).name}")
-    ratings = store(hold_out(read_ratings(spark, file), HELD_OUT, SEED), f"{output}/ratings")
+    source = "a generator" if file is None else Path(file).name
+    say(f"splitting the ratings of {source}")
+    everything = generated_ratings(spark) if file is None else read_ratings(spark, file)
+    ratings = store(hold_out(everything, HELD_OUT, SEED), f"{output}/ratings")
     training = store(ratings.where(~F.col("held_out")).drop("held_out"), f"{output}/training")
     labels = store(ratings.where("held_out").drop("held_out"), f"{output}/labels")
     counts = ratings.agg(
@@ -117,15 +134,22 @@ def quickstart(spark: SparkSession, file: str, output: str, relevance_threshold:
     if counts is None or not counts.labels:
         msg = f"{file}: no user has two ratings, one to train on and one to hold out"
         raise ConfigurationError(msg)
+    engine = engine_of(spark)
+    stand_in = "" if engine.name == "Spark" else "; ALS needs Spark, so item_to_item stands in for it"
     print(
-        f"{counts.ratings:,} ratings of {counts.movies:,} movies by {counts.users:,} users, from {Path(file).name}\n"
+        f"run on {engine.name} {engine.version}{stand_in}\n"
+        f"{counts.ratings:,} ratings of {counts.movies:,} movies by {counts.users:,} users, from {source}\n"
         f"{counts.labels:,} of them are held out as labels: the last {HELD_OUT:.0%} of each user, "
         f"equal times in a seeded random order\n"
         f"{RECOMMENDED} unseen movies are recommended to each user; "
         f"those held out with a rating of {relevance_threshold:g} or more are relevant"
     )
-    recommenders: dict[str, Callable[[DataFrame, int], DataFrame]] = {
-        "als": partial(recommend_by_als, relevance_threshold=relevance_threshold),
+    recommenders: dict[str, Callable[[DataFrame, int], DataFrame]] = {}
+    if engine.name == "Spark":
+        recommenders["als"] = partial(recommend_by_als, relevance_threshold=relevance_threshold)
+    else:
+        recommenders["item_to_item"] = recommend_by_items_in_common
+    recommenders |= {
         "popularity": recommend_by_popularity,
         "random": recommend_at_random,
     }
@@ -150,8 +174,9 @@ def quickstart(spark: SparkSession, file: str, output: str, relevance_threshold:
     comparison = compare(results, baseline="popularity")
     print(f"\n{comparison}\n")
     for metric in HEADLINES:
-        for model in ("als", "random"):
-            print(comparison[metric, model].sentence)
+        for model in recommenders:
+            if model != "popularity":
+                print(comparison[metric, model].sentence)
     names = ["ratings", "training", "labels", *recommenders, *(f"per_user_{model}" for model in recommenders)]
     print(f"\nwritten to {output}: {', '.join(names)}")
 
@@ -165,6 +190,23 @@ def store(frame: DataFrame, path: str) -> DataFrame:
     """Write a table and give it read back, so that nothing before it is computed again."""
     frame.write.mode("overwrite").parquet(path)
     return frame.sparkSession.read.parquet(path)
+
+
+def generated_ratings(spark: SparkSession) -> DataFrame:
+    """Made-up ratings with a fixed seed, in the form of `read_ratings`.
+
+    Users and movies have one of some tastes. Users choose six times as often among the movies of their taste, and rate them better. Movies
+    with small ids are popular.
+    """
+    draw = random.Random(SEED)
+    rows = []
+    for user in range(GENERATED_USERS):
+        shared = [movie % TASTES == user % TASTES for movie in range(GENERATED_MOVIES)]
+        weights = [(6 if is_shared else 1) * 1000 // (10 + movie) for movie, is_shared in enumerate(shared)]
+        chosen = dict.fromkeys(draw.choices(range(GENERATED_MOVIES), weights, k=40))
+        for time, movie in enumerate(chosen):
+            rows.append((user, movie, float(draw.randint(1, 3) + 2 * shared[movie]), time))
+    return spark.createDataFrame(rows, "user int, item int, rating double, timestamp bigint")
 
 
 def read_ratings(spark: SparkSession, file: str) -> DataFrame:
@@ -187,9 +229,14 @@ def read_ratings(spark: SparkSession, file: str) -> DataFrame:
     if len(known) > len(fields) or not set(_SPELLINGS) <= set(known):
         msg = f"--ratings: {file} must have user, movie, rating and timestamp; its first line is {line[:80]!r}"
         raise ConfigurationError(msg)
-    schema = ", ".join(f"c{index} string" for index in range(len(fields)))
-    table = spark.read.csv(file, sep=separator, header=has_header, schema=schema, enforceSchema=True)
-    column = {name: F.col(f"c{index}") for index, name in enumerate(known)}
+    if separator == "::":
+        # Not every engine reads CSV with separators of several characters.
+        table = spark.read.text(file).select(F.split("value", separator).alias("fields"))
+        column = {name: F.col("fields")[index] for index, name in enumerate(known)}
+    else:
+        schema = ", ".join(f"c{index} string" for index in range(len(fields)))
+        table = spark.read.csv(file, sep=separator, header=has_header, schema=schema, enforceSchema=True)
+        column = {name: F.col(f"c{index}") for index, name in enumerate(known)}
     return (
         table.select(
             # ALS takes ids of 32 bits, which all of MovieLens fits in.
@@ -227,6 +274,11 @@ def hold_out(ratings: DataFrame, share: float, seed: int) -> DataFrame:
 
 def recommend_by_als(training: DataFrame, k: int, relevance_threshold: float) -> DataFrame:
     """The k unseen items of highest predicted preference for each user, by the number of factors that ranks the whole catalogue best."""
+    # They need Spark's JVM.
+    from pyspark.ml.recommendation import ALS
+
+    from spark_rankeval.ml import CatalogueCrossValidator, RankingEvaluator
+
     als = ALS(
         userCol="user",
         itemCol="item",
@@ -250,6 +302,25 @@ def recommend_by_als(training: DataFrame, k: int, relevance_threshold: float) ->
     print(f"\n{HEADLINES[0]} of ALS over the whole catalogue, by the number of factors: {figures}")
     unseen = top_items(Vectors.of(tuned.bestModel), k, exclude=training)
     return unseen.select("user", F.inline("recommendations"))
+
+
+def recommend_by_items_in_common(training: DataFrame, k: int) -> DataFrame:
+    """The k unseen items most similar to those that the user has rated: the sum of the cosines of their sets of users."""
+    seen = training.select("user", "item")
+    n_users = seen.groupBy("item").agg(F.count(F.lit(1)).alias("n_users"))
+    others = n_users.select(F.col("item").alias("other"), F.col("n_users").alias("n_users_of_other"))
+    pairs = seen.join(seen.withColumnRenamed("item", "other"), "user").where("item <> other")
+    shared = (
+        pairs.groupBy("item", "other")
+        .agg(F.count(F.lit(1)).alias("n_shared"))
+        .join(n_users, "item")
+        .join(others, "other")
+    )
+    # Sums of whole numbers are the same in every order.
+    millionths = F.expr("bigint(round(1000000 * n_shared / sqrt(double(n_users * n_users_of_other))))")
+    similar = shared.select("item", "other", millionths.alias("similarity"))
+    scores = seen.join(similar, "item").groupBy("user", "other").agg(F.sum("similarity").cast("double").alias("score"))
+    return best_unseen(scores.withColumnRenamed("other", "item"), training, k)
 
 
 def recommend_by_popularity(training: DataFrame, k: int) -> DataFrame:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 #: The packages of each extra of pyproject.toml: the requirement by the name of the import.
 EXTRAS = {
+    "sail": {"pysail": "pysail>=0.7.2,<0.8", "pyspark": "pyspark-client>=4.0,<4.3"},
     "report": {"altair": "altair>=5.5", "vl_convert": "vl-convert-python>=1.7", "jinja2": "jinja2>=3.1"},
     "yaml": {"yaml": "pyyaml>=6.0"},
     "notebook": {"tqdm": "tqdm>=4.66", "ipywidgets": "ipywidgets>=8"},

@@ -14,6 +14,16 @@ from spark_rankeval.errors import EngineError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+#: The settings of the engine that figures need, unless the environment has others.
+SETTINGS = {
+    # Tables of this package keep in the columns' metadata what their values are.
+    "SAIL_PARQUET__SKIP_METADATA": "false",
+    # Statistics of Parquet leave NaN out. By them the engine reads a column of 1.0 and NaN as 1.0 alone, and skips NaN in filters.
+    "SAIL_EXECUTION__COLLECT_STATISTICS": "false",
+    "SAIL_PARQUET__PRUNING": "false",
+    # Otherwise hints, which the engine does not follow, are a line each on stderr.
+    "RUST_LOG": "error",
+}
 _MISSING = 'local.session() needs the packages of Sail: pip install "spark-rankeval[sail]"'
 
 
@@ -35,8 +45,8 @@ def session(*, cores: int | None = None) -> SparkSession:
         raise EngineError(_MISSING) from error
     if cores is not None:
         os.environ["SAIL_EXECUTION__DEFAULT_PARALLELISM"] = str(cores)
-    # Tables of this package keep in the columns' metadata what their values are.
-    os.environ.setdefault("SAIL_PARQUET__SKIP_METADATA", "false")
+    for name, value in SETTINGS.items():
+        os.environ.setdefault(name, value)
     server = SparkConnectServer("127.0.0.1", 0)
     server.start(background=True)
     atexit.register(server.stop)

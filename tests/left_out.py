@@ -3,9 +3,12 @@
 A probe gives 1 if the thing is there. If not, it raises an error or gives another value.
 """
 
+import os
+import tempfile
+
 from plans import plan_of
 from pyspark import __version__
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 
 from spark_rankeval.spark.platforms import _unlogged
 
@@ -67,10 +70,57 @@ def refused_random_join(spark):
     return 0
 
 
+def workers_of_their_own(spark):
+    """Ask a function in Python for its process: whether it is another one."""
+
+    def process(batches):
+        for batch in batches:
+            yield batch.assign(id=os.getpid())
+
+    return int(spark.range(1, numPartitions=1).mapInPandas(process, "id long").first().id != os.getpid())
+
+
+def rows_of_orc(spark):
+    """Write a row as ORC and count it."""
+    with tempfile.TemporaryDirectory() as folder:
+        spark.range(1).write.orc(f"{folder}/table")
+        return spark.read.orc(f"{folder}/table").count()
+
+
+def jdbc_refuses_options(spark):
+    """Read from no database: whether it is the options that are refused."""
+    try:
+        _ = spark.read.format("jdbc").load().schema
+    except PySparkException as error:
+        return int("No data source found" not in str(error))
+    return 0
+
+
+def columns_above_a_table(spark):
+    """Count the columns of folders of a table whose base path is a folder above."""
+    with tempfile.TemporaryDirectory() as folder:
+        spark.range(1).coalesce(1).write.json(f"{folder}/day=7")
+        return len(spark.read.option("basePath", folder).json(f"{folder}/day=7").columns) - 1
+
+
+def refused_delta(spark):
+    """Read a table of Delta: whether the session does not know the format."""
+    try:
+        _ = spark.read.format("delta").load("/nowhere").schema
+    except Exception as error:  # classic Spark has no class of its own for what the JVM raises
+        return int("DATA_SOURCE_NOT_FOUND" in str(error))
+    return 0
+
+
 SAIL_LACKS = {
     "plans": ("the text of a plan is not Spark's", lambda spark: plan_of(spark.range(1)).count("Range (")),
     "random joins": ("random conditions of a join are not refused", refused_random_join),
     "progress": ("operations report no progress", progress_reports),
+    "workers": ("functions in Python run in the process of the engine", workers_of_their_own),
+    "jdbc": ("databases need a package of their own", jdbc_refuses_options),
+    "orc": ("there is no such format", rows_of_orc),
+    "foreign formats": ("delta and iceberg are there without a package", refused_delta),
+    "basePath": ("columns of folders above a table are not read", columns_above_a_table),
 }
 NEEDS = CLASSIC_ALONE | SAIL_LACKS
 # What only clients of Connect have.

@@ -14,6 +14,7 @@ from pathlib import Path
 from processes import SUBMIT_OPTIONS, SparkProcess, free_port
 
 from spark_rankeval import package_zip
+from spark_rankeval.local import SETTINGS as SETTINGS_OF_SAIL
 
 PLATFORMS = ("classic", "connect", "sail")
 
@@ -208,9 +209,9 @@ def _sail():
     from pysail.spark import SparkConnectServer
     from pyspark.sql import SparkSession
 
-    # Else it logs a line for each hint of a plan, and reads no metadata of columns.
+    # Else it logs a line for each hint of a plan.
     os.environ.setdefault("RUST_LOG", "error")
-    os.environ.setdefault("SAIL_PARQUET__SKIP_METADATA", "false")
+    os.environ |= SETTINGS_OF_SAIL
     server = SparkConnectServer("127.0.0.1", 0)
     server.start(background=True)
     host, port = server.listening_address

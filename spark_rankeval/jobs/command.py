@@ -19,6 +19,9 @@ from spark_rankeval.jobs.settings import json_schema
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+#: The options that are short for a setting.
+_SHORT = {"format": "output.printed", "engine": "session.engine"}
+
 
 @dataclass(frozen=True)
 class Command(Generic[Config]):
@@ -52,7 +55,7 @@ class Command(Generic[Config]):
 
         def job() -> None:
             log.tell("started", config=options.config)
-            config = load_config(options.config, self.config, options.set)
+            config = load_config(options.config, self.config, overrides_of(options))
             loaded.append(config)
             keys = config.keys()
             # It imports pyspark, for which a wrong configuration does not wait.
@@ -60,7 +63,8 @@ class Command(Generic[Config]):
             if not options.dry_run:
                 with log.with_warnings(keys):
                     work.prepare(config)
-            with log.with_warnings(keys), job_session(f"spark_rankeval {self.name}") as spark, errors_with_keys(keys):
+            place = job_session(f"spark_rankeval {self.name}", config.session)
+            with log.with_warnings(keys), place as spark, errors_with_keys(keys):
                 try:
                     text = work.plan(spark, config) if options.dry_run else work.execute(spark, config, log)
                 except GateError as error:
@@ -87,8 +91,6 @@ class Command(Generic[Config]):
                 "--format", choices=self.formats, help="how the result is printed; short for --set output.printed=…"
             )
         options = parser.parse_args(arguments)
-        if getattr(options, "format", None):
-            options.set = [*options.set, f"output.printed={options.format}"]
         if options.config is None and not options.print_schema:
             parser.error("--config FILE is needed")
         return options
@@ -115,12 +117,23 @@ def job_parser(name: str, description: str, about_config: str) -> argparse.Argum
         help="instead of the file's: evaluation.metrics=ndcg@10, or the end of a key that no other ends with; repeatable",
     )
     parser.add_argument(
+        "--engine",
+        choices=("spark", "sail"),
+        help="short for --set session.engine=…; sail needs no Java (docs/ci_gate.md)",
+    )
+    parser.add_argument(
         "--log-format",
         choices=FORMATS,
         default="text",
         help="of stderr: warnings and errors for a reader, or one line of JSON an event; default: %(default)s",
     )
     return parser
+
+
+def overrides_of(options: argparse.Namespace) -> list[str]:
+    """The settings of the command line, with the options that are short for one."""
+    values = {key: getattr(options, name, None) for name, key in _SHORT.items()}
+    return [*options.set, *(f"{key}={value}" for key, value in values.items() if value)]
 
 
 def run_as_task(main: Callable[[], int]) -> None:

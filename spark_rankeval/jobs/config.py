@@ -163,15 +163,44 @@ class Report:
 
 
 @dataclass(frozen=True)
+class Session:
+    """The engine that a job runs on.
+
+    Attributes:
+        engine: spark, or sail, which runs in the job's process and needs no Java. Left out, the session of the place or Spark.
+        cores: how many cores Sail uses; left out, all of the machine.
+        memory: how much memory Sail uses at most, such as "4g"; left out, no limit.
+    """
+
+    engine: Literal["spark", "sail"] | None = None
+    cores: int | None = None
+    memory: str | None = None
+
+    def problems(self) -> list[str]:
+        """The problems that show before the engine starts."""
+        problems = []
+        if self.cores is not None and self.cores < 1:
+            problems.append(f"session.cores must be at least 1; found {self.cores}")
+        sizes = [f"session.{name}" for name in ("cores", "memory") if getattr(self, name) is not None]
+        if sizes and self.engine != "sail":
+            problems.append(
+                f"{' and '.join(sizes)} need session.engine = 'sail'; Spark has settings of its own, spark.master and spark.driver.memory"
+            )
+        return problems
+
+
+@dataclass(frozen=True)
 class JobConfig:
     """The part of a configuration that all jobs share.
 
     Attributes:
         output: where the results go.
+        session: the engine that the job runs on.
         report: what the report shows, if one is written.
     """
 
     output: Output
+    session: Session = field(default_factory=Session, kw_only=True)
     report: Report = field(default_factory=Report, kw_only=True)
 
     def sources(self) -> dict[str, Source]:
@@ -196,7 +225,7 @@ class JobConfig:
 
     def problems(self) -> list[str]:
         """What is not valid in its sections, alone or together."""
-        problems = self.output.problems()
+        problems = self.output.problems() + self.session.problems()
         for section, source in self.sources().items():
             problems += source.problems(section)
         if self.output.report:
@@ -269,8 +298,8 @@ def _place_of(
     place = f"--set {', '.join(dict.fromkeys(keys))}"
     try:
         parse_config(written, kind)
-    except SparkRankEvalError:
-        return f"{path} with {place}"
+    except SparkRankEvalError as in_file:
+        return path if str(in_file) == str(error) else f"{path} with {place}"
     return place
 
 

@@ -1,4 +1,4 @@
-"""A run's partitions of the tables that all runs share, which Spark's dynamic overwrite replaces one by one, on every storage."""
+"""A run's partitions of the tables that all runs share. On every storage a rerun replaces its own partitions alone."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from spark_rankeval.errors import ConfigurationError, InputError
 from spark_rankeval.records.metrics_table import RUN_ID
+from spark_rankeval.spark.engines import engine_of
 from spark_rankeval.spark.platforms import setting
 from spark_rankeval.spark.storage import writable
 
@@ -58,10 +59,11 @@ def write_partition(
     frame: DataFrame, output: str, table: str, run_id: str, kind: str = "parquet", *, is_empty: bool = False
 ) -> None:
     """Replace a run's partition of a table by rows without the column of the run; ``text`` is of one column."""
-    if is_empty:
-        # No row, no partition, and the one that is there would stay.
+    # Without a row there is no partition to overwrite dynamically, so the old one would stay.
+    if is_empty or not engine_of(frame.sparkSession).replaces_partitions:
+        rows = frame.limit(0) if is_empty else frame
         with writable(output, "output.path"):
-            frame.limit(0).write.mode("overwrite").format(kind).save(place_of(output, table, run_id))
+            rows.write.mode("overwrite").format(kind).save(place_of(output, table, run_id))
         return
     marked = frame.withColumn(RUN_ID, F.lit(run_id))
     writer = marked.write.mode("overwrite").option("partitionOverwriteMode", "dynamic").partitionBy(RUN_ID)

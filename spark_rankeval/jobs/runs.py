@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyspark
 from pyspark.sql import functions as F
 
 from spark_rankeval.errors import ConfigurationError, OptionError, SupersededError
@@ -27,6 +28,7 @@ from spark_rankeval.jobs.partitions import check_committer, on_this_disk, place_
 from spark_rankeval.jobs.secrets import redacted_settings
 from spark_rankeval.jobs.session import OK, outcome_of
 from spark_rankeval.records.metrics_table import COLUMNS, RUN_ID, TIME, values_of
+from spark_rankeval.spark.engines import engine_of
 from spark_rankeval.spark.platforms import input_files
 from spark_rankeval.spark.python_workers import workers_explained
 from spark_rankeval.spark.storage import exists, files_at, lines_at
@@ -162,7 +164,7 @@ class Run:
             "finished": datetime.now(UTC).isoformat(),
             "versions": {
                 "spark_rankeval": __version__,
-                "spark": self.spark.version,
+                **_versions_of_engine(self.spark),
                 "python": platform.python_version(),
                 "numpy": np.__version__,
                 "pandas": pd.__version__,
@@ -177,6 +179,13 @@ class Run:
             "outputs": {name: self.config.redacted(place) for name, place in self.written.items()},
             **{name: value for name, value in facts.items() if name not in _IN_TABLES},
         }
+
+
+def _versions_of_engine(spark: SparkSession) -> dict[str, str]:
+    """The versions of the engine and, if it is not Spark, of the PySpark that speaks to it."""
+    engine = engine_of(spark)
+    client = {} if engine.name == "Spark" else {"pyspark": pyspark.__version__}
+    return {engine.name.lower(): engine.version, **client}
 
 
 @contextmanager
@@ -341,7 +350,7 @@ def run_id_of(config: JobConfig, tables: Mapping[str, DataFrame]) -> str:
     if config.output.run_id is not None:
         return config.output.run_id
     settings = asdict(config)
-    for section in ("output", "report", "gates", "audit", "mlflow"):
+    for section in ("output", "session", "report", "gates", "audit", "mlflow"):
         settings.pop(section, None)
     files = {name: input_files(frame) for name, frame in tables.items()}
     public, whole = (

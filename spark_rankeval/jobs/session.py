@@ -11,10 +11,12 @@ import traceback
 import warnings
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from spark_rankeval import errors
+from spark_rankeval import errors, local
 from spark_rankeval.errors import ConfigurationError
+from spark_rankeval.extras import EXTRAS
+from spark_rankeval.jobs.config import Session
 from spark_rankeval.jobs.events import EventLog
 from spark_rankeval.jobs.secrets import follow_session, redacted
 from spark_rankeval.spark.package_zip import package_zip
@@ -53,6 +55,14 @@ _DATABRICKS = "DATABRICKS_RUNTIME_VERSION"
 _STARTED = b"\0started\0\n"
 #: Without native linear algebra Spark uses its own in Java. A C library reports that whatever the settings.
 _NOISE = b"netlib-"
+_ANY = Session()
+_INSTALL_JAVA = (
+    "install Java 17 or newer (apt install openjdk-17-jre-headless; brew install openjdk@17) or set JAVA_HOME"
+)
+_PACKAGES_OF_SAIL = " ".join(f"'{requirement}'" for requirement in EXTRAS["sail"].values())
+_WITHOUT_JAVA = (
+    f"pip install {_PACKAGES_OF_SAIL} in an environment without pyspark (the extra 'sail') and pass --engine sail"
+)
 
 
 def run_job(
@@ -83,24 +93,36 @@ def outcome_of(error: Exception) -> tuple[str, int]:
 
 
 @contextmanager
-def job_session(name: str) -> Iterator[SparkSession]:
-    """The session of the platform, which keeps running, or else a quiet local one."""
+def job_session(name: str, chosen: Session = _ANY) -> Iterator[SparkSession]:
+    """The session of the platform, which keeps running, or else a quiet local one.
+
+    Raises:
+        ConfigurationError: the session of the platform has another engine than the chosen one, or no session can start.
+    """
     from pyspark.sql import SparkSession  # noqa: PLC0415 # a wrong config is reported without waiting for this import
     from pyspark.sql.utils import is_remote  # noqa: PLC0415
+
+    from spark_rankeval.spark.engines import engine_of  # noqa: PLC0415
 
     active = SparkSession.getActiveSession()
     if active is None and os.environ.get(_DATABRICKS):
         active = SparkSession.builder.getOrCreate()
+    if active is None and chosen.engine == "sail" and not os.environ.get("SPARK_REMOTE"):
+        # It stops at the end of the process.
+        sizes: dict[str, Any] = {"cores": chosen.cores, "memory": chosen.memory}
+        active = local.session(**{name: value for name, value in sizes.items() if value is not None})
     if active is not None:
+        _check_engine(active, chosen)
         _hide_secrets_of(active)
         yield active
         return
     builder = SparkSession.builder.appName(name)
     spark = builder.getOrCreate() if _place_is_given() else _start_locally(builder)
-    _hide_secrets_of(spark)
     try:
+        _check_engine(spark, chosen)
+        _hide_secrets_of(spark)
         # A Connect server does not have the package; classic Spark gets it from --py-files.
-        if is_remote():
+        if is_remote() and engine_of(spark).takes_packages:
             with tempfile.TemporaryDirectory() as folder:
                 spark.addArtifacts(package_zip(folder), pyfile=True)
         yield spark
@@ -108,10 +130,37 @@ def job_session(name: str) -> Iterator[SparkSession]:
         spark.stop()
 
 
+def _check_engine(spark: SparkSession, chosen: Session) -> None:
+    if chosen.engine is None:
+        return
+    from spark_rankeval.spark.engines import engine_of  # noqa: PLC0415
+
+    engine = engine_of(spark)
+    if chosen.engine != engine.name.lower():
+        msg = (
+            f"session.engine is {chosen.engine!r}, but the session of this place runs on {engine.name} {engine.version}; "
+            "leave the key out to use it"
+        )
+        raise ConfigurationError(msg)
+
+
 def _hide_secrets_of(spark: SparkSession) -> None:
     from spark_rankeval.spark.platforms import setting  # noqa: PLC0415
 
     follow_session(setting(spark, "spark.redaction.regex", ""))
+
+
+def why_spark_does_not_start() -> str:
+    """What this machine lacks to start Spark, and what to do; empty if no lack is known."""
+    if _place_is_given():
+        return ""
+    import pyspark  # noqa: PLC0415
+
+    if not Path(pyspark.__file__).with_name("bin").is_dir() and not os.environ.get("SPARK_HOME"):
+        return f"pyspark-client is installed, which has no Spark to start: {_WITHOUT_JAVA}, or name a server in SPARK_REMOTE"
+    if not os.environ.get("JAVA_HOME") and shutil.which("java") is None:
+        return f"Spark needs Java, and this machine has none: {_INSTALL_JAVA}. Or run without Java: {_WITHOUT_JAVA}"
+    return ""
 
 
 def _place_is_given() -> bool:
@@ -136,10 +185,8 @@ def _start_locally(builder: SparkSession.Builder) -> SparkSession:
 
     from spark_rankeval.spark.platforms import condition_of  # noqa: PLC0415
 
-    advice = "install Java 17 or newer (apt install openjdk-17-jre-headless; brew install openjdk@17) or set JAVA_HOME"
-    if not os.environ.get("JAVA_HOME") and shutil.which("java") is None:
-        msg = f"Spark needs Java, and this machine has none: {advice}"
-        raise ConfigurationError(msg)
+    if reason := why_spark_does_not_start():
+        raise ConfigurationError(reason)
     # Otherwise workers use the first python on the PATH, which may lack this package.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     site = _site_settings()
@@ -152,7 +199,7 @@ def _start_locally(builder: SparkSession.Builder) -> SparkSession:
     except PySparkRuntimeError as error:
         if condition_of(error) != "JAVA_GATEWAY_EXITED":
             raise
-        msg = f"Spark did not start; its own message is above. If it is about Java, {advice}"
+        msg = f"Spark did not start; its own message is above. If it is about Java, {_INSTALL_JAVA}"
         raise ConfigurationError(msg) from error
 
 

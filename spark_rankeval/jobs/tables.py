@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_rankeval.errors import ConfigurationError
 from spark_rankeval.jobs.events import errors_with_keys
+from spark_rankeval.spark.engines import engine_of
 from spark_rankeval.spark.named_columns import column
 from spark_rankeval.spark.platforms import input_files, said_by_java
 from spark_rankeval.trec import read_qrels, read_run
@@ -27,6 +29,11 @@ _CSV_OPTIONS = {"header": True, "inferSchema": True}
 _INFERRED = ("csv", "json")
 # Formats whose tables have a type for every column, also for those that divide their files into folders.
 _TYPED_TABLES = ("delta", "iceberg")
+# An engine that does not have a format says so.
+_NO_FORMAT = re.compile(r"No data source found for: (\w+)")
+# What stands for null in the names of folders.
+_NULL_IN_FOLDERS = ("", "__HIVE_DEFAULT_PARTITION__")
+_ALL_ROWS = 2**62
 _WHOLE_NUMBER = "^(0|-?[1-9][0-9]*)$"
 _LACKING = {
     "delta": "spark-submit --packages io.delta:delta-spark_2.13:…, with its settings of extension and catalogue",
@@ -48,15 +55,28 @@ def read_table(spark: SparkSession, source: Source, section: str, names_of_ids: 
             frame = _frame(spark, source, names_of_ids)
         # Spark Connect looks at a table only when its schema is asked for.
         _ = frame.schema
+        _check_paths(spark, source)
     except Exception as error:
         reason = source.redacted(_reason(error))
         if "DATA_SOURCE_NOT_FOUND" in str(error) and source.format in _LACKING:
             reason = f"this session does not have the format {source.format!r}; start Spark with it ({_LACKING[source.format]})"
+        elif (lacking := _NO_FORMAT.search(str(error))) is not None:
+            reason = f"{engine_of(spark).name} has no format {lacking[1]!r}; store the table as parquet, or run the job on Spark"
         elif not (isinstance(error, PySparkException) or _is_of_the_jvm(error) or source.format in (*_LACKING, "jdbc")):
             raise
         msg = f"[{section}] cannot be read: {reason}"
         raise ConfigurationError(msg) from error
     return frame
+
+
+def _check_paths(spark: SparkSession, source: Source) -> None:
+    """Refuse paths with nothing there, which some engines read as no rows."""
+    if engine_of(spark).refuses_missing_paths or source.format in _TYPED_TABLES:
+        return
+    missing = [path for path in source.paths if not input_files(spark.read.schema("value string").text(path))]
+    if missing:
+        msg = f"there is no file at {', '.join(missing)} [PATH_NOT_FOUND]"
+        raise AnalysisException(msg)
 
 
 def _frame(spark: SparkSession, source: Source, names_of_ids: Collection[str]) -> DataFrame:
@@ -66,7 +86,10 @@ def _frame(spark: SparkSession, source: Source, names_of_ids: Collection[str]) -
         return read_qrels(spark, source.paths, **source.options)  # type: ignore[arg-type] # options are checked there
     if source.format == "trec_run":
         return read_run(spark, source.paths, **source.options)  # type: ignore[arg-type] # the same
+    engine = engine_of(spark)
     reader = spark.read.format(source.format).options(**_CSV_OPTIONS if source.format == "csv" else {})
+    if source.format in _INFERRED and not engine.infers_from_all_rows:
+        reader = reader.option("schemaInferMaxRecords", _ALL_ROWS)
     if source.schema is not None:
         reader = reader.schema(source.schema)
     reader = reader.options(**source.options)
@@ -74,19 +97,48 @@ def _frame(spark: SparkSession, source: Source, names_of_ids: Collection[str]) -
         return reader.load()
     paths = list(source.path) if isinstance(source.path, tuple) else source.path
     frame = reader.load(paths)
-    if source.schema is not None or source.format in _TYPED_TABLES:
+    if source.format in _TYPED_TABLES:
         return frame
     ids = {name.lower() for name in names_of_ids}
-    if source.format not in _INFERRED:
+    roots = [str(value) for name, value in source.options.items() if name.lower() == "basepath"] or source.paths
+    in_folders = _columns_in(file.rpartition("/")[0] for file in input_files(frame)) - _columns_in(roots)
+    if source.schema is None:
         # Parquet and ORC have types; but Spark infers those of the columns that only the names of folders have.
-        roots = [str(value) for name, value in source.options.items() if name.lower() == "basepath"] or source.paths
-        ids &= _columns_in(file.rpartition("/")[0] for file in input_files(frame)) - _columns_in(roots)
-    return _with_ids_as_written(reader, paths, frame, ids)
+        inferred = ids if source.format in _INFERRED else ids & in_folders
+        if source.format == "json" and not engine.reads_json_as_text:
+            frame = _from_lines(spark.read.options(**source.options).format("text").load(paths), frame, ids)
+        else:
+            frame = _with_ids_as_written(reader, paths, frame, inferred)
+    return frame if engine.reads_null_partitions else _with_nulls(frame, in_folders)
 
 
 def _columns_in(folders: Iterable[str]) -> set[str]:
     """The columns that folders have in their names, such as model in ``model=01``, in lower case."""
     return {unquote(part.partition("=")[0]).lower() for folder in folders for part in folder.split("/") if "=" in part}
+
+
+def _with_nulls(frame: DataFrame, in_folders: Collection[str]) -> DataFrame:
+    """A table with null in the columns of folders where the names of folders stand for it."""
+    texts = [name for name, kind in frame.dtypes if kind == "string" and name.lower() in in_folders]
+    nulls = {name: F.when(~column(name).isin(*_NULL_IN_FOLDERS), column(name)) for name in texts}
+    return frame.withColumns(nulls) if nulls else frame
+
+
+def _from_lines(lines: DataFrame, inferred: DataFrame, ids: Collection[str]) -> DataFrame:
+    """A table of lines of JSON, some of whose strings are numbers in the files. Numbers of 64 bits stay as written."""
+    kinds = {field.name: field.dataType for field in inferred.schema.fields}
+    rounded = [name for name, kind in kinds.items() if _with_text(kind, ids, is_id=name.lower() in ids) != kind]
+    if rounded:
+        msg = (
+            f"the ids in {', '.join(rounded)} are neither strings nor whole numbers of 64 bits, and this engine cannot read them as "
+            "written; store them as strings"
+        )
+        raise AnalysisException(msg)
+    inside = _schema({name: kind for name, kind in kinds.items() if name not in lines.columns})
+    read = lines.withColumn("value", F.from_json("value", inside))
+    return read.select(
+        *[column(name) if name in lines.columns else column("value")[name].alias(name) for name in kinds]
+    )
 
 
 def _with_ids_as_written(

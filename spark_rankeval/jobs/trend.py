@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from spark_rankeval.errors import ConfigurationError, did_you_mean
 from spark_rankeval.extras import check_extra
-from spark_rankeval.jobs.command import job_parser, run_as_task
-from spark_rankeval.jobs.config import load_config
+from spark_rankeval.jobs.command import job_parser, overrides_of, run_as_task
+from spark_rankeval.jobs.config import Session, load_config
 from spark_rankeval.jobs.evaluate import EvaluateConfig
 from spark_rankeval.jobs.events import EventLog
 from spark_rankeval.jobs.session import job_session, run_job
@@ -34,13 +34,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     def job() -> None:
         rules: tuple[GateRule, ...] = ()
-        output = options.output
+        output, session = options.output, Session(options.engine)
         if options.config is not None:
-            config = load_config(options.config, EvaluateConfig, options.set)
-            output, rules = output or config.output.path, config.gate_rules()
+            config = load_config(options.config, EvaluateConfig, overrides_of(options))
+            output, rules, session = output or config.output.path, config.gate_rules(), config.session
         if options.html:
             check_extra("report", "reports")
-        with log.with_warnings(), job_session("spark_rankeval trend") as spark:
+        with log.with_warnings(), job_session("spark_rankeval trend", session) as spark:
             slice_ = None if options.slice == "every" else options.slice
             whole = read_history(spark, output, slice_, options.metric or ())
             shown = whole.of(options.metric) if options.metric else whole.headline([rule.metric for rule in rules])

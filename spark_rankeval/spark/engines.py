@@ -5,17 +5,23 @@ Where engines differ, the code asks here what the engine can do, never for its v
 
 from __future__ import annotations
 
+import math
+import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from pyspark.errors import PySparkException
+from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_rankeval.checks import SPARK, tested_engine
+from spark_rankeval.errors import EngineError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_WITH_NAN = "SAIL_EXECUTION__COLLECT_STATISTICS=false and SAIL_PARQUET__PRUNING=false"
 
 
 @dataclass(frozen=True)
@@ -30,6 +36,11 @@ class Engine:
         reuses_plans: whether equal parts of a plan are computed once.
         refuses_missing_paths: whether reading from a path with nothing there is an error, and not a table without rows.
         caches_files: whether the list of a folder's files is kept between two readings.
+        replaces_partitions: whether a write can replace one partition of a table and keep the others (dynamic overwrite).
+        takes_packages: whether a client can send Python code to the workers.
+        reads_json_as_text: whether a column of strings can be read from the numbers of a JSON file.
+        reads_null_partitions: whether the names of folders that stand for null are read as null.
+        infers_from_all_rows: whether the types of CSV and JSON fit all rows, and not only the first ones.
     """
 
     name: str
@@ -39,6 +50,11 @@ class Engine:
     reuses_plans: bool
     refuses_missing_paths: bool
     caches_files: bool
+    replaces_partitions: bool
+    takes_packages: bool
+    reads_json_as_text: bool
+    reads_null_partitions: bool
+    infers_from_all_rows: bool
 
 
 _engines: WeakKeyDictionary[SparkSession, Engine] = WeakKeyDictionary()
@@ -48,11 +64,14 @@ def engine_of(session: SparkSession) -> Engine:
     """The engine of a session; the first call asks the engine, and the others remember.
 
     Raises:
-        EngineError: no test has run on the engine; see `tested_engine`.
+        EngineError: no test has run on the engine, see `tested_engine`; or it loses NaN of files.
     """
     if session not in _engines:
         name, version = tested_engine(session)
         is_spark = name == SPARK
+        if not is_spark and not _reads_nan(session):
+            msg = f"{name} reads NaN in files as other values with its settings; start it with {_WITH_NAN}, or use local.session()"
+            raise EngineError(msg)
         _engines[session] = Engine(
             name,
             version,
@@ -61,8 +80,23 @@ def engine_of(session: SparkSession) -> Engine:
             reuses_plans=is_spark,
             refuses_missing_paths=is_spark,
             caches_files=is_spark,
+            replaces_partitions=is_spark,
+            takes_packages=is_spark,
+            reads_json_as_text=is_spark,
+            reads_null_partitions=is_spark,
+            infers_from_all_rows=is_spark,
         )
     return _engines[session]
+
+
+def _reads_nan(session: SparkSession) -> bool:
+    """Whether the engine reads NaN from files, also if their statistics, which leave NaN out, say that all values are equal."""
+    path = f"memory:///{uuid.uuid4().hex}"
+    try:
+        session.createDataFrame([(1.0,), (math.nan,)], "x double").coalesce(1).write.parquet(path)
+        return session.read.parquet(path).where(F.isnan("x")).count() == 1
+    except PySparkException:  # an engine of several processes may have no such place
+        return True
 
 
 def _keeps_best(session: SparkSession) -> bool:

@@ -4,6 +4,7 @@ import importlib.util
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,20 +13,21 @@ from processes import SUBMIT_OPTIONS
 ROOT = Path(__file__).parents[2]
 
 
-def run(job, *arguments, cwd, **environment):
+def run(job, *arguments, cwd, platform="classic", **environment):
     # The job is to find its own way, not that of the session of these tests.
     inherited = {key: value for key, value in os.environ.items() if not key.startswith(("PYSPARK_", "SPARK_"))}
     # Frames of the first compiler are large: what ALS makes, step by step, is read by a recursion that is as deep.
     inherited["SPARK_SUBMIT_OPTS"] = f"{SUBMIT_OPTIONS} -Xss4m"
-    command = [sys.executable, str(ROOT / "jobs" / job), *map(str, arguments)]
+    engine = ["--engine", "sail"] if platform == "sail" and job != "benchmark.py" else []
+    command = [sys.executable, str(ROOT / "jobs" / job), *map(str, arguments), *engine]
     return subprocess.run(
         command, cwd=cwd, env=inherited | environment, capture_output=True, text=True, timeout=300, check=False
     )
 
 
 @pytest.fixture(scope="session")
-def run_job():
-    return run
+def run_job(platform):
+    return partial(run, platform=platform)
 
 
 @pytest.fixture(scope="session")
@@ -34,10 +36,10 @@ def example_config():
 
 
 @pytest.fixture(scope="session")
-def quickstart_run(tmp_path_factory):
+def quickstart_run(tmp_path_factory, run_job):
     """The quick start run once, as a newcomer does: its folder and what it said."""
     folder = tmp_path_factory.mktemp("quickstart")
-    return folder, run("quickstart.py", cwd=folder)
+    return folder, run_job("quickstart.py", cwd=folder)
 
 
 @pytest.fixture(scope="session")

@@ -190,7 +190,7 @@ def test_a_dry_run_says_what_would_be_compared(tables, jobs_of, tmp_path, capsys
         ("margin.recall@3=0.1", "not every table has a metric 'recall@3'"),
         ("by=device", "has no column 'device'"),
         ("user=person", "has no column 'person'"),
-        ("models.new.path=nowhere", "[models.new] cannot be read: [PATH_NOT_FOUND]"),
+        ("models.new.path=nowhere", "PATH_NOT_FOUND"),
     ],
 )
 def test_what_does_not_fit_the_tables_is_one_line_and_leaves_nothing(tables, tmp_path, capsys, setting, said):

@@ -22,7 +22,7 @@ from spark_rankeval.errors import ConfigurationError, MissingExtraError, OptionE
 from spark_rankeval.jobs import compare, compare_groups, evaluate, reporting, trend
 from spark_rankeval.jobs.compare import CompareConfig, Comparison
 from spark_rankeval.jobs.compare_groups import CompareGroupsConfig, Experiment
-from spark_rankeval.jobs.config import Output, Report, Source, load_config, parse_config
+from spark_rankeval.jobs.config import Output, Report, Session, Source, load_config, parse_config
 from spark_rankeval.jobs.evaluate import Columns, EvaluateConfig, Evaluation, EvaluationOutput, Tracking
 from spark_rankeval.jobs.overrides import overridden
 from spark_rankeval.jobs.reporting import write_report
@@ -203,7 +203,7 @@ def test_the_last_of_several_stands():
         ("metric=rr", "did you mean evaluation.metrics or gates.*.metric? [evaluation] has: "),
         (
             "zzz=1",
-            "--set zzz: there is no such key; sections are: output, report, predictions, vectors, models, evaluation",
+            "--set zzz: there is no such key; sections are: output, session, report, predictions, vectors, models, evaluation",
         ),
         (
             "report=true",
@@ -390,6 +390,7 @@ def test_words_that_an_option_may_be_are_those_that_are_known():
         ("evaluate", "output", EvaluationOutput),
         ("evaluate", "report", Report),
         ("evaluate", "mlflow", Tracking),
+        *((name, "session", Session) for name in ("evaluate", "compare", "compare_groups")),
         ("compare", "comparison", Comparison),
         ("compare", "output", Output),
         ("compare_groups", "experiment", Experiment),

@@ -52,7 +52,7 @@ def outcomes(spark, output, gates, rows, day=9):
 
 @contextmanager
 def without_manifest(output, run_id, elsewhere):
-    (file,) = (output / f"manifests/run_id={run_id}").glob("part-*")
+    (file,) = (output / f"manifests/run_id={run_id}").glob("[!._]*")
     file.rename(elsewhere / file.name)
     try:
         yield

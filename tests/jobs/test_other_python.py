@@ -6,6 +6,7 @@ import sys
 import venv
 from pathlib import Path
 
+import pytest
 from processes import SUBMIT_OPTIONS
 
 ROOT = Path(__file__).parents[2]
@@ -23,6 +24,7 @@ except WorkerError as error:
 """
 
 
+@pytest.mark.not_on_sail("workers")
 def test_a_python_that_lacks_packages_is_named(tmp_path):
     venv.create(tmp_path / "bare", with_pip=False)
     inherited = {key: value for key, value in os.environ.items() if not key.startswith(("PYSPARK_", "SPARK_"))}

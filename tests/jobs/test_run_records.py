@@ -414,7 +414,10 @@ def test_on_storage_that_is_none_of_the_drivers_disks_spark_writes_the_page(spar
     ("output", "reason"),
     [
         ("{files}/l.csv/out", r"l\.csv|parent not directory"),  # Connect does not say which
-        ("s3a://KEY:hunter2@bucket/out", "Class org.apache.hadoop.fs.s3a.S3AFileSystem not found"),
+        (
+            "s3a://KEY:hunter2@bucket/out",
+            "Class org.apache.hadoop.fs.s3a.S3AFileSystem not found|Failed to resolve region",
+        ),
     ],
 )
 def test_an_output_where_nothing_can_be_is_named_by_its_key_and_folder(files, capsys, output, reason):

@@ -111,6 +111,12 @@ def texts_of(value):
     return [value] if isinstance(value, str) else []
 
 
+@pytest.fixture(autouse=True)
+def engine(monkeypatch):
+    """A manifest names the engine, and most of these runs have none."""
+    monkeypatch.setattr(runs, "engine_of", lambda _: SimpleNamespace(name="Spark", version="4"))
+
+
 @pytest.fixture
 def mlflow_client():
     """A tracking server that keeps what it gets, with the texts of the files."""
@@ -133,7 +139,7 @@ def test_no_output_has_a_secret(settings, secret, mlflow_client, capsys):
         return
     config = parse_config(whole, EvaluateConfig)
     log = EventLog("evaluate", "json", config.redacted)
-    run = runs.Run(SimpleNamespace(version="4"), "evaluate", config, {}, log, "day")
+    run = runs.Run(None, "evaluate", config, {}, log, "day")
     run.has_written("metrics", run.place("metrics"))
     manifest = run.manifest({}, 0)
     assert {"config", "outputs"} <= set(manifest)
@@ -301,7 +307,7 @@ def test_labels_of_metrics_and_names_of_models_and_gates_are_no_secrets():
     metrics = {"keyword_ndcg": "ndcg@10", "token_ndcg": "ndcg@5", "password": "rr"}
     settings = SETTINGS | {"evaluation": {"metrics": metrics}, "gates": {"token_ndcg": {"min": 0.5}}}
     config = parse_config(settings, EvaluateConfig)
-    run = runs.Run(SimpleNamespace(version="4"), "evaluate", config, {}, EventLog("evaluate"), "day")
+    run = runs.Run(None, "evaluate", config, {}, EventLog("evaluate"), "day")
     told = run.manifest({}, 0)["config"]
     assert told["evaluation"]["metrics"] == metrics
     assert told["gates"]["token_ndcg"]["min"] == 0.5

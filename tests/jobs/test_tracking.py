@@ -220,7 +220,7 @@ def test_a_database_without_its_packages_is_named_with_what_to_install(tmp_path,
 def test_a_store_that_mlflow_refuses_is_refused_before_spark_starts(uri, tmp_path, monkeypatch, capsys):
     monkeypatch.delenv("MLFLOW_ALLOW_FILE_STORE", raising=False)
     monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
-    monkeypatch.setattr("spark_rankeval.jobs.command.job_session", lambda _: pytest.fail("Spark was started"))
+    monkeypatch.setattr("spark_rankeval.jobs.command.job_session", lambda *_: pytest.fail("Spark was started"))
     file = tmp_path / "job.toml"
     file.write_text(
         'predictions = {path = "p"}\nevaluation = {metrics = ["rr"]}\noutput = {path = "o"}\n'

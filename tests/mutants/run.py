@@ -109,8 +109,8 @@ def python_of(row: str | None) -> tuple[str, list[str]]:
     if row is None:
         return sys.executable, []
     platform, _, versions = row.partition("-")
-    options = ["--platform", "connect" if platform == "connect" else "classic"]
-    return str(ROOT / f".venv-platform-{versions}" / "bin" / "python"), options
+    options = ["--platform", "classic" if platform == "spark" else platform]
+    return str(ROOT / f".venv-platform-{versions or platform}" / "bin" / "python"), options
 
 
 def try_fault(fault: Fault, tests: Sequence[str], timeout: float) -> Verdict:
