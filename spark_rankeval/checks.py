@@ -63,14 +63,13 @@ def is_name(value: object) -> bool:
 def check_table(role: str, frame: Any, *, instead: str = "") -> None:
     """Refuse what is not a Spark DataFrame, one that never ends, and one of an engine without tests.
 
-    `instead` is what else the role allows.
+    `instead` is what else the role allows. By now tables of pandas, polars and pyarrow are DataFrames (`takes_local_tables`).
     """
     if not is_table(frame):
         kind = type(frame)
         package = kind.__module__.partition(".")[0]
-        advice = _AS_SPARK.get(f"{kind.__module__}.{kind.__name__}") or _AS_SPARK.get(package)
-        wanted = f"a Spark DataFrame{f' or {instead}' if instead else ''}"
-        msg = f"{role} must be {wanted}; got a {kind_of(frame)}{f'. {advice}' if advice else ''}"
+        advice = _AS_TABLE.get(f"{kind.__module__}.{kind.__name__}") or _AS_TABLE.get(package) or _TABLES
+        msg = f"{role} must be a table{f' or {instead}' if instead else ''}; got a {kind_of(frame)}. {advice}"
         raise InputError(msg)
     if frame.isStreaming:
         msg = (
@@ -130,17 +129,28 @@ def is_table(given: Any) -> bool:
     )
 
 
-#: How tables of other packages, none of which is imported, become Spark's.
-_AS_SPARK = {
-    "pandas": "Pass spark.createDataFrame(table)",
-    "pyarrow": "Pass spark.createDataFrame(table.to_pandas())",
-    "polars": "Pass spark.createDataFrame(table.to_pandas())",
-    "polars.lazyframe.frame.LazyFrame": "Pass spark.createDataFrame(table.collect().to_pandas())",
+#: Tables in the memory of this process, by package; none of these is imported.
+_LOCAL_TABLES = {
+    "pandas": ("DataFrame",),
+    "polars": ("DataFrame", "LazyFrame"),
+    "pyarrow": ("Table", "RecordBatch"),
+}
+
+
+def local_package(given: Any) -> str | None:
+    """The package of a table of pandas, polars or pyarrow; None for anything else."""
+    kinds = ((kind.__module__.partition(".")[0], kind.__name__) for kind in type(given).__mro__)
+    return next((package for package, name in kinds if name in _LOCAL_TABLES.get(package, ())), None)
+
+
+#: How what other packages have instead becomes a table.
+_AS_TABLE = {
     "snowflake": "Save it as a table, and read that table with Spark",
     "pyspark.pandas.frame.DataFrame": "Pass table.to_spark()",
     "pyspark.sql.group.GroupedData": "Aggregate it with agg(), which gives a DataFrame",
     "pyspark.sql.connect.group.GroupedData": "Aggregate it with agg(), which gives a DataFrame",
 }
+_TABLES = "Tables are DataFrames of Spark, pandas or polars, or Tables of pyarrow"
 
 
 def check_name(option: str, given: object) -> None:

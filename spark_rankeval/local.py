@@ -1,54 +1,312 @@
 """A session without Java: Sail, an engine that speaks Spark Connect, in this process.
 
-Nothing in the package calls this: who wants the engine says so.
+Nothing in the package calls `session` by itself: a caller who wants the engine calls it.
 """
 
 from __future__ import annotations
 
 import atexit
 import os
-from typing import TYPE_CHECKING
+import re
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+import uuid
+import warnings
+import weakref
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
 
-from spark_rankeval.errors import EngineError
+from pyarrow import parquet
+
+from spark_rankeval.checks import is_number
+from spark_rankeval.errors import EngineError, OptionError
+from spark_rankeval.extras import check_extra
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from collections.abc import Iterator
 
-#: The settings of the engine that figures need, unless the environment has others.
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+# Clients of these versions talk to Sail 0.7; it refuses those of 4.3.
+_FIRST_CLIENT, _FIRST_REFUSED = (4, 0), (4, 3)
+_RIGHT_CLIENT = '"pyspark-client>=4.0,<4.3"'
+_UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
+_SIZE = re.compile(r"(\d+)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
+# The seconds that the engine has to stop in.
+_PATIENCE = 5
+# The rows of a part of a file, which a core reads by itself.
+_ROWS = 1 << 17
+#: The settings that the engine starts with, unless the environment has others.
 SETTINGS = {
     # Tables of this package keep in the columns' metadata what their values are.
     "SAIL_PARQUET__SKIP_METADATA": "false",
-    # Statistics of Parquet leave NaN out. By them the engine reads a column of 1.0 and NaN as 1.0 alone, and skips NaN in filters.
+    # Statistics of Parquet leave NaN out. By them Sail 0.7.2 reads a column of 1.0 and NaN as 1.0 alone, and filters skip NaN.
     "SAIL_EXECUTION__COLLECT_STATISTICS": "false",
     "SAIL_PARQUET__PRUNING": "false",
-    # Otherwise hints, which the engine does not follow, are a line each on stderr.
+    # The engine forgets a session, with its settings and views, that has been idle for so many seconds. Its own default is 900.
+    "SAIL_SPARK__SESSION_TIMEOUT_SECS": str(365 * 24 * 3600),
     "RUST_LOG": "error",
 }
-_MISSING = 'local.session() needs the packages of Sail: pip install "spark-rankeval[sail]"'
+_lock = threading.Lock()
 
 
-def session(*, cores: int | None = None) -> SparkSession:
-    """The session of an engine in this process, which starts with the first call and stops when the process ends.
+@dataclass(frozen=True)
+class _Settings:
+    cores: int | None
+    memory: int | str | None
+
+    def environment(self) -> dict[str, str]:
+        """What Sail reads when it starts; what the caller has set himself stays unless an argument says otherwise."""
+        read = {name: value for name, value in SETTINGS.items() if name not in os.environ}
+        if self.cores is not None:
+            read["SAIL_EXECUTION__DEFAULT_PARALLELISM"] = str(self.cores)
+        if self.memory is not None:
+            read["SAIL_RUNTIME__MEMORY_POOL__TYPE"] = "fair"
+            read["SAIL_RUNTIME__MEMORY_POOL__FAIR__MAX_SIZE"] = str(_bytes(self.memory))
+        return read
+
+
+@dataclass(frozen=True)
+class _Running:
+    """The engine of this process."""
+
+    session: SparkSession
+    settings: _Settings
+    folder: Path  # of tables that came from pandas, polars and pyarrow
+    process: int
+    parts: ExitStack  # what is to be stopped and removed
+
+
+_running: _Running | None = None
+
+
+def session(*, cores: int | None = None, memory: int | str | None = None) -> SparkSession:
+    """The session of Sail in this process: Spark without Java. It starts once, and stops when the process ends.
+
+    Later calls return the same session. After its ``stop()``, the next call starts another one. The session's time zone is ``TZ``, or
+    that of the machine. Threads may share the session. Processes must be spawned, because a fork has no engine.
+
+    Examples:
+        >>> from spark_rankeval.local import session
+        >>> spark = session(cores=4, memory="8g")  # doctest: +SKIP
 
     Args:
-        cores: how many partitions the engine computes at a time; None: as many as the machine has. Only the first call starts
-            the engine, so only it chooses.
+        cores: how many partitions the engine computes at a time. None: as many as the machine has cores.
+        memory: how much memory sorting, grouping and joining may take together: bytes, or a string such as ``"8g"``. Sorting and grouping
+            then write to the folder of temporary files (``TMPDIR``), and a join of larger tables is an error. Python's own memory
+            comes on top. None: no limit.
 
     Raises:
-        EngineError: the packages of Sail are not installed.
+        MissingExtraError: the packages of the extra ``sail`` are not installed.
+        EngineError: PySpark has a version that Sail refuses, another session is active, the engine runs with other arguments, or
+            this process was forked from the engine's.
+        OptionError: an argument is not valid.
     """
-    from pyspark.sql import SparkSession  # noqa: PLC0415 # the errors below come first
+    global _running  # noqa: PLW0603 # one engine for the process
+    asked = _checked(cores, memory)
+    with _lock:
+        if _running is not None and _running.process != os.getpid():
+            msg = (
+                "this process was forked from one whose engine runs, and a fork has no engine. Start processes with "
+                "multiprocessing.get_context('spawn')"
+            )
+            raise EngineError(msg)
+        if _running is not None and not _running.session.is_stopped:  # type: ignore[attr-defined] # of Connect
+            _check_same(_running.settings, asked)
+            return _running.session
+        if _running is not None:
+            _stop()
+        check_installed()
+        _running = _started(asked)
+        return _running.session
+
+
+def stored(spark: SparkSession, table: pa.Table) -> DataFrame | None:
+    """A table as one of a session of `session`, which reads a file until no DataFrame needs it; None for any other session.
+
+    A message to the engine takes 128 MB, and every plan would send the whole table again.
+    """
+    if _running is None or _running.session is not spark:
+        return None
+    path = _running.folder / f"{uuid.uuid4().hex}.parquet"
+    parquet.write_table(table, path, row_group_size=_ROWS, compression="none", use_dictionary=False)
+    frame = spark.read.parquet(str(path))
+    # The plans of other DataFrames that are made of this one keep its plan.
+    weakref.finalize(frame._plan, path.unlink, missing_ok=True)  # an attribute of Connect
+    return frame
+
+
+def check_installed() -> None:
+    """Refuse packages that do not go together, before any of them is imported.
+
+    Raises:
+        MissingExtraError, EngineError: see `session`.
+    """
+    check_extra("sail", "sessions without Java")
+    both = {name: _version(name) for name in ("pyspark", "pyspark-client")}
+    if None not in both.values() and len(set(both.values())) > 1:
+        words = " and ".join(f"{name} {number}" for name, number in both.items())
+        msg = (
+            f"{words} are installed, and each has overwritten files of the other. Uninstall both, and install one of them: "
+            f"pip install {_RIGHT_CLIENT}"
+        )
+        raise EngineError(msg)
+    installed = both["pyspark-client"] or both["pyspark"]
+    numbers = re.findall(r"\d+", installed or "")[:2]
+    if installed and not _FIRST_CLIENT <= tuple(map(int, numbers)) < _FIRST_REFUSED:
+        msg = (
+            f"Sail takes a client of PySpark 4.0 to 4.2, and {installed} is installed. In an environment without pyspark: "
+            f'pip install {_RIGHT_CLIENT}. With Spark for Java beside it: pip install "pyspark[connect]==4.2.*"'
+        )
+        raise EngineError(msg)
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _checked(cores: object, memory: object) -> _Settings:
+    if cores is not None and not (is_number(cores, int) and cores > 0):  # type: ignore[operator] # it is a number
+        msg = f"cores must be a whole number from 1 on; got {cores!r}"
+        raise OptionError(msg)
+    if memory is not None and not _bytes(memory):
+        msg = f"memory must be a number of bytes or a string such as '8g'; got {memory!r}"
+        raise OptionError(msg)
+    return _Settings(cores, memory)  # type: ignore[arg-type] # the same
+
+
+def _bytes(memory: object) -> int:
+    """A size as a number of bytes; 0 if it is none."""
+    if isinstance(memory, str) and (match := _SIZE.fullmatch(memory.strip())):
+        return int(match[1]) << _UNITS[match[2].lower()]
+    return max(0, memory) if is_number(memory, int) else 0  # type: ignore[call-overload] # it is a number
+
+
+def _check_same(running: _Settings, asked: _Settings) -> None:
+    if asked not in (running, _Settings(None, None)):
+        msg = (
+            f"the engine runs with cores={running.cores!r} and memory={running.memory!r}, and a process has one. Call stop() on its "
+            "session first, or leave the arguments out"
+        )
+        raise EngineError(msg)
+
+
+def _started(settings: _Settings) -> _Running:
+    with _quiet_import():
+        from pysail.spark import SparkConnectServer  # noqa: PLC0415 # an extra
+        from pyspark.sql import SparkSession  # noqa: PLC0415 # after the checks
+
+        try:
+            import pyspark.sql.connect.session  # noqa: F401, PLC0415 # the same
+        except ImportError as error:
+            msg = f'this PySpark lacks what its Spark Connect needs ({error}): pip install "pyspark[connect]==4.2.*"'
+            raise EngineError(msg) from error
+    if (other := active_session()) is not None:
+        kind = "a session of Spark Connect" if ".connect." in type(other).__module__ else "a classic session of Spark"
+        msg = f"{kind} is active, and a process has one engine. Call stop() on it first"
+        raise EngineError(msg)
+    with ExitStack() as parts:
+        folder = tempfile.mkdtemp(prefix="spark_rankeval-")
+        parts.callback(shutil.rmtree, folder, ignore_errors=True)
+        with _environment(settings.environment()):
+            server = SparkConnectServer("127.0.0.1", 0)
+            server.start(background=True)
+        parts.callback(_stop_server, server)
+        host, port = server.listening_address
+        # With that, SparkSession.builder.getOrCreate() gives the same session.
+        parts.enter_context(_environment({"SPARK_REMOTE": f"sc://{host}:{port}"}))
+        spark = SparkSession.builder.getOrCreate()
+        parts.callback(spark.stop)
+        spark.conf.set(
+            "spark.sql.session.timeZone", _time_zone() or spark.conf.get("spark.sql.session.timeZone") or "UTC"
+        )
+        # By now the engine has set a handler by which Ctrl-C stops it, and not only the query. Python's own gets its place back.
+        handler = signal.getsignal(signal.SIGINT)
+        if handler is not None and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, handler)
+        atexit.register(_stop)
+        return _Running(spark, settings, Path(folder), os.getpid(), parts.pop_all())
+
+
+def _stop_server(server: Any) -> None:
+    """Stop the engine, but do not wait long: a query may still run in a thread."""
+    stopping = threading.Thread(target=server.stop, daemon=True)
+    stopping.start()
+    stopping.join(_PATIENCE)
+
+
+def _stop() -> None:
+    """Stop the engine of this process, if it runs; a fork leaves that of its parent alone."""
+    global _running  # one engine for the process
+    atexit.unregister(_stop)
+    if _running is not None and _running.process == os.getpid():
+        stopping, _running = _running, None
+        stopping.parts.close()
+
+
+def active_session() -> SparkSession | None:
+    """The session that PySpark takes for active, of any engine; None if there is none."""
+    from pyspark.errors import PySparkException  # noqa: PLC0415 # this module is imported before anything is checked
+    from pyspark.sql import SparkSession  # noqa: PLC0415 # the same
 
     try:
-        from pysail.spark import SparkConnectServer  # noqa: PLC0415 # an extra
-    except ModuleNotFoundError as error:
-        raise EngineError(_MISSING) from error
-    if cores is not None:
-        os.environ["SAIL_EXECUTION__DEFAULT_PARALLELISM"] = str(cores)
-    for name, value in SETTINGS.items():
-        os.environ.setdefault(name, value)
-    server = SparkConnectServer("127.0.0.1", 0)
-    server.start(background=True)
-    atexit.register(server.stop)
-    host, port = server.listening_address
-    return SparkSession.builder.remote(f"sc://{host}:{port}").getOrCreate()
+        return SparkSession.active()
+    except (PySparkException, RuntimeError):
+        return None
+
+
+def _time_zone() -> str | None:
+    """The zone that ``TZ`` names, which Sail does not look at."""
+    name = os.environ.get("TZ", "").removeprefix(":")
+    try:
+        return ZoneInfo(name).key
+    except (ValueError, OSError, KeyError):
+        return None
+
+
+@contextmanager
+def _environment(variables: dict[str, str]) -> Iterator[None]:
+    """Set variables while the engine starts, and put back what was there: processes that are started later inherit none."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+@contextmanager
+def _quiet_import() -> Iterator[None]:
+    """Import PySpark's client without its warning of pandas 3.
+
+    A program that has no file, as of ``python -c``, is taken by the client for a test of its own, which ends the process.
+    """
+    main = sys.modules["__main__"]
+    has_file = hasattr(main, "__file__")
+    if not has_file:
+        main.__file__ = "<string>"
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
+            warnings.filterwarnings(
+                "ignore", message="PySpark does not yet fully support pandas", category=FutureWarning
+            )
+            yield
+    finally:
+        if not has_file:
+            del main.__file__

@@ -25,6 +25,7 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "classic_alone(need): cannot run on Spark Connect, which has no such thing")
     config.addinivalue_line("markers", "connect_alone(need): is about a Connect server, whose client knows something")
     config.addinivalue_line("markers", "not_on_sail(need): cannot run on Sail, which has no such thing")
+    config.addinivalue_line("markers", "sail_alone(need): is about the engine that local.session() starts")
     config.addinivalue_line(
         "markers", "night: takes long and sees little more than its neighbours; FULL_LENGTH=1 runs it, or its name"
     )

@@ -134,6 +134,8 @@ def _needs(item, *markers):
 
 
 def reason_of(item):
+    if needs := _needs(item, "sail_alone"):
+        return f"about Sail in this process ({', '.join(needs)})"
     lacking = [f"{need} ({NEEDS[need][0]})" for need in _needs(item, "classic_alone", "not_on_sail")]
     return ", ".join(lacking or ["about a Connect server", *_needs(item, "connect_alone")])
 
@@ -149,6 +151,8 @@ def is_there(need, platform):
 
 def is_left_out(item, platform):
     """Whether a test is not for a platform."""
+    if item.get_closest_marker("sail_alone") is not None:
+        return platform != "sail"
     if platform == "classic":
         return item.get_closest_marker("connect_alone") is not None
     about = {"connect": ("connect_alone", "classic_alone"), "sail": ("not_on_sail", "classic_alone")}

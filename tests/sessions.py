@@ -14,7 +14,6 @@ from pathlib import Path
 from processes import SUBMIT_OPTIONS, SparkProcess, free_port
 
 from spark_rankeval import package_zip
-from spark_rankeval.local import SETTINGS as SETTINGS_OF_SAIL
 
 PLATFORMS = ("classic", "connect", "sail")
 
@@ -206,22 +205,11 @@ def _counted(run, plans):
 @contextmanager
 def _sail():
     """Sail in this process: an engine that speaks the protocol of Spark Connect, without a JVM."""
-    from pysail.spark import SparkConnectServer
-    from pyspark.sql import SparkSession
+    from spark_rankeval.local import session
 
-    # Else it logs a line for each hint of a plan.
-    os.environ.setdefault("RUST_LOG", "error")
-    os.environ |= SETTINGS_OF_SAIL
-    server = SparkConnectServer("127.0.0.1", 0)
-    server.start(background=True)
-    host, port = server.listening_address
-    url = f"sc://{host}:{port}"
-    os.environ["SPARK_REMOTE"] = url
-    spark = SparkSession.builder.remote(url).getOrCreate()
+    spark = session()
     spark.conf.set("spark.sql.session.timeZone", "UTC")
     try:
         yield spark, _plans_of(spark)
     finally:
         spark.stop()
-        server.stop()
-        del os.environ["SPARK_REMOTE"]

@@ -2,12 +2,14 @@
 
 import re
 import tomllib
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
-from spark_rankeval.errors import MissingExtraError
+from spark_rankeval.errors import EngineError, MissingExtraError, OptionError
 from spark_rankeval.extras import EXTRAS, check_extra
+from spark_rankeval.local import check_installed, session
 
 ROOT = Path(__file__).parents[1]
 DISTRIBUTION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -39,3 +41,49 @@ def test_what_is_missing_is_installed_by_a_line_that_works_without_a_package_ind
 def test_no_page_installs_what_no_index_has():
     for page in PAGES:
         assert re.findall(r"pip install[^\n]*spark-rankeval.*", page.read_text()) == [], page.relative_to(ROOT)
+
+
+INSTALLED = {
+    (
+        "4.3.0",
+        "4.2.0",
+    ): r"^pyspark 4\.3\.0 and pyspark-client 4\.2\.0 are installed, .* Uninstall both, and install one of them: pip install ",
+    (
+        "3.5.9",
+        None,
+    ): r"^Sail takes a client of PySpark 4\.0 to 4\.2, and 3\.5\.9 is installed\. In an environment without pyspark: pip install ",
+    (None, "4.3.0"): r"^Sail takes a client of PySpark 4\.0 to 4\.2, and 4\.3\.0 is installed\.",
+    ("4.2.1", "4.2.1"): None,
+    ("4.2.0", None): None,
+    (None, "4.0.1"): None,
+    (None, None): None,  # a cluster's own PySpark has no distribution
+}
+
+
+@pytest.mark.parametrize("versions", INSTALLED)
+def test_packages_that_do_not_go_together_are_named_before_they_are_imported(versions, monkeypatch):
+    monkeypatch.setattr("spark_rankeval.extras.find_spec", lambda name: name)
+    monkeypatch.setattr(
+        "spark_rankeval.local._version", dict(zip(("pyspark", "pyspark-client"), versions, strict=True)).get
+    )
+    refused = nullcontext() if INSTALLED[versions] is None else pytest.raises(EngineError, match=INSTALLED[versions])
+    with refused:
+        check_installed()
+
+
+def test_sessions_without_java_need_an_extra(monkeypatch):
+    monkeypatch.setattr("spark_rankeval.extras.find_spec", lambda name: None)
+    with pytest.raises(
+        MissingExtraError, match=r"^sessions without Java need the package pysail; .* \(the extra 'sail'\)$"
+    ):
+        check_installed()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{"cores": 0}, {"cores": True}, {"cores": 1.5}, {"memory": "8 apples"}, {"memory": -1}, {"memory": "0"}],
+)
+def test_wrong_sizes_of_an_engine_are_refused(arguments):
+    (name,) = arguments
+    with pytest.raises(OptionError, match=rf"^{name} must be a "):
+        session(**arguments)

@@ -1,11 +1,15 @@
-"""What is not a Spark DataFrame is refused in one sentence, whatever package it is of; none of these is imported."""
+"""What is no table is refused in one sentence, whatever package it is of; none of these is imported."""
+
+import inspect
+import re
 
 import pandas as pd
 import pyarrow as pa
 import pytest
 
-from spark_rankeval import merge
-from spark_rankeval.checks import check_table, is_name
+import spark_rankeval
+from spark_rankeval import Vectors, evaluate, merge, splits, trec
+from spark_rankeval.checks import check_table, is_name, local_package
 from spark_rankeval.errors import InputError
 
 
@@ -16,16 +20,20 @@ def of(module, name="DataFrame", *, bases=(), **attributes):
 
 
 FRAME = pd.DataFrame({"user": [1]})
+KINDS = ". Tables are DataFrames of Spark, pandas or polars, or Tables of pyarrow"
 TABLES = {
-    "a pandas DataFrame. Pass spark.createDataFrame(table)": FRAME,
-    "a pyarrow Table. Pass spark.createDataFrame(table.to_pandas())": pa.table(FRAME),
-    "a polars DataFrame. Pass spark.createDataFrame(table.to_pandas())": of("polars.dataframe.frame"),
-    "a polars LazyFrame. Pass spark.createDataFrame(table.collect().to_pandas())": of(
-        "polars.lazyframe.frame", "LazyFrame"
-    ),
+    f"a pandas Series{KINDS}": FRAME["user"],
     "a snowflake DataFrame. Save it as a table, and read that table with Spark": of("snowflake.snowpark.dataframe"),
     "a pyspark DataFrame. Pass table.to_spark()": of("pyspark.pandas.frame"),
-    "a duckdb DuckDBPyRelation": of("duckdb", "DuckDBPyRelation"),
+    f"a duckdb DuckDBPyRelation{KINDS}": of("duckdb", "DuckDBPyRelation"),
+}
+LOCAL_TABLES = {
+    "pandas DataFrame": FRAME,
+    "geopandas GeoDataFrame": type("GeoDataFrame", (pd.DataFrame,), {"__module__": "geopandas"})({"user": [1]}),
+    "pyarrow Table": pa.table(FRAME),
+    "pyarrow RecordBatch": pa.RecordBatch.from_pandas(FRAME),
+    "polars DataFrame": of("polars.dataframe.frame"),
+    "polars LazyFrame": of("polars.lazyframe.frame", "LazyFrame"),
 }
 
 
@@ -33,11 +41,45 @@ TABLES = {
 def test_tables_of_other_packages_are_refused_by_their_name(words):
     with pytest.raises(InputError) as caught:
         check_table("labels", TABLES[words])
-    assert str(caught.value) == f"labels must be a Spark DataFrame; got {words}"
-    with pytest.raises(InputError, match="the table of metrics must be a Spark DataFrame"):
-        merge(TABLES[words])
+    assert str(caught.value) == f"labels must be a table; got {words}"
+    with pytest.raises(InputError, match="the table of metrics must be a table"):
+        merge(of("duckdb", "DuckDBPyRelation"))
     with pytest.raises(InputError, match=r"result 1 is not a result, nor what .* returned; got a "):
         merge([TABLES[words]])
+
+
+@pytest.mark.parametrize("kind", LOCAL_TABLES)
+def test_tables_in_memory_need_a_session(kind, monkeypatch):
+    monkeypatch.setattr("spark_rankeval.local.active_session", lambda: None)
+    table = LOCAL_TABLES[kind]
+    words = rf" is a {kind}, and no session runs .*getOrCreate\(\), or Sail, .* spark_rankeval\.local\.session\(\)$"
+    with pytest.raises(InputError, match=f"^predictions{words}"):
+        evaluate(table, None, "rr")
+    with pytest.raises(InputError, match=f"^predictions of 'als'{words}"):
+        evaluate({"als": table}, None, "rr")
+    with pytest.raises(InputError, match=f"^items of Vectors{words}"):
+        evaluate(Vectors(of("pyspark.sql.dataframe", isStreaming=False, sparkSession=None), table), None, "rr")
+
+
+def test_every_public_function_of_tables_takes_those_in_memory():
+    functions = {name: getattr(module, name) for module in (spark_rankeval, splits, trec) for name in module.__all__}
+    annotations = {
+        name: " ".join(str(parameter.annotation) for parameter in inspect.signature(function).parameters.values())
+        for name, function in functions.items()
+        if inspect.isfunction(function)
+    }
+    of_tables = {
+        name for name, words in annotations.items() if re.search(r"\b(Table|DataFrame|Predictions|Results)\b", words)
+    }
+    assert {name for name in of_tables if hasattr(functions[name], "__wrapped__")} == of_tables
+    assert len(of_tables) == 21
+
+
+def test_what_is_in_memory_is_known_by_its_package():
+    assert [local_package(table) for table in LOCAL_TABLES.values()] == ["pandas"] * 2 + ["pyarrow"] * 2 + [
+        "polars"
+    ] * 2
+    assert not any(map(local_package, [*TABLES.values(), None, [FRAME], {"als": FRAME}]))
 
 
 @pytest.mark.parametrize(

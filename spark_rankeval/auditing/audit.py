@@ -14,16 +14,16 @@ from spark_rankeval.checks import one_of
 from spark_rankeval.errors import DataError
 from spark_rankeval.records.audit import CHECKS, AuditRow, InvalidRows
 from spark_rankeval.request.on_invalid import OnInvalid
+from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.source import user_column
 from spark_rankeval.wording import listed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyspark.sql import DataFrame
-
     from spark_rankeval.auditing.counting import Counts
     from spark_rankeval.auditing.reading import AuditTables
+    from spark_rankeval.request.options import Table
     from spark_rankeval.spark.source import Role
 
 # What the things that a check counts among are called in the counts.
@@ -44,13 +44,14 @@ _KIND_OF: Mapping[str, str] = {
 }
 
 
+@takes_local_tables
 def audit(
-    training: DataFrame,
-    labels: DataFrame,
-    predictions: DataFrame | None = None,
+    training: Table,
+    labels: Table,
+    predictions: Table | None = None,
     *,
     time: str | None = DEFAULT_TIME,
-    items: DataFrame | None = None,
+    items: Table | None = None,
     user: str | Sequence[str] = "user",
     item: str | tuple[str, str] = "item",
     model: str | None = None,

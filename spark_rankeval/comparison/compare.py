@@ -22,6 +22,7 @@ from spark_rankeval.comparison.result import ModelComparison, PairwiseComparison
 from spark_rankeval.comparison.rows import AgainstBaseline, OfPairs, pair_rows, rolled
 from spark_rankeval.errors import DataError, InputError, OptionError
 from spark_rankeval.request.options import Cube, attributes_in
+from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.statistics.clusters import warn_of_few_clusters
 from spark_rankeval.statistics.intervals import checked_level
 from spark_rankeval.statistics.multiplicity import adjusted
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
 _SUM, _PACKED, _LARGEST_STATE = 16, 0.3, 1 << 28
 
 
+@takes_local_tables
 def compare(
     results: Results,
     baseline: str,
@@ -209,6 +211,7 @@ def size_of_state(n_metrics: int, n_models: int, replicates: int) -> int:
     return int(size * _PACKED)
 
 
+@takes_local_tables
 def all_pairs(
     results: Results,
     *,
@@ -282,6 +285,7 @@ def all_pairs(
     return PairwiseComparison(rows, level, test, drawn, seed, _notes(tables, labels, rows, n_without_cluster(owners)))
 
 
+@takes_local_tables
 def differences(
     results: Results,
     baseline: str,

@@ -15,6 +15,7 @@ from spark_rankeval.comparison.inputs import check_named, compared_metrics
 from spark_rankeval.errors import DataError, InputError, OptionError
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.records.groups import GroupRow
+from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.model_table import read_table
 from spark_rankeval.spark.model_tables import ModelTables
 from spark_rankeval.spark.named_columns import find_column
@@ -59,6 +60,7 @@ _STATE = 4_000
 _NO_GROUP = "null"
 
 
+@takes_local_tables
 def compare_groups(
     per_user: Results,
     baseline: str,

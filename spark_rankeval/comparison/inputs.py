@@ -32,8 +32,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from spark_rankeval.metrics.base import Metric
+    from spark_rankeval.request.options import Table
 
-    Results = Mapping[str, DataFrame | Result] | DataFrame | Result
+    Results = Mapping[str, Table | Result] | Table | Result
     Metrics = str | Metric | Iterable[str | Metric] | None
     Margin = float | Mapping[str, float]
 

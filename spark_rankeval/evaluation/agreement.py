@@ -14,6 +14,7 @@ from spark_rankeval.evaluation.evaluate import evaluate
 from spark_rankeval.request.column_names import ColumnNames
 from spark_rankeval.request.options import ScoringOptions
 from spark_rankeval.spark.comparable_tables import check_comparable
+from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.named_columns import any_null, column
 from spark_rankeval.spark.source import read_source
 
@@ -25,14 +26,16 @@ if TYPE_CHECKING:
     from spark_rankeval.evaluation.result import Result
     from spark_rankeval.metrics.base import Metric
     from spark_rankeval.request.on_invalid import Given
+    from spark_rankeval.request.options import Table
     from spark_rankeval.spark.source import Source
 
 _ITEM, _GRADE, _ORDER = "listed_item", "grade_by_rank", "order"
 
 
+@takes_local_tables
 def agreement(
-    predictions_a: DataFrame,
-    predictions_b: DataFrame,
+    predictions_a: Table,
+    predictions_b: Table,
     metrics: str | Metric | Iterable[str | Metric] | Mapping[str, str | Metric] = "rbo",
     *,
     user: str | Sequence[str] = "user",

@@ -22,6 +22,7 @@ from spark_rankeval.request.options import ScoringOptions
 from spark_rankeval.request.readings import Lists, Reading, Value, policy_of, resolve
 from spark_rankeval.request.task import ScoringTask, View
 from spark_rankeval.spark.inputs import read_sources
+from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.per_user import Settings
 from spark_rankeval.spark.scoring import Scoring, totals_in
 from spark_rankeval.statistics.description import MOMENTS_ALONE
@@ -32,12 +33,11 @@ from spark_rankeval.tables.table import Document
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from pyspark.sql import DataFrame
-
     from spark_rankeval.metrics.base import Metric
     from spark_rankeval.ranking.lists import RankingPolicy
     from spark_rankeval.ranking.population import Population
     from spark_rankeval.request.on_invalid import Given, OnInvalid
+    from spark_rankeval.request.options import Table
     from spark_rankeval.request.vectors import Vectors
     from spark_rankeval.spark.inputs import Sources
     from spark_rankeval.statistics.moments import Moments
@@ -126,9 +126,10 @@ def _dialects_of(asked: Mapping[str, Metric]) -> list[Dialect]:
     return [dialect for dialect in every_dialect() if dialect.metrics is None or names & dialect.metrics]
 
 
+@takes_local_tables
 def dialect_map(
-    predictions: DataFrame | Vectors,
-    labels: DataFrame | None,
+    predictions: Table | Vectors,
+    labels: Table | None,
     metrics: str | Metric | Iterable[str | Metric] | Mapping[str, str | Metric],
     *,
     user: str | Sequence[str] | None = "user",
@@ -137,8 +138,8 @@ def dialect_map(
     rank: str | None = None,
     relevance: str | None = None,
     relevance_threshold: float | None = None,
-    users: DataFrame | None = None,
-    exclude: DataFrame | None = None,
+    users: Table | None = None,
+    exclude: Table | None = None,
     dialects: str | Dialect | Sequence[str | Dialect] | None = None,
     on_invalid: Given = "error",
 ) -> DialectMap:

@@ -13,6 +13,7 @@ from spark_rankeval.evaluation.build import Findings, build_result, need_users
 from spark_rankeval.evaluation.prepare import prepare
 from spark_rankeval.evaluation.summarise import write_per_user
 from spark_rankeval.request.options import Facts, ScoringOptions, SummaryOptions
+from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.per_item_group import per_item_group
 
 if TYPE_CHECKING:
@@ -24,16 +25,17 @@ if TYPE_CHECKING:
     from spark_rankeval.evaluation.prepare import Metrics, Predictions
     from spark_rankeval.evaluation.result import Result
     from spark_rankeval.request.on_invalid import Given
-    from spark_rankeval.request.options import By, PopulationName, Pruning, TiesOption
+    from spark_rankeval.request.options import By, PopulationName, Pruning, Table, TiesOption
     from spark_rankeval.spark.scoring import Scoring
     from spark_rankeval.statistics.methods import IntervalMethod
 
     Function = TypeVar("Function", bound=Callable[..., DataFrame])
 
 
+@takes_local_tables
 def evaluate(
     predictions: Predictions,
-    labels: DataFrame | None,
+    labels: Table | None,
     metrics: Metrics,
     *,
     user: str | Sequence[str] | None = "user",
@@ -46,9 +48,9 @@ def evaluate(
     weight: str | None = None,
     dialect: str | Dialect | None = None,
     ties: TiesOption = None,
-    exclude: DataFrame | None = None,
+    exclude: Table | None = None,
     on_invalid: Given = "error",
-    users: DataFrame | None = None,
+    users: Table | None = None,
     population: PopulationName = None,
     by: By = (),
     user_weight: str | None = None,
@@ -181,8 +183,9 @@ def _takes_scoring_options(function: Function) -> Function:
     return function
 
 
+@takes_local_tables
 @_takes_scoring_options
-def score_users(predictions: Predictions, labels: DataFrame | None, metrics: Metrics, **options: Any) -> DataFrame:
+def score_users(predictions: Predictions, labels: Table | None, metrics: Metrics, **options: Any) -> DataFrame:
     """Compute every user's metrics as a lazy DataFrame, to write, to join, or to pass to `summarise`.
 
     If predictions are files or a cached table above 1 MB, a job first looks at how long users' lists are; ``prune="never"`` saves it.
@@ -229,8 +232,9 @@ def scoring_to_describe(
     return scoring.for_result().with_lengths()
 
 
+@takes_local_tables
 @_takes_scoring_options
-def quarantine(predictions: Predictions, labels: DataFrame | None, metrics: Metrics, **options: Any) -> DataFrame:
+def quarantine(predictions: Predictions, labels: Table | None, metrics: Metrics, **options: Any) -> DataFrame:
     """List the rows that an evaluation would not rank, each with its reason, as a lazy DataFrame; nothing is evaluated.
 
     ``quarantine(predictions, labels, "ndcg@10", score="score").write.saveAsTable("rejected")`` stores them. The columns are those of

@@ -15,6 +15,7 @@ from spark_rankeval.records.merged import merged_rows
 from spark_rankeval.records.metrics_table import CLUSTER_SUMS, COLUMNS, OF_CLUSTERS, RUN_ID, row_of
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.stored import item_groups_of, no_users, qualities_in
+from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.statistics.clusters import warn_of_few_clusters
 from spark_rankeval.statistics.intervals import asked_for
 from spark_rankeval.tables.notes import notes_of
@@ -23,10 +24,9 @@ from spark_rankeval.wording import listed
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyspark.sql import DataFrame
-
     from spark_rankeval.records.item_groups import ItemGroup
     from spark_rankeval.records.summary import SummaryRow
+    from spark_rankeval.request.options import Table
 
     #: A result, or the output of its `Result.to_dict` or `Result.to_json`.
     Mergeable = Result | Mapping[str, Any] | str
@@ -40,8 +40,9 @@ _OF_DAYS = "each summary's labels were grouped by its own tables, and item_group
 _MERGED = no_users("a merged result has no values of users; read the per-user tables of the runs that were merged")
 
 
+@takes_local_tables
 def merge(
-    results: Iterable[Mergeable] | Mapping[str, Mergeable] | DataFrame,
+    results: Iterable[Mergeable] | Mapping[str, Mergeable] | Table,
     manifests: Iterable[Mapping[str, Any] | str] | None = None,
 ) -> Result:
     """Merge several results into one over all their users, such as seven days into a week, from their summaries alone.

@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from spark_rankeval.metrics.base import Metric
     from spark_rankeval.ranking.lists import RankingPolicy
     from spark_rankeval.ranking.recommended import Fact
-    from spark_rankeval.request.options import Facts, ScoringOptions
+    from spark_rankeval.request.options import Facts, ScoringOptions, Table
     from spark_rankeval.request.readings import Reading
     from spark_rankeval.request.vectors import Vectors
     from spark_rankeval.spark.inputs import Sources
 
     Metrics = str | Metric | Iterable[str | Metric] | Mapping[str, str | Metric]
-    Predictions = DataFrame | Vectors | Mapping[str, DataFrame | Vectors]
+    Predictions = Table | Vectors | Mapping[str, Table | Vectors]
 
 
 def prepare(

@@ -19,8 +19,9 @@ from spark_rankeval.request.options import SummaryOptions, attributes_in
 from spark_rankeval.request.readings import NORMALISER
 from spark_rankeval.spark.describing import RUN, check_size, describe_table, of_every_user
 from spark_rankeval.spark.ids import check_types, model_in, name_in
+from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.named_columns import check_unambiguous, find_column
-from spark_rankeval.spark.per_user import MetricColumn, PerUserSchema, hashes_by_name, is_marked
+from spark_rankeval.spark.per_user import TABLES, MetricColumn, PerUserSchema, hashes_by_name, is_marked, table_hash
 from spark_rankeval.spark.python_workers import workers_explained
 from spark_rankeval.spark.scoring import ModelFigures
 from spark_rankeval.spark.storage import exists, publish, staged
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
     from spark_rankeval.evaluation.result import Result
     from spark_rankeval.records.slices import Key
-    from spark_rankeval.request.options import By
+    from spark_rankeval.request.options import By, Table
     from spark_rankeval.spark.describing import Figures
     from spark_rankeval.spark.inputs import Sources
     from spark_rankeval.statistics.description import DescriptionOptions
@@ -41,8 +42,9 @@ if TYPE_CHECKING:
     from spark_rankeval.statistics.moments import Moments
 
 
+@takes_local_tables
 def summarise(
-    per_user: DataFrame,
+    per_user: Table,
     on_invalid: str | Mapping[str, str] | None = None,
     *,
     user: str | Sequence[str] | None = None,
@@ -135,8 +137,9 @@ def summary_of(
     return build_result(findings, options, lambda: per_user, write_per_user)
 
 
+@takes_local_tables
 def write_per_user(
-    per_user: DataFrame,
+    per_user: Table,
     path: str | os.PathLike[str],
     mode: str = "errorifexists",
     *,
@@ -316,7 +319,7 @@ def _named(per_user: DataFrame, names: str | Sequence[str] | None, option: str) 
 
 def _unmarked_metrics(per_user: DataFrame, others: set[str | None]) -> list[MetricColumn]:
     """The metrics of a table without metadata; a warning names the columns that were read as metrics."""
-    known = {*others, *COUNTS, *WEIGHT_SUMS, *hashes_by_name(per_user).values()}
+    known = {*others, *COUNTS, *WEIGHT_SUMS, *map(table_hash, TABLES)}
     rest = [field for field in per_user.schema.fields if field.name not in known]
     taken = [field.name for field in rest if isinstance(field.dataType, T.DoubleType | T.FloatType)]
     left = [f"{field.name} {field.dataType.simpleString()}" for field in rest if field.name not in taken]

@@ -14,6 +14,7 @@ from spark_rankeval.request.task import FirstItems, ScoringTask
 from spark_rankeval.request.vectors import Vectors
 from spark_rankeval.spark.grouping import Grouping
 from spark_rankeval.spark.inputs import read_catalogue
+from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.workers import run_on_workers
 from spark_rankeval.worker.counted_lists import N_INVALID, N_INVALID_CATALOGUE, RECOMMENDATIONS, first_items_of_batches
 
@@ -22,16 +23,19 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
+    from spark_rankeval.request.options import Table
+
 _MOST = 1_000_000
 
 
+@takes_local_tables
 def top_items(
     vectors: Vectors,
     k: int,
     *,
     user: str | Sequence[str] = "user",
     item: str = "item",
-    exclude: DataFrame | None = None,
+    exclude: Table | None = None,
 ) -> DataFrame:
     """The first k items of every user, best first, as a lazy table: what `evaluate` ranks of the same vectors.
 

@@ -20,7 +20,7 @@ from spark_rankeval.request.task import ItemGroups
 from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.statistics.methods import IntervalMethod  # noqa: TC001 # of a field, whose type is looked at
 
-# A table of Spark's, which this layer does not know.
+#: A DataFrame of Spark, pandas or polars, or a Table of pyarrow, none of which this layer imports.
 Table = Any
 
 #: How equal scores are ordered; None: as the dialect says.

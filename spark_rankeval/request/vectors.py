@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any, Self, get_args
 
 from spark_rankeval.catalogue.scores import Similarity
-from spark_rankeval.checks import check_name, check_table, is_number, one_of
+from spark_rankeval.checks import check_name, check_table, is_number, local_package, one_of
 from spark_rankeval.errors import InputError, OptionError
 
-# A table of Spark's, which this layer does not know.
+#: A DataFrame of Spark, pandas or polars, or a Table of pyarrow, none of which this layer imports.
 Table = Any
 # Each part is a branch of the plan.
 _MOST_PARTS = 100
@@ -64,7 +64,7 @@ class Vectors:
     def __post_init__(self) -> None:
         for name in ("users", "items", "candidates"):
             table = getattr(self, name)
-            if table is not None or name != "candidates":
+            if not local_package(table) and (table is not None or name != "candidates"):
                 check_table(f"{name} of Vectors", table)
         if not isinstance(self.vector, str):
             msg = f"vector must be a column name; got {self.vector!r}"

@@ -21,6 +21,7 @@ from spark_rankeval.metrics.base import Metric
 from spark_rankeval.records.metrics_table import COLUMNS, LATER, OF_CLUSTERS, RUN_ID, TIME, row_of, values_of
 from spark_rankeval.report.writing import checked_path, write_page
 from spark_rankeval.run_history.gate_rules import FIGURES, names
+from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.storage import replaced_files_explained
 from spark_rankeval.tables.history import HistoryRow, changes_of, figure_in_words, history_on_screen
 from spark_rankeval.tables.text import as_text
@@ -31,9 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
     from pathlib import Path
 
-    from pyspark.sql import DataFrame
-
     from spark_rankeval.charts.marks import Drawing
+    from spark_rankeval.request.options import Table
     from spark_rankeval.run_history.gate_rules import GateRule
 
 
@@ -43,7 +43,8 @@ _MOST_NAMED = 20
 _MOST_CHANGES = 12
 
 
-def history(metrics_table: DataFrame, *, slice: str | None = "all") -> History:  # the column's name
+@takes_local_tables
+def history(metrics_table: Table, *, slice: str | None = "all") -> History:  # the column's name
     """The figures of every run in a job's table of metrics, with one read of it.
 
     Examples:

@@ -182,8 +182,12 @@ def table_hash(table: str) -> str:
 
 
 def hashes_by_name(frame: DataFrame) -> dict[str, str]:
-    """The columns of hashes of a table whose storage lost the metadata, by table."""
-    return {table: table_hash(table) for table in TABLES if table_hash(table) in frame.columns}
+    """The columns of hashes of a table whose storage lost the metadata, by table.
+
+    As floats, which pandas makes of whole numbers with nulls, hashes have lost digits.
+    """
+    kinds = {part.name: part.dataType for part in frame.schema}
+    return {table: table_hash(table) for table in TABLES if isinstance(kinds.get(table_hash(table)), T.LongType)}
 
 
 def type_of_count(name: str) -> T.DataType:

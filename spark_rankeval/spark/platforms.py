@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark import __version__
 from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 
     import numpy as np
     from pyspark.ml.util import BaseReadWrite
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, SparkSession
+    from pyspark.sql import types as T
 
 
 # The second one is Spark 3.5's, and of those file systems whose errors Spark hands on.
@@ -132,6 +134,15 @@ def collected_columns(frame: DataFrame) -> dict[str, np.ndarray[Any, Any]]:
         # What Spark 3.5 has instead. Its toPandas makes an object of each row.
         table = pa.Table.from_batches(frame._collect_as_arrow(), to_arrow_schema(frame.schema))  # type: ignore[operator] # the same
     return {name: table[name].to_numpy() for name in table.column_names}
+
+
+def from_arrow(session: SparkSession, table: pa.Table, schema: T.StructType) -> DataFrame:
+    """A table of Arrow with the types of Spark as a DataFrame."""
+    if hasattr(DataFrame, "toArrow"):
+        return session.createDataFrame(table, schema)
+    # Spark 3.5 takes no Arrow, and of pandas it reads NaN as null.
+    rows = list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+    return session.createDataFrame(rows, schema, verifySchema=False)
 
 
 def may_change(frames: Sequence[DataFrame]) -> bool:

@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 
 from spark_rankeval.checks import check_place, is_number, one_of
 from spark_rankeval.errors import DataError, OptionError
+from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.sql_text import all_of, call, named, number, over, select, when, where
 from spark_rankeval.spark.storage import writable
 from spark_rankeval.splits.log import ITEM, free_name, read_log
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
+    from spark_rankeval.request.options import Table
     from spark_rankeval.spark.sql_text import Sql
     from spark_rankeval.splits.log import Log
 
@@ -59,8 +61,9 @@ class Core:
     n_pairs: int
 
 
+@takes_local_tables
 def k_core(
-    log: DataFrame,
+    log: Table,
     k: int,
     *,
     user: str | Sequence[str] = "user",

@@ -10,6 +10,7 @@ from pyspark.sql import types as T
 from spark_rankeval.checks import is_number, one_of
 from spark_rankeval.errors import OptionError
 from spark_rankeval.spark.ids import PLAIN, user_hash
+from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.sql_text import call, descending, named, number, over, where, with_columns
 from spark_rankeval.splits.log import free_name, read_log
 from spark_rankeval.splits.split import Rule, read_leave_out, split_of
@@ -18,8 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import date, timedelta
 
-    from pyspark.sql import DataFrame
-
+    from spark_rankeval.request.options import Table
     from spark_rankeval.spark.sql_text import Sql
     from spark_rankeval.splits.log import Log
     from spark_rankeval.splits.split import Split
@@ -29,8 +29,9 @@ _BITS = 53
 _LARGEST_SEED = (1 << 63) - 1
 
 
+@takes_local_tables
 def by_time(
-    log: DataFrame,
+    log: Table,
     cut: str | date | float,
     *,
     horizon: str | timedelta | float | None = None,
@@ -90,8 +91,9 @@ def by_time(
     return split_of(events, where(log, valid & ~is_after), where(log, valid & is_held_out), left_out, rule)
 
 
+@takes_local_tables
 def last_n(
-    log: DataFrame,
+    log: Table,
     n: int = 1,
     *,
     user: str | Sequence[str] = "user",
@@ -143,8 +145,9 @@ def last_n(
     return split_of(events, training, where(numbered, named(place) <= n).drop(place), left_out, rule)
 
 
+@takes_local_tables
 def by_hash(
-    log: DataFrame,
+    log: Table,
     share: float,
     *,
     of: str = "users",

@@ -11,12 +11,12 @@ from spark_rankeval.evaluation.evaluate import evaluate
 from spark_rankeval.metrics.judgement_based import BPref
 from spark_rankeval.metrics.naming import AskedMetrics, parse_metrics
 from spark_rankeval.request.options import Facts
+from spark_rankeval.spark.local_tables import takes_local_tables
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from spark_rankeval.evaluation.prepare import Metrics
     from spark_rankeval.evaluation.result import Result
+    from spark_rankeval.request.options import Table
 
 #: What trec_eval prints when it is asked for nothing, but for ``gm_map``.
 OFFICIAL = (
@@ -29,8 +29,9 @@ OFFICIAL = (
 )
 
 
+@takes_local_tables
 def evaluate_runs(
-    runs: DataFrame | Mapping[str, DataFrame], qrels: DataFrame, metrics: Metrics = OFFICIAL, **options: Any
+    runs: Table | Mapping[str, Table], qrels: Table, metrics: Metrics = OFFICIAL, **options: Any
 ) -> Result:
     """Evaluate runs as trec_eval does; ``print(evaluate_runs(runs, qrels).to_trec())`` prints what it prints.
 

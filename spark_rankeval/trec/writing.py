@@ -15,6 +15,7 @@ from spark_rankeval.checks import check_table, is_number, one_of
 from spark_rankeval.dialects import find_dialect
 from spark_rankeval.errors import DataError, InputError, OptionError
 from spark_rankeval.spark.ids import why_unusable
+from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.named_columns import column, find_column
 from spark_rankeval.spark.platforms import save_mode
 from spark_rankeval.spark.storage import exists
@@ -23,13 +24,15 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from spark_rankeval.dialects import Dialect
+    from spark_rankeval.request.options import Table
 
 _FIELDS = ("query", "item", "model")
 _TWICE = "an item twice for a query"
 
 
+@takes_local_tables
 def write_run(
-    predictions: DataFrame,
+    predictions: Table,
     path: str | os.PathLike[str],
     *,
     query: str = "query",

@@ -214,7 +214,7 @@ def test_tables_without_rows_are_refused(spark):
         ({"time": 3}, InputError, "time must be a column name; got 3"),
         ({"predictions": {}}, InputError, "predictions must be one table; audit each model by itself"),
         ({"predictions": "vectors"}, InputError, "got Vectors. Pass top_items"),
-        ({"labels": None}, InputError, "labels must be a Spark DataFrame; got a NoneType"),
+        ({"labels": None}, InputError, "labels must be a table; got a NoneType"),
         (
             {"labels": ("item", "int")},
             InputError,

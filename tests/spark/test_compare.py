@@ -217,7 +217,7 @@ def bad_calls(tables):
         (two, {"baseline": "als"}, InputError, r"baseline 'als' is not among the models: 'old', 'new'"),
         ({"old": old}, {}, InputError, "the only model is the baseline 'old'"),
         ({}, {}, InputError, "per-user tables by model name"),
-        ({"old": old, "new": [1]}, {}, InputError, "the table of 'new' must be a Spark DataFrame or a Result; got a list"),
+        ({"old": old, "new": [1]}, {}, InputError, "the table of 'new' must be a table or a Result; got a list"),
         ({"old": old, "new": other}, {}, InputError, "'ndcg@10' is not the same metric in all tables: ndcg@10 in the "
          "dialect 'default' in 'old', ndcg@10 in the dialect 'mllib' in 'new'"),
         ({"old": old, "new": text}, {}, InputError, "'user' is bigint in 'old' and string in 'new'"),

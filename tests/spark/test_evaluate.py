@@ -509,7 +509,7 @@ def test_an_ambiguous_column_is_an_error(rows):
 
 
 def test_something_that_is_no_dataframe_is_an_error(rows):
-    with pytest.raises(InputError, match="predictions must be a Spark DataFrame or Vectors; got a list"):
+    with pytest.raises(InputError, match="predictions must be a table or Vectors; got a list"):
         evaluate([1], rows[1], METRICS, score="score")
 
 

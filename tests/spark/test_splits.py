@@ -312,7 +312,7 @@ WRONG = {
         lambda log: last_n(log, user="who", time="event"),
     ),
     "user, item and time must be different columns": (InputError, lambda log: by_time(log, 1, user="item")),
-    "log must be a Spark DataFrame": (InputError, lambda log: by_hash([1], 0.5)),
+    "log must be a table": (InputError, lambda log: by_hash([1], 0.5)),
     "relevance='event' must be a number; it is string. Cast it, or pass the grade of each": (
         InputError,
         lambda log: by_time(log, 1, relevance="event"),

@@ -361,7 +361,7 @@ class TestBadInput:
                 InputError,
                 "lookup='join' joins facts of items to rows",
             ),
-            (lambda w: Vectors(w.users, None), InputError, "items of Vectors must be a Spark DataFrame"),
+            (lambda w: Vectors(w.users, None), InputError, "items of Vectors must be a table"),
             (lambda w: Vectors.of(w.users), InputError, "must be a fitted ALSModel"),
             (lambda w: top_items(w.users, 3), InputError, "vectors must be Vectors"),
             (

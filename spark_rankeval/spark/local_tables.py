@@ -1,0 +1,207 @@
+"""Tables of pandas, polars and pyarrow where a call takes DataFrames: before the call they become tables of the session."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from itertools import chain, repeat
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.errors import PySparkException
+from pyspark.sql import types as T
+from pyspark.sql.pandas.types import from_arrow_type
+
+from spark_rankeval import local
+from spark_rankeval.checks import is_table, kind_of, local_package
+from spark_rankeval.errors import InputError
+from spark_rankeval.request.options import Facts
+from spark_rankeval.request.vectors import Vectors
+from spark_rankeval.spark.platforms import from_arrow
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    import pandas as pd
+    from pyspark.sql import DataFrame, SparkSession
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+# The types that Spark lacks, and those that hold the same values.
+_WIDER = {
+    pa.uint8(): pa.int16(),
+    pa.uint16(): pa.int32(),
+    pa.uint32(): pa.int64(),
+    pa.date64(): pa.date32(),
+    pa.large_string(): pa.string(),
+    pa.large_binary(): pa.binary(),
+    # The oldest pyarrow has no views.
+    getattr(pa, "string_view", pa.large_string)(): pa.string(),
+    getattr(pa, "binary_view", pa.large_binary)(): pa.binary(),
+}
+_LARGEST_INTEGERS = pa.decimal128(20, 0)
+
+
+def takes_local_tables(function: Callable[P, R]) -> Callable[P, R]:
+    """Let a function of DataFrames take tables of pandas, polars and pyarrow, too: as arguments, in dicts, `Facts` and `Vectors`.
+
+    They go to the session of the DataFrames in the call, or else to the active one. The same object becomes the same DataFrame.
+    """
+    names = list(inspect.signature(function).parameters)
+
+    @functools.wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        given = [*zip(chain(names, repeat("")), args, strict=False), *kwargs.items()]
+        parts = [part for _, value in given for part in _parts(value)]
+        if not any(map(local_package, parts)):
+            return function(*args, **kwargs)
+        tables = _Tables(next((part.sparkSession for part in parts if is_table(part)), None))
+        made = [tables.of(value, name) for name, value in given]
+        return function(*made[: len(args)], **dict(zip(kwargs, made[len(args) :], strict=True)))
+
+    return run
+
+
+def _parts(value: Any) -> Iterator[Any]:
+    """What may be a table in an argument."""
+    if isinstance(value, Mapping):
+        for part in value.values():
+            yield from _parts(part)
+    elif isinstance(value, Facts | Vectors):
+        for part in fields(value):
+            yield getattr(value, part.name)
+    else:
+        yield value
+
+
+@dataclass
+class _Tables:
+    """The tables of a call, each made once."""
+
+    session: SparkSession | None
+    made: dict[int, DataFrame] = field(default_factory=dict)
+
+    def of(self, value: Any, name: str) -> Any:
+        """An argument with DataFrames for its tables; the name is for messages."""
+        if local_package(value):
+            if id(value) not in self.made:
+                self.made[id(value)] = self._frame(value, name)
+            return self.made[id(value)]
+        if isinstance(value, Mapping):
+            return {key: self.of(part, f"{name} of {key!r}") for key, part in value.items()}
+        if isinstance(value, Facts | Vectors):
+            parts = {part.name: getattr(value, part.name) for part in fields(value)}
+            owner = " of Vectors" if isinstance(value, Vectors) else ""
+            return replace(
+                value, **{key: self.of(part, f"{key}{owner}") for key, part in parts.items() if local_package(part)}
+            )
+        return value
+
+    def _frame(self, given: Any, name: str) -> DataFrame:
+        self.session = self.session or local.active_session()
+        if self.session is None:
+            msg = (
+                f"{name} is a {kind_of(given)}, and no session runs that could evaluate it. Start PySpark with "
+                "SparkSession.builder.getOrCreate(), or Sail, which needs no Java, with spark_rankeval.local.session()"
+            )
+            raise InputError(msg)
+        table = _of_spark_types(_as_arrow(given, name), name)
+        schema = _schema(table, name)
+        stored = local.stored(self.session, table)
+        return from_arrow(self.session, table, schema) if stored is None else stored
+
+
+def _as_arrow(given: Any, name: str) -> pa.Table:
+    package = local_package(given)
+    if package == "pandas":
+        return _from_pandas(given, name)
+    if package == "polars":
+        return given.lazy().collect().to_arrow()
+    _check_names(given.schema.names, name)
+    return pa.table(dict(zip(given.schema.names, given.columns, strict=True)))
+
+
+def _from_pandas(frame: pd.DataFrame, name: str) -> pa.Table:
+    """The columns of a table of pandas, and the levels of its index that have names."""
+    levels = [level for level in frame.index.names if level is not None]
+    _check_names([*levels, *frame.columns], name)
+    frame = frame.reset_index(levels) if levels else frame
+    columns = {}
+    for column, series in frame.items():
+        try:
+            # Arrow takes NaN for null, which it is in columns of objects, but not in those of floats.
+            is_float = isinstance(series.dtype, np.dtype) and series.dtype.kind == "f"
+            wide = series.astype("float32") if series.dtype == "float16" else series
+            columns[column] = pa.array(wide.to_numpy()) if is_float else pa.array(series, from_pandas=True)
+        except (pa.ArrowException, ValueError, TypeError) as error:
+            msg = f"{name}: the column {column!r} ({series.dtype}) cannot become a column of Spark: {error}. Convert it, or leave it out"
+            raise InputError(msg) from error
+    return pa.table(columns)
+
+
+def _check_names(names: Iterable[Any], table: str) -> None:
+    """Refuse columns that a table of Spark cannot have, and those that would hide one another."""
+    names = list(names)
+    wrong = [each for each in names if not isinstance(each, str)]
+    if wrong:
+        msg = f"{table}: column names must be strings; got {wrong[0]!r} ({type(wrong[0]).__name__})"
+        raise InputError(msg)
+    twice = [each for each in names if names.count(each) > 1]
+    if twice:
+        msg = f"{table}: {twice[0]!r} is the name of two columns, or of a column and the index; rename one, or call reset_index(drop=True)"
+        raise InputError(msg)
+
+
+def _of_spark_types(table: pa.Table, name: str) -> pa.Table:
+    """The same values in types that Spark has. Times have microseconds there."""
+    columns = {}
+    for column, values in zip(table.column_names, table.columns, strict=True):
+        try:
+            columns[column] = _cast(values)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise InputError(_no_type(name, column, values.type)) from error
+    # PySpark takes no column without a chunk.
+    return pa.table({key: values if len(values) else pa.array([], values.type) for key, values in columns.items()})
+
+
+def _cast(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    kinds = [_spark_type(values.type, integers) for integers in (pa.int64(), _LARGEST_INTEGERS)]
+    if kinds[0] == values.type:
+        return values
+    try:
+        return values.cast(options=pc.CastOptions(kinds[0], allow_time_truncate=True))
+    except pa.ArrowInvalid:
+        return values.cast(options=pc.CastOptions(kinds[1], allow_time_truncate=True))
+
+
+def _spark_type(kind: pa.DataType, uint64: pa.DataType) -> pa.DataType:
+    """The type that holds the values of a type, with that of integers of 64 bits without a sign."""
+    if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
+        return _spark_type(kind.value_type, uint64)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return pa.list_(_spark_type(kind.value_type, uint64))
+    if pa.types.is_struct(kind):
+        return pa.struct([part.with_type(_spark_type(part.type, uint64)) for part in kind])
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("us", kind.tz)
+    return {**_WIDER, pa.uint64(): uint64}.get(kind, kind)
+
+
+def _schema(table: pa.Table, name: str) -> T.StructType:
+    """The types of Spark; times without a zone stay without."""
+    schema = T.StructType()
+    for part in table.schema:
+        try:
+            schema = schema.add(part.name, from_arrow_type(part.type, prefer_timestamp_ntz=True))
+        except PySparkException as error:
+            raise InputError(_no_type(name, part.name, part.type)) from error
+    return schema
+
+
+def _no_type(name: str, column: str, kind: pa.DataType) -> str:
+    return f"{name}: the column {column!r} is {kind}, which Spark has no type for. Convert it, such as to strings, or leave it out"

@@ -1,0 +1,106 @@
+"""The engine that local.session() starts, in processes of their own: it starts once, survives Ctrl-C, and ends without noise."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+ONCE = """
+import os, threading
+from pyspark.sql import SparkSession
+from spark_rankeval.errors import EngineError
+from spark_rankeval.local import session
+
+spark = session(cores=2, memory="1g")
+print(spark.range(3).count(), spark.conf.get("spark.sql.session.timeZone"), os.environ.get("SAIL_PARQUET__SKIP_METADATA"))
+print(session() is session(cores=2, memory="1g") is SparkSession.builder.getOrCreate() is spark)
+thread = threading.Thread(target=lambda: print(session() is spark, spark.range(4).count()))
+thread.start()
+thread.join()
+for arguments in ({"cores": 3}, {"memory": "2g"}):
+    try:
+        session(**arguments)
+    except EngineError as error:
+        print(str(error)[:44])
+spark.stop()
+again = session(cores=1)
+print(again is spark, again.range(5).count())
+"""
+# Parquet reads NaN as NaN, and not as the column's other value.
+FILES = """
+import tempfile
+from spark_rankeval.local import session
+
+spark = session()
+with tempfile.TemporaryDirectory() as folder:
+    spark.createDataFrame([(1.5,), (float("nan"),)], "x double").coalesce(1).write.mode("append").parquet(folder)
+    print([row.x for row in spark.read.parquet(folder).collect()])
+"""
+INTERRUPTED = """
+import contextlib, os, signal, threading
+from spark_rankeval.local import session
+
+spark = session()
+endless = "SELECT count(*) FROM range(100000000000) WHERE id * id % 7 = 3"
+threading.Timer(1, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+try:
+    spark.sql(endless).collect()
+except KeyboardInterrupt:
+    print(spark.range(3).count(), spark.conf.get("spark.sql.session.timeZone"))
+def run():
+    with contextlib.suppress(Exception):
+        spark.sql(endless).collect()
+threading.Thread(target=run, daemon=True).start()
+raise SystemExit("ends while a query runs")
+"""
+SMALL = """
+import os
+from spark_rankeval.errors import EngineError, OptionError
+from spark_rankeval.local import session
+
+spark = session(memory=80 << 20)
+numbers = spark.range(4_000_000).selectExpr("id", "hash(id) AS other")
+print(numbers.orderBy("other").selectExpr("sum(id) OVER (ORDER BY other) AS s").count())
+try:
+    numbers.join(numbers.selectExpr("other", "id AS twin"), "other").count()
+except Exception as error:
+    print("Failed to allocate" in str(error))
+child = os.fork()
+if child == 0:
+    try:
+        session()
+    except EngineError as error:
+        print(str(error)[:32], flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+"""
+PROGRAMS = {
+    "once": (
+        ONCE,
+        0,
+        ["3 Europe/Berlin None", "True", "True 4", *["the engine runs with cores=2 and memory='1g'"] * 2, "False 5"],
+        "",
+    ),
+    "files": (FILES, 0, ["[1.5, nan]"], ""),
+    "interrupted": (INTERRUPTED, 1, ["3 Europe/Berlin"], "ends while a query runs"),
+    "small": (SMALL, 0, ["4000000", "True", "this process was forked from one"], ""),
+}
+
+
+@pytest.mark.sail_alone("its process")
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_process_has_one_engine(name):
+    program, code, lines, noise = PROGRAMS[name]
+    settings = {key: value for key, value in os.environ.items() if not key.startswith(("SAIL_", "RUST_", "SPARK_"))}
+    # A program without a file, as of python -c.
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=settings | {"TZ": "Europe/Berlin", "GRPC_VERBOSITY": "ERROR"},
+        check=False,
+    )
+    assert (done.returncode, done.stderr.strip()) == (code, noise)
+    assert done.stdout.splitlines() == lines
