@@ -16,6 +16,7 @@ from spark_rankeval.spark.packed import given_to_rows
 from spark_rankeval.spark.source import WITHOUT_USERS, user_column
 from spark_rankeval.spark.sql_text import (
     aggregate,
+    aggregate_lists,
     all_of,
     call,
     field_of,
@@ -184,7 +185,7 @@ def _grouped(tables: AuditTables, users: list[str], rows: Mapping[Role, DataFram
             collected[_RECOMMENDED] = call("flatten", collected[_RECOMMENDED])
             collected[_REPEATED] = call("coalesce", call("sum", named(_REPEATED)), 0)
             collected[_REPEATED_ITEM] = call("min", named(_REPEATED_ITEM))
-    grouped = aggregate(together, users, *(value.alias(name) for name, value in collected.items()))
+    grouped = aggregate_lists(together, users, *(value.alias(name) for name, value in collected.items()))
     if has_times:
         end = aggregate(usable["training"], [], call("max", named(_TIME)).alias("training_end"))
         grouped = given_to_rows(grouped, end)
@@ -196,7 +197,7 @@ def _lists(tables: AuditTables, users: list[str], predictions: DataFrame) -> Dat
     by, item = [named(name) for name in users], named(_ITEM)
     if tables.model is None:
         return select(predictions, *by, item.alias(_RECOMMENDED))
-    listed = aggregate(predictions, [*users, _MODEL], call("collect_list", item).alias(_RECOMMENDED))
+    listed = aggregate_lists(predictions, [*users, _MODEL], call("collect_list", item).alias(_RECOMMENDED))
     items = named(_RECOMMENDED)
     repeated = _n_repeated(items).alias(_REPEATED)
     first = when(_n_repeated(items) > 0, _first_repeated(items, tables.item_type)).alias(_REPEATED_ITEM)

@@ -32,7 +32,9 @@ class Engine:
         name: ``Spark`` or ``Sail``.
         version: of the engine; of Spark what PySpark says.
         keeps_best: whether ``max_by`` and ``min_by`` keep several values. Spark does so from version 4.2 on.
+        sorts_cheaply: whether to sort a user's predictions for the best of them costs less than to gather all.
         keeps_order: whether rows stay in the partition and the order that a plan gave them until Python gets them.
+        builds_lists_in_parts: whether lists that each partition builds of its rows, and that then meet, cost less than rows that meet first.
         reuses_plans: whether equal parts of a plan are computed once.
         refuses_missing_paths: whether reading from a path with nothing there is an error, and not a table without rows.
         caches_files: whether the list of a folder's files is kept between two readings.
@@ -46,7 +48,9 @@ class Engine:
     name: str
     version: str
     keeps_best: bool
+    sorts_cheaply: bool
     keeps_order: bool
+    builds_lists_in_parts: bool
     reuses_plans: bool
     refuses_missing_paths: bool
     caches_files: bool
@@ -76,7 +80,9 @@ def engine_of(session: SparkSession) -> Engine:
             name,
             version,
             keeps_best=_keeps_best(session),
+            sorts_cheaply=is_spark,
             keeps_order=is_spark,
+            builds_lists_in_parts=is_spark,
             reuses_plans=is_spark,
             refuses_missing_paths=is_spark,
             caches_files=is_spark,

@@ -19,6 +19,7 @@ from spark_rankeval.spark.ids import as_text, name_in_sql, readable, set_in, tex
 from spark_rankeval.spark.packed import given_to_rows, given_to_tasks, packed
 from spark_rankeval.spark.sql_text import (
     aggregate,
+    aggregate_lists,
     all_of,
     any_of,
     bits_or,
@@ -111,7 +112,7 @@ class FactTables:
             # Two lists of numbers, which are built and carried much faster than a list of structs.
             items, scores = (call("collect_list", named(name)) for name in (names.ITEM, names.SCORE))
             asked = (items.alias(names.BASELINE), scores.alias(names.BASELINE_SCORES))
-            lists.append(aggregate(valid, self.user_columns, *asked))
+            lists.append(aggregate_lists(valid, self.user_columns, *asked))
         return lists
 
     def intents_of_users(self) -> DataFrame:
@@ -122,7 +123,7 @@ class FactTables:
         rows = self._with_categories(rows) if subtopic is None else _with_intents(rows, subtopic.kind)
         rows = where(rows, self._is_valid(*grades) & named(names.INTENT).is_not_null())
         pair = call("struct", *map(named, (names.ITEM, names.INTENT, *grades)))
-        return aggregate(rows, self.user_columns, call("collect_list", pair).alias(names.INTENTS))
+        return aggregate_lists(rows, self.user_columns, call("collect_list", pair).alias(names.INTENTS))
 
     def _judged_items(self, labels: Source, subtopics: Sql | None) -> tuple[DataFrame, list[str]]:
         """A row for each label with its item and grades, whose names are returned as well, and its subtopic or subtopics."""
@@ -210,7 +211,7 @@ class FactTables:
         rows = select(source.frame, *self.named_users(source), item.alias(names.ITEM), hashed)
         # A column of its own: inside the aggregate Spark computes it slowly.
         rows = with_columns(rows, {names.ITEM: when(self._is_valid(), named(names.ITEM))})
-        grouped = aggregate(
+        grouped = aggregate_lists(
             rows,
             self.user_columns,
             call("collect_list", named(names.ITEM)).alias(CONSUMED),
@@ -373,7 +374,7 @@ class FactTables:
         pairs = reduce(lambda left, right: left.join(right, names.ITEM, "left"), facts, pairs)
         fields = [name for name in pairs.columns if name not in self.user_columns]
         known = call("collect_list", call("struct", *map(named, fields)))
-        return aggregate(pairs, self.user_columns, known.alias(names.HISTORY))
+        return aggregate_lists(pairs, self.user_columns, known.alias(names.HISTORY))
 
     def _baseline_rows(self) -> DataFrame:
         source = self.sources.baseline

@@ -21,6 +21,7 @@ from spark_rankeval.spark.packed import given_to_tasks
 from spark_rankeval.spark.prediction_lists import INFINITE, MODEL, Gathering, PredictionLists, values_of_model
 from spark_rankeval.spark.sql_text import (
     aggregate,
+    aggregate_lists,
     any_of,
     call,
     field_of,
@@ -307,7 +308,7 @@ class Grouping:
             # They are rows without a label: a third table in a join would cost a shuffle more.
             rows = union(with_columns(rows, {_ROW: number(1), _KNOWN: number(1)}), others)
             n_rows, more = call("sum", named(_ROW)), [is_known, *attributes, *self._hash_of_users]
-        return aggregate(rows, self.user_columns, *self._label_lists(n_rows), *more)
+        return aggregate_lists(rows, self.user_columns, *self._label_lists(n_rows), *more)
 
     def _label_lists(self, n_rows: Sql) -> list[Sql]:
         """The labels of a user as aggregates of rows: how many there are, the sum of their hashes, and the lists."""
@@ -346,7 +347,7 @@ class Grouping:
         items = source.ids_sql().cast(self.item_type()).alias(name)
         rows = select(source.frame, *self.rows.named_users(source), items, row_hash(source).alias(ROW_HASH))
         total = [total_of_hashes(named(ROW_HASH)).alias(hashed)] if hashed else []
-        return aggregate(rows, self.user_columns, call("collect_list", named(name)).alias(name), *total)
+        return aggregate_lists(rows, self.user_columns, call("collect_list", named(name)).alias(name), *total)
 
     def _grouped_arrays(self, rows: DataFrame, n_rows: str, n_models: int = 1) -> DataFrame:
         """One row a user of a table of arrays: one of the user's rows, how many there are, and their hash, of each model."""

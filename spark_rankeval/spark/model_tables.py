@@ -19,7 +19,7 @@ from spark_rankeval.spark.model_table import ModelTable, columns_in_words
 from spark_rankeval.spark.named_columns import any_null, column, find_column
 from spark_rankeval.spark.per_user import PerUserSchema
 from spark_rankeval.spark.source import user_column
-from spark_rankeval.spark.sql_text import aggregate, call, named
+from spark_rankeval.spark.sql_text import aggregate_lists, call, named
 from spark_rankeval.spark.user_attributes import agreed
 from spark_rankeval.spark.workers import run_on_workers
 from spark_rankeval.statistics.merging import merged
@@ -179,7 +179,7 @@ class ModelTables:
         named_so = [slice_field(index) for index in range(len(by))]
         attributes = agreed([*named_so, CLUSTER] if self.clusters else named_so, CONFLICTS)
         users = [user_column(index) for index in range(len(self.user_types))]
-        return aggregate(together, users, call("collect_list", named(_ROW)).alias(ROWS), *attributes)
+        return aggregate_lists(together, users, call("collect_list", named(_ROW)).alias(ROWS), *attributes)
 
     def _users(self) -> list[Column]:
         return [F.col(user_column(index)) for index in range(len(self.user_types))]

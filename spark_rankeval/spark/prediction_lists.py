@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
-from spark_rankeval.spark.sql_text import aggregate, bits_or, call, field_of, named, number, select, when, with_columns
+from spark_rankeval.spark.sql_text import aggregate_lists, bits_or, call, field_of, named, number, select, when, with_columns
 from spark_rankeval.worker import reading
 from spark_rankeval.worker.model_lists import KIND_BITS, MARKS, MODEL_BITS, OF_INFINITE_SCORE, RANKED, REJECTED
 
@@ -55,7 +55,7 @@ class PredictionLists:
         """
         if self.n_models > 1 and self.gathering == "all":
             # Spark computes a column of its own much faster than what is inside an aggregate.
-            return aggregate(with_columns(rows, {MARKS: self._mark(hashed)}), self.users, *self._together())
+            return aggregate_lists(with_columns(rows, {MARKS: self._mark(hashed)}), self.users, *self._together())
         if self.gathering == "window":
             # A sort, which spills: a user's predictions need not fit into memory.
             keys = [*self.users, *([MODEL] if self.n_models > 1 else [])]
@@ -66,7 +66,7 @@ class PredictionLists:
         models = range(self.n_models)
         rows = with_columns(rows, {name: of for model in models for name, of in self._made_of(model).items()})
         columns = [column for model in models for column in self._of_model(model, hashed, n_rows, merged)]
-        grouped = aggregate(rows, self.users, *columns, *beside)
+        grouped = aggregate_lists(rows, self.users, *columns, *beside)
         if self.gathering != "best_by_score_and_item":
             return grouped
         names = [named(name) for name in grouped.columns if not name.startswith(_BEST)]

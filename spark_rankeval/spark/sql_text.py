@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from spark_rankeval.spark.engines import engine_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
@@ -251,6 +253,12 @@ def where(frame: DataFrame, condition: Sql) -> DataFrame:
 def aggregate(frame: DataFrame, keys: Sequence[str], *expressions: Sql) -> DataFrame:
     """A row a group of a table that has these keys, which are names of ours."""
     return frame.groupBy(*keys).agg(*[expression.column for expression in expressions])
+
+
+def aggregate_lists(frame: DataFrame, keys: Sequence[str], *expressions: Sql) -> DataFrame:
+    """The same if any of the expressions is a list."""
+    met = frame if engine_of(frame.sparkSession).builds_lists_in_parts else frame.repartition(*keys)
+    return aggregate(met, keys, *expressions)
 
 
 def union(frame: DataFrame, other: DataFrame) -> DataFrame:

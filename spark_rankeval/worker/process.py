@@ -1,33 +1,72 @@
-"""Prepare a Python worker process once, for all its tasks."""
+"""Prepare a Python worker process once, for all its tasks, and let tasks of one process compute in turns."""
 
 from __future__ import annotations
 
 import gc
+import sys
+import threading
+from collections.abc import Callable, Iterator
 from functools import cache, wraps
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import Any, TypeVar
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-P = ParamSpec("P")
+T = TypeVar("T")
 R = TypeVar("R")
 
+# Some engines run workers as threads of one process. Only one thread at a time runs Python, so to hand Python over at every call of numpy
+# takes longer than to compute in turns.
+_turn = threading.Lock()
+_END = object()
 
-def in_worker(run: Callable[P, R]) -> Callable[P, R]:
+
+def in_worker(run: Callable[..., R]) -> Callable[..., R]:
     """Decorate a function that Spark calls in a Python worker; the first call prepares the process.
 
     Between two tasks Spark has the garbage collector visit every object of the process. For numpy, pandas and pyarrow that takes 17 ms
     of processor time, though they are never garbage. `gc.freeze` takes what is loaded by then, above all modules, out of its sight.
+
+    Of several tasks in a process one computes, while others wait for rows or hand rows on.
     """
 
     @wraps(run)
-    def settling(*args: P.args, **kwargs: P.kwargs) -> R:
+    def settling(*args: Any) -> R:
         _settle()
-        return run(*args, **kwargs)
+        # The closure travels to the workers as it is, and no lock does.
+        return _run_in_turns(run, args)
 
     return settling
 
 
 @cache
 def _settle() -> None:
-    gc.freeze()
+    # Sail's workers are threads of the caller's process, whose garbage is not ours.
+    if "pysail" not in sys.modules:
+        gc.freeze()
+
+
+def _run_in_turns(run: Callable[..., R], args: tuple[Any, ...]) -> R:
+    with _turn:
+        made = run(*(_between_turns(each) if isinstance(each, Iterator) else each for each in args))
+    return _in_turns(made) if isinstance(made, Iterator) else made  # type: ignore[return-value] # an iterator of the same
+
+
+def _in_turns(items: Iterator[T]) -> Iterator[T]:
+    """The items; each is made in a turn, and nothing holds the turn while the caller has it."""
+    while True:
+        with _turn:
+            item = next(items, _END)
+        if item is _END:
+            return
+        yield item  # type: ignore[misc] # not the end
+
+
+def _between_turns(items: Iterator[T]) -> Iterator[T]:
+    """The items for a function that has the turn, which others take while it waits for the next."""
+    while True:
+        _turn.release()
+        try:
+            item = next(items, _END)
+        finally:
+            _turn.acquire()
+        if item is _END:
+            return
+        yield item  # type: ignore[misc] # not the end
