@@ -99,8 +99,9 @@ def test_what_is_no_table_is_refused(given, words):
     "module", ["pyspark.sql.dataframe", "pyspark.sql.classic.dataframe", "pyspark.sql.connect.dataframe"]
 )
 def test_dataframes_of_every_spark_are_taken_unless_they_stream(module):
-    check_table("labels", of(module, isStreaming=False))
-    check_table("labels", of("my.own", "Table", bases=(type(of(module)),), isStreaming=False))
+    batch = {"isStreaming": False, "sparkSession": of("pyspark.sql.session", "SparkSession", version="4.3.0")}
+    check_table("labels", of(module, **batch))
+    check_table("labels", of("my.own", "Table", bases=(type(of(module)),), **batch))
     with pytest.raises(InputError, match=r"^labels must be a batch DataFrame; got a streaming one\. Read it as a"):
         check_table("labels", of(module, isStreaming=True))
 

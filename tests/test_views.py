@@ -13,8 +13,12 @@ from spark_rankeval.metrics.naming import parse_metric, parse_metrics
 from spark_rankeval.metrics.rank_based import ReciprocalRank
 from spark_rankeval.request.readings import Lists, policy_of, resolve, views_of
 from spark_rankeval.request.task import ScoringTask
+from spark_rankeval.spark.engines import Engine
 from spark_rankeval.spark.plan import choose_plan
 
+ENGINE = Engine(
+    "Spark", "4.3.0", keeps_best=True, keeps_order=True, reuses_plans=True, refuses_missing_paths=True, caches_files=True
+)
 ROWS = Lists(scored_arrays=False, label_arrays=False)
 
 
@@ -26,17 +30,17 @@ def task_of(metrics, dialect="default", ties=None, threshold=None, keep_best=Fal
     return ScoringTask(tuple(views)), {value.label: value.metric for value in values}
 
 
-def plan_of_rows(metrics, prune="auto", excludes=False, version="4.3.0", each_row_is_both=False, **call):
+def plan_of_rows(metrics, prune="auto", excludes=False, each_row_is_both=False, **call):
     task, named = task_of(metrics, **call)
     table = SimpleNamespace(arrays=False, has_value=True, vectors=None)
     return choose_plan(
-        task, named, table, prune, version, exact=False, excludes=excludes, each_row_is_both=each_row_is_both
+        task, named, table, prune, ENGINE, exact=False, excludes=excludes, each_row_is_both=each_row_is_both
     )
 
 
 def plan_of_arrays(metrics, excludes=False, **call):
     table = SimpleNamespace(arrays=True, has_value=False, vectors=None)
-    return choose_plan(*task_of(metrics, **call), table, "auto", "4.3.0", exact=True, excludes=excludes)
+    return choose_plan(*task_of(metrics, **call), table, "auto", ENGINE, exact=True, excludes=excludes)
 
 
 @pytest.mark.parametrize(
