@@ -77,7 +77,7 @@ BY_TWO := --numprocesses=2 --dist=loadfile --no-loadscope-reorder
 # Without Java it leaves out the tests on PySpark, says so, and fails in CI. PARTS="--all" runs all of tests/spark on both engines.
 PARTS ?=
 test: setup .venv-platform-sail/.installed $(if $(JAVA),$(VENV)/.classes)  ## run the tests of the library on Sail and PySpark
-	@$(BIN)/python tests/parts.py $(PARTS)
+	@JAVA="$(JAVA)" $(BIN)/python tests/parts.py $(PARTS)
 
 test-jobs: java setup $(VENV)/.classes  ## run the tests of the jobs and of the command line
 	@$(BIN)/python -m pytest -q $(BY_TWO) tests/jobs
@@ -120,7 +120,7 @@ fuzz: java setup  ## compare random nasty cases with the oracle
 
 # FAULTS="quantile" chooses the faults that have this word in their description, file or tests. "spark" and "no spark" choose
 # faults by whether their tests start Spark. FAULTS_RUN="--processes 1 --all-tests" runs one fault at a time, each with the
-# suite of `make test`. `tests/mutants/run.py --help` has all options.
+# whole suite. `tests/mutants/run.py --help` has all options.
 FAULTS ?=
 mutants: java setup  ## put faults into the package, and say which ones no test notices
 	@$(BIN)/python tests/mutants/run.py --faults "$(FAULTS)" $(FAULTS_RUN)

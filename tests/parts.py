@@ -19,6 +19,7 @@ from threading import Thread
 ROOT = Path(__file__).parents[1]
 SPARK = "tests/spark"
 PYSPARK, SAIL = (ROOT / name / "bin" / "python" for name in (".venv", ".venv-platform-sail"))
+BY_TWO = ["--numprocesses=2", "--dist=loadfile", "--no-loadscope-reorder"]
 PROGRESS = re.compile(r"[.FEsxX]+ +\[ *\d+%\]$")
 
 
@@ -58,8 +59,8 @@ def say(text):
 
 
 def has_java():
-    home = os.environ.get("JAVA_HOME")
-    return shutil.which(f"{home}/bin/java" if home else "java") is not None
+    """The Makefile says where Java is, or that it is not there."""
+    return bool(os.environ.get("JAVA", shutil.which("java")))
 
 
 def left_out_without_java(options):
@@ -73,7 +74,8 @@ def main():
     parser = argparse.ArgumentParser(prog="parts", description="Run the tests of `make test`.")
     parser.add_argument("--all", action="store_true", help="run all of tests/spark on both engines")
     assigned = [] if parser.parse_args().all else ["--assigned"]
-    on_pyspark = ["--platform=classic", SPARK, *assigned]
+    # All of tests/spark takes PySpark longer than everything else takes one processor.
+    on_pyspark = ["--platform=classic", SPARK, *(assigned or BY_TWO)]
     parts = [
         Part("Sail", SAIL, "--platform=sail", SPARK, *assigned),
         Part("no Spark", PYSPARK, "--platform=none", "tests", f"--ignore={SPARK}"),
@@ -90,7 +92,7 @@ def main():
         say("\n".join(f"LEFT OUT: {n} tests of {file} on PySpark" for file, n in sorted(files.items())))
         say(
             f"LEFT OUT: {files.total()} tests that run on PySpark, because no 'java' was found: plans, jobs, storage, types and more "
-            "(tests/engines.toml). Install Java 17 or set JAVA_HOME."
+            "(tests/engines.toml). Install Java 17 or newer, or set JAVA_HOME."
         )
     return int(bool(failed) or ("CI" in os.environ and not has_java()))
 
