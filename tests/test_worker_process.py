@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import spark_rankeval
+from spark_rankeval.worker.process import panics_raised
 
 PACKAGE = Path(spark_rankeval.__file__).parent
 # What Spark calls is named so, or is one of a module that has nothing else.
@@ -35,6 +36,24 @@ def test_a_worker_spares_the_garbage_collector_what_is_loaded_once():
         capture_output=True, text=True, check=True, timeout=60,
     )  # fmt: skip
     assert done.stdout.split() == ["True"] * 2
+
+
+class PanicException(BaseException):
+    """What Rust raises in Python."""
+
+
+@pytest.mark.parametrize(
+    ("raised", "seen"), [(PanicException("odd"), RuntimeError), (KeyboardInterrupt(), KeyboardInterrupt)]
+)
+def test_a_panic_of_the_engine_is_an_error(raised, seen):
+    def rows():
+        yield "batch"
+        raise raised
+
+    results = panics_raised(iter)(rows())
+    assert next(results) == "batch"
+    with pytest.raises(seen, match=r"the engine panicked while it computed rows for a Python worker: odd|^$"):
+        next(results)
 
 
 @pytest.mark.parametrize(("module", "n_entries"), [

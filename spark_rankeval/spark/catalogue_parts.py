@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import reduce
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,7 +11,7 @@ from pyspark.sql import types as T
 from spark_rankeval.spark.packed import given_to_tasks
 from spark_rankeval.spark.partitions import to_partitions
 from spark_rankeval.spark.platforms import setting
-from spark_rankeval.spark.sql_text import call, field_of, named, select, union, when, with_columns
+from spark_rankeval.spark.sql_text import call, field_of, named, rows_of_all, select, union, when, with_columns
 from spark_rankeval.spark.workers import run_on_workers
 from spark_rankeval.worker import counted_lists as names
 from spark_rankeval.worker import reading
@@ -24,8 +23,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from spark_rankeval.spark.workers import Run
     from spark_rankeval.worker.catalogue_parts import Part
+    from spark_rankeval.worker.process import Run
 
 # Columns of ours on the way: whether a row is of somebody with predictions, all that is known of the user, and the number of a partition.
 _PREDICTED, _ROW, _PLACE = "predicted_", "row_", "place_"
@@ -97,9 +96,8 @@ def _answers(
     every = users.withColumn(PART, F.explode(F.sequence(F.lit(0), F.lit(n_parts - 1))))
     rows = select(every, *columns, part).withColumn(_PLACE, place)
     rows = to_partitions(rows, _PLACE, n_parts * per_part).drop(_PLACE)
-    packed = reduce(
-        lambda one, other: one.unionByName(other),
-        [model.packed.withColumn(PART, F.col(PART) + start) for model, start in zip(models, offsets, strict=False)],
+    packed = rows_of_all(
+        model.packed.withColumn(PART, F.col(PART) + start) for model, start in zip(models, offsets, strict=False)
     )
     answers = [T.StructField(MODEL, T.IntegerType()), T.StructField(ANSWER, kind)]
     schema = T.StructType([*(users.schema[key] for key in keys), *answers])

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from spark_rankeval.spark.sql_text import Sql
-    from spark_rankeval.spark.workers import Run
+    from spark_rankeval.worker.process import Run
 
 STATE_SCHEMA = T.StructType([T.StructField(PLACE, T.IntegerType()), T.StructField(STATE, T.BinaryType())])
 # Smaller states the driver takes as they are: a shuffle in between would cost more.

@@ -74,11 +74,13 @@ def row_hash(source: Source) -> Sql:
     different hashes; at different places of one array they may give the same.
     """
     double, item_type = T.DoubleType(), source.item_type
-    columns = [hashable(source.given_ids_sql(), T.ArrayType(item_type) if source.arrays else item_type)]
-    columns += [values.cast(T.ArrayType(double) if source.arrays else double) for values in source.values_sql()]
+    values = [value.cast(T.ArrayType(double) if source.arrays else double) for value in source.values_sql()]
     beside = [] if source.hashed is None else [named(source.hashed)]
-    if not source.arrays and not beside and len(columns) < _SEVERAL:
-        # Spark's hash passes over a null, which only matters beside values that could stand in its place.
+    # Spark's hash passes over a null, which only matters beside values that could stand in its place.
+    tells_nulls = bool(source.arrays or beside or len(values) + 1 >= _SEVERAL)
+    id_type = T.ArrayType(item_type) if source.arrays else item_type
+    columns = [hashable(source.given_ids_sql(), id_type, keeps_null=tells_nulls), *values]
+    if not tells_nulls:
         return call("xxhash64", *columns)
     if source.arrays:
         columns += [call("array_size", array) for array in columns]
@@ -161,7 +163,7 @@ def _columns_of(frame: DataFrame, names: Sequence[str], *, are_ids: bool = True)
         if isinstance(of_values, T.DecimalType) or not are_ids:
             columns.append(values.cast(T.ArrayType(T.DoubleType()) if is_array else T.DoubleType()))
         else:
-            columns.append(hashable(values, kind))
+            columns.append(hashable(values, kind, keeps_null=True))
         columns += [call("array_size", values)] if is_array else []
     return columns
 

@@ -158,8 +158,11 @@ def for_example(values: Sql, kind: T.DataType) -> Sql:
     return values if isinstance(kind, T.NumericType | T.BooleanType) else readable(as_text(values, kind))
 
 
-def hashable(ids: Sql, kind: T.DataType) -> Sql:
-    """Ids of this type, or arrays of them, in a form whose hashes are equal for equal numbers of any type."""
+def hashable(ids: Sql, kind: T.DataType, *, keeps_null: bool = False) -> Sql:
+    """Ids of this type, or arrays of them, in a form whose hashes are equal for equal numbers of any type.
+
+    A null hashes as one, but only with `keeps_null` it is one.
+    """
     if isinstance(kind, T.ArrayType):
         if isinstance(kind.elementType, T.IntegralType):
             return ids.cast(T.ArrayType(T.LongType()))
@@ -169,11 +172,12 @@ def hashable(ids: Sql, kind: T.DataType) -> Sql:
         return ids.cast("bigint")
     if not isinstance(kind, _FLOATING):
         return ids
-    # Hashes pass over nulls, and so a struct of one number has the number's hash.
+    # Hashes pass over nulls, and so a struct of one number has the number's hash, and one of none has that of a null.
     double = ids.cast("double")
     is_whole = (double == call("rint", double)) & (call("abs", double) < 2.0**63)
-    parts = when(is_whole, double.cast("bigint")), when(~is_whole, double)
-    return when(ids.is_not_null(), call("struct", *parts))
+    parts = call("struct", when(is_whole, double.cast("bigint")), when(~is_whole, double))
+    # Sail panics if it hashes such a condition alone and all rows of a batch are null.
+    return when(ids.is_not_null(), parts) if keeps_null else parts
 
 
 def user_hash(columns: Iterable[Sql], types: Iterable[T.DataType]) -> Sql:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from spark_rankeval.spark.workers import Run
+    from spark_rankeval.worker.process import Run
 
 _SCHEMA = T.StructType([T.StructField(PACKED, T.BinaryType())])
 # Columns that tell to which rows a table is given.

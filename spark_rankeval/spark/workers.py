@@ -11,22 +11,22 @@ from pyspark.sql import functions as F
 from spark_rankeval.checks import is_connect, tested_engine
 from spark_rankeval.spark.platforms import setting
 from spark_rankeval.spark.python_workers import check_local_workers, pandas_notice_held
+from spark_rankeval.worker.process import panics_raised
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
-    import pyarrow as pa
     from pyspark.sql import Column, DataFrame
     from pyspark.sql import types as T
 
-    Run = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+    from spark_rankeval.worker.process import Run
 
 
 def run_on_workers(frame: DataFrame, run: Run, schema: T.StructType | str) -> DataFrame:
     """``mapInArrow``, if workers on this machine can run the function, and without PySpark's remarks on pandas."""
     _check_workers_of(frame.sparkSession)
     with pandas_notice_held():
-        return frame.mapInArrow(run, schema)
+        return frame.mapInArrow(panics_raised(run), schema)
 
 
 def pandas_function(run: Callable[..., object], schema: T.StructType) -> Callable[..., Column]:

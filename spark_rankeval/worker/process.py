@@ -7,7 +7,12 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from functools import cache, wraps
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    Run = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -34,6 +39,25 @@ def in_worker(run: Callable[..., R]) -> Callable[..., R]:
         return _run_in_turns(run, args)
 
     return settling
+
+
+def panics_raised(run: Run) -> Run:
+    """A function for ``mapInArrow`` that fails if the engine panics while it computes the rows that the function takes.
+
+    Sail takes its own panic for the end of a worker's results, so the rest of the partition would be lost without a word.
+    """
+
+    @wraps(run)
+    def running(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from run(batches)
+        except BaseException as error:
+            if type(error).__name__ != "PanicException":
+                raise
+            msg = f"the engine panicked while it computed rows for a Python worker: {error}"
+            raise RuntimeError(msg) from error
+
+    return running
 
 
 @cache

@@ -47,6 +47,13 @@ def whole(spark):
     return with_lists(spark)
 
 
+def test_ids_that_are_all_null_have_the_hash_of_nothing(spark):
+    """Sail panicked, and lost rows of users whose ids were all rounded."""
+    nulls = spark.createDataFrame([(None,)] * 3, "user double")
+    hashes = nulls.select(hash_in(nulls, ["user"]).column.alias("hash")).collect()
+    assert [row["hash"] for row in hashes] == [42] * 3
+
+
 @pytest.mark.parametrize("kind", part_of(["double", "float"], 1))
 def test_whole_ids_of_floating_point_have_the_digits_of_whole_numbers(spark, whole, kind):
     assert with_lists(spark, kind).fingerprints == whole.fingerprints
