@@ -27,7 +27,7 @@ from spark_rankeval.worker.compared_users import (
     value_field,
 )
 from spark_rankeval.worker.comparing import merging_comparisons
-from spark_rankeval.worker.packing import PLACE, STATE, unpack, unpacked_by_place
+from spark_rankeval.worker.packing import PLACE, STATE, unpack
 from spark_rankeval.worker.row_hashes import hash_field
 
 BATCH = 64
@@ -114,8 +114,8 @@ class ModelFrames(ModelTables):
         parts = [users.take(pa.array(part)) for part in np.array_split(np.arange(len(rows)), self.n_partitions)]
         states = [run(iter(part.combine_chunks().to_batches(max_chunksize=BATCH))) for part in parts]
         if clusters is None:
-            trees = (trees for _, trees in unpacked_by_place(chain.from_iterable(states)))
-            return Collected(merged(chain.from_iterable(trees)), {})
+            trees = (unpack(state.as_py()) for batch in chain.from_iterable(states) for state in batch.column(STATE))
+            return Collected(merged(trees), {})
         sent = pa.concat_tables([pa.Table.from_batches([batch]) for batch in chain.from_iterable(states)])
         met = merging_comparisons(clusters)(iter(sent.sort_by(PLACE).to_batches()))
         trees = [unpack(state.as_py()) for batch in met for state in batch.column(STATE)]

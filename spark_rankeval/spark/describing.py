@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import functions as F
 
-from spark_rankeval.errors import OptionError
+from spark_rankeval.errors import EngineError, OptionError
 from spark_rankeval.records.many_objects import without_collection
 from spark_rankeval.records.slices import EVERY, is_of_all
 from spark_rankeval.spark.collecting import STATE_SCHEMA, collected_states
@@ -185,7 +185,7 @@ def figures_by_group(packed: list[bytes], groups: Groups, later: States | None =
                     own[group] = state
                 else:
                     parts.setdefault(group, []).append(state)
-        figures |= _figures(own, groups, clusters)
+        figures |= _figures(_apart(own, figures), groups, clusters)
         for group, some in parts.items():
             totals[group] = merged_states([totals.get(group, empty), *some])
     if not fits:
@@ -194,6 +194,14 @@ def figures_by_group(packed: list[bytes], groups: Groups, later: States | None =
     if not n_keys or not (figures or totals):
         totals.setdefault((), empty)
     return figures | _figures(totals, groups, clusters)
+
+
+def _apart(states: States, figures: Mapping[Key, Figures]) -> States:
+    """States of groups without figures so far; a group in two states would lose users."""
+    if states.keys() & figures.keys():
+        msg = "the engine left users of one slice in two places, so figures would be wrong; use PySpark"
+        raise EngineError(msg)
+    return states
 
 
 def _too_large(n_groups: int | None, n_values: int, options: DescriptionOptions) -> str:

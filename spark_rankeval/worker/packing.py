@@ -89,12 +89,6 @@ def placed(place: int | None, state: Mapping[str, Any]) -> pa.RecordBatch:
     )
 
 
-def unpacked_by_place(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int | None, Iterator[dict[str, Any]]]]:
-    """The states of rows, place by place. The states of a place must be read before those of the next."""
-    for place, states in by_place(batches):
-        yield place, map(unpack, states)
-
-
 def in_order(run: Callable[[Batches], Batches]) -> Callable[[Batches], Batches]:
     """A function for ``mapInArrow`` that needs the rows of a place together, on an engine that does not keep the order of rows."""
 
@@ -107,7 +101,15 @@ def in_order(run: Callable[[Batches], Batches]) -> Callable[[Batches], Batches]:
 
 
 def by_place(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int | None, Iterator[bytes]]]:
-    """The same as bytes, as they travelled."""
+    """The packed states of rows, place by place; those of a place must be read before those of the next.
+
+    A place that comes again is a ValueError, because the engine did not keep the order of rows and figures would be wrong.
+    """
+    met = set()
     cells = (cell for batch in batches for cell in zip(batch.column(PLACE), batch.column(STATE), strict=True))
     for place, of_a_place in groupby(cells, key=lambda cell: cell[0].as_py()):
+        if place in met:
+            msg = "states are not in the order of their places, so the engine cannot run this package"
+            raise ValueError(msg)
+        met.add(place)
         yield place, (state.as_py() for _, state in of_a_place)

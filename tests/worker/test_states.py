@@ -15,7 +15,7 @@ from spark_rankeval.worker.comparing import all_pairs_batches, merge_comparisons
 from spark_rankeval.worker.few_users import USERS, FewUsers, states_of
 from spark_rankeval.worker.merging import merging as merging_of
 from spark_rankeval.worker.merging import n_groups_of
-from spark_rankeval.worker.packing import PLACE, STATE, unpack
+from spark_rankeval.worker.packing import PLACE, STATE, by_place, unpack
 from spark_rankeval.worker.reading import ABSENT, USER_HASH, USER_WEIGHT
 from spark_rankeval.worker.scoring import CountNames
 from spark_rankeval.worker.stacked_states import UsersOfGroups, as_states
@@ -216,6 +216,14 @@ def test_the_places_of_a_partition_are_merged_one_after_the_other_and_what_is_to
     assert {n_groups_of(tree) for tree in merged(3)} == {None}
     monkeypatch.setattr(merging, "MERGED_BYTES", states.bytes_of_a_group(2, 1, OPTIONS))
     assert max(n_groups_of(tree) or 0 for tree in merged(3)) == most
+
+
+def test_a_place_that_comes_again_is_an_error():
+    places = pa.record_batch({PLACE: pa.array([3, 4, 3], pa.int32()), STATE: pa.array([b"a", b"b", b"c"])})
+    groups = by_place([places])
+    assert [next(groups)[0], next(groups)[0]] == [3, 4]
+    with pytest.raises(ValueError, match="not in the order of their places"):
+        next(groups)
 
 
 def test_combinations_of_many_columns_are_told_apart_beyond_64_bits():
