@@ -43,6 +43,8 @@ class Engine:
         reads_json_as_text: whether a column of strings can be read from the numbers of a JSON file.
         reads_null_partitions: whether the names of folders that stand for null are read as null.
         infers_from_all_rows: whether the types of CSV and JSON fit all rows, and not only the first ones.
+        reads_metadata: whether tables that are read from Parquet have the metadata of their columns, whatever the settings.
+        names_files: whether rows that are read from files tell which file they are from.
     """
 
     name: str
@@ -59,6 +61,8 @@ class Engine:
     reads_json_as_text: bool
     reads_null_partitions: bool
     infers_from_all_rows: bool
+    reads_metadata: bool
+    names_files: bool
 
 
 _engines: WeakKeyDictionary[SparkSession, Engine] = WeakKeyDictionary()
@@ -91,6 +95,8 @@ def engine_of(session: SparkSession) -> Engine:
             reads_json_as_text=is_spark,
             reads_null_partitions=is_spark,
             infers_from_all_rows=is_spark,
+            reads_metadata=is_spark,
+            names_files=is_spark,
         )
     return _engines[session]
 

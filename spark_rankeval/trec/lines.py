@@ -1,4 +1,7 @@
-"""The lines of TREC's files: patterns that Python and Java read alike, and what is wrong with a line that does not fit."""
+r"""The lines of TREC's files: patterns that Python, Java and Rust read alike, and what is wrong with a line that does not fit.
+
+Rust has no look-around, and its ``\s`` has all white space of Unicode.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +20,13 @@ NUMBERS = {
 }
 #: White space of C.
 SPACES = " \t\v\f\r"
-#: A line that is not empty and no comment; trec_eval 10 knows comments.
-SAYS_SOMETHING = r"^\s*[^\s#]"
-#: The end of a text. ``$`` fits before a line separator as well, which may be part of a field.
-END = r"(?![\s\S])"
+#: The same in a pattern.
+SPACE = r"[ \t\n\x0B\f\r]"
+# What fields hold, and what the first one begins with, because trec_eval 10 knows comments.
+_FIELD, _BEGINNING = SPACE.replace("[", "[^"), SPACE.replace("[", "[^#")
+_ASCII, _ASCII_BEGINNING = "[!-~]", '[!"$-~]'
+#: The beginning of a line that is not empty and no comment.
+SAYS_SOMETHING = f"^{SPACE}*{_BEGINNING}"
 _CALLED = {"double": "number", "int": "whole number of at most nine digits"}
 _SHOWN = 80
 
@@ -46,21 +52,34 @@ class Form:
 
     @cached_property
     def plain(self) -> str:
-        """A pattern of most lines that read: ASCII with single blanks, which is quick to see and to split."""
-        return f"^(?!#){' '.join(self._patterns('[!-~]+'))}{END}"
+        """A pattern of most whole lines that read: ASCII with single blanks, which is quick to see and to split."""
+        return " ".join(self._patterns(_ASCII, _ASCII_BEGINNING))
 
     @cached_property
     def any(self) -> str:
-        """A pattern of all lines that read."""
-        patterns = self._patterns(r"\S+")
-        lines = [r"\s+".join(patterns) + r"\s*" + END]
+        """A pattern of all whole lines that read."""
+        patterns = self._patterns(_FIELD, _BEGINNING)
+        lines = [f"{SPACE}+".join(patterns) + f"{SPACE}*"]
         if self.ordinal:
             patterns[self.fields.index(self.ordinal)] = NUMBERS["int"]
-            lines.append(r"\s+".join(patterns) + r"\s")
-        return rf"^\s*(?!#)(?:{'|'.join(lines)})"
+            lines.append(f"{SPACE}+".join(patterns) + f"{SPACE}(?s:.*)")
+        return f"{SPACE}*(?:{'|'.join(lines)})"
 
-    def _patterns(self, text: str) -> list[str]:
-        return [NUMBERS[self.columns[name]] if name == self.number else text for name in self.fields]
+    def _patterns(self, field: str, beginning: str) -> list[str]:
+        others = self.fields[1:]
+        return [
+            f"{beginning}{field}*",
+            *(NUMBERS[self.columns[name]] if name == self.number else f"{field}+" for name in others),
+        ]
+
+
+def whole(pattern: str) -> str:
+    r"""A pattern of a whole text, for Spark; ``$`` fits before a line separator as well, which may be part of a field.
+
+    >>> whole("a|b")
+    '^(?:a|b)\\z'
+    """
+    return rf"^(?:{pattern})\z"
 
 
 #: What a system retrieved: ``301 Q0 FR940202-2-00150 104 2.129133 STANDARD``.
@@ -96,7 +115,7 @@ def problem_of(line: bytes, form: Form) -> str | None:
     shown = repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…")
     if text.encode() != line.strip(SPACES.encode()):
         return f"not UTF-8: {shown}"
-    if re.match(form.any, text, re.ASCII):
+    if re.fullmatch(form.any, text, re.ASCII):
         return None
     fields = re.findall(r"\S+", text, re.ASCII)
     if len(fields) != len(form.fields):

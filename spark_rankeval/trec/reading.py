@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import os
 import re
+from functools import reduce
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import functions as F
 
-from spark_rankeval.checks import one_of, tested_engine
+from spark_rankeval.checks import one_of
 from spark_rankeval.errors import DataError, InputError, warn
+from spark_rankeval.spark.engines import engine_of
 from spark_rankeval.spark.platforms import cast_or_null, condition_of, input_files
 from spark_rankeval.trec.lines import (
     DIVERSITY_QRELS,
-    END,
     NUMBERS,
     QRELS,
     RUN,
     SAYS_SOMETHING,
+    SPACE,
     SPACES,
     Form,
     problem_of,
+    whole,
 )
 from spark_rankeval.wording import listed
 
@@ -33,6 +36,8 @@ if TYPE_CHECKING:
 
 _MOST_EXAMPLES = 3
 _COMPRESSED = r"\.(gz|gzip|bz2|lz4|zst|zstd)$"
+# What Sail says of text that is not UTF-8.
+_NO_UTF8 = "invalid UTF-8"
 _NO_FILE = ("PATH_NOT_FOUND", "_LEGACY_ERROR_TEMP_1156")
 
 
@@ -124,8 +129,8 @@ def _read(
     if not _all_plain(text, form, on_invalid):
         # A file that has changed since gives rows of nulls, which an evaluation refuses.
         text = text.where(_reads(form) if on_invalid == "drop" else F.col("value").rlike(SAYS_SOMETHING))
-        at_spaces = F.split(F.btrim("value", F.lit(SPACES)), r"\s+", n_parts)
-        fields = F.when(F.col("value").rlike(form.plain), fields).when(_reads(form), at_spaces)
+        at_spaces = F.split(F.btrim("value", F.lit(SPACES)), f"{SPACE}+", n_parts)
+        fields = F.when(F.col("value").rlike(whole(form.plain)), fields).when(_reads(form), at_spaces)
     columns = {name: _column(form, name) for name in form.columns}
     given = [fields.alias("fields")]
     if model_is_file:
@@ -133,8 +138,7 @@ def _read(
         columns["model"] = F.when(F.col("fields").isNotNull(), F.col("file"))
     values = [value.alias(name) for name, value in columns.items()]
     if form is RUN and len(input_files(text)) != 1:
-        path = F.col("_metadata.file_path").alias("path")
-        _refuse_mixed_runs(text.select(*given, path).select(*values, "path"), model_is_file=model_is_file)
+        _refuse_mixed_runs(text.select(*given, "path").select(*values, "path"), model_is_file=model_is_file)
     return text.select(*given).select(*values)
 
 
@@ -159,40 +163,45 @@ def _refuse_mixed_runs(rows: DataFrame, *, model_is_file: bool) -> None:
 
 
 def _file_name() -> Column:
-    name = F.substring_index("_metadata.file_path", "/", -1)
+    name = F.substring_index("path", "/", -1)
     # Spark gives paths as URIs, in which a plus is a plus.
-    return F.regexp_replace(F.url_decode(F.regexp_replace(name, r"\+", "%2B")), _COMPRESSED, "")
+    decoded = F.url_decode(F.regexp_replace(name, r"\+", "%2B"))
+    # Without the cast Sail gives clients a kind of string that they cannot read.
+    return F.regexp_replace(decoded, _COMPRESSED, "").cast("string")
 
 
 def _reads(form: Form) -> Column:
     line = F.col("value")
     # Spark decodes a line to replace in it: bytes that are not UTF-8 become this character.
     is_utf8 = F.regexp_replace(line, "\ufffd", "\ufffd") == line
-    return line.rlike(form.any) & is_utf8
+    return line.rlike(whole(form.any)) & is_utf8
 
 
 def _column(form: Form, name: str) -> Column:
     place, kind = form.fields.index(name), form.columns[name]
     field = F.get("fields", F.lit(place))
     if name == form.number:
-        number = cast_or_null(field, kind, f"^{NUMBERS[kind]}{END}")
+        number = cast_or_null(field, kind, whole(NUMBERS[kind]))
         # The one number that reads and that Spark does not cast is a NaN with a sign.
         return number if kind == "int" else F.when(field.isNotNull(), F.coalesce(number, F.lit(float("nan"))))
-    return F.when(field.rlike(f"^{NUMBERS[kind]}{END}"), field.cast(kind)) if kind == "int" else field
+    return F.when(field.rlike(whole(NUMBERS[kind])), field.cast(kind)) if kind == "int" else field
 
 
 def _all_plain(text: DataFrame, form: Form, on_invalid: str) -> bool:
     """Whether all lines are plain; refuses lines that do not read, or warns of them."""
     wrong = _is_wrong(form)
-    row = (
-        text.where(~F.col("value").rlike(form.plain))
-        .agg(
-            F.count(F.lit(1)).alias("n_not_plain"),
-            F.count(F.when(wrong, 1)).alias("n_wrong"),
-            F.collect_set(F.when(wrong, F.col("_metadata.file_path"))).alias("files"),
-        )
-        .collect()[0]
+    counted = text.where(~F.col("value").rlike(whole(form.plain))).agg(
+        F.count(F.lit(1)).alias("n_not_plain"),
+        F.count(F.when(wrong, 1)).alias("n_wrong"),
+        F.collect_set(F.when(wrong, F.col("path"))).alias("files"),
     )
+    try:
+        row = counted.collect()[0]
+    except PySparkException as error:
+        if _NO_UTF8 not in str(error):
+            raise
+        msg = f"{form.name}: a line is not UTF-8, and Sail reads no other text; convert the files to UTF-8"
+        raise DataError(msg) from error
     if row["n_wrong"]:
         files = sorted(row["files"])
         examples = "; ".join(_examples(text, form, files))
@@ -213,8 +222,8 @@ def _examples(text: DataFrame, form: Form, files: list[str]) -> list[str]:
     examples = []
     block, place = F.col("block"), F.col("place")
     for file in files[:_MOST_EXAMPLES]:
-        lines = text.where(F.col("_metadata.file_path") == file).select(
-            "value", F.col("_metadata.file_block_start").alias("block"), F.monotonically_increasing_id().alias("place")
+        lines = text.where(F.col("path") == file).select(
+            "value", "block", F.monotonically_increasing_id().alias("place")
         )
         first = lines.where(_is_wrong(form)).orderBy(block, place).limit(max(1, _MOST_EXAMPLES // len(files)))
         for row in first.withColumn("value", F.col("value").cast("binary")).collect():
@@ -230,7 +239,9 @@ def _readable(path: str) -> str:
 
 
 def _text(spark: SparkSession, paths: list[str]) -> DataFrame:
-    tested_engine(spark)
+    """The lines of files as `value`, with the path of the file and where in it the block of the line begins."""
+    if not engine_of(spark).names_files:
+        return _text_of_files(spark, paths)
     try:
         text = spark.read.text(paths)
         # Spark Connect looks at files only when the schema is asked for.
@@ -238,9 +249,37 @@ def _text(spark: SparkSession, paths: list[str]) -> DataFrame:
     except AnalysisException as error:
         if condition_of(error) not in _NO_FILE:
             raise
-        msg = f"there is no file at {', '.join(map(repr, paths))}: {str(error).strip().partition(chr(10))[0]}"
-        raise InputError(msg) from error
-    return text
+        raise _no_file(paths, f": {str(error).strip().partition(chr(10))[0]}") from error
+    metadata = {"path": "_metadata.file_path", "block": "_metadata.file_block_start"}
+    return text.select("value", *(F.col(field).alias(name) for name, field in metadata.items()))
+
+
+def _text_of_files(spark: SparkSession, paths: list[str]) -> DataFrame:
+    """The same, each file read by itself."""
+    files: dict[str, None] = {}
+    for path in paths:
+        at_path = input_files(spark.read.format("binaryFile").load(path))
+        if not at_path:
+            raise _no_file([path])
+        files |= dict.fromkeys(at_path)
+    # Spark takes a byte order mark for no text.
+    value = F.ltrim("value", F.lit("\ufeff")).alias("value")
+    tables = [
+        # Sail takes some characters of its own list of files for a pattern.
+        spark.read.text(re.sub(r"[*\[\]]", lambda one: quote(one[0]), file)).select(
+            value, F.lit(file).alias("path"), F.lit(0).alias("block")
+        )
+        for file in files
+    ]
+    while len(tables) > 1:
+        # Of few levels, because clients refuse deep plans.
+        pairs = (tables[place : place + 2] for place in range(0, len(tables), 2))
+        tables = [reduce(lambda rows, more: rows.unionAll(more), pair) for pair in pairs]
+    return tables[0]
+
+
+def _no_file(paths: list[str], details: str = "") -> InputError:
+    return InputError(f"there is no file at {', '.join(map(repr, paths))}{details}")
 
 
 def _as_paths(paths: str | os.PathLike[str] | Sequence[str]) -> list[str]:

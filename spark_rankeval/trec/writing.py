@@ -14,6 +14,7 @@ from pyspark.sql import types as T
 from spark_rankeval.checks import check_table, is_number, one_of
 from spark_rankeval.dialects import find_dialect
 from spark_rankeval.errors import DataError, InputError, OptionError
+from spark_rankeval.spark.engines import engine_of
 from spark_rankeval.spark.ids import why_unusable
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.named_columns import column, find_column
@@ -61,7 +62,8 @@ def write_run(
 
     Args:
         predictions: a row for each query and item.
-        path: the folder to write, with a folder ``model=<tag>`` for each of several models. `read_run` reads both.
+        path: the folder to write, with a folder ``model=<tag>`` for each of several models. `read_run` reads both. On Sail a run always
+            has such a folder, with one file.
         query: the column of queries.
         item: the column of items.
         score: the column of scores; the highest is best.
@@ -91,18 +93,27 @@ def write_run(
         raise OptionError(msg)
     ordered = F.col("score").cast("float" if convention.ranking.score_precision == "float32" else "double")
     items = F.col("item").desc() if convention.ranking.ties == "item_desc" else F.col("item").asc()
-    order = Window.partitionBy("model", "query").orderBy(ordered.desc(), items)
-    ranked = rows.withColumn("rank", F.row_number().over(order))
+    best_first = Window.partitionBy("model", "query").orderBy(ordered.desc(), items)
+    ranked = rows.withColumn("rank", F.row_number().over(best_first))
     if k is not None:
         ranked = ranked.where(F.col("rank") <= k)
-    keys = [F.col("model")] if single_file else [F.col("model"), F.col("query")]
-    # The number of partitions is left to Spark, because it suits the cluster.
-    sorted_rows = ranked.repartition(*keys).sortWithinPartitions("model", "query", "rank")
     rank, value = F.col("rank").cast("string"), F.col("score").cast("string")
-    line = F.concat_ws(" ", "query", F.lit("Q0"), "item", rank, value, "model")
-    lines = sorted_rows.select(line.alias("value"), *([] if model is None else ["model"]))
-    writer = lines.write.mode(save_mode(mode)).option("compression", compression)
-    (writer if model is None else writer.partitionBy("model")).text(path)
+    line = F.concat_ws(" ", "query", F.lit("Q0"), "item", rank, value, "model").alias("value")
+    lines, order = ranked.select("model", "query", "rank", line), ("model", "query", "rank")
+    keeps_order = engine_of(predictions.sparkSession).keeps_order
+    if keeps_order:
+        # The number of partitions is left to Spark, because it suits the cluster.
+        lines = lines.repartition(*order[: 1 if single_file else 2]).sortWithinPartitions(*order)
+    else:
+        # All lines of a query as one row, because Sail mixes sorted rows on their way to a file.
+        of_query = F.array_sort(F.collect_list(F.struct("rank", "value")))
+        text = F.concat_ws("\n", F.transform(of_query, lambda row: row["value"])).alias("value")
+        lines = lines.groupBy("model", "query").agg(text).orderBy("model", "query")
+    # Sail writes rows to several files, but to one in a folder of a column's value.
+    in_folders = model is not None or not keeps_order
+    writer = lines.select("value", *["model"] * in_folders).write
+    writer = writer.partitionBy("model") if in_folders else writer
+    writer.mode(save_mode(mode)).option("compression", compression).text(path)
 
 
 def _check(

@@ -4,6 +4,8 @@ import gzip
 import math
 import re
 from collections import Counter
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 
 import pytest
@@ -156,7 +158,7 @@ def test_spark_reads_the_lines_that_the_patterns_fit(spark, tmp_path, form):
         *GOOD[form],
         *([f"n{place} Q0 a 1 {number} t" for place, number in enumerate(NUMBERS)] if form is RUN else []),
     ]
-    bad = [line for kind, line, _ in BAD if kind is form]
+    bad = [line for kind, line, _ in BAD if kind is form and line.decode("utf-8", "replace").encode() == line]
     silent = [line for line in NOTHING if line != "\r"]
     fields = [dict(zip(form.fields, re.findall(r"\S+", line, re.ASCII), strict=False)) for line in good]
     values = {"string": str, "double": float, "int": lambda text: int(text) if re.match("[+-]?[0-9]", text) else None}
@@ -173,6 +175,14 @@ def test_spark_reads_the_lines_that_the_patterns_fit(spark, tmp_path, form):
     assert caught.value.counts == {"n_malformed": len(bad)}
     for number in (1, 2, 3):
         assert f"both:{number}: {problem_of(bad[number - 1], form)}" in str(caught.value)
+
+
+@pytest.mark.not_on_sail("bytes")
+def test_lines_that_are_not_utf_8_do_not_read(spark, tmp_path):
+    bad = [line for _, line, problem in BAD if "UTF-8" in problem]
+    (tmp_path / "run").write_bytes(b"\n".join([b"1 Q0 a 1 2.5 t", *bad]))
+    with pytest.warns(SparkRankEvalWarning, match=rf"{len(bad)} line\(s\) in 1 file.*run:2: not UTF-8"):
+        assert read_run(spark, path(tmp_path / "run"), on_invalid="drop").count() == 1
 
 
 WRONG = {"a.run": "1 Q0 x 1 2.5 t\n\n1 Q0 y 2 high t\n1 Q0 z 3 0.5 t\n", "b.run": "1 Q0 x 1 2.5 u\r\n2 Q0\r\n"}
@@ -281,17 +291,32 @@ def test_several_files_of_a_run_read_back_as_one(spark, tables, tmp_path):
     assert without_ranks(read_run(spark, place)) == without_ranks(tables[0])
 
 
+@pytest.mark.parametrize("single_file", part_of([False, True], 1))
+def test_lines_of_a_query_stand_together_in_rank_order(spark, tmp_path, single_file):
+    """Sail reads 8,192 rows at a time."""
+    run = spark.range(24_000, numPartitions=3).selectExpr("id % 7 query", "id item", "id * 0.5 score")
+    write_run(run, path(tmp_path), tag="t", single_file=single_file, mode="overwrite")
+    queries = []
+    for file in tmp_path.rglob("*.txt"):
+        lines = [line.split() for line in file.read_text().splitlines()]
+        for query, of_query in groupby(lines, key=itemgetter(0)):
+            queries.append(query)
+            assert [int(line[3]) for line in of_query] == list(range(1, 24_000 // 7 + (int(query) < 24_000 % 7) + 1))
+    assert sorted(queries) == list("0123456")
+
+
 def test_ranks_are_those_of_the_dialect_and_lines_those_of_trec(spark, tmp_path):
     rows = [("q1", 9, 0.5), ("q1", 10, 0.5), ("q1", 8, 1.5e-7), ("q2", 7, -1.0), ("q1", 3, 1 / 3)]
     table = spark.createDataFrame(rows, "user string, item int, prediction double")
     told = {"query": "user", "score": "prediction", "tag": "als", "single_file": True}
     write_run(table, path(tmp_path / "a"), **told)
-    text = "".join(file.read_text() for file in (tmp_path / "a").glob("part-*"))
-    assert text == (
+    text = "".join(file.read_text() for file in (tmp_path / "a").rglob("*.txt"))
+    # Engines write exponents in capitals or not.
+    assert text.replace("e", "E") == (
         "q1 Q0 9 1 0.5 als\nq1 Q0 10 2 0.5 als\nq1 Q0 3 3 0.3333333333333333 als\nq1 Q0 8 4 1.5E-7 als\nq2 Q0 7 1 -1.0 als\n"
     )
     write_run(table, path(tmp_path / "b"), k=1, dialect="default", **told)
-    text = "".join(file.read_text() for file in (tmp_path / "b").glob("part-*"))
+    text = "".join(file.read_text() for file in (tmp_path / "b").rglob("*.txt"))
     assert text == "q1 Q0 10 1 0.5 als\nq2 Q0 7 1 -1.0 als\n"
 
 

@@ -17,26 +17,26 @@ def test_lines_that_read(form, line):
 def test_scores_are_what_python_reads(number):
     float(number)
     assert problem_of(f"1 Q0 a 1 {number} t".encode(), RUN) is None
-    assert re.match(RUN.plain, f"1 Q0 a 1 {number} t")
+    assert re.fullmatch(RUN.plain, f"1 Q0 a 1 {number} t")
 
 
 @pytest.mark.parametrize("line", NOTHING)
 def test_lines_that_say_nothing_have_no_problem(line):
     assert problem_of(line.encode(), RUN) is None
-    assert not re.match(RUN.plain, line)
+    assert not re.fullmatch(RUN.plain, line)
 
 
 @pytest.mark.parametrize(("form", "line", "problem"), BAD)
 def test_what_does_not_read_says_why(form, line, problem):
     assert problem in problem_of(line, form)
-    assert not re.match(form.plain, line.decode("utf-8", "replace"))
+    assert not re.fullmatch(form.plain, line.decode("utf-8", "replace"))
 
 
 def test_plain_lines_have_single_blanks_and_nothing_after_the_tag():
-    assert re.match(RUN.plain, "1 Q0 a#b x 2.5 #t")
+    assert re.fullmatch(RUN.plain, "1 Q0 a#b x 2.5 #t")
     for line in ("1 Q0  a 1 2.5 t", " 1 Q0 a 1 2.5 t", "1 Q0 a 1 2.5 t ", "1\tQ0 a 1 2.5 t", "1 Q0 a 1 2.5 t more",
                  "#1 Q0 a 1 2.5 t", "1 Q0 é 1 2.5 t"):  # fmt: skip
-        assert not re.match(RUN.plain, line)
+        assert not re.fullmatch(RUN.plain, line)
 
 
 def test_long_lines_are_cut_in_messages():
