@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import reduce
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -10,7 +9,7 @@ from pyspark.errors import PySparkException
 
 from spark_rankeval.spark.ids import hash_in
 from spark_rankeval.spark.platforms import bytes_of_plain_scan, collected_columns
-from spark_rankeval.spark.sql_text import bits_and, call, named, number, row_of_partition, select, where
+from spark_rankeval.spark.sql_text import bits_and, call, named, number, row_of_partition, rows_of_all, select, where
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,7 +70,7 @@ def sampled_lengths(models: Sequence[Source], model_column: str | None = None) -
     rows = [_lists_of_rows(source, place, model_column) for place, source in enumerate(sources)]
     try:
         # The driver counts: to group so few rows in Spark would take two stages more.
-        drawn = collected_columns(_drawn(reduce(lambda left, right: left.unionByName(right), rows), share))
+        drawn = collected_columns(_drawn(rows_of_all(rows), share))
     except PySparkException:
         # Too much for the driver; or what cannot be read, which the evaluation says better.
         return None

@@ -19,7 +19,7 @@ from spark_rankeval.spark.model_table import ModelTable, columns_in_words
 from spark_rankeval.spark.named_columns import any_null, column, find_column
 from spark_rankeval.spark.per_user import PerUserSchema
 from spark_rankeval.spark.source import user_column
-from spark_rankeval.spark.sql_text import aggregate_lists, call, named
+from spark_rankeval.spark.sql_text import aggregate_lists, call, named, rows_of_all
 from spark_rankeval.spark.user_attributes import agreed
 from spark_rankeval.spark.workers import run_on_workers
 from spark_rankeval.statistics.merging import merged
@@ -175,7 +175,7 @@ class ModelTables:
         hashes of the user's rows of shared tables.
         """
         tables = [self._rows(table, labels, by, shared) for table in self.tables]
-        together = reduce(lambda rows, more: rows.unionByName(more), tables)
+        together = rows_of_all(tables)
         named_so = [slice_field(index) for index in range(len(by))]
         attributes = agreed([*named_so, CLUSTER] if self.clusters else named_so, CONFLICTS)
         users = [user_column(index) for index in range(len(self.user_types))]

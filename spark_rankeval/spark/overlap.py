@@ -11,7 +11,7 @@ from pyspark.sql import types as T
 from spark_rankeval.ranking.recommended import TABLES_OF
 from spark_rankeval.request.counts import Overlap
 from spark_rankeval.spark.ids import as_text, common_id_type, readable, text_in_sql, text_of
-from spark_rankeval.spark.sql_text import aggregate, all_of, call, named, number, select, text, when, where
+from spark_rankeval.spark.sql_text import aggregate, all_of, call, named, number, rows_of_all, select, text, when, where
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -66,7 +66,7 @@ def ids_apart(sources: Sources, model: Model, overlap: Overlap) -> Apart | None:
     left, right = _tables(sources, model, overlap)
     if left is None or right is None:
         return None
-    ids = _ids(left, right, overlap, _LEFT).unionByName(_ids(right, left, overlap, _RIGHT))
+    ids = rows_of_all([_ids(left, right, overlap, _LEFT), _ids(right, left, overlap, _RIGHT)])
     ids = aggregate(where(ids, named(_ID).is_not_null()), [_ID], *_each("max", _SIDES))
     key = call("lower", named(_ID))
     for pattern, replacement in _ALIKE_IF.items():

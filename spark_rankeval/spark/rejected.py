@@ -16,7 +16,7 @@ from spark_rankeval.spark.ids import readable, text_in_sql
 from spark_rankeval.spark.named_columns import any_null
 from spark_rankeval.spark.rejected_vectors import REPEATED_USER, items_with_reasons, users_with_reasons
 from spark_rankeval.spark.source import user_column
-from spark_rankeval.spark.sql_text import any_of, call, named, null_of, text, when, with_columns
+from spark_rankeval.spark.sql_text import any_of, call, named, null_of, rows_of_all, text, when, with_columns
 from spark_rankeval.spark.validity import invalid_reasons, unusual_reasons
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ class Quarantine:
         parts += self._of_labels()
         if sources.users is not None:
             parts.append(self._named(sources.users, rows_of_users(sources.users)))
-        return reduce(lambda rows, more: rows.unionByName(more), parts)
+        return rows_of_all(parts)
 
     def _of_labels(self) -> Iterator[DataFrame]:
         """The labels that are rejected."""

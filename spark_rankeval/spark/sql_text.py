@@ -272,7 +272,13 @@ def union(frame: DataFrame, other: DataFrame) -> DataFrame:
         names = set(table.columns)
         return select(table, *(named(name) if name in names else null_of(kinds[name]).alias(name) for name in kinds))
 
-    return whole(frame).unionByName(whole(other))
+    return rows_of_all([whole(frame), whole(other)])
+
+
+def rows_of_all(tables: Iterable[DataFrame]) -> DataFrame:
+    """The rows of several tables, whose columns meet by name."""
+    # Sail merges a union into the one around it, and fails if its second table is filtered. A name keeps them apart.
+    return reduce(lambda rows, more: rows.unionByName(more), [table.alias("rows") for table in tables])
 
 
 def with_columns(frame: DataFrame, columns: Mapping[str, Sql]) -> DataFrame:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import reduce
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -13,7 +12,7 @@ from spark_rankeval.spark.fingerprints import ROW_HASH, row_hash
 from spark_rankeval.spark.ids import common_id_type, text_in_sql, text_of, usable, user_hash
 from spark_rankeval.spark.prediction_lists import INFINITE, MODEL
 from spark_rankeval.spark.source import WITHOUT_ITEMS, WITHOUT_USERS, user_column
-from spark_rankeval.spark.sql_text import call, named, number, select, when
+from spark_rankeval.spark.sql_text import call, named, number, rows_of_all, select, when
 from spark_rankeval.spark.validity import none_holds, says_something, unusual_reasons
 from spark_rankeval.spark.vectors import user_vectors
 from spark_rankeval.worker import reading
@@ -156,7 +155,7 @@ class TableRows:
         if not self.has_several_models:
             return tables[0]
         numbered = [table.withColumn(MODEL, F.lit(n)) for n, table in enumerate(tables)]
-        return reduce(lambda left, right: left.unionByName(right), numbered)
+        return rows_of_all(numbered)
 
     def _model_of(self, source: Source) -> list[Sql]:
         """The place of a row's model, if a column names it; a row that names none counts as one of the first model's."""
