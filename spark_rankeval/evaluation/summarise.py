@@ -21,7 +21,15 @@ from spark_rankeval.spark.describing import RUN, check_size, describe_table, of_
 from spark_rankeval.spark.ids import check_types, model_in, name_in
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.named_columns import check_unambiguous, find_column
-from spark_rankeval.spark.per_user import TABLES, MetricColumn, PerUserSchema, hashes_by_name, is_marked, table_hash
+from spark_rankeval.spark.per_user import (
+    TABLES,
+    MetricColumn,
+    PerUserSchema,
+    hashes_by_name,
+    how_marks_are_read,
+    is_marked,
+    table_hash,
+)
 from spark_rankeval.spark.python_workers import workers_explained
 from spark_rankeval.spark.scoring import ModelFigures
 from spark_rankeval.spark.storage import exists, publish, staged
@@ -324,8 +332,10 @@ def _unmarked_metrics(per_user: DataFrame, others: set[str | None]) -> list[Metr
     taken = [field.name for field in rest if isinstance(field.dataType, T.DoubleType | T.FloatType)]
     left = [f"{field.name} {field.dataType.simpleString()}" for field in rest if field.name not in taken]
     if taken:
-        msg = f"the table has lost its metadata; these columns were read as metrics: {', '.join(taken)}" + (
-            f"; not read: {', '.join(left)} (JSON stores NaN as text: cast it to double)" if left else ""
+        msg = (
+            f"the table has lost its metadata; these columns were read as metrics: {', '.join(taken)}"
+            + (f"; not read: {', '.join(left)} (JSON stores NaN as text: cast it to double)" if left else "")
+            + how_marks_are_read(per_user)
         )
         warn(msg)
     return [MetricColumn(name, name) for name in taken]

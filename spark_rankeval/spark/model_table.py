@@ -13,7 +13,13 @@ from spark_rankeval.request.counts import COUNTS
 from spark_rankeval.request.on_invalid import OnInvalid
 from spark_rankeval.spark.ids import check_types
 from spark_rankeval.spark.named_columns import check_unambiguous, find_column
-from spark_rankeval.spark.per_user import MetricColumn, PerUserSchema, columns_of_models, hashes_by_name
+from spark_rankeval.spark.per_user import (
+    MetricColumn,
+    PerUserSchema,
+    columns_of_models,
+    hashes_by_name,
+    how_marks_are_read,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -73,7 +79,8 @@ def read_table(
         _refuse_predictions(frame, users, name)
     user = _named(frame, users or (), name) or schema.users
     if not user:
-        msg = f"{name} has lost the metadata that marks its user columns; pass user=. It has: {columns_in_words(frame)}"
+        how = how_marks_are_read(frame)
+        msg = f"{name} has lost the metadata that marks its user columns; pass user={how}. It has: {columns_in_words(frame)}"
         raise InputError(msg)
     marked = columns_of_models(frame)
     models: tuple[str, ...] = ()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import types as T
 
 from spark_rankeval.request.counts import OVERLAP, is_sum
+from spark_rankeval.spark.engines import engine_of
 from spark_rankeval.spark.named_columns import column
 from spark_rankeval.worker.row_hashes import WHOLE
 
@@ -203,6 +204,13 @@ def holds_readable_text(item: T.StructField) -> bool:
 def is_marked(item: T.StructField) -> bool:
     """Whether a column says what it is."""
     return bool(_mark_of(item))
+
+
+def how_marks_are_read(frame: DataFrame) -> str:
+    """Where an engine keeps metadata that it leaves out by default; empty if the engine always reads it."""
+    if engine_of(frame.sparkSession).reads_metadata:
+        return ""
+    return ". On Sail, Parquet keeps it with option('skip_metadata', 'false'), Delta by path, Iceberg never"
 
 
 def marked_as_model(given: Column, name: str, models: Sequence[str]) -> Column:

@@ -39,6 +39,9 @@ _NO_PLACE = (
     "Wrong FS",
     "URISyntaxException",
     "Read-only file system",
+    # What Sail says.
+    "Not a directory",
+    "Unable to recognise URL",
 )
 # The name of the staged table in its staging folder.
 _STAGED = "table"

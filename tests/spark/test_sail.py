@@ -1,0 +1,104 @@
+"""What only Sail has or gets wrong: Delta and Iceberg without another package, metadata that is lost, panics."""
+
+from datetime import UTC, datetime
+
+import pytest
+from pyspark.errors import PythonException
+from pyspark.sql import functions as F
+
+from spark_rankeval import compare, evaluate, history, summarise
+from spark_rankeval.errors import InputError, SparkRankEvalWarning
+from spark_rankeval.jobs.runs import metrics_table
+from spark_rankeval.spark.workers import run_on_workers
+
+pytestmark = pytest.mark.sail_alone("its defects and formats")
+
+METRICS = ["ndcg@2", "rr"]
+COLUMNS = {"score": "score", "relevance": "grade", "model": "model"}
+
+
+@pytest.fixture(scope="module")
+def tables(spark):
+    predictions = [(1, 1, 0.5, "m"), (1, 2, 0.4, "m"), (2, 3, 0.6, "m"), (1, 2, 0.9, "n"), (2, 4, 0.1, "n")]
+    labels = [(1, 1, 1.0), (1, 2, 3.0), (2, 3, 1.0), (3, 1, 1.0)]
+    return (
+        spark.createDataFrame(predictions, "user long, item long, score double, model string"),
+        spark.createDataFrame(labels, "user long, item long, grade double"),
+    )
+
+
+@pytest.fixture(scope="module")
+def result(tables):
+    return evaluate(*tables, METRICS, **COLUMNS)
+
+
+@pytest.fixture(scope="module", params=["delta", "iceberg"])
+def storage(request, spark, tables, result, tmp_path_factory):
+    """A format, what reads a table of it, and what writes one; it has the log and the users' values."""
+    folder = tmp_path_factory.mktemp(request.param)
+
+    def read(name):
+        return spark.read.format(request.param).load(f"{folder}/{name}")
+
+    def write(table, name, mode="error"):
+        table.write.format(request.param).mode(mode).save(f"{folder}/{name}")
+
+    for table, name in zip((*tables, result.per_user), ("predictions", "labels", "per_user"), strict=True):
+        write(table, name)
+    return request.param, read, write
+
+
+def test_a_log_in_delta_or_iceberg_is_evaluated(storage, result):
+    _, read, _ = storage
+    stored = evaluate(read("predictions"), read("labels"), METRICS, **COLUMNS)
+    assert (stored.summary, stored.data_quality) == (result.summary, result.data_quality)
+
+
+def test_values_of_users_in_delta_are_those_that_were_written_and_iceberg_loses_their_marks(storage, result):
+    kind, read, _ = storage
+    if kind == "delta":
+        assert summarise(read("per_user")).summary == result.summary
+        rows = compare(read("per_user"), "m", replicates=9).rows
+    else:
+        with pytest.warns(SparkRankEvalWarning, match=r"lost its metadata; .* ndcg_at_2, rr.*Iceberg never"):
+            stored = summarise(read("per_user"), model="model")
+        assert [row.mean for row in stored.summary] == [row.mean for row in result.summary]
+        with pytest.raises(InputError, match=r"pass user=\. On Sail, Parquet keeps it with option"):
+            compare(read("per_user"), "m", model="model")
+        rows = compare(read("per_user"), "m", user="user", model="model", replicates=9).rows
+    expected = compare(result, "m", replicates=9).rows
+    assert [(row.difference, row.interval_low, row.p) for row in rows] == [
+        (row.difference, row.interval_low, row.p) for row in expected
+    ]
+
+
+def test_tables_in_delta_and_iceberg_are_appended_to_and_replaced(storage, spark, result):
+    _, read, write = storage
+    whole = result.per_user
+    for model, mode in (("m", "error"), ("n", "append")):
+        write(whole.where(f"model = '{model}'"), "parts", mode)
+    assert sorted(map(repr, read("parts").collect())) == sorted(map(repr, whole.collect()))
+    write(whole.where("user = 1"), "parts", "overwrite")
+    assert read("parts").count() == 2
+    for day in (16, 17):
+        metrics = metrics_table(spark, result, datetime(2026, 11, day, tzinfo=UTC))
+        write(metrics.select("*", F.lit(f"run {day}").alias("run_id")), "history", "append")
+    assert list(history(read("history")).runs) == ["run 16", "run 17"]
+
+
+def test_parquet_keeps_the_marks_of_columns_with_an_option(spark, result, tmp_path):
+    """Servers that others start leave out metadata."""
+    path = str(tmp_path / "users")
+    result.per_user.write.parquet(path)
+    with pytest.warns(SparkRankEvalWarning, match=r"option\('skip_metadata', 'false'\)"):
+        summarise(spark.read.option("skip_metadata", "true").parquet(path))
+    assert summarise(spark.read.option("skip_metadata", "false").parquet(path)).summary == result.summary
+
+
+def test_a_panic_of_the_engine_is_an_error(spark):
+    """Sail takes it for the end of the rows that a function gives."""
+    nulls = spark.createDataFrame([(None,)] * 3, "x double")
+    hashes = nulls.selectExpr("xxhash64(CASE WHEN x IS NOT NULL THEN struct(x) END) AS hash")
+    assert hashes.mapInArrow(lambda batches: batches, hashes.schema).count() == 0
+    with pytest.raises(PythonException, match="the engine panicked while it computed rows"):
+        run_on_workers(hashes, lambda batches: batches, hashes.schema).collect()
