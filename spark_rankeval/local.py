@@ -203,15 +203,9 @@ def _check_same(running: _Settings, asked: _Settings) -> None:
 
 
 def _started(settings: _Settings) -> _Running:
-    with _quiet_import():
-        from pysail.spark import SparkConnectServer  # noqa: PLC0415 # an extra
-        from pyspark.sql import SparkSession  # noqa: PLC0415 # after the checks
+    from pysail.spark import SparkConnectServer  # noqa: PLC0415 # an extra
+    from pyspark.sql import SparkSession  # noqa: PLC0415 # after the checks
 
-        try:
-            import pyspark.sql.connect.session  # noqa: F401, PLC0415 # the same
-        except ImportError as error:
-            msg = f'this PySpark lacks what its Spark Connect needs ({error}): pip install "pyspark[connect]==4.2.*"'
-            raise EngineError(msg) from error
     if (other := active_session()) is not None:
         kind = "a session of Spark Connect" if ".connect." in type(other).__module__ else "a classic session of Spark"
         msg = f"{kind} is active, and a process has one engine. Call stop() on it first"
@@ -226,11 +220,15 @@ def _started(settings: _Settings) -> _Running:
         host, port = server.listening_address
         # With that, SparkSession.builder.getOrCreate() gives the same session.
         parts.enter_context(_environment({"SPARK_REMOTE": f"sc://{host}:{port}"}))
-        spark = SparkSession.builder.getOrCreate()
+        try:
+            with _quiet_import():
+                spark = SparkSession.builder.getOrCreate()
+        except ImportError as error:
+            msg = f'this PySpark lacks what its Spark Connect needs ({error}): pip install "pyspark[connect]==4.2.*"'
+            raise EngineError(msg) from error
         parts.callback(spark.stop)
-        spark.conf.set(
-            "spark.sql.session.timeZone", _time_zone() or spark.conf.get("spark.sql.session.timeZone") or "UTC"
-        )
+        zone = _time_zone() or spark.conf.get("spark.sql.session.timeZone") or "UTC"
+        spark.conf.set("spark.sql.session.timeZone", zone)
         # By now the engine has set a handler by which Ctrl-C stops it, and not only the query. Python's own gets its place back.
         handler = signal.getsignal(signal.SIGINT)
         if handler is not None and threading.current_thread() is threading.main_thread():

@@ -187,8 +187,8 @@ def hashes_by_name(frame: DataFrame) -> dict[str, str]:
 
     As floats, which pandas makes of whole numbers with nulls, hashes have lost digits.
     """
-    kinds = {part.name: part.dataType for part in frame.schema}
-    return {table: table_hash(table) for table in TABLES if isinstance(kinds.get(table_hash(table)), T.LongType)}
+    there = {table: table_hash(table) for table in TABLES if table_hash(table) in frame.columns}
+    return {table: name for table, name in there.items() if isinstance(frame.schema[name].dataType, T.LongType)}
 
 
 def type_of_count(name: str) -> T.DataType:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark import __version__
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
     import numpy as np
     from pyspark.ml.util import BaseReadWrite
-    from pyspark.sql import Column, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql import types as T
 
 
@@ -138,7 +137,7 @@ def collected_columns(frame: DataFrame) -> dict[str, np.ndarray[Any, Any]]:
 
 def from_arrow(session: SparkSession, table: pa.Table, schema: T.StructType) -> DataFrame:
     """A table of Arrow with the types of Spark as a DataFrame."""
-    if hasattr(DataFrame, "toArrow"):
+    if not __version__.startswith("3."):
         return session.createDataFrame(table, schema)
     # Spark 3.5 takes no Arrow, and of pandas it reads NaN as null.
     rows = list(zip(*(column.to_pylist() for column in table.columns), strict=True))

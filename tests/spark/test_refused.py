@@ -39,9 +39,10 @@ READS_PLANS = {"spark/platforms.py"}
 STARTS_SESSIONS = {"jobs/session.py", "local.py"}
 #: The configuration of a job is a file of the driver's; a staging folder on the driver's disk is cleared, elsewhere emptied.
 #: The package as a zip is one too, to be handed over, and so is a report, to be opened, and what MLflow is given. What a run
-#: wrote onto that disk is named, and removed when it is asked for no more; elsewhere Spark's names stay.
+#: wrote onto that disk is named, and removed when it is asked for no more; elsewhere Spark's names stay. The engine that
+#: `local.session` starts reads tables of pandas from this disk.
 FILES_OF_THE_DRIVER = {
-    "jobs/config.py", "jobs/partitions.py", "jobs/reporting.py", "jobs/session.py", "jobs/tracking.py",
+    "jobs/config.py", "jobs/partitions.py", "jobs/reporting.py", "jobs/session.py", "jobs/tracking.py", "local.py",
     "report/writing.py", "spark/storage.py", "spark/package_zip.py",
 }  # fmt: skip
 
@@ -56,7 +57,7 @@ def refused(text, *, may_build=False, may_use_files=False, may_read_plans=False)
         if isinstance(node, ast.Attribute):
             owner = node.value.attr if isinstance(node.value, ast.Attribute) else ""
             if (node.attr in REFUSED and not (may_read_plans and node.attr == "_jdf")) or (
-                owner == "conf" and node.attr != "get"
+                owner == "conf" and node.attr != "get" and not may_build
             ):
                 found.append(node.attr)
             if owner == "sql" and node.attr in CLASSIC_UNTIL_4:
