@@ -13,12 +13,9 @@ from spark_rankeval.metrics.naming import parse_metric, parse_metrics
 from spark_rankeval.metrics.rank_based import ReciprocalRank
 from spark_rankeval.request.readings import Lists, policy_of, resolve, views_of
 from spark_rankeval.request.task import ScoringTask
-from spark_rankeval.spark.engines import Engine
 from spark_rankeval.spark.plan import choose_plan
 
-ENGINE = Engine(
-    "Spark", "4.3.0", keeps_best=True, keeps_order=True, reuses_plans=True, refuses_missing_paths=True, caches_files=True
-)
+ENGINE = SimpleNamespace(name="Spark", version="4.3.0", keeps_best=True)
 ROWS = Lists(scored_arrays=False, label_arrays=False)
 
 

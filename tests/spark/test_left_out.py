@@ -32,7 +32,7 @@ def _refusal(probe, spark):
         assert probe(spark) != 1
     except (PySparkException, AttributeError, AssertionError) as error:
         *_, last = traceback.extract_tb(error.__traceback__)
-        if "pyspark" not in last.filename:
+        if "pyspark" not in last.filename and not isinstance(error, AttributeError):
             raise
         return str(error)
     return ""
