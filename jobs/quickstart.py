@@ -19,6 +19,7 @@ try:
     from pyspark.sql import functions as F
 
     from spark_rankeval import Facts, Vectors, compare, score_users, top_items, write_per_user
+    from spark_rankeval.checks import SPARK
     from spark_rankeval.errors import ConfigurationError
     from spark_rankeval.jobs.config import Session
     from spark_rankeval.jobs.session import job_session, run_job, why_spark_does_not_start
@@ -135,7 +136,7 @@ def quickstart(spark: SparkSession, file: str | None, output: str, relevance_thr
         msg = f"{file}: no user has two ratings, one to train on and one to hold out"
         raise ConfigurationError(msg)
     engine = engine_of(spark)
-    stand_in = "" if engine.name == "Spark" else "; ALS needs Spark, so item_to_item stands in for it"
+    stand_in = "" if engine.name == SPARK else "; ALS needs Spark, so item_to_item stands in for it"
     print(
         f"run on {engine.name} {engine.version}{stand_in}\n"
         f"{counts.ratings:,} ratings of {counts.movies:,} movies by {counts.users:,} users, from {source}\n"
@@ -145,7 +146,7 @@ def quickstart(spark: SparkSession, file: str | None, output: str, relevance_thr
         f"those held out with a rating of {relevance_threshold:g} or more are relevant"
     )
     recommenders: dict[str, Callable[[DataFrame, int], DataFrame]] = {}
-    if engine.name == "Spark":
+    if engine.name == SPARK:
         recommenders["als"] = partial(recommend_by_als, relevance_threshold=relevance_threshold)
     else:
         recommenders["item_to_item"] = recommend_by_items_in_common

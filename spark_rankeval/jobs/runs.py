@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyspark
 from pyspark.sql import functions as F
 
+from spark_rankeval.checks import SPARK
 from spark_rankeval.errors import ConfigurationError, OptionError, SupersededError
 from spark_rankeval.jobs.events import errors_with_keys
 from spark_rankeval.jobs.partitions import check_committer, on_this_disk, place_of, write_line, write_partition
@@ -184,7 +185,7 @@ class Run:
 def _versions_of_engine(spark: SparkSession) -> dict[str, str]:
     """The versions of the engine and, if it is not Spark, of the PySpark that speaks to it."""
     engine = engine_of(spark)
-    client = {} if engine.name == "Spark" else {"pyspark": pyspark.__version__}
+    client = {} if engine.name == SPARK else {"pyspark": pyspark.__version__}
     return {engine.name.lower(): engine.version, **client}
 
 

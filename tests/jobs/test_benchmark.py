@@ -22,6 +22,7 @@ def run(run_job, tmp_path):
     return lambda *arguments: run_job("benchmark.py", *arguments, cwd=tmp_path)
 
 
+@pytest.mark.not_on_sail("jvm")
 @pytest.mark.night
 def test_it_times_works_and_says_by_what_they_are_divided(run, tmp_path):
     file = tmp_path / "figures.json"
@@ -51,6 +52,7 @@ def test_it_times_works_and_says_by_what_they_are_divided(run, tmp_path):
     assert "as pandas counts them" in done.stdout
 
 
+@pytest.mark.not_on_sail("jvm")
 @pytest.mark.night  # `make benchmark-check` runs these works and looks at the same.
 def test_one_long_tie_takes_a_second_pass_and_files_of_trec_give_what_parquet_gives(run, tmp_path):
     file = tmp_path / "figures.json"

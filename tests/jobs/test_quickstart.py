@@ -214,6 +214,7 @@ def test_a_missing_file_is_one_line(quickstart, spark, capsys):
 # --- the example of each job, as users start it
 
 
+@pytest.mark.not_on_sail("tuned_als")
 @pytest.mark.night
 def test_the_example_evaluates_what_the_quick_start_wrote_and_is_a_history(
     spark, quickstart_run, run_job, example_config
@@ -246,6 +247,7 @@ def test_the_example_evaluates_what_the_quick_start_wrote_and_is_a_history(
     assert said["run_id"] in shown.stdout
 
 
+@pytest.mark.not_on_sail("tuned_als")
 @pytest.mark.night  # test_compare_job.py compares by day, and the test above runs an example from a shell.
 def test_the_example_compares_what_the_quick_start_wrote(quickstart_run, run_job, example_config):
     folder, quickstart_done = quickstart_run

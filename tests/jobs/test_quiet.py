@@ -26,6 +26,7 @@ print("done", file=sys.stderr, flush=True)
 """
 
 
+@pytest.mark.not_on_sail("jvm")
 @pytest.mark.night
 def test_nothing_but_what_was_asked_for_is_on_the_screen(tmp_path):
     inherited = {key: value for key, value in os.environ.items() if not key.startswith(("PYSPARK_", "SPARK_"))}

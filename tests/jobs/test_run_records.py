@@ -194,7 +194,7 @@ def test_a_rerun_that_stops_midway_leaves_no_manifest_of_its_own_run(finished, f
 @pytest.mark.night
 @pytest.mark.parametrize("is_here", part_of([True, False], 2))
 def test_a_rerun_that_asks_for_less_leaves_nothing_of_the_earlier_run_beside_its_manifest(
-    spark, full, files, monkeypatch, is_here
+    spark, full, files, monkeypatch, is_here, platform
 ):
     copy_run(full, files, "day", "other")
     if not is_here:
@@ -205,7 +205,8 @@ def test_a_rerun_that_asks_for_less_leaves_nothing_of_the_earlier_run_beside_its
     assert set(json.loads(line.value)["outputs"]) == {"per_user", "metrics"}
     gates = spark.read.parquet(f"{files}/out/gates").select("run_id").distinct().collect()
     assert [row.run_id for row in gates] == ["other"]
-    for name in ("gates", "quarantine", "reports"):
+    # Sail writes no file for the table of rejected rows, which has none.
+    for name in ("gates", "reports") if platform == "sail" else ("gates", "quarantine", "reports"):
         folder = files / "out" / name
         assert (folder / "run_id=other").is_dir()
         assert (folder / "run_id=day").exists() is not is_here
@@ -213,6 +214,7 @@ def test_a_rerun_that_asks_for_less_leaves_nothing_of_the_earlier_run_beside_its
         assert spark.read.text(f"{files}/out/reports/run_id=day").isEmpty()
 
 
+@pytest.mark.not_on_sail("jvm")
 @pytest.mark.night
 def test_what_stands_on_the_drivers_disk_at_the_path_of_another_file_system_is_left_alone(spark, files):
     """A path without a scheme is on the cluster's default file system, whatever is at the same path of the driver's disk."""
