@@ -154,17 +154,14 @@ def check_installed() -> None:
     both = {name: _version(name) for name in ("pyspark", "pyspark-client")}
     if None not in both.values() and len(set(both.values())) > 1:
         words = " and ".join(f"{name} {number}" for name, number in both.items())
-        msg = (
-            f"{words} are installed, and each has overwritten files of the other. Uninstall both, and install one of them: "
-            f"pip install {_RIGHT_CLIENT}"
-        )
+        msg = f"{words} are both installed, and each has overwritten files of the other. Uninstall both, and install {_RIGHT_CLIENT}"
         raise EngineError(msg)
     installed = both["pyspark-client"] or both["pyspark"]
     numbers = re.findall(r"\d+", installed or "")[:2]
     if installed and not _FIRST_CLIENT <= tuple(map(int, numbers)) < _FIRST_REFUSED:
         msg = (
-            f"Sail takes a client of PySpark 4.0 to 4.2, and {installed} is installed. In an environment without pyspark: "
-            f'pip install {_RIGHT_CLIENT}. With Spark for Java beside it: pip install "pyspark[connect]==4.2.*"'
+            f"sessions without Java need PySpark's client of 4.0 to 4.2; {installed} is installed. Install {_RIGHT_CLIENT} in an "
+            'environment without pyspark, or "pyspark[connect]==4.2.*" in the place of this pyspark'
         )
         raise EngineError(msg)
 

@@ -47,12 +47,12 @@ INSTALLED = {
     (
         "4.3.0",
         "4.2.0",
-    ): r"^pyspark 4\.3\.0 and pyspark-client 4\.2\.0 are installed, .* Uninstall both, and install one of them: pip install ",
+    ): r"^pyspark 4\.3\.0 and pyspark-client 4\.2\.0 are both installed, .* Uninstall both, and install ",
     (
         "3.5.9",
         None,
-    ): r"^Sail takes a client of PySpark 4\.0 to 4\.2, and 3\.5\.9 is installed\. In an environment without pyspark: pip install ",
-    (None, "4.3.0"): r"^Sail takes a client of PySpark 4\.0 to 4\.2, and 4\.3\.0 is installed\.",
+    ): r"^sessions without Java need PySpark's client of 4\.0 to 4\.2; 3\.5\.9 is installed\. Install ",
+    (None, "4.3.0"): r"client of 4\.0 to 4\.2; 4\.3\.0 is installed\.",
     ("4.2.1", "4.2.1"): None,
     ("4.2.0", None): None,
     (None, "4.0.1"): None,

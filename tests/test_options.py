@@ -57,8 +57,8 @@ def test_tables_in_memory_need_a_session(kind, monkeypatch):
         evaluate(table, None, "rr")
     with pytest.raises(InputError, match=f"^predictions of 'als'{words}"):
         evaluate({"als": table}, None, "rr")
-    with pytest.raises(InputError, match=f"^items of Vectors{words}"):
-        evaluate(Vectors(of("pyspark.sql.dataframe", isStreaming=False, sparkSession=None), table), None, "rr")
+    with pytest.raises(InputError, match=f"^users of Vectors{words}"):
+        evaluate(Vectors(table, table), None, "rr")
 
 
 def test_every_public_function_of_tables_takes_those_in_memory():

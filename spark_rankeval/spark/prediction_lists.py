@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Literal
 from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
-from spark_rankeval.spark.sql_text import aggregate_lists, bits_or, call, field_of, named, number, select, when, with_columns
+from spark_rankeval.spark.sql_text import (
+    aggregate_lists,
+    bits_or,
+    call,
+    field_of,
+    named,
+    number,
+    select,
+    when,
+    with_columns,
+)
 from spark_rankeval.worker import reading
 from spark_rankeval.worker.model_lists import KIND_BITS, MARKS, MODEL_BITS, OF_INFINITE_SCORE, RANKED, REJECTED
 

@@ -159,7 +159,9 @@ def main() -> int:
     )
     parser.add_argument("--processes", type=int, default=2, help="how many at a time; default: %(default)s")
     parser.add_argument(
-        "--all-tests", action="store_true", help="run the whole suite on PySpark instead of the tests that a fault names"
+        "--all-tests",
+        action="store_true",
+        help="run the whole suite on PySpark instead of the tests that a fault names",
     )
     parser.add_argument("--timeout", type=float, help="seconds a fault; default: 300, with --all-tests 3600")
     parser.add_argument("--trust", action="store_true", help="do not run the tests without a fault first")

@@ -74,6 +74,7 @@ def of_pages():
             pytest.mark.classic_alone("tuned_als"),
             pytest.mark.filterwarnings("ignore:there are no labels"),
         ],
+        "without_java.md": [pytest.mark.sail_alone("its examples start it")],
         "calls.md": [pytest.mark.filterwarnings("ignore:.*excluded item")],
     }
     return [pytest.param(page, id=page.name, marks=needs.get(page.name, ())) for page in PAGES if page != README]
