@@ -98,7 +98,7 @@ def test_a_process_has_one_engine(name):
         [sys.executable, "-c", program],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=30,
         env=settings | {"TZ": "Europe/Berlin", "GRPC_VERBOSITY": "ERROR"},
         check=False,
     )
