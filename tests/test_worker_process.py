@@ -4,12 +4,13 @@ import os
 import re
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 import spark_rankeval
-from spark_rankeval.worker.process import panics_raised
+from spark_rankeval.worker.process import in_worker, panics_raised
 
 PACKAGE = Path(spark_rankeval.__file__).parent
 # What Spark calls is named so, or is one of a module that has nothing else.
@@ -54,6 +55,61 @@ def test_a_panic_of_the_engine_is_an_error(raised, seen):
     assert next(results) == "batch"
     with pytest.raises(seen, match=r"the engine panicked while it computed rows for a Python worker: odd|^$"):
         next(results)
+def test_tasks_of_one_process_compute_in_turns_and_wait_apart():
+    waits, goes_on, computing, together = threading.Event(), threading.Event(), threading.Lock(), []
+
+    @in_worker
+    def run(rows):
+        for row in rows:
+            if not computing.acquire(blocking=False):
+                together.append(row)
+                continue
+            # Python runs another thread meanwhile, if one may run.
+            threading.Event().wait(0.01)
+            computing.release()
+            yield row
+
+    def late():
+        waits.set()
+        assert goes_on.wait(10), "the others do not compute while this task waits for its rows"
+        yield from range(5)
+
+    done = []
+    tasks = [threading.Thread(target=lambda rows=rows: done.append(list(run(rows)))) for rows in (late(), *map(iter, [range(5)] * 3))]
+    tasks[0].start()
+    assert waits.wait(10)
+    # One has given a row that nobody has taken from it.
+    suspended = run(iter(range(5)))
+    assert next(suspended) == 0
+    for task in tasks[1:]:
+        task.start()
+    for task in tasks[1:]:
+        task.join(10)
+    goes_on.set()
+    tasks[0].join(10)
+    assert done == [list(range(5))] * 4
+    assert not together
+
+
+def test_a_task_that_fails_ends_its_turn():
+    @in_worker
+    def fails(rows):
+        for _ in rows:
+            raise ZeroDivisionError
+        yield
+
+    @in_worker
+    def plain(value):
+        return value
+
+    def lost():
+        raise OSError
+        yield
+
+    for rows, error in ((iter([1]), ZeroDivisionError), (lost(), OSError)):
+        with pytest.raises(error):
+            list(fails(rows))
+    assert plain(3) == 3
 
 
 @pytest.mark.parametrize(("module", "n_entries"), [

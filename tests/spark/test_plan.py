@@ -9,6 +9,7 @@ from shuffles import settings_of, shuffled_into
 from spark_rankeval import Facts, evaluate, score_users
 from spark_rankeval.evaluation.prepare import prepare
 from spark_rankeval.request.options import ScoringOptions
+from spark_rankeval.spark.engines import engine_of
 
 METRICS = [f"{name}@{k}" for name in ("precision", "recall", "ndcg", "ap", "rr") for k in range(1, 21)]
 
@@ -35,6 +36,12 @@ def shuffles(frame):
 def test_rows_are_shuffled_once_a_side(tables, prune):
     scored = score_users(*tables, METRICS[:40:20], score="score", prune=prune)
     assert shuffles(scored) == 2
+
+
+def test_lists_are_built_of_whole_rows_unless_parts_of_them_are_cheap(tables, spark):
+    words = plan_of(score_users(*tables, METRICS[:1], score="score", prune="never"))
+    in_parts = re.findall(r"mode=Partial|partial_collect_list", words)
+    assert bool(in_parts) == engine_of(spark).builds_lists_in_parts
 
 
 @pytest.mark.not_on_sail("plans")

@@ -1,18 +1,19 @@
 """Leaving predictions out early changes no value; how the plan looks, and what it says of itself."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from effort import part_of
 from plans import plan_of
-from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 from random_logs import assert_tricky, random_logs
 from shuffles import settings_of
 
 from spark_rankeval import BCa, Facts, evaluate, score_users, summarise
-from spark_rankeval.spark import list_lengths, plan
+from spark_rankeval.spark import list_lengths, scoring
+from spark_rankeval.spark.engines import engine_of
 
 METRICS = [f"{name}@{k}" for name in ("precision", "recall", "ndcg", "ap", "rr") for k in (1, 5)]
 
@@ -58,24 +59,20 @@ def test_no_value_changes(pruned, whole):
 
 
 @pytest.fixture(scope="module")
-def keeps_the_best(spark):
-    """Whether this engine's aggregates keep the best k of a group."""
-    try:
-        return spark.sql("SELECT max_by(1, 2, 3) AS best").first()["best"] == [1]
-    except AnalysisException:
-        return False
+def engine(spark):
+    return engine_of(spark)
 
 
-def test_ties_cut_at_the_boundary_are_seen_and_settled(tables, pruned, keeps_the_best):
-    # An older Spark sorts a user's predictions, which leaves no tie open.
-    settled = "who were computed again" if keeps_the_best else "Spark 4.2 needs no sort"
-    assert settled in pruned.explain()
+def test_ties_cut_at_the_boundary_are_seen_and_settled(tables, pruned, engine):
+    # An older Spark sorts a user's predictions, which leaves no tie open, and Sail leaves none of them out.
+    sorts = "Spark 4.2 needs no sort" if engine.sorts_cheaply else "would sort them to keep the best, which costs more"
+    assert ("who were computed again" if engine.keeps_best else sorts) in pruned.explain()
     predictions, labels = tables
     without_mass_ties = predictions.where("item < 1000 and user % 4 != 2")
     assert "who were computed again" not in run((without_mass_ties, labels)).explain()
 
 
-def test_users_left_open_count_once_in_slices_models_and_samples(tables, keeps_the_best):
+def test_users_left_open_count_once_in_slices_models_and_samples(tables, engine):
     predictions, labels = tables
     options = {
         "score": "score",
@@ -91,11 +88,12 @@ def test_users_left_open_count_once_in_slices_models_and_samples(tables, keeps_t
     pruned, whole = (evaluate(models, judged, METRICS[:4], **options, prune=prune) for prune in ("auto", "never"))
     assert pruned.summary == whole.summary
     assert {row.model for row in pruned.summary} == {"a", "b"}
-    assert ("who were computed again" in pruned.explain()) == keeps_the_best
+    assert ("who were computed again" in pruned.explain()) == engine.keeps_best
 
 
-def test_the_window_of_older_sparks_gives_the_same(tables, whole, monkeypatch):
-    monkeypatch.setattr(plan, "_version", lambda _: (3, 5))
+def test_the_window_of_older_sparks_gives_the_same(tables, whole, engine, monkeypatch):
+    older = replace(engine, keeps_best=False, sorts_cheaply=True)
+    monkeypatch.setattr(scoring, "engine_of", lambda _: older)
     windowed = run(tables)
     assert "window" in windowed.explain()
     assert windowed.summary == whole.summary
