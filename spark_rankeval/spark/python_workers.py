@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING
 
-from spark_rankeval.errors import SparkRankEvalError, WorkerError
+from spark_rankeval.errors import EngineError, SparkRankEvalError, WorkerError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,6 +25,8 @@ _LACKING = re.compile(
     rf"No module named '(?P<module>{_NEEDED})['.]|PACKAGE_NOT_INSTALLED\] (?P<package>\w+)", re.IGNORECASE
 )
 _ANOTHER = re.compile(r"PYTHON_VERSION_MISMATCH\].*?(?P<there>\d\.\d+).*?(?P<here>\d\.\d+)", re.DOTALL)
+# What Sail says if a grouping or a join needs more than its pool of memory holds.
+_EXHAUSTED = re.compile(r"Resources exhausted: [^\n]*")
 #: What PySpark's warning about every pandas from 3 on begins with. What is used here works with it.
 PANDAS_NOTICE = "PySpark does not yet fully support pandas"
 _warning_filters = threading.RLock()
@@ -89,12 +91,18 @@ def _what_python_lacks(python: str, place: str | None) -> str:
 
 @contextmanager
 def workers_explained() -> Iterator[None]:
-    """Name what workers lack in a WorkerError, if an action fails for that."""
+    """Name what workers lack in a WorkerError, and what the engine lacks in an EngineError, if an action fails for that."""
     try:
         yield
     except SparkRankEvalError:
         raise
     except Exception as error:
+        if exhausted := _EXHAUSTED.search(str(error)):
+            msg = (
+                f"the engine's memory is too small for these tables ({exhausted[0]}). Start it with more, as local.session(memory=…) does, "
+                "or evaluate a part of the users at a time"
+            )
+            raise EngineError(msg) from None
         found = what_workers_lack(str(error))
         if not found:
             raise
