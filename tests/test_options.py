@@ -19,6 +19,7 @@ def of(module, name="DataFrame", *, bases=(), **attributes):
     return type(name, bases, {"__module__": module, **known, **attributes})()
 
 
+BATCH = {"isStreaming": False, "sparkSession": of("pyspark.sql.session", "SparkSession", version="4.3.0")}
 FRAME = pd.DataFrame({"user": [1]})
 KINDS = ". Tables are DataFrames of Spark, pandas or polars, or Tables of pyarrow"
 TABLES = {
@@ -99,9 +100,8 @@ def test_what_is_no_table_is_refused(given, words):
     "module", ["pyspark.sql.dataframe", "pyspark.sql.classic.dataframe", "pyspark.sql.connect.dataframe"]
 )
 def test_dataframes_of_every_spark_are_taken_unless_they_stream(module):
-    batch = {"isStreaming": False, "sparkSession": of("pyspark.sql.session", "SparkSession", version="4.3.0")}
-    check_table("labels", of(module, **batch))
-    check_table("labels", of("my.own", "Table", bases=(type(of(module)),), **batch))
+    check_table("labels", of(module, **BATCH))
+    check_table("labels", of("my.own", "Table", bases=(type(of(module)),), **BATCH))
     with pytest.raises(InputError, match=r"^labels must be a batch DataFrame; got a streaming one\. Read it as a"):
         check_table("labels", of(module, isStreaming=True))
 

@@ -69,9 +69,7 @@ class PredictionLists:
         if self.gathering == "window":
             # A sort, which spills: a user's predictions need not fit into memory.
             keys = [*self.users, *([MODEL] if self.n_models > 1 else [])]
-            # -0.0 becomes 0.0: Sail orders the two.
-            score = F.col(reading.SCORES) + F.lit(0.0)
-            order = Window.partitionBy(*keys).orderBy(score.desc_nulls_last(), F.col(reading.ITEMS))
+            order = Window.partitionBy(*keys).orderBy(F.col(reading.SCORES).desc_nulls_last(), F.col(reading.ITEMS))
             rows = rows.withColumn(_NTH, F.row_number().over(order))
         models = range(self.n_models)
         rows = with_columns(rows, {name: of for model in models for name, of in self._made_of(model).items()})
