@@ -263,7 +263,7 @@ def _text_of_files(spark: SparkSession, paths: list[str]) -> DataFrame:
             raise _no_file([path])
         files |= dict.fromkeys(at_path)
     # Spark takes a byte order mark for no text.
-    value = F.ltrim("value", F.lit("\ufeff")).alias("value")
+    value = F.regexp_replace("value", "^\ufeff", "").alias("value")
     tables = [
         # Sail takes some characters of its own list of files for a pattern.
         spark.read.text(re.sub(r"[*\[\]]", lambda one: quote(one[0]), file)).select(
