@@ -200,10 +200,12 @@ def _check_same(running: _Settings, asked: _Settings) -> None:
 
 
 def _started(settings: _Settings) -> _Running:
-    from pysail.spark import SparkConnectServer  # noqa: PLC0415 # an extra
-    from pyspark.sql import SparkSession  # noqa: PLC0415 # after the checks
+    with _quiet_import():
+        from pysail.spark import SparkConnectServer  # noqa: PLC0415 # an extra
+        from pyspark.sql import SparkSession  # noqa: PLC0415 # after the checks
 
-    if (other := active_session()) is not None:
+        other = active_session()
+    if other is not None:
         kind = "a session of Spark Connect" if ".connect." in type(other).__module__ else "a classic session of Spark"
         msg = f"{kind} is active, and a process has one engine. Call stop() on it first"
         raise EngineError(msg)
