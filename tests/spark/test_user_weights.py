@@ -225,6 +225,7 @@ def test_rows_that_do_not_agree_on_the_weight_are_an_error(tables):
 
 def test_a_weight_that_is_nan_in_one_row_of_a_user_is_no_weight(tables):
     predictions, labels, about = tables
+    about = about.withColumn("spend", F.when(F.col("user") == 7, F.lit(1.0)).otherwise(F.col("spend")))
     first = about.where("user = 7").withColumn("spend", F.lit(float("nan"))).union(about).coalesce(1)
     with pytest.raises(DataError, match="for example user=7 has spend"):
         evaluate(predictions, labels, METRICS, facts=Facts(attributes=first), user_weight="spend", **OPTIONS)
