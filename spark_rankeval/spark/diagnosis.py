@@ -78,9 +78,9 @@ def _repeated_users(source: Source, model_column: str | None) -> list[Finding]:
     users, nobody = source.named_users(), any_null(source.user_columns())
     models = [] if model_column is None else [column(model_column).alias("model")]
     unused = _unused_columns(source, model_column)
-    rows = source.frame.where(~nobody).select(
-        *users, *models, F.xxhash64(source.given_ids(), *source.values()).alias("value"), *_hashes(unused)
-    )
+    items = source.given_ids() if source.vectors is None else column(source.vectors.vector)
+    value = F.xxhash64(items, *source.values()).alias("value")
+    rows = source.frame.where(~nobody).select(*users, *models, value, *_hashes(unused))
     keys = rows.columns[: len(users) + len(models)]
     row = _repeated(rows, keys, "value", unused)
     if not row["groups"]:

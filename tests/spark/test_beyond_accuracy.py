@@ -763,7 +763,7 @@ def test_categories_of_items_are_the_intents_of_their_labels(spark, judged):
     assert of_arrays.data_quality.n_labels == labels.count()
     assert [row.mean for row in of_arrays.summary] == [row.mean for row in expected.summary]
     assert [row.mean for row in of_rows.summary] == [row.mean for row in expected.summary]
-    with pytest.raises(InputError, match="plain values"):
+    with pytest.raises(InputError, match="one value for each item"):
         ours.evaluate(**{**given, "metrics": metrics, "facts": Facts(items=in_arrays, category="kinds")})
     unknown = in_arrays.union(spark.createDataFrame([(None, ["x"])], in_arrays.schema))
     with pytest.raises(DataError, match="rows of items without an item: 1"):
