@@ -48,6 +48,11 @@ def agreed(names: Sequence[str], conflicts: str) -> list[Sql]:
     return [*attributes, n_conflicts.cast("bigint").alias(conflicts)]
 
 
+def _weight(value: Sql) -> Sql:
+    """A weight; -1 for NaN and infinity, which are as wrong, and which Sail's min and max of a group do not give."""
+    return when(~(call("abs", value) < math.inf), -1.0, value)
+
+
 @dataclass(frozen=True)
 class UserAttributes:
     """What users have beside predictions and labels."""
@@ -69,11 +74,8 @@ class UserAttributes:
 
     def values(self, source: Source, as_text: Callable[[DataFrame, str], Sql]) -> list[Sql]:
         """The same without names."""
-        # Infinite weights are as wrong as NaN, which Sail's min and max may pass over.
         return [
-            call("nanvl", named(column).cast("double"), math.inf)
-            if name == reading.USER_WEIGHT
-            else as_text(source.frame, column)
+            _weight(named(column).cast("double")) if name == reading.USER_WEIGHT else as_text(source.frame, column)
             for name, column in self.columns.items()
         ]
 
