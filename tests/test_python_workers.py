@@ -44,10 +44,12 @@ def test_it_is_an_error_that_says_what_to_do():
 
 def test_memory_that_is_too_small_is_an_error_that_says_what_to_do():
     """In the words of Sail 0.7.2, whose worker hands them on."""
-    said = "Resources exhausted: Failed to allocate additional 439.1 KB for HashJoinInput[1] with 5.6 MB already allocated"
-    with pytest.raises(EngineError, match=r"memory is too small for these tables \(Resources exhausted: .* HashJoinInput") as caught:
-        with workers_explained():
-            raise RuntimeError(f"Traceback (most recent call last):\nRuntimeError: {said}\n\nthe query")
+    said = (
+        "Resources exhausted: Failed to allocate additional 439.1 KB for HashJoinInput[1] with 5.6 MB already allocated"
+    )
+    expected = r"memory is too small for these tables \(Resources exhausted: .* HashJoinInput"
+    with pytest.raises(EngineError, match=expected) as caught, workers_explained():
+        raise RuntimeError(f"Traceback (most recent call last):\nRuntimeError: {said}\n\nthe query")
     assert "memory=" in str(caught.value)
     assert "the query" not in str(caught.value)
 

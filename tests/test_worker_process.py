@@ -55,6 +55,8 @@ def test_a_panic_of_the_engine_is_an_error(raised, seen):
     assert next(results) == "batch"
     with pytest.raises(seen, match=r"the engine panicked while it computed rows for a Python worker: odd|^$"):
         next(results)
+
+
 def test_tasks_of_one_process_compute_in_turns_and_wait_apart():
     waits, goes_on, computing, together = threading.Event(), threading.Event(), threading.Lock(), []
 
@@ -75,7 +77,10 @@ def test_tasks_of_one_process_compute_in_turns_and_wait_apart():
         yield from range(5)
 
     done = []
-    tasks = [threading.Thread(target=lambda rows=rows: done.append(list(run(rows)))) for rows in (late(), *map(iter, [range(5)] * 3))]
+    tasks = [
+        threading.Thread(target=lambda rows=rows: done.append(list(run(rows))))
+        for rows in (late(), *map(iter, [range(5)] * 3))
+    ]
     tasks[0].start()
     assert waits.wait(10)
     # One has given a row that nobody has taken from it.

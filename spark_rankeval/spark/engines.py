@@ -34,7 +34,8 @@ class Engine:
         keeps_best: whether ``max_by`` and ``min_by`` keep several values. Spark does so from version 4.2 on.
         sorts_cheaply: whether to sort a user's predictions for the best of them costs less than to gather all.
         keeps_order: whether rows stay in the partition and the order that a plan gave them until Python gets them.
-        builds_lists_in_parts: whether lists that each partition builds of its rows, and that then meet, cost less than rows that meet first.
+        builds_lists_in_parts: whether lists that partitions build, and that then meet, cost less than rows that meet first.
+        compares_arrays_in_structs: whether ``max`` finds the largest of structs of arrays, and not any of them.
         reuses_plans: whether equal parts of a plan are computed once.
         refuses_missing_paths: whether reading from a path with nothing there is an error, and not a table without rows.
         caches_files: whether the list of a folder's files is kept between two readings.
@@ -53,6 +54,7 @@ class Engine:
     sorts_cheaply: bool
     keeps_order: bool
     builds_lists_in_parts: bool
+    compares_arrays_in_structs: bool
     reuses_plans: bool
     refuses_missing_paths: bool
     caches_files: bool
@@ -87,6 +89,7 @@ def engine_of(session: SparkSession) -> Engine:
             sorts_cheaply=is_spark,
             keeps_order=is_spark,
             builds_lists_in_parts=is_spark,
+            compares_arrays_in_structs=is_spark,
             reuses_plans=is_spark,
             refuses_missing_paths=is_spark,
             caches_files=is_spark,

@@ -7,6 +7,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from spark_rankeval.spark.catalogue_parts import PartedModel, with_counts_of_parts
+from spark_rankeval.spark.engines import engine_of
 from spark_rankeval.spark.fact_tables import FactTables
 from spark_rankeval.spark.fingerprints import (
     ROW_HASH,
@@ -352,6 +353,7 @@ class Grouping:
     def _grouped_arrays(self, rows: DataFrame, n_rows: str, n_models: int = 1) -> DataFrame:
         """One row a user of a table of arrays: one of the user's rows, how many there are, and their hash, of each model."""
         first, counts = [], []
+        compares = engine_of(rows.sparkSession).compares_arrays_in_structs
         table = "predictions" if n_rows == reading.PREDICTION_ROWS else "labels"
         for model in range(n_models):
             row, each = (values_of_model(model, values, n_models) for values in (named(ARRAYS), number(1)))
@@ -360,7 +362,10 @@ class Grouping:
                 hashed = values_of_model(model, named(ROW_HASH), n_models)
                 counts.append(total_of_hashes(hashed).alias(reading.hash_column(reading.of_model(table, model))))
             # Of a user's rows the one whose arrays come last in order: any would do, but always the same.
-            first.append(call("max", row).alias(f"{ARRAYS}{model}"))
+            last = (
+                call("max", row) if compares else call("element_at", call("sort_array", call("collect_list", row)), -1)
+            )
+            first.append(last.alias(f"{ARRAYS}{model}"))
         grouped = aggregate(rows, self.user_columns, *counts, *first)
         names = rows.schema[ARRAYS].dataType.names  # type: ignore[attr-defined] # a struct, by construction
         arrays = [

@@ -179,7 +179,8 @@ def test_ids_that_are_nan_are_counted_and_zeros_of_both_signs_are_one(spark):
     with pytest.raises(DataError) as raised:
         audit(training, labels, lists, model="model")
     assert raised.value.counts == {"n_invalid_training": 1, "n_invalid_labels": 1, "n_invalid_predictions": 1}
-    assert "rows of predictions with a null or NaN user or item or model ('model') or an id that floating point rounds: 1 of 2" in str(raised.value)
+    words = "null or NaN user or item or model ('model') or an id that floating point rounds"
+    assert f"rows of predictions with a {words}: 1 of 2" in str(raised.value)
     audited = audit(training, labels, lists, model="model", on_invalid="drop")
     assert counted(audited) == naive([(0, 1, None, "")], [(0, 1, None, "")], [(0, 1, None, "")])
     assert audited["labels_in_training"].examples == ({"user": 0.0, "item": 1.0},)

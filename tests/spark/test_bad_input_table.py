@@ -192,7 +192,9 @@ class TestNullUserNullItem:
         theirs = mine.where("item = 5").drop("score")
         if arrays:
             mine = mine.groupBy("user").agg(F.collect_list(F.struct("item", "score")).alias("item"))
-        assert "NaN prediction item: 1" in refused(lambda: evaluate(mine, theirs, "rr", score="score"), n_invalid_predictions=1)
+        assert "NaN prediction item: 1" in refused(
+            lambda: evaluate(mine, theirs, "rr", score="score"), n_invalid_predictions=1
+        )
         assert evaluate(mine, theirs, "rr", score="score", on_invalid="drop")["rr"] == 1.0
 
     @pytest.mark.parametrize("name", ["table", "Table", "Item", "reason"])

@@ -180,6 +180,7 @@ def test_top_items_are_the_first_of_the_table_of_all_scores(world):
     assert found == {user: [(item, -score) for score, item in sorted(of_user)[:4]] for user, of_user in lists.items()}
 
 
+@pytest.mark.classic_alone("ml")
 def test_the_factors_of_als_are_vectors(world):
     from pyspark.ml.recommendation import ALS  # one test needs it
 
@@ -376,6 +377,7 @@ class TestBadInput:
             call(world)
 
 
+@pytest.mark.not_on_sail("order")
 class TestParts:
     """A catalogue in parts has what the whole one has; tests/worker/test_catalogue_parts.py tries many more."""
 
