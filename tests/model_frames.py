@@ -12,7 +12,7 @@ from spark_rankeval.comparison import compare as comparison
 from spark_rankeval.comparison import groups
 from spark_rankeval.spark.model_table import ModelTable
 from spark_rankeval.spark.model_tables import Collected, ModelTables
-from spark_rankeval.spark.per_user import MetricColumn, hashes_by_name
+from spark_rankeval.spark.per_user import TABLES, MetricColumn, table_hash
 from spark_rankeval.statistics.merging import merged
 from spark_rankeval.worker.clusters import CLUSTERS, merged_clusters
 from spark_rankeval.worker.compared_users import (
@@ -137,21 +137,24 @@ def _compared_by(function, frames, columns, n_partitions, **options):
     named = columns if known else {name: name for name in columns}
     metrics = {label: MetricColumn(name, label if known else "", "default") for label, name in named.items()}
     tables = tuple(
-        ModelTable(frame, ("user",), metrics, {}, model, hashes=hashes_by_name(frame))
-        for model, frame in frames.items()
+        ModelTable(frame, ("user",), metrics, {}, model, hashes=_hashes(frame)) for model, frame in frames.items()
     )
     with patch.object(comparison, "read_results", lambda *_: ModelFrames(tables, (), n_partitions)):
         return function(frames, **options)
 
 
+def _hashes(frame):
+    return {table: table_hash(table) for table in TABLES if table_hash(table) in frame}
+
+
 def compare_frames(frames, columns, baseline, n_partitions=2, **options):
     """The comparison of models with a baseline."""
-    return _compared_by(comparison.compare, frames, columns, n_partitions, baseline=baseline, **options)
+    return _compared_by(comparison.compare.__wrapped__, frames, columns, n_partitions, baseline=baseline, **options)
 
 
 def pairs_of_frames(frames, columns, n_partitions=2, **options):
     """All pairs of models."""
-    return _compared_by(comparison.all_pairs, frames, columns, n_partitions, **options)
+    return _compared_by(comparison.all_pairs.__wrapped__, frames, columns, n_partitions, **options)
 
 
 def hash_of(number):
@@ -181,4 +184,4 @@ def groups_of_frames(
         for name, frame in frames.items()
     )
     with patch.object(groups, "read_groups", lambda *_: ModelFrames(tables, (), n_partitions)):
-        return groups.compare_groups(frames, baseline, **options)
+        return groups.compare_groups.__wrapped__(frames, baseline, **options)

@@ -362,9 +362,8 @@ class Grouping:
                 hashed = values_of_model(model, named(ROW_HASH), n_models)
                 counts.append(total_of_hashes(hashed).alias(reading.hash_column(reading.of_model(table, model))))
             # Of a user's rows the one whose arrays come last in order: any would do, but always the same.
-            last = (
-                call("max", row) if compares else call("element_at", call("sort_array", call("collect_list", row)), -1)
-            )
+            in_order = call("sort_array", call("collect_list", row), False)
+            last = call("max", row) if compares else call("get", in_order, 0)
             first.append(last.alias(f"{ARRAYS}{model}"))
         grouped = aggregate(rows, self.user_columns, *counts, *first)
         names = rows.schema[ARRAYS].dataType.names  # type: ignore[attr-defined] # a struct, by construction

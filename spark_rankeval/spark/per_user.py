@@ -188,7 +188,7 @@ def hashes_by_name(frame: DataFrame) -> dict[str, str]:
     As floats, which pandas makes of whole numbers with nulls, hashes have lost digits.
     """
     there = {table: table_hash(table) for table in TABLES if table_hash(table) in frame.columns}
-    return {table: name for table, name in there.items() if isinstance(frame.schema[name].dataType, T.LongType)}
+    return {table: name for table, name in there.items() if not isinstance(frame.schema[name].dataType, T.DoubleType)}
 
 
 def type_of_count(name: str) -> T.DataType:
