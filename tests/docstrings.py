@@ -14,10 +14,10 @@ TABLES = {"spark", "predictions", "labels", "training", "result", "comparison", 
 
 def _examples_in(name):
     module, finder = importlib.import_module(name), doctest.DocTestFinder(exclude_empty=True)
-    # The finder misses functions of the module that a decorator of another module wraps.
+    # The finder misses some functions of the module that a decorator of another module wraps, and finds others: each runs once.
     wrapped = [each for each in vars(module).values() if hasattr(each, "__wrapped__") and each.__module__ == name]
     found = [test for each in (module, *wrapped) for test in finder.find(each, globs=vars(module))]
-    return [test for test in found if test.examples]
+    return [test for test in {test.docstring: test for test in found}.values() if test.examples]
 
 
 _MODULES = [module.name for module in pkgutil.walk_packages(spark_rankeval.__path__, "spark_rankeval.")]
