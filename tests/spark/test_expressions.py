@@ -301,7 +301,7 @@ SAIL = {
     "decimals of more than 18 digits have other hashes; fingerprints and bootstrap samples differ": ["xxhash64(p)"],
     "JSON keeps the digits of a number; only texts are read": ["get_json_object('{\"n\": 1.50}', '$.n')"],
     "-0.0 keeps its sign where Spark drops it": ["round(d / 3)", "greatest(d, 0.0D)", "array_distinct(pairs)"],
-    "-0.0 is not 0.0 in orders, windows and sets; ids and scores lose their sign first": [
+    "-0.0 is not 0.0 in orders, windows and sets; ids lose their sign first, and workers rank the scores": [
         "array_intersect(ds, array(0.0D, double('NaN'), 1.5D))", "count(DISTINCT d)",
         "sort_array(collect_set(d))",
         "row_number() OVER (PARTITION BY g ORDER BY d DESC, k)",
