@@ -1,4 +1,4 @@
-"""Run the parts of `make test` at the same time: tests without Spark, tests on Sail, and tests on PySpark, which needs Java.
+"""Run the parts of `make test`, two at a time: tests on PySpark, which needs Java, tests on Sail, and two parts without Spark.
 
     python tests/parts.py [--all]
 
@@ -13,44 +13,41 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
-from threading import Thread
 
 ROOT = Path(__file__).parents[1]
-SPARK = "tests/spark"
+SPARK, METRICS = "tests/spark", "tests/metrics"
 PYSPARK, SAIL = (ROOT / name / "bin" / "python" for name in (".venv", ".venv-platform-sail"))
 BY_TWO = ["--numprocesses=2", "--dist=loadfile", "--no-loadscope-reorder"]
 PROGRESS = re.compile(r"[.FEsxX]+ +\[ *\d+%\]$")
 
 
-class Part:
-    """One pytest process. Its progress is shown at once, and everything else when it ends."""
+@dataclass(frozen=True)
+class Ended:
+    """What is left of a part: its name, whether it failed, and pytest's last line."""
 
-    def __init__(self, name, python, *options):
-        self.name, self.output, self.began = name, [], time.monotonic()
-        # The interpreter of another environment must not see this one's packages: the path has only this project.
-        command = [str(python), "-m", "pytest", "-q", "--color=no", "--budget", *options]
-        self._process = subprocess.Popen(
-            command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-        )  # fmt: skip
-        self._reader = Thread(target=self._read)
-        self._reader.start()
+    name: str
+    failed: bool
+    words: str
 
-    def _read(self):
-        for line in self._process.stdout:
+
+def run(name, python, *options):
+    """Run pytest in a process. Its progress is shown at once, and everything else when it ends."""
+    command = [str(python), "-m", "pytest", "-q", "--color=no", "--budget", *options]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    began, lines = time.monotonic(), []
+    with subprocess.Popen(
+        command, cwd=ROOT, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    ) as process:
+        for line in process.stdout:
             if PROGRESS.match(line):
-                say(f"{self.name:8}{line.rstrip()}")
+                say(f"{name:8} {line.rstrip()}")
             else:
-                self.output.append(line)
-        code = self._process.wait()
-        # Pytest says 5 if it has no test.
-        self.failed = code != 0
-        self.seconds = time.monotonic() - self.began
-        say(f"\n== {self.name}: {self.seconds:.0f} s\n{''.join(self.output)}")
-
-    def end(self):
-        self._reader.join()
-        return self
+                lines.append(line)
+    say(f"\n== {name}: {time.monotonic() - began:.0f} s\n{''.join(lines)}")
+    return Ended(name, process.returncode != 0, lines[-1].strip() if lines else "")
 
 
 def say(text):
@@ -77,13 +74,16 @@ def main():
     # All of tests/spark takes PySpark longer than everything else takes one processor.
     on_pyspark = ["--platform=classic", SPARK, *(assigned or BY_TWO)]
     parts = [
-        Part("Sail", SAIL, "--platform=sail", SPARK, *assigned),
-        Part("no Spark", PYSPARK, "--platform=none", "tests", f"--ignore={SPARK}"),
+        ("Sail", SAIL, "--platform=sail", SPARK, *assigned),
+        ("metrics", PYSPARK, "--platform=none", METRICS),
+        ("others", PYSPARK, "--platform=none", "tests", f"--ignore={SPARK}", f"--ignore={METRICS}"),
     ]
     if has_java():
-        parts.append(Part("PySpark", PYSPARK, *on_pyspark))
-    ended = [part.end() for part in parts]
-    say("; ".join(f"{part.name}: {part.output[-1].strip()}" for part in ended))
+        parts.insert(0, ("PySpark", PYSPARK, *on_pyspark))
+    # A third process on two processors would only make the others slower.
+    with ThreadPoolExecutor(max(2, os.cpu_count() or 1)) as pool:
+        ended = list(pool.map(lambda part: run(*part), parts))
+    say("\n".join(f"{part.name}: {part.words}" for part in ended))
     failed = [part.name for part in ended if part.failed]
     if failed:
         say(f"FAILED: {', '.join(failed)}")

@@ -74,7 +74,7 @@ def test_intervals_of_merged_days_hold_if_people_come_back():
     assert without < 0.9
 
 
-@pytest.mark.parametrize("place", range(6))
+@pytest.mark.parametrize("place", part_of(range(6), 5))
 @pytest.mark.parametrize(("sizes", "n_clusters"), [("one half", 40), ("Pareto 1.1", 20), ("1 to 50", 20)])
 def test_intervals_of_few_and_unequal_clusters_hold(sizes, n_clusters, place):
     of_clusters = SimpleNamespace(**run_path(str(ROOT / "tools" / "simulate_clusters.py")))
