@@ -15,7 +15,7 @@ from spark_rankeval.statistics.means import MeanAccumulator, mean_of
 from spark_rankeval.statistics.moments import MomentsAccumulator, moments_of
 from spark_rankeval.statistics.paired import PairedAccumulator, comparison_of
 
-EVALUATIONS = examples(by_day=600, at_night=2000)
+EVALUATIONS = examples(by_day=1000, at_night=2000)
 USERS = 250
 # Reciprocal ranks of a first hit that is equally often at each of ten places, or missing.
 RECIPROCAL_RANKS = np.append(1 / np.arange(1, 10), 0.0)
