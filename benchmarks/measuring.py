@@ -6,17 +6,19 @@ import statistics
 import sys
 import tempfile
 import time
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.counted import check
 from benchmarks.further import prepare, second_pass, value_of_trec
+from benchmarks.on_sail import ON_SAIL, SailProcess
 from benchmarks.ratios import Figure, ratio
 from benchmarks.session import CORES, start_session, timed
 from benchmarks.tables import Shape, make_tables
 from benchmarks.worker_memory import PeakOfWorkers
-from benchmarks.works import METRICS, all_works, values_of, words_of
+from benchmarks.works import METRICS, all_works, first_value, values_of, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,6 +54,9 @@ RATIOS = (
     ("arrays", "arrays-carried"),
     ("arrays-every", "arrays-many"),
     ("arrays-many", "arrays-no-quantiles"),
+    ("sail-many", "shuffle"),
+    ("sail-many", "many"),
+    ("spark", "sail-many"),
 )
 
 
@@ -64,6 +69,7 @@ class Measurement:
         cutoffs: of every metric.
         works: their names, in `WORDS`.
         heap: of the driver.
+        sail_partitions: of Sail; its own default is as many as there are cores.
         rounds: timed rounds; the best time of each work counts.
         warm_up: rounds before that.
     """
@@ -72,6 +78,7 @@ class Measurement:
     shape: Shape = Shape()
     cutoffs: tuple[int, ...] = (1, 3, 5, 10, 20)
     heap: str = "6g"
+    sail_partitions: int = CORES
     rounds: int = 5
     warm_up: int = 2
 
@@ -98,9 +105,19 @@ def measure_in(folder: str, measurement: Measurement) -> dict[str, Any]:
         prepare(spark, folder, measurement.works, values_of(METRICS, list(measurement.cutoffs)))
         print(f"data made in {time.perf_counter() - began:.0f} s", file=sys.stderr)
         works = all_works(spark, folder, list(measurement.cutoffs), measurement.partitions)
-        with PeakOfWorkers() as peak:
-            times = timed({name: works[name] for name in measurement.works}, measurement.rounds, measurement.warm_up)
+        with ExitStack() as stack:
+            peak = stack.enter_context(PeakOfWorkers())
+            values: dict[str, float | None] = {}
+            turns = {name: _noting(values, name, work) for name, work in works.items() if name in measurement.works}
+            of_sail = [name for name in measurement.works if name.startswith(ON_SAIL)]
+            if of_sail:
+                sail = stack.enter_context(SailProcess(folder, measurement.cutoffs, measurement.sail_partitions))
+                turns |= {name: sail.work(name.removeprefix(ON_SAIL)) for name in of_sail}
+            times = timed({name: turns[name] for name in measurement.works}, measurement.rounds, measurement.warm_up)
         checks = _checks(spark, folder, works, measurement.works)
+        if of_sail:
+            _check_same(values, sail.values)
+            checks["sail_megabytes"] = round(sail.megabytes)
         version = spark.version
     finally:
         spark.stop()
@@ -114,6 +131,22 @@ def measure_in(folder: str, measurement: Measurement) -> dict[str, Any]:
     }
     ratios = {f"{work} / {other}": ratio(report, work, other) for work, other in RATIOS if {work, other} <= set(times)}
     return report | {"ratios": {name: figure._asdict() for name, figure in ratios.items()}} | checks
+
+
+def _noting(values: dict[str, float | None], name: str, work: Callable[[], object]) -> Callable[[], None]:
+    """The work, with the first mean of what it gives written down."""
+
+    def noted() -> None:
+        values[name] = first_value(work())
+
+    return noted
+
+
+def _check_same(on_pyspark: dict[str, float | None], on_sail: dict[str, float | None]) -> None:
+    """A time counts only beside that of the same numbers, which are the same to the last bit."""
+    apart = [name for name, value in on_sail.items() if on_pyspark.get(name, value) != value]
+    if apart:
+        sys.exit(f"Sail has other values of {', '.join(apart)}: {on_sail} instead of {on_pyspark}")
 
 
 def _checks(

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from benchmarks.environments import OURS, PEERS, python_of
 from benchmarks.measuring import measure_in
 from benchmarks.peers_tables import BEYOND, make_beyond_tables
 from benchmarks.session import CORES
@@ -18,10 +19,6 @@ from benchmarks.tables import Shape, make_tables
 
 if TYPE_CHECKING:
     from benchmarks.measuring import Measurement
-
-ROOT = Path(__file__).resolve().parent.parent
-PEERS = ROOT / "benchmarks" / "peers"
-_OURS = Path(sys.executable)
 
 
 class Script(NamedTuple):
@@ -47,7 +44,7 @@ class Script(NamedTuple):
 
 
 def beside_ours(peer: str, measurement: Measurement) -> dict[str, Any]:
-    """What an evaluator on Spark takes, and ours on the same files before and after it.
+    """What an evaluator on Spark takes, and ours on the same files before and after it, then on Sail.
 
     Args:
         peer: its name, which its environment and its script have.
@@ -60,21 +57,23 @@ def beside_ours(peer: str, measurement: Measurement) -> dict[str, Any]:
         make_tables(measurement.shape, accuracy, arrays=False)
         make_beyond_tables(beyond, BEYOND)
         given = (str(accuracy), str(beyond), str(measurement.partitions), measurement.heap, str(CORES))
-        ours = Script(_OURS, "ours_on_spark.py", (peer,))
+        ours = Script(OURS, "ours_on_spark.py", (peer,))
         before, _ = ours.run(*given)
-        theirs, _ = Script(_python_of(peer), f"{peer}_on_spark.py").run(*given)
+        theirs, _ = Script(python_of(peer), f"{peer}_on_spark.py").run(*given)
         after, _ = ours.run(*given)
-    for figures in (before, after):
+        sail, _ = Script(python_of("sail"), "ours_on_spark.py", (peer,)).run(*given)
+    for figures in (before, after, sail):
         _check_equal(figures["values"], theirs["values"], peer)
     seconds = {work: [*before["seconds"][work], *after["seconds"][work]] for work in before["seconds"]}
-    return {"package": theirs["package"], "theirs": theirs["seconds"], "ours": seconds, "values": theirs["values"]}
+    others = {"theirs": theirs["seconds"], "sail": sail["seconds"]}
+    return {"package": theirs["package"], "ours": seconds, "values": theirs["values"], **others}
 
 
 def trec_files(measurement: Measurement) -> dict[str, Any]:
     """TREC's files by this project, and by a program of pandas alone that reads the same ones."""
     with tempfile.TemporaryDirectory(prefix="rankeval-benchmark-") as folder:
         report = measure_in(folder, measurement)
-        program = Script(_OURS, "pandas_trec.py")
+        program = Script(OURS, "pandas_trec.py")
         parts = [program.run(folder)[0] for _ in range(2)]
     for part in parts:
         _check_equal({"ndcg@10": report["trec_value"]}, part["values"], "pandas")
@@ -85,11 +84,12 @@ def trec_files(measurement: Measurement) -> dict[str, Any]:
 
 
 def in_memory(users: int, repeats: int, *java_options: str) -> dict[str, Any]:
-    """Seconds from the start of a process over the Parquet files to five printed metrics, of ours, ranx and pytrec_eval: best of some."""
+    """Seconds from the start of a process over the Parquet files to five printed metrics: best of some, of each engine and package."""
     scripts = {
-        "ours": Script(_OURS, "ours.py", java_options),
-        "ranx": Script(_python_of("ranx"), "ranx_in_memory.py"),
-        "pytrec_eval": Script(_python_of("trec"), "pytrec_eval_in_memory.py"),
+        "ours": Script(OURS, "ours.py", java_options),
+        "sail": Script(python_of("sail"), "ours.py"),
+        "ranx": Script(python_of("ranx"), "ranx_in_memory.py"),
+        "pytrec_eval": Script(python_of("trec"), "pytrec_eval_in_memory.py"),
     }
     best: dict[str, Any] = {}
     seconds: dict[str, list[float]] = {name: [] for name in scripts}
@@ -110,12 +110,3 @@ def _check_equal(ours: dict[str, float], theirs: dict[str, float], name: str) ->
     apart = [metric for metric, value in ours.items() if not math.isclose(value, theirs[metric], rel_tol=1e-6)]
     if apart:
         sys.exit(f"{name} has other values of {', '.join(apart)}: {theirs} instead of {ours}")
-
-
-def _python_of(environment: str) -> Path:
-    python = ROOT / f".venv-benchmark-{environment}" / "bin" / "python"
-    if not python.exists():
-        sys.exit(
-            f"the environment of {environment} is missing: make benchmark-check makes it ({python.parent.parent.name})"
-        )
-    return python

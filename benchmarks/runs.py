@@ -12,6 +12,7 @@ from benchmarks.catalogue import whole_catalogue
 from benchmarks.further import BEYOND_ACCURACY
 from benchmarks.kernels import all_pairs_seconds, gap_milliseconds, nanoseconds
 from benchmarks.measuring import Measurement, measure
+from benchmarks.on_sail import ON_SAIL
 from benchmarks.processes import beside_ours, in_memory, trec_files
 from benchmarks.tables import Shape
 from benchmarks.works import METRICS, values_of
@@ -60,6 +61,29 @@ MEASUREMENTS = {
     "1m": Measurement(works=("shuffle", "many"), shape=Shape(users=20_000)),
     "10m": Measurement(works=("shuffle", "many"), rounds=3),
     "100m": Measurement(works=("shuffle", "smallest", "many"), shape=Shape(users=2_000_000), rounds=2, warm_up=1),
+}
+
+
+def _on_both(*works: str, **setting: Any) -> Measurement:
+    """Works on PySpark, each followed by the same on Sail."""
+    return Measurement(works=tuple(turn for work in works for turn in (work, f"{ON_SAIL}{work}")), **setting)
+
+
+# Sail beside PySpark, in turns. Few groups a partition save Sail time, so of 100 million predictions there are more partitions.
+MEASUREMENTS |= {
+    "sail": Measurement(
+        works=("shuffle", "spark", "one", "sail-one", "many", "sail-many", "sail-smallest"), shape=Shape(pattern="logs")
+    ),
+    "sail-twenty": Measurement(works=("spark-twenty", "twenty", "sail-twenty"), rounds=3, warm_up=1),
+    "sail-small": _on_both("many", shape=Shape(users=1_000), rounds=15, warm_up=5),
+    "sail-strings": _on_both("many", shape=Shape(ids="string"), rounds=3, warm_up=1),
+    "sail-slices": _on_both("many", "sliced", rounds=3, warm_up=1),
+    "sail-models": _on_both("ten-models", shape=Shape(users=20_000), rounds=3, warm_up=1),
+    "sail-beyond-accuracy": _on_both("popularity", "history", "categories", "all-lists", rounds=2, warm_up=1),
+    "sail-trec": _on_both("trec-parquet", "trec", rounds=2, warm_up=1),
+    "sail-1m": _on_both("many", shape=Shape(users=20_000), warm_up=3),
+    "sail-10m": _on_both("many", rounds=3),
+    "sail-100m": _on_both("many", shape=Shape(users=2_000_000), rounds=2, warm_up=0, sail_partitions=16),
 }
 #: The flagship rows on a fifth of the data, for a pull request.
 QUICK = replace(MEASUREMENTS["logs"], shape=Shape(users=40_000, pattern="logs"))

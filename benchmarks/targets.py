@@ -119,6 +119,11 @@ def _growth(reports: Reports) -> Figure:
     return Figure(next(best) / next(best) / 10)
 
 
+def _growth_on_sail(reports: Reports) -> Figure:
+    best = (reports[run]["best_seconds"]["sail-many"] for run in ("sail-100m", "sail-1m"))
+    return Figure(next(best) / next(best) / 100)
+
+
 def _billion(work: str) -> Reader:
     """Core-seconds that a work takes for ten times as many predictions as were measured."""
 
@@ -305,6 +310,14 @@ TARGETS = (
     _ratio_target("… ALS's lists ÷ top_items(100)", "catalogue", "als-lists", "top-items", 5, at_least=True),
     Target("… memory of a Python worker", ("catalogue",), _memory_of_catalogue, 400, unit="MB"),
     Target("… a million users × 100,000 items × 64, on paper from a tenth", ("catalogue",), _million_users, 0.3, unit="core-h"),
+    _ratio_target("on Sail: 10 M predictions as logs have them, 30 values ÷ PySpark's bare shuffle", "sail", "sail-many", "shuffle", 0.6),
+    _ratio_target("… ÷ PySpark's RankingEvaluator, one metric", "sail", "sail-many", "spark", 0.3),
+    Target(
+        "… 1,000 users, 30 values ÷ the same on PySpark, medians", ("sail-small",),
+        lambda reports: ratio(reports["sail-small"], "sail-many", "many", times="median_seconds"), 0.2,
+    ),
+    _ratio_target("… 100 M predictions ÷ the same on PySpark", "sail-100m", "sail-many", "many", 0.6),
+    Target("… time a row, 100 M predictions ÷ 1 M", ("sail-1m", "sail-100m"), _growth_on_sail, 1.3),
     Target("gap, one user with 40,000 distinct grades", ("statistics",), _plain("statistics", "gap_milliseconds"), 50, unit="ms"),
     Target("all_pairs of 10 models × 100 metrics, driver alone", ("statistics",), _plain("statistics", "all_pairs_seconds"), 5, unit="s"),
 )  # fmt: skip

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.floors import floors, sink, to_nothing
 from benchmarks.further import FURTHER_WORDS, further_works
+from benchmarks.on_sail import ON_SAIL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -53,7 +54,15 @@ WORDS = {
 
 def words_of(work: str, cutoffs: list[int]) -> str:
     """What a work is, for a person."""
+    if work.startswith(ON_SAIL):
+        return f"on Sail: {words_of(work.removeprefix(ON_SAIL), cutoffs)}"
     return WORDS[work].format(many=len(METRICS) * len(cutoffs), every=len(every_metric(cutoffs)))
+
+
+def first_value(result: object) -> float | None:
+    """The first mean of an evaluation; None if the work was another."""
+    summary = getattr(result, "summary", None)
+    return summary[0].mean if summary else None
 
 
 def all_works(spark: SparkSession, folder: str, cutoffs: list[int], partitions: int) -> dict[str, Work]:

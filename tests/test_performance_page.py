@@ -103,11 +103,17 @@ def measured():
         rounds = {work: [9.87, 9.87 + place] for place, work in enumerate(measurement.works)}
         setting = asdict(measurement) | {"cores": 2}
         times = {"best_seconds": best, "median_seconds": best, "seconds": rounds}
-        return {"setting": setting, **times, "worker_megabytes": 200}
+        return {"setting": setting, **times, "worker_megabytes": 200, "sail_megabytes": 900}
 
     reports = {name: report(measurement) for name, measurement in MEASUREMENTS.items()}
     trec = dict.fromkeys(("trec-parquet", "trec"), 12.5)
     reports["trec"] = reports["long"] | {"best_seconds": trec, "seconds": {}, "pandas": {"seconds": [40.0, 50.0]}}
+    peer = {"theirs": {"twenty": [60.0], "beyond": [9.0]}}
+    for ours in ("ours", "sail"):
+        peer[ours] = {f"{work}{part}": [2.0] for work in ("twenty", "beyond") for part in ("", "-floor")}
+    reports |= {"replay": peer, "recommenders": peer}
+    totals = {"pytrec_eval": 30.0, "ranx": 60.0, "ours": 20.0, "sail": 4.0}
+    reports["in-memory-10m"] = {name: {"total": total} for name, total in totals.items()}
     return reports
 
 
@@ -125,11 +131,13 @@ def test_the_pages_have_the_figures_that_were_measured(writer, reports, measured
 
 def test_a_ratio_stands_in_a_page_with_the_spread_of_its_rounds(writer, measured):
     block = "<!-- figures: {} -->\n\n<!-- end -->".format
-    flagship = writer["page"](block("flagship"), measured)
+    targets = writer["page"](block("targets"), measured)
     # The rounds of the bare shuffle, first in the turn, and of 30 values, fifth: 9.87 and 9.87; 9.87 and 13.87.
-    assert "| … ÷ bare shuffle | ≤ 1.8 × | 1 × | 1.00–1.41 | met |" in flagship
+    assert "| … ÷ bare shuffle | ≤ 1.8 × | 1 × | 1.00–1.41 | met |" in targets
     assert "| bare shuffle of both by user (the floor) | 9.87 | 1.00 |  |" in writer["page"](block("logs"), measured)
     assert "| evaluate, 30 values | 9.87 | 1.00 | 1.00–1.41 |" in writer["page"](block("logs"), measured)
+    row = "| RePlay, 20 values | 60.0 | 2.0 | 2.0 | 30.0, on Sail 30.0 |"
+    assert row in writer["page"](block("gain"), measured)
     assert "| pandas alone: read TREC's files, and compute ndcg@10 | 40.00 | 3.20 |" in writer["page"](
         block("trec"), measured
     )

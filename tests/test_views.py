@@ -15,7 +15,8 @@ from spark_rankeval.request.readings import Lists, policy_of, resolve, views_of
 from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.spark.plan import choose_plan
 
-ENGINE = SimpleNamespace(name="Spark", version="4.3.0", keeps_best=True)
+ENGINE = SimpleNamespace(name="Spark", version="4.3.0", keeps_best=True, sorts_cheaply=True)
+SAIL = SimpleNamespace(name="Sail", version="0.7.2", keeps_best=False, sorts_cheaply=False)
 ROWS = Lists(scored_arrays=False, label_arrays=False)
 
 
@@ -27,11 +28,11 @@ def task_of(metrics, dialect="default", ties=None, threshold=None, keep_best=Fal
     return ScoringTask(tuple(views)), {value.label: value.metric for value in values}
 
 
-def plan_of_rows(metrics, prune="auto", excludes=False, each_row_is_both=False, **call):
+def plan_of_rows(metrics, prune="auto", excludes=False, each_row_is_both=False, engine=ENGINE, **call):
     task, named = task_of(metrics, **call)
     table = SimpleNamespace(arrays=False, has_value=True, vectors=None)
     return choose_plan(
-        task, named, table, prune, ENGINE, exact=False, excludes=excludes, each_row_is_both=each_row_is_both
+        task, named, table, prune, engine, exact=False, excludes=excludes, each_row_is_both=each_row_is_both
     )
 
 
@@ -47,6 +48,8 @@ def plan_of_arrays(metrics, excludes=False, **call):
         (["ndcg@5", "rr"], {}, "All predictions of a user are grouped: rr looks at whole lists, without a cutoff."),
         (["ap", "rr", "ndcg@3"], {}, "ap and rr look at whole lists, without a cutoff."),
         (["ndcg@5"], {"prune": "never"}, "prune='never' was asked for"),
+        (["ndcg@5"], {"engine": SAIL}, "are grouped: Sail 0.7.2 would sort them to keep the best, which costs more."),
+        (["ndcg@5"], {"engine": SAIL, "prune": "never"}, "prune='never' was asked for"),
         (["ndcg@5"], {"ties": "item_desc"}, "ties='item_desc' needs them"),
         (["precision@5"], {"dialect": "mllib"}, "each of equal items counts in this dialect"),
         (["ndcg@5"], {"excludes": True}, "items are left out of them (exclude=), and others move up."),

@@ -18,15 +18,29 @@ sys.path.insert(0, str(ROOT))
 import altair as alt
 import pandas as pd
 
+from benchmarks.on_sail import ON_SAIL
 from benchmarks.ratios import ratio
-from benchmarks.targets import FLAGSHIP, TARGETS, Outcome, outcomes
+from benchmarks.targets import TARGETS, Outcome, outcomes
 from benchmarks.works import words_of
 
 FIGURES = ROOT / "benchmarks" / "figures.json"
-PAGES = (ROOT / "README.md", *(ROOT / "docs" / "evidence" / f"{name}.md" for name in ("speed", "growth")))
+PAGES = (ROOT / "README.md", *(ROOT / "docs" / "evidence" / f"{name}.md" for name in ("speed", "growth", "sail")))
 PICTURE = ROOT / "docs" / "evidence" / "growth.svg"
 # The runs whose size grows, and their works.
 GROWTH = {"1m": 1_000_000, "10m": 10_000_000, "100m": 100_000_000}
+# The runs of both engines, and what their tables hold.
+SAIL_RUNS = {
+    "sail-small": "1,000 users",
+    "sail": "10 M predictions as logs have them",
+    "sail-strings": "ids of 16 characters",
+    "sail-slices": "even lists",
+    "sail-models": "10 models of 1 M",
+    "sail-beyond-accuracy": "even lists",
+    "sail-trec": "TREC",
+    "sail-1m": "1 M predictions",
+    "sail-10m": "10 M predictions",
+    "sail-100m": "100 M predictions",
+}
 GROWING = {"shuffle": "bare shuffle", "many": "evaluate, 30 values"}
 
 
@@ -54,11 +68,6 @@ def targets(reports: dict[str, Any]) -> str:
     if missing:
         lines += ["", _not_measured(list(missing))]
     return "\n".join(lines)
-
-
-def flagship(reports: dict[str, Any]) -> str:
-    """The targets of the call that people make, beside other work; docs/evidence/speed.md has those of its parts, too."""
-    return "\n".join(_targets_table([outcome for outcome in outcomes(reports) if outcome.target in FLAGSHIP[:3]]))
 
 
 def _targets_table(rows: list[Outcome]) -> list[str]:
@@ -157,8 +166,50 @@ def cost(reports: dict[str, Any]) -> str:
     )
 
 
+def on_sail(reports: dict[str, Any]) -> str:
+    """Seconds of the same work on PySpark and on Sail, with the memory of Sail's process."""
+    lines = [
+        "| work | PySpark, s | Sail, s | Sail ÷ PySpark | rounds | Sail's process, MB |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
+    for run, words in SAIL_RUNS.items():
+        report, times = reports[run], "median_seconds" if run == "sail-small" else "best_seconds"
+        for name in (work for work in report[times] if f"{ON_SAIL}{work}" in report[times]):
+            figure = ratio(report, f"{ON_SAIL}{name}", name, times=times)
+            work = f"{words}: {words_of(name, report['setting']['cutoffs'])}"
+            seconds = f"{report[times][name]:.2f} | {report[times][f'{ON_SAIL}{name}']:.2f}"
+            lines.append(
+                f"| {work} | {seconds} | {figure.value:.2f} | {figure.spread} | {report['sail_megabytes']:,} |"
+            )
+    return "\n".join(lines)
+
+
+def gain(reports: dict[str, Any]) -> str:
+    """How much longer other evaluators take than this one, on each engine."""
+    one, twenty = reports["sail"]["best_seconds"], reports["sail-twenty"]["best_seconds"]
+    rows = [
+        ("Spark's RankingEvaluator, 1 value, beside 30 values", one["spark"], one["many"], one["sail-many"]),
+        ("Spark's RankingEvaluator, 20 values", twenty["spark-twenty"], twenty["twenty"], twenty["sail-twenty"]),
+    ]
+    for peer, words in {"replay": "RePlay", "recommenders": "Recommenders"}.items():
+        rows.append((f"{words}, 20 values", *(min(reports[peer][of]["twenty"]) for of in ("theirs", "ours", "sail"))))
+    rows.append(
+        (
+            "pytrec_eval in memory, 5 values, from the start of the process",
+            *(reports["in-memory-10m"][of]["total"] for of in ("pytrec_eval", "ours", "sail")),
+        )
+    )
+    lines = [
+        "| other evaluator, work | its time, s | here on PySpark, s | here on Sail, s | times as fast |",
+        "|---|---:|---:|---:|---:|",
+    ]
+    for words, theirs, pyspark, sail in rows:
+        faster = f"{theirs / pyspark:.1f}, on Sail {theirs / sail:.1f}"
+        lines.append(f"| {words} | {theirs:.1f} | {pyspark:.1f} | {sail:.1f} | {faster} |")
+    return "\n".join(lines)
+
+
 _BLOCKS = {
-    "flagship": (("logs",), flagship),
     "logs": (("logs",), logs),
     "long": (("long",), long_tables),
     "small": (("small",), small),
@@ -167,6 +218,8 @@ _BLOCKS = {
     "pipelines": (("pipelines",), pipelines),
     "trec": (("trec",), trec),
     "growth": (tuple(GROWTH), growth),
+    "on_sail": (tuple(SAIL_RUNS), on_sail),
+    "gain": (("sail", "sail-twenty", "replay", "recommenders", "in-memory-10m"), gain),
     "cost": (("100m",), cost),
 }
 

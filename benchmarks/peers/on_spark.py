@@ -9,7 +9,23 @@ from functools import partial
 CUTOFFS = (1, 3, 5, 10, 20)
 
 
-def run(package, one_value, twenty_values, beyond, rounds=1, floors=None):
+def start_session(partitions, heap, cores):
+    """A local session of PySpark."""
+    from pyspark.sql import SparkSession
+
+    spark = (
+        SparkSession.builder.master(f"local[{cores}]")
+        .config("spark.driver.memory", heap)
+        .config("spark.sql.shuffle.partitions", partitions)
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def run(package, one_value, twenty_values, beyond, rounds=1, floors=None, session=None):
     """Time 20 values, 4 metrics at 5 cutoffs, and measures beyond accuracy, and print the seconds of every round.
 
     Called as: script FOLDER BEYOND PARTITIONS HEAP CORES.
@@ -21,23 +37,15 @@ def run(package, one_value, twenty_values, beyond, rounds=1, floors=None):
         beyond: function of a dict of frames by name, with training, items and baseline, too; it gives values by our names for them.
         rounds: how often.
         floors: the least work that any evaluation must do, by "twenty" and "beyond"; functions of the same arguments.
+        session: of another engine than PySpark.
     """
-    folder, beyond_folder, partitions, heap, cores = sys.argv[1:6]
+    folder, beyond_folder, *sizes = sys.argv[1:6]
     os.environ["PYSPARK_PYTHON"] = sys.executable
     from importlib.metadata import version
 
-    from pyspark.sql import SparkSession
     from pyspark.sql import functions as F
 
-    spark = (
-        SparkSession.builder.master(f"local[{cores}]")
-        .config("spark.driver.memory", heap)
-        .config("spark.sql.shuffle.partitions", partitions)
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .getOrCreate()
-    )
-    spark.sparkContext.setLogLevel("ERROR")
+    spark = start_session(*sizes) if session is None else session
     predictions = spark.read.parquet(f"{folder}/predictions")
     labels = spark.read.parquet(f"{folder}/labels").withColumn("rating", F.lit(1.0))
     names = ("predictions", "labels", "training", "items", "baseline")

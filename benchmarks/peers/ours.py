@@ -18,7 +18,7 @@ METRICS = {
 
 
 def main(folder: str, java_options: str = "") -> None:
-    """Start Spark, evaluate, and print the times in seconds."""
+    """Start Spark or Sail, evaluate, and print the times in seconds."""
     from benchmarks.session import start_session
 
     began = time.perf_counter()

@@ -8,7 +8,9 @@ from on_spark import CUTOFFS, run
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks.floors import grouped_by_user, joined_lists, to_nothing
+from benchmarks.session import HAS_SAIL
 from spark_rankeval import Facts, evaluate
+from spark_rankeval.local import session
 
 TWENTY = [f"{metric}@{k}" for metric in ("precision", "recall", "ndcg", "ap") for k in CUTOFFS]
 # Measures beyond accuracy that the peer has, too.
@@ -60,5 +62,5 @@ def smallest_beyond(peer):
 
 if __name__ == "__main__":
     peer = sys.argv[6]
-    floors = {"twenty": smallest, "beyond": smallest_beyond(peer)}
-    run("spark_rankeval", one_value, twenty_values, beyond_of(peer), rounds=5, floors=floors)
+    engine = {"session": session()} if HAS_SAIL else {"floors": {"twenty": smallest, "beyond": smallest_beyond(peer)}}
+    run("spark_rankeval", one_value, twenty_values, beyond_of(peer), rounds=5, **engine)
