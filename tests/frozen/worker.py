@@ -1,0 +1,433 @@
+"""A case's figures from the worker, without Spark: its batches are run task by task, and states meet as they do on their way to the driver.
+
+With `rows.py` the only file here that knows the package's insides. `figures_of` gives strings by public names.
+"""
+
+import hashlib
+import zlib
+from dataclasses import replace
+from functools import partial
+from itertools import chain
+from types import MappingProxyType
+from unittest import mock
+
+import pyarrow as pa
+
+from spark_rankeval.comparison import groups as of_groups
+from spark_rankeval.comparison.clusters_of_groups import ClustersOfGroups
+from spark_rankeval.comparison.compare import paired_merger
+from spark_rankeval.comparison.inputs import ComparedMetric
+from spark_rankeval.comparison.rows import AgainstBaseline, OfPairs, pair_rows, rolled
+from spark_rankeval.metrics.naming import parse_metrics
+from spark_rankeval.ranking.recommended import TABLES_OF
+from spark_rankeval.records.item_groups import item_attribute, item_groups_in, roll_with_items
+from spark_rankeval.records.slices import is_of_all, roll, slice_name
+from spark_rankeval.request.counts import Overlap, counts_beside, counts_of_models
+from spark_rankeval.request.options import ScoringOptions
+from spark_rankeval.request.readings import Lists, read_request
+from spark_rankeval.request.task import GROUP_FACTS, ItemGroups
+from spark_rankeval.spark import settling
+from spark_rankeval.spark.collecting import Packed
+from spark_rankeval.spark.describing import Groups, figures_by_group
+from spark_rankeval.spark.exposures import slice_as_text, with_corpus_values
+from spark_rankeval.spark.item_groups import with_users_outside
+from spark_rankeval.spark.scoring import totals_in
+from spark_rankeval.spark.user_attributes import slice_column
+from spark_rankeval.statistics.description import DescriptionOptions
+from spark_rankeval.statistics.group_sums import GroupAccumulator
+from spark_rankeval.statistics.merging import merged
+from spark_rankeval.worker import compared_users, exposures, reading
+from spark_rankeval.worker.clusters import CLUSTERS, FIRST_PLACE, ClusterMerger, Layout, merged_clusters
+from spark_rankeval.worker.comparing import (
+    all_pairs_batches,
+    group_batches,
+    layout_of_groups,
+    merging_comparisons,
+    paired_batches,
+    paired_layout,
+)
+from spark_rankeval.worker.group_exposures import group_slots_of
+from spark_rankeval.worker.item_groups import ATTRIBUTE_KEY, GROUP_KEY
+from spark_rankeval.worker.merged_exposures import merge_exposures
+from spark_rankeval.worker.merging import MergedStates, merging
+from spark_rankeval.worker.packing import PLACE, STATE, unpack
+from spark_rankeval.worker.row_hashes import hash_field
+from spark_rankeval.worker.scored_pairs import score_pairs
+from spark_rankeval.worker.scored_users import score_batches
+from spark_rankeval.worker.scoring import MODEL, CountNames, count_names, count_of_model
+from spark_rankeval.worker.states import state_of_batches, state_of_columns
+
+from .rows import Rows
+
+ATTRIBUTES = ["country", "device"]
+#: Per-user tables of more rows are stored as a digest.
+MOST_ROWS = 80
+
+
+def figures_of(case, world):
+    """All figures of a case: of users, of slices, of groups of items and of comparisons."""
+    run = _Run(case, world)
+    per_user = [list(run.score(iter(task))) for task in run.rows.whole]
+    figures = {
+        "users": _columns_shown(chain.from_iterable(per_user), run.spelled),
+        "slices": run.shown(run.described()),
+    }
+    if case.get("stored"):
+        figures["stored"] = run.shown(run.summarised(per_user))
+    if run.items:
+        score = score_pairs(run.task, (reading.USER_HASH,), run.columns)
+        figures["users of groups"] = _columns_shown(chain.from_iterable(score(iter(task)) for task in run.rows.whole))
+    of_kind = {"compare": run.compare, "all_pairs": run.all_pairs, "groups": run.compare_groups}
+    return figures | {kind: compared(per_user, **case[kind]) for kind, compared in of_kind.items() if kind in case}
+
+
+def _request(case):
+    """What a case asks for, as `evaluate` reads it."""
+    scoring = ("dialect", "ties", "on_invalid", "population", "relevance_threshold")
+    options = ScoringOptions(**{name: case[name] for name in scoring if name in case})
+    grades = tuple(f"grade{place}" for place in range(case["relevances"]))
+    lists = Lists(
+        case.get("arrays") == "scored", "label_arrays" in case, grades, ("weight",) if "weight" in case else ()
+    )
+    asked, models = parse_metrics(case["metrics"]), case.get("models", [""])
+    request = read_request(asked, options, lists, models, arrays="arrays" in case, users_alone=False).with_standards()
+    tables = sorted({table for fact in request.task.facts - {"intents"} for table in TABLES_OF[fact]})
+    overlaps = [("labels", "items"), *((table, "items") for table in tables)]
+    overlaps += [("exclude", kind) for kind in ("users", "items") if "exclude" in case]
+    groups = ItemGroups(tuple(case.get("item_by", ())), case.get("popularity_groups"))
+    task = replace(
+        request.task, overlaps=tuple(Overlap(*each) for each in overlaps), item_groups=groups if groups.attributes else None,
+        similarities=tuple(case.get("vectors", ())), has_subtopic_rows="subtopic" in case,
+        weight_count=weight if isinstance(weight := case.get("user_weight"), str) else "",
+    )  # fmt: skip
+    return replace(request, task=task)
+
+
+class _Run:
+    """A case with its task, its rows, and what its values are called."""
+
+    def __init__(self, case, world):
+        self.case, request = case, _request(case)
+        self.values, self.task = request.values, request.task
+        self.rows = Rows(case, world, self.task)
+        self.names = [" ".join(filter(None, value.key[::-1])) for value in self.values]
+        self.names += [" ".join([*filter(None, value.key[::-1]), "(standard)"]) for value in request.beside]
+        self.columns = tuple(f"v{place}" for place in range(len(self.values) // len(self.task.models)))
+        self.spelled = {
+            name: " ".join(filter(None, value.key[:0:-1]))
+            for name, value in zip(self.columns, self.values, strict=False)
+        }
+        models = [reading.of_model("predictions", model) for model in range(len(self.task.models))]
+        others = {"labels": True, "exclude": "exclude" in case, "attributes": self.rows.has_attributes}
+        others |= {table: table in self.rows.tables for table in ("training", "items", "baseline")}
+        self.others = tuple(table for table, is_there in others.items() if is_there)
+        self.tables = (*models, *self.others)
+        self.slices = tuple(slice_column(place) for place in range(case.get("by", 0)))
+        self.items = () if self.task.item_groups is None else self.task.item_groups.attributes
+        self.keys = (*self.slices, *([ATTRIBUTE_KEY, GROUP_KEY] if self.items else []))
+        options = DescriptionOptions.given(
+            case.get("ci", "t"), case.get("quantiles", (0.5,)), weighted="user_weight" in case
+        )
+        options = replace(
+            options, clustered="cluster" in case, normalised=self.task.normalised, n_plain=len(request.beside)
+        )
+        rolls = roll(len(self.slices), totals="cube" in case)
+        rolls = roll_with_items(rolls, self.items) if self.items else rolls
+        names = count_names(self.task, self.tables)
+        self.groups = Groups(names, self.task.n_values, options, len(self.keys), rolls, self.items)
+
+    @property
+    def score(self):
+        """What makes rows of a per-user table."""
+        about = {
+            reading.USER_WEIGHT: self.case.get("user_weight") is True,
+            reading.CLUSTER_HASH: "cluster" in self.case,
+        }
+        passed = (
+            reading.USER_HASH,
+            reading.NO_USER,
+            *self.slices,
+            *(name for name, is_there in about.items() if is_there),
+        )
+        return score_batches(replace(self.task, item_groups=None), passed, self.columns, ("predictions", *self.others))
+
+    # --- slices
+
+    def described(self):
+        """The figures of each slice, as the driver has them."""
+        if any(metric.corpus_level for metric in self.task.metrics):
+            figures = self._with_exposure()
+        elif keep := self.case.get("keep"):
+            with mock.patch.object(settling, "packed_states", self._met):
+                first = self._states(self.rows.tasks(keep), leaves_open=True)
+                again = lambda hashes: self._states(self.rows.tasks(only=set(hashes.tolist())))  # noqa: E731
+                settled = settling.settled(first, self.groups, again)
+            assert settled.is_whole
+            assert settled.n_open, "the case has no open user"
+            figures = settled.figures
+        else:
+            met = self._met(self._states(self.rows.whole), self.groups)
+            figures = figures_by_group([each.state for each in met], self.groups)
+        return with_users_outside(figures, len(self.items)) if self.items else figures
+
+    def _states(self, tasks, slices_of=None, **options):
+        """The rows that travel, task by task."""
+        run = state_of_batches(
+            self.task, self.groups.options, reading.NO_USER, self.keys, slices_of, tables=self.tables, **options
+        )  # fmt: skip
+        return [[row for batch in run(iter(task)) for row in batch.to_pylist()] for task in tasks]
+
+    @staticmethod
+    def _met(states, groups):
+        """What reaches the driver, as of `collected_states`."""
+        if groups.n_keys or groups.layout is not None or groups.options.resamples:
+            return _merged(states, merging(groups.layout, groups.states_of_users))
+        return [Packed(row[PLACE], row[STATE]) for row in chain.from_iterable(states)]
+
+    def _with_exposure(self):
+        groups = self.groups
+        states = self._states(self.rows.whole, lambda key: list(map(slice_as_text, groups.roll(key))))
+        clusters = None if groups.layout is None else partial(ClusterMerger, groups.layout)
+        merge = merge_exposures(partial(MergedStates, groups.states_of_users), clusters, FIRST_PLACE)
+        parts = _added_up(states, bool(group_slots_of(self.task)), groups.options.resamples)
+        met = [row for part in parts for batch in merge(iter([part])) for row in batch.to_pylist()]
+        figures = figures_by_group([row[STATE] for row in met if row[STATE]], groups)
+        packed = [row[exposures.EXPOSURE] for row in met if row[exposures.EXPOSURE]]
+        return with_corpus_values(figures, self.task, packed, totals_in(self.task, figures), groups.options)
+
+    def summarised(self, per_user):
+        """The figures of the per-user table, as `summarise` computes them."""
+        counts = CountNames(counts_beside(self.task), (), ("predictions", *self.others))
+        groups = self.groups._replace(
+            names=counts, n_values=len(self.columns), options=replace(self.groups.options, n_plain=0)
+        )  # fmt: skip
+        normalisers = {place: f"{self.columns[place]}_normaliser" for place in self.task.normalised}
+        run = state_of_columns(self.columns, counts, groups.options, reading.NO_USER, self.slices, normalisers)
+        states = [[row for batch in run(iter(task)) for row in batch.to_pylist()] for task in per_user]
+        return figures_by_group([each.state for each in self._met(states, groups)], groups)
+
+    def shown(self, figures):
+        names = {
+            count_of_model(name, place): f"{name} {model}".strip()
+            for name in counts_of_models(self.task)
+            for place, model in enumerate(self.task.models)
+        }
+        attributes = [*map(item_attribute, self.items), *ATTRIBUTES[: len(self.slices)]]
+        slices = {}
+        for key, group in figures.items():
+            slices[slice_name(attributes, key)] = of_slice = dict(
+                zip(self.names, map(_described, group.values), strict=False)
+            )
+            if is_of_all(key):
+                # What is 0 for every user is left out.
+                counts = {names.get(name, name): _counted(count) for name, count in group.counts.items() if count.total}
+                of_slice |= {"counts": dict(sorted(counts.items())), "fingerprints": group.fingerprints}
+        if self.items:
+            facts = {
+                key: {name: int(each.greatest) if (each := group.counts[name]).n else 0 for name in GROUP_FACTS}
+                for key, group in figures.items()
+            }
+            groups = item_groups_in(facts, self.items)
+            slices["groups of items"] = [f"{each.slice} {each.n_items} {each.least} {each.most}" for each in groups]
+        return dict(sorted(slices.items()))
+
+    # --- comparisons
+
+    def _metrics(self, margin=0.0):
+        metrics = [value.metric for value in self.values[: len(self.columns)]]
+        return [
+            ComparedMetric(name, "", margin, metric.larger_is_better, metric.bounds)
+            for name, metric in zip(self.spelled.values(), metrics, strict=True)
+        ]
+
+    def _owners(self, per_user, run, layout, merger=None, values=(), group=None, slices=()):
+        """The merged states of a comparison, and the sums of clusters; `values` follow those of metrics, `group` stands for the model."""
+        tables, values = [name for name in ("labels", "exclude") if name in self.others], (*self.columns, *values)
+        fields = {MODEL: pa.string(), compared_users.INVALID: pa.int64()}
+        fields |= {compared_users.value_field(place): pa.float64() for place in range(len(values))}
+        fields |= {hash_field(name): pa.int64() for name in tables}
+        columns = {
+            compared_users.USER: (pa.int64(), reading.USER_HASH), compared_users.NOBODY: (pa.bool_(), reading.NO_USER),
+            **{compared_users.slice_field(place): (pa.string(), name) for place, name in enumerate(slices)},
+            **({} if layout is None else {compared_users.CLUSTER: (pa.int64(), reading.CLUSTER_HASH)}),
+        }  # fmt: skip
+        kinds = {name: kind for name, (kind, _) in columns.items()}
+        kinds |= {compared_users.ROWS: pa.list_(pa.struct(fields)), compared_users.CONFLICTS: pa.int64()}
+        named = (*values, *map(reading.hash_column, tables))
+        tasks = []
+        for batches in per_user:
+            users = {}
+            for row in chain.from_iterable(batch.to_pylist() for batch in batches):
+                of_model = dict(
+                    zip(
+                        fields,
+                        (name if (name := row[group or MODEL]) is not None else "null", 0, *map(row.get, named)),
+                        strict=True,
+                    )
+                )
+                user = {name: row[column] for name, (_, column) in columns.items()}
+                users.setdefault(row[reading.USER_HASH], user | {compared_users.ROWS: [], compared_users.CONFLICTS: 0})
+                users[row[reading.USER_HASH]][compared_users.ROWS].append(of_model)
+            rows = list(users.values())
+            parts = [pa.RecordBatch.from_pylist(part, pa.schema(kinds)) for part in (rows[::2], rows[1::2]) if part]
+            tasks.append([row for batch in run(iter(parts)) for row in batch.to_pylist()])
+        merger = merger or (None if layout is None else partial(ClusterMerger, layout))
+        trees = [unpack(each.state) for each in _merged(tasks, merging_comparisons(merger))]
+        of_users, of_clusters = ([tree for tree in trees if (CLUSTERS in tree) == which] for which in (False, True))
+        return merged(of_users), merged_clusters(of_clusters)
+
+    def compare(self, per_user, baseline, test="sign_flip", replicates=99, correction="holm", margin=0.0):
+        metrics, n, cube = self._metrics(margin), len(self.slices), "cube" in self.case
+        layout = paired_layout(len(metrics), n, totals=cube) if "cluster" in self.case else None
+        merger = None if layout is None else paired_merger(layout, replicates, 7)
+        shared = tuple(name for name in ("labels", "exclude") if name in self.others)
+        run = paired_batches(baseline, len(metrics), replicates, 7, n, shared, layout)
+        state, clusters = self._owners(per_user, run, layout, merger, slices=self.slices)
+        everyone, slices = compared_users.by_slice(state)
+        others = [name for name in self.task.models if name != baseline]
+        clusters, cluster = (None, "") if layout is None else (clusters, "cluster")
+        against = AgainstBaseline(baseline, others, metrics, 0.9, correction, 0.01, shared, clusters, cluster, n)
+        rows = against.rows(compared_users.by_owner(everyone), test, replicates)
+        return [_row(row) for row in (*rows, *against.rows_of_slices(rolled(slices, ATTRIBUTES[:n], totals=cube)))]
+
+    def all_pairs(self, per_user, test="tukey", replicates=50):
+        metrics, drawn = self._metrics(), replicates if test == "randomised" else 0
+        layout = Layout(len(metrics), n_keys=1, kept=((True,),)) if "cluster" in self.case else None
+        run = all_pairs_batches(len(metrics), drawn, 7, test == "games_howell", layout, ("labels",))
+        state, clusters = self._owners(per_user, run, layout)
+        of_pairs = None if layout is None else OfPairs(clusters, "cluster")
+        owners = compared_users.by_owner(state)
+        return [_row(row) for row in pair_rows(sorted(self.task.models), metrics, owners, 0.9, test, drawn, of_pairs)]
+
+    def compare_groups(self, per_user, baseline, covariate=False, sequential=None):
+        metrics, weighted = self._metrics(), self.case.get("user_weight") is True
+        values = [reading.USER_WEIGHT] * weighted + ["n_predictions"] * covariate
+        layout = layout_of_groups(len(metrics), weighted=weighted) if "cluster" in self.case else None
+        run = group_batches(len(metrics), weighted=weighted, covariate=covariate, layout=layout)
+        state, sums = self._owners(per_user, run, layout, values=values, group=self.slices[0])
+        owners = compared_users.by_owner(state)
+        names = sorted(owner for owner in owners if isinstance(owner, str))
+        clusters = None if layout is None else ClustersOfGroups.read(sums, names)
+        empty = GroupAccumulator(len(metrics), weighted=weighted, covariate=covariate).state()
+        options = of_groups._Options(0.9, "holm", sequential)
+        compared = [
+            of_groups._compared(metric, place, owners, (name, baseline), empty, options, clusters)
+            for place, metric in enumerate(metrics)
+            for name in names
+            if name != baseline
+        ]
+        return [_row(row) for row in of_groups._judged(compared, options)]
+
+
+def _place(task, row):
+    """Where a state meets others."""
+    return task % 8 if row[PLACE] is None else row[PLACE]
+
+
+def _merged(tasks, merge):
+    """The rows of states that meet by their place in three tasks, which have them in order."""
+    rows = [{PLACE: _place(task, row), STATE: row[STATE]} for task, rows in enumerate(tasks) for row in rows]
+    rows.sort(key=lambda row: row[PLACE])
+    parts = [[row for row in rows if row[PLACE] % 3 == part] for part in range(3)]
+    batches = (
+        pa.RecordBatch.from_pylist(part, pa.schema({PLACE: pa.int32(), STATE: pa.binary()})) for part in parts if part
+    )
+    return [
+        Packed(row[PLACE], row[STATE]) for batch in batches for one in merge(iter([batch])) for row in one.to_pylist()
+    ]
+
+
+def _added_up(tasks, have_groups, have_blocks):
+    """Rows of exposure as Spark adds them up: the whole count of an item each, beside states, in three tasks."""
+    names = (exposures.SLOT, exposures.KEY, exposures.ITEM, exposures.KIND, exposures.GROUP)
+    block = pa.struct({exposures.BLOCK: pa.int8(), exposures.COUNT: pa.int64()})
+    kinds = {
+        PLACE: pa.int32(), STATE: pa.binary(), exposures.SLOT: pa.int32(), exposures.KEY: pa.string(), exposures.KIND: pa.int8(),
+        exposures.COUNT: pa.int64(), **({exposures.GROUP: pa.string()} if have_groups else {}),
+        **({exposures.BLOCKS: pa.list_(block)} if have_blocks else {}),
+    }  # fmt: skip
+    cells, parts = {}, {0: [], 1: [], 2: []}
+    for task, row in ((task, row) for task, rows in enumerate(tasks) for row in rows):
+        if row[STATE] is not None:
+            place = _place(task, row)
+            parts[place % 3].append({PLACE: place, STATE: row[STATE]})
+            continue
+        blocks = cells.setdefault(tuple(repr(row[name]) for name in names), (row, {}))[1]
+        blocks[row[exposures.BLOCK]] = blocks.get(row[exposures.BLOCK], 0) + row[exposures.COUNT]
+    for cell, (row, blocks) in cells.items():
+        of_blocks = [{exposures.BLOCK: number, exposures.COUNT: count} for number, count in blocks.items()]
+        whole = row | {exposures.COUNT: sum(blocks.values()), exposures.BLOCKS: of_blocks}
+        parts[zlib.crc32(repr(cell[:3]).encode()) % 3].append(whole)
+    for part in filter(None, parts.values()):
+        part.sort(key=lambda row: -1 if row[PLACE] is None else row[PLACE])
+        yield pa.RecordBatch.from_pylist([{name: row.get(name) for name in kinds} for row in part], pa.schema(kinds))
+
+
+# --- figures as text: `repr` of a float has all its digits
+
+
+def _text(value):
+    return repr(float(value)) if isinstance(value, float) else str(value)
+
+
+def _line(**named):
+    return " ".join(f"{name}={_text(value)}" for name, value in named.items())
+
+
+def _described(value):
+    moments, interval, weighted, clusters = value.moments, value.interval, value.weighted, value.clusters
+    parts = [
+        _line(
+            n=moments.n, undefined=moments.n_undefined, zero=moments.n_zero, mean=moments.mean, std=moments.std, least=moments.least,
+            greatest=moments.greatest, total=moments.total, error=value.standard_error, median=value.median,
+            **{f"q{share}": quantile for share, quantile in value.quantiles.items()},
+        )
+    ]  # fmt: skip
+    if interval is not None:
+        parts.append(_line(low=interval.low, high=interval.high, method=interval.method, reason=interval.reason))
+    if weighted is not None:
+        parts.append(
+            _line(
+                weighted=weighted.mean, n=weighted.n, without=weighted.n_without_weight, invalid=weighted.n_invalid_weights,
+                std=weighted.std, error=weighted.standard_error, df=weighted.df, effective=weighted.effective_n,
+                acceleration=weighted.acceleration,
+            )
+        )  # fmt: skip
+    if clusters is not None:
+        parts.append(
+            _line(
+                clusters=clusters.n, without=clusters.n_without, effective=clusters.effective_n, df=clusters.df,
+                error=clusters.standard_error, acceleration=clusters.acceleration,
+            )
+        )  # fmt: skip
+    return " | ".join(parts)
+
+
+def _counted(count):
+    return _line(n=count.n, total=count.total, least=count.least, greatest=count.greatest)
+
+
+def _columns_shown(batches, spelled=MappingProxyType({})):
+    """Each column of some batches in one string: once if its values are alike, and as a digest if there are many rows."""
+    batches, shown = list(batches), {}
+    for name in batches[0].schema.names if batches else ():
+        texts = [
+            _text(value) for batch in batches for value in batch.column(batch.schema.get_field_index(name)).to_pylist()
+        ]
+        text = " ".join(texts) if len({*texts}) > 1 else f"{len(texts)} × {texts[0] if texts else ''}"
+        is_long = len(texts) > MOST_ROWS or name.startswith("hash_")
+        shown[spelled.get(name, name)] = hashlib.blake2b(text.encode(), digest_size=12).hexdigest() if is_long else text
+    return shown
+
+
+#: What rows of comparisons have beside sentences.
+_FIELDS = """
+    metric slice model other group baseline n_users n_baseline_users n_undefined n_without_covariate mean baseline_mean other_mean
+    difference relative_lift std standard_error df interval_low interval_high interval_method no_interval p p_test p_t p_sign_flip
+    p_margin p_tukey p_randomised q wins losses ties cohens_d theta variance_saved verdict not_shared n_clusters n_baseline_clusters
+    effective_n_clusters design_effect
+"""
+
+
+def _row(row):
+    return _line(**{name: getattr(row, name) for name in _FIELDS.split() if hasattr(row, name)})
