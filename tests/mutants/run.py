@@ -20,7 +20,9 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
 FAULTS = Path(__file__).with_name("faults.toml")
@@ -46,17 +48,57 @@ class Fault:
     tests: tuple[str, ...]
     spark: bool = False
     row: str | None = None
+    function: str = ""
 
     @property
     def room(self) -> str:
         return self.file.partition("/")[0].removesuffix(".py")
 
+    def places(self, source: str) -> list[int]:
+        """Where the text stands within the function."""
+        of_function = [(scope.first, scope.end) for scope in scopes_of(source) if scope.name == self.function]
+        starts = [match.start() for match in re.finditer(re.escape(self.text), source)]
+        within = of_function if self.function else [(0, len(source))]
+        return [
+            at for at in starts if any(first <= at and at + len(self.text.rstrip()) <= end for first, end in within)
+        ]
+
     def applied(self, source: str) -> str:
-        """The source with the fault; a ValueError where the text is not there exactly once."""
-        if (n := source.count(self.text)) != 1:
-            msg = f"{self.file} has the text {n} times"
+        """The source with the fault; a ValueError where the text is not in the function exactly once."""
+        places = self.places(source)
+        if len(places) != 1:
+            msg = f"{self.file} has the text {len(places)} times in {self.function or 'the module'}"
             raise ValueError(msg)
-        return source.replace(self.text, self.becomes)
+        return source[: places[0]] + self.becomes + source[places[0] + len(self.text) :]
+
+
+class Scope(NamedTuple):
+    """A function, a class or a name of a module or class; `first` and `end` are places in the source."""
+
+    name: str
+    first: int
+    end: int
+
+
+@cache
+def scopes_of(source: str) -> list[Scope]:
+    """The scopes of a module by their qualified names; what stands outside of them is of the module alone."""
+    lines = [0, *(match.end() for match in re.finditer("\n", source)), len(source)]
+
+    def inside(node: ast.AST, outer: str, *, are_names: bool) -> Iterator[Scope]:
+        for child in ast.iter_child_nodes(node):
+            is_function = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef)
+            targets = child.targets[:1] if isinstance(child, ast.Assign) else [getattr(child, "target", None)]
+            name = getattr(targets[0], "id", "") if are_names and isinstance(child, ast.Assign | ast.AnnAssign) else ""
+            if is_function or isinstance(child, ast.ClassDef):
+                name = child.name
+            if name:
+                first = min(part.lineno for part in (child, *getattr(child, "decorator_list", ())))
+                yield Scope(outer + name, lines[first - 1], lines[child.end_lineno])
+            inner = f"{outer}{name}." if name else outer
+            yield from inside(child, inner, are_names=are_names and not is_function)
+
+    return list(inside(ast.parse(source), "", are_names=True))
 
 
 @dataclass(frozen=True)
