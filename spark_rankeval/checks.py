@@ -106,8 +106,15 @@ def _name_and_version(session: Any) -> tuple[str, str]:
     version = row["version"]
     if version.startswith(f"{session.version} "):
         return SPARK, session.version
-    catalogues = {catalogue.name for catalogue in session.catalog.listCatalogs()}
-    return ("Sail" if "sail" in catalogues else "an unknown engine"), version
+    return ("Sail" if _is_sail(session) else "an unknown engine"), version
+
+
+def _is_sail(session: Any) -> bool:
+    """Whether the session has a table of Sail's own, which is there whatever catalogues are configured."""
+    try:
+        return bool(session.catalog.tableExists("system.session.sessions"))
+    except Exception:  # another engine may refuse names of three parts
+        return False
 
 
 def is_connect(session: Any) -> bool:

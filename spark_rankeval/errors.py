@@ -203,7 +203,10 @@ class WorkerError(SparkRankEvalError, RuntimeError):
 
 
 class EngineError(SparkRankEvalError, RuntimeError):
-    """The session runs on an engine that no test of this package has run on, or that cannot do what a call needs."""
+    """The engine cannot be used, or fails.
+
+    No test has run on it, it lacks what a call needs, it does not start, its memory is too small for the tables, or it has lost rows.
+    """
 
 
 class SparkRankEvalWarning(UserWarning):

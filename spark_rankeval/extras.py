@@ -41,7 +41,8 @@ def check_extra(extra: str, purpose: str, only: Iterable[str] | None = None) -> 
 
 
 def _missing(package: str, extra: str, purpose: str) -> MissingExtraError:
-    # The packages' names work with a checkout, a wheel and a zip of this package.
-    packages = " ".join(f"'{requirement}'" for requirement in EXTRAS[extra].values())
+    # The packages' names work with a checkout, a wheel and a zip of this package. Another PySpark would overwrite the one that is there.
+    lacking = [requirement for name, requirement in EXTRAS[extra].items() if name == package or find_spec(name) is None]
+    packages = " ".join(f"'{requirement}'" for requirement in lacking)
     msg = f"{purpose} need the package {package}; install it with pip install {packages} (the extra {extra!r})"
     return MissingExtraError(msg)

@@ -18,6 +18,7 @@ import warnings
 import weakref
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,7 +28,7 @@ from pyarrow import parquet
 
 from spark_rankeval.checks import is_number
 from spark_rankeval.errors import EngineError, OptionError
-from spark_rankeval.extras import check_extra
+from spark_rankeval.extras import EXTRAS, check_extra
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,13 +38,17 @@ if TYPE_CHECKING:
 
 # Clients of these versions talk to Sail 0.7; it refuses those of 4.3.
 _FIRST_CLIENT, _FIRST_REFUSED = (4, 0), (4, 3)
-_RIGHT_CLIENT = '"pyspark-client>=4.0,<4.3"'
+_SAIL, _RIGHT_CLIENT = (f'"{requirement}"' for requirement in EXTRAS["sail"].values())
 _UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 _SIZE = re.compile(r"(\d+)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
+# The least memory that an argument can mean: "8" would be eight bytes.
+_LEAST_MEMORY = 1 << 20
 # The seconds that the engine has to stop in.
-_PATIENCE = 5
+_STOP_SECONDS = 5
 # The rows of a part of a file, which a core reads by itself.
 _ROWS = 1 << 17
+# Files that no DataFrame needs are removed when they hold more bytes than this.
+_UNUSED_BYTES = 1 << 26
 #: The settings that the engine starts with, unless the environment has others.
 SETTINGS = {
     # Tables of this package keep in the columns' metadata what their values are.
@@ -81,8 +86,9 @@ class _Running:
     session: SparkSession
     settings: _Settings
     folder: Path  # of tables that came from pandas, polars and pyarrow
+    unused: list[Path]  # files there that no DataFrame needs any more
     process: int
-    parts: ExitStack  # what is to be stopped and removed
+    cleanup: ExitStack
 
 
 _running: _Running | None = None
@@ -91,8 +97,8 @@ _running: _Running | None = None
 def session(*, cores: int | None = None, memory: int | str | None = None) -> SparkSession:
     """The session of Sail in this process: Spark without Java. It starts once, and stops when the process ends.
 
-    Later calls return the same session. After its ``stop()``, the next call starts another one. The session's time zone is ``TZ``, or
-    that of the machine. Threads may share the session. Processes must be spawned, because a fork has no engine.
+    Later calls return the same session. Its ``stop()`` stops the engine, and the next call starts another one. The session's time zone is
+    ``TZ``, or that of the machine. Threads may share the session. Processes must be spawned, because a fork has no engine.
 
     Examples:
         >>> from spark_rankeval.local import session
@@ -100,9 +106,9 @@ def session(*, cores: int | None = None, memory: int | str | None = None) -> Spa
 
     Args:
         cores: how many partitions the engine computes at a time. None: as many as the machine has cores.
-        memory: how much memory sorting, grouping and joining may take together: bytes, or a string such as ``"8g"``. Sorting and grouping
-            then write to the folder of temporary files (``TMPDIR``), and a join of larger tables is an error. Python's own memory
-            comes on top. None: no limit.
+        memory: how much memory sorting, grouping and joining may take together: a string such as ``"8g"``, or a number of bytes. Sorting
+            and grouping then write to the folder of temporary files (``TMPDIR``), and a join of larger tables is an error. Python's own
+            memory comes on top. None: no limit.
 
     Raises:
         MissingExtraError: the packages of the extra ``sail`` are not installed.
@@ -111,7 +117,7 @@ def session(*, cores: int | None = None, memory: int | str | None = None) -> Spa
         OptionError: an argument is not valid.
     """
     global _running  # noqa: PLW0603 # one engine for the process
-    asked = _checked(cores, memory)
+    settings = settings_of(cores, memory)
     with _lock:
         if _running is not None and _running.process != os.getpid():
             msg = (
@@ -120,28 +126,43 @@ def session(*, cores: int | None = None, memory: int | str | None = None) -> Spa
             )
             raise EngineError(msg)
         if _running is not None and not _running.session.is_stopped:  # type: ignore[attr-defined] # of Connect
-            _check_same(_running.settings, asked)
+            _check_same(_running.settings, settings)
             return _running.session
-        if _running is not None:
-            _stop()
         check_installed()
-        _running = _started(asked)
+        _running = _start(settings)
         return _running.session
 
 
-def stored(spark: SparkSession, table: pa.Table) -> DataFrame | None:
-    """A table as one of a session of `session`, which reads a file until no DataFrame needs it; None for any other session.
+def write_table(spark: SparkSession, table: pa.Table) -> DataFrame | None:
+    """A table as one of a session of `session`, which reads a file until no DataFrame or view needs it; None for any other session.
 
     A message to the engine takes 128 MB, and every plan would send the whole table again.
+
+    Raises:
+        pyarrow.ArrowNotImplementedError: Parquet has no such type.
     """
-    if _running is None or _running.session is not spark:
+    if _running is None or _running.session is not spark or _running.process != os.getpid():
         return None
+    with _lock:
+        _remove_unused(_running)
     path = _running.folder / f"{uuid.uuid4().hex}.parquet"
     parquet.write_table(table, path, row_group_size=_ROWS, compression="none", use_dictionary=False)
     frame = spark.read.parquet(str(path))
-    # The plans of other DataFrames that are made of this one keep its plan.
-    weakref.finalize(frame._plan, path.unlink, missing_ok=True)  # an attribute of Connect
+    # The plans of other DataFrames that are made of this one keep its plan, an attribute of Connect. A fork changes a list of its own.
+    weakref.finalize(frame._plan, _running.unused.append, path)
     return frame
+
+
+def _remove_unused(running: _Running) -> None:
+    """Remove files that nothing needs. The engine alone knows the plans of views, so views keep all files."""
+    unused = [path for path in running.unused if path.exists()]
+    if sum(path.stat().st_size for path in unused) <= _UNUSED_BYTES:
+        return
+    if any(table.isTemporary for table in running.session.catalog.listTables()):
+        return
+    for path in unused:
+        running.unused.remove(path)
+        path.unlink()
 
 
 def check_installed() -> None:
@@ -150,7 +171,6 @@ def check_installed() -> None:
     Raises:
         MissingExtraError, EngineError: see `session`.
     """
-    check_extra("sail", "sessions without Java")
     both = {name: _version(name) for name in ("pyspark", "pyspark-client")}
     if None not in both.values() and len(set(both.values())) > 1:
         words = " and ".join(f"{name} {number}" for name, number in both.items())
@@ -160,10 +180,11 @@ def check_installed() -> None:
     numbers = re.findall(r"\d+", installed or "")[:2]
     if installed and not _FIRST_CLIENT <= tuple(map(int, numbers)) < _FIRST_REFUSED:
         msg = (
-            f"sessions without Java need PySpark's client of 4.0 to 4.2; {installed} is installed. Install {_RIGHT_CLIENT} in an "
-            'environment without pyspark, or "pyspark[connect]==4.2.*" in the place of this pyspark'
+            f"sessions without Java need PySpark's client of 4.0 to 4.2; {installed} is installed. Install {_SAIL} {_RIGHT_CLIENT} in "
+            f'another environment, or {_SAIL} "pyspark[connect]==4.2.*" in the place of this pyspark'
         )
         raise EngineError(msg)
+    check_extra("sail", "sessions without Java")
 
 
 def _version(package: str) -> str | None:
@@ -173,12 +194,17 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _checked(cores: object, memory: object) -> _Settings:
+def settings_of(cores: object, memory: object) -> _Settings:
+    """The settings of an engine with these arguments of `session`.
+
+    Raises:
+        OptionError: an argument is not valid.
+    """
     if cores is not None and not (is_number(cores, int) and cores > 0):  # type: ignore[operator] # it is a number
         msg = f"cores must be a whole number from 1 on; got {cores!r}"
         raise OptionError(msg)
-    if memory is not None and not _bytes(memory):
-        msg = f"memory must be a number of bytes or a string such as '8g'; got {memory!r}"
+    if memory is not None and _bytes(memory) < _LEAST_MEMORY:
+        msg = f"memory must be a string such as '8g', or a number of bytes from {_LEAST_MEMORY} on; got {memory!r}"
         raise OptionError(msg)
     return _Settings(cores, memory)  # type: ignore[arg-type] # the same
 
@@ -190,8 +216,8 @@ def _bytes(memory: object) -> int:
     return max(0, memory) if is_number(memory, int) else 0  # type: ignore[call-overload] # it is a number
 
 
-def _check_same(running: _Settings, asked: _Settings) -> None:
-    if asked not in (running, _Settings(None, None)):
+def _check_same(running: _Settings, settings: _Settings) -> None:
+    if settings not in (running, _Settings(None, None)):
         msg = (
             f"the engine runs with cores={running.cores!r} and memory={running.memory!r}, and a process has one. Call stop() on its "
             "session first, or leave the arguments out"
@@ -199,7 +225,7 @@ def _check_same(running: _Settings, asked: _Settings) -> None:
         raise EngineError(msg)
 
 
-def _started(settings: _Settings) -> _Running:
+def _start(settings: _Settings) -> _Running:
     with _quiet_import():
         from pysail.spark import SparkConnectServer  # noqa: PLC0415 # an extra
         from pyspark.sql import SparkSession  # noqa: PLC0415 # after the checks
@@ -209,23 +235,27 @@ def _started(settings: _Settings) -> _Running:
         kind = "a session of Spark Connect" if ".connect." in type(other).__module__ else "a classic session of Spark"
         msg = f"{kind} is active, and a process has one engine. Call stop() on it first"
         raise EngineError(msg)
-    with ExitStack() as parts:
+    _stop()
+    with ExitStack() as cleanup:
         folder = tempfile.mkdtemp(prefix="spark_rankeval-")
-        parts.callback(shutil.rmtree, folder, ignore_errors=True)
+        cleanup.callback(shutil.rmtree, folder, ignore_errors=True)
         with _environment(settings.environment()):
             server = SparkConnectServer("127.0.0.1", 0)
             server.start(background=True)
-        parts.callback(_stop_server, server)
+        cleanup.callback(_stop_server, server)
         host, port = server.listening_address
-        # With that, SparkSession.builder.getOrCreate() gives the same session.
-        parts.enter_context(_environment({"SPARK_REMOTE": f"sc://{host}:{port}"}))
+        # With that, SparkSession.builder.getOrCreate() gives the same session. It would set the second one, and leave it.
+        remote = {"SPARK_REMOTE": f"sc://{host}:{port}", "SPARK_CONNECT_MODE_ENABLED": "1"}
+        cleanup.enter_context(_environment(remote))
         try:
             with _quiet_import():
                 spark = SparkSession.builder.getOrCreate()
         except ImportError as error:
             msg = f'this PySpark lacks what its Spark Connect needs ({error}): pip install "pyspark[connect]==4.2.*"'
             raise EngineError(msg) from error
-        parts.callback(spark.stop)
+        cleanup.callback(spark.stop)
+        # Of PySpark's sessions, too, stop() stops the engine. Otherwise builder.getOrCreate() would give another session of this one.
+        spark.stop = partial(_stop, spark)  # type: ignore[method-assign]
         zone = _time_zone() or spark.conf.get("spark.sql.session.timeZone") or "UTC"
         spark.conf.set("spark.sql.session.timeZone", zone)
         # By now the engine has set a handler by which Ctrl-C stops it, and not only the query. Python's own gets its place back.
@@ -233,23 +263,23 @@ def _started(settings: _Settings) -> _Running:
         if handler is not None and threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, handler)
         atexit.register(_stop)
-        return _Running(spark, settings, Path(folder), os.getpid(), parts.pop_all())
+        return _Running(spark, settings, Path(folder), [], os.getpid(), cleanup.pop_all())
 
 
 def _stop_server(server: Any) -> None:
     """Stop the engine, but do not wait long: a query may still run in a thread."""
     stopping = threading.Thread(target=server.stop, daemon=True)
     stopping.start()
-    stopping.join(_PATIENCE)
+    stopping.join(_STOP_SECONDS)
 
 
-def _stop() -> None:
-    """Stop the engine of this process, if it runs; a fork leaves that of its parent alone."""
+def _stop(spark: SparkSession | None = None) -> None:
+    """Stop the engine of this process, if it runs, and is that of a session; a fork leaves that of its parent alone."""
     global _running  # one engine for the process
-    atexit.unregister(_stop)
-    if _running is not None and _running.process == os.getpid():
+    if _running is not None and spark in (None, _running.session) and _running.process == os.getpid():
+        atexit.unregister(_stop)
         stopping, _running = _running, None
-        stopping.parts.close()
+        stopping.cleanup.close()
 
 
 def active_session() -> SparkSession | None:

@@ -71,17 +71,22 @@ def test_packages_that_do_not_go_together_are_named_before_they_are_imported(ver
         check_installed()
 
 
-def test_sessions_without_java_need_an_extra(monkeypatch):
-    monkeypatch.setattr("spark_rankeval.extras.find_spec", lambda name: None)
-    with pytest.raises(
-        MissingExtraError, match=r"^sessions without Java need the package pysail; .* \(the extra 'sail'\)$"
-    ):
+@pytest.mark.parametrize(("pyspark", "error", "said"), [
+    (None, MissingExtraError, r"^sessions without Java need the package pysail; .* pip install 'pysail>=[^']+' 'pyspark-client>="),
+    # Its files would be overwritten.
+    ("4.2.0", MissingExtraError, r"install it with pip install 'pysail>=[^']+' \(the extra 'sail'\)$"),
+    ("4.3.0", EngineError, r'"pysail>=[^"]+" "pyspark-client[^"]+" in another environment, or "pysail[^"]+" "pyspark\[connect\]==4\.2'),
+])  # fmt: skip
+def test_sessions_without_java_need_an_extra(pyspark, error, said, monkeypatch):
+    monkeypatch.setattr("spark_rankeval.extras.find_spec", lambda name: pyspark if name == "pyspark" else None)
+    monkeypatch.setattr("spark_rankeval.local._version", {"pyspark": pyspark}.get)
+    with pytest.raises(error, match=said):
         check_installed()
 
 
 @pytest.mark.parametrize(
     "arguments",
-    [{"cores": 0}, {"cores": True}, {"cores": 1.5}, {"memory": "8 apples"}, {"memory": -1}, {"memory": "0"}],
+    [{"cores": 0}, {"cores": True}, {"cores": 1.5}, {"memory": "8 apples"}, {"memory": -1}, {"memory": "8"}],
 )
 def test_wrong_sizes_of_an_engine_are_refused(arguments):
     (name,) = arguments

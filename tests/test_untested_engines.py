@@ -2,23 +2,25 @@
 
 import inspect
 import re
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
+from pyspark.errors import AnalysisException
 
 import spark_rankeval as ours
 from spark_rankeval import checks, splits, trec
-from spark_rankeval.errors import EngineError, SparkRankEvalError
+from spark_rankeval.errors import EngineError, SparkRankEvalError, SparkRankEvalWarning
 from spark_rankeval.ml import RankingEvaluator
-from spark_rankeval.spark import workers
+from spark_rankeval.spark import engines, workers
 
 
 class Session:
     """A session of Spark Connect whose engine answers as it is told."""
 
-    def __init__(self, version, client="4.2.0", catalogue="sail"):
+    def __init__(self, version, client="4.2.0", catalogue="system.session."):
         self.version, self._answer = client, version
-        self.catalog = SimpleNamespace(listCatalogs=lambda: [SimpleNamespace(name=catalogue)])
+        self.catalog = SimpleNamespace(tableExists=lambda name: name.startswith(catalogue))
         self.n_queries = 0
 
     def sql(self, query):
@@ -118,6 +120,37 @@ def test_engines_are_known_by_what_they_say(session, engine):
         return
     assert [checks.tested_engine(session), checks.tested_engine(session)] == [engine] * 2
     assert session.n_queries == 1
+
+
+class Table:
+    """A table that reads from a file as some rows, of which some are NaN; without rows it cannot be read."""
+
+    def __init__(self, rows):
+        self.count = rows.__len__
+        self.coalesce = self.parquet = lambda *_: self
+        self.write = self.read = self
+        self.createDataFrame = lambda *_: self if rows is not UNREADABLE else _refuse()
+        self.where = lambda _: Table([row for row in rows if row == "NaN"])
+
+
+def _refuse():
+    raise AnalysisException("no such place")
+
+
+UNREADABLE = ()
+
+
+@pytest.mark.parametrize(("rows", "outcome"), [
+    (("1.0", "NaN"), nullcontext()),
+    (("1.0", "1.0"), pytest.raises(EngineError, match=r"^Sail reads NaN in files as other values")),
+    # What one process has written, another does not see.
+    ([], pytest.warns(SparkRankEvalWarning, match=r"^whether Sail reads NaN in files as NaN could not be tried")),
+    (UNREADABLE, pytest.warns(SparkRankEvalWarning, match=r"could not be tried; make sure .*COLLECT_STATISTICS=false")),
+])  # fmt: skip
+def test_an_engine_whose_nan_cannot_be_tried_is_warned_of(rows, outcome, monkeypatch):
+    monkeypatch.setattr(engines.F, "isnan", lambda name: name)
+    with outcome:
+        engines._check_nan(Table(rows), "Sail")
 
 
 def test_the_caller_may_go_on_regardless(monkeypatch):

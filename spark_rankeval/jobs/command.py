@@ -13,7 +13,7 @@ from spark_rankeval.errors import GateError
 from spark_rankeval.jobs.config import Config, load_config
 from spark_rankeval.jobs.events import FORMATS, EventLog, errors_with_keys
 from spark_rankeval.jobs.secrets import HIDDEN, redacted
-from spark_rankeval.jobs.session import job_session, run_job
+from spark_rankeval.jobs.session import check_packages, job_session, run_job
 from spark_rankeval.jobs.settings import json_schema
 
 if TYPE_CHECKING:
@@ -58,13 +58,14 @@ class Command(Generic[Config]):
             config = load_config(options.config, self.config, overrides_of(options))
             loaded.append(config)
             keys = config.keys()
+            check_packages(config.session)
             # It imports pyspark, for which a wrong configuration does not wait.
             work = importlib.import_module(f"spark_rankeval.jobs.{self.name}_run")
             if not options.dry_run:
                 with log.with_warnings(keys):
                     work.prepare(config)
-            place = job_session(f"spark_rankeval {self.name}", config.session)
-            with log.with_warnings(keys), place as spark, errors_with_keys(keys):
+            session = job_session(f"spark_rankeval {self.name}", config.session)
+            with log.with_warnings(keys), session as spark, errors_with_keys(keys):
                 try:
                     text = work.plan(spark, config) if options.dry_run else work.execute(spark, config, log)
                 except GateError as error:

@@ -17,6 +17,7 @@ from spark_rankeval.jobs.events import with_keys
 from spark_rankeval.jobs.overrides import overridden
 from spark_rankeval.jobs.secrets import HIDDEN, is_shown, redacted, secrets_of, shown
 from spark_rankeval.jobs.settings import read_settings
+from spark_rankeval.local import settings_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -179,14 +180,20 @@ class Session:
     def problems(self) -> list[str]:
         """The problems that show before the engine starts."""
         problems = []
-        if self.cores is not None and self.cores < 1:
-            problems.append(f"session.cores must be at least 1; found {self.cores}")
-        sizes = [f"session.{name}" for name in ("cores", "memory") if getattr(self, name) is not None]
-        if sizes and self.engine != "sail":
+        try:
+            settings_of(self.cores, self.memory)
+        except OptionError as error:
+            problems.append(f"session.{error}")
+        if self.sizes and self.engine != "sail":
             problems.append(
-                f"{' and '.join(sizes)} need session.engine = 'sail'; Spark has settings of its own, spark.master and spark.driver.memory"
+                f"{self.sizes} need session.engine = 'sail'; Spark has settings of its own, spark.master and spark.driver.memory"
             )
         return problems
+
+    @property
+    def sizes(self) -> str:
+        """The keys of sizes that are set, for messages; empty if none is."""
+        return " and ".join(f"session.{name}" for name in ("cores", "memory") if getattr(self, name) is not None)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import traceback
 import warnings
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from spark_rankeval import errors, local
 from spark_rankeval.errors import ConfigurationError
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from spark_rankeval.spark.engines import Engine
+
 OK, CRASH, CONFIG, DATA, GATE, SUPERSEDED = 0, 1, 2, 3, 4, 5
 _CRASHED = "crash"
 #: Kinds of errors, their words and their exit codes; the first that fits counts.
@@ -35,6 +37,8 @@ _OUTCOMES: tuple[tuple[type[Exception], str, int], ...] = (
     (errors.GateError, "gates failed", GATE),
     (errors.TrackingError, "tracking failed", CRASH),
     (errors.SupersededError, "superseded", SUPERSEDED),
+    # Before the tables are read it is a ConfigurationError.
+    (errors.EngineError, "engine failed", CRASH),
     (errors.SparkRankEvalError, "wrong config", CONFIG),
 )
 
@@ -71,8 +75,8 @@ def run_job(
     """Run a job and turn an error into an exit code; errors that the user can fix become one line on stderr.
 
     Returns:
-        0; 2 for a wrong configuration, 3 for bad data, 4 if gates failed, 5 if a later attempt has taken the run's name; 1 if a
-        tracking server did not accept the run, or for a crash, which prints its traceback.
+        0; 2 for a wrong configuration, 3 for bad data, 4 if gates failed, 5 if a later attempt has taken the run's name; 1 if the
+        engine failed, a tracking server did not accept the run, or for a crash, which prints its traceback.
     """
     # The filter is set before the first import of PySpark, which warns, too.
     warnings.filterwarnings("ignore", PANDAS_NOTICE, FutureWarning)
@@ -97,32 +101,25 @@ def job_session(name: str, chosen: Session = _ANY) -> Iterator[SparkSession]:
     """The session of the platform, which keeps running, or else a quiet local one.
 
     Raises:
-        ConfigurationError: the session of the platform has another engine than the chosen one, or no session can start.
+        ConfigurationError: the session of the platform has another engine or other sizes than the chosen ones, or an engine that is
+            refused; or no session can start.
     """
+    check_packages(chosen)
     from pyspark.sql import SparkSession  # noqa: PLC0415 # a wrong config is reported without waiting for this import
     from pyspark.sql.utils import is_remote  # noqa: PLC0415
 
-    from spark_rankeval.spark.engines import engine_of  # noqa: PLC0415
-
-    active = SparkSession.getActiveSession()
-    if active is None and os.environ.get(_DATABRICKS):
-        active = SparkSession.builder.getOrCreate()
-    if active is None and chosen.engine == "sail" and not os.environ.get("SPARK_REMOTE"):
-        # It stops at the end of the process.
-        sizes: dict[str, Any] = {"cores": chosen.cores, "memory": chosen.memory}
-        active = local.session(**{name: value for name, value in sizes.items() if value is not None})
-    if active is not None:
-        _check_engine(active, chosen)
-        _hide_secrets_of(active)
-        yield active
+    running = _running_session(chosen)
+    if running is not None:
+        _hide_secrets_of(running)
+        yield running
         return
     builder = SparkSession.builder.appName(name)
     spark = builder.getOrCreate() if _place_is_given() else _start_locally(builder)
     try:
-        _check_engine(spark, chosen)
+        engine = _checked_engine(spark, chosen)
         _hide_secrets_of(spark)
         # A Connect server does not have the package; classic Spark gets it from --py-files.
-        if is_remote() and engine_of(spark).takes_packages:
+        if is_remote() and engine.takes_packages:
             with tempfile.TemporaryDirectory() as folder:
                 spark.addArtifacts(package_zip(folder), pyfile=True)
         yield spark
@@ -130,18 +127,56 @@ def job_session(name: str, chosen: Session = _ANY) -> Iterator[SparkSession]:
         spark.stop()
 
 
-def _check_engine(spark: SparkSession, chosen: Session) -> None:
-    if chosen.engine is None:
-        return
+def check_packages(chosen: Session) -> None:
+    """Refuse packages that a session of Sail cannot start with, before PySpark is imported: it may be two versions mixed."""
+    if chosen.engine == "sail" and "pyspark" not in sys.modules and not os.environ.get("SPARK_REMOTE"):
+        with _refused_engines():
+            local.check_installed()
+
+
+def _running_session(chosen: Session) -> SparkSession | None:
+    """The session of the place, or Sail's in this process, which stops at the end of the process."""
+    from pyspark.sql import SparkSession  # noqa: PLC0415
+
+    # Also that of another thread.
+    active = local.active_session()
+    if active is None and os.environ.get(_DATABRICKS):
+        active = SparkSession.builder.getOrCreate()
+    if active is not None:
+        _checked_engine(active, chosen)
+    elif os.environ.get("SPARK_REMOTE"):
+        if chosen.sizes:
+            msg = f"SPARK_REMOTE names a server, which has its own cores and memory; leave {chosen.sizes} out"
+            raise ConfigurationError(msg)
+        return None
+    if chosen.engine == "sail" and (active is None or chosen.sizes):
+        with _refused_engines():
+            # It refuses other sizes than those that it runs with.
+            active = local.session(cores=chosen.cores, memory=chosen.memory)
+    return active
+
+
+@contextmanager
+def _refused_engines() -> Iterator[None]:
+    """An engine that is refused before the tables are read is a matter of the configuration."""
+    try:
+        yield
+    except errors.EngineError as error:
+        raise ConfigurationError(str(error)) from error
+
+
+def _checked_engine(spark: SparkSession, chosen: Session) -> Engine:
     from spark_rankeval.spark.engines import engine_of  # noqa: PLC0415
 
-    engine = engine_of(spark)
-    if chosen.engine != engine.name.lower():
+    with _refused_engines():
+        engine = engine_of(spark)
+    if chosen.engine not in (None, engine.name.lower()):
         msg = (
             f"session.engine is {chosen.engine!r}, but the session of this place runs on {engine.name} {engine.version}; "
             "leave the key out to use it"
         )
         raise ConfigurationError(msg)
+    return engine
 
 
 def _hide_secrets_of(spark: SparkSession) -> None:

@@ -34,6 +34,8 @@ _NO_FORMAT = re.compile(r"No data source found for: (\w+)")
 # What stands for null in the names of folders.
 _NULL_IN_FOLDERS = ("", "__HIVE_DEFAULT_PARTITION__")
 _ALL_ROWS = 2**62
+# The column of lines of text.
+_LINE = "value"
 _WHOLE_NUMBER = "^(0|-?[1-9][0-9]*)$"
 _LACKING = {
     "delta": "spark-submit --packages io.delta:delta-spark_2.13:…, with its settings of extension and catalogue",
@@ -60,8 +62,8 @@ def read_table(spark: SparkSession, source: Source, section: str, names_of_ids: 
         reason = source.redacted(_reason(error))
         if "DATA_SOURCE_NOT_FOUND" in str(error) and source.format in _LACKING:
             reason = f"this session does not have the format {source.format!r}; start Spark with it ({_LACKING[source.format]})"
-        elif (lacking := _NO_FORMAT.search(str(error))) is not None:
-            reason = f"{engine_of(spark).name} has no format {lacking[1]!r}; store the table as parquet, or run the job on Spark"
+        elif (no_format := _NO_FORMAT.search(str(error))) is not None:
+            reason = f"{engine_of(spark).name} has no format {no_format[1]!r}; store the table as parquet, or run the job on Spark"
         elif not (isinstance(error, PySparkException) or _is_of_the_jvm(error) or source.format in (*_LACKING, "jdbc")):
             raise
         msg = f"[{section}] cannot be read: {reason}"
@@ -127,18 +129,18 @@ def _with_nulls(frame: DataFrame, in_folders: Collection[str]) -> DataFrame:
 def _from_lines(lines: DataFrame, inferred: DataFrame, ids: Collection[str]) -> DataFrame:
     """A table of lines of JSON, some of whose strings are numbers in the files. Numbers of 64 bits stay as written."""
     kinds = {field.name: field.dataType for field in inferred.schema.fields}
-    rounded = [name for name, kind in kinds.items() if _with_text(kind, ids, is_id=name.lower() in ids) != kind]
-    if rounded:
+    inexact = [name for name, kind in kinds.items() if _with_text(kind, ids, is_id=name.lower() in ids) != kind]
+    if inexact:
         msg = (
-            f"the ids in {', '.join(rounded)} are neither strings nor whole numbers of 64 bits, and this engine cannot read them as "
+            f"the ids in {', '.join(inexact)} are neither strings nor whole numbers of 64 bits, and this engine cannot read them as "
             "written; store them as strings"
         )
         raise AnalysisException(msg)
-    inside = _schema({name: kind for name, kind in kinds.items() if name not in lines.columns})
-    read = lines.withColumn("value", F.from_json("value", inside))
-    return read.select(
-        *[column(name) if name in lines.columns else column("value")[name].alias(name) for name in kinds]
-    )
+    # The rest are columns of folders.
+    fields = {name: kind for name, kind in kinds.items() if name == _LINE or name not in lines.columns}
+    # Lines without text are no rows.
+    read = lines.where(F.col(_LINE).rlike(r"\S")).withColumn(_LINE, F.from_json(_LINE, _schema(fields)))
+    return read.select(*[column(_LINE)[name].alias(name) if name in fields else column(name) for name in kinds])
 
 
 def _with_ids_as_written(

@@ -8,9 +8,8 @@ from typing import Any, Self, get_args
 from spark_rankeval.catalogue.scores import Similarity
 from spark_rankeval.checks import check_name, check_table, is_number, local_package, one_of
 from spark_rankeval.errors import InputError, OptionError
+from spark_rankeval.request.options import Table  # noqa: TC001 # of a field, whose type is looked at
 
-#: A DataFrame of Spark, pandas or polars, or a Table of pyarrow, none of which this layer imports.
-Table = Any
 # Each part is a branch of the plan.
 _MOST_PARTS = 100
 

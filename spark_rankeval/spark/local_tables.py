@@ -56,13 +56,13 @@ def takes_local_tables(function: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
-        given = [*zip(chain(names, repeat("")), args, strict=False), *kwargs.items()]
-        parts = [part for _, value in given for part in _parts(value)]
+        arguments = [*zip(chain(names, repeat("")), args, strict=False), *kwargs.items()]
+        parts = [part for _, value in arguments for part in _parts(value)]
         if not any(map(local_package, parts)):
             return function(*args, **kwargs)
         tables = _Tables(next((part.sparkSession for part in parts if is_table(part)), None))
-        made = [tables.of(value, name) for name, value in given]
-        return function(*made[: len(args)], **dict(zip(kwargs, made[len(args) :], strict=True)))
+        values = [tables.of(value, name) for name, value in arguments]
+        return function(*values[: len(args)], **dict(zip(kwargs, values[len(args) :], strict=True)))
 
     return run
 
@@ -84,14 +84,14 @@ class _Tables:
     """The tables of a call, each made once."""
 
     session: SparkSession | None
-    made: dict[int, DataFrame] = field(default_factory=dict)
+    frames: dict[int, DataFrame] = field(default_factory=dict)
 
     def of(self, value: Any, name: str) -> Any:
         """An argument with DataFrames for its tables; the name is for messages."""
         if local_package(value):
-            if id(value) not in self.made:
-                self.made[id(value)] = self._frame(value, name)
-            return self.made[id(value)]
+            if id(value) not in self.frames:
+                self.frames[id(value)] = self._frame(value, name)
+            return self.frames[id(value)]
         if isinstance(value, Mapping):
             return {key: self.of(part, f"{name} of {key!r}") for key, part in value.items()}
         if isinstance(value, Facts | Vectors):
@@ -102,28 +102,32 @@ class _Tables:
             )
         return value
 
-    def _frame(self, given: Any, name: str) -> DataFrame:
+    def _frame(self, value: Any, name: str) -> DataFrame:
         self.session = self.session or local.active_session()
         if self.session is None:
             msg = (
-                f"{name} is a {kind_of(given)}, and no session runs that could evaluate it. Start PySpark with "
+                f"{name} is a {kind_of(value)}, and no session runs that could evaluate it. Start PySpark with "
                 "SparkSession.builder.getOrCreate(), or Sail, which needs no Java, with spark_rankeval.local.session()"
             )
             raise InputError(msg)
-        table = _of_spark_types(_as_arrow(given, name), name)
+        table = _of_spark_types(_as_arrow(value, name), name)
         schema = _schema(table, name)
-        stored = local.stored(self.session, table)
-        return from_arrow(self.session, table, schema) if stored is None else stored
+        try:
+            frame = local.write_table(self.session, table)
+        except pa.ArrowNotImplementedError as error:  # a struct without fields
+            column = next((part for part in table.schema if "struct<>" in str(part.type)), table.schema[0])
+            raise InputError(_no_type(name, column.name, column.type)) from error
+        return from_arrow(self.session, table, schema) if frame is None else frame
 
 
-def _as_arrow(given: Any, name: str) -> pa.Table:
-    package = local_package(given)
+def _as_arrow(table: Any, name: str) -> pa.Table:
+    package = local_package(table)
     if package == "pandas":
-        return _from_pandas(given, name)
+        return _from_pandas(table, name)
     if package == "polars":
-        return given.lazy().collect().to_arrow()
-    _check_names(given.schema.names, name)
-    return pa.table(dict(zip(given.schema.names, given.columns, strict=True)))
+        return table.lazy().collect().to_arrow()
+    _check_names(table.schema.names, name)
+    return pa.table(dict(zip(table.schema.names, table.columns, strict=True)))
 
 
 def _from_pandas(frame: pd.DataFrame, name: str) -> pa.Table:
@@ -147,13 +151,16 @@ def _from_pandas(frame: pd.DataFrame, name: str) -> pa.Table:
 def _check_names(names: Iterable[Any], table: str) -> None:
     """Refuse columns that a table of Spark cannot have, and those that would hide one another."""
     names = list(names)
-    wrong = [each for each in names if not isinstance(each, str)]
-    if wrong:
-        msg = f"{table}: column names must be strings; got {wrong[0]!r} ({type(wrong[0]).__name__})"
+    invalid = [each for each in names if not isinstance(each, str)]
+    if invalid:
+        msg = f"{table}: column names must be strings; got {invalid[0]!r} ({type(invalid[0]).__name__})"
         raise InputError(msg)
-    twice = [each for each in names if names.count(each) > 1]
-    if twice:
-        msg = f"{table}: {twice[0]!r} is the name of two columns, or of a column and the index; rename one, or call reset_index(drop=True)"
+    duplicates = [each for each in names if names.count(each) > 1]
+    if duplicates:
+        msg = (
+            f"{table}: {duplicates[0]!r} is the name of two columns, or of a column and the index; rename one, or call "
+            "reset_index(drop=True)"
+        )
         raise InputError(msg)
 
 

@@ -102,7 +102,7 @@ def workers_explained() -> Iterator[None]:
                 f"the engine's memory is too small for these tables ({exhausted[0]}). Start it with more, as local.session(memory=…) does, "
                 "or evaluate a part of the users at a time"
             )
-            raise EngineError(msg) from None
+            raise EngineError(msg) from error
         found = what_workers_lack(str(error))
         if not found:
             raise

@@ -14,11 +14,12 @@ from documented import ROOT
 from pyspark import __version__
 
 from spark_rankeval import cli
-from spark_rankeval.errors import ConfigurationError
+from spark_rankeval.errors import ConfigurationError, EngineError
 from spark_rankeval.jobs import trend
 from spark_rankeval.jobs.config import Session, load_config, parse_config
 from spark_rankeval.jobs.evaluate import EvaluateConfig, main
 from spark_rankeval.jobs.runs import run_id_of
+from spark_rankeval.jobs.session import check_packages, outcome_of
 from spark_rankeval.spark.engines import engine_of
 
 SMALLEST = {
@@ -33,7 +34,9 @@ SMALLEST = {
     ("section", "said"),
     [
         ({"engine": "sale"}, "session.engine must be one of 'spark', 'sail'; found 'sale'"),
-        ({"engine": "sail", "cores": 0}, "session.cores must be at least 1; found 0"),
+        ({"engine": "sail", "cores": 0}, "session.cores must be a whole number from 1 on; got 0"),
+        ({"engine": "sail", "memory": "4 gigs"}, "session.memory must be a string such as '8g'"),
+        ({"engine": "sail", "memory": "8"}, "session.memory must be a string such as '8g'"),
         ({"cores": 2, "memory": "4g"}, "session.cores and session.memory need session.engine = 'sail'"),
         ({"engine": "spark", "memory": "4g"}, "session.memory need session.engine = 'sail'"),
     ],
@@ -93,6 +96,46 @@ def test_another_engine_than_that_of_the_session_is_refused(spark, job, capsys):
     assert words in capsys.readouterr().err
 
 
+def test_sizes_that_would_have_no_effect_are_refused(spark, job, capsys, platform, monkeypatch):
+    sizes = ["--engine", "sail", "--set", "session.cores=63"]
+    assert main([*job, *sizes]) == 2
+    said = (
+        "the engine runs with cores=None"
+        if platform == "sail"
+        else "session.engine is 'sail', but the session of this place"
+    )
+    assert said in capsys.readouterr().err
+    monkeypatch.setattr("spark_rankeval.local.active_session", lambda: None)
+    monkeypatch.setenv("SPARK_REMOTE", "sc://nowhere")
+    assert main([*job, *sizes]) == 2
+    assert (
+        "SPARK_REMOTE names a server, which has its own cores and memory; leave session.cores out"
+        in capsys.readouterr().err
+    )
+
+
+@pytest.mark.parametrize(("error", "outcome"), [
+    (EngineError("the engine's memory is too small"), ("engine failed", 1)),
+    (ConfigurationError("the session runs on Sail 0.9"), ("wrong config", 2)),
+])  # fmt: skip
+def test_an_engine_that_fails_at_work_is_no_wrong_configuration(error, outcome):
+    assert outcome_of(error) == outcome
+
+
+def test_an_engine_that_is_refused_is_a_wrong_configuration(spark, job, capsys, monkeypatch):
+    def refuse(session):
+        raise EngineError("no test has run on it")
+
+    monkeypatch.setattr("spark_rankeval.spark.engines.engine_of", refuse)
+    assert main(job) == 2
+    assert "evaluate: wrong config: no test has run on it" in capsys.readouterr().err
+    monkeypatch.setattr("spark_rankeval.local.check_installed", lambda: refuse(None))
+    monkeypatch.delitem(sys.modules, "pyspark")
+    monkeypatch.delenv("SPARK_REMOTE", raising=False)
+    with pytest.raises(ConfigurationError, match="no test has run on it"):
+        check_packages(Session("sail"))
+
+
 def test_a_rerun_leaves_the_other_runs_alone_on_every_storage(spark, job, tmp_path, platform):
     """On Sail in the engine's memory, of which Python sees no files, as of an object store."""
     place = f"memory:///{uuid.uuid4().hex}" if platform == "sail" else f"{tmp_path}/out"
@@ -108,7 +151,7 @@ def test_the_gate_of_the_page_runs_as_it_stands(spark, tmp_path, monkeypatch, pl
     page = (ROOT / "docs/ci_gate.md").read_text()
     (config,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
     (command,) = re.findall(r"- run: spark-rankeval (.*)", page)
-    (tmp_path / "gate.toml").write_text(config.replace("min = 0.5", "min = 0.9"))
+    (tmp_path / "gate.toml").write_text(config)
     (tmp_path / "tests/data").mkdir(parents=True)
     (tmp_path / "tests/data/predictions.csv").write_text(
         f"user,item,score\nann,tea,0.9\nann,milk,{score_of_milk}\nbob,bread,0.8\nbob,milk,0.5\n"

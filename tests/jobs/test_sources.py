@@ -186,6 +186,15 @@ def test_a_folder_above_the_table_has_a_column_if_the_base_path_says_so(spark, t
     assert dict(table.dtypes)["day"] == "int"
 
 
+def test_a_column_of_json_may_be_called_value_and_empty_lines_are_no_rows(spark, tmp_path):
+    (tmp_path / "day=7").mkdir()
+    lines = ['{"user": 1, "value": "a"}', "", " \t", '{"user": 2, "value": "b"}', ""]
+    (tmp_path / "day=7" / "l.json").write_text("\n".join(lines))
+    table = read_table(spark, Source(path=str(tmp_path), format="json"), "labels", ["user"])
+    rows = table.selectExpr("user", "value", "cast(day AS int)").collect()
+    assert sorted(rows) == [(1, "a", 7), (2, "b", 7)]
+
+
 def test_ids_in_json_are_the_numbers_that_the_file_has(spark, tmp_path, platform, capsys):
     """Two users of 128 bits become one as doubles; half of a user's labels then stand for both."""
     first, second = "340282366920938463463374607431768211455", "340282366920938463463374607431768211454"

@@ -8,6 +8,7 @@ import pytest
 
 ONCE = """
 import os, threading
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from spark_rankeval.errors import EngineError
 from spark_rankeval.local import session
@@ -24,8 +25,23 @@ for arguments in ({"cores": 3}, {"memory": "2g"}):
     except EngineError as error:
         print(str(error)[:44])
 spark.stop()
+# Nothing gives another session of the same engine.
+print([name for name in ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED") if name in os.environ], spark.is_stopped)
+try:
+    SparkSession.builder.getOrCreate()
+except PySparkException as error:
+    print("spark.remote" in str(error).lower() or "CONNECT_URL_NOT_SET" in str(error))
 again = session(cores=1)
+spark.stop()
 print(again is spark, again.range(5).count())
+type(again).stop(again)
+other = SparkSession.builder.getOrCreate()
+try:
+    session()
+except EngineError as error:
+    print(str(error)[:43], other.range(6).count())
+other.stop()
+print(session(cores=2).range(7).count())
 """
 # Parquet reads NaN as NaN, and not as the column's other value.
 FILES = """
@@ -55,7 +71,9 @@ threading.Thread(target=run, daemon=True).start()
 raise SystemExit("ends while a query runs")
 """
 SMALL = """
-import os
+import gc, os
+import pyarrow as pa
+from spark_rankeval import score_users
 from spark_rankeval.errors import EngineError, OptionError
 from spark_rankeval.local import session
 
@@ -66,25 +84,40 @@ try:
     numbers.join(numbers.selectExpr("other", "id AS twin"), "other").count()
 except Exception as error:
     print("Failed to allocate" in str(error))
+table = score_users(pa.table({"user": [1], "item": [2], "score": [0.5]}), pa.table({"user": [1], "item": [2]}), "rr", score="score")
 child = os.fork()
 if child == 0:
     try:
         session()
     except EngineError as error:
         print(str(error)[:32], flush=True)
+    # What the fork drops, its parent still needs.
+    del table
+    gc.collect()
     os._exit(0)
 os.waitpid(child, 0)
+print(table.collect()[0]["rr"])
 """
 PROGRAMS = {
     "once": (
         ONCE,
         0,
-        ["3 Europe/Berlin None", "True", "True 4", *["the engine runs with cores=2 and memory='1g'"] * 2, "False 5"],
+        [
+            "3 Europe/Berlin None",
+            "True",
+            "True 4",
+            *["the engine runs with cores=2 and memory='1g'"] * 2,
+            "[] True",
+            "True",
+            "False 5",
+            "a session of Spark Connect is active, and a 6",
+            "7",
+        ],
         "",
     ),
     "files": (FILES, 0, ["[1.5, nan]"], ""),
     "interrupted": (INTERRUPTED, 1, ["3 Europe/Berlin"], "ends while a query runs"),
-    "small": (SMALL, 0, ["4000000", "True", "this process was forked from one"], ""),
+    "small": (SMALL, 0, ["4000000", "True", "this process was forked from one", "1.0"], ""),
 }
 
 

@@ -76,8 +76,8 @@ COLUMNS = {
 
 
 @pytest.mark.parametrize("form", COLUMNS)
-def test_values_stay_what_they_are(spark, form):
-    assert spark is not None
+@pytest.mark.usefixtures("spark")
+def test_values_stay_what_they_are(form):
     table, kinds, values = COLUMNS[form]
     types, rows = columns_of(table())
     assert types == kinds
@@ -101,9 +101,10 @@ def test_times_with_a_zone_are_moments(spark):
     assert spark is frame.sparkSession
 
 
+@pytest.mark.usefixtures("spark")
 @settings(max_examples=examples(12, 60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
-def test_any_values_arrive_as_they_are(spark, data):
+def test_any_values_arrive_as_they_are(data):
     kinds = {
         pa.int8(): st.integers(-128, 127),
         pa.uint8(): st.integers(0, 255),
@@ -129,7 +130,6 @@ def test_any_values_arrive_as_they_are(spark, data):
     assert [row[:5] for row in rows] == [row[:5] for row in wanted]
     assert [row[5:6] for row in rows] == as_floats
     assert [row[6:] for row in rows] == [row[6:] for row in wanted]
-    assert spark is not None
 
 
 def flat(*names):
@@ -209,6 +209,7 @@ def test_one_table_given_twice_is_one_table(spark):
     assert result["rr"] == 0.75
 
 
+@pytest.mark.usefixtures("spark")
 def test_bad_scores_are_as_bad_as_in_spark():
     scores = pd.DataFrame({"user": [1, 1], "item": ["a", "b"], "score": [0.5, NAN]})
     with pytest.raises(DataError, match=r"NaN score: 1, for example user=1, item='b', score=nan"):
@@ -217,7 +218,8 @@ def test_bad_scores_are_as_bad_as_in_spark():
         evaluate(pl.from_pandas(scores), scores, "rr", score="score")
 
 
-def test_vectors_of_tables_in_memory(spark):
+@pytest.mark.usefixtures("spark")
+def test_vectors_of_tables_in_memory():
     users, items = (
         {"user": [1], "vector": [[1.0, 0.0]]},
         {"item": ["a", "b"], "vector": np.array([[0.2, 0.1], [0.5, 0.9]])},
@@ -226,21 +228,39 @@ def test_vectors_of_tables_in_memory(spark):
         Vectors(pd.DataFrame(users), pl.DataFrame(items)), 1, exclude=pa.table({"user": [1], "item": ["a"]})
     ).collect()[0]
     assert (row.user, row.recommendations) == (1, [("b", 0.5)])
-    assert spark is not None
 
 
 @pytest.mark.sail_alone("files")
-def test_a_table_is_in_a_file_of_the_engine_as_long_as_a_frame_needs_it(spark):
+def test_a_table_is_in_a_file_of_the_engine_as_long_as_a_frame_or_a_view_needs_it(spark, monkeypatch):
+    monkeypatch.setattr(local, "_UNUSED_BYTES", 0)
+
     def n_files():
         gc.collect()
+        as_frame(pa.table({"x": [1]}))
         return len(list(local._running.folder.iterdir()))
 
     before = n_files()
     table = score_users(pandas_of("old"), pandas_of("labels"), "rr", score="score")
     assert n_files() == before + 2
+    table.createOrReplaceTempView("scores")
     assert table.count() == 7
     del table
+    assert n_files() >= before + 2
+    assert spark.sql("SELECT * FROM scores").count() == 7
+    spark.catalog.dropTempView("scores")
     assert n_files() == before
     # More than a message to the engine takes.
     large = as_frame(pa.table({"x": np.arange(20_000_000)}))
     assert large.selectExpr("sum(x) AS x").collect()[0].x == 199999990000000
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_struct_without_fields_is_a_column_of_spark_or_named(platform):
+    table = pd.DataFrame({"x": [1], "meta": [{}]})
+    if platform != "sail":
+        assert as_frame(table).select("x").collect() == [(1,)]
+        return
+    with pytest.raises(
+        InputError, match=r"^table: the column 'meta' is struct<>, which Spark has no type for\. Convert it"
+    ):
+        as_frame(table)
