@@ -180,6 +180,7 @@ nightly:  ## run everything at full length (some hours)
 	@$(MAKE) test-browser test-notebook test-site
 	@$(MAKE) parity
 	@$(MAKE) platforms
+	@$(MAKE) test-sail TESTS="tests/jobs tests/pages"
 	@$(MAKE) test-sail-newest
 	@$(MAKE) mutants
 

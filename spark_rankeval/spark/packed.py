@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pyspark.errors import PySparkException
 from pyspark.sql import types as T
 
 from spark_rankeval.errors import EngineError
@@ -20,6 +21,12 @@ if TYPE_CHECKING:
     from spark_rankeval.worker.process import Run
 
 _SCHEMA = T.StructType([T.StructField(PACKED, T.BinaryType())])
+# A message of Spark Connect takes 128 MB, and the tables are a part of one.
+_MOST_BYTES = 120 << 20
+_TOO_LARGE = (
+    "the vectors, facts or groups of the items take more than 120 MB, and no larger table reaches the Python code of this engine; use "
+    "PySpark, or fewer items"
+)
 # Columns that tell to which rows a table is given.
 _FIRST, _EVERY = "first_", "every_"
 
@@ -59,12 +66,24 @@ def given_to_tasks(rows: DataFrame, tables: Mapping[str, DataFrame], by: str | N
     return numbered.drop(_FIRST)
 
 
+def _cell(table: DataFrame) -> bytes | None:
+    """The packed table of a table of one row or none."""
+    try:
+        rows = table.collect()
+    except PySparkException as error:
+        if "larger than max" not in str(error):
+            raise
+        raise EngineError(_TOO_LARGE) from error
+    return bytes(rows[0][PACKED]) if rows else None
+
+
 def _attached(rows: DataFrame, tables: Mapping[str, DataFrame], by: str | None) -> DataFrame:
     """The same by a function that holds the tables, which are collected first."""
     if by is not None:
         msg = "this engine may move rows between partitions, so a catalogue cannot be cut into parts; leave parts= out"
         raise EngineError(msg)
-    given = {name: [bytes(row[PACKED]) for row in table.collect()] for name, table in tables.items()}
-    cells = {name: next(iter(packed_rows), None) for name, packed_rows in given.items()}
+    cells = {name: _cell(table) for name, table in tables.items()}
+    if sum(map(len, filter(None, cells.values()))) > _MOST_BYTES:
+        raise EngineError(_TOO_LARGE)
     columns = [T.StructField(name, T.BinaryType()) for name in cells]
     return run_on_workers(rows, attach(cells), T.StructType([*rows.schema.fields, *columns]))

@@ -31,8 +31,6 @@ _NO_PLACE = (
     "AccessControlException",
     "Permission denied",
     "Not a directory",
-    "failed to lookup address",
-    "Failed to resolve region",
     "Mkdirs failed",
     "No FileSystem for scheme",
     "FileSystem not found",
@@ -40,7 +38,8 @@ _NO_PLACE = (
     "URISyntaxException",
     "Read-only file system",
     # What Sail says.
-    "Not a directory",
+    "failed to lookup address",
+    "Failed to resolve region",
     "Unable to recognise URL",
 )
 # The name of the staged table in its staging folder.

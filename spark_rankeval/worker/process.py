@@ -33,12 +33,12 @@ def in_worker(run: Callable[..., R]) -> Callable[..., R]:
     """
 
     @wraps(run)
-    def settling(*args: Any) -> R:
+    def wrapper(*args: Any) -> R:
         _settle()
         # The closure travels to the workers as it is, and no lock does.
         return _run_in_turns(run, args)
 
-    return settling
+    return wrapper
 
 
 def panics_raised(run: Run) -> Run:
@@ -48,7 +48,7 @@ def panics_raised(run: Run) -> Run:
     """
 
     @wraps(run)
-    def running(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def wrapper(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         try:
             yield from run(batches)
         except BaseException as error:
@@ -57,7 +57,7 @@ def panics_raised(run: Run) -> Run:
             msg = f"the engine panicked while it computed rows for a Python worker: {error}"
             raise RuntimeError(msg) from error
 
-    return running
+    return wrapper
 
 
 @cache
@@ -69,8 +69,8 @@ def _settle() -> None:
 
 def _run_in_turns(run: Callable[..., R], args: tuple[Any, ...]) -> R:
     with _turn:
-        made = run(*(_between_turns(each) if isinstance(each, Iterator) else each for each in args))
-    return _in_turns(made) if isinstance(made, Iterator) else made  # type: ignore[return-value] # an iterator of the same
+        result = run(*(_between_turns(each) if isinstance(each, Iterator) else each for each in args))
+    return _in_turns(result) if isinstance(result, Iterator) else result  # type: ignore[return-value] # an iterator of the same
 
 
 def _in_turns(items: Iterator[T]) -> Iterator[T]:

@@ -2,6 +2,7 @@
 
 import re
 import traceback
+from collections import Counter
 
 import pytest
 from left_out import NEEDS, is_there
@@ -10,8 +11,21 @@ from pyspark.errors import PySparkException
 # Tuning ALS takes as long as twenty evaluations.
 PROBES = [pytest.param(need, marks=pytest.mark.night) if need == "tuned_als" else need for need in NEEDS]
 
-# Those that CI leaves out on Sail.
-MOST_ON_SAIL = 70
+# How many tests of tests/spark each need leaves out on Sail. A new one is written down here.
+MOST_ON_SAIL = Counter(
+    {
+        "plans": 19,
+        "tuned_als": 12,
+        "ml": 10,
+        "order": 8,
+        "bytes": 6,
+        "collations": 3,
+        "random joins": 2,
+        "rdd": 2,
+        "progress": 2,
+    }
+    | {"jvm": 1, "settings": 1}
+)
 
 
 @pytest.mark.parametrize("need", PROBES)
@@ -21,18 +35,19 @@ def test_what_a_platform_lacks_is_missing(spark, platform, need):
     if is_there(need, platform):
         assert probe(spark) == 1
         return
-    refusal = _refusal(probe, spark)
+    refusal = _refusal(probe, spark, need)
     if platform == "connect" and need not in ("ml", "tuned_als"):
         assert re.search("JVM_ATTRIBUTE_NOT_SUPPORTED|NOT_IMPLEMENTED", refusal)
 
 
-def _refusal(probe, spark):
+def _refusal(probe, spark, need):
     """What PySpark or the engine says against it; a probe that gives another value than 1 says nothing."""
     try:
         assert probe(spark) != 1
     except (PySparkException, AttributeError, AssertionError) as error:
         *_, last = traceback.extract_tb(error.__traceback__)
-        if "pyspark" not in last.filename and not isinstance(error, AttributeError):
+        # Without a JVM the object itself is not there.
+        if "pyspark" not in last.filename and not (isinstance(error, AttributeError) and need in ("rdd", "jvm")):
             raise
         return str(error)
     return ""
@@ -43,12 +58,13 @@ def test_few_tests_are_left_out(pytestconfig, platform):
     others = [line for line in pytestconfig.left_out if not line.endswith(": at night")]
     left_out = [line.partition(": ")[0] for line in others if ": about Sail" not in line]
     if platform == "sail":
-        assert len(left_out) < MOST_ON_SAIL
+        reasons = [line.partition(": ")[2] for line in others if line.startswith("tests/spark/")]
+        assert Counter(need for reason in reasons for need in NEEDS if f"{need} (" in reason) <= MOST_ON_SAIL
         return
     # Of a page it is the page that is left out, of others the test.
     assert {name if "test_pages" in name else name.partition("[")[0] for name in left_out} <= {
         "tests/spark/test_local_session.py::test_a_process_has_one_engine",
-        "tests/spark/test_local_tables.py::test_a_table_is_in_a_file_of_the_engine_as_long_as_a_frame_needs_it",
+        "tests/spark/test_local_tables.py::test_a_table_is_in_a_file_of_the_engine_as_long_as_a_frame_or_a_view_needs_it",
         "tests/jobs/test_evaluate_job.py::test_a_job_gives_a_connect_server_the_package",
         "tests/spark/test_progress.py::test_a_long_operation_has_a_bar_and_leaves_none",
         "tests/spark/test_progress.py::test_the_handler_goes_after_an_error_and_after_the_caller_has_cleared_all",

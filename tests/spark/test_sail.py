@@ -1,14 +1,17 @@
 """What only Sail has or gets wrong: Delta and Iceberg without another package, metadata that is lost, panics."""
 
 from datetime import UTC, datetime
+from types import SimpleNamespace
 
 import pytest
 from pyspark.errors import PythonException
+from pyspark.errors.exceptions.connect import SparkConnectGrpcException
 from pyspark.sql import functions as F
 
-from spark_rankeval import compare, evaluate, history, summarise
-from spark_rankeval.errors import InputError, SparkRankEvalWarning
+from spark_rankeval import Vectors, compare, evaluate, history, summarise
+from spark_rankeval.errors import EngineError, InputError, SparkRankEvalWarning
 from spark_rankeval.jobs.runs import metrics_table
+from spark_rankeval.spark import packed
 from spark_rankeval.spark.workers import run_on_workers
 
 pytestmark = pytest.mark.sail_alone("its defects and formats")
@@ -93,6 +96,23 @@ def test_parquet_keeps_the_marks_of_columns_with_an_option(spark, result, tmp_pa
     with pytest.warns(SparkRankEvalWarning, match=r"option\('skip_metadata', 'false'\)"):
         summarise(spark.read.option("skip_metadata", "true").parquet(path))
     assert summarise(spark.read.option("skip_metadata", "false").parquet(path)).summary == result.summary
+
+
+def test_tables_that_no_message_holds_are_refused(spark, monkeypatch):
+    vectors = [
+        spark.createDataFrame([(1, [0.5, 1.0])], f"{name} long, vector array<double>") for name in ("user", "item")
+    ]
+    monkeypatch.setattr(packed, "_MOST_BYTES", 100)
+    with pytest.raises(EngineError, match=r"^the vectors, facts or groups of the items take more than 120 MB"):
+        evaluate(
+            Vectors(*vectors), vectors[0].withColumnRenamed("user", "item").selectExpr("item", "item AS user"), "rr"
+        )
+
+    def collect():
+        raise SparkConnectGrpcException("RESOURCE_EXHAUSTED: Decompressed message larger than max")
+
+    with pytest.raises(EngineError, match=r"use PySpark, or fewer items$"):
+        packed._cell(SimpleNamespace(collect=collect))
 
 
 def test_a_panic_of_the_engine_is_an_error(spark):
