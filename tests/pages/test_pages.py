@@ -6,7 +6,6 @@ import pytest
 from documented import PAGES, ROOT, differences_of, examples_of, goes_on_with_the_quickstart
 from named_in_calls import results_of_all_kinds, tables_of_all_kinds
 from pyspark.ml.recommendation import ALS
-from shuffles import settings_of
 
 import spark_rankeval
 from spark_rankeval.metrics.base import REGISTRY
@@ -58,22 +57,14 @@ def registry_as_before():
         yield
 
 
-@pytest.fixture
-def several_partitions(spark, request):
-    """Which of several bad rows is the example of an error hangs on how many partitions there are: one shows another than several."""
-    if request.node.callspec.id != "concepts.md":
-        yield
-        return
-    with settings_of(spark, {"spark.sql.shuffle.partitions": "8"}):
-        yield
-
-
 def of_pages():
     needs = {
         "pyspark_ml.md": [
             pytest.mark.classic_alone("tuned_als"),
             pytest.mark.filterwarnings("ignore:there are no labels"),
         ],
+        # It trains ALS.
+        "whole_catalogue.md": [pytest.mark.not_on_sail("ml")],
         "without_java.md": [pytest.mark.sail_alone("its examples start it")],
         "calls.md": [pytest.mark.filterwarnings("ignore:.*excluded item")],
     }
@@ -81,7 +72,7 @@ def of_pages():
 
 
 @pytest.mark.parametrize("page", of_pages())
-@pytest.mark.usefixtures("few_blocks", "registry_as_before", "several_partitions")
+@pytest.mark.usefixtures("few_blocks", "registry_as_before")
 def test_examples_of_a_page_print_what_it_says(request, first_names, page, monkeypatch, tmp_path):
     monkeypatch.setenv("COLUMNS", "110")
     monkeypatch.chdir(tmp_path)
