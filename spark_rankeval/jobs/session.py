@@ -146,7 +146,7 @@ def _running_session(chosen: Session) -> SparkSession | None:
         _checked_engine(active, chosen)
     elif os.environ.get("SPARK_REMOTE"):
         if chosen.sizes:
-            msg = f"SPARK_REMOTE names a server, which has its own cores and memory; leave {chosen.sizes} out"
+            msg = f"the server in SPARK_REMOTE has its own cores and memory; leave {chosen.sizes} out"
             raise ConfigurationError(msg)
         return None
     if chosen.engine == "sail" and (active is None or chosen.sizes):
