@@ -1,8 +1,14 @@
 """The description of one group alone, which tests compare with what they expect."""
 
 from spark_rankeval.statistics.description import descriptions_of_groups
+from spark_rankeval.worker.group_states import GroupStates
 
 
 def descriptions_of(state, options, clusters=None):
     """The figures of every column of one group, from its state and the clusters of each column."""
-    return descriptions_of_groups([state], options, None if clusters is None else [clusters])[0]
+    return descriptions_of_groups(state, options, None if clusters is None else [clusters])[0]
+
+
+def merged_descriptions(states):
+    """The state of all users of one group, from those of parts of them."""
+    return GroupStates.merged(GroupStates([()], dict(state)) for state in states).parts

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from spark_rankeval.statistics.description import DescriptionOptions
+from spark_rankeval.worker.group_states import GroupStates, StateAccumulator
 from spark_rankeval.worker.packing import pack, unpack
 from spark_rankeval.worker.scoring import CountNames
-from spark_rankeval.worker.stacked_states import as_states, as_tree
-from spark_rankeval.worker.table_states import TableAccumulator
 
 PACKAGE = Path(__file__).parents[1] / "spark_rankeval"
 MODULES = sorted(PACKAGE.rglob("*.py"))
@@ -123,30 +122,31 @@ def test_the_look_at_modules_finds_what_it_looks_for(source):
 # --- states travel as names and numbers
 
 
-def state(n_values=3, ci="bca"):
+def states(key=(), n_values=3, ci="bca"):
     options = DescriptionOptions(ci, 0.95, 50, 0, (0.5,))
     rng = np.random.default_rng(5)
-    accumulator = TableAccumulator(n_values, CountNames(("a", "b"), ("c",)), options)
+    accumulator = StateAccumulator(n_values, CountNames(("a", "b"), ("c",)), options)
     accumulator.add(
         [np.where(rng.random(200) < 0.1, np.nan, rng.random(200)) for _ in range(n_values)],
         {name: rng.integers(0, 2**62, 200) for name in "abc"},
         rng.random(200) < 0.1,
         rng.integers(-(2**63), 2**63 - 1, 200),
     )
-    return accumulator.state()
+    return accumulator.states([key])
 
 
 @pytest.mark.parametrize("key", [(), ("DE", None), ("", "null"), ('"a/b"', "ü\n𝄞")])
 def test_states_come_back_as_they_were(key):
-    states = {key: state()}
-    ((found_key, found),) = as_states(unpack(pack(as_tree(states)))).items()
-    assert found_key == key
-    for part, fields in {**states[key].values, "counts": states[key].counts}.items():
-        again = {**found.values, "counts": found.counts}[part]
-        assert set(again) == set(fields)
+    made = states(key)
+    found = GroupStates.of_tree(unpack(pack(made.tree())))
+    assert found.keys == [key]
+    assert set(found.parts) == set(made.parts)
+    for part, fields in made.parts.items():
+        assert set(found.parts[part]) == set(fields)
         for name, values in fields.items():
-            assert (again[name].dtype, again[name].shape) == (values.dtype, values.shape)
-            assert again[name].tobytes() == values.tobytes()
+            again = found.parts[part][name]
+            assert (again.dtype, again.shape) == (values.dtype, values.shape)
+            assert again.tobytes() == values.tobytes()
 
 
 @pytest.mark.parametrize("value", [np.array([object()]), "text", None, [1], np.array(["a"])])
@@ -168,7 +168,7 @@ def test_bytes_that_ask_for_objects_are_refused():
 
 
 def test_damaged_bytes_are_refused():
-    packed = pack(as_tree({(): state()}))
+    packed = pack(states().tree())
     flipped = [packed[:place] + bytes([packed[place] ^ 4]) + packed[place + 1 :] for place in range(0, len(packed), 97)]
     cut = [packed[:length] for length in (0, 3, 12, len(packed) // 2, len(packed) - 1)]
     for damaged in [*flipped, *cut, packed + b"x", b"no state at all, just text", b"\xff" * 30]:

@@ -20,13 +20,12 @@ from spark_rankeval.statistics.description import descriptions_of_groups
 from spark_rankeval.statistics.fingerprints import digits_of
 from spark_rankeval.statistics.moments import MomentsByName
 from spark_rankeval.worker.clusters import CLUSTERS, Layout, group_name, merged_clusters, no_clusters
-from spark_rankeval.worker.few_users import states_of
+from spark_rankeval.worker.group_states import COUNTS, FINGERPRINTS, GroupStates, StateAccumulator, bytes_of_a_group
 from spark_rankeval.worker.merging import MERGED_BYTES, merging, n_groups_of
 from spark_rankeval.worker.packing import unpack
 from spark_rankeval.worker.reading import CLUSTER_HASH, NO_USER, USER_HASH, USER_WEIGHT, hash_column
-from spark_rankeval.worker.stacked_states import as_states
+from spark_rankeval.worker.small_groups import states_of
 from spark_rankeval.worker.states import state_of_columns
-from spark_rankeval.worker.table_states import TableAccumulator, bytes_of_a_group, merged_states
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -38,9 +37,9 @@ if TYPE_CHECKING:
     from spark_rankeval.statistics.description import Description, DescriptionOptions
     from spark_rankeval.statistics.moments import Moments
     from spark_rankeval.worker.clusters import ClusterStates
+    from spark_rankeval.worker.group_states import Key
     from spark_rankeval.worker.merging import StatesOfUsers
     from spark_rankeval.worker.scoring import CountNames
-    from spark_rankeval.worker.table_states import Key, States, TableState
 
     Roll = Callable[[Key], Iterable[Key]]
 
@@ -88,9 +87,9 @@ class Groups(NamedTuple):
     ] = ()  # the attributes of items: an entry each of a group, but of a key two, an attribute and its value
 
     @property
-    def empty(self) -> TableState:
+    def empty(self) -> GroupStates:
         """The state of no users."""
-        return TableAccumulator(self.n_values, self.names, self.options).state()
+        return StateAccumulator(self.n_values, self.names, self.options).states()
 
     @property
     def layout(self) -> Layout | None:
@@ -105,7 +104,7 @@ class Groups(NamedTuple):
     @property
     def states_of_users(self) -> StatesOfUsers:
         """What adds up the users of small groups, who travel as they are."""
-        return partial(states_of, names=self.names, options=self.options)
+        return partial(states_of, n_values=self.n_values, names=self.names, options=self.options)
 
     def clusters_of(self, group: Key, states: ClusterStates) -> dict[str, Array] | None:
         """The sums of the clusters of a group; None if it has none."""
@@ -146,59 +145,74 @@ def check_size(n_values: int, n_counts: int, options: DescriptionOptions, *, n_k
 
 
 @without_collection
-def figures_by_group(packed: list[bytes], groups: Groups, later: States | None = None) -> dict[Key, Figures]:
+def figures_by_group(packed: list[bytes], groups: Groups, later: GroupStates | None = None) -> dict[Key, Figures]:
     """The figures of the groups that users of each key belong to; with keys, no two packed states have one in common.
 
     `later` has states of users who were computed later. Their groups are among the others.
     """
-    later = dict(later or {})
-    empty, options, n_keys, roll = groups.empty, groups.options, groups.n_keys, groups.roll
+    options, n_keys = groups.options, groups.n_keys
     n_values = groups.n_values - options.n_plain
     clusters: ClusterStates = {}
     if options.clustered:
         # They are few numbers a group, and are needed before the groups are described.
         clusters = merged_clusters(tree for tree in map(unpack, packed) if CLUSTERS in tree)
     figures: dict[Key, Figures] = {}
-    totals: dict[Key, TableState] = {}
+    totals = GroupStates([], {})
+    later = totals if later is None else later
     n_groups, fits = 0, True
     # One after the other: together they may be larger than the driver's memory.
     for tree in map(unpack, packed):
         if CLUSTERS in tree:
             continue
         n_lost = n_groups_of(tree)
-        states = {} if n_lost is not None else as_states(tree)
+        states = GroupStates([], {}) if n_lost is not None else GroupStates.of_tree(tree)
         if n_keys:
-            n_groups += len(states) if n_lost is None else n_lost
+            n_groups += len(states.keys) if n_lost is None else n_lost
         fits = fits and n_lost is None and n_groups * n_values <= _MOST_FIGURES
         if not fits:
             continue
-        own: dict[Key, TableState] = {}
-        parts: dict[Key, list[TableState]] = {}
-        for key, first in states.items():
-            state = merged_states([first, later.pop(key)]) if key in later else first
-            # Rows of nobody are of no slice: what is wrong with them is counted among all.
-            counted = state.counts["n"]
-            nobody = n_keys and counted.size and counted[0] == 0 < counted[-1]
-            rolled = list(roll(key))
-            for group in rolled if not nobody else [max(rolled, key=lambda one: sum(v is EVERY for v in one))]:
-                if n_keys and group == key:
-                    own[group] = state
-                else:
-                    parts.setdefault(group, []).append(state)
+        known = states.keys
+        states = GroupStates.merged([states, later.without(set(later.keys) - set(known))])
+        later = later.without(known)
+        own, rolled = _rolled_up(states, groups)
         figures |= _figures(_apart(own, figures), groups, clusters)
-        for group, some in parts.items():
-            totals[group] = merged_states([totals.get(group, empty), *some])
+        totals = GroupStates.merged([totals, rolled])
     if not fits:
         raise OptionError(_too_large(n_groups, n_values, options))
     # A table without a partition yields no state at all.
-    if not n_keys or not (figures or totals):
-        totals.setdefault((), empty)
+    if not totals.keys and not (n_keys and figures):
+        totals = groups.empty
     return figures | _figures(totals, groups, clusters)
 
 
-def _apart(states: States, figures: Mapping[Key, Figures]) -> States:
+def _rolled_up(states: GroupStates, groups: Groups) -> tuple[GroupStates, GroupStates]:
+    """The states of groups by all keys that there are, and those of the groups that several keys belong to."""
+    own: list[int] = []
+    numbers: list[int] = []
+    keys: list[Key] = []
+    n_counted = states.parts[COUNTS]["n"] if states.keys else None
+    for number, key in enumerate(states.keys):
+        rolled = list(groups.roll(key))
+        # Rows without a user are of no slice: what is wrong with them is counted among all.
+        if (
+            groups.n_keys
+            and n_counted is not None
+            and n_counted.shape[1]
+            and n_counted[number, 0] == 0 < n_counted[number, -1]
+        ):
+            rolled = [max(rolled, key=lambda group: group.count(EVERY))]
+        for group in rolled:
+            if groups.n_keys and group == key:
+                own.append(number)
+            else:
+                numbers.append(number)
+                keys.append(group)
+    return states.take(own), states.take(numbers).summed(keys)
+
+
+def _apart(states: GroupStates, figures: Mapping[Key, Figures]) -> GroupStates:
     """States of groups without figures so far; a group in two states would lose users."""
-    if states.keys() & figures.keys():
+    if figures.keys() & set(states.keys):
         msg = "the engine left users of one slice in two places, so figures would be wrong; use PySpark"
         raise EngineError(msg)
     return states
@@ -215,24 +229,24 @@ def _too_large(n_groups: int | None, n_values: int, options: DescriptionOptions)
     return f"{slices}{n_values:,} values{replicates} do not fit into memory; use {', '.join(advice)}"
 
 
-def _figures(states: States, groups: Groups, clusters: ClusterStates) -> dict[Key, Figures]:
+def _figures(states: GroupStates, groups: Groups, clusters: ClusterStates) -> dict[Key, Figures]:
     """The figures of some groups from their states, all of them in one go."""
-    if not states:
+    if not states.keys:
         return {}
     layout = groups.layout
     of_clusters = None
     if layout is not None:
-        known = [groups.clusters_of(group, clusters) for group in states]
+        known = [groups.clusters_of(group, clusters) for group in states.keys]
         of_clusters = [clusters_of(no_clusters(layout) if each is None else each) for each in known]
-    described = descriptions_of_groups([state.values for state in states.values()], groups.options, of_clusters)
+    described = descriptions_of_groups(states.parts, groups.options, of_clusters)
     names = (*groups.names.users, *groups.names.rows)
     return {
         group: Figures(
             values,
-            MomentsByName(names, state.counts),
-            {table: digits_of(limbs) for table, limbs in state.fingerprints.items()},
+            MomentsByName(names, {field: entries[number] for field, entries in states.parts[COUNTS].items()}),
+            {table: digits_of(limbs[number]) for table, limbs in states.parts[FINGERPRINTS].items()},
         )
-        for (group, state), values in zip(states.items(), described, strict=True)
+        for number, (group, values) in enumerate(zip(states.keys, described, strict=True))
     }
 
 

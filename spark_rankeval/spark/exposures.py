@@ -53,9 +53,9 @@ if TYPE_CHECKING:
     from spark_rankeval.statistics.description import Description, DescriptionOptions
     from spark_rankeval.worker.clusters import Layout
     from spark_rankeval.worker.group_exposures import GroupSlot, SlotGroups
+    from spark_rankeval.worker.group_states import Key
     from spark_rankeval.worker.merging import StatesOfUsers
     from spark_rankeval.worker.states import Batches
-    from spark_rankeval.worker.table_states import Key
 
 # What is known of users and their lists.
 Exposed = TypeVar("Exposed", Exposure, GroupExposure)

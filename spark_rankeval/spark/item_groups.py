@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from spark_rankeval.request.task import ItemGroups
     from spark_rankeval.spark.describing import Figures
     from spark_rankeval.spark.inputs import Sources
-    from spark_rankeval.worker.table_states import Key
+    from spark_rankeval.worker.group_states import Key
 
 # The place of an entry in an item's array; null if the array is null or empty.
 _PLACE = "place_"

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from spark_rankeval.spark.list_lengths import ListLengths
     from spark_rankeval.statistics.description import Description, DescriptionOptions
     from spark_rankeval.statistics.moments import Moments
-    from spark_rankeval.worker.table_states import Key
+    from spark_rankeval.worker.group_states import Key
 
 # What the column of a metric by dialect ``standard`` is called, behind the metric's.
 _STANDARD = "_standard"

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from spark_rankeval.spark.describing import Groups, figures_by_group, packed_states
+from spark_rankeval.worker.group_states import COUNTS, GroupStates
 from spark_rankeval.worker.open_users import OPEN_PLACE, OpenUsers
 from spark_rankeval.worker.packing import unpack
-from spark_rankeval.worker.stacked_states import as_states
-from spark_rankeval.worker.table_states import merged_by_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 
     from spark_rankeval.ranking.ragged import IntArray
     from spark_rankeval.spark.describing import Figures
-    from spark_rankeval.worker.table_states import Key
+    from spark_rankeval.worker.group_states import Key
 
 
 class Settled(NamedTuple):
@@ -40,9 +39,10 @@ def settled(states: DataFrame, groups: Groups, again: Callable[[IntArray], DataF
         return Settled(figures_by_group(others, groups), 0, is_whole=True)
     if len(open_users.hashes) < open_users.n:
         return Settled({}, open_users.n, is_whole=False)
-    later = merged_by_key(as_states(unpack(each.state)) for each in packed_states(again(open_users.hashes), groups))
+    packed = packed_states(again(open_users.hashes), groups)
+    later = GroupStates.merged(GroupStates.of_tree(unpack(each.state)) for each in packed)
     # Each state counts its users once for every count; the first will do.
-    n_later = sum(int(state.counts["n"][0]) for state in later.values())
+    n_later = int(later.parts[COUNTS]["n"][:, 0].sum()) if later.keys else 0
     if n_later != open_users.n:
         return Settled({}, open_users.n, is_whole=False)
     return Settled(figures_by_group(others, groups, later), open_users.n, is_whole=True)

@@ -21,18 +21,18 @@ from spark_rankeval.statistics.clusters import MANY
 from spark_rankeval.statistics.intervals import UNBOUNDED, Interval, mean_interval, t_interval
 from spark_rankeval.statistics.jackknife import jackknife_interval
 from spark_rankeval.statistics.means import Mean, MeanAccumulator, mean_of
-from spark_rankeval.statistics.merging import merged
 from spark_rankeval.statistics.methods import IntervalMethod, Student, interval_method
 from spark_rankeval.statistics.moments import Moments, MomentsAccumulator, moments_of_columns, too_small
-from spark_rankeval.statistics.quantiles import QuantileAccumulator, merged_sketches, quantiles_of
+from spark_rankeval.statistics.quantiles import QuantileAccumulator, quantiles_of
 from spark_rankeval.statistics.tally import tallies, tallies_of_groups
 
 if TYPE_CHECKING:
+    from spark_rankeval.statistics.bootstrap import BootstrapMeans
     from spark_rankeval.statistics.clusters import Clusters
     from spark_rankeval.statistics.jackknife import WithoutBlock
 
 Array = np.ndarray[Any, Any]
-#: The states of the accumulators by what they are for: ``moments``, ``quantiles``, ``means``, ``bootstrap``.
+#: The states of the accumulators by what they are for: ``moments``, ``quantiles``, ``means``, ``bootstrap``. The first axis is the groups.
 State = dict[str, dict[str, Array]]
 
 _RESAMPLED = {"percentile": percentile_interval, "bca": bca_interval}
@@ -96,20 +96,20 @@ MOMENTS_ALONE = DescriptionOptions(method=None, quantiles=())
 
 
 class DescriptionAccumulator:
-    """What is to be said of several columns, of users that come batch by batch."""
+    """What is to be said of several columns in one or more groups, of users that come batch by batch."""
 
-    def __init__(self, n_columns: int, options: DescriptionOptions) -> None:
-        self._n_described = n_columns - options.n_plain
-        self._moments = MomentsAccumulator(n_columns)
+    def __init__(self, n_columns: int, options: DescriptionOptions, n_groups: int = 1) -> None:
+        self._n_groups, self._n_described = n_groups, n_columns - options.n_plain
+        # Every n-th column of these is of the same group.
+        self._moments = MomentsAccumulator(n_columns * n_groups)
         self._quantiles = QuantileAccumulator() if options.quantiles else None
         needs_means = options.resamples or options.any_weighted
-        self._means = MeanAccumulator(n_columns, weighted=options.any_weighted) if needs_means else None
+        self._means = MeanAccumulator(n_columns * n_groups, weighted=options.any_weighted) if needs_means else None
         self._weighs = options.any_weighted
-        self._bootstrap = (
+        self._bootstraps = [
             BootstrapAccumulator(self._n_described, replicates=options.replicates, seed=options.seed)
-            if options.resamples
-            else None
-        )
+            for _ in range(n_groups * options.resamples)
+        ]
 
     def add(
         self,
@@ -117,11 +117,13 @@ class DescriptionAccumulator:
         users: Array | None = None,
         weights: Array | None = None,
         normalisers: Mapping[int, Array] | None = None,
+        group: Array | None = None,
     ) -> None:
         """Take in users: for each column their values, NaN if undefined; and 64-bit hashes of their ids, if they are resampled.
 
         Users with weight 0, or a negative, NaN or infinite one, are left out and counted. `normalisers` are weights of single
-        columns, for each that the options name; they multiply the users' weights.
+        columns, for each that the options name; they multiply the users' weights. `group` has the group of each user, from 0 on, if there
+        are several.
         """
         factors_of = {} if normalisers is None else normalisers
         plain = np.ones(len(values[0])) if weights is None and self._weighs and values else weights
@@ -131,67 +133,45 @@ class DescriptionAccumulator:
         ]
         if self._means is not None:
             for index, column in enumerate(values):
-                self._means.add(index, column, of_column[index])
+                self._means.add(index, column, of_column[index], group, self._n_groups)
         if weights is not None:
             counts = (weights > 0) & np.isfinite(weights)
             values, weights = [column[counts] for column in values], weights[counts]
-            users = None if users is None else users[counts]
+            users, group = (None if each is None else each[counts] for each in (users, group))
             of_column = [None if column is None else column[counts] for column in of_column]
-        described = values[: self._n_described]
-        n_counted = 0
-        if self._quantiles is not None:
-            n_counted = self._n_described
-            for counted in tallies(described):
-                self._moments.add_tally(counted)
-                self._quantiles.add_tally(counted)
-        for index, column in enumerate(values[n_counted:], start=n_counted):
-            self._moments.add(index, column)
-        if self._bootstrap is not None and described:
+        self._add_values(values, group)
+        if self._bootstraps and self._n_described:
             assert users is not None, "users are resampled by their hashes"
             factors = np.stack(of_column[: self._n_described]) if factors_of else weights  # type: ignore[arg-type] # none is None
-            self._bootstrap.add(users, np.stack(described), factors)
+            self._resample(users, np.stack(values[: self._n_described]), factors, group)
+
+    def _add_values(self, values: Sequence[Array], group: Array | None) -> None:
+        """Add values to moments and sketches."""
+        n_counted = self._n_described if self._quantiles is not None else 0
+        for first, columns in ((0, values[:n_counted]), (n_counted, values[n_counted:])):
+            if group is None and first >= n_counted:
+                for index, column in enumerate(columns, first):
+                    self._moments.add(index, column)
+                continue
+            each = tallies(columns) if group is None else tallies_of_groups(columns, group, self._n_groups, first)
+            for counted in each:
+                self._moments.add_tally(counted)
+                if self._quantiles is not None and first < n_counted:
+                    self._quantiles.add_tally(counted)
+
+    def _resample(self, users: Array, values: Array, weights: Array | None, group: Array | None) -> None:
+        for number, bootstrap in enumerate(self._bootstraps):
+            some = slice(None) if group is None else np.flatnonzero(group == number)
+            bootstrap.add(users[some], values[:, some], None if weights is None else weights[..., some])
 
     def state(self) -> State:
-        """The state so far; `merged_descriptions` merges states."""
-        parts = {
-            "moments": self._moments,
-            "quantiles": self._quantiles,
-            "means": self._means,
-            "bootstrap": self._bootstrap,
-        }
-        return {name: part.state() for name, part in parts.items() if part is not None}
-
-
-def state_of_groups(columns: Sequence[Array], group: Array, n_groups: int, options: DescriptionOptions) -> State:
-    """The states of groups of users, each as a `DescriptionAccumulator` of its users has it: all groups at once, for few users each.
-
-    Users have no weights and are not resampled. Each field has an entry a group; a sketch has the ``rows`` of each group.
-
-    Args:
-        columns: of each column the values of all users.
-        group: the group of each user, from 0 on; int64.
-        n_groups: how many groups there are.
-        options: what is to be said.
-    """
-    moments, sketches = MomentsAccumulator(len(columns) * n_groups), QuantileAccumulator()
-    n_described = len(columns) - options.n_plain if options.quantiles else 0
-    for first, some, has_sketch in ((0, columns[:n_described], True), (n_described, columns[n_described:], False)):
-        for counted in tallies_of_groups(some, group, n_groups, first):
-            moments.add_tally(counted)
-            if has_sketch:
-                sketches.add_tally(counted)
-    state: State = {"moments": moments.state_of_groups(n_groups)}
-    if options.quantiles:
-        state["quantiles"] = sketches.state_of_groups(n_groups)
-    return state
-
-
-def merged_descriptions(states: Iterable[State]) -> State:
-    """The state of all users, from one or more states of parts of them, in any order."""
-    parts = list(states)
-    return {
-        name: (merged_sketches if name == "quantiles" else merged)([part[name] for part in parts]) for name in parts[0]
-    }
+        """The state so far, with an entry for each group; a sketch has the number of ``rows`` of each group."""
+        parts = {"moments": self._moments, "quantiles": self._quantiles, "means": self._means}
+        state = {name: part.state_of_groups(self._n_groups) for name, part in parts.items() if part is not None}
+        if self._bootstraps:
+            states = [bootstrap.state() for bootstrap in self._bootstraps]
+            state["bootstrap"] = {field: np.stack([each[field] for each in states]) for field in states[0]}
+        return state
 
 
 class Description(NamedTuple):
@@ -231,46 +211,46 @@ class Description(NamedTuple):
 
 
 def descriptions_of_groups(
-    states: Sequence[State], options: DescriptionOptions, clusters: Sequence[Sequence[Clusters]] | None = None
+    state: State, options: DescriptionOptions, clusters: Sequence[Sequence[Clusters]] | None = None
 ) -> list[list[Description]]:
     """The figures of every column of one or more groups, from their merged states: in as many steps as those of one group.
 
     `clusters` are those of each group and column; plain columns have none.
     """
-    n_columns = len(states[0]["moments"]["n"])
+    n_groups, n_columns = state["moments"]["n"].shape
+    # The columns of the first group, then those of the second, and so on.
+    columns = {
+        name: {field: values.reshape(-1, *values.shape[2:]) for field, values in fields.items()}
+        for name, fields in state.items()
+        if name != "quantiles"
+    }
     of_columns = []
     if options.quantiles:
-        sketches = _sketches_side_by_side(states, n_columns)
-        of_columns = quantiles_of(sketches, n_columns * len(states), (MEDIAN, *options.quantiles))
+        sketches = state["quantiles"]
+        group = np.repeat(np.arange(n_groups), sketches["rows"])
+        of_groups = sketches | {"column": group * n_columns + sketches["column"]}
+        of_columns = quantiles_of(of_groups, n_columns * n_groups, (MEDIAN, *options.quantiles))
     described = []
-    for index, moments in enumerate(moments_of_columns(_side_by_side([state["moments"] for state in states]))):
-        group, column = divmod(index, n_columns)
-        state = states[group]
+    for index, moments in enumerate(moments_of_columns(columns["moments"])):
+        group_number, column = divmod(index, n_columns)
         median, quantiles = math.nan, {}
         is_plain = column >= n_columns - options.n_plain
         if options.quantiles and not is_plain:
             median, *asked = of_columns[index]
             quantiles = dict(zip(options.quantiles, asked, strict=True))
         is_weighted = options.weighted or column in options.normalised
-        weighted = as_known(mean_of(_column(state["means"], column)), moments) if is_weighted else None
-        of_column = None if is_plain or clusters is None else _as_precise(clusters[group][column], moments)
-        interval = None if is_plain else _interval(state, column, moments, weighted, options, of_column)
+        weighted = as_known(mean_of(_column(columns["means"], index)), moments) if is_weighted else None
+        of_column = None if is_plain or clusters is None else _as_precise(clusters[group_number][column], moments)
+        interval = None
+        if not is_plain and options.method is not None:
+            if options.resamples:
+                samples = bootstrap_means_of(_column(columns["bootstrap"], index - group_number * options.n_plain))
+                mean = mean_of(_column(columns["means"], index))
+                interval = _resampled_interval(samples, mean, options, of_column)
+            else:
+                interval = t_interval_of(moments, weighted, options.level, of_column)
         described.append(Description(moments, interval, median, quantiles, weighted, of_column))
-    return [described[group * n_columns : (group + 1) * n_columns] for group in range(len(states))]
-
-
-def _side_by_side(states: Sequence[dict[str, Array]]) -> dict[str, Array]:
-    """The columns of the first state, then those of the second, and so on, as one state."""
-    if len(states) == 1:
-        return states[0]
-    return {field: np.concatenate([state[field] for state in states]) for field in states[0]}
-
-
-def _sketches_side_by_side(states: Sequence[State], n_columns: int) -> dict[str, Array]:
-    """The same of the sketches of quantiles, whose rows say which column they are of."""
-    sketches = [state["quantiles"] for state in states]
-    columns = [sketch["column"] + group * n_columns for group, sketch in enumerate(sketches)]
-    return _side_by_side(sketches) | {"column": np.concatenate(columns)}
+    return [described[group * n_columns : (group + 1) * n_columns] for group in range(n_groups)]
 
 
 def of_one_figure(
@@ -296,23 +276,13 @@ def of_one_figure(
     return Description(moments, interval, nan, dict.fromkeys(options.quantiles, nan), error_of_figure=error)
 
 
-def _interval(
-    state: State,
-    index: int,
-    moments: Moments,
-    weighted: Mean | None,
-    options: DescriptionOptions,
-    clusters: Clusters | None = None,
-) -> Interval | None:
-    if options.method is None:
-        return None
-    if not options.resamples:
-        return t_interval_of(moments, weighted, options.level, clusters)
+def _resampled_interval(
+    samples: BootstrapMeans, mean: Mean, options: DescriptionOptions, clusters: Clusters | None
+) -> Interval:
+    assert options.method is not None, "it is one that resamples"
     if clusters is not None and (clusters.problem or clusters.are_few):
         reason = clusters.problem or f"{clusters.in_words}, and a bootstrap needs {MANY}: use ci='t'"
         return Interval.missing(options.level, options.method, reason)
-    samples = bootstrap_means_of(_column(state["bootstrap"], index))
-    mean = mean_of(_column(state["means"], index))
     if clusters is not None:
         mean = replace(mean, acceleration=clusters.acceleration)
     return _RESAMPLED[options.method](samples, mean, options.level)

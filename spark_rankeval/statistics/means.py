@@ -39,39 +39,57 @@ class MeanAccumulator:
     """The sums behind the means of several columns, for users that come batch by batch."""
 
     def __init__(self, n_columns: int, *, weighted: bool = False) -> None:
+        # With groups: a column for each group.
         self._terms = _WEIGHTED if weighted else _PLAIN
         self._sums = ExactSums(n_columns * len(self._terms))
         self._counts = np.zeros((len(COUNTS), n_columns), np.int64)
 
-    def add(self, column: int, values: Column, weights: Column | None = None) -> None:
+    def add(
+        self, column: int, values: Column, weights: Column | None = None, group: Array | None = None, n_groups: int = 1
+    ) -> None:
         """Add users of a column: their values (float64; NaN counts as undefined) and weights, if the accumulator is weighted.
 
-        A user is left out if the weight is 0, or if it is negative, NaN or infinite. Both cases are counted.
+        A user is left out if the weight is 0, or if it is negative, NaN or infinite. Both cases are counted. With the `group` of each
+        user, from 0 on, the columns of the groups come next to each other, that of group 0 first; `column` then counts such sets.
         """
+
+        def count(name: str, users: Array) -> None:
+            of_groups = np.bincount(np.zeros(len(users), np.int64) if group is None else group, users, n_groups)
+            self._counts[COUNTS.index(name), column * n_groups : (column + 1) * n_groups] += of_groups.astype(np.int64)
+
+        used = np.ones(len(values), np.bool_)
         if weights is not None:
             valid = (weights >= 0) & np.isfinite(weights)
             used = valid & (weights > 0)
-            self._counts[2:, column] += (np.count_nonzero(valid & ~used), np.count_nonzero(~valid))
-            values, weights = values[used], weights[used]
-        defined = ~np.isnan(values)
-        n = int(np.count_nonzero(defined))
-        self._counts[:2, column] += (n, len(values) - n)
-        if n < len(values):
-            values, weights = values[defined], None if weights is None else weights[defined]
-        first = column * len(self._terms)
+            count("n_without_weight", valid & ~used)
+            count("n_invalid_weights", ~valid)
+        undefined = np.isnan(values)
+        count("n_undefined", used & undefined)
+        used &= ~undefined
+        count("n", used)
+        if not used.all():
+            values, weights = values[used], None if weights is None else weights[used]
+            group = None if group is None else group[used]
+        first = column * len(self._terms) * n_groups
         with np.errstate(over="ignore"):
             for place, (j, k) in enumerate(self._terms):
                 factors = [values] * k + ([] if weights is None else [weights] * j)
-                self._sums.add(first + place, math.prod(factors[1:], start=factors[0]))
+                self._sums.add(first + place * n_groups, math.prod(factors[1:], start=factors[0]), group)
 
     def state(self) -> dict[str, Array]:
         """The state so far, as arrays whose first axis is the columns; states are merged by adding."""
-        sums = self._sums.state()
-        n_terms = len(self._terms)
-        fields: dict[str, Array] = {name: counts.copy() for name, counts in zip(COUNTS, self._counts, strict=True)}
-        fields["limbs"] = sums["limbs"].reshape(-1, n_terms, LIMBS)
-        fields["n_excessive"] = sums["n_excessive"].reshape(-1, n_terms).sum(axis=1)
-        return fields
+        return {name: values[0] for name, values in self.state_of_groups(1).items()}
+
+    def state_of_groups(self, n_groups: int) -> dict[str, Array]:
+        """The states of several groups, as arrays whose first axis is the groups, and the next the columns."""
+        sums, n_terms = self._sums.state(), len(self._terms)
+        limbs = sums["limbs"].reshape(-1, n_terms, n_groups, LIMBS)
+        n_excessive = sums["n_excessive"].reshape(-1, n_terms, n_groups).sum(axis=1)
+        fields = {name: counts.reshape(-1, n_groups).T for name, counts in zip(COUNTS, self._counts, strict=True)}
+        return {name: values.copy() for name, values in fields.items()} | {
+            "limbs": np.moveaxis(limbs, 2, 0),
+            "n_excessive": n_excessive.T,
+        }
 
 
 @dataclass(frozen=True)

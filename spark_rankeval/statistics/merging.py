@@ -10,7 +10,7 @@ from spark_rankeval.ranking.ragged import starts_of_runs
 from spark_rankeval.statistics.paired import smallest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
 
 Array = np.ndarray[Any, Any]
 
@@ -32,18 +32,18 @@ def merged(states: Iterable[dict[str, Array]]) -> dict[str, Array]:
     return total
 
 
-def merged_stacks(stacks: Sequence[Mapping[str, Array]], places: Array) -> dict[str, Array]:
-    """The states of several groups, from fields with an entry a group: `places` says whose each entry is, one stack after the other.
+def merged_stacks(fields: Mapping[str, Array], groups: Array) -> dict[str, Array]:
+    """The states of several groups, from fields with an entry for each part of a group: `groups` says whose each entry is.
 
-    The fields are added, or their least or greatest values are taken. Each place from 0 on has at least one entry.
+    The fields are added, or their least or greatest values are taken. Each group from 0 on has at least one entry.
     """
-    order = np.argsort(places, kind="stable")
-    starts = np.flatnonzero(starts_of_runs(places[order]))
+    order = np.argsort(groups, kind="stable")
+    starts = np.flatnonzero(starts_of_runs(groups[order]))
     merged_fields = {}
-    for name in stacks[0]:
+    for name, values in fields.items():
         combine = _combine(name)
         assert isinstance(combine, np.ufunc), f"{name} is of one group alone"
-        entries = np.concatenate([stack[name] for stack in stacks])[order]
+        entries = values[order]
         merged_fields[name] = entries if len(starts) == len(entries) else combine.reduceat(entries, starts, axis=0)
     return merged_fields
 

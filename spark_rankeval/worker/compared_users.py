@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from spark_rankeval.ranking.ragged import Array, BoolArray, IntArray
     from spark_rankeval.statistics.moments import State
-    from spark_rankeval.worker.table_states import Key
+    from spark_rankeval.worker.group_states import Key
 
     Owner = str | tuple[str, ...]
     Run = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]

@@ -27,17 +27,17 @@ from spark_rankeval.worker.compared_users import (
     read_users,
     slice_field,
 )
+from spark_rankeval.worker.group_states import bucket_of, rows_by_key
 from spark_rankeval.worker.packing import by_place, placed, unpack
 from spark_rankeval.worker.process import in_worker
 from spark_rankeval.worker.states import HELD_BYTES
-from spark_rankeval.worker.table_states import groups, place_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from spark_rankeval.ranking.ragged import Array
     from spark_rankeval.statistics.moments import State
-    from spark_rankeval.worker.table_states import Key
+    from spark_rankeval.worker.group_states import Key
 
     Owner = str | tuple[str, ...]
     Run = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -98,7 +98,7 @@ def paired_batches(
                     yield from _sent(clusters, batch, users, model, attributes, differences)
             if not attributes:
                 continue
-            for key, rows in groups([batch.column(name) for name in attributes], batch.num_rows):
+            for key, rows in rows_by_key([batch.column(name) for name in attributes], batch.num_rows):
                 slices.add(key, users.only(rows))
                 if slices.n_bytes > HELD_BYTES:
                     yield from slices.handed_on()
@@ -149,7 +149,7 @@ class _Slices:
             # A slice that only rows of a null user name does not count.
             if pairs.n_users:
                 state = {in_slice(key, name): entries for name, entries in pairs.state().items()}
-                by_place.setdefault(place_of(key), {}).update(state)
+                by_place.setdefault(bucket_of(key), {}).update(state)
         self._pairs, self.n_bytes = {}, 0
         for place, state in by_place.items():
             yield placed(place, state)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from spark_rankeval.ranking.batch import RankingBatch
     from spark_rankeval.ranking.ragged import Array, IntArray
     from spark_rankeval.request.task import ItemGroups, ScoringTask
-    from spark_rankeval.worker.table_states import Key
+    from spark_rankeval.worker.group_states import Key
 
     Batches = Iterator[pa.RecordBatch]
 

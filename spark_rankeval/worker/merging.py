@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spark_rankeval.worker.clusters import FIRST_PLACE, ClusterMerger
-from spark_rankeval.worker.few_users import USERS
+from spark_rankeval.worker.group_states import GroupStates, keys_of
 from spark_rankeval.worker.open_users import OPEN_PLACE, OpenUsers
 from spark_rankeval.worker.packing import by_place, placed, unpack
 from spark_rankeval.worker.process import in_worker
-from spark_rankeval.worker.stacked_states import bytes_of, keys_of, merged_trees
+from spark_rankeval.worker.small_groups import USERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from spark_rankeval.worker.clusters import Layout
+    from spark_rankeval.worker.group_states import Key
     from spark_rankeval.worker.states import Batches
-    from spark_rankeval.worker.table_states import Key
 
-    #: The states of groups from all users of theirs, such as `few_users.states_of` with the names of counts and options.
-    StatesOfUsers = Callable[[Sequence[Mapping[str, Any]]], Mapping[str, Any]]
+    #: The states of groups from all users of theirs, such as `small_groups.states_of` with number of values, names of counts and options.
+    StatesOfUsers = Callable[[Sequence[Mapping[str, Any]]], GroupStates]
 
 #: How much memory the states of a place's groups take at the most.
 MERGED_BYTES = 1 << 26
@@ -38,32 +38,37 @@ class MergedStates:
     def __init__(self, states_of_users: StatesOfUsers) -> None:
         self._states_of_users = states_of_users
         self._users: list[Mapping[str, Any]] = []
-        self._waiting: list[Mapping[str, Any]] = []
+        self._states: list[GroupStates] = []
         self._n_bytes = 0
         self._keys: set[Key] = set()
         self._fits = True
 
     def add(self, tree: Mapping[str, Any]) -> None:
-        """Take in states, as `as_tree` gives them, or users, as `FewUsers` does."""
+        """Take in states, as `GroupStates` gives them, or users, as `SmallGroups` does."""
         self._keys.update(keys_of(tree))
-        (self._users if USERS in tree else self._waiting).append(tree)
-        self._n_bytes += bytes_of(tree)
+        if USERS in tree:
+            self._users.append(tree)
+            self._n_bytes += sum(column.nbytes for columns in tree[USERS].values() for column in columns.values())
+        else:
+            states = GroupStates.of_tree(tree)
+            self._states.append(states)
+            self._n_bytes += states.n_bytes
         if self._n_bytes > MERGED_BYTES:
             self._merge()
 
     def tree(self) -> dict[str, Any]:
         """All of them, or their number, which `n_groups_of` reads."""
         merged = self._merge()
-        return merged if self._fits else {_N_GROUPS: np.array([len(self._keys)])}
+        return merged.tree() if self._fits else {_N_GROUPS: np.array([len(self._keys)])}
 
-    def _merge(self) -> dict[str, Any]:
+    def _merge(self) -> GroupStates:
         if self._users:
-            self._waiting.append(self._states_of_users(self._users))
+            self._states.append(self._states_of_users(self._users))
             self._users = []
-        merged = merged_trees(self._waiting)
-        self._n_bytes = bytes_of(merged)
+        merged = GroupStates.merged(self._states)
+        self._n_bytes = merged.n_bytes
         self._fits = self._fits and (self._n_bytes <= MERGED_BYTES or len(self._keys) == 1)
-        self._waiting = [merged] if self._fits else []
+        self._states = [merged] if self._fits else []
         return merged
 
 

@@ -5,20 +5,20 @@ What merged states say depends on the users alone, not on the order in which the
 
 from __future__ import annotations
 
-from functools import partial, reduce
-from itertools import chain, pairwise, starmap
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from collections import Counter
+from functools import partial
+from itertools import chain, starmap
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_rankeval.ranking.ragged import offsets_of
 from spark_rankeval.statistics.jackknife import blocks_of
 from spark_rankeval.worker.clusters import ClusterRows, Layout, alone
 from spark_rankeval.worker.exposures import ExposureAccumulator, slots_of, state_row
-from spark_rankeval.worker.few_users import FEW, FewUsers
 from spark_rankeval.worker.group_exposures import GroupAccumulator, group_slots_of
+from spark_rankeval.worker.group_states import GroupStates, StateAccumulator, bytes_of_a_group, rows_by_key
 from spark_rankeval.worker.item_groups import with_keys
 from spark_rankeval.worker.open_users import OPEN_PLACE, OpenUsers
 from spark_rankeval.worker.packing import placed
@@ -36,19 +36,7 @@ from spark_rankeval.worker.reading import (
 )
 from spark_rankeval.worker.row_hashes import limbs_of_users
 from spark_rankeval.worker.scoring import UNRESOLVED, count_names, count_of_model, score
-from spark_rankeval.worker.stacked_states import (
-    UsersOfGroups,
-    as_tree,
-    merged_trees,
-    parts_by_place,
-    tree_of_groups,
-)
-from spark_rankeval.worker.table_states import (
-    Key,
-    TableAccumulator,
-    bytes_of_a_group,
-    groups,
-)
+from spark_rankeval.worker.small_groups import FEW, SmallGroups, Users
 from spark_rankeval.worker.task_tables import with_tables
 
 if TYPE_CHECKING:
@@ -58,11 +46,10 @@ if TYPE_CHECKING:
     from spark_rankeval.request.task import ScoringTask
     from spark_rankeval.statistics.description import DescriptionOptions
     from spark_rankeval.worker.group_scores import ScoresOfGroups
+    from spark_rankeval.worker.group_states import Key
     from spark_rankeval.worker.scoring import CountNames
 
     Batches = Iterator[pa.RecordBatch]
-
-Name = TypeVar("Name", int, str)
 
 #: How much memory the states of a task's groups take before they go on as rows.
 HELD_BYTES = 1 << 26
@@ -96,8 +83,8 @@ def state_of_batches(
         if slices_of is not None:
             exposures += [ExposureAccumulator(with_items, slices_of)] if with_items else []
             exposures += [GroupAccumulator(task, slices_of)] if with_groups else []
-        states = _Tables(task.n_values, names, options, no_user, keys)
-        pairs = None if task.item_groups is None else _Tables(
+        states = _States(task.n_values, names, options, no_user, keys)
+        pairs = None if task.item_groups is None else _States(
             task.n_values, names, options, no_user, keys, has_hashes=False
         )  # fmt: skip
         open_users = OpenUsers()
@@ -124,7 +111,7 @@ def state_of_batches(
                 continue
             yield from (state_row(row, kind) for row in rows)
             somebody = ~flags(batch.column(no_user))
-            groups_of_users = list(groups([batch.column(name) for name in keys], batch.num_rows))
+            groups_of_users = list(rows_by_key([batch.column(name) for name in keys], batch.num_rows))
             blocks = blocks_of(_drawn(columns_of(batch), options), options.seed) if options.resamples else None
             for each in exposures:
                 yield from each.add(groups_of_users, somebody, scores.exposed, blocks)
@@ -132,7 +119,7 @@ def state_of_batches(
             yield placed(OPEN_PLACE, open_users.tree())
         last = states.rows()
         if pairs is not None and known is not None:
-            last = chain(last, pairs.told(known.told(len(keys) - len(known.no_keys(0)))), pairs.rows())
+            last = chain(last, pairs.add_counts(known.told(len(keys) - len(known.no_keys(0)))), pairs.rows())
         if not exposures:
             yield from last
         elif kind is not None:
@@ -145,7 +132,7 @@ def state_of_batches(
 
 
 def _of_pairs(
-    pairs: _Tables,
+    pairs: _States,
     scores: ScoresOfGroups,
     batch: pa.RecordBatch,
     no_user: str,
@@ -174,7 +161,7 @@ def state_of_columns(
 
     @in_worker
     def run(batches: Batches) -> Batches:
-        tables = _Tables(len(values), names, options, no_user, keys)
+        tables = _States(len(values), names, options, no_user, keys)
         for batch in batches:
             columns = columns_of(batch)
             counts = {}
@@ -188,65 +175,8 @@ def state_of_columns(
     return run
 
 
-class _Users(NamedTuple):
-    """Users of one or more batches: the columns that part them into groups, and arrays of an entry a user.
-
-    `about` has ``nobody``; ``absent``: who is not in the state, but makes a group; and as far as there are any ``hashes`` and ``weights``.
-    """
-
-    keys: list[pa.Array]
-    values: dict[int, Array]
-    counts: dict[str, Array]
-    normalisers: dict[int, Array]
-    about: dict[str, Array]
-    limbs: dict[str, Array]  # of the users' hashes, by table
-
-    def at(self, rows: Array | slice) -> _Users:
-        """These of the users, without their keys."""
-
-        def of_rows(columns: dict[Name, Array]) -> dict[Name, Array]:
-            return {name: column[rows] for name, column in columns.items()}
-
-        return _Users(
-            [],
-            of_rows(self.values),
-            of_rows(self.counts),
-            of_rows(self.normalisers),
-            of_rows(self.about),
-            of_rows(self.limbs),
-        )
-
-    def in_groups(self) -> Iterator[tuple[Key, _Users]]:
-        """The users of each combination of keys."""
-        parts = list(groups(self.keys, len(self.about["nobody"])))
-        places = [rows for _, rows in parts if not isinstance(rows, slice)]
-        if not places:
-            yield from ((key, self.at(rows)) for key, rows in parts)
-            return
-        # Put in order once, each group is a slice: to pick the users of one group after the other takes three times as long.
-        ordered = self.at(np.concatenate(places))
-        bounds = offsets_of(list(map(len, places))).tolist()
-        for (key, _), (first, stop) in zip(parts, pairwise(bounds), strict=True):
-            yield key, ordered.at(slice(first, stop))
-
-    @classmethod
-    def concatenate(cls, parts: Sequence[_Users]) -> _Users:
-        """The users of all parts, one after the other."""
-        if len(parts) == 1:
-            return parts[0]
-
-        def together(columns: Sequence[dict[Name, Array]]) -> dict[Name, Array]:
-            return {name: np.concatenate([part[name] for part in columns]) for name in columns[0]}
-
-        keys, values, counts, normalisers, about, limbs = zip(*parts, strict=True)
-        keys_together = [pa.concat_arrays(columns) for columns in zip(*keys, strict=True)]
-        return cls(
-            keys_together, together(values), together(counts), together(normalisers), together(about), together(limbs)
-        )
-
-
-class _Tables:
-    """The state of each group of a partition's users; without keys all are one group.
+class _States:
+    """The states of the groups of a partition's users; without keys there is one group.
 
     What is held at once is bounded: if more groups come than fit, the states so far go on as rows, and new ones begin.
     """
@@ -261,18 +191,20 @@ class _Tables:
         *,
         has_hashes: bool = True,
     ) -> None:
-        self._new = partial(TableAccumulator, n_values, names, options)
-        self._options, self._no_user, self._keys, self._names = options, no_user, keys, names
+        self._new = partial(StateAccumulator, n_values, names, options)
+        self._options, self._no_user, self._keys = options, no_user, keys
         self._hashed = names.tables if has_hashes else ()
         self._clusters = ClusterRows(Layout.of(n_values, options, len(keys))) if options.clustered else None
-        self._tables: dict[Key, TableAccumulator] = {}
-        # The states of groups that are added up together, and the groups.
-        self._held: dict[str, Any] = merged_trees([])
-        self._held_keys: set[Key] = set()
-        # Users of small groups, and how many of each group have come.
-        self._few, self._n_seen = FewUsers(), dict[Key, int]()
+        # Without keys all users are added to one state.
+        self._whole = None if keys else self._new()
+        self._held = GroupStates([], {})
+        # Users of small groups, and how many of each group have come. The replicates of a group must not be made of many groups at once.
+        self._small = SmallGroups()
+        self._n_seen: Counter[Key] = Counter()
+        self._few = 0 if options.resamples else FEW
         self._most = max(1, HELD_BYTES // bytes_of_a_group(n_values, len(names.users) + len(names.rows), options))
-        self._pending: list[_Users] = []
+        # A group costs the same for few users as for many, so users of small batches wait for one another.
+        self._waiting: list[tuple[list[pa.Array], BoolArray, Users]] = []
 
     def add(
         self,
@@ -288,126 +220,121 @@ class _Tables:
         Without `weights` a column of the batch has them, if users are weighted.
         """
         columns = columns_of(batch)
-        about: dict[str, Array] = {"nobody": flags(columns[self._no_user])}
+        about = {"is_null": flags(columns[self._no_user])}
         if self._options.resamples:
-            about["hashes"] = _drawn(columns, self._options)
+            about["hash"] = _drawn(columns, self._options)
         if self._options.weighted:
-            about["weights"] = numbers(columns[USER_WEIGHT]) if weights is None else weights
-        absent = [flags(columns[ABSENT])] if ABSENT in columns else []
-        # All batches have the same arrays: they are put together.
-        about["absent"] = reduce(
-            np.logical_or, [np.zeros(batch.num_rows, np.bool_) if left_out is None else left_out, *absent]
-        )
+            about["weight"] = numbers(columns[USER_WEIGHT]) if weights is None else weights
+        absent = flags(columns[ABSENT]) if ABSENT in columns else np.zeros(batch.num_rows, np.bool_)
+        absent = absent if left_out is None else absent | left_out
         keys = [columns[name] for name in self._keys]
-        limbs = limbs_of_users(self._hashed, columns)
+        users = Users(
+            {str(place): column for place, column in enumerate(values)},
+            dict(counts),
+            {str(place): column for place, column in normalisers.items()},
+            limbs_of_users(self._hashed, columns),
+            about,
+        )
         if self._clusters is not None:
-            yield from self._go_on(self._clusters, columns, values, about, normalisers)
-        self._pending.append(_Users(keys, dict(enumerate(values)), dict(counts), dict(normalisers), about, limbs))
-        # A group costs the same for few users as for many: small batches wait for one another.
-        if not self._keys or sum(len(part.about["nobody"]) for part in self._pending) >= _TOGETHER:
+            yield from self._sent_to_clusters(self._clusters, columns, keys, users, absent)
+        if self._whole is not None:
+            (users.take(~absent) if absent.any() else users).add_to(self._whole)
+            return
+        self._waiting.append((keys, absent, users))
+        if sum(len(rows) for _, rows, _ in self._waiting) >= _TOGETHER:
             yield from self._settle()
 
-    def _go_on(
-        self,
-        clusters: ClusterRows,
-        columns: dict[str, pa.Array],
-        values: list[Array],
-        about: dict[str, Array],
-        normalisers: Mapping[int, Array],
+    def _sent_to_clusters(
+        self, clusters: ClusterRows, columns: dict[str, pa.Array], keys: list[pa.Array], users: Users, absent: BoolArray
     ) -> Batches:
         """Send users to the others of their cluster."""
-        there = np.flatnonzero(~(about["nobody"] | about["absent"]))
-        rows = pa.array(there)
+        there = np.flatnonzero(~(users.users["is_null"] | absent))
+        rows, some = pa.array(there), users.take(there)
         yield from clusters.add(
             columns[CLUSTER_HASH].take(rows),
             whole_numbers(columns[USER_HASH])[there],
-            [columns[name].take(rows) for name in self._keys],
-            [value[there] for value in values],
-            about["weights"][there] if "weights" in about else None,
-            {place: normaliser[there] for place, normaliser in normalisers.items()},
+            [key.take(rows) for key in keys],
+            list(some.values.values()),
+            some.users.get("weight"),
+            {int(place): normaliser for place, normaliser in some.normalisers.items()},
         )
 
     def _settle(self) -> Batches:
-        pending, self._pending = self._pending, []
-        if self._keys and not (self._options.resamples or self._options.any_weighted):
-            yield from self._settle_together(_Users.concatenate(pending))
+        """Add the waiting users to the states of their groups, or keep those of small groups."""
+        if not self._waiting:
             return
-        for key, everybody in _Users.concatenate(pending).in_groups():
-            yield from self._ready(key)
-            # A group that nobody is in who is evaluated is a group all the same.
-            is_absent = everybody.about["absent"]
-            group = everybody.at(np.flatnonzero(~is_absent)) if is_absent.any() else everybody
-            about, values = group.about, list(group.values.values())
-            hashes, weights = about.get("hashes"), about.get("weights")
-            nobody = about["nobody"]
-            self._tables[key].add(values, group.counts, nobody, hashes, weights, group.normalisers, group.limbs)
-
-    def _settle_together(self, users: _Users) -> Batches:
-        """Add up all groups at once, as many as may be held; of small groups the users are kept."""
-        everybody = np.arange(len(users.about["nobody"]))
-        parts: tuple[dict[Key, Array], dict[Key, Array]] = {}, {}
-        for key, of_group in groups(users.keys, len(everybody)):
+        keys, absent, parts = zip(*self._waiting, strict=True)
+        self._waiting = []
+        users, is_absent = Users.concatenated(parts), np.concatenate(absent)
+        everybody = np.arange(len(is_absent))
+        small: dict[Key, IntArray] = {}
+        large: dict[Key, IntArray] = {}
+        for key, of_group in rows_by_key(
+            [pa.concat_arrays(columns) for columns in zip(*keys, strict=True)], len(everybody)
+        ):
             rows = everybody[of_group]
-            self._n_seen[key] = self._n_seen.get(key, 0) + len(rows)
-            parts[self._n_seen[key] > FEW][key] = rows
-        few, many = parts
-        if few:
-            self._few.add(list(few), *_of_groups(users, list(few.values())))
-        if self._few.n_bytes > HELD_BYTES:
-            yield from self._few_rows()
-        for first in range(0, len(many), self._most):
-            keys = list(many)[first : first + self._most]
-            if len(self._held_keys.union(keys)) > self._most:
-                yield from self._states()
-            group, about = _of_groups(users, [many[key] for key in keys])
-            states = tree_of_groups(keys, group, about, self._names, self._options)
-            self._held = merged_trees([self._held, states])
-            self._held_keys.update(keys)
+            self._n_seen[key] += len(rows)
+            (small if self._n_seen[key] <= self._few else large)[key] = rows
+        if small:
+            self._small.add(list(small), *_of_groups(users, is_absent, list(small.values())))
+        if self._small.n_bytes > HELD_BYTES:
+            yield from self._small_rows()
+        for some in self._chunks(large):
+            yield from self._make_room(some)
+            states = self._new(len(some))
+            group, present = _of_groups(users, is_absent, [large[key] for key in some])
+            present.add_to(states, group)
+            self._hold(states.states(some))
 
-    def _few_rows(self) -> Batches:
-        """The users of small groups as rows; it begins anew."""
-        self._n_seen = {}
-        yield from starmap(placed, self._few.trees())
+    def add_counts(self, counts_of: Iterable[tuple[Key, Mapping[str, Array]]]) -> Batches:
+        """Take in counts of groups, an entry each, whether they have users or not; gives the rows that had to make room."""
+        known = dict(counts_of)
+        for some in self._chunks(known):
+            yield from self._make_room(some)
+            states = self._new(len(some))
+            of_groups = [known[key] for key in some]
+            counts = {name: np.concatenate([each[name] for each in of_groups]) for name in of_groups[0]}
+            states.add_counts(counts, group=np.arange(len(some)))
+            self._hold(states.states(some))
 
-    def _ready(self, key: Key) -> Batches:
-        """Have a state of a group; gives those that had to make room."""
-        if key not in self._tables and len(self._tables) >= self._most:
-            yield from self._states()
-        if key not in self._tables:
-            self._tables[key] = self._new()
+    def _chunks(self, keys: Iterable[Key]) -> Iterator[list[Key]]:
+        """As many of the groups as can be held."""
+        some = list(keys)
+        for first in range(0, len(some), self._most):
+            yield some[first : first + self._most]
 
-    def told(self, counts_of: Iterable[tuple[Key, Mapping[str, Array]]]) -> Batches:
-        """Take in counts of groups, whether anybody is in them or not; gives the rows that had to make room."""
-        for key, counts in counts_of:
-            yield from self._ready(key)
-            self._tables[key].add_counts(counts)
+    def _make_room(self, keys: Sequence[Key]) -> Batches:
+        if len({*self._held.keys, *keys}) > self._most:
+            yield from self._held_rows()
+
+    def _hold(self, states: GroupStates) -> None:
+        self._held = GroupStates.merged([self._held, states])
 
     def rows(self) -> Batches:
-        """The states as rows: groups of one place together, and without keys all in one row of no place."""
-        if self._pending:
-            yield from self._settle()
-        yield from self._few_rows()
-        yield from self._states()
+        """The states as rows: groups of one bucket together, and without keys all in one row of no bucket."""
+        yield from self._settle()
+        yield from self._small_rows()
+        if self._whole is not None:
+            self._hold(self._whole.states())
+        yield from self._held_rows()
         if self._clusters is not None:
             yield from self._clusters.rows()
 
-    def _states(self) -> Batches:
-        """What there is so far, as rows; it begins anew."""
-        whole = merged_trees([self._held, as_tree({key: table.state() for key, table in self._tables.items()})])
-        self._held, self._held_keys, self._tables = merged_trees([]), set(), {}
-        if not self._keys:
-            yield placed(None, whole)
-            return
-        yield from starmap(placed, parts_by_place(whole))
+    def _small_rows(self) -> Batches:
+        self._n_seen.clear()
+        yield from starmap(placed, self._small.trees())
+
+    def _held_rows(self) -> Batches:
+        held, self._held = self._held, GroupStates([], {})
+        for bucket, states in held.by_bucket():
+            yield placed(bucket, states.tree())
 
 
-def _of_groups(users: _Users, parts: Sequence[Array]) -> tuple[IntArray, UsersOfGroups]:
-    """The users of some groups, whose rows are given, with the place of each one's group; those who are absent are left out."""
-    group, rows = np.repeat(np.arange(len(parts)), list(map(len, parts))), np.concatenate(parts)
-    # A group that nobody is in who is evaluated is a group all the same.
-    is_there = ~users.about["absent"][rows]
-    some = users.at(rows[is_there])
-    return group[is_there], UsersOfGroups(list(some.values.values()), some.counts, some.about["nobody"], some.limbs)
+def _of_groups(users: Users, absent: BoolArray, groups: Sequence[IntArray]) -> tuple[IntArray, Users]:
+    """The users in the rows of some groups, with the number of each one's group; those who are absent are left out."""
+    group, rows = np.repeat(np.arange(len(groups)), list(map(len, groups))), np.concatenate(groups)
+    is_there = ~absent[rows]
+    return group[is_there], users.take(rows[is_there])
 
 
 def _drawn(columns: Mapping[str, pa.Array], options: DescriptionOptions) -> Array:

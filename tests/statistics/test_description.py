@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from descriptions import descriptions_of
+from descriptions import descriptions_of, merged_descriptions
 
 from spark_rankeval.statistics.bootstrap import BootstrapAccumulator, bca_interval, bootstrap_means_of
 from spark_rankeval.statistics.description import (
@@ -13,7 +13,6 @@ from spark_rankeval.statistics.description import (
     DescriptionAccumulator,
     DescriptionOptions,
     descriptions_of_groups,
-    merged_descriptions,
 )
 from spark_rankeval.statistics.intervals import mean_interval
 from spark_rankeval.statistics.means import MeanAccumulator, mean_of
@@ -123,7 +122,7 @@ def test_plain_columns_have_moments_and_a_mean_and_cost_no_replicates(method):
     beside.add(values, users, weights)
     # Both are merged with another part, as states of partitions are.
     states = [merged_descriptions([one.state(), one.state()]) for one in (alone, beside)]
-    assert {part: len(next(iter(fields.values()))) for part, fields in states[1].items() if part == "bootstrap"} == (
+    assert {part: len(next(iter(fields.values()))[0]) for part, fields in states[1].items() if part == "bootstrap"} == (
         {"bootstrap": 1} if method == "bca" else {}
     )
     described, plain = descriptions_of(states[1], replace(options, n_plain=1))
@@ -139,13 +138,23 @@ def test_plain_columns_have_moments_and_a_mean_and_cost_no_replicates(method):
 @pytest.mark.parametrize("ci", ["t", "bca", None])
 def test_groups_are_described_together_as_each_alone(ci, quantiles, weighting, n_plain):
     options = DescriptionOptions(ci, replicates=20, quantiles=quantiles, n_plain=n_plain, **weighting)
-    # The second group has values of unusual sizes, and the third nobody.
-    sizes = (1.0, np.array([1e-9, 1.0, 1e300, 1e200] * 10), 1.0)
-    states = []
-    for users, size in zip((range(40), range(40, 80), ()), sizes, strict=True):
-        accumulator, some = DescriptionAccumulator(len(VALUES), options), np.array(users, int)
-        weights = 1 + RNG.random(len(some)) if options.weighted else None
-        normalisers = {place: 1 + RNG.random(len(some)) for place in options.normalised}
-        accumulator.add([values[some] * size for values in VALUES], USERS[some], weights, normalisers)
-        states.append(accumulator.state())
-    assert repr(descriptions_of_groups(states, options)) == repr([descriptions_of(state, options) for state in states])
+    # The second group has values of unusual sizes, which are still below 2²⁵⁵, and the third no user.
+    random = np.random.default_rng(n_plain)
+    group = random.permutation(np.repeat([0, 1], 40))
+    sizes = np.where(group == 1, random.choice([1e-9, 1.0, 1e60, 1e30], 80), 1.0)
+    values, weights = [column[:80] * sizes for column in VALUES], 1 + random.random(80) if options.weighted else None
+    normalisers = {place: 1 + random.random(80) for place in options.normalised}
+
+    def added(accumulator, users, group=None):
+        of_users = None if weights is None else weights[users]
+        own = {place: column[users] for place, column in normalisers.items()}
+        accumulator.add([column[users] for column in values], USERS[:80][users], of_users, own, group)
+
+    together = DescriptionAccumulator(len(VALUES), options, 3)
+    for users in np.array_split(np.arange(80), 3):
+        added(together, users, group[users])
+    alone = [DescriptionAccumulator(len(VALUES), options) for _ in range(3)]
+    for number, accumulator in enumerate(alone):
+        added(accumulator, np.flatnonzero(group == number))
+    expected = [descriptions_of(accumulator.state(), options) for accumulator in alone]
+    assert repr(descriptions_of_groups(together.state(), options)) == repr(expected)

@@ -15,14 +15,13 @@ from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.statistics.exact import LIMBS, exact_sum
 from spark_rankeval.worker import clusters
 from spark_rankeval.worker.clusters import CLUSTERS, FIRST_PLACE, Layout, group_name, merged_clusters
-from spark_rankeval.worker.few_users import states_of
+from spark_rankeval.worker.group_states import GroupStates
 from spark_rankeval.worker.merging import merging
 from spark_rankeval.worker.packing import PLACE, unpack
 from spark_rankeval.worker.reading import CLUSTER_HASH, USER_HASH, USER_WEIGHT
 from spark_rankeval.worker.scoring import CountNames
-from spark_rankeval.worker.stacked_states import as_states
+from spark_rankeval.worker.small_groups import states_of
 from spark_rankeval.worker.states import state_of_columns
-from spark_rankeval.worker.table_states import merged_by_key
 
 N_USERS, N_CLUSTERS = 3000, 211
 OPTIONS = DescriptionOptions("bca", 0.95, 40, 1, (), weighted=True, normalised=(1,), clustered=True)
@@ -67,7 +66,7 @@ def merged_trees(order, n_partitions, options=OPTIONS, keys=("slice",), size=50)
         sent += [pa.Table.from_batches([batch]) for batch in run(iter(rows.to_batches(max_chunksize=size)))]
     sent = pa.concat_tables(sent)
     layout = Layout.of(2, options, len(keys), roll(len(keys)))
-    merge = merging(layout, partial(states_of, names=names, options=options))
+    merge = merging(layout, partial(states_of, n_values=2, names=names, options=options))
     trees = []
     for part in range(n_partitions):
         mine = sent.filter(pa.array([(place or 0) % n_partitions == part for place in sent[PLACE].to_pylist()]))
@@ -137,11 +136,11 @@ def test_the_sums_of_each_slice_are_those_of_its_users(options):
 def test_means_stay_the_same_and_bootstraps_draw_clusters():
     order = np.arange(N_USERS)
     with_clusters = merged_trees(order, 3, OPTIONS, ())
-    states = merged_by_key(as_states(tree) for tree in with_clusters if CLUSTERS not in tree)[()]
-    found = descriptions_of(states.values, OPTIONS, clusters_of(clusters_in(with_clusters)["[]"]))
+    states = GroupStates.merged(GroupStates.of_tree(tree) for tree in with_clusters if CLUSTERS not in tree)
+    found = descriptions_of(states.parts, OPTIONS, clusters_of(clusters_in(with_clusters)["[]"]))
     alone = DescriptionOptions("bca", 0.95, 40, 1, (), weighted=True, normalised=(1,))
     without = merged_trees(order, 3, alone, ())
-    plain = descriptions_of(merged_by_key(map(as_states, without))[()].values, alone)
+    plain = descriptions_of(GroupStates.merged(map(GroupStates.of_tree, without)).parts, alone)
     assert [each.mean for each in found] == [each.mean for each in plain]
     for clustered, independent in zip(found, plain, strict=True):
         assert clustered.moments == independent.moments

@@ -27,6 +27,7 @@ from spark_rankeval.spark.item_groups import with_users_outside
 from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.worker import task_tables
 from spark_rankeval.worker.facts import ITEM, TRAINING_INTERACTIONS, TRAINING_USERS
+from spark_rankeval.worker.group_states import rows_by_key
 from spark_rankeval.worker.item_groups import (
     ATTRIBUTE_KEY,
     GROUP,
@@ -44,7 +45,6 @@ from spark_rankeval.worker.reading import ABSENT, NO_USER, USER_HASH
 from spark_rankeval.worker.scored_pairs import score_pairs
 from spark_rankeval.worker.scoring import count_names, score
 from spark_rankeval.worker.states import state_of_batches
-from spark_rankeval.worker.table_states import groups
 from spark_rankeval.worker.task_tables import TaskTables
 from spark_rankeval.worker.vector_lists import Catalogues
 
@@ -148,7 +148,7 @@ def test_each_attribute_has_its_groups_and_keys_tell_them_apart():
         codes = np.array([tables.attributes[place].names.index(name) for _, name in named])
         keys = tables.keys(place, codes)
         together = [pa.concat_arrays([keys[name], tables.no_keys(3)[name]]) for name in (ATTRIBUTE_KEY, GROUP_KEY)]
-        by_key = {key: len(rows) for key, rows in groups(together, len(named) + 3)}
+        by_key = {key: len(rows) for key, rows in rows_by_key(together, len(named) + 3)}
         label = groups_asked.attributes[place]
         expected = {(label, name): sum(name == other for _, other in named) for _, name in named}
         assert by_key == expected | {(None, None): 3}

@@ -8,11 +8,10 @@ from spark_rankeval.spark import settling
 from spark_rankeval.spark.collecting import Packed
 from spark_rankeval.spark.describing import Groups
 from spark_rankeval.worker import open_users as named
+from spark_rankeval.worker.group_states import StateAccumulator
 from spark_rankeval.worker.open_users import OPEN_PLACE, OpenUsers
 from spark_rankeval.worker.packing import pack
 from spark_rankeval.worker.scoring import CountNames
-from spark_rankeval.worker.stacked_states import as_tree
-from spark_rankeval.worker.table_states import TableAccumulator
 
 NAMES, OPTIONS = CountNames(("unresolved",), ("invalid",)), SummaryOptions().described(weighted=False)
 
@@ -24,10 +23,10 @@ def open_row(*hashes):
 
 
 def state_of(values):
-    table = TableAccumulator(1, NAMES, OPTIONS)
+    table = StateAccumulator(1, NAMES, OPTIONS)
     zeros = np.zeros(len(values))
     table.add([np.array(values)], {"unresolved": zeros, "invalid": zeros}, zeros.astype(bool), None)
-    return Packed(None, pack(as_tree({(): table.state()})))
+    return Packed(None, pack(table.states().tree()))
 
 
 def settle(monkeypatch, first, later):

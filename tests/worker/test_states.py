@@ -12,15 +12,15 @@ from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.statistics.moments import moments_of_columns
 from spark_rankeval.worker import merging, states
 from spark_rankeval.worker.comparing import all_pairs_batches, merge_comparisons, paired_batches
-from spark_rankeval.worker.few_users import USERS, FewUsers, states_of
+from spark_rankeval.worker.group_states import BUCKETS, GroupStates, bucket_of, rows_by_key
+from spark_rankeval.worker.group_states import COUNTS as OF_COUNTS
 from spark_rankeval.worker.merging import merging as merging_of
 from spark_rankeval.worker.merging import n_groups_of
 from spark_rankeval.worker.packing import PLACE, STATE, by_place, unpack
 from spark_rankeval.worker.reading import ABSENT, USER_HASH, USER_WEIGHT
 from spark_rankeval.worker.scoring import CountNames
-from spark_rankeval.worker.stacked_states import UsersOfGroups, as_states
+from spark_rankeval.worker.small_groups import USERS, SmallGroups, Users, states_of
 from spark_rankeval.worker.states import state_of_columns
-from spark_rankeval.worker.table_states import PLACES, merged_by_key, place_of
 
 OPTIONS = DescriptionOptions("bca", 0.95, 60, 1, (0.5, 0.9), weighted=True)
 N_USERS = 400
@@ -63,12 +63,25 @@ def rows_of(batches):
 def whole(batches, options=OPTIONS):
     trees = [unpack(state) for rows in rows_of(batches).values() for state in rows]
     few = [tree for tree in trees if USERS in tree]
-    of_users = [states_of(few, COUNTS, options)] if few else []
-    return merged_by_key(map(as_states, [*(tree for tree in trees if USERS not in tree), *of_users]))
+    states = [GroupStates.of_tree(tree) for tree in trees if USERS not in tree]
+    return GroupStates.merged([*states, states_of(few, 2, COUNTS, options)])
 
 
-def figures(found):
-    return {key: repr(descriptions_of(state.values, OPTIONS)) for key, state in found.items()}
+def figures(states, options=OPTIONS):
+    """What is said of each group, with the moments of its counts."""
+    return {
+        key: repr((descriptions_of(one.parts, options), moments_of_columns(first(one.parts[OF_COUNTS]))))
+        for number, key in enumerate(states.keys)
+        for one in [states.take([number])]
+    }
+
+
+def first(fields):
+    return {name: values[0] for name, values in fields.items()}
+
+
+def keys_of(state):
+    return GroupStates.of_tree(unpack(state)).keys
 
 
 @pytest.mark.parametrize("keys", [(), ("slice",)], ids=["all users", "slices"])
@@ -93,14 +106,12 @@ def test_groups_added_up_together_have_the_states_that_each_has_alone(monkeypatc
     # Nobody of a group is evaluated, and of another nobody is anybody.
     table[ABSENT] = [name == "s1" or number % 9 == 0 for number, name in enumerate(table["slice"])]
     table["nobody"] = [nobody or name == "s2" for nobody, name in zip(table["nobody"], table["slice"], strict=True)]
-    together = whole(run(options=options)(batches_of(table, np.arange(N_USERS), 64)), options)
+    together = figures(whole(run(options=options)(batches_of(table, np.arange(N_USERS), 64)), options), options)
     assert set(together) == {(name,) for name in table["slice"]}
-    for (name,), state in together.items():
-        alone = np.array([other == name for other in table["slice"]])
-        of_group = batches_of(table, np.flatnonzero(alone), 64)
-        (expected,) = whole(run((), options)(of_group)).values()
-        assert repr(descriptions_of(state.values, options)) == repr(descriptions_of(expected.values, options))
-        assert repr(moments_of_columns(state.counts)) == repr(moments_of_columns(expected.counts))
+    for (name,), of_group in together.items():
+        alone = np.flatnonzero([other == name for other in table["slice"]])
+        expected = figures(whole(run((), options)(batches_of(table, alone, 64)), options), options)
+        assert of_group == expected[()]
 
 
 def models(order):
@@ -147,10 +158,10 @@ def test_states_that_had_to_make_room_merge_into_those_that_had_not(monkeypatch)
     monkeypatch.setattr(states, "HELD_BYTES", 5 * states.bytes_of_a_group(2, 1, OPTIONS))
     rows = rows_of(run()(batches_of(table, np.arange(N_USERS), 100)))
     assert sum(map(len, rows.values())) > 40
-    assert max(len(as_states(unpack(state))) for some in rows.values() for state in some) <= 5
-    assert all(place_of(key) == place for place, some in rows.items() for key in as_states(unpack(some[0])))
+    assert max(len(keys_of(state)) for some in rows.values() for state in some) <= 5
+    assert all(bucket_of(key) == bucket for bucket, some in rows.items() for key in keys_of(some[0]))
     assert figures(whole(run()(batches_of(table, np.arange(N_USERS), 100)))) == figures(expected)
-    assert len(expected) == 41
+    assert len(expected.keys) == 41
 
 
 @pytest.mark.parametrize("keys", [(), ("slice",)], ids=["all users", "slices"])
@@ -174,24 +185,22 @@ def test_what_meets_is_that_of_all_users(options):
     rows = pa.Table.from_batches(
         [row for part in partitions for row in run(options=options)(batches_of(table, part, 50))]
     )
-    states_of_users = partial(states_of, names=COUNTS, options=options)
+    states_of_users = partial(states_of, n_values=2, names=COUNTS, options=options)
     met = merging_of(None, states_of_users)(iter(rows.sort_by("place").to_batches()))
-    together = {key: state for tree in rows_of(met)[None] for key, state in as_states(unpack(tree)).items()}
+    together = GroupStates.merged(GroupStates.of_tree(unpack(tree)) for tree in rows_of(met)[None])
     expected = whole(run(options=options)(batches_of(table, users_of_partitions, 50)), options)
-    assert set(together) == set(expected)
-    for key, state in together.items():
-        assert repr(descriptions_of(state.values, options)) == repr(descriptions_of(expected[key].values, options))
-        assert repr(moments_of_columns(state.counts)) == repr(moments_of_columns(expected[key].counts))
+    assert figures(together, options) == figures(expected, options)
 
 
 def test_users_without_counts_meet_those_who_have_some():
     """As those of groups of items meet all others."""
-    options, few = DescriptionOptions("t"), [FewUsers(), FewUsers()]
-    values, nobody = np.array([0.5, 0.25, 0.75]), np.zeros(3, np.bool_)
-    few[0].add([("a",), ("b",)], np.array([0, 1, 1]), UsersOfGroups([values], {"count": values}, nobody, {}))
-    few[1].add([("b",), ("c",)], np.array([0, 0, 1]), UsersOfGroups([values], {}, nobody, {}))
-    together = as_states(states_of([tree for each in few for _, tree in each.trees()], COUNTS, options))
-    counted = {key: (state.values["moments"]["n"][0], state.counts["n"][0]) for key, state in together.items()}
+    options, small = DescriptionOptions("t"), [SmallGroups(), SmallGroups()]
+    values, about = np.array([0.5, 0.25, 0.75]), {"is_null": np.zeros(3, np.bool_)}
+    small[0].add([("a",), ("b",)], np.array([0, 1, 1]), Users({"0": values}, {"count": values}, {}, {}, about))
+    small[1].add([("b",), ("c",)], np.array([0, 0, 1]), Users({"0": values}, {}, {}, {}, about))
+    together = states_of([tree for each in small for _, tree in each.trees()], 1, COUNTS, options)
+    n_values, n_counts = together.parts["moments"]["n"][:, 0], together.parts[OF_COUNTS]["n"][:, 0]
+    counted = dict(zip(together.keys, zip(n_values.tolist(), n_counts.tolist(), strict=True), strict=True))
     assert counted == {("a",): (1, 1), ("b",): (4, 2), ("c",): (1, 0)}
 
 
@@ -202,16 +211,19 @@ def test_the_places_of_a_partition_are_merged_one_after_the_other_and_what_is_to
         met = pa.Table.from_batches([row for part in parts for row in run()(batches_of(table, part, 100))])
         return [unpack(state) for state in rows_of(merge(met.sort_by("place").to_batches(max_chunksize=3)))[None]]
 
-    merge = merging_of(None, partial(states_of, names=COUNTS, options=OPTIONS))
+    def n_keys(tree):
+        return len(GroupStates.of_tree(tree).keys)
+
+    merge = merging_of(None, partial(states_of, n_values=2, names=COUNTS, options=OPTIONS))
     table, order = users(40), np.arange(N_USERS)
-    places = {place_of(key) for tree in merged(1) for key in as_states(tree)}
+    places = {bucket_of(key) for tree in merged(1) for key in GroupStates.of_tree(tree).keys}
     for n_parts in (1, 3):
         trees = merged(n_parts)
         assert len(trees) == len(places)
-        assert sum(len(as_states(tree)) for tree in trees) == 41
+        assert sum(map(n_keys, trees)) == 41
         assert {n_groups_of(tree) for tree in trees} == {None}
     # Each place by itself holds what is allowed, although the partition as a whole has more.
-    most = max(len(as_states(tree)) for tree in merged(1))
+    most = max(map(n_keys, merged(1)))
     monkeypatch.setattr(merging, "MERGED_BYTES", most * states.bytes_of_a_group(2, 1, OPTIONS))
     assert {n_groups_of(tree) for tree in merged(3)} == {None}
     monkeypatch.setattr(merging, "MERGED_BYTES", states.bytes_of_a_group(2, 1, OPTIONS))
@@ -231,33 +243,32 @@ def test_combinations_of_many_columns_are_told_apart_beyond_64_bits():
         first = [f"{row}" for row in range(n_values)] * 2
         others = [["a"] * n_values + ["b"] * n_values, *[[f"{row}" for row in range(2 * n_values)]] * (n_columns - 2)]
         columns = [pa.array(column) for column in (first, *others)]
-        assert len(list(states.groups(columns, 2 * n_values))) == 2 * n_values
+        assert len(list(rows_by_key(columns, 2 * n_values))) == 2 * n_values
         # Users that differ in the first column alone.
         alike = [pa.array([*column, column[0]]) for column in (first, *others)]
         alike[0] = pa.array([*first, "another"])
-        assert len(list(states.groups(alike, 2 * n_values + 1))) == 2 * n_values + 1
+        assert len(list(rows_by_key(alike, 2 * n_values + 1))) == 2 * n_values + 1
 
 
 def test_places_are_those_of_the_groups_and_spread_them():
-    places = [place_of((f"slice {n}", None)) for n in range(2000)]
-    assert set(places) == set(range(PLACES))
-    assert max(np.bincount(places)) < 2 * 2000 / PLACES
+    places = [bucket_of((f"slice {n}", None)) for n in range(2000)]
+    assert set(places) == set(range(BUCKETS))
+    assert max(np.bincount(places)) < 2 * 2000 / BUCKETS
 
 
 @pytest.mark.parametrize("n_columns", [1, 2])
 def test_groups_are_the_rows_of_each_combination(n_columns):
     random = np.random.default_rng(3)
     columns = [random.choice(["a", "b", None, ""], 60).tolist() for _ in range(n_columns)]
-    found = list(states.groups([pa.array(column, pa.string()) for column in columns], 60))
+    found = list(rows_by_key([pa.array(column, pa.string()) for column in columns], 60))
     by_key = {}
     for row, key in enumerate(zip(*columns, strict=True)):
         by_key.setdefault(key, []).append(row)
     assert {key: rows.tolist() for key, rows in found} == by_key
     assert len(found) == len(by_key)
-    assert not list(states.groups([pa.array([], pa.string())], 0))
+    assert not list(rows_by_key([pa.array([], pa.string())], 0))
 
 
 def test_the_estimate_of_a_state_is_near_what_it_takes():
-    state = whole(run(())(batches_of(users(), np.arange(N_USERS), 100)))[()]
-    taken = sum(array.nbytes for part in (*state.values.values(), state.counts) for array in part.values())
-    assert 0.3 < taken / states.bytes_of_a_group(2, 1, OPTIONS) < 3
+    state = whole(run(())(batches_of(users(), np.arange(N_USERS), 100)))
+    assert 0.3 < state.n_bytes / states.bytes_of_a_group(2, 1, OPTIONS) < 3

@@ -1,0 +1,245 @@
+"""The states of groups of users: what is known of their values, counts and rows, an entry for each group; states merge exactly."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from itertools import chain, groupby
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from spark_rankeval.ranking.ragged import Ragged, offsets_of
+from spark_rankeval.statistics.description import DescriptionAccumulator
+from spark_rankeval.statistics.fingerprints import no_limbs
+from spark_rankeval.statistics.merging import merged_stacks
+from spark_rankeval.statistics.moments import MomentsAccumulator
+from spark_rankeval.statistics.quantiles import merged_sketches
+from spark_rankeval.statistics.tally import tallies_of_groups
+from spark_rankeval.worker.reading import filled
+from spark_rankeval.worker.row_hashes import WHOLE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from spark_rankeval.ranking.ragged import Array, BoolArray, IntArray
+    from spark_rankeval.statistics.description import DescriptionOptions
+    from spark_rankeval.worker.scoring import CountNames
+
+    Tree = Mapping[str, Any]
+#: The values of the columns that part users into groups: texts, null or `NO_SLICE`.
+Key = tuple[Any, ...]
+Fields = dict[str, np.ndarray[Any, Any]]
+
+#: Groups meet in so many buckets, each with its own.
+BUCKETS = 32
+#: The field of a tree with the groups, as the bytes of a JSON array.
+KEYS = "keys"
+#: The parts of a state beside those of a `DescriptionAccumulator`: the moments of the counts, and the limbs of each table's fingerprint.
+COUNTS, FINGERPRINTS = "counts", "fingerprints"
+# The part whose fields have any number of rows for each group, and the field with these numbers.
+_SKETCHES, _ROWS = "quantiles", "rows"
+# What a value takes in memory: its moments, its quantiles (seldom more), the sums of its mean, a replicate.
+_MOMENTS, _SKETCH, _MEANS, _REPLICATE = 650, 4_000, 2_600, 32
+# Codes of groups up to here are whole numbers of 64 bits.
+_MOST_CODES = 1 << 62
+
+
+class GroupStates(NamedTuple):
+    """The states of some groups; without keys there is one group, of all users."""
+
+    keys: list[Key]
+    # By part and field: arrays whose first axis is the groups. Sketches have the rows of one group after the other.
+    parts: dict[str, Fields]
+
+    @property
+    def n_bytes(self) -> int:
+        """How much memory they take."""
+        return sum(values.nbytes for fields in self.parts.values() for values in fields.values())
+
+    def take(self, numbers: Sequence[int] | IntArray) -> GroupStates:
+        """Those of some groups, by their numbers."""
+        parts: dict[str, Fields] = {}
+        chosen = np.asarray(numbers, np.int64)
+        for name, fields in self.parts.items():
+            if name == _SKETCHES:
+                rows = Ragged(np.arange(fields[_ROWS].sum()), offsets_of(fields[_ROWS])).take(chosen)
+                parts[name] = {field: values[rows.values] for field, values in fields.items() if field != _ROWS}
+                parts[name][_ROWS] = rows.lengths
+            else:
+                parts[name] = {field: values[chosen] for field, values in fields.items()}
+        return GroupStates([self.keys[number] for number in chosen.tolist()], parts)
+
+    def without(self, keys: Iterable[Key]) -> GroupStates:
+        """Those of other groups."""
+        left_out = set(keys)
+        return self.take([number for number, key in enumerate(self.keys) if key not in left_out])
+
+    def summed(self, keys: Sequence[Key]) -> GroupStates:
+        """States with new keys, an entry for each group that there is: groups of equal keys become one."""
+        numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
+        places = np.array([numbers[key] for key in keys], np.int64)
+        parts: dict[str, Fields] = {}
+        for name, fields in self.parts.items() if keys else ():
+            if name == _SKETCHES:
+                parts[name] = _merged_sketches(fields, places, len(numbers))
+            else:
+                parts[name] = merged_stacks(fields, places)
+        return GroupStates(list(numbers), parts)
+
+    @classmethod
+    def merged(cls, states: Iterable[GroupStates]) -> GroupStates:
+        """The states of each group, from those of parts of its users."""
+        some = [each for each in states if each.keys]
+        if len(some) == 1:
+            return some[0]
+        parts = {
+            name: {field: np.concatenate([each.parts[name][field] for each in some]) for field in fields}
+            for name, fields in (some[0].parts.items() if some else ())
+        }
+        keys = list(chain.from_iterable(each.keys for each in some))
+        return cls(keys, parts).summed(keys)
+
+    def by_bucket(self) -> Iterator[tuple[int | None, GroupStates]]:
+        """The states of the groups that meet in each bucket, in an order of the groups alone; all users have no bucket."""
+        if self.keys == [()]:
+            yield None, self
+            return
+        for bucket, some in groupby(in_buckets(self.keys), key=lambda entry: entry[0]):
+            yield bucket, self.take([number for _, number in some])
+
+    def tree(self) -> dict[str, Any]:
+        """The same as `packing` takes it."""
+        return {KEYS: written(self.keys), **self.parts}
+
+    @classmethod
+    def of_tree(cls, tree: Tree) -> GroupStates:
+        """The states that `tree` gave."""
+        return cls(keys_of(tree), {name: dict(fields) for name, fields in tree.items() if name != KEYS})
+
+
+def _merged_sketches(sketches: Fields, places: IntArray, n_groups: int) -> Fields:
+    width = 1 + int(sketches["column"].max(initial=0))
+    cells = {name: values for name, values in sketches.items() if name != _ROWS}
+    merged = merged_sketches([cells | {"column": np.repeat(places, sketches[_ROWS]) * width + cells["column"]}])
+    group, column = np.divmod(merged["column"], width)
+    return merged | {"column": column, _ROWS: np.bincount(group, minlength=n_groups)}
+
+
+class StateAccumulator:
+    """The states of one or more groups, whose users come batch by batch."""
+
+    def __init__(self, n_values: int, names: CountNames, options: DescriptionOptions, n_groups: int = 1) -> None:
+        self._values = DescriptionAccumulator(n_values, options, n_groups)
+        # Every n-th column is of the same group.
+        self._counts = MomentsAccumulator((len(names.users) + len(names.rows)) * n_groups)
+        self._fingerprints = {table: np.stack([no_limbs(whole=table in WHOLE)] * n_groups) for table in names.tables}
+        self._names, self._n_groups = names, n_groups
+
+    def add(
+        self,
+        values: Sequence[Array],
+        counts: Mapping[str, Array],
+        is_null: BoolArray,
+        users: Array | None,
+        weights: Array | None = None,
+        normalisers: Mapping[int, Array] | None = None,
+        limbs: Mapping[str, Array] | None = None,
+        group: IntArray | None = None,
+    ) -> None:
+        """Take in users: an array a value, counts by name as far as they have any, and normalisers by the places of their values.
+
+        Of rows without a user (`is_null`) only the rows that cannot be ranked are counted, and fingerprints have them. A weight that is
+        NaN is none. `limbs` are those of `limbs_of`, by table. `group` has the group of each user, if there are several.
+        """
+        valid = ~is_null if is_null.any() else slice(None)
+        self._values.add(
+            [value[valid] for value in values],
+            None if users is None else users[valid],
+            None if weights is None else weights[valid],
+            {place: value[valid] for place, value in (normalisers or {}).items()},
+            None if group is None else group[valid],
+        )
+        self.add_counts(counts, valid, group)
+        for table, each in (limbs or {}).items():
+            if group is None:
+                self._fingerprints[table] += each.sum(axis=0)
+            else:
+                np.add.at(self._fingerprints[table], group, each)
+
+    def add_counts(
+        self, counts: Mapping[str, Array], valid: BoolArray | slice = slice(None), group: IntArray | None = None
+    ) -> None:
+        """Take in counts alone, as far as there are any."""
+        first = 0
+        # Rows without a user can be counted, too.
+        for named, rows in ((self._names.users, valid), (self._names.rows, slice(None))):
+            known = tuple(name for name in named if name in counts)
+            for some in [known] if known == named else [(name,) for name in known]:
+                if not some:
+                    continue
+                columns = [counts[name][rows].astype(np.float64, copy=False) for name in some]
+                column = first + named.index(some[0])
+                if group is None:
+                    self._counts.add_columns(column, columns)
+                    continue
+                for counted in tallies_of_groups(columns, group[rows], self._n_groups, column):
+                    self._counts.add_tally(counted)
+            first += len(named)
+
+    def states(self, keys: Sequence[Key] = ((),)) -> GroupStates:
+        """The states so far; `keys` has that of each group."""
+        own = {COUNTS: self._counts.state_of_groups(self._n_groups), FINGERPRINTS: dict(self._fingerprints)}
+        return GroupStates(list(keys), self._values.state() | own)
+
+
+def rows_by_key(columns: list[pa.Array], n_rows: int) -> Iterator[tuple[Key, Array | slice]]:
+    """The rows of each combination of values, in their order; all of them if there is no column."""
+    if not columns:
+        yield (), slice(None)
+        return
+    encoded = [
+        column if isinstance(column, pa.DictionaryArray) else column.dictionary_encode("encode") for column in columns
+    ]
+    code = np.zeros(n_rows, np.int64)
+    n_codes = 1
+    for column in encoded:
+        if n_codes * len(column.dictionary) > _MOST_CODES:
+            # As many as there are combinations so far: their product would leave 64 bits, and codes meet.
+            distinct, code = np.unique(code, return_inverse=True)
+            n_codes = len(distinct)
+        code = code * len(column.dictionary) + filled(column.indices, 0)
+        n_codes *= len(column.dictionary)
+    ordered = np.argsort(code, kind="stable")
+    for rows in np.split(ordered, np.flatnonzero(np.diff(code[ordered])) + 1) if n_rows else ():
+        yield tuple(column[int(rows[0])].as_py() for column in columns), rows
+
+
+def bytes_of_a_group(n_values: int, n_counts: int, options: DescriptionOptions) -> int:
+    """About how much memory the state of a group of users takes."""
+    means = _MEANS * (options.resamples or options.any_weighted)
+    replicates = _REPLICATE * options.replicates * options.resamples
+    described = (n_values - options.n_plain) * (_SKETCH * bool(options.quantiles) + replicates)
+    return n_counts * _MOMENTS + n_values * (_MOMENTS + means) + described
+
+
+def bucket_of(key: Key) -> int:
+    """Where the states of a group meet: a number below `BUCKETS` that depends on the group alone."""
+    return zlib.crc32(json.dumps(key).encode()) % BUCKETS
+
+
+def in_buckets(keys: Sequence[Key]) -> list[tuple[int, int]]:
+    """The bucket in which each group meets and its number among the keys: by bucket, and then in an order of the keys alone."""
+    ordered = sorted((bucket_of(key), json.dumps(key), number) for number, key in enumerate(keys))
+    return [(bucket, number) for bucket, _, number in ordered]
+
+
+def written(keys: Iterable[Key]) -> Array:
+    """Groups as the field `KEYS` has them."""
+    return np.frombuffer(json.dumps(list(keys)).encode(), np.uint8)
+
+
+def keys_of(tree: Tree) -> list[Key]:
+    """The groups of a tree."""
+    return [tuple(key) for key in json.loads(tree[KEYS].tobytes())]
