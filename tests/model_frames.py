@@ -7,6 +7,7 @@ from unittest.mock import patch
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+from met_messages import met
 
 from spark_rankeval.comparison import compare as comparison
 from spark_rankeval.comparison import groups
@@ -14,7 +15,7 @@ from spark_rankeval.spark.model_table import ModelTable
 from spark_rankeval.spark.model_tables import Collected, ModelTables
 from spark_rankeval.spark.per_user import TABLES, MetricColumn, table_hash
 from spark_rankeval.statistics.merging import merged
-from spark_rankeval.worker.clusters import CLUSTERS, merged_clusters
+from spark_rankeval.worker.clusters import merged_clusters
 from spark_rankeval.worker.compared_users import (
     CLUSTER,
     CONFLICTS,
@@ -26,8 +27,7 @@ from spark_rankeval.worker.compared_users import (
     slice_field,
     value_field,
 )
-from spark_rankeval.worker.comparing import merging_comparisons
-from spark_rankeval.worker.packing import PLACE, STATE, unpack
+from spark_rankeval.worker.comparing import COMPARISON, merging_comparisons
 from spark_rankeval.worker.row_hashes import hash_field
 
 BATCH = 64
@@ -112,15 +112,10 @@ class ModelFrames(ModelTables):
             columns[CLUSTER] = pa.array(hashed, pa.int64())
         users = pa.table(columns)
         parts = [users.take(pa.array(part)) for part in np.array_split(np.arange(len(rows)), self.n_partitions)]
-        states = [run(iter(part.combine_chunks().to_batches(max_chunksize=BATCH))) for part in parts]
-        if clusters is None:
-            trees = (unpack(state.as_py()) for batch in chain.from_iterable(states) for state in batch.column(STATE))
-            return Collected(merged(trees), {})
-        sent = pa.concat_tables([pa.Table.from_batches([batch]) for batch in chain.from_iterable(states)])
-        met = merging_comparisons(clusters)(iter(sent.sort_by(PLACE).to_batches()))
-        trees = [unpack(state.as_py()) for batch in met for state in batch.column(STATE)]
-        of_users = merged(tree for tree in trees if CLUSTERS not in tree)
-        return Collected(of_users, merged_clusters(tree for tree in trees if CLUSTERS in tree))
+        sent = chain.from_iterable(run(iter(part.combine_chunks().to_batches(max_chunksize=BATCH))) for part in parts)
+        messages = met(sent, merging_comparisons(clusters))
+        of_users = merged(message.tree for message in messages if message.kind == COMPARISON)
+        return Collected(of_users, merged_clusters(messages))
 
 
 def _compared_by(function, frames, columns, n_partitions, **options):

@@ -61,7 +61,7 @@ MODULES = (
     "worker.states",
     "worker.series",
     "worker.comparing",
-    "worker.packing",
+    "wire",
     "tables.trec",
     "dialects",
     "statistics.moments",

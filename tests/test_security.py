@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from spark_rankeval.statistics.description import DescriptionOptions
+from spark_rankeval.wire import pack, unpack
 from spark_rankeval.worker.group_states import GroupStates, StateAccumulator
-from spark_rankeval.worker.packing import pack, unpack
 from spark_rankeval.worker.scoring import CountNames
 
 PACKAGE = Path(__file__).parents[1] / "spark_rankeval"

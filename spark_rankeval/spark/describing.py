@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from spark_rankeval.errors import EngineError, OptionError
 from spark_rankeval.records.many_objects import without_collection
 from spark_rankeval.records.slices import EVERY, is_of_all
-from spark_rankeval.spark.collecting import STATE_SCHEMA, collected_states
+from spark_rankeval.spark.collecting import MESSAGE_SCHEMA, collected_messages
 from spark_rankeval.spark.ids import hash_in
 from spark_rankeval.spark.named_columns import any_null, column
 from spark_rankeval.spark.per_user import type_of_count
@@ -19,10 +19,16 @@ from spark_rankeval.statistics.clusters import clusters_of
 from spark_rankeval.statistics.description import descriptions_of_groups
 from spark_rankeval.statistics.fingerprints import digits_of
 from spark_rankeval.statistics.moments import MomentsByName
-from spark_rankeval.worker.clusters import CLUSTERS, Layout, group_name, merged_clusters, no_clusters
-from spark_rankeval.worker.group_states import COUNTS, FINGERPRINTS, GroupStates, StateAccumulator, bytes_of_a_group
+from spark_rankeval.worker.clusters import Layout, group_name, merged_clusters, no_clusters
+from spark_rankeval.worker.group_states import (
+    COUNTS,
+    FINGERPRINTS,
+    STATES,
+    GroupStates,
+    StateAccumulator,
+    bytes_of_a_group,
+)
 from spark_rankeval.worker.merging import MERGED_BYTES, merging, n_groups_of
-from spark_rankeval.worker.packing import unpack
 from spark_rankeval.worker.reading import CLUSTER_HASH, NO_USER, USER_HASH, USER_WEIGHT, hash_column
 from spark_rankeval.worker.small_groups import states_of
 from spark_rankeval.worker.states import state_of_columns
@@ -33,9 +39,9 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from spark_rankeval.ranking.ragged import Array
-    from spark_rankeval.spark.collecting import Packed
     from spark_rankeval.statistics.description import Description, DescriptionOptions
     from spark_rankeval.statistics.moments import Moments
+    from spark_rankeval.wire import Message
     from spark_rankeval.worker.clusters import ClusterStates
     from spark_rankeval.worker.group_states import Key
     from spark_rankeval.worker.merging import StatesOfUsers
@@ -120,20 +126,20 @@ class Groups(NamedTuple):
         return check_size(self.n_values, n_counts, self.options, n_keys=self.n_keys)
 
 
-def collected(states: DataFrame, groups: Groups) -> dict[Key, Figures]:
+def collected(messages: DataFrame, groups: Groups) -> dict[Key, Figures]:
     """The figures of each group, from the states of all partitions, in one action.
 
     Without any row they are those of the group ``()``, or of what it rolls into. States that are too large are an OptionError,
     before the action, but for how many groups there are.
     """
-    return figures_by_group([each.state for each in packed_states(states, groups)], groups)
+    return figures_by_group(messages_of_groups(messages, groups), groups)
 
 
-def packed_states(states: DataFrame, groups: Groups) -> list[Packed]:
-    """The packed states of all partitions, in one action; with keys, no two of them have a group in common."""
-    layout = groups.layout
-    merge = merging(layout, groups.states_of_users)
-    return collected_states(states, merge, groups.size(), have_places=groups.n_keys > 0 or layout is not None)
+def messages_of_groups(messages: DataFrame, groups: Groups, *, has_exposure: bool = False) -> list[Message]:
+    """The messages of all partitions, merged in one action; with keys, no two of them have a group in common."""
+    mergers = merging(groups.states_of_users, groups.layout, has_blocks=groups.options.resamples)
+    have_buckets = groups.n_keys > 0 or groups.options.clustered or has_exposure
+    return collected_messages(messages, mergers, groups.size(), have_buckets=have_buckets)
 
 
 def check_size(n_values: int, n_counts: int, options: DescriptionOptions, *, n_keys: int) -> int:
@@ -145,8 +151,8 @@ def check_size(n_values: int, n_counts: int, options: DescriptionOptions, *, n_k
 
 
 @without_collection
-def figures_by_group(packed: list[bytes], groups: Groups, later: GroupStates | None = None) -> dict[Key, Figures]:
-    """The figures of the groups that users of each key belong to; with keys, no two packed states have one in common.
+def figures_by_group(messages: list[Message], groups: Groups, later: GroupStates | None = None) -> dict[Key, Figures]:
+    """The figures of the groups that users of each key belong to; with keys, no two messages have one in common.
 
     `later` has states of users who were computed later. Their groups are among the others.
     """
@@ -155,15 +161,13 @@ def figures_by_group(packed: list[bytes], groups: Groups, later: GroupStates | N
     clusters: ClusterStates = {}
     if options.clustered:
         # They are few numbers a group, and are needed before the groups are described.
-        clusters = merged_clusters(tree for tree in map(unpack, packed) if CLUSTERS in tree)
+        clusters = merged_clusters(messages)
     figures: dict[Key, Figures] = {}
     totals = GroupStates([], {})
     later = totals if later is None else later
     n_groups, fits = 0, True
     # One after the other: together they may be larger than the driver's memory.
-    for tree in map(unpack, packed):
-        if CLUSTERS in tree:
-            continue
+    for tree in (message.tree for message in messages if message.kind == STATES):
         n_lost = n_groups_of(tree)
         states = GroupStates([], {}) if n_lost is not None else GroupStates.of_tree(tree)
         if n_keys:
@@ -308,4 +312,4 @@ def describe_table(
     worker = state_of_columns(
         tuple(columns), counts, options, NO_USER, tuple(keyed), {place: f"normaliser_{place}" for place in places}
     )
-    return collected(run_on_workers(frame, worker, STATE_SCHEMA), described)
+    return collected(run_on_workers(frame, worker, MESSAGE_SCHEMA), described)

@@ -13,7 +13,7 @@ from pyspark.sql import types as T
 
 from spark_rankeval.errors import InputError
 from spark_rankeval.records.fingerprints import SHARED
-from spark_rankeval.spark.collecting import STATE_SCHEMA, collected_states
+from spark_rankeval.spark.collecting import MESSAGE_SCHEMA, collected_messages
 from spark_rankeval.spark.ids import check_types, common_id_type, for_example, model_in, name_in, name_in_sql, user_hash
 from spark_rankeval.spark.model_table import ModelTable, columns_in_words
 from spark_rankeval.spark.named_columns import any_null, column, find_column
@@ -24,7 +24,7 @@ from spark_rankeval.spark.user_attributes import agreed
 from spark_rankeval.spark.workers import run_on_workers
 from spark_rankeval.statistics.merging import merged
 from spark_rankeval.tables.notes import note_of_labels
-from spark_rankeval.worker.clusters import CLUSTERS, merged_clusters
+from spark_rankeval.worker.clusters import merged_clusters
 from spark_rankeval.worker.compared_users import (
     CLUSTER,
     CONFLICTS,
@@ -36,8 +36,7 @@ from spark_rankeval.worker.compared_users import (
     slice_field,
     value_field,
 )
-from spark_rankeval.worker.comparing import merging_comparisons
-from spark_rankeval.worker.packing import unpack
+from spark_rankeval.worker.comparing import COMPARISON, merging_comparisons
 from spark_rankeval.worker.row_hashes import hash_field
 
 if TYPE_CHECKING:
@@ -241,12 +240,12 @@ class ModelTables:
         hashed = user_hash(users, self.user_types).column.alias(USER)
         nobody = any_null(self._users()).alias(NOBODY)
         grouped = self.grouped(labels, by, shared).select(hashed, nobody, ROWS, *attributes)
-        states = run_on_workers(grouped, run, STATE_SCHEMA)
-        merge = merging_comparisons(clusters)
-        packed = collected_states(states, merge, bytes_each, have_places=bool(by) or clusters is not None)
-        trees = [unpack(each.state) for each in packed]
-        of_users = merged(tree for tree in trees if CLUSTERS not in tree)
-        return Collected(of_users, merged_clusters(tree for tree in trees if CLUSTERS in tree))
+        messages = collected_messages(
+            run_on_workers(grouped, run, MESSAGE_SCHEMA), merging_comparisons(clusters), bytes_each,
+            have_buckets=bool(by) or clusters is not None,
+        )  # fmt: skip
+        of_users = merged(message.tree for message in messages if message.kind == COMPARISON)
+        return Collected(of_users, merged_clusters(messages))
 
     def n_rows_without_model(self) -> int:
         """How many rows have a null in the column of models, which reads as the name ``null``: an action."""

@@ -13,10 +13,17 @@ from spark_rankeval.records.slices import is_of_all, roll
 from spark_rankeval.request.counts import WEIGHT_SUMS, counts_beside, counts_of_models
 from spark_rankeval.request.readings import NORMALISER
 from spark_rankeval.request.task import GROUP_FACTS
-from spark_rankeval.spark.collecting import STATE_SCHEMA
-from spark_rankeval.spark.describing import Groups, collected, figures_by_group, of_all_users, of_every_user
+from spark_rankeval.spark.collecting import MESSAGE_SCHEMA
+from spark_rankeval.spark.describing import (
+    Groups,
+    collected,
+    figures_by_group,
+    messages_of_groups,
+    of_all_users,
+    of_every_user,
+)
 from spark_rankeval.spark.engines import engine_of
-from spark_rankeval.spark.exposures import collected_rows, exposure_rows, slice_as_text, with_corpus_values
+from spark_rankeval.spark.exposures import slice_as_text, with_corpus_values
 from spark_rankeval.spark.fingerprints import hashed_tables
 from spark_rankeval.spark.grouping import Grouping
 from spark_rankeval.spark.item_groups import with_users_outside
@@ -29,7 +36,6 @@ from spark_rankeval.spark.settling import Settled, settled
 from spark_rankeval.spark.user_attributes import slice_column
 from spark_rankeval.spark.workers import run_on_workers
 from spark_rankeval.worker.facts import TOO_LARGE
-from spark_rankeval.worker.group_exposures import group_slots_of
 from spark_rankeval.worker.item_groups import ATTRIBUTE_KEY, GROUP_KEY
 from spark_rankeval.worker.reading import NO_USER, USER_WEIGHT, hash_column, of_model
 from spark_rankeval.worker.scored_users import score_batches
@@ -51,7 +57,7 @@ if TYPE_CHECKING:
     from spark_rankeval.ranking.ragged import IntArray
     from spark_rankeval.request.readings import Reading, Value
     from spark_rankeval.request.task import ScoringTask
-    from spark_rankeval.spark.describing import Figures
+    from spark_rankeval.spark.describing import Figures, Roll
     from spark_rankeval.spark.inputs import Sources
     from spark_rankeval.spark.item_groups import GroupSources
     from spark_rankeval.spark.list_lengths import ListLengths
@@ -311,20 +317,9 @@ class Scoring:
         task, groups = self.reading.task, self._groups(options, totals=totals)
         if not self._has_values_of_all_lists:
             return collected(self._states(plan, options), groups)
-        grouping, roll_up = self.grouping(plan), groups.roll
-        run = state_of_batches(
-            task, options, NO_USER, self._keys, lambda key: [slice_as_text(part) for part in roll_up(key)],
-            tables=hashed_tables(self.sources),
-        )  # fmt: skip
-        groups.size()
-        frame = self._users(grouping, options)
-        rows = exposure_rows(
-            frame, run, grouping.item_type(), have_slices=bool(self._keys), states_of_users=groups.states_of_users, layout=groups.layout,
-            have_blocks=options.resamples, have_groups=bool(group_slots_of(task)),
-        )  # fmt: skip
-        packed, exposures = collected_rows(rows)
-        figures = figures_by_group(packed, groups)
-        return with_corpus_values(figures, task, exposures, totals_in(task, figures), options)
+        messages = messages_of_groups(self._states(plan, options, roll=groups.roll), groups, has_exposure=True)
+        figures = figures_by_group(messages, groups)
+        return with_corpus_values(figures, task, messages, totals_in(task, figures), options)
 
     def _users(self, grouping: Grouping, options: DescriptionOptions) -> DataFrame:
         """The grouped users; the first of each task has the tables that put items into groups."""
@@ -350,14 +345,24 @@ class Scoring:
         return Groups(names, task.n_values, options, n_keys, roll_with_items(rolled, items), items)
 
     def _states(
-        self, plan: Plan, options: DescriptionOptions, *, only: IntArray | None = None, leaves_open: bool = False
+        self,
+        plan: Plan,
+        options: DescriptionOptions,
+        *,
+        only: IntArray | None = None,
+        leaves_open: bool = False,
+        roll: Roll | None = None,
     ) -> DataFrame:
-        """The states of all partitions' users, or only of those whose ids have some hashes; as of `state_of_batches`."""
+        """The states of all partitions' users, or only of those whose ids have some hashes; as of `state_of_batches`.
+
+        With `roll`, which gives the slices of a key, there are messages of exposure as well.
+        """
         grouping = replace(self.grouping(plan), only=None if only is None else tuple(only.tolist()))
-        tables = hashed_tables(self.sources)
-        run = state_of_batches(self.reading.task, options, NO_USER, self._keys, tables=tables, leaves_open=leaves_open)
-        frame = self._users(grouping, options)
-        return run_on_workers(frame, run, STATE_SCHEMA)
+        slices_of = None if roll is None else lambda key: [slice_as_text(part) for part in roll(key)]
+        run = state_of_batches(
+            self.reading.task, options, NO_USER, self._keys, slices_of, tables=hashed_tables(self.sources), leaves_open=leaves_open
+        )  # fmt: skip
+        return run_on_workers(self._users(grouping, options), run, MESSAGE_SCHEMA)
 
     @property
     def _tables_of_a_model(self) -> list[str]:

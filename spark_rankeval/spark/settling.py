@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from spark_rankeval.spark.describing import Groups, figures_by_group, packed_states
+from spark_rankeval.spark.describing import Groups, figures_by_group, messages_of_groups
 from spark_rankeval.worker.group_states import COUNTS, GroupStates
-from spark_rankeval.worker.open_users import OPEN_PLACE, OpenUsers
-from spark_rankeval.worker.packing import unpack
+from spark_rankeval.worker.open_users import OPEN_USERS, OpenUsers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,15 +31,15 @@ def settled(states: DataFrame, groups: Groups, again: Callable[[IntArray], DataF
 
     The figures are not whole if there are more open users than can be named, or if the hash of one is another user's, too.
     """
-    first = packed_states(states, groups)
-    open_users = OpenUsers.of_trees(unpack(each.state) for each in first if each.place == OPEN_PLACE)
-    others = [each.state for each in first if each.place != OPEN_PLACE]
+    first = messages_of_groups(states, groups)
+    open_users = OpenUsers.of_trees(message.tree for message in first if message.kind == OPEN_USERS)
+    others = [message for message in first if message.kind != OPEN_USERS]
     if not open_users.n:
         return Settled(figures_by_group(others, groups), 0, is_whole=True)
     if len(open_users.hashes) < open_users.n:
         return Settled({}, open_users.n, is_whole=False)
-    packed = packed_states(again(open_users.hashes), groups)
-    later = GroupStates.merged(GroupStates.of_tree(unpack(each.state)) for each in packed)
+    messages = messages_of_groups(again(open_users.hashes), groups)
+    later = GroupStates.merged(GroupStates.of_tree(message.tree) for message in messages)
     # Each state counts its users once for every count; the first will do.
     n_later = int(later.parts[COUNTS]["n"][:, 0].sum()) if later.keys else 0
     if n_later != open_users.n:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
@@ -18,10 +19,10 @@ import pyarrow as pa
 from spark_rankeval.ranking.ragged import starts_of_runs
 from spark_rankeval.records.slices import EVERY
 from spark_rankeval.statistics.clusters import ClusterAccumulator, ClusterSums, sums_by_cluster
-from spark_rankeval.statistics.grouped_clusters import N_GROUPS, SHIFT
+from spark_rankeval.statistics.grouped_clusters import SHIFT
 from spark_rankeval.statistics.merging import merged
 from spark_rankeval.statistics.resampling import mixed
-from spark_rankeval.worker.packing import PLACE, STATE, placed
+from spark_rankeval.wire import Message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -34,10 +35,8 @@ if TYPE_CHECKING:
     #: The sums of clusters by the name of their group, as `ClusterAccumulator` has them.
     ClusterStates = dict[str, dict[str, Array]]
 
-#: The first of the places where users of a cluster meet, behind all other places, and how many there are: one for each group of clusters.
-FIRST_PLACE, PLACES = 1 << 20, N_GROUPS
-#: The field of a row that has sums of clusters instead of other states; the names of groups are JSON arrays.
-CLUSTERS = "clusters"
+#: The kinds of messages: users who go on to the others of their cluster, in a bucket for each group of clusters; and sums of clusters.
+CLUSTER_USERS, CLUSTER_SUMS = "users of clusters", "sums of clusters"
 
 # A worker holds so many bytes of users before they go on, and so many of sums.
 _HELD = 1 << 26
@@ -144,8 +143,8 @@ class ClusterRows:
         values: Sequence[Array],
         weights: Array | None = None,
         normalisers: Mapping[int, Array] | None = None,
-    ) -> Iterator[pa.RecordBatch]:
-        """Take in users with the hashes of their clusters, null if not known; gives rows if there are many.
+    ) -> Iterator[Message]:
+        """Take in users with the hashes of their clusters, null if not known; gives messages if there are many.
 
         Who has no weight above 0 is left out. Who has no cluster is one alone.
         """
@@ -167,36 +166,34 @@ class ClusterRows:
         self._waiting.append(rows)
         self._n_waiting += rows.nbytes
         if self._n_waiting >= _HELD:
-            yield from self.rows()
+            yield from self.messages()
 
-    def rows(self) -> Iterator[pa.RecordBatch]:
-        """A row for each place with all users who are waiting for it, as bytes."""
+    def messages(self) -> Iterator[Message]:
+        """A message for each bucket with all users who are waiting for it."""
         waiting, self._waiting, self._n_waiting = self._waiting, [], 0
         rows = np.concatenate(waiting) if waiting else np.empty((0, self._layout.n_words))
         if not len(rows):
             return
-        place = (rows.view(np.uint64)[:, _CLUSTER] >> SHIFT).astype(np.int32)
-        order = np.argsort(place, kind="stable")
-        rows, place = rows[order], place[order]
-        starts = np.flatnonzero(starts_of_runs(place))
-        offsets = np.append(starts, len(rows)).astype(np.int64) * rows.shape[1] * rows.itemsize
-        buffers = [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(np.ascontiguousarray(rows))]
-        states = pa.Array.from_buffers(pa.binary(), len(starts), buffers)
-        yield pa.RecordBatch.from_pydict({PLACE: pa.array(FIRST_PLACE + place[starts]), STATE: states})
+        bucket = (rows.view(np.uint64)[:, _CLUSTER] >> SHIFT).astype(np.int64)
+        order = np.argsort(bucket, kind="stable")
+        rows, bucket = rows[order], bucket[order]
+        starts = np.flatnonzero(starts_of_runs(bucket)).tolist()
+        for start, stop in pairwise([*starts, len(rows)]):
+            yield Message(int(bucket[start]), CLUSTER_USERS, rows[start:stop].tobytes())
 
 
 class ClusterMerger:
-    """The sums of clusters from the users of one place after the other; `new` makes an accumulator of a group that keeps some columns."""
+    """The sums of clusters from the users of one bucket after the other; `new` makes an accumulator of a group that keeps some columns."""
 
     def __init__(self, layout: Layout, new: Callable[[tuple[bool, ...]], Accumulator] | None = None) -> None:
         self._layout = layout
         self._new = new or (lambda kept: layout.new_sums())
         self._groups: dict[str, Accumulator] = {}
-        self._n_places = 0
+        self._n_buckets = 0
 
-    def add(self, states: Iterable[bytes]) -> Iterator[dict[str, Any]]:
-        """Take in all users of a place, as `ClusterRows` sent them; gives what has to make room."""
-        rows = np.frombuffer(b"".join(states)).reshape(-1, self._layout.n_words)
+    def add(self, _: int | None, payloads: Iterable[bytes]) -> Iterator[Message]:
+        """Take in all users of a bucket, as `ClusterRows` sent them; gives what has to make room."""
+        rows = np.frombuffer(b"".join(payloads)).reshape(-1, self._layout.n_words)
         words = rows.view(np.int64)
         order = np.lexsort((words[:, _USER], words[:, _CLUSTER]))
         by_user = words[order]
@@ -206,11 +203,11 @@ class ClusterMerger:
         rows = rows[order]
         for kept in self._layout.kept:
             self._add_groups(rows, kept)
-        self._n_places += 1
-        of_a_value = (9 if self._layout.cubes else 6) * 256 + 24 * self._n_places * self._layout.grouped
+        self._n_buckets += 1
+        of_a_value = (9 if self._layout.cubes else 6) * 256 + 24 * self._n_buckets * self._layout.grouped
         accumulators = len(self._groups) * self._layout.n_values * of_a_value
         if accumulators > _HELD:
-            yield from self.trees()
+            yield from self.rest()
 
     def _add_groups(self, rows: Array, kept: tuple[bool, ...]) -> None:
         """Add users to the groups that keep some of the columns; users of a cluster stand together."""
@@ -234,23 +231,18 @@ class ClusterMerger:
                 self._groups[name] = self._new(kept)
             self._groups[name].add(ClusterSums(*(each[first:end] for each in sums)), int(n_without[group]))
 
-    def trees(self) -> Iterator[dict[str, Any]]:
-        """The sums so far, as `packing` takes them. Afterwards it holds nothing."""
-        groups, self._groups, self._n_places = self._groups, {}, 0
+    def rest(self) -> Iterator[Message]:
+        """The sums so far. Afterwards it holds nothing."""
+        groups, self._groups, self._n_buckets = self._groups, {}, 0
         if groups:
-            yield {CLUSTERS: {name: sums.state() for name, sums in groups.items()}}
-
-    def rows(self) -> Iterator[pa.RecordBatch]:
-        """The same as rows that travel."""
-        for tree in self.trees():
-            yield placed(None, tree)
+            yield Message.of_tree(CLUSTER_SUMS, {name: sums.state() for name, sums in groups.items()})
 
 
-def merged_clusters(trees: Iterable[Mapping[str, Any]]) -> ClusterStates:
+def merged_clusters(messages: Iterable[Message]) -> ClusterStates:
     """The sums of all clusters by the name of their group, from what `ClusterMerger` gave."""
     parts: dict[str, list[dict[str, Array]]] = {}
-    for tree in trees:
-        for name, state in tree[CLUSTERS].items():
+    for message in messages:
+        for name, state in message.tree.items() if message.kind == CLUSTER_SUMS else ():
             parts.setdefault(name, []).append(state)
     return {name: merged(states) for name, states in parts.items()}
 

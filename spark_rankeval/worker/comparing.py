@@ -15,7 +15,8 @@ from spark_rankeval.statistics.all_pairs import MOST_LABELS, AllPairsAccumulator
 from spark_rankeval.statistics.group_sums import GroupAccumulator
 from spark_rankeval.statistics.merging import merged
 from spark_rankeval.statistics.paired import PairedAccumulator, PairedClusters, differences_of
-from spark_rankeval.worker.clusters import FIRST_PLACE, ClusterMerger, ClusterRows, Layout, kept_by
+from spark_rankeval.wire import Mergers, Message, rows_of, unpack
+from spark_rankeval.worker.clusters import CLUSTER_USERS, ClusterMerger, ClusterRows, Layout, kept_by
 from spark_rankeval.worker.compared_users import (
     CLUSTER,
     N_IN_SEVERAL,
@@ -28,12 +29,11 @@ from spark_rankeval.worker.compared_users import (
     slice_field,
 )
 from spark_rankeval.worker.group_states import bucket_of, rows_by_key
-from spark_rankeval.worker.packing import by_place, placed, unpack
 from spark_rankeval.worker.process import in_worker
 from spark_rankeval.worker.states import HELD_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from spark_rankeval.ranking.ragged import Array
     from spark_rankeval.statistics.moments import State
@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     Run = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
+#: The kind of messages that have the state of a comparison.
+COMPARISON = "comparison"
 #: More groups are no experiment, but a column of something else.
 MOST_GROUPS = 500
 
@@ -84,8 +86,7 @@ def paired_batches(
     attributes = [slice_field(index) for index in range(n_attributes)]
     drawn = replicates if layout is None else 0
 
-    @in_worker
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def messages(batches: Iterator[pa.RecordBatch]) -> Iterator[Message]:
         everyone = _Pairs(baseline, n_metrics, drawn, seed)
         clusters = None if layout is None else ClusterRows(layout)
         slices = _Slices(lambda: _Pairs(baseline, n_metrics, 0, seed))
@@ -102,12 +103,12 @@ def paired_batches(
                 slices.add(key, users.only(rows))
                 if slices.n_bytes > HELD_BYTES:
                     yield from slices.handed_on()
-        yield placed(None, everyone.state())
+        yield Message.of_tree(COMPARISON, everyone.state())
         yield from slices.handed_on()
         if clusters is not None:
-            yield from clusters.rows()
+            yield from clusters.messages()
 
-    return run
+    return _run(messages)
 
 
 def _sent(
@@ -118,13 +119,23 @@ def _sent(
     attributes: Sequence[str],
     values: Array,
     weights: Array | None = None,
-) -> Iterator[pa.RecordBatch]:
+) -> Iterator[Message]:
     """Send users on to their clusters, with values (metrics × users) under the name of what these are of, and weights."""
     there = np.flatnonzero(~np.isnan(values).all(axis=0))
     rows = pa.array(there)
     keys = [pa.repeat(pa.scalar(name), len(there)), *(batch.column(attribute).take(rows) for attribute in attributes)]
     of_users = None if weights is None else weights[there]
     yield from clusters.add(batch.column(CLUSTER).take(rows), users.ids[there], keys, list(values[:, there]), of_users)
+
+
+def _run(messages: Callable[[Iterator[pa.RecordBatch]], Iterator[Message]]) -> Run:
+    """A function for ``mapInArrow`` that sends messages."""
+
+    @in_worker
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from rows_of(messages(batches))
+
+    return run
 
 
 class _Slices:
@@ -142,17 +153,17 @@ class _Slices:
         pairs.add(users)
         self.n_bytes += pairs.n_bytes
 
-    def handed_on(self) -> Iterator[pa.RecordBatch]:
-        """The states as rows, those of one place together. Afterwards it holds nothing."""
-        by_place: dict[int, State] = {}
+    def handed_on(self) -> Iterator[Message]:
+        """The states, those of one bucket together. Afterwards it holds nothing."""
+        by_bucket: dict[int, State] = {}
         for key, pairs in self._pairs.items():
             # A slice that only rows of a null user name does not count.
             if pairs.n_users:
                 state = {in_slice(key, name): entries for name, entries in pairs.state().items()}
-                by_place.setdefault(bucket_of(key), {}).update(state)
+                by_bucket.setdefault(bucket_of(key), {}).update(state)
         self._pairs, self.n_bytes = {}, 0
-        for place, state in by_place.items():
-            yield placed(place, state)
+        for bucket, state in by_bucket.items():
+            yield Message.of_tree(COMPARISON, state, bucket)
 
 
 class _MetTogether(NamedTuple):
@@ -202,33 +213,25 @@ class _Pairs:
         return state
 
 
-def merging_comparisons(clusters: Callable[[], ClusterMerger] | None = None) -> Run:
-    """A function for ``mapInArrow``: merge the states of each place into one. A partition has the rows of a place together.
+class ComparisonMerger:
+    """One state of those of a bucket. They are merged one by one, because all at once might not fit into memory."""
 
-    If `clusters` makes what they meet in, users of a cluster meet, too.
-    """
+    def add(self, bucket: int | None, payloads: Iterable[bytes]) -> Iterator[Message]:
+        """Take in the states of a bucket; gives their sum."""
+        total: State = {}
+        for payload in payloads:
+            total = merged([total, unpack(payload)])
+        yield Message.of_tree(COMPARISON, total, bucket)
 
-    @in_worker
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        met = None if clusters is None else clusters()
-        for place, packed in by_place(batches):
-            if met is not None and place is not None and place >= FIRST_PLACE:
-                for tree in met.add(packed):
-                    yield placed(None, tree)
-                continue
-            # They are merged one by one, because all at once might not fit into memory.
-            total = unpack(next(packed))
-            for state in packed:
-                total = merged([total, unpack(state)])
-            yield placed(None, total)
-        if met is not None:
-            yield from met.rows()
-
-    return run
+    def rest(self) -> Iterable[Message]:
+        """Each bucket was given at once."""
+        return ()
 
 
-#: The same without clusters.
-merge_comparisons = merging_comparisons()
+def merging_comparisons(clusters: Callable[[], ClusterMerger] | None = None) -> Mergers:
+    """What merges states of comparisons; if `clusters` makes what they meet in, users of a cluster meet, too."""
+    mergers: Mergers = {COMPARISON: ComparisonMerger}
+    return mergers if clusters is None else {**mergers, CLUSTER_USERS: clusters}
 
 
 def name_of_pair(models: Sequence[str], first: int, second: int) -> str:
@@ -252,8 +255,7 @@ def all_pairs_batches(
     clusters, whose permutations are the same for all their users.
     """
 
-    @in_worker
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def messages(batches: Iterator[pa.RecordBatch]) -> Iterator[Message]:
         counts = UserCounts(None)
         models: list[str] = []
         accumulator: AllPairsAccumulator | None = None
@@ -281,11 +283,11 @@ def all_pairs_batches(
         state = counts.state()
         if accumulator is not None:
             state |= {field_of_owner(tuple(models), name): entries for name, entries in accumulator.state().items()}
-        yield placed(None, state)
+        yield Message.of_tree(COMPARISON, state)
         if clusters is not None:
-            yield from clusters.rows()
+            yield from clusters.messages()
 
-    return run
+    return _run(messages)
 
 
 def layout_of_groups(n_metrics: int, *, weighted: bool) -> Layout:
@@ -300,8 +302,7 @@ def group_batches(n_metrics: int, *, weighted: bool, covariate: bool, layout: La
     the counts of `N_USERS` and others for each group, and the fields of `GroupAccumulator`. With a layout users go on to their clusters.
     """
 
-    @in_worker
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def messages(batches: Iterator[pa.RecordBatch]) -> Iterator[Message]:
         counts = UserCounts(None)
         groups: dict[str, GroupAccumulator] = {}
         n_in_several = np.zeros(1, np.int64)
@@ -309,7 +310,7 @@ def group_batches(n_metrics: int, *, weighted: bool, covariate: bool, layout: La
         for batch in batches:
             users = read_users(batch, n_metrics + weighted + covariate)
             if len({*groups, *users.models}) > MOST_GROUPS:
-                yield placed(None, {field_of_owner((), N_TOO_MANY): np.ones(1, np.int64)})
+                yield Message.of_tree(COMPARISON, {field_of_owner((), N_TOO_MANY): np.ones(1, np.int64)})
                 return
             counts.add(users)
             n_in_several += np.count_nonzero((users.n_rows > 0).sum(axis=0) > 1)
@@ -326,21 +327,20 @@ def group_batches(n_metrics: int, *, weighted: bool, covariate: bool, layout: La
         state = counts.state() | {field_of_owner((), N_IN_SEVERAL): n_in_several}
         for name, group in groups.items():
             state |= {field_of_owner(name, field): entries for field, entries in group.state().items()}
-        yield placed(None, state)
+        yield Message.of_tree(COMPARISON, state)
         if clusters is not None:
-            yield from clusters.rows()
+            yield from clusters.messages()
 
-    return run
+    return _run(messages)
 
 
 def counting_batches(baseline: str) -> Run:
     """A function for ``mapInArrow``: the counts of every model, and of the users that it shares with the baseline."""
 
-    @in_worker
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def messages(batches: Iterator[pa.RecordBatch]) -> Iterator[Message]:
         counts = UserCounts(baseline)
         for batch in batches:
             counts.add(read_users(batch, 0))
-        yield placed(None, counts.state())
+        yield Message.of_tree(COMPARISON, counts.state())
 
-    return run
+    return _run(messages)

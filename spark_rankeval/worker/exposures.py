@@ -1,53 +1,62 @@
-"""In how many lists items stand: counted by partition, added up by item, and told as histograms.
+"""In how many lists items stand: counted by partition, added up by item in buckets of items, and told as histograms.
 
-A worker counts the items that it sees, and sends the counts on before they take much memory. Spark adds up the counts of
-each item. The driver gets how many items have which count, so that it never sees the items themselves.
+A worker counts the items that it sees, and sends the counts on before they take much memory. Where the counts of an item meet they are
+added up. The driver gets how many items have which count, so that it never sees the items themselves.
 """
 
 from __future__ import annotations
 
 import math
-from collections import Counter
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from spark_rankeval.metrics.exposure_based import CorpusMetric
-from spark_rankeval.ranking.ragged import offsets_of, position_within
+from spark_rankeval.metrics.exposure_based import CorpusMetric, Exposure
+from spark_rankeval.ranking.ragged import offsets_of, position_within, starts_of_runs
 from spark_rankeval.statistics.jackknife import N_BLOCKS
-from spark_rankeval.worker.packing import PLACE, STATE
+from spark_rankeval.statistics.resampling import mixed
+from spark_rankeval.worker.counted_tables import added_up, message_of, table_of, total_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from spark_rankeval.ranking.batch import RankingBatch
     from spark_rankeval.ranking.ragged import Array, BoolArray, IntArray
-    from spark_rankeval.ranking.recommended import Recommended
+    from spark_rankeval.ranking.recommended import Recommended, Totals
     from spark_rankeval.request.task import ScoringTask
+    from spark_rankeval.wire import Message
 
-    Batches = Iterator[pa.RecordBatch]
     Key = tuple[Any, ...]
 
-#: The columns of rows of exposure, beside that of states: what is counted, of which slice, which item, what it is, in the lists of which
-#: block of users, and how often.
-SLOT, KEY, ITEM, KIND, BLOCK, COUNT = "slot", "slice", "item", "kind", "block", "count"
-#: The column of an item's counts in the blocks, if these are told apart: a list of structs of `BLOCK` and `COUNT`.
-BLOCKS = "blocks"
-#: The column of the names of groups of items; rows that have one are about a group, and have no item.
-GROUP = "item_group"
-#: The column of packed histograms, and what these have beside kinds and counts.
-EXPOSURE, N_ITEMS = "exposure", "n_items"
-#: The columns of a histogram.
-HISTOGRAM = (KIND, COUNT, BLOCK, N_ITEMS)
-_COLUMNS = [PLACE, STATE, SLOT, KEY, ITEM, KIND, BLOCK, COUNT, GROUP]
-#: What an item is: bits of a number; and what a row is that counts users instead.
-IN_TRAINING, IN_ITEMS, USERS = 1, 2, -1
+#: The kinds of messages: counts of items, in buckets of items; and histograms.
+EXPOSURE, HISTOGRAMS = "exposure", "histograms of exposure"
+#: Items meet in so many buckets. Those of one are held in memory: of 100 million items some 1.6 million.
+N_BUCKETS = 1 << 6
+# The columns of a message: what is counted, of which slice, which item, what it is, in the lists of which block of users, and how often.
+_SLOT, _SLICE, _ITEM, _KIND, _BLOCK, _COUNT = "slot", "slice", "item", "kind", "block", "count"
+#: How many items have a count, in a histogram.
+N_ITEMS = "n_items"
+# What an item is: bits of a number; and what a row is that counts users instead.
+IN_TRAINING, IN_ITEMS, _USERS = 1, 2, -1
 # What a worker counts an item by: the group of users, the view, the part of the list, the kind and the block, as one number.
 _CELL = "cell"
 # What an item is sent for, as a number.
 _PLACE = "place"
 _N_GROUPS, _N_KINDS = 1 << 31, 4
+_PLACE_TYPES = (pa.int32(), pa.string(), pa.int8(), pa.int8())
+_HISTOGRAM = pa.schema(
+    [
+        (_SLOT, pa.int32()),
+        (_SLICE, pa.string()),
+        (_KIND, pa.int8()),
+        (_COUNT, pa.int64()),
+        (_BLOCK, pa.int64()),
+        (N_ITEMS, pa.int64()),
+    ]
+)
 #: The block of an item's whole count.
 EVERYBODY = -1
 #: A worker holds about so many bytes of counts. Adding them up takes up to ten times as much.
@@ -105,7 +114,7 @@ class ExposureAccumulator:
         self._n_users: dict[int, Array] = {}
         self._held: list[pa.Table] = []
         self._n_bytes = 0
-        self._item_type: pa.DataType | None = None
+        self._has_blocks = False
 
     def add(
         self,
@@ -113,20 +122,20 @@ class ExposureAccumulator:
         counted: BoolArray,
         exposed: dict[int, Exposed],
         blocks: IntArray | None = None,
-    ) -> Iterator[pa.RecordBatch]:
-        """Take in the lists of a batch of users, as far as they count; gives rows of exposure that no longer fit into memory.
+    ) -> Iterator[Message]:
+        """Take in the lists of a batch of users, as far as they count; gives messages of what no longer fits into memory.
 
         Counts are told apart by the users' `blocks`; without any all are those of block 0.
         """
         group = np.full(len(counted), -1, np.int64)
         block = np.zeros(len(counted), np.int64) if blocks is None else blocks
+        self._has_blocks = blocks is not None
         for key, users in groups:
             group[users] = self._group(key)
         for view in self._of_view:
             lists = exposed[view]
             recommended = lists.batch.recommended
             assert recommended is not None, "a metric of all lists reads items"
-            self._item_type = lists.ids.type
             of_user = np.where(counted & lists.included, group, -1)
             self._count_users(view, recommended, of_user, block)
             part, kind = self._parts(view, recommended), _kinds(recommended)
@@ -139,26 +148,26 @@ class ExposureAccumulator:
                 )
                 yield from self._hold(cell, lists.ids.take(pa.array(recommended.entry[some])))
 
-    def rows(self) -> Iterator[pa.RecordBatch]:
-        """The rows of exposure that are left, without a state."""
+    def messages(self) -> Iterator[Message]:
+        """What is left."""
         if self._held:
-            yield from self._sent(added_up(self._held, COUNT))
-        of_slices: Counter[tuple[int, str, int]] = Counter()
+            yield from self._sent(added_up(self._held, _COUNT))
+        rows: list[dict[str, Any]] = []
         for slot, n_users in self._n_users.items():
-            for texts, n_of_group in zip(self._slices, n_users, strict=True):
+            for texts, of_blocks in zip(self._slices, n_users.tolist(), strict=True):
+                n = sum(of_blocks)
                 # Without anybody a slice has a row all the same: that of block 0.
-                for block in [0, *np.flatnonzero(n_of_group[1:]) + 1]:
-                    of_slices.update({(slot, text, int(block)): int(n_of_group[block]) for text in texts})
-        if of_slices:
-            slots, slices, blocks = zip(*of_slices, strict=True)
-            yield rows_of_exposure(
-                pa.array(slots, pa.int32()),
-                pa.array(slices, pa.string()),
-                pa.nulls(len(slots), self._item_type),
-                pa.repeat(pa.scalar(USERS, pa.int8()), len(slots)),
-                pa.array(blocks, pa.int8()),
-                pa.array(of_slices.values(), pa.int64()),
-            )
+                changes = [(EVERYBODY, n, 1)]
+                for block, n_of_block in enumerate(of_blocks if self._has_blocks else ()):
+                    if n_of_block or not block:
+                        changes += [(block, n, -1), (block, n - n_of_block, 1)]
+                rows += [
+                    {_SLOT: slot, _SLICE: text, _KIND: _USERS, _COUNT: count, _BLOCK: block, N_ITEMS: n_items}
+                    for text in texts
+                    for block, count, n_items in changes
+                ]
+        if rows:
+            yield message_of(HISTOGRAMS, added_up([pa.Table.from_pylist(rows, _HISTOGRAM)], N_ITEMS))
 
     def _group(self, key: Key) -> int:
         if key not in self._groups:
@@ -182,39 +191,42 @@ class ExposureAccumulator:
             part += ~recommended.within(self._slots[number].k)
         return part
 
-    def _hold(self, cell: IntArray, ids: pa.Array) -> Iterator[pa.RecordBatch]:
-        self._held.append(pa.table({_CELL: cell, ITEM: ids, COUNT: np.ones(len(cell), np.int64)}))
+    def _hold(self, cell: IntArray, ids: pa.Array) -> Iterator[Message]:
+        self._held.append(pa.table({_CELL: cell, _ITEM: ids, _COUNT: np.ones(len(cell), np.int64)}))
         self._n_bytes += self._held[-1].nbytes
         if self._n_bytes > HELD:
-            together = added_up(self._held, COUNT)
+            together = added_up(self._held, _COUNT)
             # More than half would leave little room, and would be added up again and again.
             keeps = together.nbytes <= HELD // 2
             self._held, self._n_bytes = ([together], together.nbytes) if keeps else ([], 0)
             if not keeps:
                 yield from self._sent(together)
 
-    def _sent(self, counted: pa.Table) -> Iterator[pa.RecordBatch]:
-        """Counts as rows of exposure, one an item and place."""
+    def _sent(self, counted: pa.Table) -> Iterator[Message]:
+        """Counts as messages, for each bucket of items."""
+        bucket = _buckets_of(counted[_ITEM].combine_chunks())
+        order = np.argsort(bucket, kind="stable")
+        bucket, in_order = bucket[order], counted.take(pa.array(order)).combine_chunks()
+        starts = np.flatnonzero(starts_of_runs(bucket)).tolist()
         n_places_at_most = max(map(len, self._slices)) * max(map(len, self._of_view.values()))
-        # Cells of an item that count for one place stand together then, and become one row. A row costs Spark ten times as much.
-        in_order = counted.sort_by(ITEM).combine_chunks()
-        for batch in in_order.to_batches(max_chunksize=max(1, _SENT // n_places_at_most)):
-            cells, which = np.unique(batch.column(_CELL).to_numpy(), return_inverse=True)
-            places = [self._places_of(cell) for cell in zip(*np.unravel_index(cells, self._cell_shape), strict=True)]
-            n_places = np.array([len(part) for part in places])
-            entry = np.repeat(np.arange(len(which)), n_places[which])
-            nth = offsets_of(n_places)[which][entry] + position_within(entry, len(which))
-            ids, counts = (batch.column(name).take(pa.array(entry)) for name in (ITEM, COUNT))
-            rows = added_up([pa.table({_PLACE: np.concatenate(places)[nth], ITEM: ids, COUNT: counts})], COUNT)
-            slots, slices, kinds, blocks = zip(*self._places, strict=True)
-            place, ids, counts = (rows[name].combine_chunks() for name in (_PLACE, ITEM, COUNT))
-            slot, text, kind, block = (
-                pa.array(values, of).take(place)
-                for values, of in (
-                    (slots, pa.int32()), (slices, pa.string()), (kinds, pa.int8()), (blocks, pa.int8()),
-                )
-            )  # fmt: skip
-            yield rows_of_exposure(slot, text, ids, kind, block, counts)
+        step = max(1, _SENT // n_places_at_most)
+        for start, stop in pairwise([*starts, len(bucket)]):
+            for first in range(start, stop, step):
+                rows = in_order.slice(first, min(step, stop - first))
+                yield message_of(EXPOSURE, self._in_places(rows), int(bucket[start]))
+
+    def _in_places(self, counted: pa.Table) -> pa.Table:
+        """Counts of cells as counts of the places that cells count for."""
+        cells, which = np.unique(counted[_CELL].to_numpy(), return_inverse=True)
+        places = [self._places_of(cell) for cell in zip(*np.unravel_index(cells, self._cell_shape), strict=True)]
+        n_places = np.array([len(part) for part in places])
+        entry = np.repeat(np.arange(len(which)), n_places[which])
+        nth = offsets_of(n_places)[which][entry] + position_within(entry, len(which))
+        ids, counts = (counted[name].take(pa.array(entry)) for name in (_ITEM, _COUNT))
+        rows = added_up([pa.table({_PLACE: np.concatenate(places)[nth], _ITEM: ids, _COUNT: counts})], _COUNT)
+        columns = zip((_SLOT, _SLICE, _KIND, _BLOCK), zip(*self._places, strict=True), _PLACE_TYPES, strict=True)
+        own = {name: pa.array(values, kind).take(rows[_PLACE].combine_chunks()) for name, values, kind in columns}
+        return pa.table({**own, _ITEM: rows[_ITEM], _COUNT: rows[_COUNT]})
 
     def _places_of(self, cell: tuple[int, ...]) -> list[int]:
         """The numbers of the places that a cell counts for."""
@@ -236,32 +248,136 @@ def _kinds(recommended: Recommended) -> IntArray:
     return kind
 
 
-def state_row(state: pa.RecordBatch, kind: pa.DataType) -> pa.RecordBatch:
-    """A row of a state as one beside rows of exposure."""
-    others = (pa.int32(), pa.string(), kind, pa.int8(), pa.int8(), pa.int64(), pa.string())
-    nulls = [pa.nulls(state.num_rows, one) for one in others]
-    own = [state.column(state.schema.get_field_index(name)) for name in (PLACE, STATE)]
-    return pa.RecordBatch.from_arrays([*own, *nulls], names=_COLUMNS)
+def _buckets_of(ids: pa.Array) -> IntArray:
+    """In which bucket each item meets: a number that depends on its id alone; int64."""
+    if pa.types.is_integer(ids.type) or pa.types.is_floating(ids.type):
+        # Of the two zeros each has the bucket of the other.
+        numbers = pc.fill_null(ids, 0).to_numpy(zero_copy_only=False) + ids.type.to_pandas_dtype()(0)
+        hashes = numbers.astype(np.float64 if numbers.dtype.kind == "f" else np.int64).view(np.uint64)
+    else:
+        is_text = pa.types.is_large_binary(ids.type) or pa.types.is_binary(ids.type) or pa.types.is_string(ids.type)
+        texts = pc.fill_null((ids if is_text else ids.cast(pa.string())).cast(pa.large_binary()), b"")
+        lengths = pc.binary_length(texts).to_numpy(zero_copy_only=False)
+        first = np.frombuffer(texts.buffers()[1], np.int64)[texts.offset] if len(texts) else 0
+        letters = np.frombuffer(texts.buffers()[2] or b"", np.uint8)[first : first + int(lengths.sum())].astype(
+            np.uint64
+        )
+        of_text = np.repeat(np.arange(len(lengths)), lengths)
+        spread = mixed(letters + mixed(position_within(of_text, len(lengths)).astype(np.uint64)))
+        hashes = np.zeros(len(lengths), np.uint64)
+        np.add.at(hashes, of_text, spread)
+    return (mixed(hashes) % np.uint64(N_BUCKETS)).astype(np.int64)
 
 
-def rows_of_exposure(
-    slot: pa.Array,
-    key: pa.Array,
-    item: pa.Array,
-    kind: pa.Array,
-    block: pa.Array,
-    count: pa.Array,
-    group: pa.Array | None = None,
-) -> pa.RecordBatch:
-    """Rows of exposure, beside which no state stands; see the names of their columns."""
-    no_state = pa.nulls(len(slot), pa.int32()), pa.nulls(len(slot), pa.binary())
-    groups = pa.nulls(len(slot), pa.string()) if group is None else group
-    return pa.RecordBatch.from_arrays([*no_state, slot, key, item, kind, block, count, groups], names=_COLUMNS)
+class ExposureMerger:
+    """Counts of items in buckets, as histograms; with `has_blocks` also how these change without the users of each block."""
+
+    def __init__(self, *, has_blocks: bool) -> None:
+        self._has_blocks = has_blocks
+        self._histograms: list[pa.Table] = []
+
+    def add(self, _: int | None, payloads: Iterable[bytes]) -> Iterable[Message]:
+        """Take in the counts of a bucket's items."""
+        counted = total_of(map(table_of, payloads), _COUNT)
+        if counted is not None:
+            self._histograms = [added_up([*self._histograms, *self._histograms_of(counted)], N_ITEMS)]
+        return ()
+
+    def _histograms_of(self, counted: pa.Table) -> Iterator[pa.Table]:
+        keys = [_SLOT, _SLICE, _KIND, _ITEM]
+        sums = [(_COUNT, "sum"), (_BLOCK, "list"), (_COUNT, "list")] if self._has_blocks else [(_COUNT, "sum")]
+        items = counted.group_by(keys, use_threads=False).aggregate(sums)
+        whole = items[f"{_COUNT}_sum"].combine_chunks()
+        about = items.select(keys[:3])
+        yield _histogram(about, whole.to_numpy(), np.full(len(whole), EVERYBODY), np.ones(len(whole)))
+        if self._has_blocks:
+            in_blocks = (items[f"{name}_list"].combine_chunks() for name in (_BLOCK, _COUNT))
+            item, block, count, n_items = changed_counts(whole, *in_blocks)
+            yield _histogram(about.take(pa.array(item)), count, block, n_items)
+
+    def rest(self) -> Iterator[Message]:
+        """The histograms of all buckets."""
+        for histogram in self._histograms:
+            yield message_of(HISTOGRAMS, histogram)
 
 
-def added_up(tables: list[pa.Table], summed: str) -> pa.Table:
-    """One row of all rows that are alike but for one column, which is added up."""
-    whole = pa.concat_tables(tables)
-    keys = [name for name in whole.column_names if name != summed]
-    grouped = whole.group_by(keys, use_threads=False).aggregate([(summed, "sum")])
-    return pa.table({name: grouped[f"{summed}_sum" if name == summed else name] for name in whole.column_names})
+def _histogram(about: pa.Table, count: Array, block: Array, n_items: Array) -> pa.Table:
+    columns = {_COUNT: count, _BLOCK: block, N_ITEMS: n_items}
+    for name, values in columns.items():
+        about = about.append_column(name, pa.array(values.astype(np.int64)))
+    return added_up([about.cast(_HISTOGRAM)], N_ITEMS)
+
+
+def changed_counts(
+    counts: pa.Array, blocks: pa.ListArray, of_blocks: pa.ListArray
+) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+    """How the counts of items change without each block.
+
+    An item that is in c lists, m of them those of a block, moves from the items of count c to those of count c − m. So the histogram of
+    all users and a few changes a block tell the histograms without each block.
+
+    Args:
+        counts: in how many lists each item is.
+        blocks: the blocks that have any of these lists.
+        of_blocks: how many of these each block has.
+
+    Returns:
+        for each change the number of the item, the block, a count, and how many more items have that count: 1 or −1.
+    """
+    item = pc.list_parent_indices(blocks).to_numpy().astype(np.int64)
+    block, of_block = (column.flatten().to_numpy().astype(np.int64) for column in (blocks, of_blocks))
+    whole = counts.to_numpy().astype(np.int64)[item]
+    change = np.repeat([-1, 1], len(item))
+    return np.tile(item, 2), np.tile(block, 2), np.concatenate([whole, whole - of_block]), change
+
+
+class SlotExposure(NamedTuple):
+    """The exposure of a slot in a slice."""
+
+    whole: Exposure
+    without: list[Exposure]  # without the users of each block that has any, if blocks are told apart
+
+
+def exposures_of(messages: Iterable[Message], slots: list[Slot], totals: Totals) -> dict[str, dict[Slot, SlotExposure]]:
+    """The histograms of all partitions put together: the exposure of each slot in each slice."""
+    histograms = total_of((table_of(message.payload) for message in messages if message.kind == HISTOGRAMS), N_ITEMS)
+    found: dict[str, dict[Slot, SlotExposure]] = {}
+    if histograms is None:
+        return found
+    encoded = histograms[_SLICE].combine_chunks().dictionary_encode()
+    columns = {name: histograms[name].to_numpy().astype(np.int64) for name in (_SLOT, _KIND, _COUNT, _BLOCK, N_ITEMS)}
+    slice_, slot = encoded.indices.to_numpy(), columns[_SLOT]
+    order = np.lexsort((slot, slice_))
+    starts = np.flatnonzero(starts_of_runs(slice_[order], slot[order]))
+    for rows in np.split(order, starts)[1:]:
+        histogram = {name: values[rows] for name, values in columns.items()}
+        is_whole = histogram[_BLOCK] == EVERYBODY
+        whole = {name: values[is_whole] for name, values in histogram.items()}
+        without = [
+            _exposure(
+                {name: values[is_whole | (histogram[_BLOCK] == block)] for name, values in histogram.items()}, totals
+            )
+            for block in np.unique(histogram[_BLOCK][~is_whole]).tolist()
+        ]
+        of_slice = found.setdefault(encoded.dictionary[slice_[rows[0]]].as_py(), {})
+        of_slice[slots[slot[rows[0]]]] = SlotExposure(_exposure(whole, totals), without)
+    return found
+
+
+def _exposure(histogram: dict[str, IntArray], totals: Totals) -> Exposure:
+    """The exposure of items from a histogram and, of users who are left out, its changes."""
+    order = np.lexsort((histogram[_COUNT], histogram[_KIND]))
+    kind, count, n_items = (histogram[name][order] for name in (_KIND, _COUNT, N_ITEMS))
+    first = np.flatnonzero(starts_of_runs(kind, count))
+    n_items = np.add.reduceat(n_items, first) if len(first) else n_items
+    kept = (n_items != 0) & (count[first] != 0)
+    kind, count, n_items = kind[first][kept], count[first][kept], n_items[kept]
+    of_users = kind == _USERS
+    return Exposure(
+        count=count[~of_users],
+        n_items=n_items[~of_users],
+        in_training=(kind[~of_users] & IN_TRAINING) > 0,
+        in_items=(kind[~of_users] & IN_ITEMS) > 0,
+        n_users=int((count * n_items)[of_users].sum()),
+        totals=totals,
+    )

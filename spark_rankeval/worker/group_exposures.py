@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -10,19 +10,7 @@ import pyarrow as pa
 from spark_rankeval.metrics.group_amounts import AllListsGroupMetric, GroupExposure
 from spark_rankeval.ranking.ragged import Ragged
 from spark_rankeval.statistics.jackknife import N_BLOCKS
-from spark_rankeval.worker.exposures import (
-    BLOCK,
-    BLOCKS,
-    COUNT,
-    EVERYBODY,
-    GROUP,
-    KEY,
-    KIND,
-    SLOT,
-    added_up,
-    rows_of_exposure,
-)
-from spark_rankeval.worker.packing import unpack
+from spark_rankeval.worker.counted_tables import added_up, message_of, table_of, total_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator
@@ -30,17 +18,20 @@ if TYPE_CHECKING:
     from spark_rankeval.metrics.group_amounts import Amounts, Given
     from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray, IntArray
     from spark_rankeval.request.task import ScoringTask
+    from spark_rankeval.wire import Message
     from spark_rankeval.worker.exposures import Exposed
 
     Key = tuple[object, ...]
     Name = str | None
 
-# What a row counts: a group's exposure, what it is due, or users.
-_EXPOSURE, _DUE, _USERS = _KINDS = (-2, -3, -4)
+#: The kind of messages, and the column whose numbers add up.
+GROUP_EXPOSURE, COUNT = "exposure of groups", "count"
+# The other columns: what is counted, of which slice, in the lists of which block of users, what the count is, and of which group.
+_SLOT, _SLICE, _BLOCK, _KIND, _GROUP = "slot", "slice", "block", "kind", "group"
+# What is counted: a group's exposure, what it is due, or users.
+_EXPOSURE, _DUE, _USERS = _KINDS = range(3)
 # So many counts are held before they are sent on.
 _HELD = 1 << 17
-# What a slot is called in a packed histogram.
-_PREFIX = "groups "
 # How the text of a group with a name begins; that of items without a group, and of users, is empty.
 _NAMED = "="
 
@@ -85,7 +76,6 @@ class GroupAccumulator:
         self._texts: dict[str, int] = {_text(None): 0}
         self._codes: dict[tuple[Name, ...], IntArray] = {}
         self._held: list[pa.Table] = []
-        self._item_type: pa.DataType | None = None
 
     def add(
         self,
@@ -93,8 +83,8 @@ class GroupAccumulator:
         counted: BoolArray,
         exposed: dict[int, Exposed],
         blocks: IntArray | None = None,
-    ) -> Iterator[pa.RecordBatch]:
-        """Take in the lists of a batch of users, as far as they count; gives rows of exposure that no longer fit into memory."""
+    ) -> Iterator[Message]:
+        """Take in the lists of a batch of users, as far as they count; gives messages of what no longer fits into memory."""
         group = np.full(len(counted), -1, np.int64)
         for key, users in groups:
             group[users] = self._keys.setdefault(key, len(self._keys))
@@ -102,7 +92,6 @@ class GroupAccumulator:
         block = np.zeros(len(counted), np.int64) if blocks is None else blocks
         for number, slot in enumerate(self._slots):
             metric, lists = slot.metrics[0], exposed[slot.view]
-            self._item_type = lists.ids.type
             given = metric.given(lists.batch)
             cell = np.where(counted & lists.included & given.counted & (group >= 0), group * N_BLOCKS + block, -1)
             names = metric.names_of(lists.batch)
@@ -117,7 +106,7 @@ class GroupAccumulator:
         if sum(map(len, self._held)) > _HELD:
             self._held = [added_up(self._held, COUNT)]
             if len(self._held[0]) > _HELD:
-                yield from self.rows()
+                yield from self.messages()
 
     def _codes_of(self, names: tuple[Name, ...]) -> IntArray:
         """The numbers of the texts of some names."""
@@ -128,31 +117,24 @@ class GroupAccumulator:
 
     def _hold(self, slot: int, kind: int, cells: IntArray, texts: IntArray, units: IntArray) -> None:
         of_users, block = np.divmod(cells, N_BLOCKS)
-        columns = {
-            SLOT: pa.array(np.full(len(cells), slot, np.int32)), KEY: pa.array(of_users),
-            BLOCK: pa.array(block.astype(np.int8)), KIND: pa.array(np.full(len(cells), kind, np.int8)),
-            GROUP: pa.array(texts), COUNT: pa.array(units),
-        }  # fmt: skip
-        self._held.append(pa.table(columns))
+        columns = {_SLOT: np.full(len(cells), slot), _SLICE: of_users, _BLOCK: block, _KIND: np.full(len(cells), kind)}
+        self._held.append(pa.table({**columns, _GROUP: texts, COUNT: units}))
 
-    def rows(self) -> Iterator[pa.RecordBatch]:
-        """What is held, as rows of exposure."""
+    def messages(self) -> Iterator[Message]:
+        """What is held."""
         held, self._held = self._held, []
         if not held:
             return
         counted = added_up(held, COUNT)
         slices: dict[str, int] = {}
         in_slices = [[slices.setdefault(text, len(slices)) for text in self._slices_of(key)] for key in self._keys]
-        spread = Ragged.from_lists(in_slices, np.int64).take(counted[KEY].to_numpy())
-        rows = counted.select([SLOT, BLOCK, KIND, GROUP, COUNT]).take(pa.array(spread.user))
-        cells = added_up([rows.append_column(KEY, pa.array(spread.values))], COUNT)
-        slot, key, kind, block, count, group = (
-            cells[name].combine_chunks() for name in (SLOT, KEY, KIND, BLOCK, COUNT, GROUP)
-        )
-        yield rows_of_exposure(
-            slot=slot, key=pa.array(list(slices), pa.string()).take(key), item=pa.nulls(len(cells), self._item_type),
-            kind=kind, block=block, count=count, group=pa.array(list(self._texts), pa.string()).take(group),
-        )  # fmt: skip
+        spread = Ragged.from_lists(in_slices, np.int64).take(counted[_SLICE].to_numpy())
+        rows = counted.drop_columns(_SLICE).take(pa.array(spread.user))
+        cells = added_up([rows.append_column(_SLICE, pa.array(spread.values))], COUNT)
+        for name, texts in ((_SLICE, slices), (_GROUP, self._texts)):
+            values = pa.array(list(texts), pa.string()).take(cells[name].combine_chunks())
+            cells = cells.set_column(cells.schema.get_field_index(name), name, values)
+        yield message_of(GROUP_EXPOSURE, cells)
 
 
 def _counts(
@@ -199,27 +181,6 @@ def _summed(cell: IntArray, group: IntArray, units: IntArray, n_groups: int) -> 
     return places // n_groups, places % n_groups, sums
 
 
-def group_histogram(rows: pa.Table) -> dict[str, dict[str, dict[str, Array]]]:
-    """Rows with the whole amount of a group each, by slice and slot: for each group, rows of a block, a kind and an amount."""
-    tree: dict[str, dict[str, dict[str, list[tuple[int, int, int]]]]] = {}
-    for row in rows.to_pylist():
-        of_group = tree.setdefault(row[KEY], {}).setdefault(f"{_PREFIX}{row[SLOT]}", {}).setdefault(row[GROUP], [])
-        of_group.append((EVERYBODY, row[KIND], row[COUNT]))
-        of_group += [(part[BLOCK], row[KIND], part[COUNT]) for part in row.get(BLOCKS) or ()]
-    return {
-        key: {
-            slot: {name: np.array(cells, np.int64) for name, cells in of_slot.items()}
-            for slot, of_slot in slots.items()
-        }
-        for key, slots in tree.items()
-    }
-
-
-def is_of_groups(slot: str) -> bool:
-    """Whether a part of a packed histogram is of groups of items."""
-    return slot.startswith(_PREFIX)
-
-
 class SlotGroups(NamedTuple):
     """What groups of items get in a slice."""
 
@@ -228,35 +189,31 @@ class SlotGroups(NamedTuple):
     names: frozenset[Name]  # the groups that anything is known of
 
 
-def group_exposures_of(packed: Iterable[bytes], slots: list[GroupSlot]) -> dict[str, dict[GroupSlot, SlotGroups]]:
-    """The histograms of all partitions put together: what groups get of each slot in each slice."""
-    parts: dict[tuple[str, str], list[tuple[str, Array]]] = {}
-    for one in packed:
-        for key, of_slots in unpack(one).items():
-            for slot in filter(is_of_groups, of_slots):
-                parts.setdefault((key, slot), []).extend(of_slots[slot].items())
+def group_exposures_of(
+    messages: Iterable[Message], slots: list[GroupSlot], *, has_blocks: bool
+) -> dict[str, dict[GroupSlot, SlotGroups]]:
+    """What groups get of each slot in each slice, from the messages of all partitions; with `has_blocks` without each block, too."""
+    counted = total_of((table_of(message.payload) for message in messages if message.kind == GROUP_EXPOSURE), COUNT)
+    parts: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    for row in counted.to_pylist() if counted is not None else ():
+        parts.setdefault((row[_SLICE], row[_SLOT]), []).append(row)
     found: dict[str, dict[GroupSlot, SlotGroups]] = {}
-    for (key, slot), of_groups in parts.items():
-        of_slot = slots[int(slot.removeprefix(_PREFIX))]
-        found.setdefault(key, {})[of_slot] = _put_together(of_groups, of_slot.unit)
+    for (slice_, slot), rows in parts.items():
+        found.setdefault(slice_, {})[slots[slot]] = _put_together(rows, slots[slot].unit, has_blocks=has_blocks)
     return found
 
 
-def _put_together(parts: list[tuple[str, Array]], unit: float) -> SlotGroups:
-    """What groups get, from parts of it by the text of a group: rows of a block, a kind and an amount."""
-    texts = sorted({text for text, _ in parts})
-    place = {text: place for place, text in enumerate(texts)}
-    cells = np.concatenate([rows for _, rows in parts])
-    group = np.repeat([place[text] for text, _ in parts], [len(rows) for _, rows in parts])
-    block, kind = cells[:, 0], _KINDS[0] - cells[:, 1]
-    blocks = np.unique(np.append(block, EVERYBODY))
+def _put_together(rows: list[dict[str, Any]], unit: float, *, has_blocks: bool) -> SlotGroups:
+    """What groups get, from its counts by block, kind and group."""
+    texts, blocks = (sorted({row[name] for row in rows}) for name in (_GROUP, _BLOCK))
     counted = np.zeros((len(blocks), len(_KINDS), len(texts)), np.int64)
-    np.add.at(counted, (np.searchsorted(blocks, block), kind, group), cells[:, 2])
+    for row in rows:
+        counted[blocks.index(row[_BLOCK]), row[_KIND], texts.index(row[_GROUP])] += row[COUNT]
     names = [_name(text) for text in texts]
-    known = np.unique(group[cells[:, 1] != _USERS]).tolist()
-    # Everybody comes first.
-    whole, *without = (_exposure(each, names, unit) for each in (counted[0], *(counted[0] - counted[1:])))
-    return SlotGroups(whole, without, frozenset(names[each] for each in known))
+    total = counted.sum(axis=0)
+    without = [_exposure(total - of_block, names, unit) for of_block in counted] if has_blocks else []
+    known = {row[_GROUP] for row in rows if row[_KIND] != _USERS}
+    return SlotGroups(_exposure(total, names, unit), without, frozenset(map(_name, known)))
 
 
 def _exposure(units: IntArray, names: list[Name], unit: float) -> GroupExposure:

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 Key = tuple[Any, ...]
 Fields = dict[str, np.ndarray[Any, Any]]
 
+#: The kind of messages that have states of groups, or users of small groups.
+STATES = "states"
 #: Groups meet in so many buckets, each with its own.
 BUCKETS = 32
 #: The field of a tree with the groups, as the bytes of a JSON array.

@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from spark_rankeval.wire import Message, unpack
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from spark_rankeval.ranking.ragged import IntArray
 
-#: Where rows meet that name users whom pruning left open, beside the places of groups.
-OPEN_PLACE = 1 << 16
+#: The kind of messages that name users whom pruning left open.
+OPEN_USERS = "open users"
 #: So many of them are named at the most. If there are more, all users are computed again.
 MOST_OPEN = 1 << 16
 
@@ -41,3 +43,19 @@ class OpenUsers:
     def tree(self) -> dict[str, Any]:
         """The same as `packing` takes it."""
         return {"hashes": self.hashes, "n": np.array([self.n])}
+
+    def message(self) -> Message:
+        """The users as a message; those of all partitions meet in one place."""
+        return Message.of_tree(OPEN_USERS, self.tree(), bucket=0)
+
+
+class OpenUsersMerger:
+    """One message of those of all partitions."""
+
+    def add(self, _: int | None, payloads: Iterable[bytes]) -> Iterator[Message]:
+        """Take in the users of partitions; gives all of them."""
+        yield OpenUsers.of_trees(map(unpack, payloads)).message()
+
+    def rest(self) -> Iterable[Message]:
+        """All were given at once."""
+        return ()

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import partial
-from itertools import chain, starmap
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,18 +14,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_rankeval.statistics.jackknife import blocks_of
+from spark_rankeval.wire import Message, rows_of
 from spark_rankeval.worker.clusters import ClusterRows, Layout, alone
-from spark_rankeval.worker.exposures import ExposureAccumulator, slots_of, state_row
+from spark_rankeval.worker.exposures import ExposureAccumulator, slots_of
 from spark_rankeval.worker.group_exposures import GroupAccumulator, group_slots_of
-from spark_rankeval.worker.group_states import GroupStates, StateAccumulator, bytes_of_a_group, rows_by_key
+from spark_rankeval.worker.group_states import STATES, GroupStates, StateAccumulator, bytes_of_a_group, rows_by_key
 from spark_rankeval.worker.item_groups import with_keys
-from spark_rankeval.worker.open_users import OPEN_PLACE, OpenUsers
-from spark_rankeval.worker.packing import placed
+from spark_rankeval.worker.open_users import OpenUsers
 from spark_rankeval.worker.process import in_worker
 from spark_rankeval.worker.reading import (
     ABSENT,
     CLUSTER_HASH,
-    LABELS,
     USER_HASH,
     USER_WEIGHT,
     columns_of,
@@ -67,18 +65,16 @@ def state_of_batches(
     tables: tuple[str, ...] = (),
     leaves_open: bool = False,
 ) -> Callable[[Batches], Batches]:
-    """A function for ``mapInArrow``: the state of all users of a partition, in groups by the columns `keys`.
+    """A function for ``mapInArrow``: messages with the states of all users of a partition, in groups by the columns `keys`.
 
-    Its counts are those of `count_names`, and its fingerprints those of `tables`. If `slices_of` gives the slices of a group as text, and
-    any metric is of all lists together, rows of exposure stand beside the state. Of rows that belong to nobody only the invalid rows
-    are counted. If `leaves_open`, users whose value a pruned tie leaves open are not in the state: a row of `OPEN_PLACE` has the hashes
-    of their ids.
+    The counts are those of `count_names`, and the fingerprints those of `tables`. If `slices_of` gives the slices of a group as text, there
+    are messages of what metrics of all lists together need. Of rows without a user only the invalid rows are counted. If `leaves_open`,
+    users whose value a pruned tie leaves open are not in the states: another message has the hashes of their ids.
     """
     names = count_names(task, tables)
     with_items, with_groups = (slots_of(task), group_slots_of(task)) if slices_of is not None else ([], [])
 
-    @in_worker
-    def run(batches: Batches) -> Batches:
+    def messages(batches: Batches) -> Iterator[Message]:
         exposures: list[ExposureAccumulator | GroupAccumulator] = []
         if slices_of is not None:
             exposures += [ExposureAccumulator(with_items, slices_of)] if with_items else []
@@ -88,11 +84,10 @@ def state_of_batches(
             task.n_values, names, options, no_user, keys, has_hashes=False
         )  # fmt: skip
         open_users = OpenUsers()
-        kind = known = None
+        known = None
         for whole, received in with_tables(task, batches):
             known = received.groups
             batch = whole if known is None else with_keys(whole, known)
-            kind = batch.schema.field(LABELS).type.value_type
             scores = score(task, batch, received)
             unresolved = None
             if leaves_open and scores.counts[UNRESOLVED].any():
@@ -103,30 +98,27 @@ def state_of_batches(
                 # Those of the first model: users have the same for all.
                 weights = scores.counts[count_of_model(task.weight_count, 0)].astype(np.float64)
             values = [*scores.metrics, *scores.beside]
-            rows = states.add(batch, values, scores.counts, scores.normalisers, unresolved, weights)
+            yield from states.add(batch, values, scores.counts, scores.normalisers, unresolved, weights)
             if pairs is not None and scores.of_groups is not None:
-                rows = chain(rows, _of_pairs(pairs, scores.of_groups, batch, no_user, unresolved, weights))
-            if not exposures:
-                yield from rows
-                continue
-            yield from (state_row(row, kind) for row in rows)
-            somebody = ~flags(batch.column(no_user))
-            groups_of_users = list(rows_by_key([batch.column(name) for name in keys], batch.num_rows))
-            blocks = blocks_of(_drawn(columns_of(batch), options), options.seed) if options.resamples else None
-            for each in exposures:
-                yield from each.add(groups_of_users, somebody, scores.exposed, blocks)
+                yield from _of_pairs(pairs, scores.of_groups, batch, no_user, unresolved, weights)
+            if exposures:
+                has_user = ~flags(batch.column(no_user))
+                groups_of_users = list(rows_by_key([batch.column(name) for name in keys], batch.num_rows))
+                blocks = blocks_of(_drawn(columns_of(batch), options), options.seed) if options.resamples else None
+                for each in exposures:
+                    yield from each.add(groups_of_users, has_user, scores.exposed, blocks)
         if open_users.n:
-            yield placed(OPEN_PLACE, open_users.tree())
-        last = states.rows()
+            yield open_users.message()
+        yield from states.messages()
         if pairs is not None and known is not None:
-            last = chain(last, pairs.add_counts(known.told(len(keys) - len(known.no_keys(0)))), pairs.rows())
-        if not exposures:
-            yield from last
-        elif kind is not None:
-            # A partition without a batch does not know the type of items, and has nothing to say.
-            yield from (state_row(row, kind) for row in last)
-            for each in exposures:
-                yield from each.rows()
+            yield from pairs.add_counts(known.told(len(keys) - len(known.no_keys(0))))
+            yield from pairs.messages()
+        for each in exposures:
+            yield from each.messages()
+
+    @in_worker
+    def run(batches: Batches) -> Batches:
+        yield from rows_of(messages(batches))
 
     return run
 
@@ -138,7 +130,7 @@ def _of_pairs(
     no_user: str,
     left_out: BoolArray | None,
     weights: Array | None,
-) -> Batches:
+) -> Iterator[Message]:
     """Take in the pairs of users and groups of items; they have values, and counts are the users'."""
     for rows, values in scores.batches(batch, no_user):
         absent = None if left_out is None else left_out[values.user]
@@ -159,9 +151,8 @@ def state_of_columns(
     Counts are columns of their names, and hashes those of `hash_column`. Normalisers are columns by the places of the values that have one.
     """
 
-    @in_worker
-    def run(batches: Batches) -> Batches:
-        tables = _States(len(values), names, options, no_user, keys)
+    def messages(batches: Batches) -> Iterator[Message]:
+        states = _States(len(values), names, options, no_user, keys)
         for batch in batches:
             columns = columns_of(batch)
             counts = {}
@@ -169,8 +160,12 @@ def state_of_columns(
                 read = numbers if pa.types.is_floating(columns[name].type) else whole_numbers
                 counts[name] = read(columns[name])
             weights = {place: numbers(columns[name]) for place, name in (normalisers or {}).items()}
-            yield from tables.add(batch, [numbers(columns[name]) for name in values], counts, weights)
-        yield from tables.rows()
+            yield from states.add(batch, [numbers(columns[name]) for name in values], counts, weights)
+        yield from states.messages()
+
+    @in_worker
+    def run(batches: Batches) -> Batches:
+        yield from rows_of(messages(batches))
 
     return run
 
@@ -178,7 +173,7 @@ def state_of_columns(
 class _States:
     """The states of the groups of a partition's users; without keys there is one group.
 
-    What is held at once is bounded: if more groups come than fit, the states so far go on as rows, and new ones begin.
+    What is held at once is bounded: if more groups come than fit, the states so far go on as messages, and new ones begin.
     """
 
     def __init__(
@@ -214,8 +209,8 @@ class _States:
         normalisers: Mapping[int, Array],
         left_out: BoolArray | None = None,
         weights: Array | None = None,
-    ) -> Batches:
-        """Take in the users of a batch, but for those left out; gives the rows that had to make room.
+    ) -> Iterator[Message]:
+        """Take in the users of a batch, but for those left out; gives the messages that had to make room.
 
         Without `weights` a column of the batch has them, if users are weighted.
         """
@@ -246,7 +241,7 @@ class _States:
 
     def _sent_to_clusters(
         self, clusters: ClusterRows, columns: dict[str, pa.Array], keys: list[pa.Array], users: Users, absent: BoolArray
-    ) -> Batches:
+    ) -> Iterator[Message]:
         """Send users to the others of their cluster."""
         there = np.flatnonzero(~(users.users["is_null"] | absent))
         rows, some = pa.array(there), users.take(there)
@@ -259,7 +254,7 @@ class _States:
             {int(place): normaliser for place, normaliser in some.normalisers.items()},
         )
 
-    def _settle(self) -> Batches:
+    def _settle(self) -> Iterator[Message]:
         """Add the waiting users to the states of their groups, or keep those of small groups."""
         if not self._waiting:
             return
@@ -278,7 +273,7 @@ class _States:
         if small:
             self._small.add(list(small), *_of_groups(users, is_absent, list(small.values())))
         if self._small.n_bytes > HELD_BYTES:
-            yield from self._small_rows()
+            yield from self._small_messages()
         for some in self._chunks(large):
             yield from self._make_room(some)
             states = self._new(len(some))
@@ -286,8 +281,8 @@ class _States:
             present.add_to(states, group)
             self._hold(states.states(some))
 
-    def add_counts(self, counts_of: Iterable[tuple[Key, Mapping[str, Array]]]) -> Batches:
-        """Take in counts of groups, an entry each, whether they have users or not; gives the rows that had to make room."""
+    def add_counts(self, counts_of: Iterable[tuple[Key, Mapping[str, Array]]]) -> Iterator[Message]:
+        """Take in counts of groups, an entry each, whether they have users or not; gives the messages that had to make room."""
         known = dict(counts_of)
         for some in self._chunks(known):
             yield from self._make_room(some)
@@ -303,31 +298,32 @@ class _States:
         for first in range(0, len(some), self._most):
             yield some[first : first + self._most]
 
-    def _make_room(self, keys: Sequence[Key]) -> Batches:
+    def _make_room(self, keys: Sequence[Key]) -> Iterator[Message]:
         if len({*self._held.keys, *keys}) > self._most:
-            yield from self._held_rows()
+            yield from self._held_messages()
 
     def _hold(self, states: GroupStates) -> None:
         self._held = GroupStates.merged([self._held, states])
 
-    def rows(self) -> Batches:
-        """The states as rows: groups of one bucket together, and without keys all in one row of no bucket."""
+    def messages(self) -> Iterator[Message]:
+        """The states: groups of one bucket together, and without keys all in one message without a bucket."""
         yield from self._settle()
-        yield from self._small_rows()
+        yield from self._small_messages()
         if self._whole is not None:
             self._hold(self._whole.states())
-        yield from self._held_rows()
+        yield from self._held_messages()
         if self._clusters is not None:
-            yield from self._clusters.rows()
+            yield from self._clusters.messages()
 
-    def _small_rows(self) -> Batches:
+    def _small_messages(self) -> Iterator[Message]:
         self._n_seen.clear()
-        yield from starmap(placed, self._small.trees())
+        for bucket, tree in self._small.trees():
+            yield Message.of_tree(STATES, tree, bucket)
 
-    def _held_rows(self) -> Batches:
+    def _held_messages(self) -> Iterator[Message]:
         held, self._held = self._held, GroupStates([], {})
         for bucket, states in held.by_bucket():
-            yield placed(bucket, states.tree())
+            yield Message.of_tree(STATES, states.tree(), bucket)
 
 
 def _of_groups(users: Users, absent: BoolArray, groups: Sequence[IntArray]) -> tuple[IntArray, Users]:

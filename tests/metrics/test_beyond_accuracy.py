@@ -12,6 +12,7 @@ from beyond_oracle import FORMULAS, World, value
 from effort import FULL_LENGTH, examples, part_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from met_messages import met
 from variants import BEYOND, CUTOFFS, variants
 from worlds import SIMPLE, batch_of, random_world
 
@@ -25,24 +26,22 @@ from spark_rankeval.ranking.lists import RankingPolicy
 from spark_rankeval.ranking.recommended import TABLES_OF, Totals
 from spark_rankeval.request.readings import Lists, resolve
 from spark_rankeval.request.task import ScoringTask, View
+from spark_rankeval.wire import pack, rows_of
 from spark_rankeval.worker import exposures as worker_exposures
 from spark_rankeval.worker import facts, scoring
+from spark_rankeval.worker.counted_tables import table_of, total_of
 from spark_rankeval.worker.exposures import (
-    COUNT,
     EXPOSURE,
-    ITEM,
-    KEY,
-    KIND,
-    SLOT,
+    HISTOGRAMS,
+    N_BUCKETS,
+    N_ITEMS,
     ExposureAccumulator,
     Slot,
+    exposures_of,
     slots_of,
 )
-from spark_rankeval.worker.merged_exposures import merge_exposures
-from spark_rankeval.worker.merging import MergedStates
-from spark_rankeval.worker.packing import PLACE, STATE, pack
+from spark_rankeval.worker.merging import merging
 from spark_rankeval.worker.scoring import score
-from spark_rankeval.worker.slot_exposures import exposures_of
 
 OF_USERS = [metric for metric in BEYOND if not metric.corpus_level]
 OF_ALL = [metric for metric in BEYOND if metric.corpus_level]
@@ -60,39 +59,22 @@ def values_of(metrics, world, users=None, shuffled=None):
     return score(ScoringTask(views), batch_of(world, users, shuffled)).metrics
 
 
-def exposures(metrics, world, parts, n_reducers=1, placed_by=(SLOT, KEY, ITEM)):
-    """What the driver would know of the exposure of several partitions, by slot; rows that are placed alike meet in one place."""
+def exposures(metrics, world, parts, n_partitions=1):
+    """What the driver knows of the exposure of several partitions, by slot; items meet in so many partitions."""
     task = ScoringTask((View(tuple(metrics), RankingPolicy()),))
     slots = slots_of(task)
-    rows, totals = [], Totals()
+    messages, totals = [], Totals()
     for users in parts:
         accumulator = ExposureAccumulator(slots, lambda _: ["all"])
         batch = batch_of(world, users)
         scores = score(task, batch)
         lists = scores.exposed[0].batch.recommended
         totals = Totals(*(max(one, two) for one, two in zip(astuple(totals), astuple(lists.totals), strict=True)))
-        rows += accumulator.add([((), slice(None))], np.ones(len(users), np.bool_), scores.exposed)
-        rows += accumulator.rows()
-    packed = [
-        batch.column(EXPOSURE)[0].as_py()
-        for whole in added_up_by_spark(rows, n_reducers, placed_by)
-        for batch in merge_exposures(lambda: MergedStates(dict))(iter(whole.to_batches()))
-    ]
-    found = exposures_of(packed, slots, totals).get("all", {})
+        messages += accumulator.add([((), slice(None))], np.ones(len(users), np.bool_), scores.exposed)
+        messages += accumulator.messages()
+    found = exposures_of(met(rows_of(messages), merging(dict), n_partitions), slots, totals).get("all", {})
     assert not any(exposure.without for exposure in found.values()), "nobody asked for blocks"
     return {slot: exposure.whole for slot, exposure in found.items()}
-
-
-def added_up_by_spark(rows, n_reducers, placed_by):
-    """The table of each reducer, where the rows of an item are one row."""
-    table = pa.Table.from_batches(rows)
-    place = np.array([hash(tuple(row.values())) % n_reducers for row in table.select(placed_by).to_pylist()], np.int64)
-    keys = [SLOT, KEY, ITEM, KIND]
-    for reducer in range(n_reducers):
-        added_up = table.filter(pa.array(place == reducer)).group_by(keys).aggregate([(COUNT, "sum")])
-        columns = {name: added_up[name] for name in (SLOT, KEY, KIND)} | {COUNT: added_up[f"{COUNT}_sum"]}
-        no_states = {PLACE: pa.nulls(len(added_up), pa.int32()), STATE: pa.nulls(len(added_up), pa.binary())}
-        yield pa.table({**no_states, **columns})
 
 
 def astuple(totals):
@@ -213,24 +195,41 @@ def test_no_split_into_partitions_changes_a_value_of_all_lists(n_parts):
     world = random_world(10)
     metrics = [metric for kind in OF_ALL for metric in variants(kind)]
     parts = [part.tolist() for part in np.array_split(np.array(world.users), n_parts) if len(part)]
-    split, whole = exposures(metrics, world, parts, n_reducers=3), exposures(metrics, world, [world.users])
+    split, whole = exposures(metrics, world, parts, 3), exposures(metrics, world, [world.users])
     for metric in metrics:
         assert metric.value(split[Slot(0, metric.k)]) == metric.value(whole[Slot(0, metric.k)]), metric
 
 
-def test_histograms_add_up_only_if_the_counts_of_an_item_met():
-    """The driver cannot tell two counts of one item from those of two items."""
-    world, (metric,) = random_world(9), resolved(["catalogue_coverage(counted=any)"])
-    parts = [[user] for user in world.users]
-    apart = exposures([metric], world, parts, n_reducers=3, placed_by=(SLOT, KEY, ITEM, COUNT))
-    together = exposures([metric], world, parts, n_reducers=3)
-    assert metric.value(apart[Slot(0, None)]) == metric.value(together[Slot(0, None)])
-    by_count = exposures([metric], world, np.array_split(world.users, 5), 3, placed_by=(SLOT, KEY, ITEM, COUNT))
-    assert metric.value(by_count[Slot(0, None)]) > metric.value(together[Slot(0, None)])
+@pytest.mark.parametrize(
+    "ids",
+    [
+        pa.array(range(20_000)),
+        pa.array(np.arange(20_000) / 8),
+        pa.array(np.arange(20_000, dtype=np.float32)),
+        pa.array([f"item {n}" for n in range(20_000)]),
+        pa.array([f"{n}" for n in range(20_000)], pa.large_string()),
+        pa.array(range(20_000), pa.int32()).cast(pa.date32()),
+        pa.array([bytes([255, n // 256, n % 256]) for n in range(20_000)]),
+    ],
+    ids=lambda ids: str(ids.type),
+)
+def test_an_item_meets_in_one_bucket_and_items_spread(ids):
+    buckets = worker_exposures._buckets_of(ids)
+    order = np.random.default_rng(1).permutation(len(ids))
+    assert worker_exposures._buckets_of(ids.take(pa.array(order))).tolist() == buckets[order].tolist()
+    assert worker_exposures._buckets_of(ids.slice(7, 90)).tolist() == buckets[7:97].tolist()
+    assert np.bincount(buckets, minlength=N_BUCKETS).max() < 1.5 * len(ids) / N_BUCKETS
+    assert set(buckets) == set(range(N_BUCKETS))
 
 
-def held_rows(monkeypatch, n_bytes):
-    """The rows of exposure of a world by whether they were sent on early, a worker holding so many bytes."""
+def test_of_two_zeros_each_meets_the_other_and_a_null_meets_nulls():
+    assert len(set(worker_exposures._buckets_of(pa.array([0.0, -0.0])))) == 1
+    for kind in (pa.int64(), pa.string()):
+        assert len(set(worker_exposures._buckets_of(pa.array([None, None], kind)))) == 1
+
+
+def held_messages(monkeypatch, n_bytes):
+    """The messages of exposure of a world by whether they were sent on early, a worker holding so many bytes."""
     monkeypatch.setattr(worker_exposures, "HELD", n_bytes)
     monkeypatch.setattr(worker_exposures, "_COUNTED", 16)
     world, metrics = random_world(14, n_users=200), resolved(["entropy@3", "gini(among=recommended)@5"])
@@ -242,25 +241,28 @@ def held_rows(monkeypatch, n_bytes):
         groups = [(("even",), np.flatnonzero(side == 0)), (("odd",), np.flatnonzero(side == 1))]
         exposed = score(task, batch_of(world, users.tolist())).exposed
         early += accumulator.add(groups, np.ones(len(users), np.bool_), exposed)
-    return early, list(accumulator.rows())
+    return early, list(accumulator.messages())
 
 
 def test_counts_that_a_worker_cannot_hold_are_sent_on_and_add_up(monkeypatch):
-    def counted(rows):
-        table = pa.Table.from_batches(rows).group_by([SLOT, KEY, ITEM, KIND]).aggregate([(COUNT, "sum")])
-        return {tuple(row.values()) for row in table.select([SLOT, KEY, ITEM, KIND, f"{COUNT}_sum"]).to_pylist()}
+    def counted(messages):
+        tables = {}
+        for message in messages:
+            tables.setdefault(message.kind, []).append(table_of(message.payload))
+        totals = {kind: total_of(tables[kind], summed) for kind, summed in ((EXPOSURE, "count"), (HISTOGRAMS, N_ITEMS))}
+        return {kind: {tuple(row.items()) for row in table.to_pylist()} for kind, table in totals.items()}
 
-    (_, whole), (early, late) = held_rows(monkeypatch, 1 << 20), held_rows(monkeypatch, 1000)
-    assert sum(batch.num_rows for batch in early) > 10 * sum(batch.num_rows for batch in late) > 0
+    (_, whole), (early, late) = held_messages(monkeypatch, 1 << 20), held_messages(monkeypatch, 1000)
+    assert len(early) > 10 * len(late) > 0
     assert counted(early + late) == counted(whole)
     # Two slots of three slices.
-    assert len({(slot, text) for slot, text, *_ in counted(whole)}) == 6
+    assert len({(dict(row)["slot"], dict(row)["slice"]) for row in counted(whole)[EXPOSURE]}) == 6
 
 
 def test_what_adds_up_to_little_is_kept(monkeypatch):
-    early, late = held_rows(monkeypatch, 10_000)
+    early, late = held_messages(monkeypatch, 10_000)
     assert early == []
-    assert sum(batch.num_rows for batch in late) > 100
+    assert len(late) > 10
 
 
 FIGURES = {

@@ -14,6 +14,7 @@ from effort import examples, part_of
 from group_oracle import OF_ALL, OF_USERS, groups_of, value
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from met_messages import met
 from variants import EVERY_METRIC, GROUPS
 from worlds import batch_of, random_world
 
@@ -26,24 +27,22 @@ from spark_rankeval.ranking.lists import RankingPolicy
 from spark_rankeval.ranking.recommended import Totals
 from spark_rankeval.request.task import ScoringTask, View
 from spark_rankeval.statistics.description import DescriptionOptions
-from spark_rankeval.worker.exposures import BLOCK, BLOCKS, COUNT, EXPOSURE, GROUP, ITEM, KEY, KIND, SLOT, Slot, slots_of
+from spark_rankeval.wire import KIND, rows_of
+from spark_rankeval.worker.exposures import Slot, exposures_of, slots_of
 from spark_rankeval.worker.facts import ITEM as ITEM_OF_TABLE
 from spark_rankeval.worker.facts import TRAINING_INTERACTIONS, TRAINING_USERS
 from spark_rankeval.worker.group_exposures import GroupAccumulator, group_exposures_of, group_slots_of
 from spark_rankeval.worker.group_sets import GROUP as NAME
 from spark_rankeval.worker.group_sets import GROUPS_TABLE, LEVELS_TABLE, ItemGroupSets
-from spark_rankeval.worker.merged_exposures import merge_exposures
-from spark_rankeval.worker.merging import MergedStates
+from spark_rankeval.worker.group_states import STATES
+from spark_rankeval.worker.merging import merging
 from spark_rankeval.worker.packed import stream_of
-from spark_rankeval.worker.packing import PLACE, STATE
 from spark_rankeval.worker.reading import grades_column
 from spark_rankeval.worker.scoring import score
-from spark_rankeval.worker.slot_exposures import exposures_of
 from spark_rankeval.worker.states import state_of_batches
 from spark_rankeval.worker.task_tables import with_tables
 
 EVERY = pytest.mark.parametrize("metric", GROUPS, ids=lambda metric: metric.name)
-ROW = [SLOT, KEY, ITEM, KIND, GROUP]
 
 
 def batch_with_groups(world, users, shuffled=None):
@@ -87,38 +86,18 @@ def task_of(metrics, judged_only=False):
     return ScoringTask((View(tuple(metrics), RankingPolicy(judged_only=judged_only)),) if metrics else ())
 
 
-def added_up(rows):
-    """What Spark makes of the rows: one for each group, with its amount in each block."""
-    cells = {}
-    for row in pa.Table.from_batches(rows).to_pylist():
-        blocks = cells.setdefault(tuple(row[name] for name in ROW), {})
-        blocks[row[BLOCK]] = blocks.get(row[BLOCK], 0) + row[COUNT]
-    columns = dict(zip(ROW, zip(*cells, strict=True), strict=True))
-    kinds = {SLOT: pa.int32(), KEY: pa.string(), ITEM: pa.int64(), KIND: pa.int8(), GROUP: pa.string()}
-    parts = [[{BLOCK: block, COUNT: count} for block, count in blocks.items()] for blocks in cells.values()]
-    return pa.table(
-        {
-            PLACE: pa.nulls(len(cells), pa.int32()),
-            STATE: pa.nulls(len(cells), pa.binary()),
-            **{name: pa.array(columns[name], kind) for name, kind in kinds.items()},
-            COUNT: pa.array([sum(blocks.values()) for blocks in cells.values()], pa.int64()),
-            BLOCKS: pa.array(parts, pa.list_(pa.struct({BLOCK: pa.int8(), COUNT: pa.int64()}))),
-        }
-    )
-
-
 def exposures(metrics, world, parts, block_of=None, shuffled=None, judged_only=False):
     """What groups get, by the place of the metric."""
     task = task_of(metrics, judged_only)
-    rows = []
+    messages = []
     for users in parts:
         accumulator = GroupAccumulator(task, lambda _: ["all"])
         blocks = None if block_of is None else np.array([block_of[user] for user in users], np.int64)
         exposed = scored(task, world, users, shuffled).exposed
-        rows += accumulator.add([((), slice(None))], np.ones(len(users), np.bool_), exposed, blocks)
-        rows += accumulator.rows()
-    (merged,) = merge_exposures(lambda: MergedStates(dict))(iter(added_up(rows).to_batches()))
-    found = group_exposures_of([merged.column(EXPOSURE)[0].as_py()], group_slots_of(task))["all"]
+        messages += accumulator.add([((), slice(None))], np.ones(len(users), np.bool_), exposed, blocks)
+        messages += accumulator.messages()
+    merged = met(rows_of(messages), merging(dict))
+    found = group_exposures_of(merged, group_slots_of(task), has_blocks=block_of is not None)["all"]
     slot_of = {metric: slot for slot in found for metric in slot.metrics}
     return [found[slot_of[metric]] for metric in metrics]
 
@@ -374,11 +353,10 @@ def in_slices(asked, batch):
     ]
     task = ScoringTask(tuple(views))
     run = state_of_batches(task, DescriptionOptions(None, quantiles=()), "nobody", ("side",), lambda key: ["all", *key])
-    rows = [row for row in run(iter([batch])) if row.column(STATE).null_count]
-    (merged,) = merge_exposures(lambda: MergedStates(dict))(iter(added_up(rows).to_batches()))
-    packed = [merged.column(EXPOSURE)[0].as_py()]
-    items = exposures_of(packed, slots_of(task), Totals(items=30, training_items=20))
-    groups, slots = group_exposures_of(packed, group_slots_of(task)), {slot.view: slot for slot in group_slots_of(task)}
+    merged = met((row for row in run(iter([batch])) if row.column(KIND)[0].as_py() != STATES), merging(dict))
+    items = exposures_of(merged, slots_of(task), Totals(items=30, training_items=20))
+    groups = group_exposures_of(merged, group_slots_of(task), has_blocks=False)
+    slots = {slot.view: slot for slot in group_slots_of(task)}
     return [
         {
             name: metric.value(

@@ -17,7 +17,6 @@ from group_oracle import value as value_of_groups
 from intents_oracle import random_judged
 from plans import plan_of
 from pyspark.sql import functions as F
-from pyspark.sql import types as T
 from shuffles import shuffled_into
 from variants import INTENTS, parameters_of
 from worlds import SIMPLE, random_world
@@ -33,7 +32,7 @@ from spark_rankeval.errors import (
     UnknownMetricError,
 )
 from spark_rankeval.metrics import parse_metric
-from spark_rankeval.spark.exposures import exposure_rows
+from spark_rankeval.spark.collecting import MESSAGE_SCHEMA, merged_messages
 from spark_rankeval.spark.ids import hash_in
 from spark_rankeval.statistics.jackknife import WithoutBlock, blocks_of, jackknife_interval
 
@@ -654,18 +653,14 @@ def test_an_item_is_one_item_however_its_id_is_written(spark):
 
 
 @pytest.mark.not_on_sail("plans")
-def test_rows_are_placed_by_what_a_task_that_runs_again_gives_again(spark):
-    """By what makes the rows of an item belong together, and states by their partitions; not by counts or bytes of states."""
-
-    def run(batches):
-        yield from ()
-
+def test_messages_are_placed_by_what_a_task_that_runs_again_gives_again(spark):
+    """By their buckets, or their partitions; not by counts or bytes of states."""
+    messages = spark.createDataFrame([(0, "states", b"")], MESSAGE_SCHEMA)
     # A shuffle into one partition asks no row where it belongs.
     with shuffled_into(spark, 3):
-        placed = plan_of(exposure_rows(spark.range(3), run, T.LongType(), have_slices=True, states_of_users=dict))
-    # One shuffle: whatever adds up is where the rows are.
+        placed = plan_of(merged_messages(messages, {}))
     (by,) = re.findall(r"hashpartitioning\((.*?), \d+\)", placed)
-    assert re.findall(r"([a-z]+)#", by) == ["place", "slot", "slice", "item"]
+    assert re.findall(r"([a-z]+)#", by) == ["bucket"]
 
 
 # --- intents

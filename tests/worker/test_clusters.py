@@ -8,16 +8,17 @@ import pytest
 from cluster_oracle import effective_n
 from descriptions import descriptions_of
 from effort import part_of
+from met_messages import met
 
 from spark_rankeval.records.slices import EVERY, roll
 from spark_rankeval.statistics.clusters import clusters_of
 from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.statistics.exact import LIMBS, exact_sum
+from spark_rankeval.statistics.grouped_clusters import N_GROUPS
 from spark_rankeval.worker import clusters
-from spark_rankeval.worker.clusters import CLUSTERS, FIRST_PLACE, Layout, group_name, merged_clusters
-from spark_rankeval.worker.group_states import GroupStates
+from spark_rankeval.worker.clusters import Layout, group_name, merged_clusters
+from spark_rankeval.worker.group_states import STATES, GroupStates
 from spark_rankeval.worker.merging import merging
-from spark_rankeval.worker.packing import PLACE, unpack
 from spark_rankeval.worker.reading import CLUSTER_HASH, USER_HASH, USER_WEIGHT
 from spark_rankeval.worker.scoring import CountNames
 from spark_rankeval.worker.small_groups import states_of
@@ -55,24 +56,16 @@ def users():
 TABLE = pa.table(users())
 
 
-def merged_trees(order, n_partitions, options=OPTIONS, keys=("slice",), size=50):
+def merged_messages(order, n_partitions, options=OPTIONS, keys=("slice",), size=50):
     """What the driver gets of rows in this order, from so many partitions before and after the shuffle."""
     normalisers = {1: "normaliser"} if options.normalised else {}
     names = CountNames((), ())
     run = state_of_columns(("a", "b"), names, options, "nobody", keys, normalisers)
     sent = []
     for part in np.array_split(order, n_partitions):
-        rows = TABLE.take(pa.array(part)).combine_chunks()
-        sent += [pa.Table.from_batches([batch]) for batch in run(iter(rows.to_batches(max_chunksize=size)))]
-    sent = pa.concat_tables(sent)
-    layout = Layout.of(2, options, len(keys), roll(len(keys)))
-    merge = merging(layout, partial(states_of, n_values=2, names=names, options=options))
-    trees = []
-    for part in range(n_partitions):
-        mine = sent.filter(pa.array([(place or 0) % n_partitions == part for place in sent[PLACE].to_pylist()]))
-        for batch in merge(mine.sort_by(PLACE).to_batches()):
-            trees += [unpack(state.as_py()) for state in batch.column("state")]
-    return trees
+        sent += run(iter(TABLE.take(pa.array(part)).combine_chunks().to_batches(max_chunksize=size)))
+    layout = Layout.of(2, options, len(keys), roll(len(keys))) if options.clustered else None
+    return met(sent, merging(partial(states_of, n_values=2, names=names, options=options), layout), n_partitions)
 
 
 def exactly(states):
@@ -88,25 +81,21 @@ def exactly(states):
     }
 
 
-def clusters_in(trees):
-    return merged_clusters(tree for tree in trees if CLUSTERS in tree)
-
-
 @pytest.mark.parametrize(
     ("keys", "options"), part_of([((), OPTIONS), (("slice",), OPTIONS), ((), PLAIN), (("slice",), PLAIN)], 3)
 )
 def test_no_partition_order_or_bound_changes_a_bit(options, keys, monkeypatch):
-    whole = exactly(clusters_in(merged_trees(np.arange(N_USERS), 1, options, keys)))
+    whole = exactly(merged_clusters(merged_messages(np.arange(N_USERS), 1, options, keys)))
     shuffled = np.random.default_rng(1).permutation(N_USERS)
-    assert exactly(clusters_in(merged_trees(shuffled, 7, options, keys, size=37))) == whole
+    assert exactly(merged_clusters(merged_messages(shuffled, 7, options, keys, size=37))) == whole
     monkeypatch.setattr(clusters, "_HELD", 1 << 12)
-    assert exactly(clusters_in(merged_trees(shuffled, 3, options, keys))) == whole
+    assert exactly(merged_clusters(merged_messages(shuffled, 3, options, keys))) == whole
     assert len(whole) == (5 if keys else 1)
 
 
 @pytest.mark.parametrize("options", [OPTIONS, PLAIN], ids=["weighted", "plain"])
 def test_the_sums_of_each_slice_are_those_of_its_users(options):
-    states = clusters_in(merged_trees(np.arange(N_USERS), 4, options))
+    states = merged_clusters(merged_messages(np.arange(N_USERS), 4, options))
     frame = TABLE.to_pandas()
     frame = frame[~frame["nobody"]]
     weights = frame[USER_WEIGHT] if options.weighted else frame[USER_WEIGHT] * 0 + 1
@@ -135,12 +124,12 @@ def test_the_sums_of_each_slice_are_those_of_its_users(options):
 
 def test_means_stay_the_same_and_bootstraps_draw_clusters():
     order = np.arange(N_USERS)
-    with_clusters = merged_trees(order, 3, OPTIONS, ())
-    states = GroupStates.merged(GroupStates.of_tree(tree) for tree in with_clusters if CLUSTERS not in tree)
-    found = descriptions_of(states.parts, OPTIONS, clusters_of(clusters_in(with_clusters)["[]"]))
+    with_clusters = merged_messages(order, 3, OPTIONS, ())
+    states = GroupStates.merged(GroupStates.of_tree(each.tree) for each in with_clusters if each.kind == STATES)
+    found = descriptions_of(states.parts, OPTIONS, clusters_of(merged_clusters(with_clusters)["[]"]))
     alone = DescriptionOptions("bca", 0.95, 40, 1, (), weighted=True, normalised=(1,))
-    without = merged_trees(order, 3, alone, ())
-    plain = descriptions_of(GroupStates.merged(map(GroupStates.of_tree, without)).parts, alone)
+    without = merged_messages(order, 3, alone, ())
+    plain = descriptions_of(GroupStates.merged(GroupStates.of_tree(each.tree) for each in without).parts, alone)
     assert [each.mean for each in found] == [each.mean for each in plain]
     for clustered, independent in zip(found, plain, strict=True):
         assert clustered.moments == independent.moments
@@ -158,8 +147,8 @@ def test_users_without_names_have_an_order_all_the_same():
     )
     global_table, globals()["TABLE"] = TABLE, nameless
     try:
-        first = exactly(clusters_in(merged_trees(np.arange(N_USERS), 2)))
-        assert exactly(clusters_in(merged_trees(np.arange(N_USERS)[::-1], 5))) == first
+        first = exactly(merged_clusters(merged_messages(np.arange(N_USERS), 2)))
+        assert exactly(merged_clusters(merged_messages(np.arange(N_USERS)[::-1], 5))) == first
     finally:
         globals()["TABLE"] = global_table
 
@@ -167,6 +156,5 @@ def test_users_without_names_have_an_order_all_the_same():
 def test_clusters_spread_over_all_places():
     rows = clusters.ClusterRows(Layout(1))
     hashes = np.random.default_rng(2).integers(-(2**63), 2**63 - 1, 50_000)
-    sent = [*rows.add(pa.array(hashes), hashes, [], [np.ones(50_000)]), *rows.rows()]
-    places = np.concatenate([batch.column(PLACE).to_numpy() for batch in sent])
-    assert sorted(places) == list(range(FIRST_PLACE, FIRST_PLACE + clusters.PLACES))
+    sent = [*rows.add(pa.array(hashes), hashes, [], [np.ones(50_000)]), *rows.messages()]
+    assert [message.bucket for message in sent] == list(range(N_GROUPS))

@@ -9,6 +9,7 @@ from beyond_oracle import World, exposure_share, hit_share
 from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from met_messages import met
 from oracle import User, value
 from users import lists_of, random_users, ranked
 from variants import METRICS, parameters_of, variants
@@ -40,7 +41,6 @@ from spark_rankeval.worker.item_groups import (
 )
 from spark_rankeval.worker.merging import merging
 from spark_rankeval.worker.packed import stream_of
-from spark_rankeval.worker.packing import PLACE, STATE
 from spark_rankeval.worker.reading import ABSENT, NO_USER, USER_HASH
 from spark_rankeval.worker.scored_pairs import score_pairs
 from spark_rankeval.worker.scoring import count_names, score
@@ -251,9 +251,7 @@ def test_a_group_without_a_label_is_one_of_all_users_with_its_size_and_edges():
     rows = list(state_of_batches(task, options, NO_USER, keys)(iter([batch])))
     attributes = asked.attributes
     asked_groups = Groups(count_names(task), 1, options, len(keys), roll_with_items(roll(1), attributes), attributes)
-    in_order_of_places = pa.Table.from_batches(rows).sort_by(PLACE).to_batches()
-    merge = merging(None, asked_groups.states_of_users)
-    merged = [row.column(STATE)[0].as_py() for row in merge(iter(in_order_of_places))]
+    merged = met(rows, merging(asked_groups.states_of_users))
     figures = figures_by_group(merged, asked_groups)
     with pytest.raises(EngineError, match="users of one slice in two places"):
         figures_by_group(merged * 2, asked_groups._replace(roll=lambda key: [key]))

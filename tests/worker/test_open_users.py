@@ -5,33 +5,32 @@ import pytest
 
 from spark_rankeval.request.options import SummaryOptions
 from spark_rankeval.spark import settling
-from spark_rankeval.spark.collecting import Packed
 from spark_rankeval.spark.describing import Groups
+from spark_rankeval.wire import Message, pack
 from spark_rankeval.worker import open_users as named
-from spark_rankeval.worker.group_states import StateAccumulator
-from spark_rankeval.worker.open_users import OPEN_PLACE, OpenUsers
-from spark_rankeval.worker.packing import pack
+from spark_rankeval.worker.group_states import STATES, StateAccumulator
+from spark_rankeval.worker.open_users import OpenUsers
 from spark_rankeval.worker.scoring import CountNames
 
 NAMES, OPTIONS = CountNames(("unresolved",), ("invalid",)), SummaryOptions().described(weighted=False)
 
 
-def open_row(*hashes):
+def message_of(*hashes):
     users = OpenUsers()
     users.add(np.array(hashes))
-    return Packed(OPEN_PLACE, pack(users.tree()))
+    return users.message()
 
 
 def state_of(values):
     table = StateAccumulator(1, NAMES, OPTIONS)
     zeros = np.zeros(len(values))
     table.add([np.array(values)], {"unresolved": zeros, "invalid": zeros}, zeros.astype(bool), None)
-    return Packed(None, pack(table.states().tree()))
+    return Message.of_tree(STATES, table.states().tree())
 
 
 def settle(monkeypatch, first, later):
     runs = iter([first, later])
-    monkeypatch.setattr(settling, "packed_states", lambda *_: next(runs))
+    monkeypatch.setattr(settling, "messages_of_groups", lambda *_: next(runs))
     groups = Groups(NAMES, 1, OPTIONS, 0, lambda key: [key])
     asked = []
     return settling.settled(None, groups, lambda hashes: asked.append(hashes.tolist())), asked
@@ -47,7 +46,7 @@ def test_what_travels_does_not_depend_on_the_order():
 
 
 def test_the_open_are_computed_again_and_merged(monkeypatch):
-    outcome, asked = settle(monkeypatch, [state_of([0.0, 1.0]), open_row(7, 3)], [state_of([0.5, 0.25])])
+    outcome, asked = settle(monkeypatch, [state_of([0.0, 1.0]), message_of(7, 3)], [state_of([0.5, 0.25])])
     assert asked == [[3, 7]]
     assert outcome.is_whole
     assert outcome.n_open == 2
@@ -62,11 +61,11 @@ def test_nobody_is_computed_again_for_nothing(monkeypatch):
 
 @pytest.mark.parametrize("later", [[0.5], [0.5, 0.25, 1.0]])
 def test_a_hash_that_two_users_share_is_seen(monkeypatch, later):
-    outcome, _ = settle(monkeypatch, [state_of([0.0]), open_row(7, 3)], [state_of(later)])
+    outcome, _ = settle(monkeypatch, [state_of([0.0]), message_of(7, 3)], [state_of(later)])
     assert not outcome.is_whole
 
 
 def test_more_than_can_be_named_are_not_named(monkeypatch):
     monkeypatch.setattr(named, "MOST_OPEN", 2)
-    outcome, asked = settle(monkeypatch, [state_of([0.0]), open_row(7, 3, 5)], None)
+    outcome, asked = settle(monkeypatch, [state_of([0.0]), message_of(7, 3, 5)], None)
     assert (outcome.is_whole, outcome.n_open, asked) == (False, 3, [])

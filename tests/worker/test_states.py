@@ -7,16 +7,17 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from descriptions import descriptions_of
+from met_messages import met
 
 from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.statistics.moments import moments_of_columns
+from spark_rankeval.wire import Message, merged_by_bucket, messages_of, rows_of, unpack
 from spark_rankeval.worker import merging, states
-from spark_rankeval.worker.comparing import all_pairs_batches, merge_comparisons, paired_batches
+from spark_rankeval.worker.comparing import all_pairs_batches, merging_comparisons, paired_batches
 from spark_rankeval.worker.group_states import BUCKETS, GroupStates, bucket_of, rows_by_key
 from spark_rankeval.worker.group_states import COUNTS as OF_COUNTS
 from spark_rankeval.worker.merging import merging as merging_of
 from spark_rankeval.worker.merging import n_groups_of
-from spark_rankeval.worker.packing import PLACE, STATE, by_place, unpack
 from spark_rankeval.worker.reading import ABSENT, USER_HASH, USER_WEIGHT
 from spark_rankeval.worker.scoring import CountNames
 from spark_rankeval.worker.small_groups import USERS, SmallGroups, Users, states_of
@@ -51,20 +52,22 @@ def run(keys=("slice",), options=OPTIONS):
     return state_of_columns(("a", "b"), COUNTS, options, "nobody", keys)
 
 
-def rows_of(batches):
-    """The rows that travel, by their place; a place's rows in order."""
+def by_bucket(rows):
+    """The payloads that travel by their bucket; those of a bucket in order."""
     found = {}
-    for batch in batches:
-        for row in batch.to_pylist():
-            found.setdefault(row[PLACE], []).append(row[STATE])
+    for message in messages_of(rows):
+        found.setdefault(message.bucket, []).append(message.payload)
     return found
 
 
-def whole(batches, options=OPTIONS):
-    trees = [unpack(state) for rows in rows_of(batches).values() for state in rows]
-    few = [tree for tree in trees if USERS in tree]
+def whole(rows, options=OPTIONS):
+    return states_in((message.tree for message in messages_of(rows)), options)
+
+
+def states_in(trees, options=OPTIONS):
+    trees = list(trees)
     states = [GroupStates.of_tree(tree) for tree in trees if USERS not in tree]
-    return GroupStates.merged([*states, states_of(few, 2, COUNTS, options)])
+    return GroupStates.merged([*states, states_of([tree for tree in trees if USERS in tree], 2, COUNTS, options)])
 
 
 def figures(states, options=OPTIONS):
@@ -88,8 +91,8 @@ def keys_of(state):
 @pytest.mark.parametrize("seed", [1, 2])
 def test_the_same_users_make_the_same_bytes_whatever_the_order_of_their_rows(keys, seed):
     table, random = users(), np.random.default_rng(seed)
-    first = rows_of(run(keys)(batches_of(table, np.arange(N_USERS), 64)))
-    again = rows_of(run(keys)(batches_of(table, random.permutation(N_USERS), 37)))
+    first = by_bucket(run(keys)(batches_of(table, np.arange(N_USERS), 64)))
+    again = by_bucket(run(keys)(batches_of(table, random.permutation(N_USERS), 37)))
     assert first == again
     assert all(len(rows) == 1 for rows in first.values())
     assert (None in first) == (keys == ())
@@ -140,15 +143,15 @@ def models(order):
 
 @pytest.mark.parametrize("run", [paired_batches("x", 1, 99, 0, n_attributes=1), paired_batches("x", 1, 99, 0)])
 def test_the_states_of_a_comparison_do_so_too(run):
-    forwards, backwards = (rows_of(run(models(np.arange(N_USERS)[::step]))) for step in (1, -1))
+    forwards, backwards = (by_bucket(run(models(np.arange(N_USERS)[::step]))) for step in (1, -1))
     assert forwards == backwards
-    (merged,) = rows_of(merge_comparisons(run(models(np.arange(N_USERS))))).values()
+    merged = met(run(models(np.arange(N_USERS))), merging_comparisons())
     assert len(merged) == len(forwards)
 
 
 def test_the_states_of_all_pairs_are_the_same_where_every_model_has_a_value():
     run = all_pairs_batches(1, 99, 0)
-    forwards, backwards = (rows_of(run(models(np.arange(N_USERS)[::step]))) for step in (1, -1))
+    forwards, backwards = (by_bucket(run(models(np.arange(N_USERS)[::step]))) for step in (1, -1))
     assert forwards == backwards
 
 
@@ -156,7 +159,7 @@ def test_states_that_had_to_make_room_merge_into_those_that_had_not(monkeypatch)
     table = users(40)
     expected = whole(run()(batches_of(table, np.arange(N_USERS), 100)))
     monkeypatch.setattr(states, "HELD_BYTES", 5 * states.bytes_of_a_group(2, 1, OPTIONS))
-    rows = rows_of(run()(batches_of(table, np.arange(N_USERS), 100)))
+    rows = by_bucket(run()(batches_of(table, np.arange(N_USERS), 100)))
     assert sum(map(len, rows.values())) > 40
     assert max(len(keys_of(state)) for some in rows.values() for state in some) <= 5
     assert all(bucket_of(key) == bucket for bucket, some in rows.items() for key in keys_of(some[0]))
@@ -182,12 +185,9 @@ def test_what_meets_is_that_of_all_users(options):
     # The first lacks half of the slices.
     partitions[0] = np.array([row for row in partitions[0] if table["slice"][row] in {f"s{n}" for n in range(20, 40)}])
     users_of_partitions = np.concatenate(partitions)
-    rows = pa.Table.from_batches(
-        [row for part in partitions for row in run(options=options)(batches_of(table, part, 50))]
-    )
-    states_of_users = partial(states_of, n_values=2, names=COUNTS, options=options)
-    met = merging_of(None, states_of_users)(iter(rows.sort_by("place").to_batches()))
-    together = GroupStates.merged(GroupStates.of_tree(unpack(tree)) for tree in rows_of(met)[None])
+    rows = [row for part in partitions for row in run(options=options)(batches_of(table, part, 50))]
+    merged = met(rows, merging_of(partial(states_of, n_values=2, names=COUNTS, options=options)), 3)
+    together = GroupStates.merged(GroupStates.of_tree(message.tree) for message in merged)
     expected = whole(run(options=options)(batches_of(table, users_of_partitions, 50)), options)
     assert figures(together, options) == figures(expected, options)
 
@@ -207,14 +207,13 @@ def test_users_without_counts_meet_those_who_have_some():
 def test_the_places_of_a_partition_are_merged_one_after_the_other_and_what_is_too_large_is_counted(monkeypatch):
     def merged(n_parts):
         """The rows of several tasks, each with all places, as they meet in one partition."""
-        parts = [order[part::n_parts] for part in range(n_parts)]
-        met = pa.Table.from_batches([row for part in parts for row in run()(batches_of(table, part, 100))])
-        return [unpack(state) for state in rows_of(merge(met.sort_by("place").to_batches(max_chunksize=3)))[None]]
+        rows = [row for part in range(n_parts) for row in run()(batches_of(table, order[part::n_parts], 100))]
+        return [message.tree for message in met(rows, mergers)]
 
     def n_keys(tree):
         return len(GroupStates.of_tree(tree).keys)
 
-    merge = merging_of(None, partial(states_of, n_values=2, names=COUNTS, options=OPTIONS))
+    mergers = merging_of(partial(states_of, n_values=2, names=COUNTS, options=OPTIONS))
     table, order = users(40), np.arange(N_USERS)
     places = {bucket_of(key) for tree in merged(1) for key in GroupStates.of_tree(tree).keys}
     for n_parts in (1, 3):
@@ -231,11 +230,20 @@ def test_the_places_of_a_partition_are_merged_one_after_the_other_and_what_is_to
 
 
 def test_a_place_that_comes_again_is_an_error():
-    places = pa.record_batch({PLACE: pa.array([3, 4, 3], pa.int32()), STATE: pa.array([b"a", b"b", b"c"])})
-    groups = by_place([places])
-    assert [next(groups)[0], next(groups)[0]] == [3, 4]
-    with pytest.raises(ValueError, match="not in the order of their places"):
-        next(groups)
+    messages = [Message(bucket, "kind", b"a") for bucket in (3, 4, 3)]
+
+    class Merger:
+        def add(self, bucket, payloads):
+            return [Message(bucket, "kind", b"".join(payloads))]
+
+        def rest(self):
+            return ()
+
+    merged = messages_of(merged_by_bucket({"kind": Merger}, sort=False)(rows_of(messages)))
+    assert [next(merged), next(merged)] == messages[:2]
+    with pytest.raises(ValueError, match="not in the order of their buckets"):
+        next(merged)
+    assert [message.payload for message in met(rows_of(messages), {"kind": Merger})] == [b"aa", b"a"]
 
 
 def test_combinations_of_many_columns_are_told_apart_beyond_64_bits():
