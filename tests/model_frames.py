@@ -14,7 +14,6 @@ from spark_rankeval.comparison import groups
 from spark_rankeval.spark.model_table import ModelTable
 from spark_rankeval.spark.model_tables import Collected, ModelTables
 from spark_rankeval.spark.per_user import TABLES, MetricColumn, table_hash
-from spark_rankeval.statistics.merging import merged
 from spark_rankeval.worker.clusters import merged_clusters
 from spark_rankeval.worker.compared_users import (
     CLUSTER,
@@ -24,6 +23,7 @@ from spark_rankeval.worker.compared_users import (
     NOBODY,
     ROWS,
     USER,
+    ComparisonStates,
     slice_field,
     value_field,
 )
@@ -114,8 +114,8 @@ class ModelFrames(ModelTables):
         parts = [users.take(pa.array(part)) for part in np.array_split(np.arange(len(rows)), self.n_partitions)]
         sent = chain.from_iterable(run(iter(part.combine_chunks().to_batches(max_chunksize=BATCH))) for part in parts)
         messages = met(sent, merging_comparisons(clusters))
-        of_users = merged(message.tree for message in messages if message.kind == COMPARISON)
-        return Collected(of_users, merged_clusters(messages))
+        trees = (message.tree for message in messages if message.kind == COMPARISON)
+        return Collected(ComparisonStates.merged(map(ComparisonStates.of_tree, trees)), merged_clusters(messages))
 
 
 def _compared_by(function, frames, columns, n_partitions, **options):

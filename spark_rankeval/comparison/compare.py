@@ -35,8 +35,6 @@ from spark_rankeval.worker.compared_users import (
     N_REPEATED,
     N_USERS,
     N_WITHOUT_CLUSTER,
-    by_owner,
-    by_slice,
     n_unequal_rows,
     n_without_cluster,
 )
@@ -154,8 +152,7 @@ def compare(
     run = paired_batches(baseline, len(labels), replicates, seed, len(attributes), shared, layout)
     merger = None if layout is None else paired_merger(layout, replicates, seed)
     found = tables.collected(labels, run, size, attributes, shared, merger)
-    everyone, slices = by_slice(found.users)
-    owners = by_owner(everyone)
+    owners = found.users.everyone
     _check_users(owners, tables)
     models = names or _models_met(owners)
     check_baseline(baseline, models or [""])
@@ -178,7 +175,7 @@ def compare(
     )
     report_not_shared({name: against.not_shared(owners, name) for name in others}, baseline, is_error=same_labels)
     rows = against.rows(owners, test, replicates)
-    sliced = against.rows_of_slices(rolled(slices, attributes, totals=has_totals))
+    sliced = against.rows_of_slices(rolled(found.users.of_slices, attributes, totals=has_totals))
     warn_of_few_clusters([*rows, *sliced])
     notes = _notes(tables, labels, rows, n_without_cluster(owners))
     return ModelComparison(
@@ -271,7 +268,7 @@ def all_pairs(
     run = all_pairs_batches(len(labels), drawn, seed, test == "games_howell", layout, shared)
     merger = None if layout is None else partial(ClusterMerger, layout)
     found = tables.collected(labels, run, size, shared=shared, clusters=merger)
-    owners = by_owner(found.users)
+    owners = found.users.everyone
     _check_users(owners, tables)
     warn_of_different_tables({name: n_unequal_rows(owners, name) for name in shared})
     models = sorted({*names, *_models_met(owners)})
@@ -325,7 +322,7 @@ def differences(
     tables = read_results(results, user, model)
     check_baseline(baseline, names_of(results, tables))
     labels = labels_of(tables, metrics)
-    problems, counts = _repeated_users(by_owner(tables.collected([], counting_batches(baseline), _SUM).users), tables)
+    problems, counts = _repeated_users(tables.collected([], counting_batches(baseline), _SUM).users.everyone, tables)
     if problems:
         raise DataError("; ".join(problems), counts)
     return tables.differences(labels, baseline)

@@ -36,7 +36,6 @@ from spark_rankeval.worker.compared_users import (
     N_TOO_MANY,
     N_USERS,
     N_WITHOUT_CLUSTER,
-    by_owner,
     n_without_cluster,
 )
 from spark_rankeval.worker.comparing import MOST_GROUPS, group_batches, layout_of_groups
@@ -131,7 +130,7 @@ def compare_groups(
     labels = [metric.label for metric in compared]
     merger = None if layout is None else partial(ClusterMerger, layout)
     collected = tables.collected(labels, run, _STATE * len(compared), clusters=merger)
-    owners = by_owner(collected.users)
+    owners = collected.users.everyone
     _check(owners, tables)
     groups = _groups_met(owners, tables.names)
     _check_baseline(baseline, groups, group)

@@ -11,12 +11,11 @@ from spark_rankeval.records.fingerprints import not_shared_in_words
 from spark_rankeval.records.slices import EVERY, in_order, roll, slice_name
 from spark_rankeval.statistics.all_pairs import AllPairsAccumulator, all_pairs_of, moments_of_each
 from spark_rankeval.statistics.clusters import Clusters, clusters_of
-from spark_rankeval.statistics.merging import merged
 from spark_rankeval.statistics.multiplicity import adjusted
 from spark_rankeval.statistics.paired import PairedAccumulator, PairedClusters, comparison_of
 from spark_rankeval.statistics.verdict import verdict_of
 from spark_rankeval.worker.clusters import group_name
-from spark_rankeval.worker.compared_users import N_SHARED, N_USERS, by_owner, n_other_rows
+from spark_rankeval.worker.compared_users import N_SHARED, N_USERS, merged_owners, n_other_rows
 from spark_rankeval.worker.comparing import name_of_pair
 
 if TYPE_CHECKING:
@@ -40,23 +39,23 @@ _SAME_NAMES = (
 
 
 class Slice(NamedTuple):
-    """Some users: what they are called, the values of their attributes, and their merged state."""
+    """Some users: what they are called, the values of their attributes, and their merged states by owner."""
 
     name: str
     key: Key
-    state: State
+    owners: dict[Owner, State]
 
 
-def rolled(slices: Mapping[Key, State], attributes: Sequence[str], *, totals: bool) -> Iterator[Slice]:
+def rolled(slices: Mapping[Key, dict[Owner, State]], attributes: Sequence[str], *, totals: bool) -> Iterator[Slice]:
     """The slices in order, with their merged states; `totals` adds slices over each attribute."""
-    groups: dict[Key, list[State]] = {}
-    for key, state in slices.items():
+    groups: dict[Key, list[dict[Owner, State]]] = {}
+    for key, owners in slices.items():
         for group in roll(len(attributes), totals=totals)(key):
-            groups.setdefault(group, []).append(state)
+            groups.setdefault(group, []).append(owners)
     for group in in_order(list(groups)):
         name = slice_name(attributes, group)
         if name != "all":
-            yield Slice(name, group, merged(groups[group]))
+            yield Slice(name, group, merged_owners(groups[group]))
 
 
 class _Compared(NamedTuple):
@@ -93,9 +92,7 @@ class AgainstBaseline(NamedTuple):
 
     def rows_of_slices(self, slices: Iterator[Slice]) -> tuple[ComparisonRow, ...]:
         """The rows of slices, slice by slice, corrected over all of them; no signs were drawn for these."""
-        compared = [
-            each for users in slices for each in self._compared(by_owner(users.state), 0, users.name, users.key)
-        ]
+        compared = [each for users in slices for each in self._compared(users.owners, 0, users.name, users.key)]
         return self._judged(compared, "sign_flip")
 
     def _of_clusters(self, model: str, key: Key, replicates: int) -> State | None:

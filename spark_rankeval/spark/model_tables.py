@@ -22,7 +22,6 @@ from spark_rankeval.spark.source import user_column
 from spark_rankeval.spark.sql_text import aggregate_lists, call, named, rows_of_all
 from spark_rankeval.spark.user_attributes import agreed
 from spark_rankeval.spark.workers import run_on_workers
-from spark_rankeval.statistics.merging import merged
 from spark_rankeval.tables.notes import note_of_labels
 from spark_rankeval.worker.clusters import merged_clusters
 from spark_rankeval.worker.compared_users import (
@@ -33,6 +32,7 @@ from spark_rankeval.worker.compared_users import (
     NOBODY,
     ROWS,
     USER,
+    ComparisonStates,
     slice_field,
     value_field,
 )
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
-    from spark_rankeval.statistics.moments import State
     from spark_rankeval.worker.clusters import ClusterMerger, ClusterStates
     from spark_rankeval.worker.comparing import Run
 
@@ -54,7 +53,7 @@ _ROW, _BASELINE = "row", "baseline"
 class Collected(NamedTuple):
     """The merged states of all users, and of their clusters by the names of groups."""
 
-    users: State
+    users: ComparisonStates
     clusters: ClusterStates
 
 
@@ -244,8 +243,8 @@ class ModelTables:
             run_on_workers(grouped, run, MESSAGE_SCHEMA), merging_comparisons(clusters), bytes_each,
             have_buckets=bool(by) or clusters is not None,
         )  # fmt: skip
-        of_users = merged(message.tree for message in messages if message.kind == COMPARISON)
-        return Collected(of_users, merged_clusters(messages))
+        trees = (message.tree for message in messages if message.kind == COMPARISON)
+        return Collected(ComparisonStates.merged(map(ComparisonStates.of_tree, trees)), merged_clusters(messages))
 
     def n_rows_without_model(self) -> int:
         """How many rows have a null in the column of models, which reads as the name ``null``: an action."""

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_rankeval.statistics.merging import merged
 from spark_rankeval.worker.reading import columns_of, filled, flags, numbers, whole_numbers
 from spark_rankeval.worker.row_hashes import KNOWN_IN_PART, RowHashes, hash_field
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from spark_rankeval.ranking.ragged import Array, BoolArray, IntArray
     from spark_rankeval.statistics.moments import State
@@ -53,21 +54,67 @@ def value_field(index: int) -> str:
     return f"value_{index}"
 
 
-def by_owner(state: Mapping[str, Array]) -> dict[Owner, State]:
-    """A merged state taken apart: the fields of each model by its name, and those of each set of models by their names.
+class ComparisonStates(NamedTuple):
+    """What is added up of the users of a comparison, by slice, None for all users, and then by owner.
 
-    The empty set has the counts of all users, such as `N_USERS`.
+    An owner is a model, by its name, or a set of models, by their names. The empty set has the counts of all models, such as `N_USERS`.
     """
-    owners: dict[Owner, State] = {}
-    for key, entries in state.items():
-        text, _, name = key.rpartition("/")
-        owner = json.loads(text)
-        owners.setdefault(owner if isinstance(owner, str) else tuple(owner), {})[name] = entries
-    return owners
+
+    slices: dict[Key | None, dict[Owner, State]]
+
+    @property
+    def everyone(self) -> dict[Owner, State]:
+        """The states of all users."""
+        return self.slices.get(None, {})
+
+    @property
+    def of_slices(self) -> dict[Key, dict[Owner, State]]:
+        """The states of the users of each slice."""
+        return {key: owners for key, owners in self.slices.items() if key is not None}
+
+    @classmethod
+    def merged(cls, parts: Iterable[ComparisonStates]) -> ComparisonStates:
+        """The states of all users, from those of parts of them."""
+        slices: dict[Key | None, list[dict[Owner, State]]] = {}
+        for part in parts:
+            for key, owners in part.slices.items():
+                slices.setdefault(key, []).append(owners)
+        return cls({key: merged_owners(owners) for key, owners in slices.items()})
+
+    def tree(self) -> dict[str, Any]:
+        """The same as `wire.pack` takes it."""
+        owners = [(key, owner, state) for key, of_slice in self.slices.items() for owner, state in of_slice.items()]
+        # In an order of the names alone, so that equal states have equal bytes.
+        owners.sort(key=lambda each: json.dumps(each[:2]))
+        names = json.dumps([(key, owner) for key, owner, _ in owners]).encode()
+        states = {str(number): state for number, (*_, state) in enumerate(owners)}
+        return {_NAMES: np.frombuffer(names, np.uint8), **states}
+
+    @classmethod
+    def of_tree(cls, tree: Mapping[str, Any]) -> ComparisonStates:
+        """The states that `tree` gave."""
+        slices: dict[Key | None, dict[Owner, State]] = {}
+        for number, (key, owner) in enumerate(json.loads(tree[_NAMES].tobytes())):
+            of_slice = slices.setdefault(None if key is None else tuple(key), {})
+            of_slice[owner if isinstance(owner, str) else tuple(owner)] = tree[str(number)]
+        return cls(slices)
+
+
+# The field of a tree with the slice and the owner of each state, as the bytes of a JSON array.
+_NAMES = "names"
+
+
+def merged_owners(parts: Iterable[Mapping[Owner, State]]) -> dict[Owner, State]:
+    """The state of each owner, from those of parts of the users."""
+    owners: dict[Owner, list[State]] = {}
+    for part in parts:
+        for owner, state in part.items():
+            owners.setdefault(owner, []).append(state)
+    return {owner: merged(states) for owner, states in owners.items()}
 
 
 def n_without_cluster(owners: Mapping[Owner, State]) -> int:
-    """How many users have no cluster, in what `by_owner` returned."""
+    """How many users have no cluster, by owner."""
     return int(owners.get((), {}).get(N_WITHOUT_CLUSTER, [0])[0])
 
 
@@ -77,37 +124,10 @@ def n_unequal_rows(owners: Mapping[Owner, State], table: str) -> int:
 
 
 def n_other_rows(owners: Mapping[Owner, State], model: str, baseline: str, table: str) -> int:
-    """Of how many users the rows of a table are not the same for a model and the baseline, in what `by_owner` returned."""
+    """Of how many users the rows of a table are not the same for a model and the baseline, by owner."""
     name = f"{N_OTHER}{table}"
     counted = [model] if table == KNOWN_IN_PART else [model, baseline]
     return sum(int(owners.get(owner, {}).get(name, [0])[0]) for owner in counted)
-
-
-def by_slice(state: Mapping[str, Array]) -> tuple[State, dict[Key, State]]:
-    """A merged state taken apart into that of all users and that of each slice, as `by_owner` reads them."""
-    everyone: State = {}
-    slices: dict[Key, State] = {}
-    for name, entries in state.items():
-        if name.startswith(_SLICE):
-            key, end = json.JSONDecoder().raw_decode(name, len(_SLICE))
-            slices.setdefault(tuple(key), {})[name[end + 1 :]] = entries
-        else:
-            everyone[name] = entries
-    return everyone, slices
-
-
-_SLICE = "slice "
-
-
-def in_slice(key: Key, name: str) -> str:
-    """The name of a field in the state of a slice."""
-    return f"{_SLICE}{json.dumps(list(key))} {name}"
-
-
-def field_of_owner(owner: Owner, name: str) -> str:
-    """The name of a field of a model, of several models, or of all users, who have no model."""
-    # The end of a field's name decides how states merge, so the owner comes first.
-    return f"{json.dumps(owner)}/{name}"
 
 
 class Users(NamedTuple):
@@ -199,7 +219,7 @@ class UserCounts:
 
     def __init__(self, baseline: str | None) -> None:
         self._baseline = baseline
-        self._state: dict[str, Array] = {}
+        self._owners: dict[Owner, State] = {}
 
     def add(self, users: Users) -> None:
         """Count the users of a batch; no user may be in two batches."""
@@ -246,9 +266,9 @@ class UserCounts:
             self._count(model, name, of_baseline != 0 if index == place else differs.astype(np.int64) - of_both)
 
     def _count(self, owner: Owner, name: str, counted: Array) -> None:
-        key = field_of_owner(owner, name)
-        self._state[key] = self._state.get(key, np.zeros(1, np.int64)) + counted.sum()
+        counts = self._owners.setdefault(owner, {})
+        counts[name] = counts.get(name, np.zeros(1, np.int64)) + counted.sum()
 
-    def state(self) -> State:
-        """The counts so far, by owner and name."""
-        return dict(self._state)
+    def owners(self) -> dict[Owner, State]:
+        """The counts so far, by owner."""
+        return {owner: dict(counts) for owner, counts in self._owners.items()}

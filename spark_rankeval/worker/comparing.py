@@ -13,7 +13,6 @@ import pyarrow as pa
 from spark_rankeval.records.slices import roll
 from spark_rankeval.statistics.all_pairs import MOST_LABELS, AllPairsAccumulator
 from spark_rankeval.statistics.group_sums import GroupAccumulator
-from spark_rankeval.statistics.merging import merged
 from spark_rankeval.statistics.paired import PairedAccumulator, PairedClusters, differences_of
 from spark_rankeval.wire import Mergers, Message, rows_of, unpack
 from spark_rankeval.worker.clusters import CLUSTER_USERS, ClusterMerger, ClusterRows, Layout, kept_by
@@ -21,10 +20,10 @@ from spark_rankeval.worker.compared_users import (
     CLUSTER,
     N_IN_SEVERAL,
     N_TOO_MANY,
+    ComparisonStates,
     UserCounts,
     Users,
-    field_of_owner,
-    in_slice,
+    merged_owners,
     read_users,
     slice_field,
 )
@@ -79,9 +78,8 @@ def paired_batches(
 ) -> Run:
     """A function for ``mapInArrow``: every model against the baseline; of `tables` it counts users whose rows differ.
 
-    The state has the fields of `PairedAccumulator` and the counts for each model, of all users and of each slice; `by_slice`
-    takes it apart. A partition without rows of a model has no state of it. With a layout users go on to their clusters, which get the
-    signs.
+    The states have the fields of `PairedAccumulator` and the counts for each model, of all users and of each slice. A partition without
+    rows of a model has no state of it. With a layout users go on to their clusters, which get the signs.
     """
     attributes = [slice_field(index) for index in range(n_attributes)]
     drawn = replicates if layout is None else 0
@@ -103,7 +101,7 @@ def paired_batches(
                 slices.add(key, users.only(rows))
                 if slices.n_bytes > HELD_BYTES:
                     yield from slices.handed_on()
-        yield Message.of_tree(COMPARISON, everyone.state())
+        yield _message({None: everyone.owners()})
         yield from slices.handed_on()
         if clusters is not None:
             yield from clusters.messages()
@@ -155,15 +153,14 @@ class _Slices:
 
     def handed_on(self) -> Iterator[Message]:
         """The states, those of one bucket together. Afterwards it holds nothing."""
-        by_bucket: dict[int, State] = {}
+        by_bucket: dict[int, dict[Key | None, dict[Owner, State]]] = {}
         for key, pairs in self._pairs.items():
             # A slice that only rows of a null user name does not count.
             if pairs.n_users:
-                state = {in_slice(key, name): entries for name, entries in pairs.state().items()}
-                by_bucket.setdefault(bucket_of(key), {}).update(state)
+                by_bucket.setdefault(bucket_of(key), {})[key] = pairs.owners()
         self._pairs, self.n_bytes = {}, 0
-        for bucket, state in by_bucket.items():
-            yield Message.of_tree(COMPARISON, state, bucket)
+        for bucket, slices in by_bucket.items():
+            yield _message(slices, bucket)
 
 
 class _MetTogether(NamedTuple):
@@ -200,17 +197,21 @@ class _Pairs:
             values = np.concatenate([users.of(model) for model in models])
             accumulator.add(users.hashes, values, np.tile(users.of(self._baseline), (len(models), 1)))
 
-    def state(self) -> State:
-        """The state so far, by owner and name."""
-        state = self._counts.state()
+    def owners(self) -> dict[Owner, State]:
+        """The states so far, by owner."""
+        owners = self._counts.owners()
         for models, accumulator in self._met:
             fields = accumulator.state()
             # Users before the model was first met are not counted here. The driver computes the number from the counts of users.
             del fields["n_undefined"]
             for name, entries in fields.items():
-                parts = np.split(entries, len(models))
-                state |= {field_of_owner(model, name): part for model, part in zip(models, parts, strict=True)}
-        return state
+                for model, part in zip(models, np.split(entries, len(models)), strict=True):
+                    owners.setdefault(model, {})[name] = part
+        return owners
+
+
+def _message(slices: dict[Key | None, dict[Owner, State]], bucket: int | None = None) -> Message:
+    return Message.of_tree(COMPARISON, ComparisonStates(slices).tree(), bucket)
 
 
 class ComparisonMerger:
@@ -218,10 +219,10 @@ class ComparisonMerger:
 
     def add(self, bucket: int | None, payloads: Iterable[bytes]) -> Iterator[Message]:
         """Take in the states of a bucket; gives their sum."""
-        total: State = {}
+        total = ComparisonStates({})
         for payload in payloads:
-            total = merged([total, unpack(payload)])
-        yield Message.of_tree(COMPARISON, total, bucket)
+            total = ComparisonStates.merged([total, ComparisonStates.of_tree(unpack(payload))])
+        yield Message.of_tree(COMPARISON, total.tree(), bucket)
 
     def rest(self) -> Iterable[Message]:
         """Each bucket was given at once."""
@@ -280,10 +281,10 @@ def all_pairs_batches(
                 for first, second in combinations(range(len(models)), 2):
                     name, differences = name_of_pair(models, first, second), values[:, second] - values[:, first]
                     yield from _sent(clusters, batch, users, name, (), differences)
-        state = counts.state()
+        owners = counts.owners()
         if accumulator is not None:
-            state |= {field_of_owner(tuple(models), name): entries for name, entries in accumulator.state().items()}
-        yield Message.of_tree(COMPARISON, state)
+            owners[tuple(models)] = accumulator.state()
+        yield _message({None: owners})
         if clusters is not None:
             yield from clusters.messages()
 
@@ -310,7 +311,7 @@ def group_batches(n_metrics: int, *, weighted: bool, covariate: bool, layout: La
         for batch in batches:
             users = read_users(batch, n_metrics + weighted + covariate)
             if len({*groups, *users.models}) > MOST_GROUPS:
-                yield Message.of_tree(COMPARISON, {field_of_owner((), N_TOO_MANY): np.ones(1, np.int64)})
+                yield _message({None: {(): {N_TOO_MANY: np.ones(1, np.int64)}}})
                 return
             counts.add(users)
             n_in_several += np.count_nonzero((users.n_rows > 0).sum(axis=0) > 1)
@@ -324,10 +325,8 @@ def group_batches(n_metrics: int, *, weighted: bool, covariate: bool, layout: La
                     of_group = users.values[:, place]
                     given = of_group[n_metrics] if weighted else None
                     yield from _sent(clusters, batch, users, name, (), of_group[:n_metrics], given)
-        state = counts.state() | {field_of_owner((), N_IN_SEVERAL): n_in_several}
-        for name, group in groups.items():
-            state |= {field_of_owner(name, field): entries for field, entries in group.state().items()}
-        yield Message.of_tree(COMPARISON, state)
+        sums: dict[Owner, State] = {name: group.state() for name, group in groups.items()}
+        yield _message({None: merged_owners([counts.owners(), {(): {N_IN_SEVERAL: n_in_several}}, sums])})
         if clusters is not None:
             yield from clusters.messages()
 
@@ -341,6 +340,6 @@ def counting_batches(baseline: str) -> Run:
         counts = UserCounts(baseline)
         for batch in batches:
             counts.add(read_users(batch, 0))
-        yield Message.of_tree(COMPARISON, counts.state())
+        yield _message({None: counts.owners()})
 
     return _run(messages)
