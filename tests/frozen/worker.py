@@ -4,7 +4,6 @@ With `rows.py` the only file here that knows the package's insides. `figures_of`
 """
 
 import hashlib
-import zlib
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -27,7 +26,6 @@ from spark_rankeval.request.options import ScoringOptions
 from spark_rankeval.request.readings import Lists, read_request
 from spark_rankeval.request.task import GROUP_FACTS, ItemGroups
 from spark_rankeval.spark import settling
-from spark_rankeval.spark.collecting import Packed
 from spark_rankeval.spark.describing import Groups, figures_by_group
 from spark_rankeval.spark.exposures import slice_as_text, with_corpus_values
 from spark_rankeval.spark.item_groups import with_users_outside
@@ -35,10 +33,12 @@ from spark_rankeval.spark.scoring import totals_in
 from spark_rankeval.spark.user_attributes import slice_column
 from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.statistics.group_sums import GroupAccumulator
-from spark_rankeval.statistics.merging import merged
-from spark_rankeval.worker import compared_users, exposures, reading
-from spark_rankeval.worker.clusters import CLUSTERS, FIRST_PLACE, ClusterMerger, Layout, merged_clusters
+from spark_rankeval.wire import merged_by_bucket, messages_of, rows_of
+from spark_rankeval.worker import compared_users, reading
+from spark_rankeval.worker.clusters import ClusterMerger, Layout, merged_clusters
+from spark_rankeval.worker.compared_users import ComparisonStates
 from spark_rankeval.worker.comparing import (
+    COMPARISON,
     all_pairs_batches,
     group_batches,
     layout_of_groups,
@@ -46,11 +46,8 @@ from spark_rankeval.worker.comparing import (
     paired_batches,
     paired_layout,
 )
-from spark_rankeval.worker.group_exposures import group_slots_of
 from spark_rankeval.worker.item_groups import ATTRIBUTE_KEY, GROUP_KEY
-from spark_rankeval.worker.merged_exposures import merge_exposures
-from spark_rankeval.worker.merging import MergedStates, merging
-from spark_rankeval.worker.packing import PLACE, STATE, unpack
+from spark_rankeval.worker.merging import merging
 from spark_rankeval.worker.row_hashes import hash_field
 from spark_rankeval.worker.scored_pairs import score_pairs
 from spark_rankeval.worker.scored_users import score_batches
@@ -158,7 +155,7 @@ class _Run:
         if any(metric.corpus_level for metric in self.task.metrics):
             figures = self._with_exposure()
         elif keep := self.case.get("keep"):
-            with mock.patch.object(settling, "packed_states", self._met):
+            with mock.patch.object(settling, "messages_of_groups", self._met):
                 first = self._states(self.rows.tasks(keep), leaves_open=True)
                 again = lambda hashes: self._states(self.rows.tasks(only=set(hashes.tolist())))  # noqa: E731
                 settled = settling.settled(first, self.groups, again)
@@ -166,34 +163,30 @@ class _Run:
             assert settled.n_open, "the case has no open user"
             figures = settled.figures
         else:
-            met = self._met(self._states(self.rows.whole), self.groups)
-            figures = figures_by_group([each.state for each in met], self.groups)
+            figures = figures_by_group(self._met(self._states(self.rows.whole), self.groups), self.groups)
         return with_users_outside(figures, len(self.items)) if self.items else figures
 
     def _states(self, tasks, slices_of=None, **options):
-        """The rows that travel, task by task."""
+        """The messages that travel, task by task."""
         run = state_of_batches(
             self.task, self.groups.options, reading.NO_USER, self.keys, slices_of, tables=self.tables, **options
         )  # fmt: skip
-        return [[row for batch in run(iter(task)) for row in batch.to_pylist()] for task in tasks]
+        return [list(messages_of(run(iter(task)))) for task in tasks]
 
     @staticmethod
     def _met(states, groups):
-        """What reaches the driver, as of `collected_states`."""
+        """What reaches the driver, as of `messages_of_groups`."""
         if groups.n_keys or groups.layout is not None or groups.options.resamples:
-            return _merged(states, merging(groups.layout, groups.states_of_users))
-        return [Packed(row[PLACE], row[STATE]) for row in chain.from_iterable(states)]
+            mergers = merging(groups.states_of_users, groups.layout, has_blocks=groups.options.resamples)
+            return _merged(states, mergers)
+        return list(chain.from_iterable(states))
 
     def _with_exposure(self):
         groups = self.groups
         states = self._states(self.rows.whole, lambda key: list(map(slice_as_text, groups.roll(key))))
-        clusters = None if groups.layout is None else partial(ClusterMerger, groups.layout)
-        merge = merge_exposures(partial(MergedStates, groups.states_of_users), clusters, FIRST_PLACE)
-        parts = _added_up(states, bool(group_slots_of(self.task)), groups.options.resamples)
-        met = [row for part in parts for batch in merge(iter([part])) for row in batch.to_pylist()]
-        figures = figures_by_group([row[STATE] for row in met if row[STATE]], groups)
-        packed = [row[exposures.EXPOSURE] for row in met if row[exposures.EXPOSURE]]
-        return with_corpus_values(figures, self.task, packed, totals_in(self.task, figures), groups.options)
+        met = _merged(states, merging(groups.states_of_users, groups.layout, has_blocks=groups.options.resamples))
+        figures = figures_by_group(met, groups)
+        return with_corpus_values(figures, self.task, met, totals_in(self.task, figures), groups.options)
 
     def summarised(self, per_user):
         """The figures of the per-user table, as `summarise` computes them."""
@@ -203,8 +196,8 @@ class _Run:
         )  # fmt: skip
         normalisers = {place: f"{self.columns[place]}_normaliser" for place in self.task.normalised}
         run = state_of_columns(self.columns, counts, groups.options, reading.NO_USER, self.slices, normalisers)
-        states = [[row for batch in run(iter(task)) for row in batch.to_pylist()] for task in per_user]
-        return figures_by_group([each.state for each in self._met(states, groups)], groups)
+        states = [list(messages_of(run(iter(task)))) for task in per_user]
+        return figures_by_group(self._met(states, groups), groups)
 
     def shown(self, figures):
         names = {
@@ -270,11 +263,11 @@ class _Run:
                 users[row[reading.USER_HASH]][compared_users.ROWS].append(of_model)
             rows = list(users.values())
             parts = [pa.RecordBatch.from_pylist(part, pa.schema(kinds)) for part in (rows[::2], rows[1::2]) if part]
-            tasks.append([row for batch in run(iter(parts)) for row in batch.to_pylist()])
+            tasks.append(list(messages_of(run(iter(parts)))))
         merger = merger or (None if layout is None else partial(ClusterMerger, layout))
-        trees = [unpack(each.state) for each in _merged(tasks, merging_comparisons(merger))]
-        of_users, of_clusters = ([tree for tree in trees if (CLUSTERS in tree) == which] for which in (False, True))
-        return merged(of_users), merged_clusters(of_clusters)
+        met = _merged(tasks, merging_comparisons(merger))
+        trees = (message.tree for message in met if message.kind == COMPARISON)
+        return ComparisonStates.merged(map(ComparisonStates.of_tree, trees)), merged_clusters(met)
 
     def compare(self, per_user, baseline, test="sign_flip", replicates=99, correction="holm", margin=0.0):
         metrics, n, cube = self._metrics(margin), len(self.slices), "cube" in self.case
@@ -283,12 +276,13 @@ class _Run:
         shared = tuple(name for name in ("labels", "exclude") if name in self.others)
         run = paired_batches(baseline, len(metrics), replicates, 7, n, shared, layout)
         state, clusters = self._owners(per_user, run, layout, merger, slices=self.slices)
-        everyone, slices = compared_users.by_slice(state)
         others = [name for name in self.task.models if name != baseline]
         clusters, cluster = (None, "") if layout is None else (clusters, "cluster")
         against = AgainstBaseline(baseline, others, metrics, 0.9, correction, 0.01, shared, clusters, cluster, n)
-        rows = against.rows(compared_users.by_owner(everyone), test, replicates)
-        return [_row(row) for row in (*rows, *against.rows_of_slices(rolled(slices, ATTRIBUTES[:n], totals=cube)))]
+        rows = against.rows(state.everyone, test, replicates)
+        return [
+            _row(row) for row in (*rows, *against.rows_of_slices(rolled(state.of_slices, ATTRIBUTES[:n], totals=cube)))
+        ]
 
     def all_pairs(self, per_user, test="tukey", replicates=50):
         metrics, drawn = self._metrics(), replicates if test == "randomised" else 0
@@ -296,7 +290,7 @@ class _Run:
         run = all_pairs_batches(len(metrics), drawn, 7, test == "games_howell", layout, ("labels",))
         state, clusters = self._owners(per_user, run, layout)
         of_pairs = None if layout is None else OfPairs(clusters, "cluster")
-        owners = compared_users.by_owner(state)
+        owners = state.everyone
         return [_row(row) for row in pair_rows(sorted(self.task.models), metrics, owners, 0.9, test, drawn, of_pairs)]
 
     def compare_groups(self, per_user, baseline, covariate=False, sequential=None):
@@ -305,7 +299,7 @@ class _Run:
         layout = layout_of_groups(len(metrics), weighted=weighted) if "cluster" in self.case else None
         run = group_batches(len(metrics), weighted=weighted, covariate=covariate, layout=layout)
         state, sums = self._owners(per_user, run, layout, values=values, group=self.slices[0])
-        owners = compared_users.by_owner(state)
+        owners = state.everyone
         names = sorted(owner for owner in owners if isinstance(owner, str))
         clusters = None if layout is None else ClustersOfGroups.read(sums, names)
         empty = GroupAccumulator(len(metrics), weighted=weighted, covariate=covariate).state()
@@ -319,48 +313,12 @@ class _Run:
         return [_row(row) for row in of_groups._judged(compared, options)]
 
 
-def _place(task, row):
-    """Where a state meets others."""
-    return task % 8 if row[PLACE] is None else row[PLACE]
-
-
-def _merged(tasks, merge):
-    """The rows of states that meet by their place in three tasks, which have them in order."""
-    rows = [{PLACE: _place(task, row), STATE: row[STATE]} for task, rows in enumerate(tasks) for row in rows]
-    rows.sort(key=lambda row: row[PLACE])
-    parts = [[row for row in rows if row[PLACE] % 3 == part] for part in range(3)]
-    batches = (
-        pa.RecordBatch.from_pylist(part, pa.schema({PLACE: pa.int32(), STATE: pa.binary()})) for part in parts if part
-    )
-    return [
-        Packed(row[PLACE], row[STATE]) for batch in batches for one in merge(iter([batch])) for row in one.to_pylist()
-    ]
-
-
-def _added_up(tasks, have_groups, have_blocks):
-    """Rows of exposure as Spark adds them up: the whole count of an item each, beside states, in three tasks."""
-    names = (exposures.SLOT, exposures.KEY, exposures.ITEM, exposures.KIND, exposures.GROUP)
-    block = pa.struct({exposures.BLOCK: pa.int8(), exposures.COUNT: pa.int64()})
-    kinds = {
-        PLACE: pa.int32(), STATE: pa.binary(), exposures.SLOT: pa.int32(), exposures.KEY: pa.string(), exposures.KIND: pa.int8(),
-        exposures.COUNT: pa.int64(), **({exposures.GROUP: pa.string()} if have_groups else {}),
-        **({exposures.BLOCKS: pa.list_(block)} if have_blocks else {}),
-    }  # fmt: skip
-    cells, parts = {}, {0: [], 1: [], 2: []}
-    for task, row in ((task, row) for task, rows in enumerate(tasks) for row in rows):
-        if row[STATE] is not None:
-            place = _place(task, row)
-            parts[place % 3].append({PLACE: place, STATE: row[STATE]})
-            continue
-        blocks = cells.setdefault(tuple(repr(row[name]) for name in names), (row, {}))[1]
-        blocks[row[exposures.BLOCK]] = blocks.get(row[exposures.BLOCK], 0) + row[exposures.COUNT]
-    for cell, (row, blocks) in cells.items():
-        of_blocks = [{exposures.BLOCK: number, exposures.COUNT: count} for number, count in blocks.items()]
-        whole = row | {exposures.COUNT: sum(blocks.values()), exposures.BLOCKS: of_blocks}
-        parts[zlib.crc32(repr(cell[:3]).encode()) % 3].append(whole)
-    for part in filter(None, parts.values()):
-        part.sort(key=lambda row: -1 if row[PLACE] is None else row[PLACE])
-        yield pa.RecordBatch.from_pylist([{name: row.get(name) for name in kinds} for row in part], pa.schema(kinds))
+def _merged(tasks, mergers):
+    """The messages that meet by their bucket, or else by their task, in three tasks that have them in order."""
+    placed = [message._replace(bucket=task % 8 if message.bucket is None else message.bucket)
+              for task, messages in enumerate(tasks) for message in messages]  # fmt: skip
+    parts = [sorted(message for message in placed if message.bucket % 3 == part) for part in range(3)]
+    return [message for part in parts for message in messages_of(merged_by_bucket(mergers, sort=False)(rows_of(part)))]
 
 
 # --- figures as text: `repr` of a float has all its digits
