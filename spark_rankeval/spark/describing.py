@@ -248,7 +248,8 @@ def _figures(states: GroupStates, groups: Groups, clusters: ClusterStates) -> di
         group: Figures(
             values,
             MomentsByName(names, {field: entries[number] for field, entries in states.parts[COUNTS].items()}),
-            {table: digits_of(limbs[number]) for table, limbs in states.parts[FINGERPRINTS].items()},
+            # In the order of their names, which packed states have lost.
+            {table: digits_of(states.parts[FINGERPRINTS][table][number]) for table in groups.names.tables},
         )
         for number, (group, values) in enumerate(zip(states.keys, described, strict=True))
     }
