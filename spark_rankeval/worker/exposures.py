@@ -123,7 +123,7 @@ class ExposureAccumulator:
         exposed: dict[int, Exposed],
         blocks: IntArray | None = None,
     ) -> Iterator[Message]:
-        """Take in the lists of a batch of users, as far as they count; gives messages of what no longer fits into memory.
+        """Take in the lists of a batch of users, as far as they count; gives messages if counts no longer fit into memory.
 
         Counts are told apart by the users' `blocks`; without any all are those of block 0.
         """

@@ -84,7 +84,7 @@ class GroupAccumulator:
         exposed: dict[int, Exposed],
         blocks: IntArray | None = None,
     ) -> Iterator[Message]:
-        """Take in the lists of a batch of users, as far as they count; gives messages of what no longer fits into memory."""
+        """Take in the lists of a batch of users, as far as they count; gives messages if counts no longer fit into memory."""
         group = np.full(len(counted), -1, np.int64)
         for key, users in groups:
             group[users] = self._keys.setdefault(key, len(self._keys))
