@@ -14,7 +14,7 @@ from spark_rankeval.records.slices import roll
 from spark_rankeval.statistics.all_pairs import MOST_LABELS, AllPairsAccumulator
 from spark_rankeval.statistics.group_sums import GroupAccumulator
 from spark_rankeval.statistics.paired import PairedAccumulator, PairedClusters, differences_of
-from spark_rankeval.wire import Mergers, Message, rows_of, unpack
+from spark_rankeval.wire import Mergers, Message, unpack
 from spark_rankeval.worker.clusters import CLUSTER_USERS, ClusterMerger, ClusterRows, Layout, kept_by
 from spark_rankeval.worker.compared_users import (
     CLUSTER,
@@ -28,7 +28,7 @@ from spark_rankeval.worker.compared_users import (
     slice_field,
 )
 from spark_rankeval.worker.group_states import bucket_of, rows_by_key
-from spark_rankeval.worker.process import in_worker
+from spark_rankeval.worker.process import sends_messages
 from spark_rankeval.worker.states import HELD_BYTES
 
 if TYPE_CHECKING:
@@ -84,7 +84,8 @@ def paired_batches(
     attributes = [slice_field(index) for index in range(n_attributes)]
     drawn = replicates if layout is None else 0
 
-    def messages(batches: Iterator[pa.RecordBatch]) -> Iterator[Message]:
+    @sends_messages
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[Message]:
         everyone = _Pairs(baseline, n_metrics, drawn, seed)
         clusters = None if layout is None else ClusterRows(layout)
         slices = _Slices(lambda: _Pairs(baseline, n_metrics, 0, seed))
@@ -106,7 +107,7 @@ def paired_batches(
         if clusters is not None:
             yield from clusters.messages()
 
-    return _run(messages)
+    return run
 
 
 def _sent(
@@ -124,16 +125,6 @@ def _sent(
     keys = [pa.repeat(pa.scalar(name), len(there)), *(batch.column(attribute).take(rows) for attribute in attributes)]
     of_users = None if weights is None else weights[there]
     yield from clusters.add(batch.column(CLUSTER).take(rows), users.ids[there], keys, list(values[:, there]), of_users)
-
-
-def _run(messages: Callable[[Iterator[pa.RecordBatch]], Iterator[Message]]) -> Run:
-    """A function for ``mapInArrow`` that sends messages."""
-
-    @in_worker
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from rows_of(messages(batches))
-
-    return run
 
 
 class _Slices:
@@ -256,7 +247,8 @@ def all_pairs_batches(
     clusters, whose permutations are the same for all their users.
     """
 
-    def messages(batches: Iterator[pa.RecordBatch]) -> Iterator[Message]:
+    @sends_messages
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[Message]:
         counts = UserCounts(None)
         models: list[str] = []
         accumulator: AllPairsAccumulator | None = None
@@ -288,7 +280,7 @@ def all_pairs_batches(
         if clusters is not None:
             yield from clusters.messages()
 
-    return _run(messages)
+    return run
 
 
 def layout_of_groups(n_metrics: int, *, weighted: bool) -> Layout:
@@ -303,7 +295,8 @@ def group_batches(n_metrics: int, *, weighted: bool, covariate: bool, layout: La
     the counts of `N_USERS` and others for each group, and the fields of `GroupAccumulator`. With a layout users go on to their clusters.
     """
 
-    def messages(batches: Iterator[pa.RecordBatch]) -> Iterator[Message]:
+    @sends_messages
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[Message]:
         counts = UserCounts(None)
         groups: dict[str, GroupAccumulator] = {}
         n_in_several = np.zeros(1, np.int64)
@@ -330,16 +323,17 @@ def group_batches(n_metrics: int, *, weighted: bool, covariate: bool, layout: La
         if clusters is not None:
             yield from clusters.messages()
 
-    return _run(messages)
+    return run
 
 
 def counting_batches(baseline: str) -> Run:
     """A function for ``mapInArrow``: the counts of every model, and of the users that it shares with the baseline."""
 
-    def messages(batches: Iterator[pa.RecordBatch]) -> Iterator[Message]:
+    @sends_messages
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[Message]:
         counts = UserCounts(baseline)
         for batch in batches:
             counts.add(read_users(batch, 0))
         yield _message({None: counts.owners()})
 
-    return _run(messages)
+    return run

@@ -9,8 +9,12 @@ from collections.abc import Callable, Iterator
 from functools import cache, wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from spark_rankeval.wire import rows_of
+
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from spark_rankeval.wire import Message
 
     Run = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -94,3 +98,13 @@ def _between_turns(items: Iterator[T]) -> Iterator[T]:
         if item is _END:
             return
         yield item  # type: ignore[misc] # not the end
+
+
+def sends_messages(messages: Callable[[Iterator[pa.RecordBatch]], Iterator[Message]]) -> Run:
+    """A function for ``mapInArrow`` that sends the messages of another."""
+
+    @in_worker
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from rows_of(messages(batches))
+
+    return run

@@ -14,14 +14,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_rankeval.statistics.jackknife import blocks_of
-from spark_rankeval.wire import Message, rows_of
+from spark_rankeval.wire import Message
 from spark_rankeval.worker.clusters import ClusterRows, Layout, alone
 from spark_rankeval.worker.exposures import ExposureAccumulator, slots_of
 from spark_rankeval.worker.group_exposures import GroupAccumulator, group_slots_of
 from spark_rankeval.worker.group_states import STATES, GroupStates, StateAccumulator, bytes_of_a_group, rows_by_key
 from spark_rankeval.worker.item_groups import with_keys
 from spark_rankeval.worker.open_users import OpenUsers
-from spark_rankeval.worker.process import in_worker
+from spark_rankeval.worker.process import sends_messages
 from spark_rankeval.worker.reading import (
     ABSENT,
     CLUSTER_HASH,
@@ -74,7 +74,8 @@ def state_of_batches(
     names = count_names(task, tables)
     with_items, with_groups = (slots_of(task), group_slots_of(task)) if slices_of is not None else ([], [])
 
-    def messages(batches: Batches) -> Iterator[Message]:
+    @sends_messages
+    def run(batches: Batches) -> Iterator[Message]:
         exposures: list[ExposureAccumulator | GroupAccumulator] = []
         if slices_of is not None:
             exposures += [ExposureAccumulator(with_items, slices_of)] if with_items else []
@@ -116,10 +117,6 @@ def state_of_batches(
         for each in exposures:
             yield from each.messages()
 
-    @in_worker
-    def run(batches: Batches) -> Batches:
-        yield from rows_of(messages(batches))
-
     return run
 
 
@@ -151,7 +148,8 @@ def state_of_columns(
     Counts are columns of their names, and hashes those of `hash_column`. Normalisers are columns by the places of the values that have one.
     """
 
-    def messages(batches: Batches) -> Iterator[Message]:
+    @sends_messages
+    def run(batches: Batches) -> Iterator[Message]:
         states = _States(len(values), names, options, no_user, keys)
         for batch in batches:
             columns = columns_of(batch)
@@ -162,10 +160,6 @@ def state_of_columns(
             weights = {place: numbers(columns[name]) for place, name in (normalisers or {}).items()}
             yield from states.add(batch, [numbers(columns[name]) for name in values], counts, weights)
         yield from states.messages()
-
-    @in_worker
-    def run(batches: Batches) -> Batches:
-        yield from rows_of(messages(batches))
 
     return run
 
