@@ -120,17 +120,10 @@ def collations(spark):
     return int(spark.sql("SELECT 'a' COLLATE UTF8_LCASE = 'A' AS alike").first()["alike"])
 
 
-def rows_in_order(spark):
-    """Sort the rows of a task, and ask a function in Python for the first: whether it is the last number."""
-    rows = spark.range(100).coalesce(1).sortWithinPartitions("id", ascending=False)
-    return int(rows.mapInPandas(lambda batches: batches, "id long").first().id == 99)
-
-
 SAIL_LACKS = {
     "bytes": ("strings must be UTF-8", lambda spark: spark.sql("SELECT cast(X'ff' AS STRING) AS text").count()),
     "collations": ("strings have no collations", collations),
     "plans": ("the text of a plan is not Spark's", lambda spark: plan_of(spark.range(1)).count("Range (")),
-    "order": ("rows of a task may leave their order, so a catalogue has no parts", rows_in_order),
     "settings": ("the session lists no settings", lambda spark: int(spark.sql("SET").count() > 0)),
     "random joins": ("random conditions of a join are not refused", refused_random_join),
     "progress": ("operations report no progress", progress_reports),

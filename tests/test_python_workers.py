@@ -14,6 +14,7 @@ from spark_rankeval.spark.python_workers import (
     what_workers_lack,
     workers_explained,
 )
+from spark_rankeval.worker.catalogue import TOO_LARGE
 
 
 @pytest.mark.parametrize(
@@ -52,6 +53,12 @@ def test_memory_that_is_too_small_is_an_error_that_says_what_to_do():
         raise RuntimeError(f"Traceback (most recent call last):\nRuntimeError: {said}\n\nthe query")
     assert "memory=" in str(caught.value)
     assert "the query" not in str(caught.value)
+
+
+def test_a_catalogue_that_is_too_large_is_an_error_that_says_what_to_do():
+    with pytest.raises(EngineError) as caught, workers_explained():
+        raise RuntimeError(f"Traceback (most recent call last):\nRuntimeError: {TOO_LARGE}\n\tat org.apache.spark")
+    assert str(caught.value) == TOO_LARGE
 
 
 @pytest.mark.parametrize("error", [OptionError("No module named 'numpy'"), RuntimeError("other"), KeyboardInterrupt()])

@@ -71,38 +71,6 @@ class Limits(NamedTuple):
         return inside
 
 
-class Asked(NamedTuple):
-    """Items whose place in the lists of their users is counted. The catalogue may be a part of a larger one that has them.
-
-    Attributes:
-        places: how many items of the catalogue come before each of them by id.
-        is_here: bool, whether the item at this place is the asked one itself, and in the list.
-        score: float64, as of `Users.exact`.
-    """
-
-    places: Ragged
-    is_here: BoolArray
-    score: FloatArray
-
-
-class Counted(NamedTuple):
-    """How many items of the lists stand around each asked item; the counts of a catalogue's parts add up.
-
-    Attributes:
-        above: int64, how many score higher.
-        tied: int64, how many score the same, the item included if it is here.
-        before: int64, how many of these come before it by id.
-        first: the first items of every list, by their places; None if nobody asked.
-        first_scores: float64, their scores.
-    """
-
-    above: IntArray
-    tied: IntArray
-    before: IntArray
-    first: Ragged | None = None
-    first_scores: FloatArray | None = None
-
-
 class Ranks(NamedTuple):
     """Where items stand in the lists of their users; an entry an item that was asked for.
 
@@ -124,27 +92,6 @@ class Ranks(NamedTuple):
     first: Ragged | None = None
     first_scores: FloatArray | None = None
 
-    @classmethod
-    def of(cls, counted: Counted, score: FloatArray, is_ranked: BoolArray, ties: Ties) -> Ranks:
-        """The ranks of items that were asked for, from what was counted around those that are in the lists."""
-        # Of those that score the same, the item itself is neither before nor behind.
-        before = counted.tied - 1 - counted.before if ties == "item_desc" else counted.before
-
-        def spread(values: Array) -> Array:
-            whole = np.zeros(len(is_ranked), values.dtype)
-            whole[is_ranked] = values
-            return whole
-
-        return cls(
-            is_ranked,
-            spread(1 + counted.above + before),
-            spread(counted.above),
-            spread(counted.tied),
-            spread(score),
-            counted.first,
-            counted.first_scores,
-        )
-
 
 def rank_items(users: Users, items: Ragged, limits: Limits, ties: Ties = "item_asc", first: int = 0) -> Ranks:
     """The ranks of each user's `items`, given by their places in the catalogue, and the `first` items of every list.
@@ -153,20 +100,32 @@ def rank_items(users: Users, items: Ragged, limits: Limits, ties: Ties = "item_a
     """
     is_ranked = limits.has(items)
     ranked = items.where(is_ranked)
-    asked = Asked(ranked, np.ones(len(ranked.values), np.bool_), users.exact(ranked.user, ranked.values))
-    return Ranks.of(count_items(users, asked, limits, ties, first), asked.score, is_ranked, ties)
+    score = users.exact(ranked.user, ranked.values)
+    counts = _Counts.of(users, ranked, score)
+    firsts = _count_blocks(users, counts, limits, ties, first)
+    # Of those that score the same, the item itself is neither before nor behind.
+    before = counts.tied - 1 - counts.before if ties == "item_desc" else counts.before
+
+    def spread(values: Array) -> Array:
+        whole = np.zeros(len(is_ranked), values.dtype)
+        whole[is_ranked] = values
+        return whole
+
+    ranks = Ranks(
+        is_ranked, spread(1 + counts.above + before), spread(counts.above), spread(counts.tied), spread(score)
+    )
+    if not first:
+        return ranks
+    lengths = np.bincount(firsts.user, minlength=len(limits.has_list))
+    return ranks._replace(first=Ragged(firsts.item, offsets_of(lengths)), first_scores=firsts.score)
 
 
-def count_items(users: Users, asked: Asked, limits: Limits, ties: Ties = "item_asc", first: int = 0) -> Counted:
-    """What of a catalogue stands around the asked items, and the `first` items of every list.
-
-    `ties` orders equal scores of these.
-    """
-    counts = _Counts.of(users, asked)
-    n_users = len(limits.has_list)
+def _count_blocks(users: Users, counts: _Counts, limits: Limits, ties: Ties, first: int) -> _Firsts:
+    """Count what stands around the ranked items, block by block, and choose the `first` items of every list."""
+    none = np.empty(0, np.int64)
     chosen: list[tuple[IntArray, IntArray]] = []
-    settled: list[_Firsts] = []
-    has_work = limits.has_list if first else asked.places.lengths > 0
+    settled = [_Firsts(none, none, np.empty(0))]
+    has_work = limits.has_list if first else counts.ranked.lengths > 0
     for rows, start, products in _blocks(users, np.flatnonzero(has_work), limits):
         for row, user in zip(products, rows.tolist(), strict=True):
             about = users.about(user, start, row)
@@ -183,14 +142,8 @@ def count_items(users: Users, asked: Asked, limits: Limits, ties: Ties = "item_a
             # These users have no more items to come.
             settled.append(_first(users, chosen, first, ties))
             chosen.clear()
-    counted = counts.counted()
-    if not first:
-        return counted
-    none = np.empty(0, np.int64)
-    owner = np.concatenate([none, *(firsts.user for firsts in settled)])
-    item = np.concatenate([none, *(firsts.item for firsts in settled)])
-    scores = np.concatenate([np.empty(0), *(firsts.score for firsts in settled)])
-    return counted._replace(first=Ragged(item, offsets_of(np.bincount(owner, minlength=n_users))), first_scores=scores)
+    counts.decide()
+    return _Firsts(*map(np.concatenate, zip(*settled, strict=True)))
 
 
 def _blocks(users: Users, rows: IntArray, limits: Limits) -> Iterator[tuple[IntArray, int, Array]]:
@@ -224,10 +177,11 @@ def _cells(items: Ragged, users: IntArray, start: int, width: int) -> tuple[IntA
 
 @dataclass(eq=False)
 class _Counts:
-    """How many items score higher than each asked one, the same, and the same before it: counted block by block."""
+    """How many items score higher than each ranked one, the same, and the same before it: counted block by block."""
 
     users: Users
-    asked: Asked
+    ranked: Ragged  # the places of items in the lists of their users
+    score: FloatArray  # theirs, as of `Users.exact`
     low: Array  # of the type of `Users.about`, the lowest that may be of an item that scores the same; and the highest one
     high: Array
     above: IntArray
@@ -238,9 +192,9 @@ class _Counts:
     n_near: int = 0
 
     @classmethod
-    def of(cls, users: Users, asked: Asked) -> _Counts:
-        user = asked.places.user
-        about, error = users.as_about(user, asked.score), users.error[user]
+    def of(cls, users: Users, ranked: Ragged, score: FloatArray) -> _Counts:
+        user = ranked.user
+        about, error = users.as_about(user, score), users.error[user]
         kind = np.float32 if users.catalogue.is_plain else np.float64
         with np.errstate(over="ignore"):
             # Rounded outwards.
@@ -249,15 +203,15 @@ class _Counts:
         none = np.zeros(len(user), np.int64)
         # What is in no list is −∞, and below every bound.
         low = np.maximum(low, np.finfo(kind).min)
-        return cls(users, asked, low, high, none, none.copy(), none.copy())
+        return cls(users, ranked, score, low, high, none, none.copy(), none.copy())
 
     def add(self, user: int, start: int, products: Array) -> None:
         """Count among what a user's scores of the items from a place on are about."""
-        entries = np.arange(*self.asked.places.offsets[user : user + 2])
+        entries = np.arange(*self.ranked.offsets[user : user + 2])
         if not len(entries):
             return
-        place = self.asked.places.values[entries]
-        is_here = self.asked.is_here[entries] & (place >= start) & (place < start + len(products))
+        place = self.ranked.values[entries]
+        is_here = (place >= start) & (place < start + len(products))
         look = _sorted if len(entries) > _COMPARED_LABELS else _compared
         around = look(products, self.low[entries], self.high[entries], is_here)
         if around is None:
@@ -275,33 +229,28 @@ class _Counts:
         # Equal scores stay in the order of their places.
         order = np.argsort(scores, kind="stable")
         ascending, places = scores[order], listed[order] + start
-        lowest, end = (np.searchsorted(ascending, self.asked.score[entries], side) for side in ("left", "right"))
+        lowest, end = (np.searchsorted(ascending, self.score[entries], side) for side in ("left", "right"))
         self.above[entries] += len(listed) - end
         self.tied[entries] += end - lowest
         for entry, low, high in zip(entries, lowest, end, strict=True):
-            self.before[entry] += np.searchsorted(places[low:high], self.asked.places.values[entry])
+            self.before[entry] += np.searchsorted(places[low:high], self.ranked.values[entry])
 
     def decide(self) -> None:
         """Count what the products left open."""
         if self.near:
             entries, items = map(np.concatenate, zip(*self.near, strict=True))
-            self._count(entries, items, self.users.exact(self.asked.places.user[entries], items))
+            self._count(entries, items, self.users.exact(self.ranked.user[entries], items))
             self.near.clear()
             self.n_near = 0
 
     def _count(self, entries: IntArray, items: IntArray, scores: FloatArray) -> None:
-        own = self.asked.score[entries]
+        own = self.score[entries]
         same = scores == own
-        earlier = items < self.asked.places.values[entries]
+        earlier = items < self.ranked.values[entries]
         n_entries = len(self.above)
         self.above += np.bincount(entries[scores > own], minlength=n_entries)
         self.tied += np.bincount(entries[same], minlength=n_entries)
         self.before += np.bincount(entries[same & earlier], minlength=n_entries)
-
-    def counted(self) -> Counted:
-        """What was counted in all blocks."""
-        self.decide()
-        return Counted(self.above, self.tied, self.before)
 
 
 def _first_places(products: Array, first: int, error: float) -> IntArray:
@@ -339,17 +288,17 @@ def _best(places: IntArray, scores: FloatArray, first: int, ties: Ties) -> IntAr
 
 
 class _Around(NamedTuple):
-    """What products say of the items around some asked ones."""
+    """What products say of the items around some ranked ones."""
 
     n_above: IntArray  # how many are above each for certain
-    is_alone: BoolArray  # whether nothing but the asked item itself is near it
-    near: list[tuple[int, IntArray]]  # the places of the items near an asked one, for those that are not alone
+    is_alone: BoolArray  # whether nothing but the ranked item itself is near it
+    near: list[tuple[int, IntArray]]  # the places of the items near a ranked one, for those that are not alone
 
 
 def _compared(products: Array, low: Array, high: Array, is_here: BoolArray) -> _Around | None:
-    """What is around each asked item, between two bounds, by comparing all products with them; None: too much is."""
+    """What is around each ranked item, between two bounds, by comparing all products with them; None: too much is."""
     around = _Around(np.zeros(len(low), np.int64), np.zeros(len(low), np.bool_), [])
-    # One asked item after the other: the marks of all of them would not stay in a core's cache.
+    # One ranked item after the other: the marks of all of them would not stay in a core's cache.
     reached, above = np.empty(len(products), np.bool_), np.empty(len(products), np.bool_)
     total = 0
     for row in range(len(low)):
@@ -368,7 +317,7 @@ def _compared(products: Array, low: Array, high: Array, is_here: BoolArray) -> _
 
 
 def _sorted(products: Array, low: Array, high: Array, is_here: BoolArray) -> _Around | None:
-    """The same by sorting the products, which is faster with many asked items."""
+    """The same by sorting the products, which is faster with many ranked items."""
     ascending = np.sort(products)
     n_above = len(products) - np.searchsorted(ascending, high, "right")
     n_near = len(products) - np.searchsorted(ascending, low, "left") - n_above

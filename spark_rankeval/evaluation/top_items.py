@@ -10,13 +10,13 @@ from spark_rankeval.checks import check_table, is_number, kind_of
 from spark_rankeval.errors import InputError, OptionError
 from spark_rankeval.request.column_names import ColumnNames
 from spark_rankeval.request.options import ScoringOptions
-from spark_rankeval.request.task import FirstItems, ScoringTask
+from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.request.vectors import Vectors
 from spark_rankeval.spark.grouping import Grouping
 from spark_rankeval.spark.inputs import read_catalogue
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.workers import run_on_workers
-from spark_rankeval.worker.counted_lists import N_INVALID, N_INVALID_CATALOGUE, RECOMMENDATIONS, first_items_of_batches
+from spark_rankeval.worker.vector_lists import N_INVALID, N_INVALID_CATALOGUE, RECOMMENDATIONS, first_items_of_batches
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -96,4 +96,4 @@ def top_items(
         ]
     )
     run = first_items_of_batches(task, k, tuple(grouping.user_columns), item)
-    return run_on_workers(grouping.lists(FirstItems(k, "item_asc")), run, schema)
+    return run_on_workers(grouping.lists(), run, schema)

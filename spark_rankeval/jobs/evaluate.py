@@ -30,7 +30,6 @@ from spark_rankeval.request.options import (
     SummaryOptions,
     parts_of,
 )
-from spark_rankeval.request.vectors import check_parts
 from spark_rankeval.run_history.gate_rules import GateRule, check_known, read_gates
 from spark_rankeval.statistics.methods import BCa, IntervalMethod, Percentile, Student
 
@@ -297,7 +296,6 @@ class EvaluateConfig(JobConfig):
         problems = []
         for section, vectors in self.all_vectors().items():
             problems += empty_names(section, vectors.options())
-            problems += self.refused(section, partial(check_parts, vectors.parts))
         whole = "[models]" if self.models else "[vectors]"
         if self.labels is None and self.split is None:
             problems.append(f"{whole} needs the section [labels]")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from spark_rankeval.catalogue.scores import Similarity  # noqa: TC001 # of a field, whose type is looked at
 from spark_rankeval.jobs.config import Source  # noqa: TC001 # the same
-from spark_rankeval.request.vectors import Vectors
+from spark_rankeval.request.vectors import NO_PARTS, Vectors
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,8 +29,10 @@ class VectorTables:
         user_bias: the column of users with a number to add to all scores of the user.
         item_bias: the column of items with a number to add to all scores of the item.
         similarity: dot, the sum of products; or cosine, the same of vectors that are scaled to length 1 first.
-        parts: into how many parts the catalogue is cut, if a worker cannot hold all items.
     """
+
+    #: What to do about keys that there were.
+    REMOVED = MappingProxyType({"parts": NO_PARTS})
 
     users: Source
     items: Source
@@ -38,7 +41,6 @@ class VectorTables:
     user_bias: str | None = Vectors.user_bias
     item_bias: str | None = Vectors.item_bias
     similarity: Similarity = Vectors.similarity
-    parts: int = Vectors.parts
 
     def options(self) -> dict[str, Any]:
         """The arguments of `Vectors`, except tables."""

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
 from typing import Any, Self, get_args
 
 from spark_rankeval.catalogue.scores import Similarity
-from spark_rankeval.checks import check_name, check_table, is_number, local_package, one_of
+from spark_rankeval.checks import check_name, check_table, local_package, one_of
 from spark_rankeval.errors import InputError, OptionError
 from spark_rankeval.request.options import Table  # noqa: TC001 # of a field, whose type is looked at
 
-# Each part is a branch of the plan.
-_MOST_PARTS = 100
-
-
-def check_parts(parts: int) -> None:
-    """Refuse what is no number of parts of a catalogue."""
-    if not (is_number(parts, int) and 1 <= parts <= _MOST_PARTS):
-        msg = f"parts must be a whole number from 1 to {_MOST_PARTS}; got {parts!r}"
-        raise OptionError(msg)
+#: What helps if tasks cannot hold the catalogue.
+SMALLER_CATALOGUE = (
+    "Use float32, fewer dimensions, or a table of items as candidates; or evaluate lists that the model makes, such as ALS "
+    "recommendForAllUsers(100)"
+)
+#: What to do about an option that there was.
+NO_PARTS = (
+    "parts was removed, and each task holds the whole catalogue; leave it out, and give workers more memory if that does not fit. "
+    f"{SMALLER_CATALOGUE}"
+)
 
 
 @dataclass(frozen=True)
@@ -44,8 +45,7 @@ class Vectors:
             stays as it is, and its scores are 0. Biases are added afterwards.
         candidates: the items that can be recommended: a table of items; or of users and items, which gives each user their own. None: all
             of `items`.
-        parts: into how many parts the catalogue is cut. A worker holds one part at a time, not all items. It changes no number, and
-            takes longer; see docs/whole_catalogue.md.
+        parts: was removed, and must be left out: each task holds the whole catalogue.
 
     Raises:
         InputError, OptionError: an argument is not what it should be.
@@ -58,9 +58,11 @@ class Vectors:
     item_bias: str | None = None
     similarity: Similarity = "dot"
     candidates: Table | None = None
-    parts: int = 1
+    parts: InitVar[int | None] = None
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, parts: int | None) -> None:
+        if parts is not None:
+            raise OptionError(NO_PARTS)
         for name in ("users", "items", "candidates"):
             table = getattr(self, name)
             if not local_package(table) and (table is not None or name != "candidates"):
@@ -71,10 +73,9 @@ class Vectors:
         check_name("user_bias", self.user_bias)
         check_name("item_bias", self.item_bias)
         one_of("similarity", self.similarity, get_args(Similarity))
-        check_parts(self.parts)
 
     @classmethod
-    def of(cls, model: Any, *, parts: int = 1) -> Self:
+    def of(cls, model: Any, *, parts: int | None = None) -> Self:
         """The factors of a fitted ``ALSModel`` of ``pyspark.ml``; users and items are named as its ``userCol`` and ``itemCol``.
 
         ``evaluate(Vectors.of(model), labels, "ndcg@10", exclude=training)``

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
-from spark_rankeval.spark.catalogue_parts import PartedModel, with_counts_of_parts
 from spark_rankeval.spark.engines import engine_of
 from spark_rankeval.spark.fact_tables import FactTables
 from spark_rankeval.spark.fingerprints import (
@@ -37,19 +36,16 @@ from spark_rankeval.spark.sql_text import (
 from spark_rankeval.spark.table_rows import ARRAYS, TableRows, names_of
 from spark_rankeval.spark.user_attributes import UserAttributes, agreed, cluster_column
 from spark_rankeval.spark.validity import none_holds, says_something, unusual_reasons
-from spark_rankeval.spark.vectors import packed_catalogue, packed_parts
+from spark_rankeval.spark.vectors import packed_catalogue
 from spark_rankeval.worker import reading
-from spark_rankeval.worker.catalogue_parts import Part
 from spark_rankeval.worker.facts import FACTS
 from spark_rankeval.worker.item_tables import BOUND
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from pyspark.sql import DataFrame
     from pyspark.sql import types as T
 
-    from spark_rankeval.request.task import FirstItems, ScoringTask
+    from spark_rankeval.request.task import ScoringTask
     from spark_rankeval.spark.fact_tables import Lookup
     from spark_rankeval.spark.inputs import Sources
     from spark_rankeval.spark.intents import IntentColumns
@@ -130,13 +126,11 @@ class Grouping:
         users = [named(name) for name in self.user_columns]
         no_user = any_of(user.is_null() for user in users).alias(reading.NO_USER)
         hashed = [self._hash_of(users)] if with_user_hash else []
-        # What is counted in parts of a catalogue meets again by user.
-        in_parts = any(vectors.parts > 1 for vectors in self._vectors)
         left_behind = {_KNOWN}
         if not with_users:
             hashed += self.attributes.cluster_hash(self._ids(users), self.attributes.text_on_the_way)
             left_behind.update(map(cluster_column, range(len(self.sources.attributes_of_clusters))))
-            left_behind.update(() if in_parts else self.user_columns)
+            left_behind.update(self.user_columns)
         kept = [self.attributes.readable(name) for name in joined.columns if name not in left_behind]
         kept += self.attributes.hashed([named(name) for name in self.attributes.columns])
         if self.sources.attributes is not None:
@@ -144,23 +138,14 @@ class Grouping:
             absent = named(reading.PREDICTION_ROWS).is_null() & (call("coalesce", named(_KNOWN), 0) == 0)
             kept.append(absent.alias(reading.ABSENT))
         grouped = select(joined, *kept, no_user, *hashed)
-        if in_parts:
-            firsts = [self.task.first_items(model) for model in range(len(self._vectors))]
-            grouped = self._counted_in_parts(grouped, firsts)
-            grouped = grouped if with_users else grouped.drop(*self.user_columns)
         grouped = with_whole_hashes(grouped, self.sources, self._further.hashed)
         return self._with_catalogues(self._further.with_totals(grouped))
 
-    def lists(self, first: FirstItems) -> DataFrame:
-        """The grouped table without labels: the user's columns, what the worker reads, and whether a row belongs to nobody.
-
-        `first` says which items of the lists are wanted.
-        """
+    def lists(self) -> DataFrame:
+        """The grouped table without labels: the user's columns, what the worker reads, and whether a row belongs to nobody."""
         lists = self._lists()
         no_user = any_of(named(name).is_null() for name in self.user_columns).alias(reading.NO_USER)
-        return self._with_catalogues(
-            self._counted_in_parts(select(lists, *map(named, lists.columns), no_user), [first])
-        )
+        return self._with_catalogues(select(lists, *map(named, lists.columns), no_user))
 
     def _lists(self) -> DataFrame:
         """A row a user with the predictions of every model, and the user's other lists."""
@@ -185,19 +170,8 @@ class Grouping:
         catalogues = {
             reading.of_model(reading.CATALOGUE, model): packed_catalogue(vectors, self.item_type())
             for model, vectors in enumerate(self._vectors)
-            if vectors.parts == 1
         }
         return given_to_tasks(users, catalogues) if catalogues else users
-
-    def _counted_in_parts(self, users: DataFrame, firsts: Sequence[FirstItems | None]) -> DataFrame:
-        """The grouped table with what parts of catalogues say of each user, for the models whose catalogue is cut."""
-        item_type = self.item_type()
-        models = [
-            PartedModel(Part(model, vectors.similarity, first), vectors.parts, packed_parts(vectors, item_type))
-            for model, (vectors, first) in enumerate(zip(self._vectors, firsts, strict=True))
-            if vectors.parts > 1
-        ]
-        return with_counts_of_parts(users, self.user_columns, item_type, models) if models else users
 
     @cached_property
     def _is_grouped_once(self) -> bool:

@@ -9,6 +9,7 @@ from pyspark.sql import types as T
 
 from spark_rankeval.errors import EngineError
 from spark_rankeval.spark.engines import engine_of
+from spark_rankeval.spark.python_workers import workers_explained
 from spark_rankeval.spark.sql_text import call, named, row_of_partition, select, true_for_every_row, with_columns
 from spark_rankeval.spark.workers import run_on_workers
 from spark_rankeval.worker.packed import PACKED, attach
@@ -47,22 +48,20 @@ def given_to_rows(rows: DataFrame, one: DataFrame) -> DataFrame:
     return keyed.join(given.hint("broadcast"), _EVERY, "left").drop(_EVERY)
 
 
-def given_to_tasks(rows: DataFrame, tables: Mapping[str, DataFrame], by: str | None = None) -> DataFrame:
+def given_to_tasks(rows: DataFrame, tables: Mapping[str, DataFrame]) -> DataFrame:
     """The rows with a column for each packed table, a row or none. The first row of each partition has it, the others have null.
 
-    A table has several rows if `by` names a column that tells them apart, and the rows to which they are given.
     It is broadcast, so that nothing is shuffled and no row moves. What runs next on each partition finds it in its first row. An engine
     that may move rows gets the tables with the function, after an action.
     """
     if not engine_of(rows.sparkSession).keeps_order:
-        return _attached(rows, tables, by)
+        return _attached(rows, tables)
     numbered = with_columns(rows, {_FIRST: row_of_partition() == 0})
     for name, table in tables.items():
         # Always true, and Spark does not know: of a constant it would make a join of all rows with all.
-        keys = [_FIRST] if by is None else [_FIRST, by]
         is_first = named(PACKED).is_not_null().alias(_FIRST)
-        one = select(table, is_first, *map(named, keys[1:]), named(PACKED).alias(name))
-        numbered = numbered.join(one.hint("broadcast"), keys, "left")
+        one = select(table, is_first, named(PACKED).alias(name))
+        numbered = numbered.join(one.hint("broadcast"), _FIRST, "left")
     return numbered.drop(_FIRST)
 
 
@@ -77,12 +76,10 @@ def _cell(table: DataFrame) -> bytes | None:
     return bytes(rows[0][PACKED]) if rows else None
 
 
-def _attached(rows: DataFrame, tables: Mapping[str, DataFrame], by: str | None) -> DataFrame:
+def _attached(rows: DataFrame, tables: Mapping[str, DataFrame]) -> DataFrame:
     """The same by a function that holds the tables, which are collected first."""
-    if by is not None:
-        msg = "this engine may move rows between partitions, so a catalogue cannot be cut into parts; leave parts= out"
-        raise EngineError(msg)
-    cells = {name: _cell(table) for name, table in tables.items()}
+    with workers_explained():
+        cells = {name: _cell(table) for name, table in tables.items()}
     if sum(map(len, filter(None, cells.values()))) > _MOST_BYTES:
         raise EngineError(_TOO_LARGE)
     columns = [T.StructField(name, T.BinaryType()) for name in cells]

@@ -68,7 +68,6 @@ class VectorColumns(NamedTuple):
     item_bias: str | None
     similarity: Similarity
     candidates: Source | None  # the items, or the users and items, that can be recommended
-    parts: int  # into how many parts the catalogue is cut
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ from pyspark.sql import types as T
 from spark_rankeval.spark.ids import problem_of_type
 from spark_rankeval.spark.named_columns import find_column
 from spark_rankeval.spark.packed import packed
-from spark_rankeval.spark.partitions import to_partitions
 from spark_rankeval.spark.source import Source, VectorColumns, read_source, require_column
 from spark_rankeval.spark.sql_text import aggregate, call, named, number, select, where, with_columns
 from spark_rankeval.spark.workers import run_on_workers
@@ -18,13 +17,11 @@ from spark_rankeval.worker.catalogue import (
     IN_CATALOGUE,
     ITEM,
     N_ROWS,
-    PART,
     USUAL_LENGTH,
     VECTOR,
     count_lengths,
     pack_catalogue,
 )
-from spark_rankeval.worker.packed import PACKED
 from spark_rankeval.worker.reading import BIAS
 from spark_rankeval.worker.reading import VECTOR as USER_VECTOR
 
@@ -66,9 +63,7 @@ def _read_vectors(vectors: Vectors, names: ColumnNames, problems: list[str]) -> 
         wrong: list[str] = []
         candidates = read_source(role, vectors.candidates, names, wrong)
         problems += [f"candidates{problem.removeprefix(role)}" for problem in wrong]
-    columns = VectorColumns(
-        items, vector, item_vector, user_bias, item_bias, vectors.similarity, candidates, vectors.parts
-    )
+    columns = VectorColumns(items, vector, item_vector, user_bias, item_bias, vectors.similarity, candidates)
     return Source("predictions", vectors.users, tuple(users), items.item, items.item_type, arrays=True, vectors=columns)
 
 
@@ -100,29 +95,11 @@ def user_vectors(columns: VectorColumns) -> list[Sql]:
 
 def packed_catalogue(columns: VectorColumns, item_type: T.DataType) -> DataFrame:
     """One row: the catalogue with its vectors, as `pack_catalogue` packs it."""
-    rows = _of_type(catalogue_rows(columns), item_type)
+    rows = with_columns(catalogue_rows(columns), {ITEM: named(ITEM).cast(item_type)})
     # A row of nothing: an empty table would have no task, and so nobody to say that it is empty.
     nothing = [F.lit(None).cast(field.dataType).alias(field.name) for field in rows.schema.fields]
     rows = rows.unionByName(rows.sparkSession.range(0, 1, 1, 1).select(*nothing)).repartition(1)
     return packed(rows, pack_catalogue)
-
-
-def packed_parts(columns: VectorColumns, item_type: T.DataType) -> DataFrame:
-    """A row a part of the catalogue, with the part's number; an item's rows are in one part, which a hash of the item chooses."""
-    rows = _of_type(catalogue_rows(columns), item_type)
-    # Spark hashes both zeros alike.
-    part = call("pmod", call("xxhash64", named(ITEM)), columns.parts)
-    numbered = with_columns(rows, {PART: part.cast("int")})
-    # A row of nothing for each part, which may have no item.
-    nothing = [F.lit(None).cast(field.dataType).alias(field.name) for field in rows.schema.fields]
-    every = rows.sparkSession.range(columns.parts).select(*nothing, F.col("id").cast("int").alias(PART))
-    numbered = numbered.unionByName(every).crossJoin(usual_length(rows).hint("broadcast"))
-    schema = T.StructType([T.StructField(PART, T.IntegerType()), T.StructField(PACKED, T.BinaryType())])
-    return run_on_workers(to_partitions(numbered, PART, columns.parts), pack_catalogue, schema)
-
-
-def _of_type(rows: DataFrame, item_type: T.DataType) -> DataFrame:
-    return with_columns(rows, {ITEM: named(ITEM).cast(item_type)})
 
 
 def usual_length(rows: DataFrame) -> DataFrame:

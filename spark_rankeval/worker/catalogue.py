@@ -9,9 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_rankeval.catalogue.scores import is_usable
+from spark_rankeval.request.vectors import SMALLER_CATALOGUE
 from spark_rankeval.worker.packed import PACKED, stream_of
 from spark_rankeval.worker.process import in_worker
-from spark_rankeval.worker.reading import flat, numbers, whole_numbers
+from spark_rankeval.worker.reading import flat, numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,8 +21,11 @@ if TYPE_CHECKING:
 
 #: The columns of the rows that are packed: the item, its vector, what is added to its scores, and whether the row is of the catalogue.
 ITEM, VECTOR, BIAS, IN_CATALOGUE = "item", "vector", "bias", "in_catalogue"
-#: The number of a part of a catalogue, in each of its rows, and how long vectors are; and how many rows of the whole one are so long.
-PART, USUAL_LENGTH, N_ROWS = "part", "usual_length", "n_rows"
+#: A length of vectors, and how many rows of the catalogue have it.
+USUAL_LENGTH, N_ROWS = "usual_length", "n_rows"
+#: What the task that packs a catalogue says if no row can hold it.
+TOO_LARGE = f"the items of Vectors take more than 2 GB, and no row of a table holds more. {SMALLER_CATALOGUE}"
+_MOST_BYTES = 2_000_000_000
 # The name of the vectors' length in what is packed.
 _LENGTH = "length"
 
@@ -60,19 +64,15 @@ class PackedCatalogue(NamedTuple):
     faults: Faults
 
     @classmethod
-    def of(cls, rows: pa.Table, length: int | None = None) -> PackedCatalogue:
-        """Choose the rows that can be used, and bring them into order. Of an item's several rows the greatest vector stays.
-
-        Vectors that have another `length` cannot be used; None: another than most.
-        """
+    def of(cls, rows: pa.Table) -> PackedCatalogue:
+        """Choose the rows that can be used, and bring them into order. Of an item's several rows the greatest vector stays."""
         ids, vectors, bias = (_column(rows, name) for name in (ITEM, VECTOR, BIAS))
         if pa.types.is_floating(ids.type):
             # The two zeros are one item.
             ids = pc.add(ids, pa.scalar(0.0, ids.type))
         added = numbers(bias)
         lengths, is_valid = _usable_lengths(ids, vectors, added)
-        if length is None:
-            length = int(np.bincount(lengths[is_valid]).argmax()) if is_valid.any() else 0
+        length = int(np.bincount(lengths[is_valid]).argmax()) if is_valid.any() else 0
         kept = np.flatnonzero(is_valid & (lengths == length))
         ids, matrix, added = ids.take(pa.array(kept)), _matrix(vectors.take(pa.array(kept)), length), added[kept]
         chosen = _in_order(ids, matrix, added)
@@ -105,24 +105,21 @@ class PackedCatalogue(NamedTuple):
 
 @in_worker
 def pack_catalogue(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """A function for ``mapInArrow``: the rows of a catalogue as a row of bytes; a row that is not of the catalogue is passed over.
-
-    Of a part, the row has its number, too.
-    """
-    given = list(batches)
+    """A function for ``mapInArrow``: the rows of a catalogue as a row of bytes; a row that is not of the catalogue is passed over."""
+    given: list[pa.RecordBatch] = []
+    n_bytes = 0
+    for batch in batches:
+        given.append(batch)
+        n_bytes += batch.nbytes
+        if n_bytes > _MOST_BYTES:
+            # Arrow would say so, too, but only once the memory of several copies is used up.
+            raise RuntimeError(TOO_LARGE)
     if not given:
         # A partition without a row, of which there is none beside one with rows unless Spark finds the table empty.
         return
     rows = pa.Table.from_batches(given)
-    length = None
-    if USUAL_LENGTH in rows.column_names:
-        # The row that is not of the catalogue has it, too.
-        length = int(whole_numbers(_column(rows, USUAL_LENGTH)).max(initial=0))
-    catalogue = PackedCatalogue.of(rows.filter(rows[IN_CATALOGUE]), length)
-    row = {PACKED: pa.array([catalogue.pack()], pa.binary())}
-    if PART in rows.column_names:
-        row = {PART: pa.array([rows[PART][0].as_py()], pa.int32()), **row}
-    yield pa.RecordBatch.from_pydict(row)
+    catalogue = PackedCatalogue.of(rows.filter(rows[IN_CATALOGUE]))
+    yield pa.RecordBatch.from_pydict({PACKED: pa.array([catalogue.pack()], pa.binary())})
 
 
 @in_worker

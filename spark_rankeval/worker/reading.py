@@ -311,17 +311,3 @@ def places_among(ids: pa.Array, known: pa.Array, *, unknown: int) -> IntArray:
         ids = pc.add(ids, pa.scalar(0.0, ids.type))
     places: IntArray = filled(pc.index_in(ids, value_set=known), unknown).astype(np.int64)
     return places
-
-
-def places_before(ids: pa.Array, known: pa.Array) -> IntArray:
-    """How many of different ids, which are in their order, come before each id of the same type; int64. The order of text is by bytes."""
-    if pa.types.is_string(known.type) or pa.types.is_large_string(known.type):
-        ids, known = ids.cast(pa.large_binary()), known.cast(pa.large_binary())
-    low, high = np.zeros(len(ids), np.int64), np.full(len(ids), len(known))
-    # A binary search for all of them at once. Numpy has one, but not for text.
-    while (low < high).any():
-        middle = (low + high) // 2
-        # Of a search that has ended any place will do.
-        is_before = flags(pc.less(known.take(pa.array(np.minimum(middle, len(known) - 1))), ids))
-        low, high = np.where((low < high) & is_before, middle + 1, low), np.where(is_before, high, middle)
-    return low

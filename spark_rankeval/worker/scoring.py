@@ -18,7 +18,6 @@ from spark_rankeval.request.counts import INVALID_COUNTS, WEIGHT_SUMS, counts_of
 from spark_rankeval.request.task import GROUP_FACTS
 from spark_rankeval.worker.catalogue import CATALOGUE_FAULTS
 from spark_rankeval.worker.comparable_ids import comparable
-from spark_rankeval.worker.counted_lists import faults_of, read_vector_lists
 from spark_rankeval.worker.exposures import Exposed, slots_of
 from spark_rankeval.worker.facts import (
     FACTS,
@@ -48,7 +47,7 @@ from spark_rankeval.worker.reading import (
     whole_numbers,
 )
 from spark_rankeval.worker.task_tables import TaskTables
-from spark_rankeval.worker.vector_lists import Catalogues
+from spark_rankeval.worker.vector_lists import Catalogues, VectorLists, faults_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -57,7 +56,6 @@ if TYPE_CHECKING:
     from spark_rankeval.ranking.ragged import Array, IntArray, Ragged
     from spark_rankeval.request.task import ScoringTask, View
     from spark_rankeval.worker.group_sets import ItemSets
-    from spark_rankeval.worker.vector_lists import VectorLists
 
 # Users are scored in slices of about this many predictions, whatever the size of a batch: matrices stay in a core's cache.
 _SLICE = 1 << 17
@@ -165,7 +163,7 @@ def _read(task: ScoringTask, batch: pa.RecordBatch, received: TaskTables) -> _In
     columns = columns_of(batch)
     labels, excluded = read_labels(task, columns), read_excluded(columns)
     vectors = [
-        read_vector_lists(columns, model, received.catalogues, excluded, labels)
+        VectorLists.read(columns, model, received.catalogues[model], excluded, labels)
         for model in range(len(task.similarities))
     ]
     if vectors:

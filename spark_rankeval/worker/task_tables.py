@@ -5,12 +5,11 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from spark_rankeval.worker.counted_lists import few_users
 from spark_rankeval.worker.group_sets import with_item_sets
 from spark_rankeval.worker.item_groups import with_group_tables
 from spark_rankeval.worker.item_tables import ItemTables, with_item_tables
 from spark_rankeval.worker.model_lists import with_lists_of_models
-from spark_rankeval.worker.vector_lists import Catalogues
+from spark_rankeval.worker.vector_lists import Catalogues, few_users
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -19,7 +19,8 @@ from spark_rankeval.ranking.matching import distinct
 from spark_rankeval.ranking.ragged import Array, BoolArray, IntArray, Ragged
 from spark_rankeval.ranking.ranks import Findings, rank_lists
 from spark_rankeval.ranking.ties import hangs_on_tie
-from spark_rankeval.worker.catalogue import PackedCatalogue, all_usable
+from spark_rankeval.worker.catalogue import CATALOGUE_FAULTS, PackedCatalogue, all_usable
+from spark_rankeval.worker.process import in_worker
 from spark_rankeval.worker.reading import (
     BIAS,
     CANDIDATES,
@@ -28,20 +29,31 @@ from spark_rankeval.worker.reading import (
     PREDICTION_ROWS,
     VECTOR,
     Side,
+    columns_of,
     flags,
     flat,
     numbers,
     of_model,
     places_among,
+    read_excluded,
     side_of,
     whole_numbers,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
     from spark_rankeval.catalogue.scores import Similarity
     from spark_rankeval.ranking.lists import Lists, Ties
     from spark_rankeval.request.task import ScoringTask, View
     from spark_rankeval.worker.catalogue import Faults
+
+    Batches = Iterator[pa.RecordBatch]
+
+#: The columns of tables of first items, beside those of the user.
+RECOMMENDATIONS, N_INVALID, N_INVALID_CATALOGUE = "recommendations", "n_invalid", "n_invalid_catalogue"
+# So many first items of lists are worked at a time.
+_LISTED = 1 << 20
 
 
 class TaskCatalogue(NamedTuple):
@@ -119,69 +131,77 @@ class UserVectors(NamedTuple):
             of_usable = np.repeat(has_vector, np.maximum(lengths, 0))
             vectors[has_vector] = numbers(entries)[of_usable].reshape(int(has_vector.sum()), catalogue.length)
         added = np.where(has_vector, added, 0.0)
-        return cls(Users.of(catalogue, vectors, added), has_vector, unusable_rows(columns, model, has_vector))
-
-
-def unusable_rows(columns: dict[str, pa.Array], model: int, has_vector: BoolArray) -> IntArray:
-    """How many rows of each user's vectors cannot be used: all but one, and the last one if it has none; of nobody, all."""
-    rows, nobody = whole_numbers(columns[of_model(PREDICTION_ROWS, model)]), flags(columns[NO_USER])
-    return np.where(nobody, rows, np.maximum(rows - 1, 0) + ((rows > 0) & ~has_vector))
-
-
-def limits_of(
-    columns: dict[str, pa.Array],
-    model: int,
-    catalogue: TaskCatalogue,
-    vectors: UserVectors,
-    excluded: Side | None,
-) -> Limits:
-    """Which items of a catalogue are in the lists of a batch of users."""
-    name = of_model(CANDIDATES, model)
-    return Limits(
-        has_list=vectors.has_vector,
-        excluded=None if excluded is None else catalogue.places(excluded),
-        candidates=catalogue.places(side_of(columns[name])) if name in columns else None,
-    )
+        # All rows of a user but one, and the last one if it has no vector; of nobody, all.
+        invalid = np.where(nobody, rows, np.maximum(rows - 1, 0) + ((rows > 0) & ~has_vector))
+        return cls(Users.of(catalogue, vectors, added), has_vector, invalid)
 
 
 @dataclass
-class VectorLists(ABC):
+class VectorLists:
     """The lists of a model and a batch of users: the catalogue in the order of each user's scores."""
 
-    labels: Side | None  # None: nobody asks for their ranks
-    is_known: BoolArray  # which labels are of items of the catalogue
-    has_vector: BoolArray  # which users have a vector that can be used
-    invalid: IntArray  # int64 (n_users,), how many rows of vectors cannot be used
-    n_predictions: IntArray  # int64 (n_users,), how many items the lists have
-    n_excluded: IntArray  # int64 (n_users,), how many they lost
-    faults: Faults  # what was left out of the catalogue
+    catalogue: TaskCatalogue
+    vectors: UserVectors
+    limits: Limits  # which items are in the lists
+    places: Ragged  # of the labels in the catalogue, −1 for those that it lacks
     # The ranks of the labels under each rule for ties, which views share; and how many labels are unknown.
     _ranks: dict[Ties, Ranks] = field(default_factory=dict, init=False)
     _n_unknown: IntArray | None = field(default=None, init=False)
 
-    @abstractmethod
-    def first_items(self, k: int, ties: Ties) -> Side:
-        """The first items of every list, best first, with their scores, as predictions."""
+    @classmethod
+    def read(
+        cls,
+        columns: dict[str, pa.Array],
+        model: int,
+        catalogue: TaskCatalogue,
+        excluded: Side | None,
+        labels: Side | None = None,
+    ) -> VectorLists:
+        """From the columns of a batch."""
+        vectors = UserVectors.read(columns, model, catalogue.scored)
+        candidates = columns.get(of_model(CANDIDATES, model))
+        limits = Limits(
+            has_list=vectors.has_vector,
+            excluded=None if excluded is None else catalogue.places(excluded),
+            candidates=None if candidates is None else catalogue.places(side_of(candidates)),
+        )
+        places = _nothing(len(vectors.invalid))
+        if labels is not None:
+            places = labels.lists.like(catalogue.place_of(labels.ids))
+        return cls(catalogue, vectors, limits, places)
 
-    @abstractmethod
-    def _ranks_of_labels(self, ties: Ties) -> Ranks:
-        """The ranks of all labels, as they came."""
+    @property
+    def is_known(self) -> BoolArray:
+        """Which labels are of items of the catalogue."""
+        return self.places.values >= 0
+
+    @cached_property
+    def n_predictions(self) -> IntArray:
+        """How many items the lists have; int64 (n_users,)."""
+        return self.limits.lengths(self.catalogue.scored.n_items)
+
+    def first_items(self, k: int, ties: Ties) -> Side:
+        """The first items of every list, best first, with their scores, as predictions; the labels are ranked by the way."""
+        ranks = rank_items(self.vectors.users, self.places, self.limits, ties, first=k)
+        self._ranks[ties] = ranks
+        assert ranks.first is not None, "it was asked for"
+        assert ranks.first_scores is not None, "the same"
+        return self._predictions(ranks.first, ranks.first_scores)
 
     def without_items(self) -> Side:
         """The lists as predictions, if no metric looks at their items."""
-        assert self.labels is not None, "somebody asks for ranks"
-        nothing = Ragged(np.empty(0, np.int64), np.zeros(len(self.invalid) + 1, np.int64))
-        return self._predictions(nothing, self.labels.ids.slice(0, 0), np.empty(0))
+        return self._predictions(_nothing(len(self.vectors.invalid)), np.empty(0))
 
-    def _predictions(self, items: Ragged, ids: pa.Array, scores: Array) -> Side:
+    def _predictions(self, items: Ragged, scores: Array) -> Side:
+        ids = self.catalogue.ids.take(pa.array(items.values))
         none = np.zeros(items.n_users, np.int64)
-        return Side(items, ids, [scores], self.invalid, none, none)
+        return Side(items, ids, [scores], self.vectors.invalid, none, none)
 
     def rank(self, view: View, lists: Lists) -> tuple[RankingBatch, Findings]:
         """The rankings of a view. `lists` has the labels and the first items; the labels' ranks are those in the whole catalogue."""
         labels, ties = settle_labels(lists, view.ranking.conflicting_labels), view.ranking.ties
         if ties not in self._ranks:
-            self._ranks[ties] = self._ranks_of_labels(ties)
+            self._ranks[ties] = rank_items(self.vectors.users, self.places, self.limits, ties)
         ranks, user = self._ranks[ties], labels.items.user
         if self._n_unknown is None:
             self._n_unknown = np.bincount(user[~self.is_known[labels.entry]], minlength=labels.items.n_users)
@@ -217,55 +237,53 @@ class VectorLists(ABC):
     def counts(self) -> dict[str, IntArray]:
         """Counts that other lists have otherwise, by name, once a view was ranked; int64 (n_users,) each."""
         assert self._n_unknown is not None, "a view was ranked"
-        return {"n_excluded": self.n_excluded, "n_labels_without_vector": self._n_unknown}
+        return {"n_excluded": self.limits.n_excluded(), "n_labels_without_vector": self._n_unknown}
 
 
-@dataclass
-class HeldLists(VectorLists):
-    """Lists of a catalogue that the task holds."""
+def _nothing(n_users: int) -> Ragged:
+    """No item of each user."""
+    return Ragged(np.empty(0, np.int64), np.zeros(n_users + 1, np.int64))
 
-    catalogue: TaskCatalogue
-    vectors: UserVectors
-    limits: Limits  # which items are in the lists
-    places: Ragged  # of the labels in the catalogue, −1 for none
 
-    @classmethod
-    def read(
-        cls,
-        columns: dict[str, pa.Array],
-        model: int,
-        catalogue: TaskCatalogue,
-        excluded: Side | None,
-        labels: Side | None = None,
-    ) -> HeldLists:
-        """From the columns of a batch."""
-        vectors = UserVectors.read(columns, model, catalogue.scored)
-        limits = limits_of(columns, model, catalogue, vectors, excluded)
-        if labels is None:
-            places = Ragged(np.empty(0, np.int64), np.zeros(len(vectors.invalid) + 1, np.int64))
-        else:
-            places = labels.lists.like(catalogue.place_of(labels.ids))
-        return cls(
-            labels=labels,
-            is_known=places.values >= 0,
-            has_vector=vectors.has_vector,
-            invalid=vectors.invalid,
-            n_predictions=limits.lengths(catalogue.scored.n_items),
-            n_excluded=limits.n_excluded(),
-            faults=catalogue.faults,
-            catalogue=catalogue,
-            vectors=vectors,
-            limits=limits,
-            places=places,
-        )
+def faults_of(models: Sequence[VectorLists]) -> dict[str, int]:
+    """How many rows of all models' catalogues cannot be used, by the names of `CATALOGUE_FAULTS`."""
+    return {name: sum(lists.catalogue.faults[place] for lists in models) for place, name in enumerate(CATALOGUE_FAULTS)}
 
-    def first_items(self, k: int, ties: Ties) -> Side:
-        """The first items of every list; the labels are ranked by the way."""
-        ranks = rank_items(self.vectors.users, self.places, self.limits, ties, first=k)
-        self._ranks[ties] = ranks
-        assert ranks.first is not None, "it was asked for"
-        assert ranks.first_scores is not None, "the same"
-        return self._predictions(ranks.first, self.catalogue.ids.take(pa.array(ranks.first.values)), ranks.first_scores)
 
-    def _ranks_of_labels(self, ties: Ties) -> Ranks:
-        return rank_items(self.vectors.users, self.places, self.limits, ties)
+def few_users(batches: Batches, k: int) -> Batches:
+    """The batches in parts of users whose first k items fit into little memory."""
+    most = max(1, _LISTED // max(1, k))
+    for batch in batches:
+        for start in range(0, batch.num_rows, most):
+            yield batch.slice(start, most)
+
+
+def first_items_of_batches(
+    task: ScoringTask, k: int, passed_on: tuple[str, ...], item: str
+) -> Callable[[Batches], Batches]:
+    """A function for ``mapInArrow``: the first k items of every user as structs of `item` and score, beside the columns passed on."""
+
+    @in_worker
+    def run(batches: Batches) -> Batches:
+        catalogues = Catalogues(task)
+        for batch in few_users(batches, k):
+            catalogues.read(batch)
+            columns = columns_of(batch)
+            lists = VectorLists.read(columns, 0, catalogues[0], read_excluded(columns))
+            first = lists.first_items(k, "item_asc")
+            entries: Array = pa.StructArray.from_arrays([first.ids, pa.array(first.values[0])], names=[item, "score"])
+            recommended = pa.ListArray.from_arrays(
+                pa.array(first.lists.offsets, pa.int32()), entries, mask=pa.array(~lists.vectors.has_vector)
+            )
+            n_invalid_items = np.full(batch.num_rows, sum(lists.catalogue.faults))
+            yield pa.RecordBatch.from_arrays(
+                [
+                    *(columns[name] for name in passed_on),
+                    recommended,
+                    pa.array(first.invalid),
+                    pa.array(n_invalid_items),
+                ],
+                names=[*passed_on, RECOMMENDATIONS, N_INVALID, N_INVALID_CATALOGUE],
+            )
+
+    return run

@@ -613,7 +613,7 @@ def test_an_evaluation_that_cannot_be_is_said(changes, said):
             "unknown key 'vectors.user_bais'; did you mean 'user_bias'",
         ),
         ({"vectors": {**VECTORS["vectors"], "similarity": "l2"}}, "vectors.similarity must be one of 'dot', 'cosine'"),
-        ({"vectors": {**VECTORS["vectors"], "parts": 0}}, "vectors: parts must be a whole number from 1 to 100; got 0"),
+        ({"vectors": {**VECTORS["vectors"], "parts": 8}}, "unknown key 'vectors.parts'; parts was removed"),
         ({"vectors": {**VECTORS["vectors"], "item_bias": " "}}, "vectors.item_bias has an empty column name"),
         ({"labels": None}, "[vectors] needs the section [labels]"),
         (
@@ -635,10 +635,6 @@ def test_vectors_that_cannot_be_are_said(changes, said):
     [
         ({"vectors": VECTORS["vectors"]}, "[models] stands in the place of [vectors]; found both, so leave one out"),
         ({"models": {"mf": {"users": {"path": "u"}}}}, "the section [models.mf.items] is missing"),
-        (
-            {"models": {"mf": {**VECTORS["vectors"], "parts": 0}}},
-            "models.mf: parts must be a whole number from 1 to 100",
-        ),
         (
             {"models": {"mf": {**VECTORS["vectors"], "items": {}}}},
             "[models.mf.items] needs either path (files) or table",

@@ -158,7 +158,7 @@ OF_ROWS = [
     "sort_array(pairs)",
     "array_sort(ns)", "array_sort(ds)", "array_sort(ss)", "array_sort(pairs)", "concat(ns, ms)", "concat(pairs, array(pair))",
     "flatten(array(ns, ms))",
-    "slice(ns, 1, 2)", "get(ns, 0)", "get(ds, at)", "get(pairs, 1)", "element_at(array(5, 6, 7), 2)", "sequence(0, 3)",
+    "slice(ns, 1, 2)", "get(ns, 0)", "get(ds, at)", "get(pairs, 1)", "sequence(0, 3)",
     "transform(ns, one -> one = 7)", "transform(ds, (one, place) -> struct(one AS x, get(ns, place) AS n))",
     "transform(ss, one -> coalesce(one, 'null'))",
     "filter(ns, one -> one > 0)", "filter(pairs, one -> one.x > 0)", "exists(ns, one -> one IS NULL)",

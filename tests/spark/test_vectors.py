@@ -9,7 +9,16 @@ from effort import FULL_LENGTH
 from pyspark.sql import functions as F
 
 from spark_rankeval import Facts, Vectors, compare, evaluate, quarantine, score_users, top_items
-from spark_rankeval.errors import DataError, DialectError, InputError, MetricError, OptionError, SparkRankEvalWarning
+from spark_rankeval.errors import (
+    DataError,
+    DialectError,
+    EngineError,
+    InputError,
+    MetricError,
+    OptionError,
+    SparkRankEvalWarning,
+)
+from spark_rankeval.worker import catalogue
 
 N_USERS, N_ITEMS, LENGTH = 24, 15, 3
 METRICS = ["ndcg@5", "ap", "rr", "auc", "percentile_rank", "recall@3"]
@@ -268,6 +277,21 @@ class TestBadInput:
         first = top_items(vectors, 2).first()
         assert first.n_invalid_catalogue == 7
 
+    def test_the_two_zeros_are_one_item(self, world):
+        rows = [(0.0, [1.0]), (-0.0, [2.0]), (2.0, [3.0]), (3.0, [1.0, 2.0]), (4.0, None), (5.0, [5.0])]
+        items = world.spark.createDataFrame(rows, "item double, vector array<double>")
+        users = world.spark.createDataFrame([(1, [1.0])], "user int, vector array<double>")
+        labels = world.spark.createDataFrame([(1, -0.0)], "user int, item double")
+        (row,) = score_users(Vectors(users, items), labels, "rr", on_invalid="drop").collect()
+        assert (row.rr, row.n_predictions, row.n_invalid_facts) == (1 / 3, 3, 3)
+
+    @pytest.mark.sail_alone("its workers, which a test can change")
+    def test_a_catalogue_that_no_row_can_hold_says_what_to_do(self, world, monkeypatch):
+        monkeypatch.setattr(catalogue, "_MOST_BYTES", 100)
+        with pytest.raises(EngineError) as raised:
+            evaluate(Vectors(world.users, world.items), world.labels, "rr")
+        assert str(raised.value) == catalogue.TOO_LARGE
+
     def test_each_model_of_one_table_has_its_reasons(self, world):
         users = world.users.selectExpr(
             "user", "vector", "IF(user = 2, NULL, 0.0D) AS one", "IF(user < 5, NULL, 0.0D) AS other"
@@ -363,6 +387,11 @@ class TestBadInput:
                 "lookup='join' joins facts of items to rows",
             ),
             (lambda w: Vectors(w.users, None), InputError, "items of Vectors must be a table"),
+            (
+                lambda w: Vectors(w.users, w.items, parts=8),
+                OptionError,
+                "parts was removed, and each task holds the whole",
+            ),
             (lambda w: Vectors.of(w.users), InputError, "must be a fitted ALSModel"),
             (lambda w: top_items(w.users, 3), InputError, "vectors must be Vectors"),
             (
@@ -375,67 +404,6 @@ class TestBadInput:
     def test_a_wrong_call_says_what_is_wrong(self, world, call, error, words):
         with pytest.raises(error, match=words.replace("(", r"\(")):
             call(world)
-
-
-@pytest.mark.not_on_sail("order")
-class TestParts:
-    """A catalogue in parts has what the whole one has; tests/worker/test_catalogue_parts.py tries many more."""
-
-    def test_an_evaluation_in_parts_is_that_of_the_whole(self, world):
-        # Rows of each kind that cannot be used, and one of the two usual lengths that a part alone would take.
-        bad = [(None, [1.0] * 3, 0.0), ("x", None, 0.0), ("y", [1.0], 0.0), ("z", [1.0], 0.0), ("i00", [9.0] * 3, 0.0)]
-        items = world.items.unionByName(world.items.sparkSession.createDataFrame(bad, world.items.schema))
-        nobody = world.spark.createDataFrame(
-            [(None, [1.0] * 3), (31, None), (32, [1.0])], "user int, vector array<double>"
-        )
-        users = world.users.select("user", "vector").unionByName(nobody)
-        labels = world.labels.unionByName(
-            world.spark.createDataFrame([(None, "i01", 1.0), (31, "i01", 1.0)], world.labels.schema)
-        )
-        own = world.spark.range(N_USERS).selectExpr(
-            "CAST(id AS int) AS user", "explode(array('i01', 'i03', 'i04', 'z')) AS item"
-        )
-        some = world.items.where("item < 'i10'").select("item")
-
-        def models(*parts):
-            return {
-                "bias": Vectors(users, items, item_bias="bias", parts=parts[0]),
-                "own": Vectors(users, items, candidates=own, parts=parts[1]),
-                "some": Vectors(users, items, candidates=some, similarity="cosine", parts=parts[2]),
-            }
-
-        metrics = [*METRICS, "novelty@3", "gini@3"]
-        options = {"relevance": "grade", "exclude": world.training, "by": "parity", "on_invalid": "drop"}
-        options["facts"] = Facts(attributes=world.users.drop("vector"), training=world.training)
-        ours, other = (evaluate(models(*parts), labels, metrics, **options) for parts in ((7, 1, 2), (1, 1, 1)))
-        assert repr(figures(ours)) == repr(figures(other))
-        assert {name: quality.to_dict() for name, quality in ours.qualities.items()} == {
-            name: quality.to_dict() for name, quality in other.qualities.items()
-        }
-
-    def test_faults_of_all_parts_are_counted(self, world):
-        # The two zeros are one item, whose rows are in one part.
-        rows = [(0.0, [1.0]), (-0.0, [2.0]), (2.0, [3.0]), (3.0, [1.0, 2.0]), (4.0, None), (5.0, [5.0])]
-        items = world.spark.createDataFrame(rows, "item double, vector array<double>")
-        users = world.spark.createDataFrame([(1, [1.0])], "user int, vector array<double>")
-        labels = world.spark.createDataFrame([(1, -0.0)], "user int, item double")
-        with pytest.raises(DataError) as raised:
-            evaluate(Vectors(users, items, parts=3), labels, "rr")
-        assert raised.value.counts == {"n_invalid_catalogue": 1, "n_ragged_catalogue": 1, "n_repeated_catalogue": 1}
-        per_user = score_users(Vectors(users, items, parts=3), labels, "rr", on_invalid="drop").collect()
-        assert [(row.rr, row.n_predictions, row.n_invalid_facts) for row in per_user] == [(1 / 3, 3, 3)]
-
-    def test_top_items_of_parts_are_those_of_the_whole(self, world):
-        ours, other = (
-            top_items(Vectors(world.users, world.items, item_bias="bias", parts=parts), 4, exclude=world.training)
-            for parts in (3, 1)
-        )
-        assert_df_equality(ours, other, ignore_row_order=True)
-
-    @pytest.mark.parametrize("parts", [0, 101, 2.0, True, "3"])
-    def test_a_wrong_number_of_parts_says_so(self, world, parts):
-        with pytest.raises(OptionError, match="parts must be a whole number from 1 to 100"):
-            Vectors(world.users, world.items, parts=parts)
 
 
 def test_candidates_that_are_no_items_are_named_and_user_ids_are_not_blamed(spark, world):

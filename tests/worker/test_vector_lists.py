@@ -11,12 +11,11 @@ from spark_rankeval.dialects import find_dialect
 from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.request.readings import Lists, resolve, views_of
 from spark_rankeval.request.task import ScoringTask
-from spark_rankeval.worker import counted_lists, reading
+from spark_rankeval.worker import catalogue, reading, vector_lists
 from spark_rankeval.worker.catalogue import BIAS, IN_CATALOGUE, ITEM, VECTOR, PackedCatalogue, pack_catalogue
-from spark_rankeval.worker.counted_lists import first_items_of_batches
 from spark_rankeval.worker.scoring import score
-from spark_rankeval.worker.task_tables import TaskTables
-from spark_rankeval.worker.vector_lists import Catalogues
+from spark_rankeval.worker.task_tables import TaskTables, with_tables
+from spark_rankeval.worker.vector_lists import Catalogues, first_items_of_batches
 
 METRICS = [
     "ndcg@3",
@@ -35,9 +34,9 @@ KNOWN = Lists(scored_arrays=True, label_arrays=False, relevances=("grade",))
 NUMBERS = st.sampled_from([0.0, 1.0, -1.0, 2.0, 0.1, 0.2, 0.3, 1.0 + 2**-52, 1e-30, -1e8, 1e8])
 
 
-def task_of(ties, *similarities):
+def task_of(ties, *similarities, further=()):
     dialect = find_dialect("default")
-    resolved = resolve(parse_metrics(METRICS), dialect, None, KNOWN)
+    resolved = resolve(parse_metrics([*METRICS, *further]), dialect, None, KNOWN, users_alone=False)
     views, _ = views_of(resolved, dialect, KNOWN, ties=ties)
     return ScoringTask(tuple(views), similarities=similarities)
 
@@ -60,9 +59,8 @@ def exact_scores(users, items, similarity, user_bias, item_bias):
     return scores + item_bias + user_bias[:, None]
 
 
-def catalogue_column(items, vectors, bias, n_users):
-    """What each of some users has of the packed catalogue: the first one has it."""
-    rows = pa.table(
+def catalogue_rows(items, vectors, bias):
+    return pa.table(
         {
             ITEM: pa.array(items, pa.string()),
             VECTOR: pa.array(vectors.tolist(), pa.list_(pa.float64())),
@@ -70,12 +68,17 @@ def catalogue_column(items, vectors, bias, n_users):
             IN_CATALOGUE: pa.array(np.ones(len(items), bool)),
         }
     )
+
+
+def catalogue_column(items, vectors, bias, n_users):
+    """What each of some users has of the packed catalogue: the first one has it."""
+    rows = catalogue_rows(items, vectors, bias)
     ((packed,),) = [batch.columns for batch in pack_catalogue(iter(rows.to_batches()))]
     return pa.array([packed[0].as_py()] + [None] * (n_users - 1), pa.binary())
 
 
-def of_vectors(world, ties):
-    """What the worker makes of the vectors."""
+def batch_of(world):
+    """What a task gets of the vectors."""
     n_users = len(world["labels"])
     text = pa.list_(pa.string())
     columns = {
@@ -93,8 +96,12 @@ def of_vectors(world, ties):
     }
     if world["candidates"] is not None:
         columns[reading.CANDIDATES] = pa.array(world["candidates"], text)
-    batch = pa.RecordBatch.from_pydict(columns)
-    task = task_of(ties, world["similarity"])
+    return pa.RecordBatch.from_pydict(columns)
+
+
+def of_vectors(world, ties):
+    """What the worker makes of the vectors."""
+    batch, task = batch_of(world), task_of(ties, world["similarity"])
     catalogues = Catalogues(task)
     catalogues.read(batch)
     return score(task, batch, TaskTables(catalogues))
@@ -185,11 +192,37 @@ def test_first_items_do_not_depend_on_how_many_users_are_worked_at_a_time(monkey
     )
     run = first_items_of_batches(task_of("item_asc", "dot"), 3, ("user",), "item")
     (whole,) = run(iter([batch, batch.slice(0, 0)]))
-    monkeypatch.setattr(counted_lists, "_LISTED", 12)
+    monkeypatch.setattr(vector_lists, "_LISTED", 12)
     parts = list(run(iter([batch])))
     assert [part.num_rows for part in parts] == [4, 4, 3]
     assert pa.Table.from_batches(parts).to_pylist() == whole.to_pylist()
     assert [len(row["recommendations"] or ()) for row in whole.to_pylist()] == [3] * (n_users - 1) + [0]
+
+
+def test_no_more_users_are_scored_at_a_time_than_their_first_items_fit_into_memory(monkeypatch):
+    n_users = 7
+    world = {"items": ["a", "b", "c"], "item_vectors": np.array([[1.0], [2.0], [3.0]]), "item_bias": np.zeros(3)}
+    world |= {"user_vectors": np.array([[1.0], [-1.0]] * 3 + [[0.0]]), "user_bias": np.zeros(n_users)}
+    world |= {"labels": [{"a": 1.0}] * n_users, "excluded": [[]] * n_users, "candidates": None}
+    task, batch = task_of("item_asc", "dot", further=["personalisation@2"]), batch_of(world)
+    (at_once,) = with_tables(task, iter([batch]))
+    expected = score(task, *at_once)
+    # Two users have the first two items and one more.
+    monkeypatch.setattr(vector_lists, "_LISTED", 7)
+    parts = list(with_tables(task, iter([batch, batch.slice(0, 0)])))
+    assert [part.num_rows for part, _ in parts] == [2, 2, 2, 1, 0]
+    values = [score(task, *part).metrics for part in parts]
+    for found, metric in zip(zip(*values, strict=True), expected.metrics, strict=True):
+        np.testing.assert_array_equal(np.concatenate(found), metric)
+
+
+def test_a_catalogue_that_no_row_can_hold_ends_before_it_is_copied(monkeypatch):
+    (batch,) = catalogue_rows(["a", "b"], np.ones((2, 3)), np.zeros(2)).to_batches()
+    monkeypatch.setattr(catalogue, "_MOST_BYTES", 2 * batch.nbytes)
+    (packed,) = pack_catalogue(iter([batch] * 2))
+    assert PackedCatalogue.unpack(packed.column(0)[0].as_buffer()).faults == (0, 0, 2)
+    with pytest.raises(RuntimeError, match=r"the items of Vectors take more than 2 GB.* Use float32"):
+        next(pack_catalogue(iter([batch] * 3)))
 
 
 class TestWhatCannotBeUsed:
