@@ -122,8 +122,9 @@ def test_a_task_that_fails_ends_its_turn():
     assert results == [3]
 
 
-def trees(folder):
-    return {path.name: ast.parse(path.read_text()) for path in sorted((PACKAGE / folder).rglob("*.py"))}
+def trees(*folders):
+    paths = [path for folder in folders for path in sorted((PACKAGE / folder).rglob("*.py"))]
+    return {path.relative_to(PACKAGE).as_posix(): ast.parse(path.read_text()) for path in paths}
 
 
 def functions_in(tree):
@@ -138,9 +139,9 @@ def sent_by_name():
 
 
 def entries():
-    """The functions in worker/ that Spark calls: closures that take batches or are called run, and what is sent by name."""
+    """The functions in worker/ and features/ that Spark calls: closures that take batches or are called run, and what is sent by name."""
     sent = sent_by_name()
-    for module, tree in trees("worker").items():
+    for module, tree in trees("worker", "features").items():
         inner = [function for outer in functions_in(tree) for function in functions_in(outer) if function is not outer]
         for function in functions_in(tree):
             kinds = [ast.unparse(each.annotation) for each in function.args.args[:1] if each.annotation]
@@ -158,9 +159,9 @@ def test_whatever_spark_calls_in_a_worker_does_so():
     decorators = list(entries())
     assert [entry for entry, names in decorators if not {"in_worker", "sends_messages"} & {*names}] == []
     assert {
-        "packed.py:run",
-        "catalogue.py:pack_catalogue",
-        "counted_lists.py:run",
-        "item_tables.py:rows_of_shares",
-        "series.py:run",
+        "worker/packed.py:run",
+        "worker/catalogue.py:pack_catalogue",
+        "worker/series.py:run",
+        "features/items/counting.py:rows_of_shares",
+        "features/item_groups/scored_pairs.py:run",
     } <= {entry for entry, _ in decorators}

@@ -6,8 +6,9 @@ import numpy as np
 import pyarrow as pa
 from beyond_oracle import World
 
-from spark_rankeval.worker import facts as names
+from spark_rankeval.features.items import wire as names
 from spark_rankeval.worker.reading import (
+    FACTS,
     ITEMS,
     LABEL_ROWS,
     LABELS,
@@ -159,9 +160,7 @@ def batch_of(world, users=None, shuffled=None):
         LABELS: pa.array([[item for item, _ in pairs] for pairs in labels], pa.list_(pa.int64())),
         grades_column(0): pa.array([[grade for _, grade in pairs] for pairs in labels], pa.list_(pa.float64())),
         LABEL_ROWS: pa.array([len(pairs) for pairs in labels], pa.int64()),
-        names.FACTS: pa.array(
-            [facts_of(world, [item for item, _ in pairs]) for pairs in predictions], pa.list_(FACT_TYPE)
-        ),
+        FACTS: pa.array([facts_of(world, [item for item, _ in pairs]) for pairs in predictions], pa.list_(FACT_TYPE)),
         names.HISTORY: pa.array([history(user) or None for user in users], pa.list_(HISTORY_TYPE)),
         names.BASELINE: pa.array(baseline(0), pa.list_(pa.int64())),
         names.BASELINE_SCORES: pa.array(baseline(1), pa.list_(pa.float64())),

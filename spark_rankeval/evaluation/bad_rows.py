@@ -155,7 +155,7 @@ def warn_if_apart(qualities: Mapping[str, DataQuality], settings: Settings) -> N
 
 def warn_if_changing(sources: Sources) -> None:
     """Warn if Spark says that predictions or labels may have other rows each time that they are computed."""
-    intents = sources.further.intents
+    intents = sources.side.intents
     # Labels that were merged are tables of our own.
     labels = sources.labels if intents is None else intents.labels
     tables = {f"predictions{f' of {model!r}' if model else ''}": source for model, source in sources.tables()}

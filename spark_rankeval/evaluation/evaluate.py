@@ -12,9 +12,9 @@ from spark_rankeval.evaluation.bad_rows import warn_if_changing
 from spark_rankeval.evaluation.build import Findings, build_result, need_users
 from spark_rankeval.evaluation.prepare import prepare
 from spark_rankeval.evaluation.summarise import write_per_user
+from spark_rankeval.features.item_groups.per_item_group import per_item_group
 from spark_rankeval.request.options import Facts, ScoringOptions, SummaryOptions
 from spark_rankeval.spark.local_tables import takes_local_tables
-from spark_rankeval.spark.per_item_group import per_item_group
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 from spark_rankeval.checks import check_name
 from spark_rankeval.errors import DialectError, InputError, MetricError, OptionError
+from spark_rankeval.features.item_groups.spark import read_groups
+from spark_rankeval.features.items.sources import NO_TABLES, SideTables
 from spark_rankeval.metrics.group_shares import GroupShare
 from spark_rankeval.metrics.naming import parse_metrics
-from spark_rankeval.ranking.recommended import OF_ITEMS
 from spark_rankeval.request.column_names import ColumnNames
 from spark_rankeval.request.counts import WEIGHTS, counts_beside
 from spark_rankeval.request.options import attributes_in
 from spark_rankeval.request.readings import NORMALISER, Lists, columns_of, order_of, read_request, tables_asked_for
-from spark_rankeval.spark.inputs import AttributeNames, FurtherTables, read_sources
-from spark_rankeval.spark.item_groups import read_groups
+from spark_rankeval.spark.inputs import AttributeNames, read_sources
 from spark_rankeval.spark.named_columns import find_column
 from spark_rankeval.spark.per_user import TABLES, MetricColumn, Settings, table_hash
 from spark_rankeval.spark.rejected import columns_of_rejected
@@ -54,12 +54,12 @@ def prepare(
     convention = options.convention
     asked = parse_metrics(metrics)
     names = ColumnNames.given(options, one_table=labels is None)
-    further = _further_tables(asked, convention, options.facts)
+    side_tables = _side_tables(asked, convention, options.facts)
     weight_count = options.user_weight if options.user_weight in WEIGHTS else None
     weight = None if weight_count else options.user_weight
     sources = read_sources(
         predictions, labels, options.users, options.exclude, names, options.facts.attributes,
-        AttributeNames(attributes_in(options.by), weight, options.clusters or ()), further,
+        AttributeNames(attributes_in(options.by), weight, options.clusters or ()), side_tables,
     )  # fmt: skip
     if weight_count is not None:
         sources = replace(sources, weight_count=weight_count)
@@ -69,8 +69,8 @@ def prepare(
     _check_shares(asked, groups is not None, users_alone=users_alone)
     if groups is not None:
         columns = groups.groups.columns
-        with_groups = replace(sources.further, of_groups=groups.sources, columns_of_groups=columns)
-        sources = replace(sources, further=with_groups)
+        side = replace(sources.side, of_groups=groups.sources, columns_of_groups=columns)
+        sources = replace(sources, side=side)
     if options.on_invalid == "quarantine":
         columns_of_rejected(sources)
     if options.ties == "position" and not (left.arrays and left.has_value):
@@ -133,8 +133,8 @@ _TABLES = {
 }
 
 
-def _further_tables(asked: Mapping[str, Metric], convention: Dialect, facts: Facts) -> FurtherTables | None:
-    """The tables that the metrics ask for beside predictions and labels; None if they ask for none."""
+def _side_tables(asked: Mapping[str, Metric], convention: Dialect, facts: Facts) -> SideTables:
+    """The tables that the metrics ask for beside predictions and labels."""
     given = facts.tables()
     in_labels: frozenset[Fact] = frozenset() if facts.subtopic is None else frozenset({"intents"})
     needed = tables_asked_for(asked, convention, in_labels)
@@ -151,21 +151,10 @@ def _further_tables(asked: Mapping[str, Metric], convention: Dialect, facts: Fac
             msg += ". If labels have their intents in a column, name it: Facts(subtopic=…)"
         raise InputError(msg)
     if not needed.facts and not needed.tables and facts.subtopic is None:
-        return None
+        return NO_TABLES
     for option in ("category", "vector", "group", "subtopic"):
         check_name(option, getattr(facts, option))
-    return FurtherTables(
-        **{table: frame if table in needed.tables else None for table, frame in given.items()},
-        category=facts.category if needed.facts & {"category", "categories", "history_categories"} else None,
-        several_categories="category" not in needed.facts,
-        vector=facts.vector if needed.facts & {"vector", "history_vector"} else None,
-        group=facts.group if "groups" in needed.facts else None,
-        intents="intents" in needed.facts,
-        subtopic=facts.subtopic,
-        intent_category=facts.category if "intents" in needed.facts - in_labels else None,
-        facts_of_items=bool(needed.facts & set(OF_ITEMS)),
-        lookup=facts.lookup,
-    )
+    return SideTables(facts, needed.facts, needed.tables)
 
 
 def _check_shares(asked: Mapping[str, Metric], has_groups: bool, *, users_alone: bool) -> None:

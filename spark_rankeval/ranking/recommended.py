@@ -58,6 +58,22 @@ TABLES_OF: Final[dict[Fact, tuple[str, ...]]] = {
 }
 #: Facts about items; they are looked up for every prediction.
 OF_ITEMS: Final[tuple[Fact, ...]] = ("popularity", "long_tail", "category", "categories", "vector", "catalogue")
+#: The fields that hold facts of items, of `Recommended` or of the items of a history.
+FIELDS_OF: Final[dict[Fact, tuple[str, ...]]] = {
+    "popularity": ("training_users", "training_interactions"),
+    "long_tail": ("share_above", "items_above"),
+    "category": ("category",),
+    "categories": ("category_set",),
+    "vector": ("vector",),
+    "catalogue": ("in_items",),
+    "groups": ("group_set",),
+    "levels": ("level",),
+    "history_popularity": ("training_users",),
+    "history_categories": ("category_set",),
+    "history_vector": ("vector",),
+    "history_groups": ("group_set",),
+    "history_levels": ("level",),
+}
 #: Facts about labels alone: metrics that ask for these do not look at other items.
 OF_LABELS: Final[frozenset[Fact]] = frozenset({"intents"})
 

@@ -121,7 +121,7 @@ def counts_beside(task: ScoringTask) -> tuple[str, ...]:
     return (
         *counts_of_models(task),
         *(WEIGHT_SUMS if task.weighted else ()),
-        *((UNUSABLE_FACTS,) if task.has_further_tables else ()),
+        *((UNUSABLE_FACTS,) if task.has_side_tables else ()),
     )
 
 

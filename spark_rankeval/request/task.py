@@ -162,7 +162,7 @@ class ScoringTask:
         return FirstItems(1 + depth, views[0].ranking.ties)
 
     @property
-    def has_further_tables(self) -> bool:
+    def has_side_tables(self) -> bool:
         """Whether rows of tables beside predictions and labels are read, which may be unusable."""
         return bool(self.facts or self.similarities or self.item_groups)
 

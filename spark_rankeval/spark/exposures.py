@@ -7,6 +7,7 @@ import math
 from typing import TYPE_CHECKING, TypeVar
 
 from spark_rankeval.errors import did_you_mean, warn
+from spark_rankeval.features.items.wire import sizes_of
 from spark_rankeval.metrics.exposure_based import CorpusMetric, Exposure
 from spark_rankeval.metrics.group_amounts import AllListsGroupMetric, GroupExposure
 from spark_rankeval.records.slices import EVERY
@@ -15,7 +16,6 @@ from spark_rankeval.statistics.intervals import Interval
 from spark_rankeval.statistics.jackknife import WithoutBlock
 from spark_rankeval.wording import listed
 from spark_rankeval.worker.exposures import Slot, exposures_of, slots_of
-from spark_rankeval.worker.facts import sizes_of
 from spark_rankeval.worker.group_exposures import group_exposures_of, group_slots_of
 
 if TYPE_CHECKING:

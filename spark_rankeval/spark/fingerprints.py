@@ -63,8 +63,7 @@ def hashed_tables(sources: Sources) -> tuple[str, ...]:
     names += [name for name in ("users", "exclude") if getattr(sources, name) is not None]
     if sources.slices or sources.weight is not None or sources.attributes_of_clusters:
         names.append("attributes")
-    further = sources.further.by_role()
-    return (*names, *(table for table in WHOLE if table in further))
+    return (*names, *(table for table in WHOLE if table in sources.side.by_role()))
 
 
 def row_hash(source: Source) -> Sql:
@@ -90,7 +89,7 @@ def row_hash(source: Source) -> Sql:
 def with_whole_hashes(users: DataFrame, sources: Sources, known: Collection[str] = ()) -> DataFrame:
     """Every row with the hashes of the tables that are hashed as a whole, except those that are `known`: one row, broadcast."""
     rows: list[tuple[str, DataFrame, Sql]] = []
-    for table, source in sources.further.by_role().items():
+    for table, source in sources.side.by_role().items():
         if table in known:
             continue
         if table == "training":
@@ -98,7 +97,7 @@ def with_whole_hashes(users: DataFrame, sources: Sources, known: Collection[str]
         elif table == "baseline":
             hashed = hash_of([*_users_of(source), row_hash(source)])
         else:
-            vector, of_items = sources.further.vector, sources.further.columns_of_items()
+            vector, of_items = sources.side.vector, sources.side.columns_of_items()
             read = [column for name in of_items for column in _columns_of(source.frame, [name], are_ids=name != vector)]
             hashed = hash_of([*_ids_of(source), *read])
         rows.append((table, source.frame, hashed))

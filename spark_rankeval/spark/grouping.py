@@ -6,8 +6,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
+from spark_rankeval.features.intents.spark import intents_of_users
+from spark_rankeval.features.items.grouped import Typed
+from spark_rankeval.features.items.join import JoinedFacts
+from spark_rankeval.features.items.lookup import PackedFacts
 from spark_rankeval.spark.engines import engine_of
-from spark_rankeval.spark.fact_tables import FactTables
 from spark_rankeval.spark.fingerprints import (
     ROW_HASH,
     is_hashed_by_workers,
@@ -38,17 +41,16 @@ from spark_rankeval.spark.user_attributes import UserAttributes, agreed, cluster
 from spark_rankeval.spark.validity import none_holds, says_something, unusual_reasons
 from spark_rankeval.spark.vectors import packed_catalogue
 from spark_rankeval.worker import reading
-from spark_rankeval.worker.facts import FACTS
-from spark_rankeval.worker.item_tables import BOUND
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql import types as T
 
+    from spark_rankeval.features.intents.spark import IntentColumns
+    from spark_rankeval.features.items.grouped import GroupedTables
+    from spark_rankeval.features.items.wire import Lookup
     from spark_rankeval.request.task import ScoringTask
-    from spark_rankeval.spark.fact_tables import Lookup
     from spark_rankeval.spark.inputs import Sources
-    from spark_rankeval.spark.intents import IntentColumns
     from spark_rankeval.spark.source import Source, VectorColumns
     from spark_rankeval.spark.sql_text import Sql
     from spark_rankeval.spark.user_attributes import TypedSql
@@ -138,8 +140,8 @@ class Grouping:
             absent = named(reading.PREDICTION_ROWS).is_null() & (call("coalesce", named(_KNOWN), 0) == 0)
             kept.append(absent.alias(reading.ABSENT))
         grouped = select(joined, *kept, no_user, *hashed)
-        grouped = with_whole_hashes(grouped, self.sources, self._further.hashed)
-        return self._with_catalogues(self._further.with_totals(grouped))
+        grouped = with_whole_hashes(grouped, self.sources, self._facts.hashed)
+        return self._with_catalogues(self._facts.with_totals(grouped))
 
     def lists(self) -> DataFrame:
         """The grouped table without labels: the user's columns, what the worker reads, and whether a row belongs to nobody."""
@@ -161,7 +163,7 @@ class Grouping:
             if vectors.candidates is not None and vectors.candidates.role == "candidates":
                 listed = self._items_of(vectors.candidates, reading.of_model(reading.CANDIDATES, model))
                 predictions = predictions.join(listed, self.user_columns, "left")
-        for lists in self._further.lists_of_users():
+        for lists in self._facts.lists_of_users():
             predictions = predictions.join(lists, self.user_columns, "left")
         return predictions
 
@@ -176,7 +178,7 @@ class Grouping:
     @cached_property
     def _is_grouped_once(self) -> bool:
         """Whether one grouping makes the lists of predictions and of labels, as their rows are the same and nothing is joined to them."""
-        has_tables_of_items = self._further.joined_to_items or self._asks_intents
+        has_tables_of_items = self._facts.joined_to_items or self._asks_intents
         return self.sources.each_row_is_both and self.gathering == "all" and not has_tables_of_items
 
     @property
@@ -187,7 +189,7 @@ class Grouping:
     @property
     def _intents(self) -> IntentColumns | None:
         """Where intents come from: of labels with a row for each, those that can be used."""
-        intents = self.sources.further.intents
+        intents = self.sources.side.intents
         if intents is None or not self.task.has_subtopic_rows:
             return intents
         labels = intents.labels
@@ -196,20 +198,16 @@ class Grouping:
         return intents._replace(labels=replace(labels, frame=usable))
 
     @cached_property
-    def _further(self) -> FactTables:
-        further = self.sources.further
-        must_fit = further.lookup == "workers" or self._vectors
-        bound = None if must_fit else BOUND
-        return FactTables(
-            further,
-            self.task.facts,
-            self.user_columns,
-            self.rows.named_users,
-            self.item_type(),
-            self.lookup,
-            bound,
-            self._intents,
-        )
+    def _typed(self) -> Typed:
+        return Typed(self.user_columns, self.rows.named_users, self.item_type())
+
+    @cached_property
+    def _facts(self) -> GroupedTables:
+        side, facts = self.sources.side, self.task.facts
+        if self.lookup == "join":
+            return JoinedFacts(side, facts, self._typed)
+        must_fit = side.lookup == "workers" or bool(self._vectors)
+        return PackedFacts(side, facts, self._typed, must_fit)
 
     @cached_property
     def attributes(self) -> UserAttributes:
@@ -232,7 +230,7 @@ class Grouping:
             )
         rows = self.rows.of_both() if self._is_grouped_once else self.rows.of_models(self.rows.of)
         if not self.merge_duplicates:
-            rows = self._further.with_facts(rows)
+            rows = self._facts.with_facts(rows)
         users = self.user_columns
         n_rows, merged = None, None
         hashed = short_hash(named(reading.ITEMS), self.item_type(), named(reading.SCORES))
@@ -244,7 +242,7 @@ class Grouping:
             rows = aggregate(rows.repartition(*users), keys, call("count", 1).alias(_ROW), best, *infinite, total)
             hashed = named(ROW_HASH)
             n_rows, merged = named(_ROW), when(named(reading.ITEMS).is_not_null(), named(_ROW) - 1, 0)
-            rows = self._further.with_facts(rows)
+            rows = self._facts.with_facts(rows)
         by_workers = self.gathering == "all" and n_rows is None and is_hashed_by_workers(self.item_type())
         counts_infinite = self.rows.counts_infinite(first)
         lists = PredictionLists(users, len(self._models), self.gathering, self.keep, self._listed, counts_infinite)
@@ -253,7 +251,7 @@ class Grouping:
 
     @property
     def _listed(self) -> tuple[str, ...]:
-        return (reading.ITEMS, reading.SCORES, *([FACTS] if self._further.joined_to_items else []))
+        return (reading.ITEMS, reading.SCORES, *([reading.FACTS] if self._facts.joined_to_items else []))
 
     @property
     def _models(self) -> range:
@@ -261,10 +259,11 @@ class Grouping:
 
     def _labels(self) -> DataFrame:
         """A row a user with the labels, and with what they are about if a metric asks for that."""
-        labels = self._grouped_labels()
-        if not self._asks_intents:
+        labels, intents = self._grouped_labels(), self._intents
+        if not self._asks_intents or intents is None:
             return labels
-        return labels.join(self._further.intents_of_users(), self.user_columns, "left")
+        of_users = intents_of_users(intents, self.sources.side, self._typed)
+        return labels.join(of_users, self.user_columns, "left")
 
     def _grouped_labels(self) -> DataFrame:
         source, others = self.sources.labels, self._users_without_labels()

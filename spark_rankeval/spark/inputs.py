@@ -10,14 +10,15 @@ from pyspark.sql import types as T
 
 from spark_rankeval.checks import check_table, is_name
 from spark_rankeval.errors import InputError
+from spark_rankeval.features.intents.spark import with_intents
+from spark_rankeval.features.items.sources import NO_TABLES, SideSources, read_side_tables
 from spark_rankeval.request.vectors import Vectors
 from spark_rankeval.spark.comparable_tables import check_comparable, check_together
 from spark_rankeval.spark.ids import problem_of_type, readable, text_in_sql
-from spark_rankeval.spark.intents import with_intents
 from spark_rankeval.spark.named_columns import find_column
-from spark_rankeval.spark.source import names_or_arrays, read_source, require_column
+from spark_rankeval.spark.source import read_source, require_column
 from spark_rankeval.spark.sql_text import named, select
-from spark_rankeval.spark.vectors import array_of_numbers, read_vectors
+from spark_rankeval.spark.vectors import read_vectors
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,9 +26,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from spark_rankeval.catalogue.scores import Similarity
+    from spark_rankeval.features.items.sources import SideTables
     from spark_rankeval.request.column_names import ColumnNames
-    from spark_rankeval.request.options import LookupOption
-    from spark_rankeval.spark.intents import IntentColumns
     from spark_rankeval.spark.source import Source
 
 _MOST_MODELS = 100
@@ -38,36 +38,6 @@ class Model(NamedTuple):
 
     name: str  # what the caller calls it; empty if there is but one, without a name
     source: Source
-
-
-@dataclass(frozen=True)
-class FurtherSources:
-    """Tables that metrics ask for beside predictions and labels; None if none does."""
-
-    training: Source | None = None  # interactions of users with items
-    items: Source | None = None  # attributes of items
-    baseline: Source | None = None  # the recommendations of a baseline
-    category: str | None = None  # the column of `items` that has categories
-    vector: str | None = None  # the one that has vectors
-    group: str | None = None  # the one that has groups, or arrays of them
-    category_of_intents: str | None = None  # the one that has categories, if these are the intents of labels
-    intents: IntentColumns | None = None  # where the intents of labels come from; None: nobody said
-    lookup: LookupOption = "auto"  # how facts of items come to predictions
-    of_groups: tuple[Source, ...] = ()  # the tables that put items into groups
-    columns_of_groups: tuple[str, ...] = ()  # the columns of items that do
-
-    def tables(self) -> list[Source]:
-        """Those that there are."""
-        return [source for source in (self.training, self.items, self.baseline, *self.of_groups) if source is not None]
-
-    def by_role(self) -> dict[str, Source]:
-        """Those that there are, each once, by role."""
-        return {source.role: source for source in reversed(self.tables())}
-
-    def columns_of_items(self) -> tuple[str, ...]:
-        """The columns of `items` that are read, beside that of items."""
-        asked = (self.category, self.vector, self.group, self.category_of_intents, *self.columns_of_groups)
-        return tuple(dict.fromkeys(name for name in asked if name is not None))
 
 
 @dataclass(frozen=True)
@@ -85,7 +55,7 @@ class Sources:
     weight: str | None = None  # the column of that table that has the users' weights
     # Columns of the user or of that table; users of the same values there are one cluster.
     clusters: tuple[str, ...] = ()
-    further: FurtherSources = FurtherSources()  # the tables that metrics ask for beside these
+    side: SideSources = SideSources()  # the tables that metrics ask for beside these
     weight_count: str | None = None  # the count of the per-user table that is the users' weight, if `weight` is not
 
     @property
@@ -125,7 +95,7 @@ def read_sources(
     names: ColumnNames,
     attributes: DataFrame | None = None,
     asked: AttributeNames | None = None,
-    further: FurtherTables | None = None,
+    side_tables: SideTables = NO_TABLES,
 ) -> Sources:
     """Find and check the columns of all tables, before any job; but a column of models is read for their names.
 
@@ -140,7 +110,7 @@ def read_sources(
     for name, table in by_model.items():
         check_table(_called("predictions", name), _table_of_users(table), instead="Vectors")
     others = {"labels": labels, "users": users, "exclude": exclude, "attributes": attributes}
-    for role, other in {**others, **(further.frames() if further is not None else {})}.items():
+    for role, other in {**others, **side_tables.frames()}.items():
         if other is not None:
             check_table(role, other)
     of_users = [_table_of_users(table) for table in by_model.values()]
@@ -148,8 +118,7 @@ def read_sources(
     problems: list[str] = []
     if isinstance(predictions, Mapping) and names.model is not None:
         problems.append("predictions is a dict by model, so the model column is not needed; leave model= out")
-    has_baseline = further is not None and further.baseline is not None
-    problems += _problems_with_vectors(by_model.values(), labels, names, has_baseline=has_baseline)
+    problems += _problems_with_vectors(by_model.values(), labels, names, has_baseline="baseline" in side_tables.roles)
     if labels is None and names.user == ("user",) and find_column(first, "user") is None:
         # Spark's evaluators take one table of two arrays, which names no user.
         names = replace(names, user=())
@@ -160,8 +129,7 @@ def read_sources(
     left_out = None if exclude is None else read_source("exclude", exclude, names, problems)
     asked = (asked or AttributeNames()).beside(names.user)
     about = _attributes(attributes, asked, [users, labels, *of_users], names, problems)
-    beside = FurtherSources() if further is None else _further(further, left, names, problems)
-    beside, right = with_intents(further or FurtherTables(), beside, right, problems)
+    side, right = with_intents(side_tables, read_side_tables(side_tables, left, names, problems), right, problems)
     if labels is None:
         if not problems and not (left.arrays and right.arrays):
             problems.append(
@@ -169,10 +137,10 @@ def read_sources(
                 f"{_type_of(left)} and {right.item!r} of {_type_of(right)}. Pass labels as a separate table"
             )
         several = len(models) > 1 or names.model is not None
-        met = (users, exclude, attributes, several or None, beside.tables() or beside.intents)
+        met = (users, exclude, attributes, several or None, side.tables() or side.intents)
         problems += [words for words, found in zip(_ONE_TABLE, met, strict=True) if found is not None]
     if not problems:
-        check_together(models, (right, everyone, left_out, about, *beside.tables()), problems)
+        check_together(models, (right, everyone, left_out, about, *side.tables()), problems)
     column = _model_column(first, names.model, problems)
     if problems:
         raise InputError("; ".join(dict.fromkeys(problems)))
@@ -186,7 +154,7 @@ def read_sources(
     clusters += [] if about is None else [str(find_column(about.frame, name)) for name in asked.cluster]
     return Sources(
         tuple(models), replace(right, shares_table=shared), everyone, left_out, column, about, slices, weights,
-        tuple(clusters), beside,
+        tuple(clusters), side,
     )  # fmt: skip
 
 
@@ -212,67 +180,6 @@ _ONE_TABLE = (
     "training, items, baseline and subtopic cannot be combined with one table, whose rows are users already; pass labels as a separate "
     "table",
 )
-
-
-@dataclass(frozen=True)
-class FurtherTables:
-    """The tables beside predictions and labels as the caller gave them, as far as metrics ask for them."""
-
-    training: DataFrame | None = None  # rows of users and items
-    items: DataFrame | None = None  # rows of items
-    baseline: DataFrame | None = None  # rows or arrays, as predictions
-    category: str | None = None  # the column of categories that is asked for
-    several_categories: bool = False  # whether items may have several, in arrays
-    vector: str | None = None  # the column of vectors that is asked for
-    group: str | None = None  # the column of groups that is asked for
-    intents: bool = False  # whether the intents of labels are asked for
-    subtopic: str | None = None  # the column of labels that has them; None: they are the categories of items
-    intent_category: str | None = None  # the column of these categories
-    facts_of_items: bool = False  # whether anything is asked for that every predicted item is looked up for
-    lookup: LookupOption = "auto"  # how facts of items come to predictions
-
-    def frames(self) -> dict[str, DataFrame | None]:
-        """The tables by their names."""
-        return {"training": self.training, "items": self.items, "baseline": self.baseline}
-
-
-def _further(given: FurtherTables, predictions: Source, names: ColumnNames, problems: list[str]) -> FurtherSources:
-    if predictions.vectors is not None:
-        if given.lookup == "join":
-            problems.append(
-                "lookup='join' joins facts of items to rows of predictions, and Vectors have none; leave it out"
-            )
-    elif given.facts_of_items and predictions.arrays:
-        problems.append(
-            "metrics of items need predictions as rows, and these are arrays. Explode them with predictions.select('user', "
-            "F.posexplode('item').alias('rank', 'item')), and pass rank='rank'"
-        )
-    # A baseline may have its items in order even if the predictions have scores.
-    sources = {
-        role: None if frame is None else read_source(role, frame, names, problems)  # type: ignore[arg-type] # a role
-        for role, frame in given.frames().items()
-    }
-    category = vector = None
-    if given.items is not None and given.category is not None:
-        category = require_column("items", given.items, given.category, "category", problems)
-        if category is not None:
-            kind = given.items.schema[category].dataType
-            words = f"items: the column {category!r} (category=)"
-            if isinstance(kind, T.ArrayType) and not given.several_categories:
-                problems.append(
-                    f"{words} is {kind.simpleString()}, several categories for each item. diversity(by='categories') compares such "
-                    "sets; metrics of one category need one value for each item"
-                )
-            else:
-                kind = kind.elementType if isinstance(kind, T.ArrayType) else kind
-                problems += problem_of_type(words, kind, "category")
-    if given.items is not None and given.vector is not None:
-        vector = array_of_numbers("items", given.items, given.vector, problems)
-    group = None
-    if given.items is not None and given.group is not None:
-        group = names_or_arrays("items", given.items, given.group, "group", problems)
-    read = FurtherSources(sources["training"], sources["items"], sources["baseline"])
-    return replace(read, category=category, vector=vector, group=group, lookup=given.lookup)
 
 
 class AttributeNames(NamedTuple):

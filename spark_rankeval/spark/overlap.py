@@ -57,7 +57,7 @@ def _overlaps_of(sources: Sources, task: ScoringTask) -> Iterator[Overlap]:
         yield Overlap("training", "users")
     if "baseline" in tables:
         yield Overlap("baseline", "users")
-    if sources.further.category_of_intents is not None:
+    if sources.side.category_of_intents is not None:
         yield Overlap("intents", "items")
 
 
@@ -94,9 +94,9 @@ def _each(function: str, names: Iterable[str]) -> list[Sql]:
 
 def _tables(sources: Sources, model: Model, overlap: Overlap) -> tuple[Source | None, Source | None]:
     """The table of an overlap, and the other one."""
-    predictions, further = model.source, sources.further
+    predictions, side = model.source, sources.side
     if overlap.role == "intents":
-        return sources.labels, further.items
+        return sources.labels, side.items
     if sources.model_column is not None:
         is_of_model = text_in_sql(predictions.frame, sources.model_column) == text_of(model.name)
         predictions = replace(predictions, frame=where(predictions.frame, is_of_model))
@@ -104,7 +104,7 @@ def _tables(sources: Sources, model: Model, overlap: Overlap) -> tuple[Source | 
     if predictions.vectors is not None:
         candidates = predictions.vectors.candidates
         predictions = predictions.vectors.items if overlap.kind == "items" else predictions
-    tables = {"labels": sources.labels, "exclude": sources.exclude, "candidates": candidates, **further.by_role()}
+    tables = {"labels": sources.labels, "exclude": sources.exclude, "candidates": candidates, **side.by_role()}
     return tables[overlap.role], predictions
 
 

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from spark_rankeval.ranking.recommended import OF_ITEMS
 from spark_rankeval.wording import listed
-from spark_rankeval.worker.item_tables import BOUND
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from spark_rankeval.features.items.wire import Lookup
     from spark_rankeval.metrics.base import Metric
-    from spark_rankeval.ranking.recommended import Fact
-    from spark_rankeval.request.options import LookupOption
     from spark_rankeval.request.task import ScoringTask
     from spark_rankeval.spark.engines import Engine
-    from spark_rankeval.spark.fact_tables import Lookup
     from spark_rankeval.spark.list_lengths import ListLengths
     from spark_rankeval.spark.prediction_lists import Gathering
     from spark_rankeval.spark.source import Source
@@ -28,8 +24,6 @@ _SLACK = 8
 _MOST_KEPT = 100_000
 # A reason names so many metrics, and counts the others.
 _MOST_LISTED = 3
-# Facts about items, of predictions or of histories.
-_OF_TABLES_OF_ITEMS = frozenset({*OF_ITEMS, "history_popularity", "history_categories", "history_vector"})
 
 
 @dataclass(frozen=True)
@@ -40,34 +34,6 @@ class Plan:
     keep: int  # how many predictions a user keeps at the most; 0: all
     words: tuple[str, ...]  # the same for a person, a sentence each
     lookup: Lookup = "join"  # how facts of items come to predictions
-
-
-def with_lookup(
-    plan: Plan, facts: frozenset[Fact], asked: LookupOption, *, lazy: bool, tables_fit: bool, from_vectors: bool
-) -> Plan:
-    """The plan with how facts of items come to predictions.
-
-    A lazy table is all of a plan: it cannot be computed again if a table is too large for workers, which is `tables_fit`.
-    """
-    if not facts & _OF_TABLES_OF_ITEMS:
-        return plan
-    most = f"{BOUND.rows:,} items and {BOUND.n_bytes >> 20} MB"
-    looked_up = "Every task receives the tables of items, and workers look up the facts of predicted items"
-    joined = "Facts of items are joined to predictions"
-    lookup: Lookup = "join"
-    if asked == "join":
-        words = f"{joined}: lookup='join' was asked for."
-    elif from_vectors:
-        lookup, words = "workers", f"{looked_up}: there are no rows to join them to."
-    elif asked == "workers":
-        lookup, words = "workers", f"{looked_up}: lookup='workers' was asked for."
-    elif lazy:
-        words = f"{joined}: the size of their tables is not known before a table per user is computed."
-    elif not tables_fit:
-        words = f"{joined}: a table has more than {most}. To find out, the evaluation began twice; lookup='join' saves that."
-    else:
-        lookup, words = "workers", f"{looked_up}: each table has at most {most}."
-    return replace(plan, lookup=lookup, words=(*plan.words, words))
 
 
 def choose_plan(

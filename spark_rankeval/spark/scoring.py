@@ -8,6 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from spark_rankeval.features.item_groups.spark import with_users_outside
+from spark_rankeval.features.item_groups.worker import ATTRIBUTE_KEY, GROUP_KEY
+from spark_rankeval.features.items.lookup import with_lookup
+from spark_rankeval.features.items.wire import TOO_LARGE
 from spark_rankeval.records.item_groups import ItemGroup, item_groups_in, roll_with_items
 from spark_rankeval.records.slices import is_of_all, roll
 from spark_rankeval.request.counts import WEIGHT_SUMS, counts_beside, counts_of_models
@@ -26,17 +30,14 @@ from spark_rankeval.spark.engines import engine_of
 from spark_rankeval.spark.exposures import slice_as_text, with_corpus_values
 from spark_rankeval.spark.fingerprints import hashed_tables
 from spark_rankeval.spark.grouping import Grouping
-from spark_rankeval.spark.item_groups import with_users_outside
 from spark_rankeval.spark.list_lengths import sampled_lengths
 from spark_rankeval.spark.overlap import overlaps_of
 from spark_rankeval.spark.per_user import MetricColumn, PerUserSchema, Settings, table_hash, type_of_count
-from spark_rankeval.spark.plan import Plan, choose_plan, with_lookup
+from spark_rankeval.spark.plan import Plan, choose_plan
 from spark_rankeval.spark.rejected import Quarantine
 from spark_rankeval.spark.settling import Settled, settled
 from spark_rankeval.spark.user_attributes import slice_column
 from spark_rankeval.spark.workers import run_on_workers
-from spark_rankeval.worker.facts import TOO_LARGE
-from spark_rankeval.worker.item_groups import ATTRIBUTE_KEY, GROUP_KEY
 from spark_rankeval.worker.reading import NO_USER, USER_WEIGHT, hash_column, of_model
 from spark_rankeval.worker.scored_users import score_batches
 from spark_rankeval.worker.scoring import (
@@ -54,12 +55,12 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
+    from spark_rankeval.features.item_groups.spark import GroupSources
     from spark_rankeval.ranking.ragged import IntArray
     from spark_rankeval.request.readings import Reading, Value
     from spark_rankeval.request.task import ScoringTask
     from spark_rankeval.spark.describing import Figures, Roll
     from spark_rankeval.spark.inputs import Sources
-    from spark_rankeval.spark.item_groups import GroupSources
     from spark_rankeval.spark.list_lengths import ListLengths
     from spark_rankeval.statistics.description import Description, DescriptionOptions
     from spark_rankeval.statistics.moments import Moments
@@ -126,7 +127,7 @@ class Scoring:
         return with_lookup(
             plan,
             self.reading.task.facts,
-            self.sources.further.lookup,
+            self.sources.side.lookup,
             lazy=lazy,
             tables_fit=self.tables_fit,
             from_vectors=predictions.vectors is not None,

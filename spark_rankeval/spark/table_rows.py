@@ -73,7 +73,7 @@ class TableRows:
             sources.users,
             sources.exclude,
             sources.attributes,
-            *sources.further.tables(),
+            *sources.side.tables(),
             *candidates,
         )
         return [*(model.source for model in sources.models[1:]), *(other for other in others if other is not None)]

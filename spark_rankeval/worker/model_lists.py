@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from spark_rankeval.ranking.ragged import Ragged, offsets_of, pieces
-from spark_rankeval.worker.facts import FACTS
 from spark_rankeval.worker.reading import (
+    FACTS,
     INFINITE_PREDICTIONS,
     ITEMS,
     PREDICTION_ROWS,

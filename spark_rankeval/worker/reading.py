@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 ITEMS, SCORES, LABELS, EXCLUDED = "items", "scores", "labels", "excluded"
 PREDICTION_ROWS, LABEL_ROWS, VALID_PREDICTIONS = "n_prediction_rows", "n_label_rows", "n_valid_predictions"
 MERGED_PREDICTIONS, NO_USER = "n_merged_predictions", "no_user"
+#: Facts of the predicted items, if these were joined to them.
+FACTS = "facts"
 #: How many rows of infinite score were left out, if they are not ranked.
 INFINITE_PREDICTIONS = "n_infinite_predictions"
 #: If lists come from vectors: the user's vector, and what is added to the scores; the items that the user can be recommended; and, in

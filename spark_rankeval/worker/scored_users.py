@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_rankeval.features.items.wire import FAULTS
 from spark_rankeval.request.counts import UNUSABLE_FACTS, WEIGHT_SUMS, counts_beside, counts_of_models
 from spark_rankeval.request.readings import NORMALISER
 from spark_rankeval.worker.catalogue import CATALOGUE_FAULTS
-from spark_rankeval.worker.facts import FAULTS
 from spark_rankeval.worker.process import in_worker
 from spark_rankeval.worker.reading import ABSENT, columns_of, hash_column, of_model
 from spark_rankeval.worker.row_hashes import hashes_of_users
@@ -49,7 +49,7 @@ def score_batches(
             batch = whole if present is None else whole.filter(present)
             scores = score(task, batch, received)
             shared = {name: scores.counts[name] for name in WEIGHT_SUMS if task.weighted}
-            if task.has_further_tables:
+            if task.has_side_tables:
                 faults = [name for name in (*FAULTS, *CATALOGUE_FAULTS) if name in scores.counts]
                 shared[UNUSABLE_FACTS] = np.sum([scores.counts[name] for name in faults], axis=0)
             read = columns_of(batch)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from spark_rankeval.features.item_groups.scores import ScoresOfGroups
+from spark_rankeval.features.item_groups.worker import GROUP_FAULTS
+from spark_rankeval.features.items.lists import SideLists
+from spark_rankeval.features.items.wire import BASELINE, HISTORY, INTENTS, TOTALS
 from spark_rankeval.metrics.logged_feedback import lowest_limit
 from spark_rankeval.ranking.batch import RankingBatch
 from spark_rankeval.ranking.lists import Lists
@@ -19,24 +23,11 @@ from spark_rankeval.request.task import GROUP_FACTS
 from spark_rankeval.worker.catalogue import CATALOGUE_FAULTS
 from spark_rankeval.worker.comparable_ids import comparable
 from spark_rankeval.worker.exposures import Exposed, slots_of
-from spark_rankeval.worker.facts import (
-    FACTS,
-    TOTALS,
-    FurtherTables,
-    ListsOfUsers,
-    facts_of_items,
-    facts_of_lists,
-    facts_of_users,
-    intents_of_labels,
-    sizes_of,
-)
 from spark_rankeval.worker.group_exposures import group_slots_of
-from spark_rankeval.worker.group_scores import ScoresOfGroups
-from spark_rankeval.worker.group_sets import TOLD
-from spark_rankeval.worker.item_groups import GROUP_FAULTS
 from spark_rankeval.worker.overlaps import overlap_counts, tables_met
 from spark_rankeval.worker.reading import (
     ATTRIBUTE_CONFLICTS,
+    FACTS,
     Side,
     columns_of,
     has_single_precision,
@@ -50,12 +41,11 @@ from spark_rankeval.worker.task_tables import TaskTables
 from spark_rankeval.worker.vector_lists import Catalogues, VectorLists, faults_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Sequence
 
     from spark_rankeval.metrics.base import Metric
     from spark_rankeval.ranking.ragged import Array, IntArray, Ragged
     from spark_rankeval.request.task import ScoringTask, View
-    from spark_rankeval.worker.group_sets import ItemSets
 
 # Users are scored in slices of about this many predictions, whatever the size of a batch: matrices stay in a core's cache.
 _SLICE = 1 << 17
@@ -91,11 +81,11 @@ def count_names(task: ScoringTask, tables: tuple[str, ...] = ()) -> CountNames:
 
 
 def totals_of(task: ScoringTask) -> tuple[str, ...]:
-    """The counts of further tables, which are the same for every user."""
-    return (*tables_told(task), *(CATALOGUE_FAULTS if task.similarities else ()))
+    """The counts of side tables, which are the same for every user."""
+    return (*table_fault_counts(task), *(CATALOGUE_FAULTS if task.similarities else ()))
 
 
-def tables_told(task: ScoringTask) -> tuple[str, ...]:
+def table_fault_counts(task: ScoringTask) -> tuple[str, ...]:
     """The counts of the tables of facts and of groups of items."""
     if task.facts:
         return TOTALS
@@ -130,24 +120,20 @@ class _Inputs(NamedTuple):
     label_items: Ragged
     excluded: Ragged | None  # each user's excluded items, once each; None: nothing is excluded
     sides: dict[str, Side | None]  # tables beside predictions that have rows of these users, by role
-    tables: FurtherTables  # the contents of further tables
-    of_users: ListsOfUsers  # the further lists of users
-    about_users: dict[str, Any]  # the facts of users, and what sets of items there are
-    order: Callable[[Array], Array] | None  # as in `Lists`
+    side: SideLists  # the users' lists in other tables, and facts of items
     vectors: list[VectorLists]  # if models rank from vectors: the lists of each model
-    places: dict[str, Array]  # where the labels' items stand in the tables of groups, as of `GroupTables.beside`
-    item_sets: Mapping[str, ItemSets]  # where the groups of items are looked up, by the table
+    places: dict[str, Array]  # where the labels' items stand in the tables of groups, as of `GroupTables.places`
 
     def lists(self, task: ScoringTask, model: int) -> Lists:
         """The lists of a model, before anything is left out."""
         predictions, labels = self.predictions[model], self.labels
-        numbers = dict(zip(task.label_columns, labels.values[-len(task.label_columns) :], strict=False)) | self.places
-        numbers |= {TOLD[name].of_item: sets.of(labels.ids).astype(np.float64) for name, sets in self.item_sets.items()}
+        numbers = dict(zip(task.label_columns, labels.values[-len(task.label_columns) :], strict=False))
+        numbers |= self.places | self.side.label_facts(labels.ids)
         return Lists(
             items=self.items[model],
             scores=predictions.lists.like(predictions.values[0]) if predictions.values else None,
             labels=self.label_items,
-            order=self.order,
+            order=self.side.order,
             matchable=predictions.present,
             n_predictions=predictions.total,
             beside={name: labels.lists.like(values) for name, values in numbers.items()},
@@ -170,32 +156,27 @@ def _read(task: ScoringTask, batch: pa.RecordBatch, received: TaskTables) -> _In
         predictions = [_first_items(task, model, lists) for model, lists in enumerate(vectors)]
     else:
         predictions = [read_predictions(task, columns, model) for model in range(len(task.models))]
-    tables = FurtherTables.read(columns, received.items)
-    sides = [*predictions, labels, *([] if excluded is None else [excluded]), *tables.sides()]
-    ids, order = comparable(*((side.ids, side.lists.offsets) for side in sides))
-    items_of = {id(side): side.lists.like(items) for side, items in zip(sides, ids, strict=True)}
-    history, baseline, intents = (items_of.get(id(side)) for side in (tables.history, tables.baseline, tables.intents))
-    of_users = ListsOfUsers(history, baseline, intents, order)
-    about_users = facts_of_users(tables, of_users, task.facts)
-    for name, sets in received.item_sets.items():
-        about_users[TOLD[name].sets] = sets.sets
-        if history is not None and tables.history is not None and TOLD[name].of_history in task.facts:
-            about_users[TOLD[name].of_history] = history.like(sets.of(tables.history.ids))
+    side = SideLists.read(task.facts, columns, received.items)
+    sides = [*predictions, labels, *([] if excluded is None else [excluded]), *side.sides.values()]
+    ids, order = comparable(*((each.ids, each.lists.offsets) for each in sides))
+    items_of = {id(each): each.lists.like(items) for each, items in zip(sides, ids, strict=True)}
+    side = replace(side, lists={name: items_of[id(each)] for name, each in side.sides.items()}, order=order)
     return _Inputs(
         columns=columns,
         predictions=predictions,
-        items=[items_of[id(side)] for side in predictions],
+        items=[items_of[id(each)] for each in predictions],
         labels=labels,
         label_items=items_of[id(labels)],
         excluded=None if excluded is None else distinct(items_of[id(excluded)]),
-        sides={"labels": labels, "exclude": excluded, "training": tables.history, "baseline": tables.baseline},
-        tables=tables,
-        of_users=of_users,
-        about_users=about_users,
-        order=order,
+        sides={
+            "labels": labels,
+            "exclude": excluded,
+            "training": side.sides.get(HISTORY),
+            "baseline": side.sides.get(BASELINE),
+        },
+        side=side,
         vectors=vectors,
-        places={} if received.groups is None else received.groups.beside(labels.ids),
-        item_sets=received.item_sets,
+        places={} if received.groups is None else received.groups.places(labels.ids),
     )
 
 
@@ -222,8 +203,8 @@ def score(task: ScoringTask, batch: pa.RecordBatch, received: TaskTables | None 
     if received.groups is not None:
         # Groups have them, in rows of their own.
         scores.counts.update((name, np.zeros(batch.num_rows)) for name in GROUP_FACTS)
-    totals = {**inputs.tables.totals, **({} if received.groups is None else received.groups.faults)}
-    scores.counts.update((name, np.full(batch.num_rows, totals.get(name, 0))) for name in tables_told(task))
+    totals = {**inputs.side.totals, **({} if received.groups is None else received.groups.faults)}
+    scores.counts.update((name, np.full(batch.num_rows, totals.get(name, 0))) for name in table_fault_counts(task))
     scores.counts.update((name, np.full(batch.num_rows, count)) for name, count in faults_of(inputs.vectors).items())
     if task.weighted:
         # The labels are the same for every model.
@@ -233,7 +214,6 @@ def score(task: ScoringTask, batch: pa.RecordBatch, received: TaskTables | None 
 
 def _score_model(task: ScoringTask, inputs: _Inputs, model: int, scores: Scores) -> list[tuple[RankingBatch, Findings]]:
     """Add the metrics and counts of a model to the scores, and return its rankings, one for each view."""
-    tables = inputs.tables
     lists, entry, n_excluded = _without(inputs.excluded, inputs.lists(task, model))
     vectors = inputs.vectors[model] if inputs.vectors else None
     ids, joined = inputs.predictions[model].ids, inputs.columns.get(of_model(FACTS, model))
@@ -247,23 +227,14 @@ def _score_model(task: ScoringTask, inputs: _Inputs, model: int, scores: Scores)
             lists,
             grades=inputs.grades(task, view),
             entry=entry if view.reads_items else None,
-            intents=intents_of_labels(tables, inputs.of_users, view.relevance, clip=task.clip_grades),
+            intents=inputs.side.intents_of_labels(view.relevance, clip=task.clip_grades),
         )
         if vectors is None:
             batch, findings = _rank(view, of_view, parts)
         else:
             batch, findings = vectors.rank(view, of_view)
         if batch.recommended is not None:
-            by_lists, by_users = facts_of_lists(view, inputs.items[model], tables, inputs.of_users)
-            # Looked up for the items that are left: most were cut off.
-            kept = pa.array(batch.recommended.entry)
-            about_items = facts_of_items(
-                tables, task.facts, ids.take(kept), None if joined is None else joined.flatten().take(kept)
-            )
-            about_items |= {TOLD[name].of_item: sets.of(ids.take(kept)) for name, sets in inputs.item_sets.items()}
-            known = batch.recommended.knowing(
-                about_items, by_lists, inputs.about_users | by_users, sizes_of(tables.totals)
-            )
+            known = inputs.side.with_facts(view, batch.recommended, inputs.items[model], ids, joined)
             batch = replace(batch, recommended=known)
         ranked.append((batch, findings))
         included = view.population.includes(batch, findings.unjudged)
@@ -308,7 +279,7 @@ def _overlaps(
     is_known = bool(inputs.vectors) and bool(inputs.vectors[model].is_known.any())
     met |= {"labels"} if is_hit or is_known else set()
     met |= {"exclude"} if counts["n_excluded"].any() else set()
-    met |= {"intents"} if inputs.tables.intents is not None and len(inputs.tables.intents.ids) else set()
+    met |= {"intents"} if INTENTS in inputs.side.sides and len(inputs.side.sides[INTENTS].ids) else set()
     has_list = counts["n_predictions"] + counts["n_excluded"] > 0
     return overlap_counts(task.overlaps, met, inputs.sides, inputs.predictions[model].ids, has_list)
 

@@ -13,13 +13,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_rankeval.features.item_groups.worker import with_keys
 from spark_rankeval.statistics.jackknife import blocks_of
 from spark_rankeval.wire import Message
 from spark_rankeval.worker.clusters import ClusterRows, Layout, alone
 from spark_rankeval.worker.exposures import ExposureAccumulator, slots_of
 from spark_rankeval.worker.group_exposures import GroupAccumulator, group_slots_of
 from spark_rankeval.worker.group_states import STATES, GroupStates, StateAccumulator, bytes_of_a_group, rows_by_key
-from spark_rankeval.worker.item_groups import with_keys
 from spark_rankeval.worker.open_users import OpenUsers
 from spark_rankeval.worker.process import sends_messages
 from spark_rankeval.worker.reading import (
@@ -40,10 +40,10 @@ from spark_rankeval.worker.task_tables import with_tables
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from spark_rankeval.features.item_groups.scores import ScoresOfGroups
     from spark_rankeval.ranking.ragged import Array, BoolArray, IntArray
     from spark_rankeval.request.task import ScoringTask
     from spark_rankeval.statistics.description import DescriptionOptions
-    from spark_rankeval.worker.group_scores import ScoresOfGroups
     from spark_rankeval.worker.group_states import Key
     from spark_rankeval.worker.scoring import CountNames
 
@@ -112,7 +112,7 @@ def state_of_batches(
             yield open_users.message()
         yield from states.messages()
         if pairs is not None and known is not None:
-            yield from pairs.add_counts(known.told(len(keys) - len(known.no_keys(0))))
+            yield from pairs.add_counts(known.group_facts(len(keys) - len(known.no_keys(0))))
             yield from pairs.messages()
         for each in exposures:
             yield from each.messages()

@@ -8,25 +8,28 @@ from itertools import chain
 
 import pyarrow as pa
 
+from spark_rankeval.features.item_groups.worker import POPULARITY_TABLES, table_of
+from spark_rankeval.features.items import wire
+from spark_rankeval.features.items.counting import add_counts, count_items
 from spark_rankeval.metrics.base import as_float32
 from spark_rankeval.ranking.label_columns import LABEL_COLUMNS
 from spark_rankeval.ranking.recommended import OF_ITEMS, TABLES_OF
 from spark_rankeval.request.task import POPULARITY
 from spark_rankeval.spark.user_attributes import slice_column
-from spark_rankeval.worker import catalogue, facts, group_sets, item_groups, item_tables, reading
+from spark_rankeval.worker import catalogue, reading
 from spark_rankeval.worker.model_lists import KIND_BITS, MARKS, MODEL_BITS, OF_INFINITE_SCORE, RANKED, REJECTED
 from spark_rankeval.worker.packed import attach, pack_together, stream_of, tables_in
 
 WHOLE, TEXT, NUMBERS = pa.int64(), pa.string(), pa.list_(pa.float64())
 ITEM_TYPES = {"int64": (WHOLE, int), "string": (TEXT, str), "double": (pa.float64(), float)}
 FACT_TYPES = {
-    facts.TRAINING_USERS: WHOLE, facts.TRAINING_INTERACTIONS: WHOLE, facts.SHARE_ABOVE: pa.float64(), facts.ITEMS_ABOVE: pa.float64(),
-    facts.CATEGORY: TEXT, facts.CATEGORY_SET: TEXT, facts.VECTOR: NUMBERS, facts.IN_ITEMS: pa.bool_(),
+    wire.TRAINING_USERS: WHOLE, wire.TRAINING_INTERACTIONS: WHOLE, wire.SHARE_ABOVE: pa.float64(), wire.ITEMS_ABOVE: pa.float64(),
+    wire.CATEGORY: TEXT, wire.CATEGORY_SET: TEXT, wire.VECTOR: NUMBERS, wire.IN_ITEMS: pa.bool_(),
 }  # fmt: skip
 OF_POPULARITY = {"popularity", "long_tail", "history_popularity"}
 OF_ATTRIBUTES = {"category", "categories", "vector", "catalogue", "history_categories", "history_vector"}
 #: The attributes of items, and the facts that they tell.
-ATTRIBUTES = {facts.CATEGORY: {"category"}, facts.VECTOR: {"vector", "history_vector"}}
+ATTRIBUTES = {wire.CATEGORY: {"category"}, wire.VECTOR: {"vector", "history_vector"}}
 HASH_OF_PREDICTIONS = reading.hash_column("predictions")
 
 
@@ -161,7 +164,7 @@ class Rows:
             reading.ITEMS: self.ids([[self.item(row["item"]) for row in rows] for rows in ranked]),
             reading.SCORES: pa.array([list(map(self.score, rows)) for rows in ranked], NUMBERS),
         }
-        return columns | ({facts.FACTS: self.joined(ranked)} if self.joins_items else {})
+        return columns | ({reading.FACTS: self.joined(ranked)} if self.joins_items else {})
 
     def together(self, users):
         """Several models in the same lists, with the mark of each row."""
@@ -198,7 +201,7 @@ class Rows:
             columns[reading.SCORES] = self.shorter(
                 users, [rows and [row["score"] for row in rows] for rows in given], NUMBERS
             )
-        return columns | ({facts.FACTS: self.joined(rows or () for rows in given)} if self.joins_items else {})
+        return columns | ({reading.FACTS: self.joined(rows or () for rows in given)} if self.joins_items else {})
 
     @staticmethod
     def rows_of_arrays(users, given):
@@ -281,7 +284,7 @@ class Rows:
 
     def intents(self, users):
         grades = [reading.grades_column(place) for place in range(self.n_grades)]
-        fields = {facts.ITEM: self.kind, facts.INTENT: TEXT, **dict.fromkeys(grades, pa.float64())}
+        fields = {wire.ITEM: self.kind, wire.INTENT: TEXT, **dict.fromkeys(grades, pa.float64())}
         by_rows = self.task.has_subtopic_rows
         genres = {
             item: {genre for row in rows for genre in row["genres"] or ()} for item, rows in self.rows_by_item.items()
@@ -297,8 +300,8 @@ class Rows:
                         is_used and self.is_label(user, row) and (self.task.clip_grades or min(known, default=0) >= 0)
                     )
                 about = [row["subtopic"]] if by_rows else sorted(genres.get(item) or ())
-                pair = {facts.ITEM: item, **dict(zip(grades, known, strict=True))}
-                pairs += [pair | {facts.INTENT: each} for each in about if is_used and each is not None]
+                pair = {wire.ITEM: item, **dict(zip(grades, known, strict=True))}
+                pairs += [pair | {wire.INTENT: each} for each in about if is_used and each is not None]
             lists.append(pairs or None)
         return pa.array(lists, pa.list_(pa.struct(fields)))
 
@@ -314,14 +317,14 @@ class Rows:
                 [hash_of(user["excluded"]) if user["excluded"] else 0 for user in users]
             )
         if any(fact.startswith("history") for fact in asked):
-            columns[facts.HISTORY] = self.history(users)
+            columns[wire.HISTORY] = self.history(users)
         if "baseline" in asked:
             lists = [self.rows_of_user("baseline", user) for user in users]
-            columns[facts.BASELINE] = self.ids([rows and [self.item(row["item"]) for row in rows] for rows in lists])
-            columns[facts.BASELINE_SCORES] = pa.array(
+            columns[wire.BASELINE] = self.ids([rows and [self.item(row["item"]) for row in rows] for rows in lists])
+            columns[wire.BASELINE_SCORES] = pa.array(
                 [rows and [row["score"] for row in rows] for rows in lists], NUMBERS
             )
-        return columns | ({facts.INTENTS: self.intents(users)} if "intents" in asked else {})
+        return columns | ({wire.INTENTS: self.intents(users)} if "intents" in asked else {})
 
     def rows_of_user(self, table, user):
         return [row for row in self.world[table] if row["user"] == user["id"] is not None] or None
@@ -335,10 +338,10 @@ class Rows:
         if self.looks_up or self.task.facts <= {"history", "baseline"}:
             return self.ids(lists)
         kinds = {
-            facts.ITEM: self.kind,
-            **{name: FACT_TYPES[name] for name in (facts.TRAINING_USERS, facts.CATEGORY_SET, facts.VECTOR)},
+            wire.ITEM: self.kind,
+            **{name: FACT_TYPES[name] for name in (wire.TRAINING_USERS, wire.CATEGORY_SET, wire.VECTOR)},
         }
-        known = [items and [{facts.ITEM: item, **self.known_facts.get(item, {})} for item in items] for items in lists]
+        known = [items and [{wire.ITEM: item, **self.known_facts.get(item, {})} for item in items] for items in lists]
         return pa.array(known, pa.list_(pa.struct(kinds)))
 
     # --- facts of items
@@ -355,14 +358,14 @@ class Rows:
         """A row an item, with its attributes as far as its rows agree."""
         table = []
         for item, rows in self.rows_by_item.items():
-            known = {item_tables.ROWS: len(rows), facts.ITEM: item}
+            known = {wire.ROWS: len(rows), wire.ITEM: item}
             for name in [name for name, of in ATTRIBUTES.items() if of & self.task.facts]:
                 values = [row[name] for row in rows if row[name] is not None]
                 differ = any(value != values[0] for value in values) if values else None
-                known |= {name: None if differ or not values else values[0], item_tables.CONFLICT + name: differ}
+                known |= {name: None if differ or not values else values[0], wire.CONFLICT + name: differ}
             if self.task.facts & {"categories", "history_categories"}:
                 lists = [row["genres"] for row in rows if row["genres"] is not None]
-                known[facts.CATEGORY_SET] = (
+                known[wire.CATEGORY_SET] = (
                     json.dumps(sorted({*chain(*lists)}), separators=(",", ":")) if lists else None
                 )
             table.append(known)
@@ -386,12 +389,12 @@ class Rows:
             shares = sum(above) / sum(n for n, _ in counts.values()), len(above) / len(counts)
             known[each] = dict(zip(FACT_TYPES, (users, rows, *shares), strict=False))
         for row in self.attributes_of_items:
-            known.setdefault(row[facts.ITEM], {}).update(row | {facts.IN_ITEMS: True})
+            known.setdefault(row[wire.ITEM], {}).update(row | {wire.IN_ITEMS: True})
         known.pop(None, None)
         return known
 
     def joined(self, lists):
-        asked = {name: kind for name, kind in FACT_TYPES.items() if name in facts.fields_of(self.task.facts)}
+        asked = {name: kind for name, kind in FACT_TYPES.items() if name in wire.fields_of(self.task.facts)}
         known = [[self.known_facts.get(self.item(row["item"]), {}) for row in rows] for rows in lists]
         structs = [[{name: of_item.get(name) for name in asked} for of_item in rows] for rows in known]
         return pa.array(structs, pa.list_(pa.struct(asked)))
@@ -402,11 +405,11 @@ class Rows:
         asked, totals = self.task.facts, {}
         if "training" in self.tables and not (self.looks_up and asked & OF_POPULARITY):
             n_users = len({row["user"] for row in self.world["training"] if self.item(row["item"]) is not None})
-            totals |= {facts.N_TRAINING_USERS: n_users, item_tables.TRAINING_HASH: hash_of(self.world["training"])}
+            totals |= {wire.N_TRAINING_USERS: n_users, wire.TRAINING_HASH: hash_of(self.world["training"])}
             totals["n_invalid_training"] = self.popularity.get(None, (0, 0))[1]
             if asked & OF_POPULARITY:
                 rows = [n for item, (_, n) in self.popularity.items() if item is not None]
-                totals |= {facts.N_TRAINING_ITEMS: len(rows), facts.N_TRAINING_INTERACTIONS: sum(rows)}
+                totals |= {wire.N_TRAINING_ITEMS: len(rows), wire.N_TRAINING_INTERACTIONS: sum(rows)}
         if "items" in self.tables:
             totals[reading.hash_column("items")] = hash_of(self.world["items"])
             if not (self.looks_up and asked & OF_ATTRIBUTES):
@@ -416,13 +419,13 @@ class Rows:
         return totals
 
     def totals_of_attributes(self):
-        known = [row for row in self.attributes_of_items if row[facts.ITEM] is not None]
-        totals = {facts.N_ITEMS: len(known), "n_invalid_items": len(self.rows_by_item.get(None, ()))}
-        for name, total in item_tables.CONFLICTS.items():
-            totals[total] = sum(row.get(item_tables.CONFLICT + name) or 0 for row in known)
-        lengths = [len(row[facts.VECTOR]) for row in known if row.get(facts.VECTOR)]
+        known = [row for row in self.attributes_of_items if row[wire.ITEM] is not None]
+        totals = {wire.N_ITEMS: len(known), "n_invalid_items": len(self.rows_by_item.get(None, ()))}
+        for name, total in wire.CONFLICTS.items():
+            totals[total] = sum(row.get(wire.CONFLICT + name) or 0 for row in known)
+        lengths = [len(row[wire.VECTOR]) for row in known if row.get(wire.VECTOR)]
         usual = max(lengths, key=lambda length: (lengths.count(length), length), default=0)
-        return totals | {facts.DIMENSION: usual, "n_ragged_vectors": len(lengths) - lengths.count(usual)}
+        return totals | {wire.DIMENSION: usual, "n_ragged_vectors": len(lengths) - lengths.count(usual)}
 
     # --- packed tables of a task
 
@@ -430,35 +433,31 @@ class Rows:
         """The tables that the first row of a task has, by their columns."""
         asked, tables = self.task.facts, {}
         if self.looks_up and asked & OF_POPULARITY:
-            tables[item_tables.POPULARITY_TABLE] = self.packed_popularity
+            tables[wire.POPULARITY_TABLE] = self.packed_popularity
         if self.looks_up and asked & OF_ATTRIBUTES:
             rows = self.attributes_of_items
             kinds = {
-                facts.ITEM: self.kind,
-                item_tables.ROWS: WHOLE,
+                wire.ITEM: self.kind,
+                wire.ROWS: WHOLE,
                 **FACT_TYPES,
-                **{item_tables.CONFLICT + name: pa.bool_() for name in ATTRIBUTES},
+                **{wire.CONFLICT + name: pa.bool_() for name in ATTRIBUTES},
             }
-            tables[item_tables.ATTRIBUTES_TABLE] = table(
+            tables[wire.ATTRIBUTES_TABLE] = table(
                 rows, {name: kind for name, kind in kinds.items() if any(name in row for row in rows)}
             )
         if "groups" in asked:
             pairs = {
                 (self.item(row["item"]), group) for row in self.world["items"] for group in row["groups"] or [None]
             }
-            rows = [
-                {facts.ITEM: item, group_sets.GROUP: group}
-                for item, group in sorted(pairs, key=repr)
-                if item is not None
-            ]
-            tables[group_sets.GROUPS_TABLE] = table(rows, {facts.ITEM: self.kind, group_sets.GROUP: TEXT})
-        if "levels" in asked and item_tables.POPULARITY_TABLE not in tables:
-            tables[group_sets.LEVELS_TABLE] = self.packed_popularity
+            rows = [{wire.ITEM: item, wire.GROUP: group} for item, group in sorted(pairs, key=repr) if item is not None]
+            tables[wire.GROUPS_TABLE] = table(rows, {wire.ITEM: self.kind, wire.GROUP: TEXT})
+        if "levels" in asked and wire.POPULARITY_TABLE not in tables:
+            tables[wire.LEVELS_TABLE] = self.packed_popularity
         for place, name in enumerate(self.task.item_groups.attributes if self.task.item_groups else ()):
             if name != POPULARITY:
-                tables[item_groups.table_of(place)] = self.packed_groups(name)
-            elif not set(item_groups.POPULARITY_TABLES) & set(tables):
-                tables[item_groups.table_of(place)] = self.packed_popularity
+                tables[table_of(place)] = self.packed_groups(name)
+            elif not set(POPULARITY_TABLES) & set(tables):
+                tables[table_of(place)] = self.packed_popularity
         catalogues = range(len(self.task.similarities))
         return tables | {
             reading.of_model(reading.CATALOGUE, model): self.packed_catalogue(model) for model in catalogues
@@ -470,7 +469,7 @@ class Rows:
             for nth, group in enumerate((row[name] or [None]) if name == "genres" else [row[name]]):
                 pair = self.item(row["item"]), group
                 counts[pair] = counts.get(pair, 0) + (nth == 0)
-        names = {item_groups.ITEM: self.kind, item_groups.GROUP: TEXT, item_groups.ROWS: WHOLE}
+        names = {wire.ITEM: self.kind, wire.GROUP: TEXT, wire.ROWS: WHOLE}
         return table([dict(zip(names, (*pair, n), strict=True)) for pair, n in counts.items()], names)
 
     @cached_property
@@ -479,16 +478,16 @@ class Rows:
         lists = {}
         for row in self.world["training"]:
             lists.setdefault(row["user"], []).append(self.item(row["item"]))
-        kinds = {item_tables.CONSUMED: pa.list_(self.kind), item_tables.ROWS: WHOLE, item_tables.TRAINING_HASH: WHOLE}
+        kinds = {wire.CONSUMED: pa.list_(self.kind), wire.ROWS: WHOLE, wire.TRAINING_HASH: WHOLE}
         rows = [
             ([item for item in items if item is not None], items.count(None), hash_of(user, items) >> 20)
             for user, items in lists.items()
         ]
         users = [dict(zip(kinds, row, strict=True)) for row in rows]
-        count = pack_together(item_tables.count_items, item_tables.add_counts, None)
+        count = pack_together(count_items, add_counts, None)
         batches = [pa.RecordBatch.from_pylist(part, pa.schema(kinds)) for part in (users[::2], users[1::2])]
         parts = chain.from_iterable(count(iter([batch])) for batch in batches)
-        whole = list(pack_together(tables_in, item_tables.add_counts, None)(parts))
+        whole = list(pack_together(tables_in, add_counts, None)(parts))
         return whole[0].column(0)[0].as_py() if whole else None
 
     def packed_catalogue(self, model):

@@ -17,6 +17,9 @@ from spark_rankeval.comparison.clusters_of_groups import ClustersOfGroups
 from spark_rankeval.comparison.compare import paired_merger
 from spark_rankeval.comparison.inputs import ComparedMetric
 from spark_rankeval.comparison.rows import AgainstBaseline, OfPairs, pair_rows, rolled
+from spark_rankeval.features.item_groups.scored_pairs import score_pairs
+from spark_rankeval.features.item_groups.spark import with_users_outside
+from spark_rankeval.features.item_groups.worker import ATTRIBUTE_KEY, GROUP_KEY
 from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.ranking.recommended import TABLES_OF
 from spark_rankeval.records.item_groups import item_attribute, item_groups_in, roll_with_items
@@ -28,7 +31,6 @@ from spark_rankeval.request.task import GROUP_FACTS, ItemGroups
 from spark_rankeval.spark import settling
 from spark_rankeval.spark.describing import Groups, figures_by_group
 from spark_rankeval.spark.exposures import slice_as_text, with_corpus_values
-from spark_rankeval.spark.item_groups import with_users_outside
 from spark_rankeval.spark.scoring import totals_in
 from spark_rankeval.spark.user_attributes import slice_column
 from spark_rankeval.statistics.description import DescriptionOptions
@@ -46,10 +48,8 @@ from spark_rankeval.worker.comparing import (
     paired_batches,
     paired_layout,
 )
-from spark_rankeval.worker.item_groups import ATTRIBUTE_KEY, GROUP_KEY
 from spark_rankeval.worker.merging import merging
 from spark_rankeval.worker.row_hashes import hash_field
-from spark_rankeval.worker.scored_pairs import score_pairs
 from spark_rankeval.worker.scored_users import score_batches
 from spark_rankeval.worker.scoring import MODEL, CountNames, count_names, count_of_model
 from spark_rankeval.worker.states import state_of_batches, state_of_columns

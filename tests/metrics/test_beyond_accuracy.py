@@ -18,6 +18,7 @@ from worlds import SIMPLE, batch_of, random_world
 
 from spark_rankeval.dialects import DEFAULT
 from spark_rankeval.errors import MetricError, OptionError
+from spark_rankeval.features.items import lists as side_lists
 from spark_rankeval.metrics import RankingBatch, parse_metric
 from spark_rankeval.metrics.base import REGISTRY, UNSET
 from spark_rankeval.metrics.exposure_based import Exposure
@@ -28,7 +29,7 @@ from spark_rankeval.request.readings import Lists, resolve
 from spark_rankeval.request.task import ScoringTask, View
 from spark_rankeval.wire import pack, rows_of
 from spark_rankeval.worker import exposures as worker_exposures
-from spark_rankeval.worker import facts, scoring
+from spark_rankeval.worker import scoring
 from spark_rankeval.worker.counted_tables import table_of, total_of
 from spark_rankeval.worker.exposures import (
     EXPOSURE,
@@ -171,8 +172,8 @@ def test_vectors_come_in_parts_that_fit_into_memory_and_change_no_bit(monkeypatc
     world = random_world(13)
     metrics = resolved(["diversity(by=vector)@5", "serendipity(against=history)@5", "gini@3", "novelty@3"])
     task, batch = ScoringTask((View(tuple(metrics), RankingPolicy()),)), batch_of(world)
-    monkeypatch.setattr(facts, "_CELLS", 100)
-    parts = list(facts.in_parts(batch))
+    monkeypatch.setattr(side_lists, "_CELLS", 100)
+    parts = list(side_lists.in_parts(batch))
     assert len(parts) > 5
     assert sum(part.num_rows for part in parts) == batch.num_rows
     single = [score(task, part).metrics for part in parts]

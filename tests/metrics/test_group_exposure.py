@@ -19,6 +19,10 @@ from variants import EVERY_METRIC, GROUPS
 from worlds import batch_of, random_world
 
 from spark_rankeval.errors import MetricError
+from spark_rankeval.features.items.tables import ItemFacts
+from spark_rankeval.features.items.wire import GROUP as NAME
+from spark_rankeval.features.items.wire import GROUPS_TABLE, LEVELS_TABLE, TRAINING_INTERACTIONS, TRAINING_USERS
+from spark_rankeval.features.items.wire import ITEM as ITEM_OF_TABLE
 from spark_rankeval.metrics import parse_metric
 from spark_rankeval.metrics.base import UNSET
 from spark_rankeval.metrics.group_amounts import GroupExposure
@@ -29,11 +33,7 @@ from spark_rankeval.request.task import ScoringTask, View
 from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.wire import KIND, rows_of
 from spark_rankeval.worker.exposures import Slot, exposures_of, slots_of
-from spark_rankeval.worker.facts import ITEM as ITEM_OF_TABLE
-from spark_rankeval.worker.facts import TRAINING_INTERACTIONS, TRAINING_USERS
 from spark_rankeval.worker.group_exposures import GroupAccumulator, group_exposures_of, group_slots_of
-from spark_rankeval.worker.group_sets import GROUP as NAME
-from spark_rankeval.worker.group_sets import GROUPS_TABLE, LEVELS_TABLE, ItemGroupSets
 from spark_rankeval.worker.group_states import STATES
 from spark_rankeval.worker.merging import merging
 from spark_rankeval.worker.packed import stream_of
@@ -276,16 +276,21 @@ def test_the_loss_is_disparity_and_relevance():
 def test_sets_of_groups_are_those_of_the_rows_in_any_order():
     items = pa.array([3, 1, 3, 2, 1, 5, 3], pa.int64())
     names = pa.array(["b", "a", "ä", "b", None, None, "b"])
-    sets = ItemGroupSets.of_pairs(items, names)
-    places = sets.of(pa.array([1, 2, 3, 5, 99], pa.int64()))
-    item, group, part = sets.sets.spread(places, apart=True)
-    named = [(place, [*sets.sets.names, None][code]) for place, code in zip(item.tolist(), group, strict=True)]
+    table = stream_of(pa.table({ITEM_OF_TABLE: items, NAME: names})).to_pybytes()
+    facts = ItemFacts.read({"groups"}, {GROUPS_TABLE: pa.scalar(table, pa.binary())})
+    sets, places = (
+        facts.sets["groups"],
+        facts.look_up(pa.array([1, 2, 3, 5, 99], pa.int64()), {"group_set"})["group_set"],
+    )
+    item, group, part = sets.spread(places, apart=True)
+    named = [(place, [*sets.names, None][code]) for place, code in zip(item.tolist(), group, strict=True)]
     assert named == [(0, "a"), (1, "b"), (2, "b"), (2, "ä"), (3, None), (4, None)]
     assert part.tolist() == [1, 1, 0.5, 0.5, 1, 1]
-    assert sets.sets.names == ("a", "b", "ä")
-    assert sets.sets.population(apart=False).tolist() == pytest.approx([1 / 3, 0.5, 1 / 6, 0.0])
-    assert sets.sets.population(apart=True).tolist() == pytest.approx([0.25, 0.375, 0.125, 0.25])
-    assert ItemGroupSets.read(pa.scalar(None, pa.binary())).of(items).tolist() == [0] * 7
+    assert sets.names == ("a", "b", "ä")
+    assert sets.population(apart=False).tolist() == pytest.approx([1 / 3, 0.5, 1 / 6, 0.0])
+    assert sets.population(apart=True).tolist() == pytest.approx([0.25, 0.375, 0.125, 0.25])
+    nothing = ItemFacts.read({"groups"}, {GROUPS_TABLE: pa.scalar(None, pa.binary())})
+    assert nothing.look_up(items, {"group_set"})["group_set"].tolist() == [0] * 7
 
 
 def test_the_naive_measures_are_those_of_the_registry():

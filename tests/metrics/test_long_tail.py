@@ -8,12 +8,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_rankeval.errors import MetricError
+from spark_rankeval.features.items.counting import levels_of, rows_of_shares
+from spark_rankeval.features.items.lists import shares_of_categories
+from spark_rankeval.features.items.tables import CategorySets
+from spark_rankeval.features.items.wire import ITEMS_ABOVE, ROWS, SHARE_ABOVE, TRAINING_USERS
 from spark_rankeval.metrics import parse_metric
 from spark_rankeval.ranking.ragged import Ragged
 from spark_rankeval.ranking.recommended import UNKNOWN
-from spark_rankeval.worker.categories import CategorySets, shares_of_categories
-from spark_rankeval.worker.facts import ITEMS_ABOVE, SHARE_ABOVE, TRAINING_USERS
-from spark_rankeval.worker.item_tables import ROWS, above, rows_of_shares
+
+
+def above(n_users):
+    """The shares of pairs and of items that are of more popular items, for each item by how many users have it."""
+    level, levels = levels_of(n_users)
+    return levels.share_above[level[:-1]], levels.items_above[level[:-1]]
 
 
 def elliots_head(n_users, share):

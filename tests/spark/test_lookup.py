@@ -10,7 +10,7 @@ from shuffles import settings_of, shuffled_into
 
 from spark_rankeval import Facts, evaluate, score_users
 from spark_rankeval.errors import OptionError
-from spark_rankeval.spark import grouping, plan
+from spark_rankeval.features.items import wire
 from spark_rankeval.spark.packed import given_to_tasks, packed
 from spark_rankeval.worker.packed import Bound, pack_together, rows_in, unpacked
 
@@ -100,8 +100,7 @@ def test_users_have_the_same_values_either_way(tables):
 @pytest.mark.parametrize("bound", part_of([Bound(ITEMS // 2, 1 << 20), Bound(1000, 300)], 2), ids=str)
 def test_tables_that_are_too_large_are_joined_in_a_second_run(tables, monkeypatch, bound):
     whole = evaluated(tables, "join")
-    for module in (grouping, plan):
-        monkeypatch.setattr(module, "BOUND", bound)
+    monkeypatch.setattr(wire, "BOUND", bound)
     result = evaluated(tables, "auto")
     assert figures(result) == figures(whole)
     assert any("began twice" in words for words in result.plan)

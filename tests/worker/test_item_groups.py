@@ -17,6 +17,17 @@ from worlds import batch_of as grouped
 
 from spark_rankeval import score_users
 from spark_rankeval.errors import EngineError, OptionError
+from spark_rankeval.features.item_groups.scored_pairs import score_pairs
+from spark_rankeval.features.item_groups.spark import with_users_outside
+from spark_rankeval.features.item_groups.worker import (
+    ATTRIBUTE_KEY,
+    GROUP_KEY,
+    GroupTables,
+    by_column,
+    by_popularity,
+    table_of,
+)
+from spark_rankeval.features.items.wire import GROUP, ITEM, ROWS, TRAINING_INTERACTIONS, TRAINING_USERS
 from spark_rankeval.metrics.naming import parse_metric, parse_metrics
 from spark_rankeval.ranking.lists import RankingPolicy
 from spark_rankeval.records.item_groups import NOT_LISTED, UNSEEN, item_groups_in, roll_with_items
@@ -24,25 +35,12 @@ from spark_rankeval.records.slices import EVERY, roll
 from spark_rankeval.request.options import Facts
 from spark_rankeval.request.task import GROUP_FACTS, ItemGroups, ScoringTask, View, has_groups, is_about_labels
 from spark_rankeval.spark.describing import Groups, figures_by_group
-from spark_rankeval.spark.item_groups import with_users_outside
 from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.worker import task_tables
-from spark_rankeval.worker.facts import ITEM, TRAINING_INTERACTIONS, TRAINING_USERS
 from spark_rankeval.worker.group_states import rows_by_key
-from spark_rankeval.worker.item_groups import (
-    ATTRIBUTE_KEY,
-    GROUP,
-    GROUP_KEY,
-    ROWS,
-    GroupTables,
-    by_column,
-    by_popularity,
-    table_of,
-)
 from spark_rankeval.worker.merging import merging
 from spark_rankeval.worker.packed import stream_of
 from spark_rankeval.worker.reading import ABSENT, NO_USER, USER_HASH
-from spark_rankeval.worker.scored_pairs import score_pairs
 from spark_rankeval.worker.scoring import count_names, score
 from spark_rankeval.worker.states import state_of_batches
 from spark_rankeval.worker.task_tables import TaskTables
@@ -74,7 +72,7 @@ def naive_groups(item, rows):
 def pairs_in(tables, users, **policy):
     """The pairs of every attribute, and which user and group each is, by name."""
     lists = lists_of(users)
-    places = tables.beside(pa.array(lists.labels.values))
+    places = tables.places(pa.array(lists.labels.values))
     beside = {name: lists.labels.like(values) for name, values in places.items()}
     batch, _ = ranked(lists_of(users, beside=beside), keep_label_order=True, **policy)
     for attribute, pairs in zip(tables.attributes, tables.pairs(batch, places), strict=True):
@@ -161,7 +159,7 @@ def test_items_that_a_table_lacks_are_a_group_and_are_counted():
         ItemGroups(("genre",), popularity=2),
         {table_of(0): packed([(1, "x"), (None, "y")]), table_of(1): counted({1: 2})},
     )
-    places = tables.beside(pa.array(labels.values))
+    places = tables.places(pa.array(labels.values))
     assert tables.n_unlisted(labels, places).tolist() == [2, 0, 0]
     assert tables.faults["n_invalid_items"] == 1
     genre, popularity = tables.attributes

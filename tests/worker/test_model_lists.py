@@ -7,7 +7,6 @@ import pyarrow as pa
 import pytest
 
 from spark_rankeval.worker import model_lists
-from spark_rankeval.worker.facts import FACTS
 from spark_rankeval.worker.model_lists import (
     KIND_BITS,
     MARKS,
@@ -18,6 +17,7 @@ from spark_rankeval.worker.model_lists import (
     with_lists_of_models,
 )
 from spark_rankeval.worker.reading import (
+    FACTS,
     INFINITE_PREDICTIONS,
     ITEMS,
     LABELS,

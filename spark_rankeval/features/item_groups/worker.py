@@ -14,14 +14,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_rankeval.features.items import wire
+from spark_rankeval.features.items.tables import ItemIndex, split_rows, table_in
 from spark_rankeval.ranking.ragged import Ragged, offsets_of, starts_of_runs
 from spark_rankeval.records.item_groups import NO_SLICE, NOT_LISTED, UNSEEN
-from spark_rankeval.request.task import GROUP_FACTS, POPULARITY
-from spark_rankeval.worker.facts import ITEM, TRAINING_INTERACTIONS, TRAINING_USERS
-from spark_rankeval.worker.group_sets import LEVELS_TABLE
-from spark_rankeval.worker.item_tables import POPULARITY_TABLE
-from spark_rankeval.worker.known_items import KnownItems
-from spark_rankeval.worker.packed import received, unpacked
+from spark_rankeval.request.task import GROUP_FACTS
 from spark_rankeval.worker.reading import filled, whole_numbers
 
 if TYPE_CHECKING:
@@ -32,16 +29,12 @@ if TYPE_CHECKING:
     from spark_rankeval.request.task import ItemGroups, ScoringTask
     from spark_rankeval.worker.group_states import Key
 
-    Batches = Iterator[pa.RecordBatch]
-
-#: Columns of a packed table: an item's group, and how many rows say so. A null item has the rows that cannot be used.
-GROUP, ROWS = "group", "rows"
 #: The columns of a batch that tell which group of which attribute of items a row is about; null: all items.
 ATTRIBUTE_KEY, GROUP_KEY = "item_attribute_", "item_group_"
 #: The counts of rows of these tables that cannot be used, which every user repeats.
 GROUP_FAULTS = ("n_invalid_items", "n_invalid_training")
 #: The columns that may have the table of popularity already, for metrics.
-POPULARITY_TABLES = (POPULARITY_TABLE, LEVELS_TABLE)
+POPULARITY_TABLES = (wire.POPULARITY_TABLE, wire.LEVELS_TABLE)
 # What labels have beside their grades while they are ranked: the place of their item in the table of an attribute.
 _PLACE = "place_"
 
@@ -64,7 +57,7 @@ class Attribute:
         popularity: int64, how many users of the training data have each item; None of groups that have nothing to do with it.
     """
 
-    ids: KnownItems
+    ids: ItemIndex
     names: tuple[str | None, ...]
     groups: Ragged
     n_unusable: int
@@ -101,20 +94,27 @@ class GroupTables(NamedTuple):
     attributes: tuple[Attribute, ...]
     labels: Sequence[str]  # their names in keys
 
+    @staticmethod
+    def columns(task: ScoringTask) -> tuple[str, ...]:
+        """The columns of grouped users that have a packed table for each attribute."""
+        groups = task.item_groups
+        return () if groups is None else tuple(table_of(place) for place in range(len(groups.attributes)))
+
     @classmethod
     def read(cls, groups: ItemGroups, packed: Mapping[str, pa.Scalar]) -> GroupTables:
-        """From the first row of a task; null stands for a table without a row."""
-        read = []
-        for place, name in enumerate(groups.attributes):
-            is_popularity = name == POPULARITY and place == len(groups.columns)
-            columns = (table_of(place), *POPULARITY_TABLES) if is_popularity else (table_of(place),)
+        """From the first row of a task."""
+        attributes = [by_column(table_in(packed[table_of(place)])) for place in range(len(groups.columns))]
+        if groups.popularity:
+            # Metrics may have brought the table already.
+            columns = (table_of(len(groups.columns)), *POPULARITY_TABLES)
             cell = next(packed[column] for column in columns if column in packed)
-            table = unpacked(cell) if cell.is_valid else None
-            if is_popularity:
-                read.append(by_popularity(table, groups.popularity or 1))
-            else:
-                read.append(by_column(table))
-        return cls(tuple(read), groups.attributes)
+            attributes.append(by_popularity(table_in(cell), groups.popularity))
+        return cls(tuple(attributes), groups.attributes)
+
+    @property
+    def n_groups(self) -> int:
+        """The number of groups of all attributes."""
+        return sum(len(attribute.names) for attribute in self.attributes)
 
     @property
     def faults(self) -> dict[str, int]:
@@ -123,23 +123,23 @@ class GroupTables(NamedTuple):
         popularity = [attribute.n_unusable for attribute in self.attributes if not attribute.is_listing]
         return {"n_invalid_items": max(listing, default=0), "n_invalid_training": max(popularity, default=0)}
 
-    def beside(self, items: pa.Array) -> dict[str, Array]:
+    def places(self, items: pa.Array) -> dict[str, Array]:
         """The places of labelled items in each table, to travel with the labels as float64."""
         return {
             f"{_PLACE}{place}": attribute.ids.places(items).astype(np.float64)
             for place, attribute in enumerate(self.attributes)
         }
 
-    def n_unlisted(self, labels: Ragged, beside: Mapping[str, Array]) -> IntArray:
+    def n_unlisted(self, labels: Ragged, places: Mapping[str, Array]) -> IntArray:
         """How many labels of each user are of items that the table of items lacks; int64 (n_users,)."""
         for place, attribute in enumerate(self.attributes):
             if attribute.is_listing:
-                unlisted = beside[f"{_PLACE}{place}"] == len(attribute.ids)
+                unlisted = places[f"{_PLACE}{place}"] == len(attribute.ids)
                 return np.bincount(labels.user[unlisted], minlength=labels.n_users)
         return np.zeros(labels.n_users, np.int64)
 
     def pairs(self, batch: RankingBatch, as_given: Mapping[str, Array]) -> Iterator[Pairs]:
-        """The users of the groups of each attribute; `as_given`: the places of labels as they came, as of `beside`."""
+        """The users of the groups of each attribute; `as_given`: the places of labels as they came, as of `places`."""
         for place, attribute in enumerate(self.attributes):
             yield pairs_of(batch, attribute, f"{_PLACE}{place}", as_given[f"{_PLACE}{place}"])
 
@@ -148,7 +148,7 @@ class GroupTables(NamedTuple):
         attribute = self.attributes[place]
         return attribute.of_places(attribute.ids.places(items))
 
-    def told(self, n_attributes: int) -> Iterator[tuple[Key, dict[str, IntArray]]]:
+    def group_facts(self, n_attributes: int) -> Iterator[tuple[Key, dict[str, IntArray]]]:
         """Each group that has items, with its size and edges, by a key of no slice of users, who have so many attributes."""
         for label, attribute in zip(self.labels, self.attributes, strict=True):
             for place in np.flatnonzero(attribute.facts[GROUP_FACTS[0]]).tolist():
@@ -234,43 +234,32 @@ def _given_of(given: Ragged, attribute: Attribute, places: Array, pair_key: IntA
     return Ragged(given.values[which[order]], offsets_of(lengths))
 
 
-def by_column(table: pa.Table | None) -> Attribute:
+def by_column(table: pa.Table) -> Attribute:
     """An attribute from rows of items and groups; an item that the table lacks is in a group of its own."""
-    if table is None:
-        return Attribute(
-            KnownItems(pa.nulls(0)), (NOT_LISTED,), Ragged(np.zeros(1, np.int64), np.array([0, 1])), 0, is_listing=True
-        )
-    item = table[ITEM].combine_chunks()
-    is_item = item.is_valid()
-    n_unusable = pc.sum(table.filter(pc.invert(is_item))[ROWS]).as_py() or 0
-    items = item.filter(is_item).dictionary_encode()
-    groups = table[GROUP].combine_chunks().filter(is_item).dictionary_encode("encode")
-    code, group = filled(items.indices, 0).astype(np.int64), filled(groups.indices, 0).astype(np.int64)
-    order = np.argsort(code, kind="stable")
-    n_items, names = len(items.dictionary), (*groups.dictionary.to_pylist(), NOT_LISTED)
-    offsets = np.append(offsets_of(np.bincount(code, minlength=n_items)), len(code) + 1)
-    values = np.append(group[order], len(names) - 1)
-    return Attribute(KnownItems(items.dictionary), names, Ragged(values, offsets), n_unusable, is_listing=True)
+    items, others = split_rows(table)
+    ids = items[wire.ITEM].combine_chunks().dictionary_encode()
+    named = items[wire.GROUP].combine_chunks().dictionary_encode("encode")
+    item, group = (filled(each.indices, 0).astype(np.int64) for each in (ids, named))
+    names = (*named.dictionary.to_pylist(), NOT_LISTED)
+    offsets = np.append(offsets_of(np.bincount(item, minlength=len(ids.dictionary))), len(item) + 1)
+    groups = Ragged(np.append(group[np.argsort(item, kind="stable")], len(names) - 1), offsets)
+    n_unusable = pc.sum(others[wire.ROWS]).as_py() or 0
+    return Attribute(ItemIndex(ids.dictionary), names, groups, n_unusable, is_listing=True)
 
 
-def by_popularity(table: pa.Table | None, n_groups: int) -> Attribute:
+def by_popularity(table: pa.Table, n_groups: int) -> Attribute:
     """Items in groups by how many users of the training data have them; an item that it lacks is in a group of its own."""
-    if table is None:
-        empty = Ragged(np.zeros(1, np.int64), np.array([0, 1]))
-        return Attribute(KnownItems(pa.nulls(0)), (UNSEEN,), empty, 0, is_listing=False)
-    item = table[ITEM].combine_chunks()
-    is_item = item.is_valid()
-    n_unusable = pc.sum(table.filter(pc.invert(is_item))[TRAINING_INTERACTIONS]).as_py() or 0
-    ids, users = item.filter(is_item), whole_numbers(table[TRAINING_USERS].combine_chunks().filter(is_item))
+    items, others = split_rows(table)
+    users = whole_numbers(items[wire.TRAINING_USERS].combine_chunks())
     # Groups without an item have no figures: a share of 0 would look as if nobody were shown their items.
-    filled_groups, group = np.unique(popularity_groups(users, n_groups), return_inverse=True)
-    names = (*(group_name(place, n_groups) for place in filled_groups.tolist()), UNSEEN)
-    values = np.append(group, len(filled_groups))
+    nonempty, group = np.unique(popularity_groups(users, n_groups), return_inverse=True)
+    names = (*(group_name(place, n_groups) for place in nonempty.tolist()), UNSEEN)
+    values = np.append(group, len(nonempty))
     return Attribute(
-        KnownItems(ids),
+        ItemIndex(items[wire.ITEM].combine_chunks()),
         names,
         Ragged(values, np.arange(len(values) + 1)),
-        n_unusable,
+        pc.sum(others[wire.TRAINING_INTERACTIONS]).as_py() or 0,
         is_listing=False,
         popularity=users,
     )
@@ -295,23 +284,6 @@ def group_name(place: int, n_groups: int) -> str:
     ('01', '10', '5')
     """
     return str(place + 1).zfill(len(str(n_groups)))
-
-
-def with_group_tables(task: ScoringTask, batches: Batches) -> Iterator[tuple[pa.RecordBatch, GroupTables | None]]:
-    """The batches of a task, each with the attributes of items that its first row has; None if there are none."""
-    if task.item_groups is None:
-        yield from ((batch, None) for batch in batches)
-        return
-    names = tuple(table_of(place) for place in range(len(task.item_groups.attributes)))
-    tables: GroupTables | None = None
-    for batch, packed in received(batches, (*names, *POPULARITY_TABLES)):
-        # A batch without a row says nothing, and does not bring the tables.
-        if not batch.num_rows:
-            continue
-        if tables is None:
-            tables = GroupTables.read(task.item_groups, packed)
-        # By selection: PyArrow 15, of Spark 3.5, drops no columns of a batch.
-        yield batch.select([name for name in batch.schema.names if name not in names]), tables
 
 
 def with_keys(batch: pa.RecordBatch, tables: GroupTables) -> pa.RecordBatch:

@@ -5,23 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_rankeval.checks import check_table
 from spark_rankeval.errors import InputError
+from spark_rankeval.features.item_groups.worker import POPULARITY_TABLES, table_of
+from spark_rankeval.features.items.grouped import GroupedTables, Typed, packed_groups
+from spark_rankeval.features.items.sources import SideSources
 from spark_rankeval.records.slices import is_of_all
 from spark_rankeval.request.column_names import DEFAULT_ITEM
 from spark_rankeval.request.task import POPULARITY
-from spark_rankeval.spark.fact_tables import FactTables
-from spark_rankeval.spark.ids import common_id_type, name_in, problem_of_type
-from spark_rankeval.spark.inputs import FurtherSources
-from spark_rankeval.spark.named_columns import column, find_column
-from spark_rankeval.spark.packed import given_to_tasks, packed
+from spark_rankeval.spark.ids import common_id_type, problem_of_type
+from spark_rankeval.spark.named_columns import find_column
+from spark_rankeval.spark.packed import given_to_tasks
 from spark_rankeval.spark.source import Source, read_source, require_column, user_column
-from spark_rankeval.worker.facts import ITEM
-from spark_rankeval.worker.item_groups import GROUP, POPULARITY_TABLES, ROWS, table_of
-from spark_rankeval.worker.packed import pack_together, rows_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -34,9 +31,6 @@ if TYPE_CHECKING:
     from spark_rankeval.spark.describing import Figures
     from spark_rankeval.spark.inputs import Sources
     from spark_rankeval.worker.group_states import Key
-
-# The place of an entry in an item's array; null if the array is null or empty.
-_PLACE = "place_"
 
 
 @dataclass(frozen=True)
@@ -61,26 +55,10 @@ class GroupSources:
         # Metrics may have brought the table of popularity already.
         if self.training is not None and not set(POPULARITY_TABLES) & set(users.columns):
             names = [user_column(index) for index in range(len(self.training.user))]
-            counted = FactTables(
-                FurtherSources(training=self.training), frozenset({"popularity"}), names, Source.named_users_sql, item_type, "workers", None
-            )  # fmt: skip
+            typed = Typed(names, Source.named_users_sql, item_type)
+            counted = GroupedTables(SideSources(training=self.training), frozenset(), typed)
             tables[table_of(len(self.groups.columns))] = counted.packed_popularity()
         return given_to_tasks(users, tables)
-
-
-def packed_groups(items: Source, name: str, item_type: T.DataType) -> DataFrame:
-    """Each item with each of its groups once, in one row; a null stands for no group."""
-    frame, kind = items.frame, items.frame.schema[name].dataType
-    item = items.ids_sql().column.cast(item_type).alias(ITEM)
-    if isinstance(kind, T.ArrayType):
-        rows = frame.select(item, F.posexplode_outer(column(name)).alias(_PLACE, GROUP))
-    else:
-        rows = frame.select(item, F.lit(0).alias(_PLACE), column(name).alias(GROUP))
-    group = name_in(rows, GROUP).alias(GROUP)
-    # A row of an array counts once, by its first entry.
-    first = F.count(F.when(F.coalesce(F.col(_PLACE), F.lit(0)) == 0, 1)).alias(ROWS)
-    grouped = rows.select(ITEM, _PLACE, group).groupBy(ITEM, GROUP).agg(first)
-    return packed(grouped.repartition(1), pack_together(rows_in, lambda table: table, None))
 
 
 def with_users_outside(figures: Mapping[Key, Figures], n_attributes: int) -> dict[Key, Figures]:

@@ -16,11 +16,11 @@ from spark_rankeval.worker.reading import flags
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from spark_rankeval.features.item_groups.worker import GroupTables, Pairs
     from spark_rankeval.metrics.base import Metric
     from spark_rankeval.ranking.batch import RankingBatch
     from spark_rankeval.ranking.ragged import Array, BoolArray, IntArray
     from spark_rankeval.request.task import View
-    from spark_rankeval.worker.item_groups import GroupTables, Pairs
 
 
 @dataclass
@@ -94,7 +94,7 @@ class ScoresOfGroups:
     """The values of the groups of all attributes of items, of a batch of users."""
 
     tables: GroupTables
-    places: Mapping[str, Array]  # of the labels as they came, as of `GroupTables.beside`
+    places: Mapping[str, Array]  # of the labels as they came, as of `GroupTables.places`
     has_shares: bool = False  # whether any metric is a share of a group
     attributes: list[ScoresOfPairs] = field(default_factory=list)
 

@@ -9,12 +9,12 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_rankeval.errors import InputError
+from spark_rankeval.features.item_groups.scored_pairs import score_pairs
+from spark_rankeval.features.item_groups.worker import ATTRIBUTE_KEY, GROUP_KEY
 from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.request.task import has_groups
 from spark_rankeval.spark.workers import run_on_workers
-from spark_rankeval.worker.item_groups import ATTRIBUTE_KEY, GROUP_KEY
 from spark_rankeval.worker.reading import USER_WEIGHT
-from spark_rankeval.worker.scored_pairs import score_pairs
 from spark_rankeval.worker.scoring import MODEL
 
 if TYPE_CHECKING:

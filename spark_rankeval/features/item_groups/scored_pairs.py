@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_rankeval.worker.item_groups import ATTRIBUTE_KEY, GROUP_KEY
+from spark_rankeval.features.item_groups.worker import ATTRIBUTE_KEY, GROUP_KEY
 from spark_rankeval.worker.process import in_worker
 from spark_rankeval.worker.reading import ABSENT, NO_USER, flags
 from spark_rankeval.worker.scoring import MODEL, count_of_model, score

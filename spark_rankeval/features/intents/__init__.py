@@ -1,0 +1,1 @@
+"""What labels are about: a column of theirs, or the categories of their items."""

@@ -1,0 +1,143 @@
+"""Where the intents of labels come from: a column of theirs, or the categories of their items."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from pyspark.sql import types as T
+
+from spark_rankeval.features.items.wire import INTENT, INTENTS, ITEM
+from spark_rankeval.spark.ids import as_text, problem_of_type, readable
+from spark_rankeval.spark.source import ValueColumn, array_value, require_column
+from spark_rankeval.spark.sql_text import aggregate_lists, call, named, select, where, with_columns
+from spark_rankeval.worker.reading import grades_column
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from spark_rankeval.features.items.grouped import Typed
+    from spark_rankeval.features.items.sources import SideSources, SideTables
+    from spark_rankeval.spark.source import Source
+    from spark_rankeval.spark.sql_text import Sql
+
+# The place of an entry of an array.
+_PLACE = "place_"
+# The column of the subtopic of a label as text, or of the hash of an array of them.
+_SUBTOPIC, _HASH = "subtopic_", "subtopics_hash_"
+
+
+class IntentColumns(NamedTuple):
+    """Where the intents of labels come from."""
+
+    labels: Source  # as they were given: an item may have a row for each of its subtopics
+    subtopic: ValueColumn | None  # their column of subtopics; None: the intents are the categories of items
+
+    def subtopics(self) -> Sql | None:
+        """The column of subtopics, or the arrays of them; None if the intents are the categories of items."""
+        if self.subtopic is None:
+            return None
+        is_field, name = self.subtopic.is_field, self.subtopic.name
+        return self.labels.field(name) if is_field else named(name)
+
+    def read(self) -> Source:
+        """The labels with what their hash and examples need of subtopics."""
+        labels, subtopics = self.labels, self.subtopics()
+        if self.subtopic is None or subtopics is None:
+            return labels
+        if labels.arrays or isinstance(self.subtopic.kind, T.ArrayType):
+            frame = with_columns(labels.frame, {_HASH: call("xxhash64", subtopics)})
+            return replace(labels, frame=frame, hashed=_HASH)
+        frame = with_columns(labels.frame, {_SUBTOPIC: readable(as_text(subtopics, self.subtopic.kind))})
+        return replace(labels, frame=frame, hashed=_SUBTOPIC, subtopic=_SUBTOPIC)
+
+
+def _intents_in_labels(labels: Source, name: str | None, problems: list[str]) -> IntentColumns:
+    """The labels with their column of subtopics of this name; what is wrong with it is added to the problems."""
+    if name is None:
+        return IntentColumns(labels, None)
+    if labels.arrays:
+        element = labels.frame.schema[labels.item].dataType.elementType  # type: ignore[attr-defined] # an array
+        found = array_value("labels", labels.frame, labels.item, element, name, "subtopic", problems=problems)
+    else:
+        spelled = require_column("labels", labels.frame, name, "subtopic", problems)
+        found = None if spelled is None else ValueColumn(spelled, labels.frame.schema[spelled].dataType)
+    if found is not None:
+        problems += _problem_of_intents(f"labels: the column {found.name!r} (subtopic=)", found.kind)
+    return IntentColumns(labels, found)
+
+
+def _categories_as_intents(items: DataFrame, name: str, problems: list[str]) -> str | None:
+    """The column of the table of items that has their categories, one or an array of them."""
+    category = require_column("items", items, name, "category", problems)
+    if category is not None:
+        kind = items.schema[category].dataType
+        problems += _problem_of_intents(f"items: the column {category!r} (category=)", kind)
+    return category
+
+
+def _problem_of_intents(what: str, kind: T.DataType) -> list[str]:
+    return problem_of_type(what, kind.elementType if isinstance(kind, T.ArrayType) else kind, "intent")
+
+
+def with_intents(
+    tables: SideTables, side: SideSources, labels: Source, problems: list[str]
+) -> tuple[SideSources, Source]:
+    """The side tables with where the intents of labels come from, and the labels with their subtopics."""
+    subtopic, items = tables.given.subtopic, tables.frames()["items"]
+    if problems or not ("intents" in tables.facts or subtopic is not None):
+        return side, labels
+    category = None
+    if subtopic is None and items is not None:
+        category = _categories_as_intents(items, tables.given.category, problems)
+    intents = _intents_in_labels(labels, subtopic, problems)
+    side = replace(side, category_of_intents=category, intents=intents)
+    return side, labels if problems else intents.read()
+
+
+def intents_of_users(intents: IntentColumns, side: SideSources, typed: Typed) -> DataFrame:
+    """What the labels of each user are about, one row per user: structs of item, intent and grades."""
+    rows, grades = _judged_items(intents.labels, intents.subtopics(), typed)
+    subtopic = intents.subtopic
+    rows = _with_categories(rows, side, typed) if subtopic is None else _with_intents(rows, subtopic.kind)
+    rows = where(rows, typed.is_valid(*grades) & named(INTENT).is_not_null())
+    pair = call("struct", *map(named, (ITEM, INTENT, *grades)))
+    return aggregate_lists(rows, typed.user_columns, call("collect_list", pair).alias(INTENTS))
+
+
+def _judged_items(labels: Source, subtopics: Sql | None, typed: Typed) -> tuple[DataFrame, list[str]]:
+    """A row for each label with its item and grades, whose names are returned as well, and its subtopic or subtopics."""
+    users = typed.named_users(labels)
+    grades = [grades_column(place) for place in range(len(labels.grades))]
+    values = dict(zip(grades, labels.values_sql(), strict=False))
+    if subtopics is not None:
+        values[INTENT] = subtopics
+    asked = [value.alias(name) for name, value in values.items()]
+    if labels.arrays:
+        entry = call("posexplode", labels.ids_sql()).aliases(_PLACE, ITEM)
+        entries = select(labels.frame, *users, entry, *asked)
+        values = {name: call("get", named(name), named(_PLACE)) for name in values}
+    else:
+        entries = select(labels.frame, *users, labels.ids_sql().alias(ITEM), *asked)
+        values = {name: named(name) for name in values}
+    read = [(value.cast("double") if name in grades else value).alias(name) for name, value in values.items()]
+    return select(entries, *typed.users, typed.item(named(ITEM)), *read), grades
+
+
+def _with_categories(rows: DataFrame, side: SideSources, typed: Typed) -> DataFrame:
+    """A row for each category of each row's item."""
+    items, category = side.items, side.category_of_intents
+    assert items is not None, "without a subtopic, the table of items was asked for"
+    assert category is not None, "the same"
+    categories = select(items.frame, typed.item(items.ids_sql()), named(category).alias(INTENT))
+    of_items = _with_intents(categories, items.frame.schema[category].dataType)
+    return rows.join(of_items.dropna().distinct(), ITEM)
+
+
+def _with_intents(rows: DataFrame, kind: T.DataType) -> DataFrame:
+    """The rows with intents of this type as text; a row whose intent is an array becomes one for each entry."""
+    others, intent = [named(name) for name in rows.columns if name != INTENT], named(INTENT)
+    if isinstance(kind, T.ArrayType):
+        entry = call("explode", call("array_distinct", intent)).alias(INTENT)
+        rows, kind = select(rows, *others, entry), kind.elementType
+    return select(rows, *others, readable(as_text(intent, kind)).alias(INTENT))

@@ -1,0 +1,1 @@
+"""Figures of only the labels in a group of items."""

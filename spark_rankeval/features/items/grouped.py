@@ -1,0 +1,311 @@
+"""The tables that metrics ask for beside predictions and labels, grouped once by user or by item.
+
+Facts of items are joined to predictions (`join`), or workers look them up (`lookup`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from typing import TYPE_CHECKING, TypeVar
+
+from pyspark.sql import types as T
+
+from spark_rankeval.features.items import wire
+from spark_rankeval.features.items.counting import add_counts, count_items, counted_items
+from spark_rankeval.spark.engines import engine_of
+from spark_rankeval.spark.fingerprints import total_of_hashes, training_hash
+from spark_rankeval.spark.ids import name_in_sql, set_in, text_in_sql, usable
+from spark_rankeval.spark.packed import given_to_rows, given_to_tasks, packed
+from spark_rankeval.spark.sql_text import (
+    aggregate,
+    aggregate_lists,
+    all_of,
+    any_of,
+    bits_or,
+    call,
+    function_of,
+    named,
+    number,
+    select,
+    when,
+    where,
+    with_columns,
+)
+from spark_rankeval.spark.workers import run_on_workers
+from spark_rankeval.worker.packed import pack_together, rows_in, tables_in
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import DataFrame
+
+    from spark_rankeval.features.items.sources import SideSources
+    from spark_rankeval.ranking.recommended import Fact
+    from spark_rankeval.spark.source import Source
+    from spark_rankeval.spark.sql_text import Sql
+    from spark_rankeval.worker.packed import Bound
+
+Given = TypeVar("Given")
+
+# Columns of ours on the way: whether a row can be used; the place of an entry of an array, and its scores.
+_VALID, _PLACE, _SCORES = "valid_", "place_", "scores_"
+
+
+@dataclass(frozen=True)
+class Typed:
+    """How users and items of all tables compare."""
+
+    user_columns: list[str]  # our names of the user's columns
+    named_users: Callable[[Source], list[Sql]]  # a table's user columns under these names
+    item_type: T.DataType  # the type that items of all tables get
+
+    @property
+    def users(self) -> list[Sql]:
+        """The user's columns."""
+        return [named(name) for name in self.user_columns]
+
+    def item(self, item: Sql) -> Sql:
+        """An item of some table in the type that items of all tables get, under our name."""
+        return item.cast(self.item_type).alias(wire.ITEM)
+
+    def is_valid(self, *numbers: str) -> Sql:
+        """Whether a row has a user, an item and these numbers, and none of them is NaN."""
+        is_whole = ~any_of(named(name).is_null() for name in (*self.user_columns, wire.ITEM, *numbers))
+        are_nan = (call("coalesce", call("isnan", named(name)), number(False)) for name in numbers)
+        return all_of([is_whole, *(~is_nan for is_nan in are_nan)])
+
+
+@dataclass(frozen=True)
+class GroupedTables:
+    """The tables of an evaluation, and the columns of grouped users that are made of them."""
+
+    sources: SideSources
+    facts: frozenset[Fact]  # those that metrics ask for
+    typed: Typed
+
+    joined_to_items = False  # whether predictions come with facts of their items
+
+    def with_facts(self, rows: DataFrame) -> DataFrame:
+        """Rows of items with a struct of the facts of each, if they are joined."""
+        return rows
+
+    def lists_of_users(self) -> list[DataFrame]:
+        """What each user has in the training data, and what the baseline recommends: one row per user each."""
+        lists = [self.history()] if any(fact.startswith("history") for fact in self.facts) else []
+        return [*lists, self._baseline()] if "baseline" in self.facts else lists
+
+    @property
+    def hashed(self) -> tuple[str, ...]:
+        """The tables whose hashes come with their totals, as they are grouped anyway."""
+        return () if self.sources.training is None else ("training",)
+
+    def with_totals(self, users: DataFrame) -> DataFrame:
+        """Attach sizes and fault counts of tables to every row, and packed tables, which have their own, to the first of each task."""
+        if rows := self.totals():
+            totals = reduce(lambda left, right: left.crossJoin(right), rows)
+            totals = select(totals, *(named(name).cast("bigint").alias(name) for name in totals.columns))
+            users = given_to_rows(users, totals)
+        tables = self.packed_tables()
+        return given_to_tasks(users, tables) if tables else users
+
+    @property
+    def item_fields(self) -> set[str]:
+        """The fields that hold the facts of predicted items."""
+        return wire.fields_of(self.facts)
+
+    @property
+    def history_fields(self) -> set[str]:
+        """The fields that hold the facts of the items of a history."""
+        return wire.fields_of(self.facts, history=True)
+
+    @property
+    def reads_popularity(self) -> bool:
+        """Whether the popularity of items is asked for."""
+        return bool((self.item_fields | self.history_fields) & wire.POPULARITY_FIELDS)
+
+    @property
+    def reads_attributes(self) -> bool:
+        """Whether attributes of items are asked for."""
+        return bool((self.item_fields | self.history_fields) & wire.ATTRIBUTE_FIELDS)
+
+    @cached_property
+    def by_user(self) -> DataFrame:
+        """The training data, one row per user: the items as often as they are there, and how many rows cannot be used."""
+        source, typed = _required(self.sources.training), self.typed
+        hashed = training_hash(source).alias(wire.TRAINING_HASH)
+        rows = select(source.frame, *typed.named_users(source), typed.item(source.ids_sql()), hashed)
+        # A column of its own: inside the aggregate Spark computes it slowly.
+        rows = with_columns(rows, {wire.ITEM: when(typed.is_valid(), named(wire.ITEM))})
+        grouped = aggregate_lists(
+            rows,
+            typed.user_columns,
+            call("collect_list", named(wire.ITEM)).alias(wire.CONSUMED),
+            count_of(named(wire.ITEM).is_null(), wire.ROWS),
+            call("sum", named(wire.TRAINING_HASH)).alias(wire.TRAINING_HASH),
+        )
+        has_list, has_hash = call("size", named(wire.CONSUMED)) >= 0, named(wire.TRAINING_HASH).is_not_null()
+        return _one_table(grouped, has_list, named(wire.ROWS) >= 0, has_hash)
+
+    @cached_property
+    def popularity(self) -> DataFrame:
+        """One row per item of the training data, and one of a null item, as of `count_items`."""
+        counted = [wire.TRAINING_USERS, wire.TRAINING_INTERACTIONS]
+        fields = [
+            T.StructField(wire.ITEM, self.typed.item_type),
+            *(T.StructField(name, T.LongType()) for name in [*counted, wire.TRAINING_HASH]),
+        ]
+        rows = run_on_workers(self._consumed, counted_items, T.StructType(fields))
+        sums = (call("sum", named(name)).alias(name) for name in counted)
+        popularity = aggregate(rows, [wire.ITEM], *sums, total_of(wire.TRAINING_HASH))
+        # Spark knows that this hash is never null.
+        has_hash = bits_or(named(wire.TRAINING_HASH), 1) != 0
+        return _one_table(popularity, *(named(name) >= 0 for name in counted), has_hash)
+
+    @property
+    def _consumed(self) -> DataFrame:
+        return select(self.by_user, *map(named, (wire.CONSUMED, wire.ROWS, wire.TRAINING_HASH)))
+
+    @property
+    def attribute_names(self) -> list[str]:
+        """The columns of the table of items that hold facts."""
+        fields = self.item_fields | self.history_fields
+        return [name for name in (wire.CATEGORY, wire.CATEGORY_SET, wire.VECTOR) if name in fields]
+
+    @cached_property
+    def attributes(self) -> DataFrame:
+        """The table of items, one row per item: sets of categories add up, and another attribute in which its rows do not agree is null."""
+        source, asked = _required(self.sources.items), self.attribute_names
+        attributes = {}
+        if wire.CATEGORY in asked:
+            attributes[wire.CATEGORY] = text_in_sql(source.frame, _required(self.sources.category))
+        if wire.CATEGORY_SET in asked:
+            attributes[wire.CATEGORY_SET] = set_in(source.frame, _required(self.sources.category))
+        if self.sources.vector is not None:
+            vector = named(self.sources.vector).cast(T.ArrayType(T.DoubleType()))
+            # One with a hole or without a number is none, and is counted by its length.
+            one = named("one")
+            is_no_number = one.is_null() | call("isnan", one) | (call("abs", one) == math.inf)
+            broken = call("exists", vector, function_of(["one"], is_no_number))
+            none = call("array").cast(T.ArrayType(T.DoubleType()))
+            attributes[wire.VECTOR] = when(broken, none, vector)
+        given = (values.alias(name) for name, values in attributes.items())
+        rows = select(source.frame, self.typed.item(source.ids_sql()), *given)
+        aggregates = [call("count", 1).alias(wire.ROWS)]
+        if attributes.pop(wire.CATEGORY_SET, None) is not None:
+            together = call("flatten", call("collect_list", named(wire.CATEGORY_SET)))
+            in_order = call("to_json", call("array_sort", call("array_distinct", together)))
+            is_known = call("count", named(wire.CATEGORY_SET)) > 0
+            aggregates.append(when(is_known, in_order).alias(wire.CATEGORY_SET))
+        for name in attributes:
+            least = call("min", named(name))
+            agree = least == call("max", named(name))
+            aggregates += [when(agree, least).alias(name), (~agree).alias(wire.CONFLICT + name)]
+        return aggregate(rows, [wire.ITEM], *aggregates)
+
+    def history(self) -> DataFrame:
+        """The different items of each user in the training data, one row per user."""
+        items = call("array_distinct", named(wire.CONSUMED)).alias(wire.HISTORY)
+        return select(self.by_user, *self.typed.users, items)
+
+    def packed_tables(self) -> dict[str, DataFrame]:
+        """The tables that are never joined, of any size, as one row each: labelled and consumed items are looked up in them, too."""
+        sources, tables = self.sources, {}
+        if sources.group is not None and sources.items is not None:
+            tables[wire.GROUPS_TABLE] = packed_groups(sources.items, sources.group, self.typed.item_type)
+        if "levels" in self.facts:
+            tables[wire.LEVELS_TABLE] = self.packed_popularity()
+        return tables
+
+    def packed_popularity(self, bound: Bound | None = None) -> DataFrame:
+        """How many users have each item of the training data, in one row; `bound` as of `pack_together`."""
+        parts = packed(self._consumed, pack_together(count_items, add_counts, bound))
+        return packed(parts.repartition(1), pack_together(tables_in, add_counts, bound))
+
+    def _baseline(self) -> DataFrame:
+        """The baseline's items and scores, one row per user."""
+        valid = where(self._baseline_rows(), named(_VALID))
+        # Two lists of numbers, which are built and carried much faster than a list of structs.
+        items, scores = (call("collect_list", named(name)) for name in (wire.ITEM, wire.SCORE))
+        lists = (items.alias(wire.BASELINE), scores.alias(wire.BASELINE_SCORES))
+        return aggregate_lists(valid, self.typed.user_columns, *lists)
+
+    def totals(self) -> list[DataFrame]:
+        """One row each: how many rows cannot be used of tables that are not grouped by item."""
+        rows = []
+        if self.sources.training is not None and not self.reads_popularity:
+            n_users = count_of(call("size", named(wire.CONSUMED)) > 0, wire.N_TRAINING_USERS)
+            n_invalid = sum_of(named(wire.ROWS), "n_invalid_training")
+            rows.append(aggregate(self.by_user, (), n_users, n_invalid, total_of(wire.TRAINING_HASH)))
+        if self.sources.items is not None and not self.reads_attributes:
+            n_invalid = count_of(self.sources.items.ids_sql().is_null(), "n_invalid_items")
+            rows.append(aggregate(self.sources.items.frame, (), n_invalid))
+        if self.sources.baseline is not None:
+            # As a filter, which Spark moves to where the table is read: there may be no other row to look at.
+            invalid = where(self._baseline_rows(), ~named(_VALID))
+            rows.append(aggregate(invalid, (), call("count", 1).alias("n_invalid_baseline")))
+        return rows
+
+    def _baseline_rows(self) -> DataFrame:
+        """The baseline's rows, or the entries of its arrays; those of arrays in order have their place for a score."""
+        source, typed = _required(self.sources.baseline), self.typed
+        if source.arrays:
+            values = [one.alias(_SCORES) for one in source.values_sql()]
+            entry = call("posexplode_outer", source.ids_sql()).aliases(_PLACE, wire.ITEM)
+            entries = select(source.frame, *typed.named_users(source), entry, *values)
+            score = call("get", named(_SCORES), named(_PLACE)) if values else -named(_PLACE)
+            users, item = typed.users, usable(named(wire.ITEM), source.item_type)
+        else:
+            entries, users, item = source.frame, typed.named_users(source), source.ids_sql()
+            score = source.values_sql()[0].cast("double")
+            score = -score if source.value_kind == "rank" else score
+        rows = select(entries, *users, typed.item(item), score.cast("double").alias(wire.SCORE))
+        return with_columns(rows, {_VALID: typed.is_valid(wire.SCORE)})
+
+
+def packed_groups(items: Source, name: str, item_type: T.DataType) -> DataFrame:
+    """Each item with each of its groups once, in one row, and how many rows of the table say so; a null stands for no group."""
+    item, group = items.ids_sql().cast(item_type).alias(wire.ITEM), named(name)
+    if isinstance(items.frame.schema[name].dataType, T.ArrayType):
+        rows = select(items.frame, item, call("posexplode_outer", group).aliases(_PLACE, wire.GROUP))
+    else:
+        rows = select(items.frame, item, number(0).alias(_PLACE), group.alias(wire.GROUP))
+    rows = select(rows, named(wire.ITEM), named(_PLACE), name_in_sql(rows, wire.GROUP).alias(wire.GROUP))
+    # A row of an array counts once, by its first entry.
+    n_rows = count_of(call("coalesce", named(_PLACE), 0) == 0, wire.ROWS)
+    grouped = aggregate(rows, [wire.ITEM, wire.GROUP], n_rows)
+    # Not by a limit: without all of them nothing can be said of groups.
+    return packed(grouped.repartition(1), pack_together(rows_in, lambda table: table, None))
+
+
+def count_of(condition: Sql, name: str) -> Sql:
+    """How many rows meet a condition, under a name."""
+    return call("count", when(condition, 1)).alias(name)
+
+
+def sum_of(values: Sql, name: str) -> Sql:
+    """The sum of values, 0 of none, under a name."""
+    return call("coalesce", call("sum", values), 0).alias(name)
+
+
+def total_of(name: str) -> Sql:
+    """The sum of hashes, modulo 2^64, under their own name."""
+    return call("coalesce", total_of_hashes(named(name)), 0).alias(name)
+
+
+def _required(table: Given | None) -> Given:
+    """A table or a column that the call was checked for."""
+    assert table is not None, "a fact of the table is asked for"
+    return table
+
+
+def _one_table(table: DataFrame, *always_true: Sql) -> DataFrame:
+    """The rows of a table that is used more than once, so that Spark computes it once: the conditions name its columns.
+
+    Elsewhere Spark leaves out columns that nobody reads, and null keys of joins, and then sees two tables. Conditions that always hold
+    keep all columns, and Spark moves no filter below one that numbers rows.
+    """
+    if not engine_of(table.sparkSession).reuses_plans:
+        return table
+    return where(table, all_of([call("monotonically_increasing_id") >= 0, *always_true]))

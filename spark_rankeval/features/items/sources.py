@@ -1,0 +1,111 @@
+"""The tables beside predictions and labels: as the caller gives them, and with their columns found and checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from pyspark.sql import types as T
+
+from spark_rankeval.ranking.recommended import OF_ITEMS
+from spark_rankeval.request.options import Facts
+from spark_rankeval.spark.ids import problem_of_type
+from spark_rankeval.spark.source import names_or_arrays, read_source, require_column
+from spark_rankeval.spark.vectors import array_of_numbers
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from pyspark.sql import DataFrame
+
+    from spark_rankeval.features.intents.spark import IntentColumns
+    from spark_rankeval.ranking.recommended import Fact
+    from spark_rankeval.request.column_names import ColumnNames
+    from spark_rankeval.request.options import LookupOption
+    from spark_rankeval.spark.source import Source
+
+
+class SideTables(NamedTuple):
+    """The tables that metrics ask for, as the caller gave them."""
+
+    given: Facts = Facts()
+    facts: frozenset[Fact] = frozenset()  # those that metrics ask for
+    roles: Collection[str] = ()  # the tables that hold these
+
+    def frames(self) -> dict[str, DataFrame | None]:
+        """The tables by their roles."""
+        return {role: frame if role in self.roles else None for role, frame in self.given.tables().items()}
+
+
+#: No metric asks for any.
+NO_TABLES = SideTables()
+
+
+@dataclass(frozen=True)
+class SideSources:
+    """Tables that metrics ask for beside predictions and labels; None if none does."""
+
+    training: Source | None = None  # interactions of users with items
+    items: Source | None = None  # attributes of items
+    baseline: Source | None = None  # the recommendations of a baseline
+    category: str | None = None  # the column of `items` that has categories
+    vector: str | None = None  # the one that has vectors
+    group: str | None = None  # the one that has groups, or arrays of them
+    category_of_intents: str | None = None  # the one that has categories, if these are the intents of labels
+    intents: IntentColumns | None = None  # where the intents of labels come from; None: no metric asks
+    lookup: LookupOption = "auto"  # how facts of items come to predictions
+    of_groups: tuple[Source, ...] = ()  # the tables that put items into groups
+    columns_of_groups: tuple[str, ...] = ()  # the columns of items that do
+
+    def tables(self) -> list[Source]:
+        """Those that there are."""
+        return [source for source in (self.training, self.items, self.baseline, *self.of_groups) if source is not None]
+
+    def by_role(self) -> dict[str, Source]:
+        """Those that there are, each once, by role."""
+        return {source.role: source for source in reversed(self.tables())}
+
+    def columns_of_items(self) -> tuple[str, ...]:
+        """The columns of `items` that are read, beside that of items."""
+        asked = (self.category, self.vector, self.group, self.category_of_intents, *self.columns_of_groups)
+        return tuple(dict.fromkeys(name for name in asked if name is not None))
+
+
+def read_side_tables(tables: SideTables, predictions: Source, names: ColumnNames, problems: list[str]) -> SideSources:
+    """Find and check the columns of the tables; what is wrong with them is added to the problems."""
+    given, facts, frames = tables.given, tables.facts, tables.frames()
+    if predictions.vectors is not None:
+        if given.lookup == "join":
+            problems.append(
+                "lookup='join' joins facts of items to rows of predictions, and Vectors have none; leave it out"
+            )
+    elif facts & set(OF_ITEMS) and predictions.arrays:
+        problems.append(
+            "metrics of items need predictions as rows, and these are arrays. Explode them with predictions.select('user', "
+            "F.posexplode('item').alias('rank', 'item')), and pass rank='rank'"
+        )
+    # A baseline may have its items in order even if the predictions have scores.
+    sources = {
+        role: None if frame is None else read_source(role, frame, names, problems)  # type: ignore[arg-type] # a role
+        for role, frame in frames.items()
+    }
+    items, category, vector, group = frames["items"], None, None, None
+    if items is not None and facts & {"category", "categories", "history_categories"}:
+        category = require_column("items", items, given.category, "category", problems)
+        if category is not None:
+            kind = items.schema[category].dataType
+            words = f"items: the column {category!r} (category=)"
+            if isinstance(kind, T.ArrayType) and "category" in facts:
+                problems.append(
+                    f"{words} is {kind.simpleString()}, several categories for each item. diversity(by='categories') compares such "
+                    "sets; metrics of one category need one value for each item"
+                )
+            else:
+                kind = kind.elementType if isinstance(kind, T.ArrayType) else kind
+                problems += problem_of_type(words, kind, "category")
+    if items is not None and facts & {"vector", "history_vector"}:
+        vector = array_of_numbers("items", items, given.vector, problems)
+    if items is not None and "groups" in facts:
+        group = names_or_arrays("items", items, given.group, "group", problems)
+    read = SideSources(sources["training"], sources["items"], sources["baseline"])
+    return replace(read, category=category, vector=vector, group=group, lookup=given.lookup)

@@ -1,0 +1,273 @@
+"""Tables of items that every task receives packed: where workers look up the facts of items by their ids."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_rankeval.features.items import wire
+from spark_rankeval.features.items.counting import levels_of
+from spark_rankeval.ranking.grouped_items import GROUP_SET, LEVEL, GroupSets
+from spark_rankeval.ranking.ragged import Ragged, starts_of_runs
+from spark_rankeval.ranking.recommended import UNKNOWN
+from spark_rankeval.worker.packed import unpacked
+from spark_rankeval.worker.reading import filled, numbers, places_among, whole_numbers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping
+
+    from spark_rankeval.ranking.ragged import Array, IntArray
+    from spark_rankeval.ranking.recommended import Fact
+
+# Whole numbers are looked up in a table of all numbers from the least to the greatest, if it has at most so many entries per item.
+_SPARSE = 8
+# The types of tables without a row, in which columns of other types were never seen.
+_COUNTS = dict.fromkeys((wire.TRAINING_USERS, wire.TRAINING_INTERACTIONS, wire.TRAINING_HASH, wire.ROWS), pa.int64())
+_TEXTS = dict.fromkeys((wire.CATEGORY, wire.CATEGORY_SET, wire.GROUP), pa.string())
+_NO_ROWS = pa.schema({wire.ITEM: pa.null(), **_COUNTS, **_TEXTS, wire.VECTOR: pa.list_(pa.float64())}).empty_table()
+
+
+class ItemIndex:
+    """Different items, and where each stands; any other item stands behind all. Prepared once, it is asked batch after batch."""
+
+    def __init__(self, ids: pa.Array) -> None:
+        self.ids = ids
+        self._least = np.int64(0)
+        self._places: IntArray | None = None
+        if pa.types.is_integer(ids.type) and len(ids):
+            # Spark's whole numbers have a sign, and 64 bits at the most.
+            values = filled(ids, 0).astype(np.int64)
+            n_numbers = int(values.max()) - int(values.min()) + 1
+            if n_numbers <= _SPARSE * len(ids):
+                self._least = values.min()
+                self._places = np.full(n_numbers + 1, len(ids), np.int64)
+                self._places[values - self._least] = np.arange(len(ids))
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def places(self, items: pa.Array) -> IntArray:
+        """Where items of the same type stand; int64."""
+        if not len(self.ids):
+            return np.zeros(len(items), np.int64)
+        if self._places is None:
+            return places_among(items, self.ids, unknown=len(self.ids))
+        # Without a sign, numbers below the least are large: the subtraction may overflow, but no two numbers meet.
+        above = (filled(items, 0).astype(np.int64) - self._least).view(np.uint64)
+        places: IntArray = self._places[np.minimum(above, len(self._places) - 1).astype(np.int64)]
+        return np.where(filled(items.is_valid(), 0), places, len(self.ids)) if items.null_count else places
+
+
+class ItemTable(NamedTuple):
+    """A table of one row per item."""
+
+    items: ItemIndex
+    facts: dict[str, Array]  # one entry per item, and behind these that of an unknown item
+    totals: dict[str, int]  # those of `TOTALS` that the table has, and `TRAINING_HASH`
+    sets: dict[str, Any]  # what makes sets of the codes among the facts, under the names of `Recommended`
+
+
+class ItemFacts(NamedTuple):
+    """The facts of items in the tables that a task received."""
+
+    tables: tuple[ItemTable, ...]
+    totals: dict[str, int]
+    sets: dict[str, Any]
+
+    @classmethod
+    def read(cls, facts: Iterable[Fact], packed: Mapping[str, pa.Scalar]) -> ItemFacts:
+        """From the first row of a task. In a table that is too large no item is known."""
+        facts = list(facts)
+        fields = wire.fields_of(facts) | wire.fields_of(facts, history=True)
+        tables = [_READ[name](table_in(cell), fields) for name, cell in packed.items()]
+        totals = {name: total for table in tables for name, total in table.totals.items()}
+        totals[wire.TOO_LARGE] = int(any(cell.is_valid and unpacked(cell) is None for cell in packed.values()))
+        return cls(tuple(tables), totals, {name: sets for table in tables for name, sets in table.sets.items()})
+
+    def look_up(self, ids: pa.Array, fields: Collection[str]) -> dict[str, Array]:
+        """These facts of items, one entry each."""
+        facts: dict[str, Array] = {}
+        for table in self.tables:
+            if names := table.facts.keys() & fields:
+                places = table.items.places(ids)
+                facts |= {name: table.facts[name][places] for name in names}
+        return facts
+
+
+def table_in(cell: pa.Scalar) -> pa.Table:
+    """A packed table, as of the first row of a task; null stands for one without a row, and so does one that is too large."""
+    table = unpacked(cell) if cell.is_valid else None
+    return _NO_ROWS if table is None else table
+
+
+def split_rows(table: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """The rows of a table that have an item, and the others."""
+    is_item = table[wire.ITEM].is_valid()
+    return table.filter(is_item), table.filter(pc.invert(is_item))
+
+
+def _sum(table: pa.Table, name: str) -> int:
+    return pc.sum(table[name]).as_py() or 0
+
+
+def _read_levels(table: pa.Table, _: Collection[str]) -> ItemTable:
+    items, _others = split_rows(table)
+    level, levels = levels_of(whole_numbers(_column(items, wire.TRAINING_USERS)))
+    return ItemTable(ItemIndex(_column(items, wire.ITEM)), {LEVEL: level}, {}, {"levels": levels})
+
+
+def _read_popularity(table: pa.Table, fields: Collection[str]) -> ItemTable:
+    items, others = split_rows(table)
+    totals = {
+        wire.N_TRAINING_USERS: _sum(others, wire.TRAINING_USERS),
+        wire.N_TRAINING_ITEMS: items.num_rows,
+        wire.N_TRAINING_INTERACTIONS: _sum(items, wire.TRAINING_INTERACTIONS),
+        "n_invalid_training": _sum(others, wire.TRAINING_INTERACTIONS),
+        wire.TRAINING_HASH: _sum(others, wire.TRAINING_HASH),
+    }
+    read = _read_facts(items, wire.POPULARITY_FIELDS, totals)
+    if not {LEVEL, wire.SHARE_ABOVE, wire.ITEMS_ABOVE} & {*fields}:
+        return read
+    # All counts are sorted for it.
+    level, levels = levels_of(read.facts[wire.TRAINING_USERS][:-1])
+    shares = {wire.SHARE_ABOVE: levels.share_above[level], wire.ITEMS_ABOVE: levels.items_above[level]}
+    return read._replace(facts={**read.facts, **shares, LEVEL: level}, sets={"levels": levels})
+
+
+def _read_attributes(table: pa.Table, _: Collection[str]) -> ItemTable:
+    items, others = split_rows(table)
+    totals = {wire.N_ITEMS: items.num_rows, "n_invalid_items": _sum(others, wire.ROWS)}
+    totals |= {
+        total: _sum(items, wire.CONFLICT + name)
+        for name, total in wire.CONFLICTS.items()
+        if wire.CONFLICT + name in items.column_names
+    }
+    if wire.VECTOR in items.column_names:
+        lengths = pc.drop_null(pc.list_value_length(items[wire.VECTOR])).to_numpy()
+        lengths, counts = np.unique(lengths, return_counts=True)
+        # Vectors are as long as most of them are; of two lengths that as many have, the greater one.
+        usual = np.lexsort((lengths, counts))[-1:]
+        totals[wire.DIMENSION] = int(lengths[usual].sum())
+        totals["n_ragged_vectors"] = int(counts.sum() - counts[usual].sum())
+    items = items.append_column(wire.IN_ITEMS, pa.array(np.ones(items.num_rows, np.bool_)))
+    return _read_facts(items, wire.ATTRIBUTE_FIELDS, totals)
+
+
+def _read_facts(items: pa.Table, names: Collection[str], totals: dict[str, int]) -> ItemTable:
+    items = items.select([name for name in items.column_names if name in (wire.ITEM, *names)])
+    whole = pa.concat_tables([items, pa.Table.from_pylist([{}], schema=items.schema)])
+    columns, sets = {name: _column(whole, name) for name in whole.column_names}, CategorySets()
+    facts = decoded(columns, totals.get(wire.DIMENSION, 0), sets)
+    category_sets = {"category_sets": sets.sets()} if wire.CATEGORY_SET in facts else {}
+    return ItemTable(ItemIndex(columns[wire.ITEM][:-1]), facts, totals, category_sets)
+
+
+def _read_groups(table: pa.Table, _: Collection[str]) -> ItemTable:
+    items, _others = split_rows(table)
+    ids, named = (_column(items, name).dictionary_encode() for name in (wire.ITEM, wire.GROUP))
+    given, index = named.dictionary.to_pylist(), ItemIndex(ids.dictionary)
+    # By their bytes: sums over groups then have one order.
+    names = tuple(sorted(given, key=str.encode))
+    code = {name: place for place, name in enumerate(names)}
+    codes = np.array([code[name] for name in given] + [-1], np.int64)
+    group = codes[filled(named.indices, len(given)).astype(np.int64)]
+    pairs = filled(ids.indices, 0).astype(np.int64) * (len(names) + 1) + group
+    pairs = np.sort(pairs[group >= 0])
+    item, group = np.divmod(pairs[starts_of_runs(pairs)], len(names) + 1)
+    size = np.bincount(item, minlength=len(index))
+    # The empty set comes first, then each group alone, then sets of two, and so on.
+    members: list[list[int]] = [[], *([each] for each in range(len(names)))]
+    sets = np.zeros(len(index) + 1, np.int64)
+    alone = size[item] == 1
+    sets[item[alone]] = 1 + group[alone]
+    first = np.cumsum(size) - size
+    for n_groups in np.unique(size[size > 1]).tolist():
+        which = np.flatnonzero(size == n_groups)
+        different, set_of = _different_rows(group[first[which][:, None] + np.arange(n_groups)])
+        sets[which] = len(members) + set_of
+        members += different.tolist()
+    counts = np.bincount(sets[:-1], minlength=len(members))
+    groups = GroupSets(names, Ragged.from_lists(members, np.int64), counts)
+    return ItemTable(index, {GROUP_SET: sets}, {}, {"groups": groups})
+
+
+def _different_rows(rows: Array) -> tuple[Array, IntArray]:
+    """The different rows of a table of numbers from 0 in their order, and which of them each row is."""
+    which = np.zeros(len(rows), np.int64)
+    for column in rows.T:
+        # Few rows differ, so that the numbers stay small.
+        first, which = np.unique(which * (int(rows.max()) + 1) + column, return_index=True, return_inverse=True)[1:]
+    return rows[first], which
+
+
+def _column(table: pa.Table, name: str) -> pa.Array:
+    return table[name].combine_chunks()
+
+
+class CategorySets:
+    """The sets of categories that were seen, and a code for each category; items are far more than their sets."""
+
+    def __init__(self) -> None:
+        self._places: dict[str, int] = {}
+        self._codes: dict[str, int] = {}
+        self._sets: list[list[int]] = []
+        self._together = Ragged.from_lists([], np.int64)
+
+    def places(self, texts: pa.Array) -> IntArray:
+        """The place of each set, `UNKNOWN` for an empty one and for null: int64; sets come as JSON, each in one order."""
+        encoded = texts.dictionary_encode()
+        places = np.array([self._place(text) for text in encoded.dictionary.to_pylist()] + [UNKNOWN], np.int64)
+        # Null is the last of the places.
+        found: IntArray = places[filled(encoded.indices, len(places) - 1).astype(np.int64)]
+        return found
+
+    def _place(self, text: str) -> int:
+        if text not in self._places:
+            codes = [self._codes.setdefault(category, len(self._codes)) for category in json.loads(text)]
+            self._places[text] = len(self._sets) if codes else UNKNOWN
+            self._sets += [codes] if codes else []
+        return self._places[text]
+
+    def sets(self) -> Ragged:
+        """The codes of each set's categories: a list a set."""
+        if self._together.n_users < len(self._sets):
+            self._together = Ragged.from_lists(self._sets, np.int64)
+        return self._together
+
+
+def decoded(fields: Mapping[str, pa.Array], dimension: int, categories: CategorySets) -> dict[str, Array]:
+    """Facts under the names that `Recommended` has for them; null is what an item has that no table knows."""
+    read: dict[str, Callable[[pa.Array], Array]] = {
+        wire.TRAINING_USERS: whole_numbers,
+        wire.TRAINING_INTERACTIONS: whole_numbers,
+        wire.SHARE_ABOVE: lambda values: filled(values, 1.0),
+        wire.ITEMS_ABOVE: lambda values: filled(values, 1.0),
+        wire.CATEGORY: lambda values: filled(values.dictionary_encode().indices, UNKNOWN).astype(np.int64),
+        wire.CATEGORY_SET: categories.places,
+        wire.VECTOR: lambda values: _vectors(values, dimension),
+        wire.IN_ITEMS: lambda values: pc.fill_null(values, False).to_numpy(zero_copy_only=False),
+    }
+    return {name: read_values(fields[name]) for name, read_values in read.items() if name in fields}
+
+
+def _vectors(values: pa.Array, dimension: int) -> Array:
+    """Vectors as rows; NaN if there is none of the right length."""
+    lengths = pc.fill_null(pc.list_value_length(values), -1).to_numpy(zero_copy_only=False)
+    rows: Array = np.full((len(values), dimension), np.nan)
+    right = lengths == dimension
+    entries = numbers(values.flatten())
+    kept: Any = np.repeat(right[lengths > 0], lengths[lengths > 0])
+    rows[right] = entries[kept].reshape(-1, dimension) if dimension else 0.0
+    return rows
+
+
+_READ: dict[str, Callable[[pa.Table, Collection[str]], ItemTable]] = {
+    wire.POPULARITY_TABLE: _read_popularity,
+    wire.LEVELS_TABLE: _read_levels,
+    wire.ATTRIBUTES_TABLE: _read_attributes,
+    wire.GROUPS_TABLE: _read_groups,
+}

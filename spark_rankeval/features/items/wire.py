@@ -1,0 +1,68 @@
+"""Columns and packed tables that bring facts of items, and users' lists beside predictions, to workers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from spark_rankeval.ranking.recommended import FIELDS_OF, OF_ITEMS, TABLES_OF, Totals
+from spark_rankeval.worker.packed import Bound
+from spark_rankeval.worker.reading import hash_column
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from spark_rankeval.ranking.recommended import Fact
+
+#: How facts of items come to predictions: ``join`` shuffles predictions by item; with ``workers`` every task gets the whole table.
+Lookup = Literal["join", "workers"]
+#: Columns of a grouped table: lists of items, or of structs with items.
+HISTORY, BASELINE, BASELINE_SCORES, INTENTS = "history", "baseline", "baseline_scores", "intents"
+#: Fields of the structs.
+ITEM, SCORE, TRAINING_USERS, TRAINING_INTERACTIONS = "item", "score", "training_users", "training_interactions"
+CATEGORY, CATEGORY_SET, VECTOR, IN_ITEMS, INTENT = "category", "category_set", "vector", "in_items", "intent"
+SHARE_ABOVE, ITEMS_ABOVE = LONG_TAIL = ("share_above", "items_above")
+#: The fields that are joined or looked up: those of the training data, and those of the table of items.
+POPULARITY_FIELDS, ATTRIBUTE_FIELDS = (
+    frozenset(field for fact in OF_ITEMS if TABLES_OF[fact] == (table,) for field in FIELDS_OF[fact])
+    for table in ("training", "items")
+)
+#: Columns of tables that are grouped by user or by item: the items that a user has in the training data, as often as they are there; how
+#: many rows were grouped into one, or left out of it; the sum of the hashes of training rows; and an item's group.
+CONSUMED, ROWS, TRAINING_HASH, GROUP = "consumed", "rows", hash_column("training"), "group"
+#: Columns that a packed table has in the first row of a task.
+POPULARITY_TABLE, ATTRIBUTES_TABLE, GROUPS_TABLE, LEVELS_TABLE = ITEM_TABLES = (
+    "popularity_table",
+    "attributes_table",
+    "groups_table",
+    "levels_table",
+)
+#: Columns of attributes in which the rows of an item disagree begin so.
+CONFLICT = "conflict_"
+#: The counts of items whose rows disagree, by the attribute.
+CONFLICTS = {CATEGORY: "n_conflicting_categories", VECTOR: "n_conflicting_vectors"}
+#: The sizes of the tables, in columns that every row repeats.
+N_TRAINING_USERS, N_TRAINING_ITEMS, N_TRAINING_INTERACTIONS, N_ITEMS = SIZES = (
+    "n_training_users",
+    "n_training_items",
+    "n_training_interactions",
+    "n_catalogue_items",
+)
+#: The length of vectors; and whether a table was too large for workers to look facts up in it: 1, and no fact is known; else 0.
+DIMENSION, TOO_LARGE = "vector_dimension", "table_too_large"
+#: How many rows or items of the tables cannot be used.
+FAULTS = ("n_invalid_training", "n_invalid_items", "n_invalid_baseline", *CONFLICTS.values(), "n_ragged_vectors")
+#: All that every row of a grouped table repeats if a metric asks for facts.
+TOTALS = (*SIZES, DIMENSION, TOO_LARGE, *FAULTS)
+#: Larger tables are joined. Every task that runs holds such a table, in memory that Spark leaves beside its heap, often 384 MB; the
+#: driver holds it once. Every task receives it, and beyond this a shuffle of predictions may cost less.
+BOUND = Bound(rows=1_000_000, n_bytes=64 << 20)
+
+
+def fields_of(facts: Iterable[Fact], *, history: bool = False) -> set[str]:
+    """The fields that hold facts of predicted items, or of the items of a history."""
+    return {field for fact in facts if fact.startswith("history") == history for field in FIELDS_OF.get(fact, ())}
+
+
+def sizes_of(totals: Mapping[str, int]) -> Totals:
+    """The sizes of the tables, from `TOTALS` by name."""
+    return Totals(*(totals.get(name, 0) for name in SIZES))
