@@ -132,9 +132,9 @@ def functions_in(tree):
 
 
 def sent_by_name():
-    """The names of functions that the code of the driver gives to `run_on_workers` as they are."""
+    """The names of functions that the code of the driver gives to `run_on_workers`, or to `packed` beside it, as they are."""
     calls = [node for tree in trees("").values() for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    sent = [call.args[1] for call in calls if getattr(call.func, "id", "") == "run_on_workers"]
+    sent = [call.args[1] for call in calls if getattr(call.func, "id", "") in ("run_on_workers", "packed")]
     return {argument.id for argument in sent if isinstance(argument, ast.Name)}
 
 
