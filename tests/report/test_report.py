@@ -19,6 +19,7 @@ from summary_rows import QUALITY, row, undefined
 from spark_rankeval import package_zip
 from spark_rankeval.errors import MissingExtraError, OptionError, SparkRankEvalError, UnknownMetricError
 from spark_rankeval.evaluation.result import Result
+from spark_rankeval.extras import EXTRAS
 from spark_rankeval.records.item_groups import ItemGroup
 from spark_rankeval.report import Gate, pictures
 from spark_rankeval.report.page import Section, document
@@ -375,7 +376,7 @@ for package, call in (
     lines = done.stdout.splitlines()
     for package, line in zip(("altair", "altair", "vl_convert", "jinja2"), lines, strict=True):
         assert line.startswith("MissingExtraError"), done
-        says = f"need the package {package}; install it with pip install 'altair>=5.5' "
+        says = f"need the package {package}; install it with pip install '{EXTRAS['report'][package]}' (the extra 'report')"
         assert says in line
     assert issubclass(MissingExtraError, SparkRankEvalError)
 

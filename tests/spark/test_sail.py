@@ -5,7 +5,6 @@ from types import SimpleNamespace
 
 import pytest
 from pyspark.errors import PythonException
-from pyspark.errors.exceptions.connect import SparkConnectGrpcException
 from pyspark.sql import functions as F
 
 from spark_rankeval import Vectors, compare, evaluate, history, summarise
@@ -107,6 +106,9 @@ def test_tables_that_no_message_holds_are_refused(spark, monkeypatch):
         evaluate(
             Vectors(*vectors), vectors[0].withColumnRenamed("user", "item").selectExpr("item", "item AS user"), "rr"
         )
+
+    # Without Connect the module does not import.
+    from pyspark.errors.exceptions.connect import SparkConnectGrpcException
 
     def collect():
         raise SparkConnectGrpcException("RESOURCE_EXHAUSTED: Decompressed message larger than max")
