@@ -17,6 +17,7 @@ MOST_ON_SAIL = Counter(
         "plans": 19,
         "tuned_als": 12,
         "ml": 10,
+        "files of Spark": 11,
         "order": 8,
         "bytes": 6,
         "collations": 3,
