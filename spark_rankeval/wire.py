@@ -117,13 +117,27 @@ class Merger(Protocol):
 Mergers = dict[str, Callable[[], Merger]]
 #: The columns of rows that travel.
 BUCKET, KIND, PAYLOAD = Message._fields
+# Messages wait for one another until they have so many bytes.
+_BATCH_BYTES = 1 << 20
 _SCHEMA = pa.schema([(BUCKET, pa.int32()), (KIND, pa.string()), (PAYLOAD, pa.binary())])
 
 
 def rows_of(messages: Iterable[Message]) -> Iterator[pa.RecordBatch]:
-    """Messages as rows, one at a time."""
+    """Messages as rows; small ones share a batch."""
+    waiting: list[Message] = []
+    n_bytes = 0
     for message in messages:
-        yield pa.RecordBatch.from_pylist([message._asdict()], _SCHEMA)
+        waiting.append(message)
+        n_bytes += len(message.payload)
+        if n_bytes >= _BATCH_BYTES:
+            yield _batch_of(waiting)
+            waiting, n_bytes = [], 0
+    if waiting:
+        yield _batch_of(waiting)
+
+
+def _batch_of(messages: list[Message]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([message._asdict() for message in messages], _SCHEMA)
 
 
 def messages_of(batches: Iterable[pa.RecordBatch]) -> Iterator[Message]:

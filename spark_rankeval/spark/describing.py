@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
 from pyspark.sql import functions as F
 
 from spark_rankeval.errors import EngineError, OptionError
@@ -137,7 +138,9 @@ def collected(messages: DataFrame, groups: Groups) -> dict[Key, Figures]:
 
 def messages_of_groups(messages: DataFrame, groups: Groups, *, has_exposure: bool = False) -> list[Message]:
     """The messages of all partitions, merged in one action; with keys, no two of them have a group in common."""
-    mergers = merging(groups.states_of_users, groups.layout, has_blocks=groups.options.resamples)
+    mergers = merging(
+        groups.states_of_users, groups.layout, has_blocks=groups.options.resamples, least_bytes=groups.empty.n_bytes
+    )
     have_buckets = groups.n_keys > 0 or groups.options.clustered or has_exposure
     return collected_messages(messages, mergers, groups.size(), have_buckets=have_buckets)
 
@@ -191,27 +194,27 @@ def figures_by_group(messages: list[Message], groups: Groups, later: GroupStates
 
 def _rolled_up(states: GroupStates, groups: Groups) -> tuple[GroupStates, GroupStates]:
     """The states of groups by all keys that there are, and those of the groups that several keys belong to."""
+    if not states.keys:
+        return states, states
+    n_counted = states.parts[COUNTS]["n"]
+    # Rows without a user are of no slice: what is wrong with them is counted among all.
+    has_users = np.ones(len(states.keys), np.bool_)
+    if groups.n_keys and n_counted.shape[1]:
+        has_users = (n_counted[:, 0] > 0) | (n_counted[:, -1] == 0)
     own: list[int] = []
-    numbers: list[int] = []
-    keys: list[Key] = []
-    n_counted = states.parts[COUNTS]["n"] if states.keys else None
+    # By the columns that are rolled up: all totals at once would be as many copies of the states.
+    rolled: dict[tuple[bool, ...], list[tuple[int, Key]]] = {}
     for number, key in enumerate(states.keys):
-        rolled = list(groups.roll(key))
-        # Rows without a user are of no slice: what is wrong with them is counted among all.
-        if (
-            groups.n_keys
-            and n_counted is not None
-            and n_counted.shape[1]
-            and n_counted[number, 0] == 0 < n_counted[number, -1]
-        ):
-            rolled = [max(rolled, key=lambda group: group.count(EVERY))]
-        for group in rolled:
+        of_key = list(groups.roll(key))
+        for group in of_key if has_users[number] else [max(of_key, key=lambda each: each.count(EVERY))]:
             if groups.n_keys and group == key:
                 own.append(number)
             else:
-                numbers.append(number)
-                keys.append(group)
-    return states.take(own), states.take(numbers).summed(keys)
+                rolled.setdefault(tuple(value is EVERY for value in group), []).append((number, group))
+    totals = GroupStates.merged(
+        states.take([number for number, _ in pairs]).summed([group for _, group in pairs]) for pairs in rolled.values()
+    )
+    return states.take(own), totals
 
 
 def _apart(states: GroupStates, figures: Mapping[Key, Figures]) -> GroupStates:

@@ -1,4 +1,4 @@
-"""Users whose value a pruned tie leaves open: computed again by themselves, and merged with the others."""
+"""Recompute users whose pruned list ends inside a tie, then merge their state."""
 
 from __future__ import annotations
 

@@ -160,8 +160,11 @@ class DescriptionAccumulator:
                     self._quantiles.add_tally(counted)
 
     def _resample(self, users: Array, values: Array, weights: Array | None, group: Array | None) -> None:
-        for number, bootstrap in enumerate(self._bootstraps):
-            some = slice(None) if group is None else np.flatnonzero(group == number)
+        parts: list[Any] = [slice(None)]
+        if group is not None:
+            order = np.argsort(group, kind="stable")
+            parts = np.split(order, np.searchsorted(group[order], np.arange(1, self._n_groups)))
+        for bootstrap, some in zip(self._bootstraps, parts, strict=True):
             bootstrap.add(users[some], values[:, some], None if weights is None else weights[..., some])
 
     def state(self) -> State:

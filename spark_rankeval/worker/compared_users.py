@@ -14,14 +14,13 @@ from spark_rankeval.worker.reading import columns_of, filled, flags, numbers, wh
 from spark_rankeval.worker.row_hashes import KNOWN_IN_PART, RowHashes, hash_field
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping
 
     from spark_rankeval.ranking.ragged import Array, BoolArray, IntArray
     from spark_rankeval.statistics.moments import State
     from spark_rankeval.worker.group_states import Key
 
     Owner = str | tuple[str, ...]
-    Run = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 #: The columns of a user: a 64-bit hash, whether the user is null, and the rows of all models as structs.
 USER, NOBODY, ROWS = "user", "nobody", "rows"
 
@@ -52,6 +51,10 @@ def slice_field(index: int) -> str:
 def value_field(index: int) -> str:
     """The field of a metric's value in a model's row, by its place."""
     return f"value_{index}"
+
+
+# The field of a tree with the slice and the owner of each state, as the bytes of a JSON array.
+_NAMES = "names"
 
 
 class ComparisonStates(NamedTuple):
@@ -98,10 +101,6 @@ class ComparisonStates(NamedTuple):
             of_slice = slices.setdefault(None if key is None else tuple(key), {})
             of_slice[owner if isinstance(owner, str) else tuple(owner)] = tree[str(number)]
         return cls(slices)
-
-
-# The field of a tree with the slice and the owner of each state, as the bytes of a JSON array.
-_NAMES = "names"
 
 
 def merged_owners(parts: Iterable[Mapping[Owner, State]]) -> dict[Owner, State]:

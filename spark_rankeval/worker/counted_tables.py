@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from spark_rankeval.wire import Message
-from spark_rankeval.worker.packed import stream_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-#: Tables that wait are added up if they are larger than this.
+# Tables that wait are added up if they are larger than this.
 _WAITING = 12 << 20
+_COMPRESSED = pa.ipc.IpcWriteOptions(compression="zstd")
 
 
 def added_up(tables: list[pa.Table], summed: str) -> pa.Table:
@@ -25,8 +25,11 @@ def added_up(tables: list[pa.Table], summed: str) -> pa.Table:
 
 
 def message_of(kind: str, table: pa.Table, bucket: int | None = None) -> Message:
-    """A table as a message."""
-    return Message(bucket, kind, stream_of(table).to_pybytes())
+    """A table as a message, compressed."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema, options=_COMPRESSED) as stream:
+        stream.write_table(table)
+    return Message(bucket, kind, sink.getvalue().to_pybytes())
 
 
 def table_of(payload: bytes) -> pa.Table:
@@ -37,13 +40,14 @@ def table_of(payload: bytes) -> pa.Table:
 def total_of(tables: Iterable[pa.Table], summed: str) -> pa.Table | None:
     """All tables added up, a few at a time; None if there is none."""
     waiting: list[pa.Table] = []
-    n_added_up = 0
+    n_bytes = n_added_up = 0
     for table in tables:
         waiting.append(table)
+        n_bytes += table.nbytes
         # What is added up already may be as large again before it is looked at again.
-        if sum(each.nbytes for each in waiting) > max(_WAITING, 2 * n_added_up):
+        if n_bytes > max(_WAITING, 2 * n_added_up):
             waiting = [added_up(waiting, summed)]
-            n_added_up = waiting[0].nbytes
+            n_bytes = n_added_up = waiting[0].nbytes
     return added_up(waiting, summed) if waiting else None
 
 

@@ -7,6 +7,7 @@ added up. The driver gets how many items have which count, so that it never sees
 from __future__ import annotations
 
 import math
+from collections import Counter
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -33,10 +34,13 @@ if TYPE_CHECKING:
 
 #: The kinds of messages: counts of items, in buckets of items; and histograms.
 EXPOSURE, HISTOGRAMS = "exposure", "histograms of exposure"
-#: Items meet in so many buckets. Those of one are held in memory: of 100 million items some 1.6 million.
-N_BUCKETS = 1 << 6
+#: Items meet in so many buckets, and in so many times more if blocks of users are told apart. The counts of a bucket are held in memory: of
+#: 100 million items those of some 1.6 million, in every slot and slice.
+N_BUCKETS, _BLOCKS_TOGETHER = 1 << 6, 1 << 2
 # The columns of a message: what is counted, of which slice, which item, what it is, in the lists of which block of users, and how often.
 _SLOT, _SLICE, _ITEM, _KIND, _BLOCK, _COUNT = "slot", "slice", "item", "kind", "block", "count"
+# In which bucket a row goes, until it is sent.
+_BUCKET = "bucket"
 #: How many items have a count, in a histogram.
 N_ITEMS = "n_items"
 # What an item is: bits of a number; and what a row is that counts users instead.
@@ -63,6 +67,8 @@ EVERYBODY = -1
 HELD = 12 << 20
 # So many predictions are counted at once; so many rows are sent at once.
 _COUNTED, _SENT = 1 << 18, 1 << 16
+# So many ids are hashed at once: each letter takes 32 bytes.
+_HASHED = 1 << 13
 
 
 class Slot(NamedTuple):
@@ -152,22 +158,22 @@ class ExposureAccumulator:
         """What is left."""
         if self._held:
             yield from self._sent(added_up(self._held, _COUNT))
-        rows: list[dict[str, Any]] = []
-        for slot, n_users in self._n_users.items():
-            for texts, of_blocks in zip(self._slices, n_users.tolist(), strict=True):
-                n = sum(of_blocks)
-                # Without anybody a slice has a row all the same: that of block 0.
-                changes = [(EVERYBODY, n, 1)]
-                for block, n_of_block in enumerate(of_blocks if self._has_blocks else ()):
-                    if n_of_block or not block:
-                        changes += [(block, n, -1), (block, n - n_of_block, 1)]
-                rows += [
-                    {_SLOT: slot, _SLICE: text, _KIND: _USERS, _COUNT: count, _BLOCK: block, N_ITEMS: n_items}
-                    for text in texts
-                    for block, count, n_items in changes
-                ]
-        if rows:
-            yield message_of(HISTOGRAMS, added_up([pa.Table.from_pylist(rows, _HISTOGRAM)], N_ITEMS))
+        n_users: Counter[tuple[int, str, int]] = Counter()
+        for slot, of_groups in self._n_users.items():
+            for texts, of_blocks in zip(self._slices, of_groups.tolist(), strict=True):
+                # Without a user a slice has a row all the same, and so has block 0.
+                blocks = [(EVERYBODY, sum(of_blocks))]
+                if self._has_blocks:
+                    blocks += [(block, -n) for block, n in enumerate(of_blocks) if n or not block]
+                for text in texts:
+                    for block, n in blocks:
+                        n_users[slot, text, block] += n
+        if n_users:
+            slots, slices, blocks_of_rows = zip(*n_users, strict=True)
+            n = len(n_users)
+            columns = (slots, slices, [_USERS] * n, [1] * n, blocks_of_rows, list(n_users.values()))
+            arrays = [pa.array(column, kind) for column, kind in zip(columns, _HISTOGRAM.types, strict=True)]
+            yield message_of(HISTOGRAMS, pa.table(arrays, schema=_HISTOGRAM))
 
     def _group(self, key: Key) -> int:
         if key not in self._groups:
@@ -204,16 +210,18 @@ class ExposureAccumulator:
 
     def _sent(self, counted: pa.Table) -> Iterator[Message]:
         """Counts as messages, for each bucket of items."""
-        bucket = _buckets_of(counted[_ITEM].combine_chunks())
+        bucket = _buckets_of(counted[_ITEM].combine_chunks(), N_BUCKETS * (_BLOCKS_TOGETHER if self._has_blocks else 1))
         order = np.argsort(bucket, kind="stable")
-        bucket, in_order = bucket[order], counted.take(pa.array(order)).combine_chunks()
-        starts = np.flatnonzero(starts_of_runs(bucket)).tolist()
+        in_order = counted.append_column(_BUCKET, pa.array(bucket)).take(pa.array(order)).combine_chunks()
         n_places_at_most = max(map(len, self._slices)) * max(map(len, self._of_view.values()))
         step = max(1, _SENT // n_places_at_most)
-        for start, stop in pairwise([*starts, len(bucket)]):
-            for first in range(start, stop, step):
-                rows = in_order.slice(first, min(step, stop - first))
-                yield message_of(EXPOSURE, self._in_places(rows), int(bucket[start]))
+        for first in range(0, len(in_order), step):
+            rows = self._in_places(in_order.slice(first, step)).sort_by(_BUCKET)
+            bucket = rows[_BUCKET].to_numpy()
+            rows = rows.drop_columns(_BUCKET).combine_chunks()
+            starts = np.flatnonzero(starts_of_runs(bucket)).tolist()
+            for start, stop in pairwise([*starts, len(bucket)]):
+                yield message_of(EXPOSURE, rows.slice(start, stop - start), int(bucket[start]))
 
     def _in_places(self, counted: pa.Table) -> pa.Table:
         """Counts of cells as counts of the places that cells count for."""
@@ -222,11 +230,11 @@ class ExposureAccumulator:
         n_places = np.array([len(part) for part in places])
         entry = np.repeat(np.arange(len(which)), n_places[which])
         nth = offsets_of(n_places)[which][entry] + position_within(entry, len(which))
-        ids, counts = (counted[name].take(pa.array(entry)) for name in (_ITEM, _COUNT))
-        rows = added_up([pa.table({_PLACE: np.concatenate(places)[nth], _ITEM: ids, _COUNT: counts})], _COUNT)
+        own = {name: counted[name].take(pa.array(entry)) for name in (_ITEM, _BUCKET, _COUNT)}
+        rows = added_up([pa.table({_PLACE: np.concatenate(places)[nth], **own})], _COUNT)
         columns = zip((_SLOT, _SLICE, _KIND, _BLOCK), zip(*self._places, strict=True), _PLACE_TYPES, strict=True)
-        own = {name: pa.array(values, kind).take(rows[_PLACE].combine_chunks()) for name, values, kind in columns}
-        return pa.table({**own, _ITEM: rows[_ITEM], _COUNT: rows[_COUNT]})
+        about = {name: pa.array(values, kind).take(rows[_PLACE].combine_chunks()) for name, values, kind in columns}
+        return pa.table({**about, **{name: rows[name] for name in own}})
 
     def _places_of(self, cell: tuple[int, ...]) -> list[int]:
         """The numbers of the places that a cell counts for."""
@@ -248,25 +256,34 @@ def _kinds(recommended: Recommended) -> IntArray:
     return kind
 
 
-def _buckets_of(ids: pa.Array) -> IntArray:
+def _buckets_of(ids: pa.Array, n_buckets: int = N_BUCKETS) -> IntArray:
     """In which bucket each item meets: a number that depends on its id alone; int64."""
+    encoded = ids.dictionary_encode("encode")
+    distinct = encoded.dictionary
+    hashes = np.empty(len(distinct), np.uint64)
+    for first in range(0, len(distinct), _HASHED):
+        hashes[first : first + _HASHED] = _hashes_of(distinct.slice(first, _HASHED))
+    of_distinct = (mixed(hashes) % np.uint64(n_buckets)).astype(np.int64)
+    buckets: IntArray = of_distinct[encoded.indices.to_numpy(zero_copy_only=False)]
+    return buckets
+
+
+def _hashes_of(ids: pa.Array) -> Array:
     if pa.types.is_integer(ids.type) or pa.types.is_floating(ids.type):
         # Of the two zeros each has the bucket of the other.
         numbers = pc.fill_null(ids, 0).to_numpy(zero_copy_only=False) + ids.type.to_pandas_dtype()(0)
-        hashes = numbers.astype(np.float64 if numbers.dtype.kind == "f" else np.int64).view(np.uint64)
-    else:
-        is_text = pa.types.is_large_binary(ids.type) or pa.types.is_binary(ids.type) or pa.types.is_string(ids.type)
-        texts = pc.fill_null((ids if is_text else ids.cast(pa.string())).cast(pa.large_binary()), b"")
-        lengths = pc.binary_length(texts).to_numpy(zero_copy_only=False)
-        first = np.frombuffer(texts.buffers()[1], np.int64)[texts.offset] if len(texts) else 0
-        letters = np.frombuffer(texts.buffers()[2] or b"", np.uint8)[first : first + int(lengths.sum())].astype(
-            np.uint64
-        )
-        of_text = np.repeat(np.arange(len(lengths)), lengths)
-        spread = mixed(letters + mixed(position_within(of_text, len(lengths)).astype(np.uint64)))
-        hashes = np.zeros(len(lengths), np.uint64)
-        np.add.at(hashes, of_text, spread)
-    return (mixed(hashes) % np.uint64(N_BUCKETS)).astype(np.int64)
+        as_words: Array = numbers.astype(np.float64 if numbers.dtype.kind == "f" else np.int64).view(np.uint64)
+        return as_words
+    is_text = pa.types.is_large_binary(ids.type) or pa.types.is_binary(ids.type) or pa.types.is_string(ids.type)
+    texts = pc.fill_null((ids if is_text else ids.cast(pa.string())).cast(pa.large_binary()), b"")
+    lengths = pc.binary_length(texts).to_numpy(zero_copy_only=False)
+    first = np.frombuffer(texts.buffers()[1], np.int64)[texts.offset]
+    letters = np.frombuffer(texts.buffers()[2] or b"", np.uint8)[first : first + int(lengths.sum())].astype(np.uint64)
+    of_text = np.repeat(np.arange(len(lengths)), lengths)
+    hashes = np.zeros(len(lengths), np.uint64)
+    spread = mixed(letters + mixed(position_within(of_text, len(lengths)).astype(np.uint64)))
+    np.add.at(hashes, of_text, spread)
+    return hashes
 
 
 class ExposureMerger:

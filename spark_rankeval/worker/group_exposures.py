@@ -207,8 +207,9 @@ def _put_together(rows: list[dict[str, Any]], unit: float, *, has_blocks: bool) 
     """What groups get, from its counts by block, kind and group."""
     texts, blocks = (sorted({row[name] for row in rows}) for name in (_GROUP, _BLOCK))
     counted = np.zeros((len(blocks), len(_KINDS), len(texts)), np.int64)
+    block_of, group_of = ({value: number for number, value in enumerate(values)} for values in (blocks, texts))
     for row in rows:
-        counted[blocks.index(row[_BLOCK]), row[_KIND], texts.index(row[_GROUP])] += row[COUNT]
+        counted[block_of[row[_BLOCK]], row[_KIND], group_of[row[_GROUP]]] += row[COUNT]
     names = [_name(text) for text in texts]
     total = counted.sum(axis=0)
     without = [_exposure(total - of_block, names, unit) for of_block in counted] if has_blocks else []

@@ -112,7 +112,7 @@ class GroupStates(NamedTuple):
             yield bucket, self.take([number for _, number in some])
 
     def tree(self) -> dict[str, Any]:
-        """The same as `packing` takes it."""
+        """The same as `wire.pack` takes it."""
         return {KEYS: written(self.keys), **self.parts}
 
     @classmethod

@@ -37,8 +37,8 @@ class StatesMerger:
     Raising in a worker would only run the task again: of groups whose states are too large to be held the number is left.
     """
 
-    def __init__(self, states_of_users: StatesOfUsers) -> None:
-        self._states_of_users = states_of_users
+    def __init__(self, states_of_users: StatesOfUsers, least_bytes: int = 0) -> None:
+        self._states_of_users, self._least_bytes = states_of_users, least_bytes
         self._begin()
 
     def _begin(self) -> None:
@@ -63,6 +63,12 @@ class StatesMerger:
 
     def _add(self, tree: Mapping[str, Any]) -> None:
         self._keys.update(keys_of(tree))
+        # Users take far less memory than the states that are made of them.
+        if len(self._keys) > 1 and len(self._keys) * self._least_bytes > MERGED_BYTES:
+            self._fits = False
+        if not self._fits:
+            self._users, self._states = [], []
+            return
         if USERS in tree:
             self._users.append(tree)
             self._n_bytes += sum(column.nbytes for columns in tree[USERS].values() for column in columns.values())
@@ -84,16 +90,19 @@ class StatesMerger:
         return merged
 
 
-def merging(states_of_users: StatesOfUsers, layout: Layout | None = None, *, has_blocks: bool = False) -> Mergers:
+def merging(
+    states_of_users: StatesOfUsers, layout: Layout | None = None, *, has_blocks: bool = False, least_bytes: int = 0
+) -> Mergers:
     """What makes few messages of the many of each bucket, by kind.
 
     Args:
         states_of_users: adds up the users of small groups.
         layout: of the users of clusters, who become sums of clusters.
-        has_blocks: exposure is told apart by blocks of users.
+        has_blocks: exposure is counted by blocks of users, too.
+        least_bytes: how much memory the state of a group takes at the least.
     """
     mergers: Mergers = {
-        STATES: lambda: StatesMerger(states_of_users),
+        STATES: lambda: StatesMerger(states_of_users, least_bytes),
         OPEN_USERS: OpenUsersMerger,
         EXPOSURE: lambda: ExposureMerger(has_blocks=has_blocks),
         HISTOGRAMS: lambda: TablesMerger(HISTOGRAMS, N_ITEMS),

@@ -41,7 +41,7 @@ class OpenUsers:
         return users
 
     def tree(self) -> dict[str, Any]:
-        """The same as `packing` takes it."""
+        """The same as `wire.pack` takes it."""
         return {"hashes": self.hashes, "n": np.array([self.n])}
 
     def message(self) -> Message:

@@ -1,6 +1,6 @@
-"""From batches of users to what is said of their values: small states of each partition, which merge into one.
+"""Aggregate per-user values into mergeable partition states.
 
-What merged states say depends on the users alone, not on the order in which their rows came, nor on how they were split.
+Figures of merged states depend on the users alone, not on the order in which their rows came, nor on how they were split.
 """
 
 from __future__ import annotations

@@ -269,6 +269,7 @@ def session_that_redacts(monkeypatch):
 
     def start(regex):
         session = SimpleNamespace(conf=SimpleNamespace(get={"spark.redaction.regex": regex}.get))
+        monkeypatch.setattr("spark_rankeval.jobs.session._running_session", lambda *_: session)
         monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: session)
         with job_session("job"):
             pass

@@ -31,7 +31,7 @@ from spark_rankeval.ranking.lists import RankingPolicy
 from spark_rankeval.ranking.recommended import Totals
 from spark_rankeval.request.task import ScoringTask, View
 from spark_rankeval.statistics.description import DescriptionOptions
-from spark_rankeval.wire import KIND, rows_of
+from spark_rankeval.wire import messages_of, rows_of
 from spark_rankeval.worker.exposures import Slot, exposures_of, slots_of
 from spark_rankeval.worker.group_exposures import GroupAccumulator, group_exposures_of, group_slots_of
 from spark_rankeval.worker.group_states import STATES
@@ -358,7 +358,7 @@ def in_slices(asked, batch):
     ]
     task = ScoringTask(tuple(views))
     run = state_of_batches(task, DescriptionOptions(None, quantiles=()), "nobody", ("side",), lambda key: ["all", *key])
-    merged = met((row for row in run(iter([batch])) if row.column(KIND)[0].as_py() != STATES), merging(dict))
+    merged = met(rows_of(each for each in messages_of(run(iter([batch]))) if each.kind != STATES), merging(dict))
     items = exposures_of(merged, slots_of(task), Totals(items=30, training_items=20))
     groups = group_exposures_of(merged, group_slots_of(task), has_blocks=False)
     slots = {slot.view: slot for slot in group_slots_of(task)}
