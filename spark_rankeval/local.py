@@ -253,6 +253,7 @@ def _start(settings: _Settings) -> _Running:
         except ImportError as error:
             msg = f'this PySpark lacks what its Spark Connect needs ({error}): pip install "pyspark[connect]==4.2.*"'
             raise EngineError(msg) from error
+        _retry_unreadable_responses(spark)
         cleanup.callback(spark.stop)
         # Of PySpark's sessions, too, stop() stops the engine. Otherwise builder.getOrCreate() would give another session of this one.
         spark.stop = partial(_stop, spark)  # type: ignore[method-assign]
@@ -264,6 +265,21 @@ def _start(settings: _Settings) -> _Running:
             signal.signal(signal.SIGINT, handler)
         atexit.register(_stop)
         return _Running(spark, settings, Path(folder), [], os.getpid(), cleanup.pop_all())
+
+
+def _retry_unreadable_responses(spark: SparkSession) -> None:
+    """Ask again if a response does not parse, which is rare: twice in some ten runs of all tests."""
+    from pyspark.sql.connect.client.retries import RetryPolicy  # noqa: PLC0415 # of an extra
+
+    class UnreadableResponse(RetryPolicy):
+        """Up to three more requests, the first after 50 ms."""
+
+        def can_retry(self, exception: BaseException) -> bool:
+            return "Exception deserializing response" in str(exception)
+
+    client: Any = spark.client
+    policy = UnreadableResponse(max_retries=3, initial_backoff=50)
+    client.set_retry_policies([*client.get_retry_policies(), policy])
 
 
 def _stop_server(server: Any) -> None:

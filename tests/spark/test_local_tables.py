@@ -233,6 +233,10 @@ def test_vectors_of_tables_in_memory():
 @pytest.mark.sail_alone("files")
 def test_a_table_is_in_a_file_of_the_engine_as_long_as_a_frame_or_a_view_needs_it(spark, monkeypatch):
     monkeypatch.setattr(local, "_UNUSED_BYTES", 0)
+    # As long as there is a view of another test, no file goes.
+    for view in spark.catalog.listTables():
+        if view.isTemporary:
+            spark.catalog.dropTempView(view.name)
 
     def n_files():
         gc.collect()

@@ -124,3 +124,32 @@ def test_a_panic_of_the_engine_is_an_error(spark):
     assert hashes.mapInArrow(lambda batches: batches, hashes.schema).count() == 0
     with pytest.raises(PythonException, match="the engine panicked while it computed rows"):
         run_on_workers(hashes, lambda batches: batches, hashes.schema).collect()
+
+
+def test_a_response_that_does_not_parse_is_asked_for_again(spark, monkeypatch):
+    import grpc
+
+    class Unreadable(grpc.RpcError):
+        def code(self):
+            return grpc.StatusCode.INTERNAL
+
+        def details(self):
+            return "Exception deserializing response!"
+
+        def trailing_metadata(self):
+            return ()
+
+        __str__ = details
+
+    stub, n_asked = spark.client._stub, []
+    analyze = stub.AnalyzePlan
+
+    def once_unreadable(*args, **options):
+        n_asked.append(1)
+        if len(n_asked) == 1:
+            raise Unreadable
+        return analyze(*args, **options)
+
+    monkeypatch.setattr(stub, "AnalyzePlan", once_unreadable)
+    assert spark.range(3).columns == ["id"]
+    assert len(n_asked) == 2
