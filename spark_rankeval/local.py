@@ -269,17 +269,16 @@ def _start(settings: _Settings) -> _Running:
 
 def _retry_unreadable_responses(spark: SparkSession) -> None:
     """Ask again if a response does not parse, which is rare: twice in some ten runs of all tests."""
-    from pyspark.sql.connect.client.retries import RetryPolicy  # noqa: PLC0415 # of an extra
+    client: Any = spark.client
+    policies = client.get_retry_policies()
+    # The class is not public, and its place differs between versions.
+    policy_class: Any = type(policies[0])
 
-    class UnreadableResponse(RetryPolicy):
-        """Up to three more requests, the first after 50 ms."""
-
+    class UnreadableResponse(policy_class):  # type: ignore[misc] # known at run time alone
         def can_retry(self, exception: BaseException) -> bool:
             return "Exception deserializing response" in str(exception)
 
-    client: Any = spark.client
-    policy = UnreadableResponse(max_retries=3, initial_backoff=50)
-    client.set_retry_policies([*client.get_retry_policies(), policy])
+    client.set_retry_policies([*policies, UnreadableResponse(max_retries=3, initial_backoff=50)])
 
 
 def _stop_server(server: Any) -> None:
