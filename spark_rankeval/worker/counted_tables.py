@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 # Tables that wait are added up if they are larger than this.
-_WAITING = 12 << 20
+_WAITING = 2 << 20
 _COMPRESSED = pa.ipc.IpcWriteOptions(compression="zstd")
 
 

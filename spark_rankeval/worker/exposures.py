@@ -64,7 +64,7 @@ _HISTOGRAM = pa.schema(
 #: The block of an item's whole count.
 EVERYBODY = -1
 #: A worker holds about so many bytes of counts. Adding them up takes up to ten times as much.
-HELD = 12 << 20
+HELD = 4 << 20
 # So many predictions are counted at once; so many rows are sent at once.
 _COUNTED, _SENT = 1 << 18, 1 << 16
 # So many ids are hashed at once: each letter takes 32 bytes.

@@ -48,7 +48,9 @@ def _refusal(probe, spark, need):
     except (PySparkException, AttributeError, AssertionError) as error:
         *_, last = traceback.extract_tb(error.__traceback__)
         # Without a JVM the object itself is not there.
-        if "pyspark" not in last.filename and not (isinstance(error, AttributeError) and need in ("rdd", "jvm")):
+        if "pyspark" not in last.filename and not (
+            isinstance(error, AttributeError) and need in ("rdd", "jvm", "progress")
+        ):
             raise
         return str(error)
     return ""
