@@ -10,9 +10,10 @@ from __future__ import annotations
 import json
 import math
 import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -103,14 +104,16 @@ class Message(NamedTuple):
         return unpack(self.payload)
 
 
-class Merger(Protocol):
+class Merger(ABC):
     """What makes one message, or few, of those of a kind."""
 
+    @abstractmethod
     def add(self, bucket: int | None, payloads: Iterable[bytes]) -> Iterable[Message]:
         """Take in all messages of a bucket; gives what is ready, or must make room."""
 
     def rest(self) -> Iterable[Message]:
-        """What is left after the last bucket."""
+        """What is left after the last bucket; nothing, if each bucket is given at once."""
+        return ()
 
 
 #: What makes the merger of each kind of message.
@@ -155,13 +158,9 @@ def merged_by_bucket(mergers: Mergers, *, sort: bool) -> Callable[[Batches], Bat
     """
 
     def run(batches: Batches) -> Batches:
-        if sort:
-            whole = list(batches)
-            batches = iter(
-                pa.Table.from_batches(whole).sort_by([(BUCKET, "ascending"), (KIND, "ascending")]).to_batches()
-                if whole
-                else []
-            )
+        if sort and (whole := list(batches)):
+            order = [(BUCKET, "ascending"), (KIND, "ascending")]
+            batches = iter(pa.Table.from_batches(whole).sort_by(order).to_batches())
         started: dict[str, Merger] = {}
         met = set()
         for key, some in groupby(messages_of(batches), key=lambda message: (message.bucket, message.kind)):

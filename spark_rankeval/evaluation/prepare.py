@@ -133,11 +133,11 @@ _TABLES = {
 }
 
 
-def _side_tables(asked: Mapping[str, Metric], convention: Dialect, facts: Facts) -> SideTables:
+def _side_tables(metrics: Mapping[str, Metric], convention: Dialect, facts: Facts) -> SideTables:
     """The tables that the metrics ask for beside predictions and labels."""
     given = facts.tables()
     in_labels: frozenset[Fact] = frozenset() if facts.subtopic is None else frozenset({"intents"})
-    needed = tables_asked_for(asked, convention, in_labels)
+    needed = tables_asked_for(metrics, convention, in_labels)
     lacking = [
         f"{', '.join(labels)} {'needs' if len(labels) == 1 else 'need'} {table}"
         for table, labels in needed.tables.items()

@@ -99,6 +99,11 @@ class Groups(NamedTuple):
         return StateAccumulator(self.n_values, self.names, self.options).states()
 
     @property
+    def least_bytes(self) -> int:
+        """How much memory the state of a group that users travel for takes at the least; 0 if only states travel."""
+        return self.empty.n_bytes if self.n_keys and not self.options.resamples else 0
+
+    @property
     def layout(self) -> Layout | None:
         """The rows of users who go on to their clusters; None if users are independent."""
         if not self.options.clustered:
@@ -138,11 +143,12 @@ def collected(messages: DataFrame, groups: Groups) -> dict[Key, Figures]:
 
 def messages_of_groups(messages: DataFrame, groups: Groups, *, has_exposure: bool = False) -> list[Message]:
     """The messages of all partitions, merged in one action; with keys, no two of them have a group in common."""
+    n_bytes = groups.size()
     mergers = merging(
-        groups.states_of_users, groups.layout, has_blocks=groups.options.resamples, least_bytes=groups.empty.n_bytes
+        groups.states_of_users, groups.layout, has_blocks=groups.options.resamples, least_bytes=groups.least_bytes
     )
     have_buckets = groups.n_keys > 0 or groups.options.clustered or has_exposure
-    return collected_messages(messages, mergers, groups.size(), have_buckets=have_buckets)
+    return collected_messages(messages, mergers, n_bytes, have_buckets=have_buckets)
 
 
 def check_size(n_values: int, n_counts: int, options: DescriptionOptions, *, n_keys: int) -> int:
@@ -178,9 +184,8 @@ def figures_by_group(messages: list[Message], groups: Groups, later: GroupStates
         fits = fits and n_lost is None and n_groups * n_values <= _MOST_FIGURES
         if not fits:
             continue
-        known = states.keys
-        states = GroupStates.merged([states, later.without(set(later.keys) - set(known))])
-        later = later.without(known)
+        keys = set(states.keys)
+        states, later = GroupStates.merged([states, later.only(keys)]), later.without(keys)
         own, rolled = _rolled_up(states, groups)
         figures |= _figures(_apart(own, figures), groups, clusters)
         totals = GroupStates.merged([totals, rolled])

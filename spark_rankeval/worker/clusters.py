@@ -22,7 +22,7 @@ from spark_rankeval.statistics.clusters import ClusterAccumulator, ClusterSums, 
 from spark_rankeval.statistics.grouped_clusters import SHIFT
 from spark_rankeval.statistics.merging import merged
 from spark_rankeval.statistics.resampling import mixed
-from spark_rankeval.wire import Message
+from spark_rankeval.wire import Merger, Message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -182,7 +182,7 @@ class ClusterRows:
             yield Message(int(bucket[start]), CLUSTER_USERS, rows[start:stop].tobytes())
 
 
-class ClusterMerger:
+class ClusterMerger(Merger):
     """The sums of clusters from the users of one bucket after the other; `new` makes an accumulator of a group that keeps some columns."""
 
     def __init__(self, layout: Layout, new: Callable[[tuple[bool, ...]], Accumulator] | None = None) -> None:

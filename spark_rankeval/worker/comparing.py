@@ -14,7 +14,7 @@ from spark_rankeval.records.slices import roll
 from spark_rankeval.statistics.all_pairs import MOST_LABELS, AllPairsAccumulator
 from spark_rankeval.statistics.group_sums import GroupAccumulator
 from spark_rankeval.statistics.paired import PairedAccumulator, PairedClusters, differences_of
-from spark_rankeval.wire import Mergers, Message, unpack
+from spark_rankeval.wire import Merger, Mergers, Message, unpack
 from spark_rankeval.worker.clusters import CLUSTER_USERS, ClusterMerger, ClusterRows, Layout, kept_by
 from spark_rankeval.worker.compared_users import (
     CLUSTER,
@@ -205,7 +205,7 @@ def _message(slices: dict[Key | None, dict[Owner, State]], bucket: int | None = 
     return Message.of_tree(COMPARISON, ComparisonStates(slices).tree(), bucket)
 
 
-class ComparisonMerger:
+class ComparisonMerger(Merger):
     """One state of those of a bucket. They are merged one by one, because all at once might not fit into memory."""
 
     def add(self, bucket: int | None, payloads: Iterable[bytes]) -> Iterator[Message]:
@@ -214,10 +214,6 @@ class ComparisonMerger:
         for payload in payloads:
             total = ComparisonStates.merged([total, ComparisonStates.of_tree(unpack(payload))])
         yield Message.of_tree(COMPARISON, total.tree(), bucket)
-
-    def rest(self) -> Iterable[Message]:
-        """Each bucket was given at once."""
-        return ()
 
 
 def merging_comparisons(clusters: Callable[[], ClusterMerger] | None = None) -> Mergers:

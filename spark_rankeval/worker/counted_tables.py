@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from spark_rankeval.wire import Message
+from spark_rankeval.wire import Merger, Message
+from spark_rankeval.worker.packed import stream_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 # Tables that wait are added up if they are larger than this.
 _WAITING = 2 << 20
-_COMPRESSED = pa.ipc.IpcWriteOptions(compression="zstd")
+_CODEC = "zstd"
 
 
 def added_up(tables: list[pa.Table], summed: str) -> pa.Table:
@@ -26,10 +27,7 @@ def added_up(tables: list[pa.Table], summed: str) -> pa.Table:
 
 def message_of(kind: str, table: pa.Table, bucket: int | None = None) -> Message:
     """A table as a message, compressed."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema, options=_COMPRESSED) as stream:
-        stream.write_table(table)
-    return Message(bucket, kind, sink.getvalue().to_pybytes())
+    return Message(bucket, kind, stream_of(table, _CODEC).to_pybytes())
 
 
 def table_of(payload: bytes) -> pa.Table:
@@ -51,7 +49,7 @@ def total_of(tables: Iterable[pa.Table], summed: str) -> pa.Table | None:
     return added_up(waiting, summed) if waiting else None
 
 
-class TablesMerger:
+class TablesMerger(Merger):
     """One table of those of a kind that meet."""
 
     def __init__(self, kind: str, summed: str) -> None:
@@ -62,7 +60,3 @@ class TablesMerger:
         total = total_of(map(table_of, payloads), self._summed)
         if total is not None:
             yield message_of(self._kind, total, bucket)
-
-    def rest(self) -> Iterable[Message]:
-        """Each bucket was given at once."""
-        return ()

@@ -19,7 +19,10 @@ from spark_rankeval.metrics.exposure_based import CorpusMetric, Exposure
 from spark_rankeval.ranking.ragged import offsets_of, position_within, starts_of_runs
 from spark_rankeval.statistics.jackknife import N_BLOCKS
 from spark_rankeval.statistics.resampling import mixed
+from spark_rankeval.wire import Merger
 from spark_rankeval.worker.counted_tables import added_up, message_of, table_of, total_of
+from spark_rankeval.worker.reading import numbers, whole_numbers
+from spark_rankeval.worker.xxhash import xxhash64
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -270,10 +273,8 @@ def _buckets_of(ids: pa.Array, n_buckets: int = N_BUCKETS) -> IntArray:
 
 def _hashes_of(ids: pa.Array) -> Array:
     if pa.types.is_integer(ids.type) or pa.types.is_floating(ids.type):
-        # Of the two zeros each has the bucket of the other.
-        numbers = pc.fill_null(ids, 0).to_numpy(zero_copy_only=False) + ids.type.to_pandas_dtype()(0)
-        as_words: Array = numbers.astype(np.float64 if numbers.dtype.kind == "f" else np.int64).view(np.uint64)
-        return as_words
+        read = numbers if pa.types.is_floating(ids.type) else whole_numbers
+        return xxhash64(read(ids)).view(np.uint64)
     is_text = pa.types.is_large_binary(ids.type) or pa.types.is_binary(ids.type) or pa.types.is_string(ids.type)
     texts = pc.fill_null((ids if is_text else ids.cast(pa.string())).cast(pa.large_binary()), b"")
     lengths = pc.binary_length(texts).to_numpy(zero_copy_only=False)
@@ -286,7 +287,7 @@ def _hashes_of(ids: pa.Array) -> Array:
     return hashes
 
 
-class ExposureMerger:
+class ExposureMerger(Merger):
     """Counts of items in buckets, as histograms; with `has_blocks` also how these change without the users of each block."""
 
     def __init__(self, *, has_blocks: bool) -> None:

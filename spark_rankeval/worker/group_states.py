@@ -21,7 +21,7 @@ from spark_rankeval.worker.reading import filled
 from spark_rankeval.worker.row_hashes import WHOLE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from spark_rankeval.ranking.ragged import Array, BoolArray, IntArray
     from spark_rankeval.statistics.description import DescriptionOptions
@@ -73,10 +73,13 @@ class GroupStates(NamedTuple):
                 parts[name] = {field: values[chosen] for field, values in fields.items()}
         return GroupStates([self.keys[number] for number in chosen.tolist()], parts)
 
-    def without(self, keys: Iterable[Key]) -> GroupStates:
+    def only(self, keys: Collection[Key]) -> GroupStates:
+        """Those of some groups, by their keys, as far as there are any."""
+        return self.take([number for number, key in enumerate(self.keys) if key in keys])
+
+    def without(self, keys: Collection[Key]) -> GroupStates:
         """Those of other groups."""
-        left_out = set(keys)
-        return self.take([number for number, key in enumerate(self.keys) if key not in left_out])
+        return self.take([number for number, key in enumerate(self.keys) if key not in keys])
 
     def summed(self, keys: Sequence[Key]) -> GroupStates:
         """States with new keys, an entry for each group that there is: groups of equal keys become one."""

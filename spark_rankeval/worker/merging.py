@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spark_rankeval.wire import Message, unpack
+from spark_rankeval.wire import Merger, Message, unpack
 from spark_rankeval.worker.clusters import CLUSTER_USERS, ClusterMerger
 from spark_rankeval.worker.counted_tables import TablesMerger
 from spark_rankeval.worker.exposures import EXPOSURE, HISTOGRAMS, N_ITEMS, ExposureMerger
@@ -31,7 +31,7 @@ MERGED_BYTES = 1 << 26
 _N_GROUPS = "n_groups"
 
 
-class StatesMerger:
+class StatesMerger(Merger):
     """States that come one after the other, as one: all of them at once might not fit into memory.
 
     Raising in a worker would only run the task again: of groups whose states are too large to be held the number is left.
@@ -56,10 +56,6 @@ class StatesMerger:
         merged = self._merged()
         tree = merged.tree() if self._fits else {_N_GROUPS: np.array([len(self._keys)])}
         yield Message.of_tree(STATES, tree, bucket)
-
-    def rest(self) -> Iterable[Message]:
-        """Each bucket was given at once."""
-        return ()
 
     def _add(self, tree: Mapping[str, Any]) -> None:
         self._keys.update(keys_of(tree))

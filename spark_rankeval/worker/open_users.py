@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spark_rankeval.wire import Message, unpack
+from spark_rankeval.wire import Merger, Message, unpack
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -49,13 +49,9 @@ class OpenUsers:
         return Message.of_tree(OPEN_USERS, self.tree(), bucket=0)
 
 
-class OpenUsersMerger:
+class OpenUsersMerger(Merger):
     """One message of those of all partitions."""
 
     def add(self, _: int | None, payloads: Iterable[bytes]) -> Iterator[Message]:
         """Take in the users of partitions; gives all of them."""
         yield OpenUsers.of_trees(map(unpack, payloads)).message()
-
-    def rest(self) -> Iterable[Message]:
-        """All were given at once."""
-        return ()

@@ -238,7 +238,7 @@ class _States:
     ) -> Iterator[Message]:
         """Send users to the others of their cluster."""
         there = np.flatnonzero(~(users.users["is_null"] | absent))
-        rows, some = pa.array(there), users.take(there)
+        rows, some = pa.array(there), users._replace(counts={}, limbs={}).take(there)
         yield from clusters.add(
             columns[CLUSTER_HASH].take(rows),
             whole_numbers(columns[USER_HASH])[there],

@@ -112,13 +112,13 @@ def _judged_items(labels: Source, subtopics: Sql | None, typed: Typed) -> tuple[
     values = dict(zip(grades, labels.values_sql(), strict=False))
     if subtopics is not None:
         values[INTENT] = subtopics
-    asked = [value.alias(name) for name, value in values.items()]
+    columns = [value.alias(name) for name, value in values.items()]
     if labels.arrays:
         entry = call("posexplode", labels.ids_sql()).aliases(_PLACE, ITEM)
-        entries = select(labels.frame, *users, entry, *asked)
+        entries = select(labels.frame, *users, entry, *columns)
         values = {name: call("get", named(name), named(_PLACE)) for name in values}
     else:
-        entries = select(labels.frame, *users, labels.ids_sql().alias(ITEM), *asked)
+        entries = select(labels.frame, *users, labels.ids_sql().alias(ITEM), *columns)
         values = {name: named(name) for name in values}
     read = [(value.cast("double") if name in grades else value).alias(name) for name, value in values.items()]
     return select(entries, *typed.users, typed.item(named(ITEM)), *read), grades

@@ -176,11 +176,11 @@ class GroupedTables:
     @cached_property
     def attributes(self) -> DataFrame:
         """The table of items, one row per item: sets of categories add up, and another attribute in which its rows do not agree is null."""
-        source, asked = _required(self.sources.items), self.attribute_names
+        source, names = _required(self.sources.items), self.attribute_names
         attributes = {}
-        if wire.CATEGORY in asked:
+        if wire.CATEGORY in names:
             attributes[wire.CATEGORY] = text_in_sql(source.frame, _required(self.sources.category))
-        if wire.CATEGORY_SET in asked:
+        if wire.CATEGORY_SET in names:
             attributes[wire.CATEGORY_SET] = set_in(source.frame, _required(self.sources.category))
         if self.sources.vector is not None:
             vector = named(self.sources.vector).cast(T.ArrayType(T.DoubleType()))

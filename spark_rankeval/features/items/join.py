@@ -43,10 +43,10 @@ class JoinedFacts(GroupedTables):
 
     def history(self) -> DataFrame:
         """The different items of each user in the training data with the facts that metrics ask for, one row per user."""
-        users, asked, facts = self.typed.user_columns, self.history_fields, []
-        if wire.TRAINING_USERS in asked:
+        users, wanted, facts = self.typed.user_columns, self.history_fields, []
+        if wire.TRAINING_USERS in wanted:
             facts.append(self.popularity.select(wire.ITEM, wire.TRAINING_USERS))
-        if attributes := [name for name in (wire.CATEGORY_SET, wire.VECTOR) if name in asked]:
+        if attributes := [name for name in (wire.CATEGORY_SET, wire.VECTOR) if name in wanted]:
             facts.append(self.attributes.select(wire.ITEM, *attributes))
         if not facts:
             return super().history()

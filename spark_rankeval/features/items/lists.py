@@ -177,8 +177,8 @@ def shares_of_categories(user: IntArray, places: IntArray, sets: Ragged) -> Cate
     known = places != UNKNOWN
     user, places = user[known], places[known]
     if not len(user):
-        nobody = np.empty(0, np.int64)
-        return CategoryShares(nobody, nobody, np.empty(0))
+        none = np.empty(0, np.int64)
+        return CategoryShares(none, none, np.empty(0))
     n_categories, n_sizes = int(sets.values.max()) + 1, int(sets.lengths.max()) + 1
     of_items = sets.take(places)
     # Items come in any order, and sums of floats have one: items that share alike are counted, then added by how they share.

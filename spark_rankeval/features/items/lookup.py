@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def with_lookup(
-    plan: Plan, facts: frozenset[Fact], asked: LookupOption, *, lazy: bool, tables_fit: bool, from_vectors: bool
+    plan: Plan, facts: frozenset[Fact], option: LookupOption, *, lazy: bool, tables_fit: bool, from_vectors: bool
 ) -> Plan:
     """The plan with how facts of items come to predictions.
 
@@ -33,11 +33,11 @@ def with_lookup(
     looked_up = "Every task receives the tables of items, and workers look up the facts of predicted items"
     joined = "Facts of items are joined to predictions"
     lookup: wire.Lookup = "join"
-    if asked == "join":
+    if option == "join":
         words = f"{joined}: lookup='join' was asked for."
     elif from_vectors:
         lookup, words = "workers", f"{looked_up}: there are no rows to join them to."
-    elif asked == "workers":
+    elif option == "workers":
         lookup, words = "workers", f"{looked_up}: lookup='workers' was asked for."
     elif lazy:
         words = f"{joined}: the size of their tables is not known before a table per user is computed."

@@ -67,8 +67,8 @@ class SideSources:
 
     def columns_of_items(self) -> tuple[str, ...]:
         """The columns of `items` that are read, beside that of items."""
-        asked = (self.category, self.vector, self.group, self.category_of_intents, *self.columns_of_groups)
-        return tuple(dict.fromkeys(name for name in asked if name is not None))
+        columns = (self.category, self.vector, self.group, self.category_of_intents, *self.columns_of_groups)
+        return tuple(dict.fromkeys(name for name in columns if name is not None))
 
 
 def read_side_tables(tables: SideTables, predictions: Source, names: ColumnNames, problems: list[str]) -> SideSources:
