@@ -3,11 +3,13 @@
 import dataclasses
 import json
 import math
+import os
 import re
 import warnings
 from datetime import date, datetime
 from difflib import SequenceMatcher
 from pathlib import Path
+from unittest import mock
 
 import pandas as pd
 
@@ -18,6 +20,8 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "frozen" / "calls"
 _HEADING = "== "
 # So much of a long line is shown around what differs.
 _BEFORE, _WIDTH = 60, 200
+# Tables wrap their sentences at the width of the terminal, which differs from one machine to the next.
+_TERMINAL = {"COLUMNS": "140"}
 # The columns of a summary that tell its figures.
 _SHOWN = [
     "model", "slice", "metric", "relevance", "mean", "n_users", "n_undefined", "std", "standard_error", "interval_low",
@@ -27,7 +31,7 @@ _SHOWN = [
 
 def lines_of(call, world, *, may_fail=False):
     """The lines of what a call returns, or of the error that it raises if it may fail, and of its warnings."""
-    with warnings.catch_warnings(record=True) as caught:
+    with warnings.catch_warnings(record=True) as caught, mock.patch.dict(os.environ, _TERMINAL):
         warnings.simplefilter("always")
         try:
             lines = list(_lines(call(world)))
