@@ -12,8 +12,8 @@ from benchmarks.floors import sink
 from benchmarks.session import start_session, timed
 from benchmarks.worker_memory import PeakOfWorkers
 from benchmarks.works import METRICS, values_of
-from spark_rankeval.catalogue.ranks import Limits, rank_items
-from spark_rankeval.catalogue.scores import Catalogue, Users
+from spark_rankeval.features.vectors.ranks import Limits, rank_items
+from spark_rankeval.features.vectors.scores import Catalogue, Users
 from spark_rankeval.ranking.ragged import Ragged
 
 if TYPE_CHECKING:

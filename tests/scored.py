@@ -4,13 +4,37 @@ import math
 
 import pyarrow as pa
 
+from spark_rankeval.features.exposure.worker import AllLists, ExposureOfBatch
+from spark_rankeval.features.registry import with_features_of
 from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.request.readings import Lists, resolve, views_of
 from spark_rankeval.request.task import ScoringTask
+from spark_rankeval.statistics.description import DescriptionOptions
+from spark_rankeval.worker.merging import merging
 from spark_rankeval.worker.reading import ITEMS, LABELS, SCORES, grades_column
 from spark_rankeval.worker.scoring import score
 
 KNOWN = Lists(scored_arrays=True, label_arrays=True, relevances=("grade",))
+
+
+def task_of_views(*views, similarities=(), groups=None, **options):
+    """A task with the features that its views ask for."""
+    return with_features_of(ScoringTask(views, **options), similarities, groups)
+
+
+def feature_of(scores, kind):
+    """What a feature has of the users of some scores."""
+    return next(each for each in scores.features if isinstance(each, kind))
+
+
+def exposed_in(scores):
+    """The lists of views with metrics of all lists, by the view's place."""
+    return feature_of(scores, ExposureOfBatch).exposed
+
+
+def merging_exposure(states_of_users=dict, ci="t"):
+    """What merges the messages of states and of exposure; with a bootstrap there are blocks of users."""
+    return {**merging(states_of_users), **AllLists().mergers(DescriptionOptions(ci, quantiles=()))}
 
 
 def scores_in(dialect, metrics, users, threshold=None, ties=None):

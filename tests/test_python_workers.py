@@ -7,6 +7,7 @@ import warnings
 import pytest
 
 from spark_rankeval.errors import EngineError, OptionError, WorkerError
+from spark_rankeval.features.vectors.catalogue import TOO_LARGE
 from spark_rankeval.spark.python_workers import (
     PANDAS_NOTICE,
     check_local_workers,
@@ -14,7 +15,6 @@ from spark_rankeval.spark.python_workers import (
     what_workers_lack,
     workers_explained,
 )
-from spark_rankeval.worker.catalogue import TOO_LARGE
 
 
 @pytest.mark.parametrize(

@@ -160,7 +160,7 @@ def test_whatever_spark_calls_in_a_worker_does_so():
     assert [entry for entry, names in decorators if not {"in_worker", "sends_messages"} & {*names}] == []
     assert {
         "worker/packed.py:run",
-        "worker/catalogue.py:pack_catalogue",
+        "features/vectors/catalogue.py:pack_catalogue",
         "worker/series.py:run",
         "features/items/counting.py:rows_of_shares",
         "features/item_groups/scored_pairs.py:run",

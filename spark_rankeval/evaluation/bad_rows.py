@@ -5,8 +5,8 @@ from __future__ import annotations
 import unicodedata
 from typing import TYPE_CHECKING
 
-from spark_rankeval.catalogue.scores import LARGEST
 from spark_rankeval.errors import DataError, warn
+from spark_rankeval.features.vectors.scores import LARGEST
 from spark_rankeval.request.counts import ALL_COUNTS, Overlap
 from spark_rankeval.request.on_invalid import OnInvalid
 from spark_rankeval.spark.diagnosis import (

@@ -14,6 +14,7 @@ from spark_rankeval.dialects.explained import choice_in_words
 from spark_rankeval.errors import DialectError, InputError, MetricError, OptionError
 from spark_rankeval.evaluation.bad_rows import raise_if_invalid, raise_if_unusable, warn_of_labels
 from spark_rankeval.evaluation.prepare import check_depths, unlike_vectors
+from spark_rankeval.features.registry import with_features_of
 from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.summary import AskedFor
@@ -289,8 +290,8 @@ def _evaluate(
         label_arrays=sources.labels.arrays,
         clip_grades=choices.negative_grades == "clip",
         rank_infinite=choices.infinite_scores == "rank",
-        similarities=sources.similarities,
     )
+    task = with_features_of(task, sources.similarities)
     values = tuple(Value(str(reading.metric), reading.metric) for reading in in_order)
     scoring = Scoring(sources, Reading(task, values), Settings(on_invalid=choices.given))
     # Which items were kept in a tie that was cut is arbitrary: the exact plan at once.

@@ -9,6 +9,7 @@ from spark_rankeval.checks import check_name
 from spark_rankeval.errors import DialectError, InputError, MetricError, OptionError
 from spark_rankeval.features.item_groups.spark import read_groups
 from spark_rankeval.features.items.sources import NO_TABLES, SideTables
+from spark_rankeval.features.registry import with_features_of
 from spark_rankeval.metrics.group_shares import GroupShare
 from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.request.column_names import ColumnNames
@@ -82,18 +83,14 @@ def prepare(
     lists = Lists(left.arrays and left.has_value, right.arrays, right.grades, right.label_columns)
     models = [model.name for model in sources.models]
     reading = read_request(asked, options, lists, models, arrays=left.arrays, users_alone=users_alone)
+    if sources.similarities:
+        _check_vectors(reading, convention)
+    task = replace(reading.task, has_subtopic_rows=right.subtopic is not None, weight_count=weight_count or "")
+    task = with_features_of(task, sources.similarities, None if groups is None else groups.groups)
+    reading = replace(reading, task=task)
     model_column = sources.model_column or ("model" if models != [""] else "")
     taken = _columns_taken(sources, reading, model_column)
     reading = replace(reading, columns=columns_of(reading.values, asked, taken))
-    if groups is not None:
-        reading = replace(reading, task=replace(reading.task, item_groups=groups.groups))
-    if right.subtopic is not None:
-        reading = replace(reading, task=replace(reading.task, has_subtopic_rows=True))
-    if sources.similarities:
-        _check_vectors(reading, convention)
-        reading = replace(reading, task=replace(reading.task, similarities=sources.similarities))
-    if weight_count is not None:
-        reading = replace(reading, task=replace(reading.task, weight_count=weight_count))
     first = reading.task.views[0]
     settings = Settings(
         dialect=convention.name,

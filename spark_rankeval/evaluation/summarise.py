@@ -43,9 +43,8 @@ if TYPE_CHECKING:
     from spark_rankeval.evaluation.result import Result
     from spark_rankeval.records.slices import Key
     from spark_rankeval.request.options import By, Table
-    from spark_rankeval.spark.describing import Figures
     from spark_rankeval.spark.inputs import Sources
-    from spark_rankeval.statistics.description import DescriptionOptions
+    from spark_rankeval.statistics.description import DescriptionOptions, Figures
     from spark_rankeval.statistics.methods import IntervalMethod
     from spark_rankeval.statistics.moments import Moments
 

@@ -8,6 +8,12 @@ from pyspark.sql import types as T
 
 from spark_rankeval.checks import check_table, is_number, kind_of
 from spark_rankeval.errors import InputError, OptionError
+from spark_rankeval.features.vectors.lists import (
+    N_INVALID,
+    N_INVALID_CATALOGUE,
+    RECOMMENDATIONS,
+    first_items_of_batches,
+)
 from spark_rankeval.request.column_names import ColumnNames
 from spark_rankeval.request.options import ScoringOptions
 from spark_rankeval.request.task import ScoringTask
@@ -16,7 +22,6 @@ from spark_rankeval.spark.grouping import Grouping
 from spark_rankeval.spark.inputs import read_catalogue
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.workers import run_on_workers
-from spark_rankeval.worker.vector_lists import N_INVALID, N_INVALID_CATALOGUE, RECOMMENDATIONS, first_items_of_batches
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,8 +81,7 @@ def top_items(
     sources = read_catalogue(vectors, exclude, names)
     columns = sources.predictions.vectors
     assert columns is not None, "they were given"
-    task = ScoringTask((), similarities=(columns.similarity,))
-    grouping = Grouping(sources, task)
+    grouping = Grouping(sources, ScoringTask(()))
     users = sources.predictions.user
     taken = {RECOMMENDATIONS, N_INVALID, N_INVALID_CATALOGUE}.intersection(map(str.lower, users))
     if taken:
@@ -95,5 +99,5 @@ def top_items(
             T.StructField(N_INVALID_CATALOGUE, T.LongType()),
         ]
     )
-    run = first_items_of_batches(task, k, tuple(grouping.user_columns), item)
+    run = first_items_of_batches(columns.similarity, k, tuple(grouping.user_columns), item)
     return run_on_workers(grouping.lists(), run, schema)

@@ -6,9 +6,12 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from spark_rankeval.catalogue.scores import Similarity  # noqa: TC001 # of a field, whose type is looked at
 from spark_rankeval.jobs.config import Source  # noqa: TC001 # the same
-from spark_rankeval.request.vectors import NO_PARTS, Vectors
+from spark_rankeval.request.vectors import (
+    NO_PARTS,
+    Similarity,  # of a field, whose type is looked at
+    Vectors,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

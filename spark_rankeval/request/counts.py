@@ -111,8 +111,8 @@ OVERLAP = "overlap_"
 
 def counts_of_models(task: ScoringTask) -> tuple[str, ...]:
     """The names of the counts that every user of a task has for each model, in the order of their columns."""
-    kinds = {"vectors": task.similarities, "groups": task.item_groups, "subtopics": task.has_subtopic_rows}
-    names = (count.name for count in ALL_COUNTS if not count.only or kinds.get(count.only))
+    there = {feature.name for feature in task.features} | ({"subtopics"} if task.has_subtopic_rows else set())
+    names = (count.name for count in ALL_COUNTS if not count.only or count.only in there)
     return (*names, *(overlap.column for overlap in task.overlaps))
 
 
@@ -121,7 +121,7 @@ def counts_beside(task: ScoringTask) -> tuple[str, ...]:
     return (
         *counts_of_models(task),
         *(WEIGHT_SUMS if task.weighted else ()),
-        *((UNUSABLE_FACTS,) if task.has_side_tables else ()),
+        *((UNUSABLE_FACTS,) if any(feature.faults for feature in task.features) else ()),
     )
 
 

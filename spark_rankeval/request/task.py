@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from spark_rankeval.metrics.base import RelevanceMetric, as_float32
 from spark_rankeval.metrics.group_shares import GroupShare
@@ -12,10 +12,9 @@ from spark_rankeval.ranking.population import Population
 from spark_rankeval.ranking.ties import Look
 
 if TYPE_CHECKING:
-    from spark_rankeval.catalogue.scores import Similarity
     from spark_rankeval.dialects import UnusualGrades
     from spark_rankeval.metrics.base import Metric
-    from spark_rankeval.ranking.lists import RankingPolicy, Ties
+    from spark_rankeval.ranking.lists import RankingPolicy
     from spark_rankeval.ranking.recommended import Fact
     from spark_rankeval.request.counts import Overlap
 
@@ -108,11 +107,18 @@ class View:
         return any(metric.reads.label_order for metric in self.metrics)
 
 
-class FirstItems(NamedTuple):
-    """The items at the top of lists that are the whole catalogue."""
+class Feature:
+    """What a call asks for beyond metrics of predictions and labels. `worker.features` has what it does in workers."""
 
-    k: int  # how many
-    ties: Ties  # how equal scores are ordered
+    #: What the feature is called where counts exist only with it.
+    name: str = ""
+    #: Counts that are the same for every user; and those of them that count rows that cannot be used.
+    totals: tuple[str, ...] = ()
+    faults: tuple[str, ...] = ()
+    #: Counts that only groups of the feature's own have.
+    group_counts: tuple[str, ...] = ()
+    #: Whether its figures need all users at once, so that none can be computed again later.
+    needs_all_users = False
 
 
 @dataclass(frozen=True)
@@ -146,25 +152,8 @@ class ScoringTask:
     models: tuple[str, ...] = ("",)  # the names of the models; one of an empty name if nobody named any
     label_columns: tuple[str, ...] = ()  # what labels have beside their grades, by name; see `LABEL_COLUMNS`
     weight_count: str = ""  # the count that is the users' weight, one of `WEIGHTS`; empty: none is
-    # How each model makes scores of vectors, by which it ranks the whole catalogue; none if predictions are lists.
-    similarities: tuple[Similarity, ...] = ()
-    item_groups: ItemGroups | None = None  # the groups of items that have figures of their own; None: there are none
+    features: tuple[Feature, ...] = ()  # what is asked for beyond metrics of predictions and labels
     overlaps: tuple[Overlap, ...] = ()  # the ids that should occur in other tables; whether any do is counted
-
-    def first_items(self, model: int) -> FirstItems | None:
-        """What the metrics of a model look at of lists that are the whole catalogue; None: at no item without a label."""
-        views = [view for view in self.views if view.model == model and view.reads_items]
-        if not views:
-            return None
-        # The call was refused if a metric has no cutoff, or if views order ties in different ways. One item more shows whether the last
-        # of them is tied.
-        depth = max(view.largest_cutoff_of_items or 0 for view in views)
-        return FirstItems(1 + depth, views[0].ranking.ties)
-
-    @property
-    def has_side_tables(self) -> bool:
-        """Whether rows of tables beside predictions and labels are read, which may be unusable."""
-        return bool(self.facts or self.similarities or self.item_groups)
 
     @property
     def n_values(self) -> int:
@@ -172,9 +161,9 @@ class ScoringTask:
         return len(self.metrics) + sum(len(view.beside) for view in self.views)
 
     @property
-    def has_group_shares(self) -> bool:
-        """Whether any metric is a share of a group of items, which also users without a label in the group have."""
-        return any(isinstance(metric, GroupShare) for metric in self.metrics)
+    def totals(self) -> tuple[str, ...]:
+        """The counts of features that are the same for every user."""
+        return tuple(dict.fromkeys(name for feature in self.features for name in feature.totals))
 
     @property
     def weighted(self) -> bool:

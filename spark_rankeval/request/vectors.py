@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import InitVar, dataclass
-from typing import Any, Self, get_args
+from typing import Any, Literal, Self, get_args
 
-from spark_rankeval.catalogue.scores import Similarity
 from spark_rankeval.checks import check_name, check_table, local_package, one_of
 from spark_rankeval.errors import InputError, OptionError
 from spark_rankeval.request.options import Table  # noqa: TC001 # of a field, whose type is looked at
 
+#: How a user and an item make a score.
+Similarity = Literal["dot", "cosine"]
 #: What helps if tasks cannot hold the catalogue.
 SMALLER_CATALOGUE = (
     "Use float32, fewer dimensions, or a table of items as candidates; or evaluate lists that the model makes, such as ALS "
     "recommendForAllUsers(100)"
 )
+#: What is wrong if no task can hold it.
+CATALOGUE_TOO_LARGE = f"the items of Vectors take more than 2 GB, and no row of a table holds more. {SMALLER_CATALOGUE}"
 #: What to do about an option that there was.
 NO_PARTS = (
     "parts was removed, and each task holds the whole catalogue; leave it out, and give workers more memory if that does not fit. "

@@ -17,7 +17,7 @@ from spark_rankeval.spark.named_columns import any_null, column
 from spark_rankeval.spark.per_user import type_of_count
 from spark_rankeval.spark.workers import run_on_workers
 from spark_rankeval.statistics.clusters import clusters_of
-from spark_rankeval.statistics.description import descriptions_of_groups
+from spark_rankeval.statistics.description import Figures, descriptions_of_groups
 from spark_rankeval.statistics.fingerprints import digits_of
 from spark_rankeval.statistics.moments import MomentsByName
 from spark_rankeval.worker.clusters import Layout, group_name, merged_clusters, no_clusters
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from spark_rankeval.ranking.ragged import Array
-    from spark_rankeval.statistics.description import Description, DescriptionOptions
+    from spark_rankeval.statistics.description import DescriptionOptions
     from spark_rankeval.statistics.moments import Moments
-    from spark_rankeval.wire import Message
+    from spark_rankeval.wire import Mergers, Message
     from spark_rankeval.worker.clusters import ClusterStates
     from spark_rankeval.worker.group_states import Key
     from spark_rankeval.worker.merging import StatesOfUsers
@@ -60,14 +60,6 @@ _PACKED = 0.35
 _HASHES = 2**40
 #: The count that tells whether all users of a group have the same value in a column.
 RUN = "run"
-
-
-class Figures(NamedTuple):
-    """What is said of a group of users."""
-
-    values: list[Description]  # the figures of each value
-    counts: Mapping[str, Moments]  # the moments of each count, by name
-    fingerprints: dict[str, str]  # by table
 
 
 def of_all_users(groups: Mapping[Key, Figures], name: str, n_before: int = 0) -> list[Moments]:
@@ -141,14 +133,15 @@ def collected(messages: DataFrame, groups: Groups) -> dict[Key, Figures]:
     return figures_by_group(messages_of_groups(messages, groups), groups)
 
 
-def messages_of_groups(messages: DataFrame, groups: Groups, *, has_exposure: bool = False) -> list[Message]:
-    """The messages of all partitions, merged in one action; with keys, no two of them have a group in common."""
+def messages_of_groups(messages: DataFrame, groups: Groups, features: Mergers | None = None) -> list[Message]:
+    """The messages of all partitions, merged in one action; with keys, no two of them have a group in common.
+
+    `features` has what merges the messages of features, by kind.
+    """
     n_bytes = groups.size()
-    mergers = merging(
-        groups.states_of_users, groups.layout, has_blocks=groups.options.resamples, least_bytes=groups.least_bytes
-    )
-    have_buckets = groups.n_keys > 0 or groups.options.clustered or has_exposure
-    return collected_messages(messages, mergers, n_bytes, have_buckets=have_buckets)
+    mergers = merging(groups.states_of_users, groups.layout, least_bytes=groups.least_bytes)
+    have_buckets = groups.n_keys > 0 or groups.options.clustered or bool(features)
+    return collected_messages(messages, {**mergers, **(features or {})}, n_bytes, have_buckets=have_buckets)
 
 
 def check_size(n_values: int, n_counts: int, options: DescriptionOptions, *, n_keys: int) -> int:

@@ -10,6 +10,7 @@ from spark_rankeval.features.intents.spark import intents_of_users
 from spark_rankeval.features.items.grouped import Typed
 from spark_rankeval.features.items.join import JoinedFacts
 from spark_rankeval.features.items.lookup import PackedFacts
+from spark_rankeval.features.vectors.spark import packed_catalogue
 from spark_rankeval.spark.engines import engine_of
 from spark_rankeval.spark.fingerprints import (
     ROW_HASH,
@@ -39,7 +40,6 @@ from spark_rankeval.spark.sql_text import (
 from spark_rankeval.spark.table_rows import ARRAYS, TableRows, names_of
 from spark_rankeval.spark.user_attributes import UserAttributes, agreed, cluster_column
 from spark_rankeval.spark.validity import none_holds, says_something, unusual_reasons
-from spark_rankeval.spark.vectors import packed_catalogue
 from spark_rankeval.worker import reading
 
 if TYPE_CHECKING:

@@ -12,22 +12,22 @@ from spark_rankeval.checks import check_table, is_name
 from spark_rankeval.errors import InputError
 from spark_rankeval.features.intents.spark import with_intents
 from spark_rankeval.features.items.sources import NO_TABLES, SideSources, read_side_tables
+from spark_rankeval.features.vectors.spark import read_vectors
 from spark_rankeval.request.vectors import Vectors
 from spark_rankeval.spark.comparable_tables import check_comparable, check_together
 from spark_rankeval.spark.ids import problem_of_type, readable, text_in_sql
 from spark_rankeval.spark.named_columns import find_column
 from spark_rankeval.spark.source import read_source, require_column
 from spark_rankeval.spark.sql_text import named, select
-from spark_rankeval.spark.vectors import read_vectors
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pyspark.sql import DataFrame
 
-    from spark_rankeval.catalogue.scores import Similarity
     from spark_rankeval.features.items.sources import SideTables
     from spark_rankeval.request.column_names import ColumnNames
+    from spark_rankeval.request.vectors import Similarity
     from spark_rankeval.spark.source import Source
 
 _MOST_MODELS = 100

@@ -14,7 +14,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from spark_rankeval.errors import EngineError, SparkRankEvalError, WorkerError
-from spark_rankeval.worker.catalogue import TOO_LARGE
+from spark_rankeval.request.vectors import CATALOGUE_TOO_LARGE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -104,8 +104,8 @@ def workers_explained() -> Iterator[None]:
                 "or evaluate a part of the users at a time"
             )
             raise EngineError(msg) from error
-        if TOO_LARGE in str(error):
-            raise EngineError(TOO_LARGE) from error
+        if CATALOGUE_TOO_LARGE in str(error):
+            raise EngineError(CATALOGUE_TOO_LARGE) from error
         found = what_workers_lack(str(error))
         if not found:
             raise

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
-from spark_rankeval.catalogue.scores import LARGEST
+from spark_rankeval.features.vectors.catalogue import BIAS, ITEM, USUAL_LENGTH, VECTOR
+from spark_rankeval.features.vectors.scores import LARGEST
+from spark_rankeval.features.vectors.spark import catalogue_rows, usual_length
 from spark_rankeval.spark.ids import id_reasons
 from spark_rankeval.spark.named_columns import column
 from spark_rankeval.spark.source import user_column
 from spark_rankeval.spark.sql_text import named
-from spark_rankeval.spark.vectors import catalogue_rows, usual_length
-from spark_rankeval.worker.catalogue import BIAS, ITEM, USUAL_LENGTH, VECTOR
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

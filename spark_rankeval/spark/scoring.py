@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from spark_rankeval.features.item_groups.spark import with_users_outside
-from spark_rankeval.features.item_groups.worker import ATTRIBUTE_KEY, GROUP_KEY
+from spark_rankeval.features.item_groups.tables import ATTRIBUTE_KEY, GROUP_KEY
 from spark_rankeval.features.items.lookup import with_lookup
 from spark_rankeval.features.items.wire import TOO_LARGE
 from spark_rankeval.records.item_groups import ItemGroup, item_groups_in, roll_with_items
@@ -20,14 +19,12 @@ from spark_rankeval.request.task import GROUP_FACTS
 from spark_rankeval.spark.collecting import MESSAGE_SCHEMA
 from spark_rankeval.spark.describing import (
     Groups,
-    collected,
     figures_by_group,
     messages_of_groups,
     of_all_users,
     of_every_user,
 )
 from spark_rankeval.spark.engines import engine_of
-from spark_rankeval.spark.exposures import slice_as_text, with_corpus_values
 from spark_rankeval.spark.fingerprints import hashed_tables
 from spark_rankeval.spark.grouping import Grouping
 from spark_rankeval.spark.list_lengths import sampled_lengths
@@ -38,6 +35,7 @@ from spark_rankeval.spark.rejected import Quarantine
 from spark_rankeval.spark.settling import Settled, settled
 from spark_rankeval.spark.user_attributes import slice_column
 from spark_rankeval.spark.workers import run_on_workers
+from spark_rankeval.worker.features import features_of
 from spark_rankeval.worker.reading import NO_USER, USER_WEIGHT, hash_column, of_model
 from spark_rankeval.worker.scored_users import score_batches
 from spark_rankeval.worker.scoring import (
@@ -46,7 +44,6 @@ from spark_rankeval.worker.scoring import (
     beside_column,
     count_names,
     count_of_model,
-    totals_of,
 )
 from spark_rankeval.worker.states import state_of_batches
 
@@ -59,11 +56,11 @@ if TYPE_CHECKING:
     from spark_rankeval.ranking.ragged import IntArray
     from spark_rankeval.request.readings import Reading, Value
     from spark_rankeval.request.task import ScoringTask
-    from spark_rankeval.spark.describing import Figures, Roll
     from spark_rankeval.spark.inputs import Sources
     from spark_rankeval.spark.list_lengths import ListLengths
-    from spark_rankeval.statistics.description import Description, DescriptionOptions
+    from spark_rankeval.statistics.description import Description, DescriptionOptions, Figures
     from spark_rankeval.statistics.moments import Moments
+    from spark_rankeval.wire import Message
     from spark_rankeval.worker.group_states import Key
 
 # What the column of a metric by dialect ``standard`` is called, behind the metric's.
@@ -159,7 +156,8 @@ class Scoring:
     @property
     def _task_of_users(self) -> ScoringTask:
         """The task of the per-user table, which has nothing about groups of items."""
-        return replace(self.reading.task, item_groups=None)
+        features = tuple(feature for feature in self.reading.task.features if not feature.group_counts)
+        return replace(self.reading.task, features=features)
 
     @property
     def schema(self) -> PerUserSchema:
@@ -261,8 +259,6 @@ class Scoring:
             words = (*words, f"Ties left the values of {first.n_open:,} user(s) open, who were computed again.")
         task, of_values = self.reading.task, self._keys_of(self.reading.values)
         of_beside = self._keys_of(self.reading.beside, first=len(self.reading.values))
-        if self.groups is not None:
-            by_group = with_users_outside(by_group, len(self.groups.groups.attributes))
         n_values = len(self.reading.values) + len(self.reading.beside)
         assert all(len(group.values) == n_values for group in by_group.values()), "every value has a figure"
         figures: dict[str, dict[Key, ModelFigures]] = {}
@@ -297,13 +293,15 @@ class Scoring:
     def _first_go(self, plan: Plan, options: DescriptionOptions, *, totals: bool) -> Settled:
         """The figures as of `describe_values`, of users whose value no tie leaves open."""
         # The sum of a cluster needs all its users at once.
-        if plan.gathering == "best_by_score" and not self._has_values_of_all_lists and not options.clustered:
-            exact = self.plan(exact=True)
-            return settled(
-                self._states(plan, options, leaves_open=True),
-                self._groups(options, totals=totals),
-                lambda hashes: self._states(exact, options, only=hashes),
+        needs_all_users = options.clustered or any(feature.needs_all_users for feature in self.reading.task.features)
+        if plan.gathering == "best_by_score" and not needs_all_users:
+            exact, groups = self.plan(exact=True), self._groups(options, totals=totals)
+            first = settled(
+                self._states(plan, options, groups, leaves_open=True),
+                groups,
+                lambda hashes: self._states(exact, options, groups, only=hashes),
             )
+            return first._replace(figures=self._with_features(first.figures, [], options))
         figures = self.describe_values(plan, options, totals=totals)
         if plan.gathering != "best_by_score":
             return Settled(figures, 0, is_whole=True)
@@ -315,21 +313,24 @@ class Scoring:
 
         A value of all lists together is the mean of the figures, which then stand on as many users as have a list.
         """
-        task, groups = self.reading.task, self._groups(options, totals=totals)
-        if not self._has_values_of_all_lists:
-            return collected(self._states(plan, options), groups)
-        messages = messages_of_groups(self._states(plan, options, roll=groups.roll), groups, has_exposure=True)
-        figures = figures_by_group(messages, groups)
-        return with_corpus_values(figures, task, messages, totals_in(task, figures), options)
+        groups = self._groups(options, totals=totals)
+        mergers = {kind: of for each in features_of(self.reading.task) for kind, of in each.mergers(options).items()}
+        messages = messages_of_groups(self._states(plan, options, groups), groups, mergers)
+        return self._with_features(figures_by_group(messages, groups), messages, options)
+
+    def _with_features(
+        self, figures: Mapping[Key, Figures], messages: Sequence[Message], options: DescriptionOptions
+    ) -> dict[Key, Figures]:
+        """The figures with those of all features, from their messages."""
+        task, totals = self.reading.task, totals_in(self.reading.task, figures)
+        for feature in features_of(task):
+            figures = feature.figures(figures, task, messages, totals, options)
+        return dict(figures)
 
     def _users(self, grouping: Grouping, options: DescriptionOptions) -> DataFrame:
         """The grouped users; the first of each task has the tables that put items into groups."""
         frame = grouping.frame(with_user_hash=options.clustered or bool(grouping.user_columns))
         return frame if self.groups is None else self.groups.given_to(frame, grouping.item_type())
-
-    @property
-    def _has_values_of_all_lists(self) -> bool:
-        return any(metric.corpus_level for metric in self.reading.task.metrics)
 
     @property
     def _keys(self) -> tuple[str, ...]:
@@ -349,19 +350,15 @@ class Scoring:
         self,
         plan: Plan,
         options: DescriptionOptions,
+        groups: Groups,
         *,
         only: IntArray | None = None,
         leaves_open: bool = False,
-        roll: Roll | None = None,
     ) -> DataFrame:
-        """The states of all partitions' users, or only of those whose ids have some hashes; as of `state_of_batches`.
-
-        With `roll`, which gives the slices of a key, there are messages of exposure as well.
-        """
+        """The states of all partitions' users, or only of those whose ids have some hashes; as of `state_of_batches`."""
         grouping = replace(self.grouping(plan), only=None if only is None else tuple(only.tolist()))
-        slices_of = None if roll is None else lambda key: [slice_as_text(part) for part in roll(key)]
         run = state_of_batches(
-            self.reading.task, options, NO_USER, self._keys, slices_of, tables=hashed_tables(self.sources), leaves_open=leaves_open
+            self.reading.task, options, NO_USER, self._keys, groups.roll, tables=groups.names.tables, leaves_open=leaves_open
         )  # fmt: skip
         return run_on_workers(self._users(grouping, options), run, MESSAGE_SCHEMA)
 
@@ -387,4 +384,4 @@ class Scoring:
 
 def totals_in(task: ScoringTask, groups: Mapping[Key, Figures]) -> dict[str, int]:
     """How large the tables of facts are, and how much of them cannot be used: every user has the same numbers."""
-    return {name: of_every_user(groups, name) for name in totals_of(task)}
+    return {name: of_every_user(groups, name) for name in task.totals}

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from spark_rankeval.ranking.ragged import IntArray
-    from spark_rankeval.spark.describing import Figures
+    from spark_rankeval.statistics.description import Figures
     from spark_rankeval.worker.group_states import Key
 
 

@@ -13,14 +13,15 @@ from spark_rankeval.errors import InputError, did_you_mean
 from spark_rankeval.request.column_names import DEFAULT_ITEM, ColumnNames
 from spark_rankeval.spark.ids import id_reasons, problem_of_type, usable
 from spark_rankeval.spark.named_columns import column, find_column, find_field
-from spark_rankeval.spark.sql_text import field_of, named
+from spark_rankeval.spark.sql_text import field_of, named, number
+from spark_rankeval.worker.reading import BIAS, VECTOR
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pyspark.sql import Column, DataFrame
 
-    from spark_rankeval.catalogue.scores import Similarity
+    from spark_rankeval.request.vectors import Similarity
     from spark_rankeval.spark.sql_text import Sql
 
 Role = Literal[
@@ -68,6 +69,11 @@ class VectorColumns(NamedTuple):
     item_bias: str | None
     similarity: Similarity
     candidates: Source | None  # the items, or the users and items, that can be recommended
+
+    def of_users(self) -> list[Sql]:
+        """A user's vector, and the number that is added to the scores, under our names."""
+        bias = number(0.0) if self.user_bias is None else named(self.user_bias).cast("double")
+        return [named(self.vector).cast(T.ArrayType(T.DoubleType())).alias(VECTOR), bias.alias(BIAS)]
 
 
 @dataclass(frozen=True)

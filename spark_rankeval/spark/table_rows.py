@@ -14,7 +14,6 @@ from spark_rankeval.spark.prediction_lists import INFINITE, MODEL
 from spark_rankeval.spark.source import WITHOUT_ITEMS, WITHOUT_USERS, user_column
 from spark_rankeval.spark.sql_text import call, named, number, rows_of_all, select, when
 from spark_rankeval.spark.validity import none_holds, says_something, unusual_reasons
-from spark_rankeval.spark.vectors import user_vectors
 from spark_rankeval.worker import reading
 
 if TYPE_CHECKING:
@@ -89,7 +88,7 @@ class TableRows:
     def array_columns(self, source: Source) -> list[Sql]:
         """The arrays of a table under our names; of a table of vectors the vectors."""
         if source.vectors is not None:
-            return user_vectors(source.vectors)
+            return source.vectors.of_users()
         ids, values = names_of(source)
         array, item_type = source.ids_sql(), self.item_type()
         if source.item_type != item_type:

@@ -95,6 +95,14 @@ class DescriptionOptions:
 MOMENTS_ALONE = DescriptionOptions(method=None, quantiles=())
 
 
+class Figures(NamedTuple):
+    """What is said of a group of users."""
+
+    values: list[Description]  # the figures of each value
+    counts: Mapping[str, Moments]  # the moments of each count, by name
+    fingerprints: dict[str, str]  # by table
+
+
 class DescriptionAccumulator:
     """What is to be said of several columns in one or more groups, of users that come batch by batch."""
 

@@ -8,9 +8,6 @@ import numpy as np
 
 from spark_rankeval.wire import Merger, Message, unpack
 from spark_rankeval.worker.clusters import CLUSTER_USERS, ClusterMerger
-from spark_rankeval.worker.counted_tables import TablesMerger
-from spark_rankeval.worker.exposures import EXPOSURE, HISTOGRAMS, N_ITEMS, ExposureMerger
-from spark_rankeval.worker.group_exposures import COUNT, GROUP_EXPOSURE
 from spark_rankeval.worker.group_states import STATES, GroupStates, keys_of
 from spark_rankeval.worker.open_users import OPEN_USERS, OpenUsersMerger
 from spark_rankeval.worker.small_groups import USERS
@@ -86,23 +83,17 @@ class StatesMerger(Merger):
         return merged
 
 
-def merging(
-    states_of_users: StatesOfUsers, layout: Layout | None = None, *, has_blocks: bool = False, least_bytes: int = 0
-) -> Mergers:
+def merging(states_of_users: StatesOfUsers, layout: Layout | None = None, *, least_bytes: int = 0) -> Mergers:
     """What makes few messages of the many of each bucket, by kind.
 
     Args:
         states_of_users: adds up the users of small groups.
         layout: of the users of clusters, who become sums of clusters.
-        has_blocks: exposure is counted by blocks of users, too.
         least_bytes: how much memory the state of a group takes at the least.
     """
     mergers: Mergers = {
         STATES: lambda: StatesMerger(states_of_users, least_bytes),
         OPEN_USERS: OpenUsersMerger,
-        EXPOSURE: lambda: ExposureMerger(has_blocks=has_blocks),
-        HISTOGRAMS: lambda: TablesMerger(HISTOGRAMS, N_ITEMS),
-        GROUP_EXPOSURE: lambda: TablesMerger(GROUP_EXPOSURE, COUNT),
     }
     if layout is not None:
         mergers[CLUSTER_USERS] = lambda: ClusterMerger(layout)

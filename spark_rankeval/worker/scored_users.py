@@ -8,15 +8,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_rankeval.features.items.wire import FAULTS
 from spark_rankeval.request.counts import UNUSABLE_FACTS, WEIGHT_SUMS, counts_beside, counts_of_models
 from spark_rankeval.request.readings import NORMALISER
-from spark_rankeval.worker.catalogue import CATALOGUE_FAULTS
+from spark_rankeval.worker.features import with_features
 from spark_rankeval.worker.process import in_worker
 from spark_rankeval.worker.reading import ABSENT, columns_of, hash_column, of_model
 from spark_rankeval.worker.row_hashes import hashes_of_users
 from spark_rankeval.worker.scoring import MODEL, beside_column, count_of_model, score
-from spark_rankeval.worker.task_tables import with_tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -34,6 +32,7 @@ def score_batches(
     """
     normalised = [place for place in task.normalised if place < len(names)]
     n_beside = sum(len(view.beside) for view in task.views if view.model == 0)
+    faults = dict.fromkeys(name for feature in task.features for name in feature.faults)
     further = [
         *counts_beside(task),
         *(f"{names[place]}{NORMALISER}" for place in normalised),
@@ -43,14 +42,13 @@ def score_batches(
 
     @in_worker
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for whole, received in with_tables(task, batches):
+        for whole, received in with_features(task, batches):
             # Users who are only in a table of attributes are not evaluated.
             present = None if ABSENT not in whole.schema.names else pc.invert(whole.column(ABSENT))
             batch = whole if present is None else whole.filter(present)
             scores = score(task, batch, received)
             shared = {name: scores.counts[name] for name in WEIGHT_SUMS if task.weighted}
-            if task.has_side_tables:
-                faults = [name for name in (*FAULTS, *CATALOGUE_FAULTS) if name in scores.counts]
+            if faults:
                 shared[UNUSABLE_FACTS] = np.sum([scores.counts[name] for name in faults], axis=0)
             read = columns_of(batch)
             kept = [batch.column(batch.schema.get_field_index(name)) for name in passed_on]

@@ -6,12 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
-from spark_rankeval.features.item_groups.scores import ScoresOfGroups
-from spark_rankeval.features.item_groups.worker import GROUP_FAULTS
-from spark_rankeval.features.items.lists import SideLists
-from spark_rankeval.features.items.wire import BASELINE, HISTORY, INTENTS, TOTALS
 from spark_rankeval.metrics.logged_feedback import lowest_limit
 from spark_rankeval.ranking.batch import RankingBatch
 from spark_rankeval.ranking.lists import Lists
@@ -19,11 +14,8 @@ from spark_rankeval.ranking.matching import contained, distinct
 from spark_rankeval.ranking.ragged import pieces
 from spark_rankeval.ranking.ranks import Findings, rank_lists
 from spark_rankeval.request.counts import INVALID_COUNTS, WEIGHT_SUMS, counts_of_models
-from spark_rankeval.request.task import GROUP_FACTS
-from spark_rankeval.worker.catalogue import CATALOGUE_FAULTS
 from spark_rankeval.worker.comparable_ids import comparable
-from spark_rankeval.worker.exposures import Exposed, slots_of
-from spark_rankeval.worker.group_exposures import group_slots_of
+from spark_rankeval.worker.features import BatchFeature, RankedView, begun
 from spark_rankeval.worker.overlaps import overlap_counts, tables_met
 from spark_rankeval.worker.reading import (
     ATTRIBUTE_CONFLICTS,
@@ -37,15 +29,16 @@ from spark_rankeval.worker.reading import (
     read_predictions,
     whole_numbers,
 )
-from spark_rankeval.worker.task_tables import TaskTables
-from spark_rankeval.worker.vector_lists import Catalogues, VectorLists, faults_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+
+    import pyarrow as pa
 
     from spark_rankeval.metrics.base import Metric
     from spark_rankeval.ranking.ragged import Array, IntArray, Ragged
     from spark_rankeval.request.task import ScoringTask, View
+    from spark_rankeval.worker.features import PartitionFeature, Ranker
 
 # Users are scored in slices of about this many predictions, whatever the size of a batch: matrices stay in a core's cache.
 _SLICE = 1 << 17
@@ -73,23 +66,15 @@ def count_names(task: ScoringTask, tables: tuple[str, ...] = ()) -> CountNames:
     """The names of all counts of a task in a fixed order, and those of the tables that have a fingerprint."""
     models = range(len(task.models))
     of_users = [name for name in counts_of_models(task) if name not in INVALID_COUNTS]
-    about_groups = GROUP_FACTS if task.item_groups is not None else ()
-    users = [UNRESOLVED, *(WEIGHT_SUMS if task.weighted else ()), *totals_of(task), *about_groups]
+    users = [UNRESOLVED, *(WEIGHT_SUMS if task.weighted else ()), *_shared_counts(task)]
     users += [count_of_model(name, model) for model in models for name in of_users]
     rows = [count_of_model(name, model) for model in models for name in INVALID_COUNTS]
     return CountNames(tuple(users), tuple(rows), tables)
 
 
-def totals_of(task: ScoringTask) -> tuple[str, ...]:
-    """The counts of side tables, which are the same for every user."""
-    return (*table_fault_counts(task), *(CATALOGUE_FAULTS if task.similarities else ()))
-
-
-def table_fault_counts(task: ScoringTask) -> tuple[str, ...]:
-    """The counts of the tables of facts and of groups of items."""
-    if task.facts:
-        return TOTALS
-    return GROUP_FAULTS if task.item_groups is not None else ()
+def _shared_counts(task: ScoringTask) -> tuple[str, ...]:
+    """The counts of features: those that are the same for every user, and those that only groups of their own have."""
+    return (*task.totals, *(name for feature in task.features for name in feature.group_counts))
 
 
 def beside_column(place: int) -> str:
@@ -102,12 +87,11 @@ class Scores(NamedTuple):
 
     metrics: list[Array]  # float64 (n_users,) for each metric: those of the first view, of the second, and so on
     # (n_users,) each, by the names of `count_names`: those of `counts_of_models` for each model; `WEIGHT_SUMS` if labels have weights;
-    # `totals_of`, the same for every user; and `UNRESOLVED`.
+    # those of features; and `UNRESOLVED`.
     counts: dict[str, Array]
-    exposed: dict[int, Exposed]  # the lists of views with metrics of all lists together, by the view's place
     normalisers: dict[int, Array]  # float64 (n_users,) for each metric that normalises, by its place
     beside: list[Array]  # float64 (n_users,) for each metric beside those of a view, view by view
-    of_groups: ScoresOfGroups | None = None  # the metrics of groups of items; None: nobody asked
+    features: list[BatchFeature]  # what the features have of the batch, in their order
 
 
 class _Inputs(NamedTuple):
@@ -119,21 +103,22 @@ class _Inputs(NamedTuple):
     labels: Side
     label_items: Ragged
     excluded: Ragged | None  # each user's excluded items, once each; None: nothing is excluded
-    sides: dict[str, Side | None]  # tables beside predictions that have rows of these users, by role
-    side: SideLists  # the users' lists in other tables, and facts of items
-    vectors: list[VectorLists]  # if models rank from vectors: the lists of each model
-    places: dict[str, Array]  # where the labels' items stand in the tables of groups, as of `GroupTables.places`
+    sides: dict[str, Side]  # tables beside predictions that have rows of these users, by role
+    order: Callable[[Array], Array] | None  # as of `Lists`
+    features: list[BatchFeature]
+    rankers: Sequence[Ranker]  # if models rank by themselves: the lists of each
 
     def lists(self, task: ScoringTask, model: int) -> Lists:
         """The lists of a model, before anything is left out."""
         predictions, labels = self.predictions[model], self.labels
         numbers = dict(zip(task.label_columns, labels.values[-len(task.label_columns) :], strict=False))
-        numbers |= self.places | self.side.label_facts(labels.ids)
+        for feature in self.features:
+            numbers |= feature.label_numbers(labels)
         return Lists(
             items=self.items[model],
             scores=predictions.lists.like(predictions.values[0]) if predictions.values else None,
             labels=self.label_items,
-            order=self.side.order,
+            order=self.order,
             matchable=predictions.present,
             n_predictions=predictions.total,
             beside={name: labels.lists.like(values) for name, values in numbers.items()},
@@ -145,67 +130,50 @@ class _Inputs(NamedTuple):
         return self.labels.lists.like(self.labels.values[view.relevance]) if has_grades else None
 
 
-def _read(task: ScoringTask, batch: pa.RecordBatch, received: TaskTables) -> _Inputs:
+def _read(task: ScoringTask, batch: pa.RecordBatch, partition: Sequence[PartitionFeature]) -> _Inputs:
     columns = columns_of(batch)
     labels, excluded = read_labels(task, columns), read_excluded(columns)
-    vectors = [
-        VectorLists.read(columns, model, received.catalogues[model], excluded, labels)
-        for model in range(len(task.similarities))
-    ]
-    if vectors:
-        predictions = [_first_items(task, model, lists) for model, lists in enumerate(vectors)]
+    features = [feature.read(columns, labels, excluded) for feature in partition]
+    rankers: Sequence[Ranker] = next((each.rankers for each in features if each.rankers is not None), ())
+    if rankers:
+        predictions = [ranker.predictions() for ranker in rankers]
     else:
         predictions = [read_predictions(task, columns, model) for model in range(len(task.models))]
-    side = SideLists.read(task.facts, columns, received.items)
-    sides = [*predictions, labels, *([] if excluded is None else [excluded]), *side.sides.values()]
-    ids, order = comparable(*((each.ids, each.lists.offsets) for each in sides))
-    items_of = {id(each): each.lists.like(items) for each, items in zip(sides, ids, strict=True)}
-    side = replace(side, lists={name: items_of[id(each)] for name, each in side.sides.items()}, order=order)
+    sides = {"labels": labels, **({} if excluded is None else {"exclude": excluded})}
+    for feature in features:
+        sides |= feature.sides()
+    read = [*predictions, *sides.values()]
+    ids, order = comparable(*((each.ids, each.lists.offsets) for each in read))
+    items = [each.lists.like(of_side) for each, of_side in zip(read, ids, strict=True)]
+    of_roles = dict(zip(sides, items[len(predictions) :], strict=True))
+    for feature in features:
+        feature.compare(of_roles, order)
     return _Inputs(
         columns=columns,
         predictions=predictions,
-        items=[items_of[id(each)] for each in predictions],
+        items=items[: len(predictions)],
         labels=labels,
-        label_items=items_of[id(labels)],
-        excluded=None if excluded is None else distinct(items_of[id(excluded)]),
-        sides={
-            "labels": labels,
-            "exclude": excluded,
-            "training": side.sides.get(HISTORY),
-            "baseline": side.sides.get(BASELINE),
-        },
-        side=side,
-        vectors=vectors,
-        places={} if received.groups is None else received.groups.places(labels.ids),
+        label_items=of_roles["labels"],
+        excluded=None if excluded is None else distinct(of_roles["exclude"]),
+        sides=sides,
+        order=order,
+        features=features,
+        rankers=rankers,
     )
 
 
-def _first_items(task: ScoringTask, model: int, lists: VectorLists) -> Side:
-    """The items of a model's lists that its metrics look at."""
-    needed = task.first_items(model)
-    return lists.without_items() if needed is None else lists.first_items(*needed)
-
-
-def score(task: ScoringTask, batch: pa.RecordBatch, received: TaskTables | None = None) -> Scores:
-    """Compute every metric of every user of an Arrow batch; `received`: what the task has for all of its users."""
-    received = received or TaskTables(Catalogues(task))
-    inputs = _read(task, batch, received)
-    of_groups = (
-        None if received.groups is None else ScoresOfGroups(received.groups, inputs.places, task.has_group_shares)
-    )
-    scores = Scores([], {}, {}, {}, [], of_groups)
+def score(task: ScoringTask, batch: pa.RecordBatch, partition: Sequence[PartitionFeature] | None = None) -> Scores:
+    """Compute every metric of every user of an Arrow batch; `partition` has the features of the task, as of `with_features`."""
+    inputs = _read(task, batch, begun(task) if partition is None else partition)
+    scores = Scores([], {}, {}, [], inputs.features)
     unresolved = np.zeros(batch.num_rows, np.int64)
     ranked: list[tuple[RankingBatch, Findings]] = []
     for model in range(len(task.models)):
         ranked = _score_model(task, inputs, model, scores)
         unresolved = np.maximum.reduce([unresolved, *(findings.cut for _, findings in ranked)])
     scores.counts[UNRESOLVED] = unresolved
-    if received.groups is not None:
-        # Groups have them, in rows of their own.
-        scores.counts.update((name, np.zeros(batch.num_rows)) for name in GROUP_FACTS)
-    totals = {**inputs.side.totals, **({} if received.groups is None else received.groups.faults)}
-    scores.counts.update((name, np.full(batch.num_rows, totals.get(name, 0))) for name in table_fault_counts(task))
-    scores.counts.update((name, np.full(batch.num_rows, count)) for name, count in faults_of(inputs.vectors).items())
+    totals = {name: total for feature in inputs.features for name, total in feature.totals.items()}
+    scores.counts.update((name, np.full(batch.num_rows, totals.get(name, 0))) for name in _shared_counts(task))
     if task.weighted:
         # The labels are the same for every model.
         scores.counts.update(_weight_sums(ranked[0][0], lowest_limit(task.metrics)))
@@ -215,46 +183,33 @@ def score(task: ScoringTask, batch: pa.RecordBatch, received: TaskTables | None 
 def _score_model(task: ScoringTask, inputs: _Inputs, model: int, scores: Scores) -> list[tuple[RankingBatch, Findings]]:
     """Add the metrics and counts of a model to the scores, and return its rankings, one for each view."""
     lists, entry, n_excluded = _without(inputs.excluded, inputs.lists(task, model))
-    vectors = inputs.vectors[model] if inputs.vectors else None
-    ids, joined = inputs.predictions[model].ids, inputs.columns.get(of_model(FACTS, model))
+    ranker = inputs.rankers[model] if inputs.rankers else None
+    predictions, facts = inputs.predictions[model], inputs.columns.get(of_model(FACTS, model))
     views = _views_of(task, model, inputs.columns)
     parts = list(pieces(lists.items.offsets + lists.labels.offsets, _SLICE)) or [(0, 0)]
-    with_exposure = {slot.view for slot in slots_of(task)} | {slot.view for slot in group_slots_of(task)}
     ranked = []
     for place, view in views.items():
         # Ranking items without a label costs time, so only views that read them do it.
-        of_view = replace(
-            lists,
-            grades=inputs.grades(task, view),
-            entry=entry if view.reads_items else None,
-            intents=inputs.side.intents_of_labels(view.relevance, clip=task.clip_grades),
-        )
-        if vectors is None:
-            batch, findings = _rank(view, of_view, parts)
-        else:
-            batch, findings = vectors.rank(view, of_view)
-        if batch.recommended is not None:
-            known = inputs.side.with_facts(view, batch.recommended, inputs.items[model], ids, joined)
-            batch = replace(batch, recommended=known)
-        ranked.append((batch, findings))
+        of_view = replace(lists, grades=inputs.grades(task, view), entry=entry if view.reads_items else None)
+        for feature in inputs.features:
+            of_view = feature.lists_of(of_view, view)
+        batch, findings = _rank(view, of_view, parts) if ranker is None else ranker.rank(view, of_view)
         included = view.population.includes(batch, findings.unjudged)
+        for feature in inputs.features:
+            batch = feature.add(RankedView(place, view, batch, included, predictions, inputs.items[model], facts))
+        ranked.append((batch, findings))
         scores.normalisers.update(_normalisers(view, batch, included, len(scores.metrics)))
         scores.metrics.extend(_compute(view.metrics, batch, included))
         scores.beside.extend(_compute(view.beside, batch, included))
-        if scores.of_groups is not None:
-            entries = np.zeros(0, np.int64) if batch.recommended is None else batch.recommended.entry
-            scores.of_groups.add(view, batch, included, ids.take(pa.array(entries)))
-        if place in with_exposure:
-            scores.exposed[place] = Exposed(batch, inputs.predictions[model].ids, included)
-    counts = _counts(next(iter(views.values())), ranked, inputs.predictions[model], inputs.labels)
+    counts = _counts(next(iter(views.values())), ranked, predictions, inputs.labels)
     counts["n_excluded"] = n_excluded
     if task.has_subtopic_rows:
         n_repeats = counts["n_duplicate_labels"] + counts["n_conflicting_labels"]
         counts["n_subtopic_labels"] = inputs.labels.merged - n_repeats
-    if vectors is not None:
-        counts |= vectors.counts()
-    if scores.of_groups is not None:
-        counts["n_unlisted_labels"] = scores.of_groups.tables.n_unlisted(inputs.label_items, inputs.places)
+    if ranker is not None:
+        counts |= ranker.counts()
+    for feature in inputs.features:
+        counts |= feature.counts(inputs.label_items)
     counts["n_excluded_labels"] = _n_labelled(inputs.excluded, inputs.label_items)
     conflicts = inputs.columns.get(ATTRIBUTE_CONFLICTS)
     none = np.zeros(batch.n_users, np.int64)
@@ -276,10 +231,11 @@ def _overlaps(
     met = tables_met(batch.recommended for batch, _ in ranked)
     # Some dialects rank labelled items that nobody predicted.
     is_hit = any(len(batch.user) > findings.unpredicted.sum() for batch, findings in ranked)
-    is_known = bool(inputs.vectors) and bool(inputs.vectors[model].is_known.any())
+    is_known = bool(inputs.rankers) and bool(inputs.rankers[model].is_known.any())
     met |= {"labels"} if is_hit or is_known else set()
     met |= {"exclude"} if counts["n_excluded"].any() else set()
-    met |= {"intents"} if INTENTS in inputs.side.sides and len(inputs.side.sides[INTENTS].ids) else set()
+    for feature in inputs.features:
+        met |= feature.tables_met()
     has_list = counts["n_predictions"] + counts["n_excluded"] > 0
     return overlap_counts(task.overlaps, met, inputs.sides, inputs.predictions[model].ids, has_list)
 

@@ -13,12 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_rankeval.features.item_groups.worker import with_keys
-from spark_rankeval.statistics.jackknife import blocks_of
 from spark_rankeval.wire import Message
 from spark_rankeval.worker.clusters import ClusterRows, Layout, alone
-from spark_rankeval.worker.exposures import ExposureAccumulator, slots_of
-from spark_rankeval.worker.group_exposures import GroupAccumulator, group_slots_of
+from spark_rankeval.worker.features import ScoredUsers, StateContext, with_features
 from spark_rankeval.worker.group_states import STATES, GroupStates, StateAccumulator, bytes_of_a_group, rows_by_key
 from spark_rankeval.worker.open_users import OpenUsers
 from spark_rankeval.worker.process import sends_messages
@@ -35,15 +32,14 @@ from spark_rankeval.worker.reading import (
 from spark_rankeval.worker.row_hashes import limbs_of_users
 from spark_rankeval.worker.scoring import UNRESOLVED, count_names, count_of_model, score
 from spark_rankeval.worker.small_groups import FEW, SmallGroups, Users
-from spark_rankeval.worker.task_tables import with_tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from spark_rankeval.features.item_groups.scores import ScoresOfGroups
     from spark_rankeval.ranking.ragged import Array, BoolArray, IntArray
     from spark_rankeval.request.task import ScoringTask
     from spark_rankeval.statistics.description import DescriptionOptions
+    from spark_rankeval.worker.features import FeatureAccumulator
     from spark_rankeval.worker.group_states import Key
     from spark_rankeval.worker.scoring import CountNames
 
@@ -60,36 +56,27 @@ def state_of_batches(
     options: DescriptionOptions,
     no_user: str,
     keys: tuple[str, ...] = (),
-    slices_of: Callable[[Key], list[str]] | None = None,
+    roll: Callable[[Key], Iterable[Key]] = lambda key: [key],
     *,
     tables: tuple[str, ...] = (),
     leaves_open: bool = False,
 ) -> Callable[[Batches], Batches]:
     """A function for ``mapInArrow``: messages with the states of all users of a partition, in groups by the columns `keys`.
 
-    The counts are those of `count_names`, and the fingerprints those of `tables`. If `slices_of` gives the slices of a group as text, there
-    are messages of what metrics of all lists together need. Of rows without a user only the invalid rows are counted. If `leaves_open`,
-    users whose value a pruned tie leaves open are not in the states: another message has the hashes of their ids.
+    The counts are those of `count_names`, and the fingerprints those of `tables`. `roll` gives the groups that the users of a key
+    belong to, for features that count by them. Of rows without a user only the invalid rows are counted. If `leaves_open`, users
+    whose value a pruned tie leaves open are not in the states: another message has the hashes of their ids.
     """
-    names = count_names(task, tables)
-    with_items, with_groups = (slots_of(task), group_slots_of(task)) if slices_of is not None else ([], [])
+    context = StateContext(task.n_values, count_names(task, tables), options, no_user, keys, roll)
 
     @sends_messages
     def run(batches: Batches) -> Iterator[Message]:
-        exposures: list[ExposureAccumulator | GroupAccumulator] = []
-        if slices_of is not None:
-            exposures += [ExposureAccumulator(with_items, slices_of)] if with_items else []
-            exposures += [GroupAccumulator(task, slices_of)] if with_groups else []
-        states = _States(task.n_values, names, options, no_user, keys)
-        pairs = None if task.item_groups is None else _States(
-            task.n_values, names, options, no_user, keys, has_hashes=False
-        )  # fmt: skip
-        open_users = OpenUsers()
-        known = None
-        for whole, received in with_tables(task, batches):
-            known = received.groups
-            batch = whole if known is None else with_keys(whole, known)
-            scores = score(task, batch, received)
+        states, open_users = PartitionStates(context), OpenUsers()
+        accumulators: list[FeatureAccumulator | None] | None = None
+        for batch, features in with_features(task, batches):
+            if accumulators is None:
+                accumulators = [feature.new_accumulator(context) for feature in features]
+            scores = score(task, batch, features)
             unresolved = None
             if leaves_open and scores.counts[UNRESOLVED].any():
                 unresolved = (scores.counts[UNRESOLVED] > 0) & ~flags(batch.column(no_user))
@@ -100,39 +87,17 @@ def state_of_batches(
                 weights = scores.counts[count_of_model(task.weight_count, 0)].astype(np.float64)
             values = [*scores.metrics, *scores.beside]
             yield from states.add(batch, values, scores.counts, scores.normalisers, unresolved, weights)
-            if pairs is not None and scores.of_groups is not None:
-                yield from _of_pairs(pairs, scores.of_groups, batch, no_user, unresolved, weights)
-            if exposures:
-                has_user = ~flags(batch.column(no_user))
-                groups_of_users = list(rows_by_key([batch.column(name) for name in keys], batch.num_rows))
-                blocks = blocks_of(_drawn(columns_of(batch), options), options.seed) if options.resamples else None
-                for each in exposures:
-                    yield from each.add(groups_of_users, has_user, scores.exposed, blocks)
+            for accumulator, feature in zip(accumulators, scores.features, strict=True):
+                if accumulator is not None:
+                    yield from accumulator.add(ScoredUsers(batch, unresolved, weights), feature)
         if open_users.n:
             yield open_users.message()
         yield from states.messages()
-        if pairs is not None and known is not None:
-            yield from pairs.add_counts(known.group_facts(len(keys) - len(known.no_keys(0))))
-            yield from pairs.messages()
-        for each in exposures:
-            yield from each.messages()
+        for accumulator in accumulators or ():
+            if accumulator is not None:
+                yield from accumulator.messages()
 
     return run
-
-
-def _of_pairs(
-    pairs: _States,
-    scores: ScoresOfGroups,
-    batch: pa.RecordBatch,
-    no_user: str,
-    left_out: BoolArray | None,
-    weights: Array | None,
-) -> Iterator[Message]:
-    """Take in the pairs of users and groups of items; they have values, and counts are the users'."""
-    for rows, values in scores.batches(batch, no_user):
-        absent = None if left_out is None else left_out[values.user]
-        of_pairs = None if weights is None else weights[values.user]
-        yield from pairs.add(rows, [*values.values, *values.beside], {}, values.normalisers, absent, of_pairs)
 
 
 def state_of_columns(
@@ -150,7 +115,7 @@ def state_of_columns(
 
     @sends_messages
     def run(batches: Batches) -> Iterator[Message]:
-        states = _States(len(values), names, options, no_user, keys)
+        states = PartitionStates(StateContext(len(values), names, options, no_user, keys))
         for batch in batches:
             columns = columns_of(batch)
             counts = {}
@@ -164,28 +129,20 @@ def state_of_columns(
     return run
 
 
-class _States:
+class PartitionStates:
     """The states of the groups of a partition's users; without keys there is one group.
 
     What is held at once is bounded: if more groups come than fit, the states so far go on as messages, and new ones begin.
     """
 
-    def __init__(
-        self,
-        n_values: int,
-        names: CountNames,
-        options: DescriptionOptions,
-        no_user: str,
-        keys: tuple[str, ...],
-        *,
-        has_hashes: bool = True,
-    ) -> None:
+    def __init__(self, context: StateContext, *, has_hashes: bool = True) -> None:
+        n_values, names, options = context.n_values, context.names, context.options
         self._new = partial(StateAccumulator, n_values, names, options)
-        self._options, self._no_user, self._keys = options, no_user, keys
+        self._options, self._no_user, self._keys = options, context.no_user, context.keys
         self._hashed = names.tables if has_hashes else ()
-        self._clusters = ClusterRows(Layout.of(n_values, options, len(keys))) if options.clustered else None
+        self._clusters = ClusterRows(Layout.of(n_values, options, len(context.keys))) if options.clustered else None
         # Without keys all users are added to one state.
-        self._whole = None if keys else self._new()
+        self._whole = None if context.keys else self._new()
         self._held = GroupStates([], {})
         # Users of small groups, and how many of each group have come. The replicates of a group must not be made of many groups at once.
         self._small = SmallGroups()
@@ -211,7 +168,7 @@ class _States:
         columns = columns_of(batch)
         about = {"is_null": flags(columns[self._no_user])}
         if self._options.resamples:
-            about["hash"] = _drawn(columns, self._options)
+            about["hash"] = drawn(columns, self._options)
         if self._options.weighted:
             about["weight"] = numbers(columns[USER_WEIGHT]) if weights is None else weights
         absent = flags(columns[ABSENT]) if ABSENT in columns else np.zeros(batch.num_rows, np.bool_)
@@ -327,7 +284,7 @@ def _of_groups(users: Users, absent: BoolArray, groups: Sequence[IntArray]) -> t
     return group[is_there], users.take(rows[is_there])
 
 
-def _drawn(columns: Mapping[str, pa.Array], options: DescriptionOptions) -> Array:
+def drawn(columns: Mapping[str, pa.Array], options: DescriptionOptions) -> Array:
     """The hashes by which users are resampled: those of their clusters if they have any; int64 (n_users,)."""
     hashes = whole_numbers(columns[USER_HASH])
     if options.clustered:

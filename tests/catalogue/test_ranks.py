@@ -8,9 +8,9 @@ from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_rankeval.catalogue import ranks, scores
-from spark_rankeval.catalogue.ranks import Limits, rank_items
-from spark_rankeval.catalogue.scores import LARGEST, Catalogue, Users, is_usable
+from spark_rankeval.features.vectors import ranks, scores
+from spark_rankeval.features.vectors.ranks import Limits, rank_items
+from spark_rankeval.features.vectors.scores import LARGEST, Catalogue, Users, is_usable
 from spark_rankeval.ranking.ragged import Ragged
 
 #: Vectors whose scores tie, nearly tie, or are too large or small for float32, made of normal ones.

@@ -8,15 +8,16 @@ from itertools import chain
 
 import pyarrow as pa
 
-from spark_rankeval.features.item_groups.worker import POPULARITY_TABLES, table_of
+from spark_rankeval.features.item_groups.tables import POPULARITY_TABLES, table_of
 from spark_rankeval.features.items import wire
 from spark_rankeval.features.items.counting import add_counts, count_items
+from spark_rankeval.features.vectors import catalogue
 from spark_rankeval.metrics.base import as_float32
 from spark_rankeval.ranking.label_columns import LABEL_COLUMNS
 from spark_rankeval.ranking.recommended import OF_ITEMS, TABLES_OF
 from spark_rankeval.request.task import POPULARITY
 from spark_rankeval.spark.user_attributes import slice_column
-from spark_rankeval.worker import catalogue, reading
+from spark_rankeval.worker import reading
 from spark_rankeval.worker.model_lists import KIND_BITS, MARKS, MODEL_BITS, OF_INFINITE_SCORE, RANKED, REJECTED
 from spark_rankeval.worker.packed import attach, pack_together, stream_of, tables_in
 
@@ -453,12 +454,14 @@ class Rows:
             tables[wire.GROUPS_TABLE] = table(rows, {wire.ITEM: self.kind, wire.GROUP: TEXT})
         if "levels" in asked and wire.POPULARITY_TABLE not in tables:
             tables[wire.LEVELS_TABLE] = self.packed_popularity
-        for place, name in enumerate(self.task.item_groups.attributes if self.task.item_groups else ()):
+        for place, name in enumerate(
+            next((each.groups.attributes for each in self.task.features if each.name == "groups"), ())
+        ):
             if name != POPULARITY:
                 tables[table_of(place)] = self.packed_groups(name)
             elif not set(POPULARITY_TABLES) & set(tables):
                 tables[table_of(place)] = self.packed_popularity
-        catalogues = range(len(self.task.similarities))
+        catalogues = range(len(self.case.get("vectors", ())))
         return tables | {
             reading.of_model(reading.CATALOGUE, model): self.packed_catalogue(model) for model in catalogues
         }

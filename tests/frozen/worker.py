@@ -18,8 +18,8 @@ from spark_rankeval.comparison.compare import paired_merger
 from spark_rankeval.comparison.inputs import ComparedMetric
 from spark_rankeval.comparison.rows import AgainstBaseline, OfPairs, pair_rows, rolled
 from spark_rankeval.features.item_groups.scored_pairs import score_pairs
-from spark_rankeval.features.item_groups.spark import with_users_outside
-from spark_rankeval.features.item_groups.worker import ATTRIBUTE_KEY, GROUP_KEY
+from spark_rankeval.features.item_groups.tables import ATTRIBUTE_KEY, GROUP_KEY
+from spark_rankeval.features.registry import with_features_of
 from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.ranking.recommended import TABLES_OF
 from spark_rankeval.records.item_groups import item_attribute, item_groups_in, roll_with_items
@@ -30,7 +30,6 @@ from spark_rankeval.request.readings import Lists, read_request
 from spark_rankeval.request.task import GROUP_FACTS, ItemGroups
 from spark_rankeval.spark import settling
 from spark_rankeval.spark.describing import Groups, figures_by_group
-from spark_rankeval.spark.exposures import slice_as_text, with_corpus_values
 from spark_rankeval.spark.scoring import totals_in
 from spark_rankeval.spark.user_attributes import slice_column
 from spark_rankeval.statistics.description import DescriptionOptions
@@ -48,6 +47,7 @@ from spark_rankeval.worker.comparing import (
     paired_batches,
     paired_layout,
 )
+from spark_rankeval.worker.features import features_of
 from spark_rankeval.worker.merging import merging
 from spark_rankeval.worker.row_hashes import hash_field
 from spark_rankeval.worker.scored_users import score_batches
@@ -93,10 +93,10 @@ def _request(case):
     overlaps += [("exclude", kind) for kind in ("users", "items") if "exclude" in case]
     groups = ItemGroups(tuple(case.get("item_by", ())), case.get("popularity_groups"))
     task = replace(
-        request.task, overlaps=tuple(Overlap(*each) for each in overlaps), item_groups=groups if groups.attributes else None,
-        similarities=tuple(case.get("vectors", ())), has_subtopic_rows="subtopic" in case,
+        request.task, overlaps=tuple(Overlap(*each) for each in overlaps), has_subtopic_rows="subtopic" in case,
         weight_count=weight if isinstance(weight := case.get("user_weight"), str) else "",
     )  # fmt: skip
+    task = with_features_of(task, tuple(case.get("vectors", ())), groups if groups.attributes else None)
     return replace(request, task=task)
 
 
@@ -120,7 +120,7 @@ class _Run:
         self.others = tuple(table for table, is_there in others.items() if is_there)
         self.tables = (*models, *self.others)
         self.slices = tuple(slice_column(place) for place in range(case.get("by", 0)))
-        self.items = () if self.task.item_groups is None else self.task.item_groups.attributes
+        self.items = next((each.groups.attributes for each in self.task.features if each.name == "groups"), ())
         self.keys = (*self.slices, *([ATTRIBUTE_KEY, GROUP_KEY] if self.items else []))
         options = DescriptionOptions.given(
             case.get("ci", "t"), case.get("quantiles", (0.5,)), weighted="user_weight" in case
@@ -146,15 +146,19 @@ class _Run:
             *self.slices,
             *(name for name, is_there in about.items() if is_there),
         )
-        return score_batches(replace(self.task, item_groups=None), passed, self.columns, ("predictions", *self.others))
+        return score_batches(
+            replace(self.task, features=tuple(each for each in self.task.features if each.name != "groups")),
+            passed,
+            self.columns,
+            ("predictions", *self.others),
+        )
 
     # --- slices
 
     def described(self):
         """The figures of each slice, as the driver has them."""
-        if any(metric.corpus_level for metric in self.task.metrics):
-            figures = self._with_exposure()
-        elif keep := self.case.get("keep"):
+        messages = []
+        if (keep := self.case.get("keep")) and not any(each.needs_all_users for each in self.task.features):
             with mock.patch.object(settling, "messages_of_groups", self._met):
                 first = self._states(self.rows.tasks(keep), leaves_open=True)
                 again = lambda hashes: self._states(self.rows.tasks(only=set(hashes.tolist())))  # noqa: E731
@@ -163,30 +167,28 @@ class _Run:
             assert settled.n_open, "the case has no open user"
             figures = settled.figures
         else:
-            figures = figures_by_group(self._met(self._states(self.rows.whole), self.groups), self.groups)
-        return with_users_outside(figures, len(self.items)) if self.items else figures
+            messages = self._met(self._states(self.rows.whole), self.groups)
+            figures = figures_by_group(messages, self.groups)
+        totals = totals_in(self.task, figures)
+        for feature in features_of(self.task):
+            figures = feature.figures(figures, self.task, messages, totals, self.groups.options)
+        return figures
 
-    def _states(self, tasks, slices_of=None, **options):
+    def _states(self, tasks, **options):
         """The messages that travel, task by task."""
         run = state_of_batches(
-            self.task, self.groups.options, reading.NO_USER, self.keys, slices_of, tables=self.tables, **options
+            self.task, self.groups.options, reading.NO_USER, self.keys, self.groups.roll, tables=self.tables, **options
         )  # fmt: skip
         return [list(messages_of(run(iter(task)))) for task in tasks]
 
-    @staticmethod
-    def _met(states, groups):
+    def _met(self, states, groups):
         """What reaches the driver, as of `messages_of_groups`."""
-        if groups.n_keys or groups.layout is not None or groups.options.resamples:
-            mergers = merging(groups.states_of_users, groups.layout, has_blocks=groups.options.resamples)
-            return _merged(states, mergers)
+        features = {
+            kind: merger for each in features_of(self.task) for kind, merger in each.mergers(groups.options).items()
+        }
+        if groups.n_keys or groups.layout is not None or groups.options.resamples or features:
+            return _merged(states, merging(groups.states_of_users, groups.layout) | features)
         return list(chain.from_iterable(states))
-
-    def _with_exposure(self):
-        groups = self.groups
-        states = self._states(self.rows.whole, lambda key: list(map(slice_as_text, groups.roll(key))))
-        met = _merged(states, merging(groups.states_of_users, groups.layout, has_blocks=groups.options.resamples))
-        figures = figures_by_group(met, groups)
-        return with_corpus_values(figures, self.task, met, totals_in(self.task, figures), groups.options)
 
     def summarised(self, per_user):
         """The figures of the per-user table, as `summarise` computes them."""

@@ -13,25 +13,15 @@ from effort import FULL_LENGTH, examples, part_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from met_messages import met
+from scored import exposed_in, merging_exposure, task_of_views
 from variants import BEYOND, CUTOFFS, variants
 from worlds import SIMPLE, batch_of, random_world
 
 from spark_rankeval.dialects import DEFAULT
 from spark_rankeval.errors import MetricError, OptionError
-from spark_rankeval.features.items import lists as side_lists
-from spark_rankeval.metrics import RankingBatch, parse_metric
-from spark_rankeval.metrics.base import REGISTRY, UNSET
-from spark_rankeval.metrics.exposure_based import Exposure
-from spark_rankeval.metrics.group_shares import ExposureShare, HitShare
-from spark_rankeval.ranking.lists import RankingPolicy
-from spark_rankeval.ranking.recommended import TABLES_OF, Totals
-from spark_rankeval.request.readings import Lists, resolve
-from spark_rankeval.request.task import ScoringTask, View
-from spark_rankeval.wire import pack, rows_of
-from spark_rankeval.worker import exposures as worker_exposures
-from spark_rankeval.worker import scoring
-from spark_rankeval.worker.counted_tables import table_of, total_of
-from spark_rankeval.worker.exposures import (
+from spark_rankeval.features.exposure import items as worker_exposures
+from spark_rankeval.features.exposure.counted_tables import table_of, total_of
+from spark_rankeval.features.exposure.items import (
     EXPOSURE,
     HISTOGRAMS,
     N_BUCKETS,
@@ -41,7 +31,17 @@ from spark_rankeval.worker.exposures import (
     exposures_of,
     slots_of,
 )
-from spark_rankeval.worker.merging import merging
+from spark_rankeval.features.items import lists as side_lists
+from spark_rankeval.metrics import RankingBatch, parse_metric
+from spark_rankeval.metrics.base import REGISTRY, UNSET
+from spark_rankeval.metrics.exposure_based import Exposure
+from spark_rankeval.metrics.group_shares import ExposureShare, HitShare
+from spark_rankeval.ranking.lists import RankingPolicy
+from spark_rankeval.ranking.recommended import TABLES_OF, Totals
+from spark_rankeval.request.readings import Lists, resolve
+from spark_rankeval.request.task import View
+from spark_rankeval.wire import pack, rows_of
+from spark_rankeval.worker import scoring
 from spark_rankeval.worker.scoring import score
 
 OF_USERS = [metric for metric in BEYOND if not metric.corpus_level]
@@ -57,23 +57,23 @@ def resolved(metrics):
 def values_of(metrics, world, users=None, shuffled=None):
     """Every metric of every user: a column a metric. Cutoffs need views of their own, which cut lists."""
     views = tuple(View((metric,), RankingPolicy()) for metric in metrics)
-    return score(ScoringTask(views), batch_of(world, users, shuffled)).metrics
+    return score(task_of_views(*views), batch_of(world, users, shuffled)).metrics
 
 
 def exposures(metrics, world, parts, n_partitions=1):
     """What the driver knows of the exposure of several partitions, by slot; items meet in so many partitions."""
-    task = ScoringTask((View(tuple(metrics), RankingPolicy()),))
+    task = task_of_views(View(tuple(metrics), RankingPolicy()))
     slots = slots_of(task)
     messages, totals = [], Totals()
     for users in parts:
         accumulator = ExposureAccumulator(slots, lambda _: ["all"])
         batch = batch_of(world, users)
         scores = score(task, batch)
-        lists = scores.exposed[0].batch.recommended
+        lists = exposed_in(scores)[0].batch.recommended
         totals = Totals(*(max(one, two) for one, two in zip(astuple(totals), astuple(lists.totals), strict=True)))
-        messages += accumulator.add([((), slice(None))], np.ones(len(users), np.bool_), scores.exposed)
+        messages += accumulator.add([((), slice(None))], np.ones(len(users), np.bool_), exposed_in(scores))
         messages += accumulator.messages()
-    found = exposures_of(met(rows_of(messages), merging(dict), n_partitions), slots, totals).get("all", {})
+    found = exposures_of(met(rows_of(messages), merging_exposure(), n_partitions), slots, totals).get("all", {})
     assert not any(exposure.without for exposure in found.values()), "nobody asked for blocks"
     return {slot: exposure.whole for slot, exposure in found.items()}
 
@@ -155,7 +155,7 @@ def test_no_split_into_batches_and_no_order_of_rows_changes_a_bit(n_parts):
 def test_lists_that_are_read_for_the_largest_of_several_cutoffs_have_the_values_of_each():
     world = random_world(11)
     metrics = [kind(k=k).resolve() for kind in OF_USERS if kind.takes_cutoff for k in (1, 3, None)]
-    together = score(ScoringTask((View(tuple(metrics), RankingPolicy()),)), batch_of(world)).metrics
+    together = score(task_of_views(View(tuple(metrics), RankingPolicy())), batch_of(world)).metrics
     for metric, alone, beside in zip(metrics, values_of(metrics, world), together, strict=True):
         np.testing.assert_array_equal(beside, alone, err_msg=str(metric))
 
@@ -171,7 +171,7 @@ def test_lists_are_ranked_in_slices_and_no_bit_changes(monkeypatch):
 def test_vectors_come_in_parts_that_fit_into_memory_and_change_no_bit(monkeypatch):
     world = random_world(13)
     metrics = resolved(["diversity(by=vector)@5", "serendipity(against=history)@5", "gini@3", "novelty@3"])
-    task, batch = ScoringTask((View(tuple(metrics), RankingPolicy()),)), batch_of(world)
+    task, batch = task_of_views(View(tuple(metrics), RankingPolicy())), batch_of(world)
     monkeypatch.setattr(side_lists, "_CELLS", 100)
     parts = list(side_lists.in_parts(batch))
     assert len(parts) > 5
@@ -234,13 +234,13 @@ def held_messages(monkeypatch, n_bytes):
     monkeypatch.setattr(worker_exposures, "HELD", n_bytes)
     monkeypatch.setattr(worker_exposures, "_COUNTED", 16)
     world, metrics = random_world(14, n_users=200), resolved(["entropy@3", "gini(among=recommended)@5"])
-    task = ScoringTask((View(tuple(metrics), RankingPolicy()),))
+    task = task_of_views(View(tuple(metrics), RankingPolicy()))
     accumulator = ExposureAccumulator(slots_of(task), lambda key: ["all", *key])
     early = []
     for users in np.array_split(world.users, 20):
         side = users % 2
         groups = [(("even",), np.flatnonzero(side == 0)), (("odd",), np.flatnonzero(side == 1))]
-        exposed = score(task, batch_of(world, users.tolist())).exposed
+        exposed = exposed_in(score(task, batch_of(world, users.tolist())))
         early += accumulator.add(groups, np.ones(len(users), np.bool_), exposed)
     return early, list(accumulator.messages())
 
@@ -410,7 +410,7 @@ def test_the_order_of_ties_is_flagged_where_it_changes_a_value(metric):
     for variant in every:
         found = {}
         for ties in ("item_asc", "item_desc"):
-            task = ScoringTask((View((variant,), RankingPolicy(ties=ties)),))
+            task = task_of_views(View((variant,), RankingPolicy(ties=ties)))
             scores = score(task, batch_of(world))
             # The same rule for the baseline's own ties would change its lists, too.
             found[ties] = scores.metrics[0], scores.counts["0.hangs_on_tie"]

@@ -9,15 +9,15 @@ from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from met_messages import met
+from scored import exposed_in, merging_exposure, task_of_views
 from variants import BEYOND, variants
 from worlds import batch_of, random_world
 
+from spark_rankeval.features.exposure.items import ExposureAccumulator, Slot, exposures_of, slots_of
 from spark_rankeval.metrics import parse_metric
 from spark_rankeval.ranking.lists import RankingPolicy
-from spark_rankeval.request.task import ScoringTask, View
+from spark_rankeval.request.task import View
 from spark_rankeval.wire import rows_of
-from spark_rankeval.worker.exposures import ExposureAccumulator, Slot, exposures_of, slots_of
-from spark_rankeval.worker.merging import merging
 from spark_rankeval.worker.scoring import score
 
 OF_ALL = [variant for metric in BEYOND if metric.corpus_level for variant in variants(metric)]
@@ -25,17 +25,17 @@ OF_ALL = [variant for metric in BEYOND if metric.corpus_level for variant in var
 
 def exposures(metrics, world, parts, block_of, n_partitions=1):
     """The exposure of each slot, of all users and without each block."""
-    task = ScoringTask((View(tuple(metrics), RankingPolicy()),))
+    task = task_of_views(View(tuple(metrics), RankingPolicy()))
     messages, totals = [], None
     for users in parts:
         accumulator = ExposureAccumulator(slots_of(task), lambda _: ["all"])
         scores = score(task, batch_of(world, users))
-        totals = totals or scores.exposed[0].batch.recommended.totals
+        totals = totals or exposed_in(scores)[0].batch.recommended.totals
         blocks = np.array([block_of[user] for user in users], np.int64)
         counted = np.ones(len(users), np.bool_)
-        messages += accumulator.add([((), slice(None))], counted, scores.exposed, blocks)
+        messages += accumulator.add([((), slice(None))], counted, exposed_in(scores), blocks)
         messages += accumulator.messages()
-    merged = met(rows_of(messages), merging(dict, has_blocks=True), n_partitions)
+    merged = met(rows_of(messages), merging_exposure(ci="bca"), n_partitions)
     return exposures_of(merged, slots_of(task), totals)["all"]
 
 

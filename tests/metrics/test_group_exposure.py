@@ -15,10 +15,13 @@ from group_oracle import OF_ALL, OF_USERS, groups_of, value
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from met_messages import met
+from scored import exposed_in, merging_exposure, task_of_views
 from variants import EVERY_METRIC, GROUPS
 from worlds import batch_of, random_world
 
 from spark_rankeval.errors import MetricError
+from spark_rankeval.features.exposure.groups import GroupAccumulator, group_exposures_of, group_slots_of
+from spark_rankeval.features.exposure.items import Slot, exposures_of, slice_as_text, slots_of
 from spark_rankeval.features.items.tables import ItemFacts
 from spark_rankeval.features.items.wire import GROUP as NAME
 from spark_rankeval.features.items.wire import GROUPS_TABLE, LEVELS_TABLE, TRAINING_INTERACTIONS, TRAINING_USERS
@@ -29,18 +32,15 @@ from spark_rankeval.metrics.group_amounts import GroupExposure
 from spark_rankeval.metrics.group_exposure import AttentionShare
 from spark_rankeval.ranking.lists import RankingPolicy
 from spark_rankeval.ranking.recommended import Totals
-from spark_rankeval.request.task import ScoringTask, View
+from spark_rankeval.request.task import View
 from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.wire import messages_of, rows_of
-from spark_rankeval.worker.exposures import Slot, exposures_of, slots_of
-from spark_rankeval.worker.group_exposures import GroupAccumulator, group_exposures_of, group_slots_of
+from spark_rankeval.worker.features import with_features
 from spark_rankeval.worker.group_states import STATES
-from spark_rankeval.worker.merging import merging
 from spark_rankeval.worker.packed import stream_of
 from spark_rankeval.worker.reading import grades_column
 from spark_rankeval.worker.scoring import score
 from spark_rankeval.worker.states import state_of_batches
-from spark_rankeval.worker.task_tables import with_tables
 
 EVERY = pytest.mark.parametrize("metric", GROUPS, ids=lambda metric: metric.name)
 
@@ -77,13 +77,13 @@ def batch_with_groups(world, users, shuffled=None):
 
 def scored(task, world, users, shuffled=None):
     """The scores of users, whose task received the groups of items."""
-    ((part, received),) = with_tables(task, iter([batch_with_groups(world, users, shuffled)]))
+    ((part, received),) = with_features(task, iter([batch_with_groups(world, users, shuffled)]))
     return score(task, part, received)
 
 
 def task_of(metrics, judged_only=False):
     # In one view, so that metrics share what they remember of a batch.
-    return ScoringTask((View(tuple(metrics), RankingPolicy(judged_only=judged_only)),) if metrics else ())
+    return task_of_views(*([View(tuple(metrics), RankingPolicy(judged_only=judged_only))] if metrics else []))
 
 
 def exposures(metrics, world, parts, block_of=None, shuffled=None, judged_only=False):
@@ -93,10 +93,10 @@ def exposures(metrics, world, parts, block_of=None, shuffled=None, judged_only=F
     for users in parts:
         accumulator = GroupAccumulator(task, lambda _: ["all"])
         blocks = None if block_of is None else np.array([block_of[user] for user in users], np.int64)
-        exposed = scored(task, world, users, shuffled).exposed
+        exposed = exposed_in(scored(task, world, users, shuffled))
         messages += accumulator.add([((), slice(None))], np.ones(len(users), np.bool_), exposed, blocks)
         messages += accumulator.messages()
-    merged = met(rows_of(messages), merging(dict))
+    merged = met(rows_of(messages), merging_exposure())
     found = group_exposures_of(merged, group_slots_of(task), has_blocks=block_of is not None)["all"]
     slot_of = {metric: slot for slot in found for metric in slot.metrics}
     return [found[slot_of[metric]] for metric in metrics]
@@ -347,6 +347,7 @@ def test_judged_items_alone_are_a_list_without_the_others(seed):
 
 #: Every metric of all lists, and the ways to read them: grades of which column, and of all lists or of judged items alone.
 OF_ALL_LISTS = [metric for metric in EVERY_METRIC if metric.corpus_level]
+SLICES = [slice_as_text((name,)) for name in ("all", "a", "b")]
 READINGS = [(relevance, judged_only) for relevance in (0, 1) for judged_only in (False, True)]
 
 
@@ -356,9 +357,15 @@ def in_slices(asked, batch):
         View((metric,), RankingPolicy(judged_only=judged_only), relevance=relevance)
         for metric, (relevance, judged_only) in asked
     ]
-    task = ScoringTask(tuple(views))
-    run = state_of_batches(task, DescriptionOptions(None, quantiles=()), "nobody", ("side",), lambda key: ["all", *key])
-    merged = met(rows_of(each for each in messages_of(run(iter([batch]))) if each.kind != STATES), merging(dict))
+    task = task_of_views(*views)
+    run = state_of_batches(
+        task,
+        DescriptionOptions(None, quantiles=()),
+        "nobody",
+        ("side",),
+        lambda key: [("all",), key],
+    )
+    merged = met(rows_of(each for each in messages_of(run(iter([batch]))) if each.kind != STATES), merging_exposure())
     items = exposures_of(merged, slots_of(task), Totals(items=30, training_items=20))
     groups = group_exposures_of(merged, group_slots_of(task), has_blocks=False)
     slots = {slot.view: slot for slot in group_slots_of(task)}
@@ -367,7 +374,7 @@ def in_slices(asked, batch):
             name: metric.value(
                 (of_items[Slot(view, metric.k)] if view not in slots else groups[name][slots[view]]).whole
             )
-            for name, of_items in ((name, items.get(name, {})) for name in ("all", "a", "b"))
+            for name, of_items in ((name, items.get(name, {})) for name in SLICES)
         }
         for view, (metric, _) in enumerate(asked)
     ]

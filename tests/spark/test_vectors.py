@@ -18,7 +18,7 @@ from spark_rankeval.errors import (
     OptionError,
     SparkRankEvalWarning,
 )
-from spark_rankeval.worker import catalogue
+from spark_rankeval.features.vectors import catalogue
 
 N_USERS, N_ITEMS, LENGTH = 24, 15, 3
 METRICS = ["ndcg@5", "ap", "rr", "auc", "percentile_rank", "recall@3"]

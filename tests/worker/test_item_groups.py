@@ -11,15 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from met_messages import met
 from oracle import User, value
+from scored import feature_of, task_of_views
 from users import lists_of, random_users, ranked
 from variants import METRICS, parameters_of, variants
 from worlds import batch_of as grouped
 
 from spark_rankeval import score_users
 from spark_rankeval.errors import EngineError, OptionError
+from spark_rankeval.features.item_groups import worker as item_groups
 from spark_rankeval.features.item_groups.scored_pairs import score_pairs
-from spark_rankeval.features.item_groups.spark import with_users_outside
-from spark_rankeval.features.item_groups.worker import (
+from spark_rankeval.features.item_groups.tables import (
     ATTRIBUTE_KEY,
     GROUP_KEY,
     GroupTables,
@@ -27,24 +28,23 @@ from spark_rankeval.features.item_groups.worker import (
     by_popularity,
     table_of,
 )
+from spark_rankeval.features.item_groups.worker import GroupsOfBatch, GroupsOfPartition, with_users_outside
 from spark_rankeval.features.items.wire import GROUP, ITEM, ROWS, TRAINING_INTERACTIONS, TRAINING_USERS
 from spark_rankeval.metrics.naming import parse_metric, parse_metrics
 from spark_rankeval.ranking.lists import RankingPolicy
 from spark_rankeval.records.item_groups import NOT_LISTED, UNSEEN, item_groups_in, roll_with_items
 from spark_rankeval.records.slices import EVERY, roll
 from spark_rankeval.request.options import Facts
-from spark_rankeval.request.task import GROUP_FACTS, ItemGroups, ScoringTask, View, has_groups, is_about_labels
+from spark_rankeval.request.task import GROUP_FACTS, ItemGroups, View, has_groups, is_about_labels
 from spark_rankeval.spark.describing import Groups, figures_by_group
 from spark_rankeval.statistics.description import DescriptionOptions
-from spark_rankeval.worker import task_tables
+from spark_rankeval.worker.features import with_features
 from spark_rankeval.worker.group_states import rows_by_key
 from spark_rankeval.worker.merging import merging
 from spark_rankeval.worker.packed import stream_of
 from spark_rankeval.worker.reading import ABSENT, NO_USER, USER_HASH
 from spark_rankeval.worker.scoring import count_names, score
 from spark_rankeval.worker.states import state_of_batches
-from spark_rankeval.worker.task_tables import TaskTables
-from spark_rankeval.worker.vector_lists import Catalogues
 
 VARIANTS = {metric.name: variants(metric, ties=("order",)) for metric in METRICS if is_about_labels(metric().resolve())}
 
@@ -188,14 +188,16 @@ def test_shares_of_groups_are_those_of_a_naive_count_and_other_metrics_stay_the_
     tables = GroupTables.read(asked, {table_of(0): packed(rows)})
     names = ["hit_share@3", "exposure_share@3", "exposure_share(discount='log2_from_two')", "ndcg@3", "hit_share"]
     metrics = [metric.resolve() for metric in parse_metrics(names).values()]
-    task = ScoringTask((View(tuple(metrics), RankingPolicy()),), item_groups=asked)
+    task = task_of_views(View(tuple(metrics), RankingPolicy()), groups=asked)
     alone = replace(task, views=(View((metrics[3],), RankingPolicy()),))
     world = World(
         {user: predictions for user, (predictions, _) in enumerate(users)},
         {user: labels for user, (_, labels) in enumerate(users)},
     )
     shares, sparse = (
-        score(asked_for, grouped(world), TaskTables(Catalogues(asked_for), groups=tables)).of_groups.attributes[0]
+        feature_of(
+            score(asked_for, grouped(world), [GroupsOfPartition(asked, (), asked_for, tables)]), GroupsOfBatch
+        ).scores.attributes[0]
         for asked_for in (task, alone)
     )
     by_pair = {}
@@ -226,7 +228,7 @@ def test_the_rows_of_pairs_have_the_count_that_is_a_weight_and_nobody_who_is_not
     for name, column in given_tables.items():
         batch = batch.append_column(name, column)
     views = (View((parse_metric("exposure_share@1").resolve(),), RankingPolicy()),)
-    task = ScoringTask(views, item_groups=ItemGroups(("genre",)), weight_count="n_labels")
+    task = task_of_views(*views, groups=ItemGroups(("genre",)), weight_count="n_labels")
     rows = pa.Table.from_batches(score_pairs(task, (USER_HASH,), ("share",))(iter([batch]))).to_pylist()
     told = [(row[USER_HASH], row["n_labels"], row[GROUP_KEY], row["share"]) for row in rows]
     assert told == [(1, 2, "x", 1.0), (1, 2, NOT_LISTED, 0.0), (2, 1, "x", 1.0), (2, 1, NOT_LISTED, 0.0)]
@@ -244,7 +246,7 @@ def test_a_group_without_a_label_is_one_of_all_users_with_its_size_and_edges():
     for name, column in given_columns.items():
         batch = batch.append_column(name, column)
     asked = ItemGroups(("genre",), popularity=2)
-    task = ScoringTask((View((parse_metric("recall@1").resolve(),), RankingPolicy()),), item_groups=asked)
+    task = task_of_views(View((parse_metric("recall@1").resolve(),), RankingPolicy()), groups=asked)
     options, keys = DescriptionOptions("t", quantiles=()), ("country", ATTRIBUTE_KEY, GROUP_KEY)
     rows = list(state_of_batches(task, options, NO_USER, keys)(iter([batch])))
     attributes = asked.attributes
@@ -272,14 +274,14 @@ def test_a_group_without_a_label_is_one_of_all_users_with_its_size_and_edges():
 
 @pytest.mark.parametrize(("metric", "sizes"), [("exposure_share@1", [2, 2, 1]), ("recall@1", [5])])
 def test_users_come_in_parts_if_each_has_a_value_in_every_group(monkeypatch, metric, sizes):
-    monkeypatch.setattr(task_tables, "_MOST_VALUES", 7)
+    monkeypatch.setattr(item_groups, "_MOST_VALUES", 7)
     users = [1, 2, 3, 4, 5]
     world = World({user: [(user % 3, 0.5)] for user in users}, {user: [(1, 1.0)] for user in users})
     table = pa.array([packed([(1, "x"), (2, "y")]).as_py(), *[None] * 4], pa.binary())
     batch = grouped(world, users=users).append_column(table_of(0), table)
     metrics = (parse_metric(metric).resolve(),)
-    task = ScoringTask((View(metrics, RankingPolicy()),), item_groups=ItemGroups(("genre",)))
-    parts = list(task_tables.with_tables(task, iter([batch])))
+    task = task_of_views(View(metrics, RankingPolicy()), groups=ItemGroups(("genre",)))
+    parts = list(with_features(task, iter([batch])))
     assert [part.num_rows for part, _ in parts] == sizes
     assert pa.Table.from_batches([part for part, _ in parts])[USER_HASH].to_pylist() == users
 

@@ -6,16 +6,18 @@ import pytest
 from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scored import task_of_views
 
 from spark_rankeval.dialects import find_dialect
+from spark_rankeval.features.vectors import catalogue
+from spark_rankeval.features.vectors import lists as vector_lists
+from spark_rankeval.features.vectors.catalogue import BIAS, IN_CATALOGUE, ITEM, VECTOR, PackedCatalogue, pack_catalogue
+from spark_rankeval.features.vectors.lists import first_items_of_batches
 from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.request.readings import Lists, resolve, views_of
-from spark_rankeval.request.task import ScoringTask
-from spark_rankeval.worker import catalogue, reading, vector_lists
-from spark_rankeval.worker.catalogue import BIAS, IN_CATALOGUE, ITEM, VECTOR, PackedCatalogue, pack_catalogue
+from spark_rankeval.worker import reading
+from spark_rankeval.worker.features import with_features
 from spark_rankeval.worker.scoring import score
-from spark_rankeval.worker.task_tables import TaskTables, with_tables
-from spark_rankeval.worker.vector_lists import Catalogues, first_items_of_batches
 
 METRICS = [
     "ndcg@3",
@@ -38,7 +40,7 @@ def task_of(ties, *similarities, further=()):
     dialect = find_dialect("default")
     resolved = resolve(parse_metrics([*METRICS, *further]), dialect, None, KNOWN, users_alone=False)
     views, _ = views_of(resolved, dialect, KNOWN, ties=ties)
-    return ScoringTask(tuple(views), similarities=similarities)
+    return task_of_views(*views, similarities=similarities)
 
 
 def exact_scores(users, items, similarity, user_bias, item_bias):
@@ -102,9 +104,8 @@ def batch_of(world):
 def of_vectors(world, ties):
     """What the worker makes of the vectors."""
     batch, task = batch_of(world), task_of(ties, world["similarity"])
-    catalogues = Catalogues(task)
-    catalogues.read(batch)
-    return score(task, batch, TaskTables(catalogues))
+    ((part, features),) = with_features(task, iter([batch]))
+    return score(task, part, features)
 
 
 def of_table(world, ties):
@@ -190,7 +191,7 @@ def test_first_items_do_not_depend_on_how_many_users_are_worked_at_a_time(monkey
             reading.CATALOGUE: catalogue_column(list("abcdef"), vectors, np.zeros(6), n_users),
         }
     )
-    run = first_items_of_batches(task_of("item_asc", "dot"), 3, ("user",), "item")
+    run = first_items_of_batches("dot", 3, ("user",), "item")
     (whole,) = run(iter([batch, batch.slice(0, 0)]))
     monkeypatch.setattr(vector_lists, "_LISTED", 12)
     parts = list(run(iter([batch])))
@@ -205,11 +206,11 @@ def test_no_more_users_are_scored_at_a_time_than_their_first_items_fit_into_memo
     world |= {"user_vectors": np.array([[1.0], [-1.0]] * 3 + [[0.0]]), "user_bias": np.zeros(n_users)}
     world |= {"labels": [{"a": 1.0}] * n_users, "excluded": [[]] * n_users, "candidates": None}
     task, batch = task_of("item_asc", "dot", further=["personalisation@2"]), batch_of(world)
-    (at_once,) = with_tables(task, iter([batch]))
+    (at_once,) = with_features(task, iter([batch]))
     expected = score(task, *at_once)
     # Two users have the first two items and one more.
     monkeypatch.setattr(vector_lists, "_LISTED", 7)
-    parts = list(with_tables(task, iter([batch, batch.slice(0, 0)])))
+    parts = list(with_features(task, iter([batch, batch.slice(0, 0)])))
     assert [part.num_rows for part, _ in parts] == [2, 2, 2, 1, 0]
     values = [score(task, *part).metrics for part in parts]
     for found, metric in zip(zip(*values, strict=True), expected.metrics, strict=True):

@@ -10,7 +10,7 @@ from pyspark.sql import types as T
 
 from spark_rankeval.errors import InputError
 from spark_rankeval.features.item_groups.scored_pairs import score_pairs
-from spark_rankeval.features.item_groups.worker import ATTRIBUTE_KEY, GROUP_KEY
+from spark_rankeval.features.item_groups.tables import ATTRIBUTE_KEY, GROUP_KEY
 from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.request.task import has_groups
 from spark_rankeval.spark.workers import run_on_workers

@@ -8,11 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_rankeval.features.item_groups.worker import ATTRIBUTE_KEY, GROUP_KEY
+from spark_rankeval.features.item_groups.tables import ATTRIBUTE_KEY, GROUP_KEY
+from spark_rankeval.features.item_groups.worker import GroupsOfBatch
+from spark_rankeval.worker.features import with_features
 from spark_rankeval.worker.process import in_worker
 from spark_rankeval.worker.reading import ABSENT, NO_USER, flags
 from spark_rankeval.worker.scoring import MODEL, count_of_model, score
-from spark_rankeval.worker.task_tables import with_tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -31,7 +32,7 @@ def score_pairs(task: ScoringTask, passed_on: tuple[str, ...], names: tuple[str,
 
     @in_worker
     def run(batches: Batches) -> Batches:
-        for whole, received in with_tables(task, batches):
+        for whole, received in with_features(task, batches):
             # Users who are only in a table of attributes are not evaluated.
             present = None if ABSENT not in whole.schema.names else pc.invert(whole.column(ABSENT))
             batch = whole if present is None else whole.filter(present)
@@ -42,7 +43,8 @@ def score_pairs(task: ScoringTask, passed_on: tuple[str, ...], names: tuple[str,
                 # Models do not differ in it.
                 columns[task.weight_count] = pa.array(scores.counts[count_of_model(task.weight_count, 0)])
             of_users = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
-            for of_attribute in [] if scores.of_groups is None else scores.of_groups.attributes:
+            of_groups = (feature.scores for feature in scores.features if isinstance(feature, GroupsOfBatch))
+            for of_attribute in (each for groups in of_groups for each in groups.attributes):
                 pairs = of_attribute.where(~nobody[of_attribute.user])
                 users = of_users.take(pa.array(pairs.user))
                 keys = [pairs.keys[name].dictionary_decode() for name in (ATTRIBUTE_KEY, GROUP_KEY)]

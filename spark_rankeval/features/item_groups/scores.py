@@ -16,7 +16,7 @@ from spark_rankeval.worker.reading import flags
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from spark_rankeval.features.item_groups.worker import GroupTables, Pairs
+    from spark_rankeval.features.item_groups.tables import GroupTables, Pairs
     from spark_rankeval.metrics.base import Metric
     from spark_rankeval.ranking.batch import RankingBatch
     from spark_rankeval.ranking.ragged import Array, BoolArray, IntArray

@@ -9,10 +9,9 @@ from pyspark.sql import types as T
 
 from spark_rankeval.checks import check_table
 from spark_rankeval.errors import InputError
-from spark_rankeval.features.item_groups.worker import POPULARITY_TABLES, table_of
+from spark_rankeval.features.item_groups.tables import POPULARITY_TABLES, table_of
 from spark_rankeval.features.items.grouped import GroupedTables, Typed, packed_groups
 from spark_rankeval.features.items.sources import SideSources
-from spark_rankeval.records.slices import is_of_all
 from spark_rankeval.request.column_names import DEFAULT_ITEM
 from spark_rankeval.request.task import POPULARITY
 from spark_rankeval.spark.ids import common_id_type, problem_of_type
@@ -21,16 +20,14 @@ from spark_rankeval.spark.packed import given_to_tasks
 from spark_rankeval.spark.source import Source, read_source, require_column, user_column
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from pyspark.sql import DataFrame
 
     from spark_rankeval.request.column_names import ColumnNames
     from spark_rankeval.request.options import Facts
     from spark_rankeval.request.task import ItemGroups
-    from spark_rankeval.spark.describing import Figures
     from spark_rankeval.spark.inputs import Sources
-    from spark_rankeval.worker.group_states import Key
 
 
 @dataclass(frozen=True)
@@ -59,23 +56,6 @@ class GroupSources:
             counted = GroupedTables(SideSources(training=self.training), frozenset(), typed)
             tables[table_of(len(self.groups.columns))] = counted.packed_popularity()
         return given_to_tasks(users, tables)
-
-
-def with_users_outside(figures: Mapping[Key, Figures], n_attributes: int) -> dict[Key, Figures]:
-    """The figures with all users of a slice without a value in a group of items counted as undefined, labels there or not."""
-    whole = {key[n_attributes:]: group for key, group in figures.items() if is_of_all(key[:n_attributes])}
-    counted = {}
-    for key, group in figures.items():
-        of_all = whole.get(key[n_attributes:])
-        if of_all is None or is_of_all(key[:n_attributes]):
-            counted[key] = group
-            continue
-        values = []
-        for each, of_users in zip(group.values, of_all.values, strict=True):
-            n_outside = of_users.moments.n + of_users.moments.n_undefined - each.moments.n
-            values.append(each._replace(moments=each.moments._replace(n_undefined=n_outside)))
-        counted[key] = group._replace(values=values)
-    return counted
 
 
 def read_groups(facts: Facts, sources: Sources, names: ColumnNames) -> GroupSources | None:

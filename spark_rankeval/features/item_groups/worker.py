@@ -1,292 +1,182 @@
-"""Figures of only the labels in a group of items: which groups labels are in, and a ranking for each user and group.
-
-A user with labels in a group stands there as a user of the group. The ranks are those of the whole list, and only the group's labels
-count. So no list is ranked twice, and a pair of user and group without a label costs nothing.
-"""
+"""Groups of items as a feature of a task: users get values in every group where they have a label, in states of their own."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from spark_rankeval.features.items import wire
-from spark_rankeval.features.items.tables import ItemIndex, split_rows, table_in
-from spark_rankeval.ranking.ragged import Ragged, offsets_of, starts_of_runs
-from spark_rankeval.records.item_groups import NO_SLICE, NOT_LISTED, UNSEEN
+from spark_rankeval.features.item_groups.scores import ScoresOfGroups
+from spark_rankeval.features.item_groups.tables import (
+    ATTRIBUTE_KEY,
+    GROUP_FAULTS,
+    GROUP_KEY,
+    POPULARITY_TABLES,
+    GroupTables,
+    table_of,
+)
+from spark_rankeval.metrics.group_shares import GroupShare
+from spark_rankeval.records.slices import is_of_all
 from spark_rankeval.request.task import GROUP_FACTS
-from spark_rankeval.worker.reading import filled, whole_numbers
+from spark_rankeval.worker.features import BatchFeature, PartitionFeature, ScoringFeature
+from spark_rankeval.worker.states import PartitionStates
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from spark_rankeval.ranking.batch import RankingBatch
-    from spark_rankeval.ranking.ragged import Array, IntArray
+    from spark_rankeval.ranking.ragged import Array, Ragged
     from spark_rankeval.request.task import ItemGroups, ScoringTask
+    from spark_rankeval.statistics.description import DescriptionOptions, Figures
+    from spark_rankeval.wire import Message
+    from spark_rankeval.worker.features import FeatureAccumulator, RankedView, ScoredUsers, StateContext
     from spark_rankeval.worker.group_states import Key
+    from spark_rankeval.worker.reading import Side
 
-#: The columns of a batch that tell which group of which attribute of items a row is about; null: all items.
-ATTRIBUTE_KEY, GROUP_KEY = "item_attribute_", "item_group_"
-#: The counts of rows of these tables that cannot be used, which every user repeats.
-GROUP_FAULTS = ("n_invalid_items", "n_invalid_training")
-#: The columns that may have the table of popularity already, for metrics.
-POPULARITY_TABLES = (wire.POPULARITY_TABLE, wire.LEVELS_TABLE)
-# What labels have beside their grades while they are ranked: the place of their item in the table of an attribute.
-_PLACE = "place_"
-
-
-def table_of(attribute: int) -> str:
-    """The column of grouped users with the packed table of an attribute of items, by its place among `ItemGroups.attributes`."""
-    return f"item_groups_{attribute}"
+# If every user has a value in every group of items, so many values are computed at once: 64 MB.
+_MOST_VALUES = 1 << 23
 
 
 @dataclass(frozen=True)
-class Attribute:
-    """An attribute of items: the groups that each item is in.
+class FiguresOfGroups(ScoringFeature):
+    """Figures of only the labels in a group of items."""
 
-    Attributes:
-        ids: the items.
-        names: the groups, in any order.
-        groups: int64, the groups of each item as places in `names`; behind the items stands what the table lacks.
-        n_unusable: how many rows of the table have no item.
-        is_listing: whether an item that the table lacks is worth counting: it should be there.
-        popularity: int64, how many users of the training data have each item; None of groups that have nothing to do with it.
-    """
+    groups: ItemGroups
 
-    ids: ItemIndex
-    names: tuple[str | None, ...]
-    groups: Ragged
-    n_unusable: int
-    is_listing: bool
-    popularity: IntArray | None = None
+    name = "groups"
+    totals = faults = GROUP_FAULTS
+    group_counts = GROUP_FACTS
+    keys = (ATTRIBUTE_KEY, GROUP_KEY)
 
-    @cached_property
-    def facts(self) -> dict[str, IntArray]:
-        """The size and the edges of each group, in the order of `names`: `GROUP_FACTS`, int64."""
-        n_groups, groups = len(self.names), self.groups.values[:-1]
-        least, most = np.zeros(n_groups, np.int64), np.zeros(n_groups, np.int64)
-        if self.popularity is not None and len(groups):
-            least[:] = self.popularity.max()
-            np.minimum.at(least, groups, self.popularity)
-            np.maximum.at(most, groups, self.popularity)
-        n_items = np.bincount(groups, minlength=n_groups)
-        return dict(zip(GROUP_FACTS, (n_items, np.minimum(least, most), most), strict=True))
-
-    @cached_property
-    def _has_one_group_an_item(self) -> bool:
-        return bool((self.groups.lengths == 1).all())
-
-    def of_places(self, places: IntArray) -> tuple[IntArray, IntArray]:
-        """The groups of some items: which of the places, int64, and the group there; an entry for each membership."""
-        if self._has_one_group_an_item:
-            return np.arange(len(places)), self.groups.values[places]
-        of_each = self.groups.take(places)
-        return of_each.user, of_each.values
-
-
-class GroupTables(NamedTuple):
-    """The attributes of items that a task received."""
-
-    attributes: tuple[Attribute, ...]
-    labels: Sequence[str]  # their names in keys
-
-    @staticmethod
-    def columns(task: ScoringTask) -> tuple[str, ...]:
-        """The columns of grouped users that have a packed table for each attribute."""
-        groups = task.item_groups
-        return () if groups is None else tuple(table_of(place) for place in range(len(groups.attributes)))
-
-    @classmethod
-    def read(cls, groups: ItemGroups, packed: Mapping[str, pa.Scalar]) -> GroupTables:
-        """From the first row of a task."""
-        attributes = [by_column(table_in(packed[table_of(place)])) for place in range(len(groups.columns))]
-        if groups.popularity:
-            # Metrics may have brought the table already.
-            columns = (table_of(len(groups.columns)), *POPULARITY_TABLES)
-            cell = next(packed[column] for column in columns if column in packed)
-            attributes.append(by_popularity(table_in(cell), groups.popularity))
-        return cls(tuple(attributes), groups.attributes)
+    def tables(self) -> tuple[str, ...]:
+        """One for each attribute of items; metrics may have brought that of popularity already."""
+        return (*self._own_tables, *POPULARITY_TABLES)
 
     @property
-    def n_groups(self) -> int:
-        """The number of groups of all attributes."""
-        return sum(len(attribute.names) for attribute in self.attributes)
+    def _own_tables(self) -> tuple[str, ...]:
+        return tuple(table_of(place) for place in range(len(self.groups.attributes)))
 
-    @property
-    def faults(self) -> dict[str, int]:
-        """How many rows of the tables cannot be used, by the names of `GROUP_FAULTS`."""
-        listing = [attribute.n_unusable for attribute in self.attributes if attribute.is_listing]
-        popularity = [attribute.n_unusable for attribute in self.attributes if not attribute.is_listing]
-        return {"n_invalid_items": max(listing, default=0), "n_invalid_training": max(popularity, default=0)}
+    def begin(self, task: ScoringTask) -> PartitionFeature:
+        """The groups for the metrics of a task."""
+        return GroupsOfPartition(self.groups, self._own_tables, task)
 
-    def places(self, items: pa.Array) -> dict[str, Array]:
-        """The places of labelled items in each table, to travel with the labels as float64."""
-        return {
-            f"{_PLACE}{place}": attribute.ids.places(items).astype(np.float64)
-            for place, attribute in enumerate(self.attributes)
-        }
-
-    def n_unlisted(self, labels: Ragged, places: Mapping[str, Array]) -> IntArray:
-        """How many labels of each user are of items that the table of items lacks; int64 (n_users,)."""
-        for place, attribute in enumerate(self.attributes):
-            if attribute.is_listing:
-                unlisted = places[f"{_PLACE}{place}"] == len(attribute.ids)
-                return np.bincount(labels.user[unlisted], minlength=labels.n_users)
-        return np.zeros(labels.n_users, np.int64)
-
-    def pairs(self, batch: RankingBatch, as_given: Mapping[str, Array]) -> Iterator[Pairs]:
-        """The users of the groups of each attribute; `as_given`: the places of labels as they came, as of `places`."""
-        for place, attribute in enumerate(self.attributes):
-            yield pairs_of(batch, attribute, f"{_PLACE}{place}", as_given[f"{_PLACE}{place}"])
-
-    def memberships(self, place: int, items: pa.Array) -> tuple[IntArray, IntArray]:
-        """The groups of some items by an attribute, by its place: which item, and its group; an entry for each membership."""
-        attribute = self.attributes[place]
-        return attribute.of_places(attribute.ids.places(items))
-
-    def group_facts(self, n_attributes: int) -> Iterator[tuple[Key, dict[str, IntArray]]]:
-        """Each group that has items, with its size and edges, by a key of no slice of users, who have so many attributes."""
-        for label, attribute in zip(self.labels, self.attributes, strict=True):
-            for place in np.flatnonzero(attribute.facts[GROUP_FACTS[0]]).tolist():
-                facts = {name: values[place : place + 1] for name, values in attribute.facts.items()}
-                yield (*[NO_SLICE] * n_attributes, label, attribute.names[place]), facts
-
-    def keys(self, place: int, groups: IntArray) -> dict[str, pa.Array]:
-        """The columns that tell the groups of an attribute, by its place, apart from each other and from all items."""
-        first = 1 + sum(len(attribute.names) for attribute in self.attributes[:place])
-        return self._keys(np.full(len(groups), place + 1), groups + first)
-
-    def no_keys(self, n_rows: int) -> dict[str, pa.Array]:
-        """The same columns for rows that are about all items."""
-        return self._keys(np.zeros(n_rows, np.int64), np.zeros(n_rows, np.int64))
-
-    def _keys(self, attributes: IntArray, groups: IntArray) -> dict[str, pa.Array]:
-        # All batches share the dictionaries, so that they can be put together; a null is an entry of them.
-        names = [name for attribute in self.attributes for name in attribute.names]
-        of_values = {ATTRIBUTE_KEY: (attributes, [None, *self.labels]), GROUP_KEY: (groups, [None, *names])}
-        return {
-            column: pa.DictionaryArray.from_arrays(codes.astype(np.int32), pa.array(values, pa.string()))
-            for column, (codes, values) in of_values.items()
-        }
+    def figures(
+        self,
+        figures: Mapping[Key, Figures],
+        task: ScoringTask,
+        messages: Sequence[Message],
+        totals: Mapping[str, int],
+        options: DescriptionOptions,
+    ) -> Mapping[Key, Figures]:
+        """The figures, in which users of a slice without a value in a group are counted as undefined there."""
+        return with_users_outside(figures, len(self.groups.attributes))
 
 
-class Pairs(NamedTuple):
-    """The pairs of a user and a group of items in which the user has a label, by user and then by group.
+class GroupsOfPartition(PartitionFeature):
+    """The tables that put items into groups."""
 
-    Attributes:
-        user: int64, the user of each pair.
-        group: int64, the group, by its place among those of the attribute.
-        batch: the rankings of the pairs as if each were a user.
-    """
+    def __init__(
+        self, groups: ItemGroups, own_tables: Sequence[str], task: ScoringTask, tables: GroupTables | None = None
+    ) -> None:
+        self._groups, self._own_tables, self.tables = groups, own_tables, tables
+        self._n_values = task.n_values
+        # Users without a label in a group have such a share, too.
+        self._has_shares = any(isinstance(metric, GroupShare) for metric in task.metrics)
 
-    user: IntArray
-    group: IntArray
-    batch: RankingBatch
+    def receive(self, tables: Mapping[str, pa.Scalar]) -> None:
+        """Read the tables."""
+        if self.tables is None and tables:
+            self.tables = GroupTables.read(self._groups, tables)
 
+    def parts(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """The users with columns that say that their rows are about all items, and without the tables.
 
-def pairs_of(batch: RankingBatch, attribute: Attribute, name: str, as_given: Array) -> Pairs:
-    """The users of the groups of an attribute; the places of labels' items stand beside labels under a name."""
-    n_groups = len(attribute.names)
-    label, key = _memberships(attribute, batch.beside_labels[name].values, batch.labels.user, n_groups)
-    order = np.argsort(key, kind="stable")
-    ordered = key[order]
-    first = np.flatnonzero(starts_of_runs(ordered))
-    pair_key, offsets = ordered[first], np.append(first, len(ordered))
-    # Labelled predictions come by user and then by rank: a stable order keeps their ranks in order.
-    prediction, key_of_prediction = _memberships(attribute, batch.beside[name], batch.user, n_groups)
-    place = np.searchsorted(pair_key, key_of_prediction)
-    by_pair = np.argsort(place, kind="stable")
-    prediction = prediction[by_pair]
-    user, group = np.divmod(pair_key, n_groups)
-    of_label = label[order]
-    given = batch.labels_as_given
-    flat = {each: getattr(batch, each)[prediction] for each in ("rank", "grade", "score", "tied_above", "tied")}
-    of_pairs: Any = replace(
-        batch,
-        n_users=len(pair_key),
-        n_predictions=batch.n_predictions[user],
-        user=place[by_pair],
-        labels=Ragged(batch.labels.values[of_label], offsets),
-        labels_as_given=None if given is None else _given_of(given, attribute, as_given, pair_key),
-        recommended=None,
-        beside={each: values[prediction] for each, values in batch.beside.items()},
-        beside_labels={each: Ragged(values.values[of_label], offsets) for each, values in batch.beside_labels.items()},
-        **flat,
-    )
-    return Pairs(user, group, of_pairs)
+        They are few if any metric is a share of a group of items, because every user then has a value in every group.
+        """
+        if self.tables is None or not batch.num_rows:
+            # A batch without a row has no group, and does not bring the tables.
+            return
+        keys = self.tables.no_keys(batch.num_rows)
+        # By selection: PyArrow 15, of Spark 3.5, drops no columns of a batch.
+        users = batch.select([name for name in batch.schema.names if name not in self._own_tables])
+        users = pa.RecordBatch.from_arrays([*users.columns, *keys.values()], names=[*users.schema.names, *keys])
+        size = batch.num_rows
+        if self._has_shares:
+            size = max(1, _MOST_VALUES // (self.tables.n_groups * self._n_values))
+        yield from (users.slice(first, size) for first in range(0, batch.num_rows, size))
+
+    def read(self, columns: Mapping[str, pa.Array], labels: Side, excluded: Side | None) -> BatchFeature:
+        """The groups of the labels of a batch."""
+        if self.tables is None:
+            return BatchFeature()
+        return GroupsOfBatch(ScoresOfGroups(self.tables, self.tables.places(labels.ids), self._has_shares))
+
+    def new_accumulator(self, context: StateContext) -> FeatureAccumulator:
+        """States of users in groups of items."""
+        return _Accumulator(self, context)
 
 
-def _memberships(attribute: Attribute, places: Array, user: IntArray, n_groups: int) -> tuple[IntArray, IntArray]:
-    """Which of some labels are in a group, and the number of the pair of user and group; an entry for each membership."""
-    which, group = attribute.of_places(places.astype(np.int64))
-    return which, user[which] * n_groups + group
+class GroupsOfBatch(BatchFeature):
+    """The values of the users of a batch in groups of items."""
+
+    def __init__(self, scores: ScoresOfGroups) -> None:
+        self.scores = scores
+        self.totals = scores.tables.faults
+
+    def label_numbers(self, labels: Side) -> Mapping[str, Array]:
+        """Where the labels' items stand in the tables."""
+        return self.scores.places
+
+    def add(self, ranked: RankedView) -> RankingBatch:
+        """Add the metrics of a view."""
+        batch = ranked.batch
+        entries = np.zeros(0, np.int64) if batch.recommended is None else batch.recommended.entry
+        self.scores.add(ranked.view, batch, ranked.included, ranked.predictions.ids.take(pa.array(entries)))
+        return batch
+
+    def counts(self, labels: Ragged) -> Mapping[str, Array]:
+        """How many labels are of items that the table of items lacks."""
+        return {"n_unlisted_labels": self.scores.tables.n_unlisted(labels, self.scores.places)}
 
 
-def _given_of(given: Ragged, attribute: Attribute, places: Array, pair_key: IntArray) -> Ragged:
-    """The raw label lists of pairs, in their order."""
-    which, key = _memberships(attribute, places, given.user, len(attribute.names))
-    order = np.argsort(key, kind="stable")
-    lengths = np.bincount(np.searchsorted(pair_key, key), minlength=len(pair_key))
-    return Ragged(given.values[which[order]], offsets_of(lengths))
+def with_users_outside(figures: Mapping[Key, Figures], n_attributes: int) -> dict[Key, Figures]:
+    """The figures with all users of a slice without a value in a group of items counted as undefined, labels there or not."""
+    whole = {key[n_attributes:]: group for key, group in figures.items() if is_of_all(key[:n_attributes])}
+    counted = {}
+    for key, group in figures.items():
+        of_all = whole.get(key[n_attributes:])
+        if of_all is None or is_of_all(key[:n_attributes]):
+            counted[key] = group
+            continue
+        values = []
+        for each, of_users in zip(group.values, of_all.values, strict=True):
+            n_outside = of_users.moments.n + of_users.moments.n_undefined - each.moments.n
+            values.append(each._replace(moments=each.moments._replace(n_undefined=n_outside)))
+        counted[key] = group._replace(values=values)
+    return counted
 
 
-def by_column(table: pa.Table) -> Attribute:
-    """An attribute from rows of items and groups; an item that the table lacks is in a group of its own."""
-    items, others = split_rows(table)
-    ids = items[wire.ITEM].combine_chunks().dictionary_encode()
-    named = items[wire.GROUP].combine_chunks().dictionary_encode("encode")
-    item, group = (filled(each.indices, 0).astype(np.int64) for each in (ids, named))
-    names = (*named.dictionary.to_pylist(), NOT_LISTED)
-    offsets = np.append(offsets_of(np.bincount(item, minlength=len(ids.dictionary))), len(item) + 1)
-    groups = Ragged(np.append(group[np.argsort(item, kind="stable")], len(names) - 1), offsets)
-    n_unusable = pc.sum(others[wire.ROWS]).as_py() or 0
-    return Attribute(ItemIndex(ids.dictionary), names, groups, n_unusable, is_listing=True)
+class _Accumulator:
+    def __init__(self, partition: GroupsOfPartition, context: StateContext) -> None:
+        self._partition, self._context = partition, context
+        self._states = PartitionStates(context, has_hashes=False)
 
+    def add(self, users: ScoredUsers, scores: BatchFeature) -> Iterator[Message]:
+        """Take in the pairs of users and groups of items; they have values, and counts are the users'."""
+        if not isinstance(scores, GroupsOfBatch):
+            return
+        for rows, values in scores.scores.batches(users.batch, self._context.no_user):
+            absent = None if users.left_out is None else users.left_out[values.user]
+            weights = None if users.weights is None else users.weights[values.user]
+            of_pairs = [*values.values, *values.beside]
+            yield from self._states.add(rows, of_pairs, {}, values.normalisers, absent, weights)
 
-def by_popularity(table: pa.Table, n_groups: int) -> Attribute:
-    """Items in groups by how many users of the training data have them; an item that it lacks is in a group of its own."""
-    items, others = split_rows(table)
-    users = whole_numbers(items[wire.TRAINING_USERS].combine_chunks())
-    # Groups without an item have no figures: a share of 0 would look as if nobody were shown their items.
-    nonempty, group = np.unique(popularity_groups(users, n_groups), return_inverse=True)
-    names = (*(group_name(place, n_groups) for place in nonempty.tolist()), UNSEEN)
-    values = np.append(group, len(nonempty))
-    return Attribute(
-        ItemIndex(items[wire.ITEM].combine_chunks()),
-        names,
-        Ragged(values, np.arange(len(values) + 1)),
-        pc.sum(others[wire.TRAINING_INTERACTIONS]).as_py() or 0,
-        is_listing=False,
-        popularity=users,
-    )
-
-
-def popularity_groups(users: IntArray, n_groups: int) -> IntArray:
-    """The group of each item, from 0 for the least popular: ⌊n · less ÷ N⌋, with `less` the items that fewer users have, of N.
-
-    Items that as many users have are in the same group, so some groups may be empty.
-
-    >>> popularity_groups(np.array([1, 1, 1, 5, 9, 7]), 3).tolist()
-    [0, 0, 0, 1, 2, 2]
-    """
-    less = np.searchsorted(np.sort(users), users, side="left")
-    return less * n_groups // max(len(users), 1)
-
-
-def group_name(place: int, n_groups: int) -> str:
-    """What a group by popularity is called, from 0 for the least popular: texts that sort as their numbers do.
-
-    >>> group_name(0, 10), group_name(9, 10), group_name(4, 5)
-    ('01', '10', '5')
-    """
-    return str(place + 1).zfill(len(str(n_groups)))
-
-
-def with_keys(batch: pa.RecordBatch, tables: GroupTables) -> pa.RecordBatch:
-    """A batch of users with the columns that say that its rows are about all items."""
-    keys = tables.no_keys(batch.num_rows)
-    return pa.RecordBatch.from_arrays([*batch.columns, *keys.values()], names=[*batch.schema.names, *keys])
+    def messages(self) -> Iterator[Message]:
+        tables = self._partition.tables
+        if tables is None:
+            return
+        n_attributes = len(self._context.keys) - len(FiguresOfGroups.keys)
+        yield from self._states.add_counts(tables.group_facts(n_attributes))
+        yield from self._states.messages()

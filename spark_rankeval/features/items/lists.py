@@ -8,18 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from spark_rankeval.features.items import wire
 from spark_rankeval.features.items.tables import CategorySets, ItemFacts, decoded
 from spark_rankeval.ranking.grouped_items import GROUP_SET, LEVEL
-from spark_rankeval.ranking.intents import IntentLists
 from spark_rankeval.ranking.lists import Lists
 from spark_rankeval.ranking.matching import contained, match
 from spark_rankeval.ranking.ragged import Array, IntArray, Ragged
 from spark_rankeval.ranking.ranks import rank_lists
 from spark_rankeval.ranking.recommended import UNKNOWN, CategoryShares, unit_vectors
-from spark_rankeval.worker.reading import ITEMS, Side, columns_of, filled, numbers, side_of, whole_numbers
+from spark_rankeval.worker.reading import ITEMS, Side, columns_of, numbers, side_of, whole_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -37,11 +35,9 @@ class SideLists:
 
     facts: frozenset[Fact]  # those that metrics ask for
     items: ItemFacts  # those of the tables that the task received
-    #: The lists of users, by column: the different items of the training data, the baseline's with scores, and the items of labels, one
-    #: entry per intent, with grades.
+    #: The lists of users, by column: the different items of the training data, and the baseline's with scores.
     sides: dict[str, Side]
     history_fields: Mapping[str, pa.Array]  # the facts that were joined to the items of the history
-    intents: IntArray  # the intent of each labelled item, in the order of the intents' names
     totals: Mapping[str, int]  # `TOTALS` by name, 0 if the batch has no user
     #: The items of these lists so that they compare with those of the predictions, and their order as of `Lists`.
     lists: Mapping[str, Ragged] = field(default_factory=dict)
@@ -54,19 +50,15 @@ class SideLists:
         items = items or ItemFacts.read(facts, {})
         sides: dict[str, Side] = {}
         fields: dict[str, dict[str, pa.Array]] = {}
-        for name in (wire.HISTORY, wire.BASELINE, wire.INTENTS):
+        for name in (wire.HISTORY, wire.BASELINE):
             if name in columns:
                 side = side_of(columns[name])
                 fields[name] = fields_in(side.ids) if pa.types.is_struct(side.ids.type) else {}
                 sides[name] = side._replace(ids=fields[name].pop(wire.ITEM, side.ids))
-        intents = np.empty(0, np.int64)
         if wire.BASELINE in sides:
             sides[wire.BASELINE].values.append(numbers(columns[wire.BASELINE_SCORES].flatten()))
-        if wire.INTENTS in sides:
-            intents = _codes_in_order(fields[wire.INTENTS].pop(wire.INTENT))
-            sides[wire.INTENTS].values.extend(map(numbers, fields[wire.INTENTS].values()))
         totals = {name: int(whole_numbers(columns[name]).max(initial=0)) for name in wire.TOTALS if name in columns}
-        return cls(facts, items, sides, fields.get(wire.HISTORY, {}), intents, {**totals, **items.totals})
+        return cls(facts, items, sides, fields.get(wire.HISTORY, {}), {**totals, **items.totals})
 
     def with_facts(
         self, view: View, recommended: Recommended, predictions: Ragged, ids: pa.Array, joined: pa.ListArray | None
@@ -86,14 +78,6 @@ class SideLists:
         """The facts of labelled items, which travel with labels as float64."""
         known = self.items.look_up(ids, {GROUP_SET, LEVEL} & wire.fields_of(self.facts))
         return {name: values.astype(np.float64) for name, values in known.items()}
-
-    def intents_of_labels(self, relevance: int, *, clip: bool = False) -> IntentLists | None:
-        """The intents of labels with the grades of a relevance, by its place; None if no metric asks for them."""
-        if wire.INTENTS not in self.lists:
-            return None
-        grades = self.sides[wire.INTENTS].values
-        grade = grades[relevance] if grades else np.ones(len(self.intents))
-        return IntentLists(self.lists[wire.INTENTS], self.intents, np.maximum(grade, 0.0) if clip else grade)
 
     @property
     def _sets(self) -> dict[str, Any]:
@@ -216,11 +200,3 @@ def fields_in(structs: pa.StructArray) -> dict[str, pa.Array]:
     names = [structs.type.field(index).name for index in range(structs.type.num_fields)]
     # Flattened: the nulls and the slice of the structs are those of the fields, too.
     return dict(zip(names, structs.flatten(), strict=True))
-
-
-def _codes_in_order(names: pa.Array) -> IntArray:
-    """A number for each name, in the order of their bytes."""
-    encoded = names.dictionary_encode()
-    place = np.empty(len(encoded.dictionary), np.int64)
-    place[pc.sort_indices(encoded.dictionary).to_numpy()] = np.arange(len(place))
-    return place[filled(encoded.indices, 0)] if len(place) else np.empty(0, np.int64)

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import types as T
 
+from spark_rankeval.features.vectors.spark import array_of_numbers
 from spark_rankeval.ranking.recommended import OF_ITEMS
 from spark_rankeval.request.options import Facts
 from spark_rankeval.spark.ids import problem_of_type
 from spark_rankeval.spark.source import names_or_arrays, read_source, require_column
-from spark_rankeval.spark.vectors import array_of_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -16,7 +16,7 @@ from spark_rankeval.ranking.ragged import Array, Ragged, offsets_of, position_wi
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from spark_rankeval.catalogue.scores import Users
+    from spark_rankeval.features.vectors.scores import Users
     from spark_rankeval.ranking.lists import Ties
     from spark_rankeval.ranking.ragged import BoolArray, FloatArray, IntArray
 

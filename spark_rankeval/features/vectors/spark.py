@@ -7,13 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from spark_rankeval.spark.ids import problem_of_type
-from spark_rankeval.spark.named_columns import find_column
-from spark_rankeval.spark.packed import packed
-from spark_rankeval.spark.source import Source, VectorColumns, read_source, require_column
-from spark_rankeval.spark.sql_text import aggregate, call, named, number, select, where, with_columns
-from spark_rankeval.spark.workers import run_on_workers
-from spark_rankeval.worker.catalogue import (
+from spark_rankeval.features.vectors.catalogue import (
     IN_CATALOGUE,
     ITEM,
     N_ROWS,
@@ -22,8 +16,13 @@ from spark_rankeval.worker.catalogue import (
     count_lengths,
     pack_catalogue,
 )
+from spark_rankeval.spark.ids import problem_of_type
+from spark_rankeval.spark.named_columns import find_column
+from spark_rankeval.spark.packed import packed
+from spark_rankeval.spark.source import Source, VectorColumns, read_source, require_column
+from spark_rankeval.spark.sql_text import aggregate, call, named, number, select, where, with_columns
+from spark_rankeval.spark.workers import run_on_workers
 from spark_rankeval.worker.reading import BIAS
-from spark_rankeval.worker.reading import VECTOR as USER_VECTOR
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     from spark_rankeval.request.column_names import ColumnNames
     from spark_rankeval.request.vectors import Vectors
     from spark_rankeval.spark.source import Role
-    from spark_rankeval.spark.sql_text import Sql
 
 
 def read_vectors(vectors: Vectors, names: ColumnNames, problems: list[str]) -> Source:
@@ -85,12 +83,6 @@ def _bias(role: Role, frame: DataFrame, name: str | None, option: str, problems:
         kind = frame.schema[found].dataType.simpleString()
         problems.append(f"{role}: {option}={found!r} must be a number; it is {kind}. Cast it")
     return found
-
-
-def user_vectors(columns: VectorColumns) -> list[Sql]:
-    """A user's vector, and the number that is added to the scores."""
-    bias = number(0.0) if columns.user_bias is None else named(columns.user_bias).cast("double")
-    return [named(columns.vector).cast(T.ArrayType(T.DoubleType())).alias(USER_VECTOR), bias.alias(BIAS)]
 
 
 def packed_catalogue(columns: VectorColumns, item_type: T.DataType) -> DataFrame:

@@ -6,6 +6,7 @@ added up. The driver gets how many items have which count, so that it never sees
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter
 from itertools import pairwise
@@ -15,17 +16,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_rankeval.features.exposure.counted_tables import added_up, message_of, table_of, total_of
 from spark_rankeval.metrics.exposure_based import CorpusMetric, Exposure
 from spark_rankeval.ranking.ragged import offsets_of, position_within, starts_of_runs
+from spark_rankeval.records.slices import EVERY
 from spark_rankeval.statistics.jackknife import N_BLOCKS
 from spark_rankeval.statistics.resampling import mixed
 from spark_rankeval.wire import Merger
-from spark_rankeval.worker.counted_tables import added_up, message_of, table_of, total_of
 from spark_rankeval.worker.reading import numbers, whole_numbers
 from spark_rankeval.worker.xxhash import xxhash64
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from spark_rankeval.ranking.batch import RankingBatch
     from spark_rankeval.ranking.ragged import Array, BoolArray, IntArray
@@ -74,6 +76,11 @@ _COUNTED, _SENT = 1 << 18, 1 << 16
 _HASHED = 1 << 13
 
 
+def slice_as_text(key: Key) -> str:
+    """A slice as text; the sign for every value is a mapping, which no value is."""
+    return json.dumps([{} if value is EVERY else value for value in key])
+
+
 class Slot(NamedTuple):
     """What exposure is counted of."""
 
@@ -107,7 +114,7 @@ class ExposureAccumulator:
     user. What is sent counts it for every slot that has the part, in every slice that has the group.
     """
 
-    def __init__(self, slots: list[Slot], slices_of: Callable[[Key], list[str]]) -> None:
+    def __init__(self, slots: Sequence[Slot], slices_of: Callable[[Key], list[str]]) -> None:
         self._slots, self._slices_of = slots, slices_of
         # The numbers of a view's slots, those of the shortest lists first.
         self._of_view: dict[int, list[int]] = {}
@@ -129,7 +136,7 @@ class ExposureAccumulator:
         self,
         groups: Iterable[tuple[Key, Array | slice]],
         counted: BoolArray,
-        exposed: dict[int, Exposed],
+        exposed: Mapping[int, Exposed],
         blocks: IntArray | None = None,
     ) -> Iterator[Message]:
         """Take in the lists of a batch of users, as far as they count; gives messages if counts no longer fit into memory.

@@ -10,8 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_rankeval.catalogue.ranks import Limits, Ranks, rank_items
-from spark_rankeval.catalogue.scores import Catalogue, Users, is_usable
+from spark_rankeval.features.vectors.catalogue import PackedCatalogue, all_usable
+from spark_rankeval.features.vectors.ranks import Limits, Ranks, rank_items
+from spark_rankeval.features.vectors.scores import Catalogue, Users, is_usable
 from spark_rankeval.ranking.batch import RankingBatch
 from spark_rankeval.ranking.intents import settle_intents
 from spark_rankeval.ranking.labels import settle_labels
@@ -19,7 +20,7 @@ from spark_rankeval.ranking.matching import distinct
 from spark_rankeval.ranking.ragged import Array, BoolArray, IntArray, Ragged
 from spark_rankeval.ranking.ranks import Findings, rank_lists
 from spark_rankeval.ranking.ties import hangs_on_tie
-from spark_rankeval.worker.catalogue import CATALOGUE_FAULTS, PackedCatalogue, all_usable
+from spark_rankeval.worker.packed import received
 from spark_rankeval.worker.process import in_worker
 from spark_rankeval.worker.reading import (
     BIAS,
@@ -41,12 +42,12 @@ from spark_rankeval.worker.reading import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from spark_rankeval.catalogue.scores import Similarity
+    from spark_rankeval.features.vectors.catalogue import Faults
     from spark_rankeval.ranking.lists import Lists, Ties
-    from spark_rankeval.request.task import ScoringTask, View
-    from spark_rankeval.worker.catalogue import Faults
+    from spark_rankeval.request.task import View
+    from spark_rankeval.request.vectors import Similarity
 
     Batches = Iterator[pa.RecordBatch]
 
@@ -78,21 +79,27 @@ class TaskCatalogue(NamedTuple):
         return places_among(ids.cast(self.ids.type), self.ids, unknown=-1)
 
 
-class Catalogues:
-    """The catalogues that a task holds. They come in the first row of the task's first batch."""
+class FirstItems(NamedTuple):
+    """The items at the top of lists that are the whole catalogue."""
 
-    def __init__(self, task: ScoringTask) -> None:
-        self._similarities = task.similarities
+    k: int  # how many
+    ties: Ties  # how equal scores are ordered
+
+
+class Catalogues:
+    """The catalogues of models that a task holds. They come in the task's first row."""
+
+    def __init__(self, similarities: Sequence[Similarity]) -> None:
+        self._similarities = similarities
         self._models: dict[int, TaskCatalogue] = {}
 
-    def read(self, batch: pa.RecordBatch) -> None:
-        """Keep what the first batch brings."""
-        if self._models or not batch.num_rows:
+    def read(self, tables: Mapping[str, pa.Scalar]) -> None:
+        """Keep what the first row brings."""
+        if self._models:
             return
         for model, similarity in enumerate(self._similarities):
-            name = of_model(CATALOGUE, model)
-            if name in batch.schema.names:
-                packed = PackedCatalogue.unpack(batch.column(name)[0].as_buffer())
+            if (name := of_model(CATALOGUE, model)) in tables:
+                packed = PackedCatalogue.unpack(tables[name].as_buffer())
                 self._models[model] = TaskCatalogue.of(packed, similarity)
 
     def __getitem__(self, model: int) -> TaskCatalogue:
@@ -113,7 +120,7 @@ class UserVectors(NamedTuple):
     invalid: IntArray
 
     @classmethod
-    def read(cls, columns: dict[str, pa.Array], model: int, catalogue: Catalogue) -> UserVectors:
+    def read(cls, columns: Mapping[str, pa.Array], model: int, catalogue: Catalogue) -> UserVectors:
         """From the columns of a batch; a vector of another length than those of the catalogue cannot be used.
 
         If no length is known, none is wrong.
@@ -144,6 +151,7 @@ class VectorLists:
     vectors: UserVectors
     limits: Limits  # which items are in the lists
     places: Ragged  # of the labels in the catalogue, −1 for those that it lacks
+    first: FirstItems | None = None  # the items that metrics look at; None: at none without a label
     # The ranks of the labels under each rule for ties, which views share; and how many labels are unknown.
     _ranks: dict[Ties, Ranks] = field(default_factory=dict, init=False)
     _n_unknown: IntArray | None = field(default=None, init=False)
@@ -151,11 +159,12 @@ class VectorLists:
     @classmethod
     def read(
         cls,
-        columns: dict[str, pa.Array],
+        columns: Mapping[str, pa.Array],
         model: int,
         catalogue: TaskCatalogue,
         excluded: Side | None,
         labels: Side | None = None,
+        first: FirstItems | None = None,
     ) -> VectorLists:
         """From the columns of a batch."""
         vectors = UserVectors.read(columns, model, catalogue.scored)
@@ -168,7 +177,7 @@ class VectorLists:
         places = _nothing(len(vectors.invalid))
         if labels is not None:
             places = labels.lists.like(catalogue.place_of(labels.ids))
-        return cls(catalogue, vectors, limits, places)
+        return cls(catalogue, vectors, limits, places, first)
 
     @property
     def is_known(self) -> BoolArray:
@@ -180,17 +189,16 @@ class VectorLists:
         """How many items the lists have; int64 (n_users,)."""
         return self.limits.lengths(self.catalogue.scored.n_items)
 
-    def first_items(self, k: int, ties: Ties) -> Side:
-        """The first items of every list, best first, with their scores, as predictions; the labels are ranked by the way."""
+    def predictions(self) -> Side:
+        """The first items of every list, best first, with their scores; the labels are ranked by the way."""
+        if self.first is None:
+            return self._predictions(_nothing(len(self.vectors.invalid)), np.empty(0))
+        k, ties = self.first
         ranks = rank_items(self.vectors.users, self.places, self.limits, ties, first=k)
         self._ranks[ties] = ranks
         assert ranks.first is not None, "it was asked for"
         assert ranks.first_scores is not None, "the same"
         return self._predictions(ranks.first, ranks.first_scores)
-
-    def without_items(self) -> Side:
-        """The lists as predictions, if no metric looks at their items."""
-        return self._predictions(_nothing(len(self.vectors.invalid)), np.empty(0))
 
     def _predictions(self, items: Ragged, scores: Array) -> Side:
         ids = self.catalogue.ids.take(pa.array(items.values))
@@ -245,11 +253,6 @@ def _nothing(n_users: int) -> Ragged:
     return Ragged(np.empty(0, np.int64), np.zeros(n_users + 1, np.int64))
 
 
-def faults_of(models: Sequence[VectorLists]) -> dict[str, int]:
-    """How many rows of all models' catalogues cannot be used, by the names of `CATALOGUE_FAULTS`."""
-    return {name: sum(lists.catalogue.faults[place] for lists in models) for place, name in enumerate(CATALOGUE_FAULTS)}
-
-
 def few_users(batches: Batches, k: int) -> Batches:
     """The batches in parts of users whose first k items fit into little memory."""
     most = max(1, _LISTED // max(1, k))
@@ -259,18 +262,18 @@ def few_users(batches: Batches, k: int) -> Batches:
 
 
 def first_items_of_batches(
-    task: ScoringTask, k: int, passed_on: tuple[str, ...], item: str
+    similarity: Similarity, k: int, passed_on: tuple[str, ...], item: str
 ) -> Callable[[Batches], Batches]:
     """A function for ``mapInArrow``: the first k items of every user as structs of `item` and score, beside the columns passed on."""
 
     @in_worker
     def run(batches: Batches) -> Batches:
-        catalogues = Catalogues(task)
-        for batch in few_users(batches, k):
-            catalogues.read(batch)
+        catalogues, in_order = Catalogues([similarity]), FirstItems(k, "item_asc")
+        for batch, tables in received(few_users(batches, k), (CATALOGUE,)):
+            catalogues.read(tables)
             columns = columns_of(batch)
-            lists = VectorLists.read(columns, 0, catalogues[0], read_excluded(columns))
-            first = lists.first_items(k, "item_asc")
+            lists = VectorLists.read(columns, 0, catalogues[0], read_excluded(columns), first=in_order)
+            first = lists.predictions()
             entries: Array = pa.StructArray.from_arrays([first.ids, pa.array(first.values[0])], names=[item, "score"])
             recommended = pa.ListArray.from_arrays(
                 pa.array(first.lists.offsets, pa.int32()), entries, mask=pa.array(~lists.vectors.has_vector)

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_rankeval.catalogue.scores import is_usable
-from spark_rankeval.request.vectors import SMALLER_CATALOGUE
+from spark_rankeval.features.vectors.scores import is_usable
+from spark_rankeval.request.vectors import CATALOGUE_TOO_LARGE
 from spark_rankeval.worker.packed import PACKED, stream_of
 from spark_rankeval.worker.process import in_worker
 from spark_rankeval.worker.reading import flat, numbers
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 ITEM, VECTOR, BIAS, IN_CATALOGUE = "item", "vector", "bias", "in_catalogue"
 #: A length of vectors, and how many rows of the catalogue have it.
 USUAL_LENGTH, N_ROWS = "usual_length", "n_rows"
-#: What the task that packs a catalogue says if no row can hold it.
-TOO_LARGE = f"the items of Vectors take more than 2 GB, and no row of a table holds more. {SMALLER_CATALOGUE}"
 _MOST_BYTES = 2_000_000_000
 # The name of the vectors' length in what is packed.
 _LENGTH = "length"
@@ -113,7 +111,7 @@ def pack_catalogue(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch
         n_bytes += batch.nbytes
         if n_bytes > _MOST_BYTES:
             # Arrow would say so, too, but only once the memory of several copies is used up.
-            raise RuntimeError(TOO_LARGE)
+            raise RuntimeError(CATALOGUE_TOO_LARGE)
     if not given:
         # A partition without a row, of which there is none beside one with rows unless Spark finds the table empty.
         return

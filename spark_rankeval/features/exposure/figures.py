@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-import json
 import math
 from typing import TYPE_CHECKING, TypeVar
 
 from spark_rankeval.errors import did_you_mean, warn
+from spark_rankeval.features.exposure.groups import group_exposures_of, group_slots_of
+from spark_rankeval.features.exposure.items import Slot, exposures_of, slice_as_text, slots_of
 from spark_rankeval.features.items.wire import sizes_of
 from spark_rankeval.metrics.exposure_based import CorpusMetric, Exposure
 from spark_rankeval.metrics.group_amounts import AllListsGroupMetric, GroupExposure
-from spark_rankeval.records.slices import EVERY
 from spark_rankeval.statistics.description import of_one_figure
 from spark_rankeval.statistics.intervals import Interval
 from spark_rankeval.statistics.jackknife import WithoutBlock
 from spark_rankeval.wording import listed
-from spark_rankeval.worker.exposures import Slot, exposures_of, slots_of
-from spark_rankeval.worker.group_exposures import group_exposures_of, group_slots_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from spark_rankeval.features.exposure.groups import GroupSlot, SlotGroups
     from spark_rankeval.request.task import ScoringTask
-    from spark_rankeval.spark.describing import Figures
-    from spark_rankeval.statistics.description import Description, DescriptionOptions
+    from spark_rankeval.statistics.description import Description, DescriptionOptions, Figures
     from spark_rankeval.wire import Message
-    from spark_rankeval.worker.group_exposures import GroupSlot, SlotGroups
     from spark_rankeval.worker.group_states import Key
 
 # What is known of users and their lists.
@@ -33,11 +30,6 @@ Exposed = TypeVar("Exposed", Exposure, GroupExposure)
 
 # A warning names so many groups, and counts the others.
 _MOST_LISTED = 8
-
-
-def slice_as_text(key: Key) -> str:
-    """A slice as text; the sign for every value is a mapping, which no value is."""
-    return json.dumps([{} if value is EVERY else value for value in key])
 
 
 def with_corpus_values(

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from spark_rankeval.features.exposure.counted_tables import added_up, message_of, table_of, total_of
 from spark_rankeval.metrics.group_amounts import AllListsGroupMetric, GroupExposure
 from spark_rankeval.ranking.ragged import Ragged
 from spark_rankeval.statistics.jackknife import N_BLOCKS
-from spark_rankeval.worker.counted_tables import added_up, message_of, table_of, total_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Iterator
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 
+    from spark_rankeval.features.exposure.items import Exposed
     from spark_rankeval.metrics.group_amounts import Amounts, Given
     from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray, IntArray
     from spark_rankeval.request.task import ScoringTask
     from spark_rankeval.wire import Message
-    from spark_rankeval.worker.exposures import Exposed
 
     Key = tuple[object, ...]
     Name = str | None
@@ -81,7 +81,7 @@ class GroupAccumulator:
         self,
         groups: Iterable[tuple[Key, Array | slice]],
         counted: BoolArray,
-        exposed: dict[int, Exposed],
+        exposed: Mapping[int, Exposed],
         blocks: IntArray | None = None,
     ) -> Iterator[Message]:
         """Take in the lists of a batch of users, as far as they count; gives messages if counts no longer fit into memory."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
     from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray, IntArray
-
-Similarity = Literal["dot", "cosine"]
+    from spark_rankeval.request.vectors import Similarity
 
 # Half the distance from 1 to the next float32, and the smallest float32 and float64 that lose no digits, or any.
 _EPSILON, _SMALL_32, _SMALLEST_64 = 2.0**-24, 2.0**-126, 5e-324

@@ -1,0 +1,1 @@
+"""Lists that are the whole catalogue, ranked by scores from vectors."""
