@@ -7,7 +7,7 @@ import warnings
 import pytest
 
 from spark_rankeval.errors import EngineError, OptionError, WorkerError
-from spark_rankeval.features.vectors.catalogue import TOO_LARGE
+from spark_rankeval.request.vectors import CATALOGUE_TOO_LARGE
 from spark_rankeval.spark.python_workers import (
     PANDAS_NOTICE,
     check_local_workers,
@@ -57,8 +57,8 @@ def test_memory_that_is_too_small_is_an_error_that_says_what_to_do():
 
 def test_a_catalogue_that_is_too_large_is_an_error_that_says_what_to_do():
     with pytest.raises(EngineError) as caught, workers_explained():
-        raise RuntimeError(f"Traceback (most recent call last):\nRuntimeError: {TOO_LARGE}\n\tat org.apache.spark")
-    assert str(caught.value) == TOO_LARGE
+        raise RuntimeError(f"Traceback (most recent call last):\nRuntimeError: {CATALOGUE_TOO_LARGE}\n\tat org.apache.spark")
+    assert str(caught.value) == CATALOGUE_TOO_LARGE
 
 
 @pytest.mark.parametrize("error", [OptionError("No module named 'numpy'"), RuntimeError("other"), KeyboardInterrupt()])

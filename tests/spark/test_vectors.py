@@ -19,6 +19,7 @@ from spark_rankeval.errors import (
     SparkRankEvalWarning,
 )
 from spark_rankeval.features.vectors import catalogue
+from spark_rankeval.request.vectors import CATALOGUE_TOO_LARGE
 
 N_USERS, N_ITEMS, LENGTH = 24, 15, 3
 METRICS = ["ndcg@5", "ap", "rr", "auc", "percentile_rank", "recall@3"]
@@ -290,7 +291,7 @@ class TestBadInput:
         monkeypatch.setattr(catalogue, "_MOST_BYTES", 100)
         with pytest.raises(EngineError) as raised:
             evaluate(Vectors(world.users, world.items), world.labels, "rr")
-        assert str(raised.value) == catalogue.TOO_LARGE
+        assert str(raised.value) == CATALOGUE_TOO_LARGE
 
     def test_each_model_of_one_table_has_its_reasons(self, world):
         users = world.users.selectExpr(
