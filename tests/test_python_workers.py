@@ -57,7 +57,9 @@ def test_memory_that_is_too_small_is_an_error_that_says_what_to_do():
 
 def test_a_catalogue_that_is_too_large_is_an_error_that_says_what_to_do():
     with pytest.raises(EngineError) as caught, workers_explained():
-        raise RuntimeError(f"Traceback (most recent call last):\nRuntimeError: {CATALOGUE_TOO_LARGE}\n\tat org.apache.spark")
+        raise RuntimeError(
+            f"Traceback (most recent call last):\nRuntimeError: {CATALOGUE_TOO_LARGE}\n\tat org.apache.spark"
+        )
     assert str(caught.value) == CATALOGUE_TOO_LARGE
 
 

@@ -6,6 +6,7 @@ import unicodedata
 from typing import TYPE_CHECKING
 
 from spark_rankeval.errors import DataError, warn
+from spark_rankeval.features.intents.spark import IntentSources
 from spark_rankeval.features.vectors.scores import LARGEST
 from spark_rankeval.request.counts import ALL_COUNTS, Overlap
 from spark_rankeval.request.on_invalid import OnInvalid
@@ -155,9 +156,9 @@ def warn_if_apart(qualities: Mapping[str, DataQuality], settings: Settings) -> N
 
 def warn_if_changing(sources: Sources) -> None:
     """Warn if Spark says that predictions or labels may have other rows each time that they are computed."""
-    intents = sources.side.intents
     # Labels that were merged are tables of our own.
-    labels = sources.labels if intents is None else intents.labels
+    given = (feature.columns.labels for feature in sources.features if isinstance(feature, IntentSources))
+    labels = next(given, sources.labels)
     tables = {f"predictions{f' of {model!r}' if model else ''}": source for model, source in sources.tables()}
     tables |= {source.role: source for source in (labels, sources.users, sources.exclude) if source is not None}
     if not may_change([source.frame for source in tables.values()]):

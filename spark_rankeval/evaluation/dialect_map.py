@@ -14,7 +14,7 @@ from spark_rankeval.dialects.explained import choice_in_words
 from spark_rankeval.errors import DialectError, InputError, MetricError, OptionError
 from spark_rankeval.evaluation.bad_rows import raise_if_invalid, raise_if_unusable, warn_of_labels
 from spark_rankeval.evaluation.prepare import check_depths, unlike_vectors
-from spark_rankeval.features.registry import with_features_of
+from spark_rankeval.features.registry import FeatureTables, with_features_of
 from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.summary import AskedFor
@@ -194,7 +194,7 @@ def dialect_map(
         exclude=exclude, on_invalid=on_invalid,
     )  # fmt: skip
     names = ColumnNames.given(options, one_table=labels is None)
-    sources = read_sources(predictions, labels, users, exclude, names)
+    sources = read_sources(predictions, labels, users, exclude, names, tables=FeatureTables())
     left, right = sources.predictions, sources.labels
     if left.vectors is not None:
         check_depths(asked.items())

@@ -169,7 +169,7 @@ def result_of(asked: Scoring, summary: SummaryOptions) -> Result:
         figures=found.figures, metrics=scoring.metrics, settings=scoring.settings, totals=found.totals,
         slices=scoring.sources.slices, weight=scoring.sources.weight_count or scoring.sources.weight, clusters=scoring.sources.clusters,
         users=scoring.sources.predictions.user, words=found.words, scoring=scoring, sources=scoring.sources,
-        item_groups=() if scoring.groups is None else scoring.groups.groups.attributes, groups=found.item_groups,
+        item_groups=scoring.item_attributes, groups=found.item_groups,
     )  # fmt: skip
     result = build_result(findings, summary, table, write_per_user)
     return replace(result, _rejected=scoring.quarantine, _of_groups=partial(per_item_group, scoring))

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from spark_rankeval.checks import check_name
 from spark_rankeval.errors import DialectError, InputError, MetricError, OptionError
 from spark_rankeval.features.item_groups.spark import read_groups
-from spark_rankeval.features.items.sources import NO_TABLES, SideTables
-from spark_rankeval.features.registry import with_features_of
+from spark_rankeval.features.items.sources import SideTables
+from spark_rankeval.features.registry import FeatureTables, with_features_of
 from spark_rankeval.metrics.group_shares import GroupShare
 from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.request.column_names import ColumnNames
@@ -60,7 +60,7 @@ def prepare(
     weight = None if weight_count else options.user_weight
     sources = read_sources(
         predictions, labels, options.users, options.exclude, names, options.facts.attributes,
-        AttributeNames(attributes_in(options.by), weight, options.clusters or ()), side_tables,
+        AttributeNames(attributes_in(options.by), weight, options.clusters or ()), FeatureTables(side_tables),
     )  # fmt: skip
     if weight_count is not None:
         sources = replace(sources, weight_count=weight_count)
@@ -69,9 +69,7 @@ def prepare(
     groups = None if users_alone else read_groups(options.facts, sources, names)
     _check_shares(asked, groups is not None, users_alone=users_alone)
     if groups is not None:
-        columns = groups.groups.columns
-        side = replace(sources.side, of_groups=groups.sources, columns_of_groups=columns)
-        sources = replace(sources, side=side)
+        sources = replace(sources, features=(*sources.features, groups))
     if options.on_invalid == "quarantine":
         columns_of_rejected(sources)
     if options.ties == "position" and not (left.arrays and left.has_value):
@@ -99,9 +97,7 @@ def prepare(
         mean=convention.mean,
         unpredicted=first.population.without_predictions,
     )
-    return Scoring(
-        sources, reading, settings, _metric_columns(reading, list(asked)), model_column, options.prune, groups=groups
-    )
+    return Scoring(sources, reading, settings, _metric_columns(reading, list(asked)), model_column, options.prune)
 
 
 def _check_weight_count(name: str, sources: Sources, options: ScoringOptions) -> None:
@@ -148,7 +144,7 @@ def _side_tables(metrics: Mapping[str, Metric], convention: Dialect, facts: Fact
             msg += ". If labels have their intents in a column, name it: Facts(subtopic=…)"
         raise InputError(msg)
     if not needed.facts and not needed.tables and facts.subtopic is None:
-        return NO_TABLES
+        return SideTables()
     for option in ("category", "vector", "group", "subtopic"):
         check_name(option, getattr(facts, option))
     return SideTables(facts, needed.facts, needed.tables)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql import types as T
@@ -14,6 +15,7 @@ from spark_rankeval.features.vectors.lists import (
     RECOMMENDATIONS,
     first_items_of_batches,
 )
+from spark_rankeval.features.vectors.spark import VectorSources
 from spark_rankeval.request.column_names import ColumnNames
 from spark_rankeval.request.options import ScoringOptions
 from spark_rankeval.request.task import ScoringTask
@@ -81,7 +83,7 @@ def top_items(
     sources = read_catalogue(vectors, exclude, names)
     columns = sources.predictions.vectors
     assert columns is not None, "they were given"
-    grouping = Grouping(sources, ScoringTask(()))
+    grouping = Grouping(replace(sources, features=(VectorSources((columns,)),)), ScoringTask(()))
     users = sources.predictions.user
     taken = {RECOMMENDATIONS, N_INVALID, N_INVALID_CATALOGUE}.intersection(map(str.lower, users))
     if taken:

@@ -6,14 +6,24 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from spark_rankeval.features.exposure.worker import AllLists
+from spark_rankeval.features.intents.spark import read_intents
 from spark_rankeval.features.intents.worker import Intents
 from spark_rankeval.features.item_groups.worker import FiguresOfGroups
+from spark_rankeval.features.items.sources import SideTables, read_side_tables
 from spark_rankeval.features.items.worker import FactsOfItems
+from spark_rankeval.features.vectors.spark import VectorSources
 from spark_rankeval.features.vectors.worker import ListsFromVectors
+from spark_rankeval.spark.features import SourceFeature, TablesOfCall
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame
+
+    from spark_rankeval.request.column_names import ColumnNames
     from spark_rankeval.request.task import Feature, ItemGroups, ScoringTask
     from spark_rankeval.request.vectors import Similarity
+    from spark_rankeval.spark.source import Source
 
 
 def with_features_of(
@@ -32,3 +42,30 @@ def with_features_of(
     if groups is not None:
         features.append(FiguresOfGroups(groups))
     return replace(task, features=tuple(features))
+
+
+class FeatureTables(TablesOfCall):
+    """The tables of all features of a call."""
+
+    def __init__(self, side: SideTables = SideTables()) -> None:  # noqa: B008 # it is immutable
+        self._side = side
+
+    def frames(self) -> dict[str, DataFrame | None]:
+        """The tables by their roles; None: it is not read."""
+        return self._side.frames()
+
+    def read(
+        self, predictions: Sequence[Source], labels: Source, names: ColumnNames, problems: list[str]
+    ) -> tuple[tuple[SourceFeature, ...], Source]:
+        """The tables of all features with their columns, and the labels as they are read; what is wrong is added to the problems."""
+        features: list[SourceFeature] = []
+        side = read_side_tables(self._side, predictions[0], names, problems)
+        if side.tables():
+            features.append(side)
+        intents = read_intents(self._side.given, self._side.facts, side.items, labels, problems)
+        if intents is not None:
+            features.append(intents)
+            labels = labels if problems else intents.columns.read()
+        if vectors := tuple(source.vectors for source in predictions if source.vectors is not None):
+            features.append(VectorSources(vectors))
+        return tuple(features), labels

@@ -30,7 +30,9 @@ PopulationName = Literal[None, "every", "labelled", "predicted", "both"]
 Pruning = Literal["auto", "never"]
 # More groups by popularity than this are no groups any more.
 _MOST_POPULARITY_GROUPS = 1000
-#: How predictions get the facts of their items.
+#: How predictions get the facts of their items: ``join`` shuffles predictions by item; with ``workers`` every task gets the whole table.
+Lookup = Literal["join", "workers"]
+#: The same as a caller chooses it.
 LookupOption = Literal["auto", "workers", "join"]
 
 

@@ -16,9 +16,8 @@ if TYPE_CHECKING:
 
 def check_together(models: Sequence[Model], others: Sequence[Source | None], problems: list[str]) -> None:
     """Add to the problems what says that models or other tables cannot be compared with the first model."""
-    candidates = [model.source.vectors.candidates for model in models if model.source.vectors is not None]
     left = models[0].source
-    check_comparable(left, (*(model.source for model in models[1:]), *others, *candidates), problems)
+    check_comparable(left, (*(model.source for model in models[1:]), *others), problems)
     problems += [
         (
             f"predictions of model {model.name!r} are {'arrays' if model.source.arrays else 'rows'}, those of "

@@ -7,23 +7,19 @@ Spark adds whole numbers with checks of overflow, so a sum modulo 2^64 is made o
 
 from __future__ import annotations
 
-from functools import reduce
 from typing import TYPE_CHECKING
 
 from pyspark.sql import types as T
 
 from spark_rankeval.spark.ids import hashable
-from spark_rankeval.spark.packed import given_to_rows
-from spark_rankeval.spark.sql_text import all_of, bits_and, bits_or, call, named, null_of, select, text, when
-from spark_rankeval.worker.reading import hash_column, of_model
-from spark_rankeval.worker.row_hashes import SHORT, WHOLE
+from spark_rankeval.spark.sql_text import all_of, bits_and, bits_or, call, named, when
+from spark_rankeval.worker.row_hashes import SHORT
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Sequence
 
     from pyspark.sql import DataFrame
 
-    from spark_rankeval.spark.inputs import Sources
     from spark_rankeval.spark.source import Source
     from spark_rankeval.spark.sql_text import Sql
 
@@ -56,16 +52,6 @@ def is_hashed_by_workers(item_type: T.DataType) -> bool:
     return isinstance(item_type, T.IntegralType)
 
 
-def hashed_tables(sources: Sources) -> tuple[str, ...]:
-    """The tables whose rows are hashed, by name; the predictions of a model have the name that `of_model` gives."""
-    names = [of_model("predictions", model) for model in range(len(sources.models))]
-    names.append("labels")
-    names += [name for name in ("users", "exclude") if getattr(sources, name) is not None]
-    if sources.slices or sources.weight is not None or sources.attributes_of_clusters:
-        names.append("attributes")
-    return (*names, *(table for table in WHOLE if table in sources.side.by_role()))
-
-
 def row_hash(source: Source) -> Sql:
     """The hash of a row: of its item or array of items, and of its scores, ranks or grades.
 
@@ -86,73 +72,17 @@ def row_hash(source: Source) -> Sql:
     return hash_of([*columns, *beside])
 
 
-def with_whole_hashes(users: DataFrame, sources: Sources, known: Collection[str] = ()) -> DataFrame:
-    """Every row with the hashes of the tables that are hashed as a whole, except those that are `known`: one row, broadcast."""
-    rows: list[tuple[str, DataFrame, Sql]] = []
-    for table, source in sources.side.by_role().items():
-        if table in known:
-            continue
-        if table == "training":
-            hashed = training_hash(source)
-        elif table == "baseline":
-            hashed = hash_of([*_users_of(source), row_hash(source)])
-        else:
-            vector, of_items = sources.side.vector, sources.side.columns_of_items()
-            read = [column for name in of_items for column in _columns_of(source.frame, [name], are_ids=name != vector)]
-            hashed = hash_of([*_ids_of(source), *read])
-        rows.append((table, source.frame, hashed))
-    for place, model in enumerate(sources.models):
-        rows += [(of_model("predictions", place), *each) for each in _rows_of_vectors(model.source)]
-    if not rows:
-        return users
-    names = list(dict.fromkeys(table for table, _, _ in rows))
-    hashes = [
-        select(frame, *(hashed.alias(name) if name == table else null_of(T.LongType()).alias(name) for name in names))
-        for table, frame, hashed in rows
-    ]
-    totals = [call("coalesce", total_of_hashes(named(name)), 0).alias(hash_column(name)).column for name in names]
-    return given_to_rows(users, reduce(lambda table, other: table.union(other), hashes).agg(*totals))
+def users_of(source: Source) -> list[Sql]:
+    """The columns of users as they are hashed."""
+    return [column for name in source.user for column in columns_of(source.frame, [name])]
 
 
-def _rows_of_vectors(source: Source) -> list[tuple[DataFrame, Sql]]:
-    """The tables of a model's vectors with the hash of a row, which says of which of them it is, and how scores are made of them.
-
-    None if the model has lists.
-    """
-    vectors = source.vectors
-    if vectors is None:
-        return []
-    asked: dict[str, tuple[Source, list[Sql], tuple[str | None, ...]]] = {
-        "users": (source, _users_of(source), (vectors.vector, vectors.user_bias)),
-        "items": (vectors.items, _ids_of(vectors.items), (vectors.item_vector, vectors.item_bias)),
-    }
-    if vectors.candidates is not None:
-        pairs = [*_users_of(vectors.candidates), *_ids_of(vectors.candidates)]
-        asked["candidates"] = (vectors.candidates, pairs, ())
-    return [
-        (
-            each.frame,
-            hash_of(
-                [
-                    text(f"{role} {vectors.similarity}"),
-                    *ids,
-                    *_columns_of(each.frame, [name for name in names if name], are_ids=False),
-                ]
-            ),
-        )
-        for role, (each, ids, names) in asked.items()
-    ]
+def ids_of(source: Source) -> list[Sql]:
+    """The column of items as it is hashed."""
+    return columns_of(source.frame, [source.item])
 
 
-def _users_of(source: Source) -> list[Sql]:
-    return [column for name in source.user for column in _columns_of(source.frame, [name])]
-
-
-def _ids_of(source: Source) -> list[Sql]:
-    return _columns_of(source.frame, [source.item])
-
-
-def _columns_of(frame: DataFrame, names: Sequence[str], *, are_ids: bool = True) -> list[Sql]:
+def columns_of(frame: DataFrame, names: Sequence[str], *, are_ids: bool = True) -> list[Sql]:
     """Columns in a form whose hashes are equal for equal values, arrays with their sizes; numbers that are no ids are doubles."""
     columns = []
     for name in names:
@@ -169,7 +99,7 @@ def _columns_of(frame: DataFrame, names: Sequence[str], *, are_ids: bool = True)
 
 def training_hash(source: Source) -> Sql:
     """A hash of 36 bits of a row of training data, as of `short_hash`; of null values, too."""
-    return call("shiftright", hash_of([*_users_of(source), *_ids_of(source)]), 64 - SHORT)
+    return call("shiftright", hash_of([*users_of(source), *ids_of(source)]), 64 - SHORT)
 
 
 def hash_of(columns: Sequence[Sql]) -> Sql:

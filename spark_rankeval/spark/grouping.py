@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from dataclasses import dataclass
+from functools import cached_property, partial, reduce
 from typing import TYPE_CHECKING
 
-from spark_rankeval.features.intents.spark import intents_of_users
-from spark_rankeval.features.items.grouped import Typed
-from spark_rankeval.features.items.join import JoinedFacts
-from spark_rankeval.features.items.lookup import PackedFacts
-from spark_rankeval.features.vectors.spark import packed_catalogue
 from spark_rankeval.spark.engines import engine_of
+from spark_rankeval.spark.features import GroupedFeature, GroupingContext, Typed
 from spark_rankeval.spark.fingerprints import (
     ROW_HASH,
     is_hashed_by_workers,
     row_hash,
     short_hash,
     total_of_hashes,
-    with_whole_hashes,
 )
 from spark_rankeval.spark.ids import name_in_sql, text_in_sql, user_hash
-from spark_rankeval.spark.packed import given_to_tasks
 from spark_rankeval.spark.prediction_lists import INFINITE, MODEL, Gathering, PredictionLists, values_of_model
 from spark_rankeval.spark.sql_text import (
     aggregate,
@@ -37,21 +31,18 @@ from spark_rankeval.spark.sql_text import (
     where,
     with_columns,
 )
+from spark_rankeval.spark.table_hashes import with_whole_hashes
 from spark_rankeval.spark.table_rows import ARRAYS, TableRows, names_of
 from spark_rankeval.spark.user_attributes import UserAttributes, agreed, cluster_column
-from spark_rankeval.spark.validity import none_holds, says_something, unusual_reasons
 from spark_rankeval.worker import reading
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql import types as T
 
-    from spark_rankeval.features.intents.spark import IntentColumns
-    from spark_rankeval.features.items.grouped import GroupedTables
-    from spark_rankeval.features.items.wire import Lookup
+    from spark_rankeval.request.options import Lookup
     from spark_rankeval.request.task import ScoringTask
     from spark_rankeval.spark.inputs import Sources
-    from spark_rankeval.spark.source import Source, VectorColumns
     from spark_rankeval.spark.sql_text import Sql
     from spark_rankeval.spark.user_attributes import TypedSql
 
@@ -91,12 +82,6 @@ class Grouping:
         """The type of items on the way."""
         return self.rows.item_type()
 
-    @property
-    def _vectors(self) -> list[VectorColumns]:
-        """The vectors of each model; none if models have lists."""
-        sources = (model.source for model in self.sources.models)
-        return [source.vectors for source in sources if source.vectors is not None]
-
     def frame(self, *, with_users: bool = False, with_user_hash: bool = False) -> DataFrame:
         """The grouped table: whether a row belongs to nobody, what the worker reads, and on request who the user is."""
         first, labels = self.sources.predictions, self.sources.labels
@@ -120,7 +105,7 @@ class Grouping:
                 *(row_hash(source).alias(reading.hash_column(source.role)) for source in (first, labels)),
                 *self.attributes.hashed(self.attributes.values(first, text_in_sql)),
             )
-            return with_whole_hashes(grouped, self.sources)
+            return self._given(with_whole_hashes(grouped, self.sources))
         joined = self._lists()
         if not self._is_grouped_once:
             # Two groupings and a join of the groups: tables bucketed by user need no shuffle at all.
@@ -140,14 +125,18 @@ class Grouping:
             absent = named(reading.PREDICTION_ROWS).is_null() & (call("coalesce", named(_KNOWN), 0) == 0)
             kept.append(absent.alias(reading.ABSENT))
         grouped = select(joined, *kept, no_user, *hashed)
-        grouped = with_whole_hashes(grouped, self.sources, self._facts.hashed)
-        return self._with_catalogues(self._facts.with_totals(grouped))
+        known = [table for feature in self._features for table in feature.hashed]
+        return self._given(with_whole_hashes(grouped, self.sources, known))
 
     def lists(self) -> DataFrame:
         """The grouped table without labels: the user's columns, what the worker reads, and whether a row belongs to nobody."""
         lists = self._lists()
         no_user = any_of(named(name).is_null() for name in self.user_columns).alias(reading.NO_USER)
-        return self._with_catalogues(select(lists, *map(named, lists.columns), no_user))
+        return self._given(select(lists, *map(named, lists.columns), no_user))
+
+    def _given(self, users: DataFrame) -> DataFrame:
+        """Grouped users with what features bring to the workers."""
+        return reduce(lambda rows, feature: feature.given(rows), self._features, users)
 
     def _lists(self) -> DataFrame:
         """A row a user with the predictions of every model, and the user's other lists."""
@@ -155,59 +144,33 @@ class Grouping:
         if self.sources.exclude is not None:
             # Before the other join, which forgets that its left side is sorted by user.
             hashed = reading.hash_column("exclude")
-            excluded = self._items_of(self.sources.exclude, reading.EXCLUDED, hashed)
+            excluded = self._typed.lists(self.sources.exclude, reading.EXCLUDED, hashed)
             predictions = predictions.join(excluded, self.user_columns, "left")
             # 0 says that nothing of the user is excluded; null, that nobody looked.
             predictions = with_columns(predictions, {hashed: call("coalesce", named(hashed), 0)})
-        for model, vectors in enumerate(self._vectors):
-            if vectors.candidates is not None and vectors.candidates.role == "candidates":
-                listed = self._items_of(vectors.candidates, reading.of_model(reading.CANDIDATES, model))
-                predictions = predictions.join(listed, self.user_columns, "left")
-        for lists in self._facts.lists_of_users():
+        for lists in (lists for feature in self._features for lists in feature.beside_predictions()):
             predictions = predictions.join(lists, self.user_columns, "left")
         return predictions
-
-    def _with_catalogues(self, users: DataFrame) -> DataFrame:
-        """The grouped table; the first row of each partition also has the catalogues of the models that rank from vectors."""
-        catalogues = {
-            reading.of_model(reading.CATALOGUE, model): packed_catalogue(vectors, self.item_type())
-            for model, vectors in enumerate(self._vectors)
-        }
-        return given_to_tasks(users, catalogues) if catalogues else users
 
     @cached_property
     def _is_grouped_once(self) -> bool:
         """Whether one grouping makes the lists of predictions and of labels, as their rows are the same and nothing is joined to them."""
-        has_tables_of_items = self._facts.joined_to_items or self._asks_intents
-        return self.sources.each_row_is_both and self.gathering == "all" and not has_tables_of_items
-
-    @property
-    def _asks_intents(self) -> bool:
-        """Whether intents of labels are read: if a metric asks for them, or to tell judgements of one subtopic from others."""
-        return "intents" in self.task.facts or self.task.has_subtopic_rows
-
-    @property
-    def _intents(self) -> IntentColumns | None:
-        """Where intents come from: of labels with a row for each, those that can be used."""
-        intents = self.sources.side.intents
-        if intents is None or not self.task.has_subtopic_rows:
-            return intents
-        labels = intents.labels
-        unusual = unusual_reasons(labels, labels.values_sql(), self.task)
-        usable = where(labels.frame, says_something(labels, self.task) & none_holds(unusual))
-        return intents._replace(labels=replace(labels, frame=usable))
+        joins = any(feature.joins for feature in self._features)
+        return self.sources.each_row_is_both and self.gathering == "all" and not joins
 
     @cached_property
     def _typed(self) -> Typed:
         return Typed(self.user_columns, self.rows.named_users, self.item_type())
 
     @cached_property
-    def _facts(self) -> GroupedTables:
-        side, facts = self.sources.side, self.task.facts
-        if self.lookup == "join":
-            return JoinedFacts(side, facts, self._typed)
-        must_fit = side.lookup == "workers" or bool(self._vectors)
-        return PackedFacts(side, facts, self._typed, must_fit)
+    def _features(self) -> list[GroupedFeature]:
+        from_vectors = self.sources.predictions.vectors is not None
+        context = GroupingContext(self.task, self._typed, self.lookup, from_vectors)
+        return [feature.grouped(context) for feature in self.sources.features]
+
+    def _with_facts(self, rows: DataFrame) -> DataFrame:
+        """Rows of predictions with what features know of each."""
+        return reduce(lambda table, feature: feature.with_facts(table), self._features, rows)
 
     @cached_property
     def attributes(self) -> UserAttributes:
@@ -230,7 +193,7 @@ class Grouping:
             )
         rows = self.rows.of_both() if self._is_grouped_once else self.rows.of_models(self.rows.of)
         if not self.merge_duplicates:
-            rows = self._facts.with_facts(rows)
+            rows = self._with_facts(rows)
         users = self.user_columns
         n_rows, merged = None, None
         hashed = short_hash(named(reading.ITEMS), self.item_type(), named(reading.SCORES))
@@ -242,7 +205,7 @@ class Grouping:
             rows = aggregate(rows.repartition(*users), keys, call("count", 1).alias(_ROW), best, *infinite, total)
             hashed = named(ROW_HASH)
             n_rows, merged = named(_ROW), when(named(reading.ITEMS).is_not_null(), named(_ROW) - 1, 0)
-            rows = self._facts.with_facts(rows)
+            rows = self._with_facts(rows)
         by_workers = self.gathering == "all" and n_rows is None and is_hashed_by_workers(self.item_type())
         counts_infinite = self.rows.counts_infinite(first)
         lists = PredictionLists(users, len(self._models), self.gathering, self.keep, self._listed, counts_infinite)
@@ -251,19 +214,18 @@ class Grouping:
 
     @property
     def _listed(self) -> tuple[str, ...]:
-        return (reading.ITEMS, reading.SCORES, *([reading.FACTS] if self._facts.joined_to_items else []))
+        return (reading.ITEMS, reading.SCORES, *(name for feature in self._features for name in feature.listed))
 
     @property
     def _models(self) -> range:
         return range(len(self.sources.models))
 
     def _labels(self) -> DataFrame:
-        """A row a user with the labels, and with what they are about if a metric asks for that."""
-        labels, intents = self._grouped_labels(), self._intents
-        if not self._asks_intents or intents is None:
-            return labels
-        of_users = intents_of_users(intents, self.sources.side, self._typed)
-        return labels.join(of_users, self.user_columns, "left")
+        """One row per user with the labels, and with what features know of them."""
+        labels = self._grouped_labels()
+        for table in (table for feature in self._features for table in feature.beside_labels()):
+            labels = labels.join(table, self.user_columns, "left")
+        return labels
 
     def _grouped_labels(self) -> DataFrame:
         source, others = self.sources.labels, self._users_without_labels()
@@ -312,16 +274,6 @@ class Grouping:
             about = select(somebody, *self.rows.named_users(attributes), row, known, *self.attributes.of(attributes))
             rows = about if rows is None else union(rows, about)
         return None if rows is None else self.rows.chosen(rows)
-
-    def _items_of(self, source: Source, name: str, hashed: str = "") -> DataFrame:
-        """Each user's items of a table of users and items, as a list of this name; a null matches nothing.
-
-        A column `hashed` has the sum of the rows' hashes, if it has a name.
-        """
-        items = source.ids_sql().cast(self.item_type()).alias(name)
-        rows = select(source.frame, *self.rows.named_users(source), items, row_hash(source).alias(ROW_HASH))
-        total = [total_of_hashes(named(ROW_HASH)).alias(hashed)] if hashed else []
-        return aggregate_lists(rows, self.user_columns, call("collect_list", named(name)).alias(name), *total)
 
     def _grouped_arrays(self, rows: DataFrame, n_rows: str, n_models: int = 1) -> DataFrame:
         """One row a user of a table of arrays: one of the user's rows, how many there are, and their hash, of each model."""

@@ -10,22 +10,20 @@ from pyspark.sql import types as T
 
 from spark_rankeval.checks import check_table, is_name
 from spark_rankeval.errors import InputError
-from spark_rankeval.features.intents.spark import with_intents
-from spark_rankeval.features.items.sources import NO_TABLES, SideSources, read_side_tables
-from spark_rankeval.features.vectors.spark import read_vectors
 from spark_rankeval.request.vectors import Vectors
 from spark_rankeval.spark.comparable_tables import check_comparable, check_together
+from spark_rankeval.spark.features import SourceFeature, TablesOfCall
 from spark_rankeval.spark.ids import problem_of_type, readable, text_in_sql
 from spark_rankeval.spark.named_columns import find_column
 from spark_rankeval.spark.source import read_source, require_column
 from spark_rankeval.spark.sql_text import named, select
+from spark_rankeval.spark.vectors import read_vectors
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pyspark.sql import DataFrame
 
-    from spark_rankeval.features.items.sources import SideTables
     from spark_rankeval.request.column_names import ColumnNames
     from spark_rankeval.request.vectors import Similarity
     from spark_rankeval.spark.source import Source
@@ -55,7 +53,7 @@ class Sources:
     weight: str | None = None  # the column of that table that has the users' weights
     # Columns of the user or of that table; users of the same values there are one cluster.
     clusters: tuple[str, ...] = ()
-    side: SideSources = SideSources()  # the tables that metrics ask for beside these
+    features: tuple[SourceFeature, ...] = ()  # the tables of features
     weight_count: str | None = None  # the count of the per-user table that is the users' weight, if `weight` is not
 
     @property
@@ -77,6 +75,20 @@ class Sources:
         vectors = [model.source.vectors for model in self.models]
         return tuple(columns.similarity for columns in vectors if columns is not None)
 
+    def side_tables(self) -> dict[str, Source]:
+        """The tables of features, each once, by role."""
+        tables: dict[str, Source] = {}
+        for source in (source for feature in self.features for source in feature.tables()):
+            tables.setdefault(source.role, source)
+        return tables
+
+    def columns_of_items(self) -> dict[str, bool]:
+        """The columns of the table of items that are read, and whether each has ids or texts."""
+        columns: dict[str, bool] = {}
+        for feature in self.features:
+            columns |= {name: are_ids for name, are_ids in feature.columns_of_items().items() if name not in columns}
+        return columns
+
     @property
     def attributes_of_clusters(self) -> tuple[str, ...]:
         """The columns of clusters that are neither the user's nor of slices."""
@@ -95,13 +107,14 @@ def read_sources(
     names: ColumnNames,
     attributes: DataFrame | None = None,
     asked: AttributeNames | None = None,
-    side_tables: SideTables = NO_TABLES,
+    tables: TablesOfCall | None = None,
 ) -> Sources:
     """Find and check the columns of all tables, before any job; but a column of models is read for their names.
 
     `labels` are None if they are in the table of predictions. Without `attributes` the attributes that are asked for are columns of the
     first of users, labels and predictions that has them all. An InputError names all offenders at once.
     """
+    tables = tables or TablesOfCall()
     by_model = predictions if isinstance(predictions, Mapping) else {"": predictions}
     if not by_model:
         raise InputError("predictions is an empty dict; pass a dict of one table per model name")
@@ -110,7 +123,7 @@ def read_sources(
     for name, table in by_model.items():
         check_table(_called("predictions", name), _table_of_users(table), instead="Vectors")
     others = {"labels": labels, "users": users, "exclude": exclude, "attributes": attributes}
-    for role, other in {**others, **side_tables.frames()}.items():
+    for role, other in {**others, **tables.frames()}.items():
         if other is not None:
             check_table(role, other)
     of_users = [_table_of_users(table) for table in by_model.values()]
@@ -118,7 +131,9 @@ def read_sources(
     problems: list[str] = []
     if isinstance(predictions, Mapping) and names.model is not None:
         problems.append("predictions is a dict by model, so the model column is not needed; leave model= out")
-    problems += _problems_with_vectors(by_model.values(), labels, names, has_baseline="baseline" in side_tables.roles)
+    problems += _problems_with_vectors(
+        by_model.values(), labels, names, has_baseline=tables.frames().get("baseline") is not None
+    )
     if labels is None and names.user == ("user",) and find_column(first, "user") is None:
         # Spark's evaluators take one table of two arrays, which names no user.
         names = replace(names, user=())
@@ -129,7 +144,7 @@ def read_sources(
     left_out = None if exclude is None else read_source("exclude", exclude, names, problems)
     asked = (asked or AttributeNames()).beside(names.user)
     about = _attributes(attributes, asked, [users, labels, *of_users], names, problems)
-    side, right = with_intents(side_tables, read_side_tables(side_tables, left, names, problems), right, problems)
+    features, right = tables.read([model.source for model in models], right, names, problems)
     if labels is None:
         if not problems and not (left.arrays and right.arrays):
             problems.append(
@@ -137,10 +152,14 @@ def read_sources(
                 f"{_type_of(left)} and {right.item!r} of {_type_of(right)}. Pass labels as a separate table"
             )
         several = len(models) > 1 or names.model is not None
-        met = (users, exclude, attributes, several or None, side.tables() or side.intents)
+        met = (users, exclude, attributes, several or None, (left.vectors is None and features) or None)
         problems += [words for words, found in zip(_ONE_TABLE, met, strict=True) if found is not None]
     if not problems:
-        check_together(models, (right, everyone, left_out, about, *side.tables()), problems)
+        check_together(
+            models,
+            (right, everyone, left_out, about, *(source for feature in features for source in feature.tables())),
+            problems,
+        )
     column = _model_column(first, names.model, problems)
     if problems:
         raise InputError("; ".join(dict.fromkeys(problems)))
@@ -154,7 +173,7 @@ def read_sources(
     clusters += [] if about is None else [str(find_column(about.frame, name)) for name in asked.cluster]
     return Sources(
         tuple(models), replace(right, shares_table=shared), everyone, left_out, column, about, slices, weights,
-        tuple(clusters), side,
+        tuple(clusters), features,
     )  # fmt: skip
 
 

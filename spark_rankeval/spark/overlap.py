@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import types as T
 
-from spark_rankeval.ranking.recommended import TABLES_OF
 from spark_rankeval.request.counts import Overlap
 from spark_rankeval.spark.ids import as_text, common_id_type, readable, text_in_sql, text_of
 from spark_rankeval.spark.sql_text import aggregate, all_of, call, named, number, rows_of_all, select, text, when, where
@@ -50,15 +49,8 @@ def _overlaps_of(sources: Sources, task: ScoringTask) -> Iterator[Overlap]:
         yield Overlap("labels", "items")
     if sources.exclude is not None:
         yield from (Overlap("exclude", "users"), Overlap("exclude", "items"))
-    # The intents of labels are of items that need not be predicted.
-    tables = {table for fact in task.facts - {"intents"} for table in TABLES_OF[fact]}
-    yield from (Overlap(table, "items") for table in ("training", "items", "baseline") if table in tables)
-    if any(fact.startswith("history") for fact in task.facts):
-        yield Overlap("training", "users")
-    if "baseline" in tables:
-        yield Overlap("baseline", "users")
-    if sources.side.category_of_intents is not None:
-        yield Overlap("intents", "items")
+    for feature in sources.features:
+        yield from feature.overlaps(task)
 
 
 def ids_apart(sources: Sources, model: Model, overlap: Overlap) -> Apart | None:
@@ -94,9 +86,9 @@ def _each(function: str, names: Iterable[str]) -> list[Sql]:
 
 def _tables(sources: Sources, model: Model, overlap: Overlap) -> tuple[Source | None, Source | None]:
     """The table of an overlap, and the other one."""
-    predictions, side = model.source, sources.side
+    predictions, side_tables = model.source, sources.side_tables()
     if overlap.role == "intents":
-        return sources.labels, side.items
+        return sources.labels, side_tables.get("items")
     if sources.model_column is not None:
         is_of_model = text_in_sql(predictions.frame, sources.model_column) == text_of(model.name)
         predictions = replace(predictions, frame=where(predictions.frame, is_of_model))
@@ -104,7 +96,7 @@ def _tables(sources: Sources, model: Model, overlap: Overlap) -> tuple[Source | 
     if predictions.vectors is not None:
         candidates = predictions.vectors.candidates
         predictions = predictions.vectors.items if overlap.kind == "items" else predictions
-    tables = {"labels": sources.labels, "exclude": sources.exclude, "candidates": candidates, **side.by_role()}
+    tables = {"labels": sources.labels, "exclude": sources.exclude, "candidates": candidates, **side_tables}
     return tables[overlap.role], predictions
 
 

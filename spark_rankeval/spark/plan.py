@@ -10,8 +10,8 @@ from spark_rankeval.wording import listed
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from spark_rankeval.features.items.wire import Lookup
     from spark_rankeval.metrics.base import Metric
+    from spark_rankeval.request.options import Lookup
     from spark_rankeval.request.task import ScoringTask
     from spark_rankeval.spark.engines import Engine
     from spark_rankeval.spark.list_lengths import ListLengths

@@ -8,9 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from spark_rankeval.features.item_groups.tables import ATTRIBUTE_KEY, GROUP_KEY
-from spark_rankeval.features.items.lookup import with_lookup
-from spark_rankeval.features.items.wire import TOO_LARGE
 from spark_rankeval.records.item_groups import ItemGroup, item_groups_in, roll_with_items
 from spark_rankeval.records.slices import is_of_all, roll
 from spark_rankeval.request.counts import WEIGHT_SUMS, counts_beside, counts_of_models
@@ -25,7 +22,6 @@ from spark_rankeval.spark.describing import (
     of_every_user,
 )
 from spark_rankeval.spark.engines import engine_of
-from spark_rankeval.spark.fingerprints import hashed_tables
 from spark_rankeval.spark.grouping import Grouping
 from spark_rankeval.spark.list_lengths import sampled_lengths
 from spark_rankeval.spark.overlap import overlaps_of
@@ -33,9 +29,11 @@ from spark_rankeval.spark.per_user import MetricColumn, PerUserSchema, Settings,
 from spark_rankeval.spark.plan import Plan, choose_plan
 from spark_rankeval.spark.rejected import Quarantine
 from spark_rankeval.spark.settling import Settled, settled
+from spark_rankeval.spark.table_hashes import hashed_tables
 from spark_rankeval.spark.user_attributes import slice_column
 from spark_rankeval.spark.workers import run_on_workers
 from spark_rankeval.worker.features import features_of
+from spark_rankeval.worker.packed import TOO_LARGE
 from spark_rankeval.worker.reading import NO_USER, USER_WEIGHT, hash_column, of_model
 from spark_rankeval.worker.scored_users import score_batches
 from spark_rankeval.worker.scoring import (
@@ -52,7 +50,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from spark_rankeval.features.item_groups.spark import GroupSources
     from spark_rankeval.ranking.ragged import IntArray
     from spark_rankeval.request.readings import Reading, Value
     from spark_rankeval.request.task import ScoringTask
@@ -98,7 +95,6 @@ class Scoring:
     model_column: str = ""  # the column of models in the per-user table; empty: there is one model without a name
     prune: str = "auto"  # ``auto`` or ``never``
     tables_fit: bool = True  # whether workers may hold the tables of items, as far as is known
-    groups: GroupSources | None = None  # the tables that put items into groups; None: there are no groups
     lengths: ListLengths | None = None  # of users' lists of predictions, as far as is known
 
     def for_result(self) -> Scoring:
@@ -121,14 +117,12 @@ class Scoring:
             lengths=self.lengths,
             each_row_is_both=self.sources.each_row_is_both,
         )
-        return with_lookup(
-            plan,
-            self.reading.task.facts,
-            self.sources.side.lookup,
-            lazy=lazy,
-            tables_fit=self.tables_fit,
-            from_vectors=predictions.vectors is not None,
-        )
+        from_vectors = predictions.vectors is not None
+        for feature in self.sources.features:
+            plan = feature.plan(
+                plan, self.reading.task, lazy=lazy, tables_fit=self.tables_fit, from_vectors=from_vectors
+            )
+        return plan
 
     def with_lengths(self) -> Scoring:
         """The same with the lengths of users' lists, if they decide whether predictions are left out.
@@ -281,14 +275,19 @@ class Scoring:
             of_models[value.model].append((keys[value.relevance, value.label], place))
         return of_models
 
+    @property
+    def item_attributes(self) -> tuple[str, ...]:
+        """The attributes of items whose groups have figures of their own."""
+        return tuple(name for feature in features_of(self.reading.task) for name in feature.attributes)
+
     def _item_groups(self, figures: Mapping[Key, Figures]) -> tuple[ItemGroup, ...]:
-        if self.groups is None:
+        if not self.item_attributes:
             return ()
         told = {
             key: {name: int(count.greatest) if (count := group.counts[name]).n else 0 for name in GROUP_FACTS}
             for key, group in figures.items()
         }
-        return item_groups_in(told, self.groups.groups.attributes)
+        return item_groups_in(told, self.item_attributes)
 
     def _first_go(self, plan: Plan, options: DescriptionOptions, *, totals: bool) -> Settled:
         """The figures as of `describe_values`, of users whose value no tie leaves open."""
@@ -327,24 +326,22 @@ class Scoring:
             figures = feature.figures(figures, task, messages, totals, options)
         return dict(figures)
 
-    def _users(self, grouping: Grouping, options: DescriptionOptions) -> DataFrame:
-        """The grouped users; the first of each task has the tables that put items into groups."""
-        frame = grouping.frame(with_user_hash=options.clustered or bool(grouping.user_columns))
-        return frame if self.groups is None else self.groups.given_to(frame, grouping.item_type())
-
     @property
     def _keys(self) -> tuple[str, ...]:
         of_users = tuple(slice_column(index) for index in range(len(self.sources.slices)))
-        return of_users if self.groups is None else (*of_users, ATTRIBUTE_KEY, GROUP_KEY)
+        return (*of_users, *(key for feature in features_of(self.reading.task) for key in feature.keys))
 
     def _groups(self, options: DescriptionOptions, *, totals: bool) -> Groups:
-        task, n_keys = self.reading.task, len(self._keys)
-        names = count_names(task, hashed_tables(self.sources))
+        task, items = self.reading.task, self.item_attributes
         rolled = roll(len(self.sources.slices), totals=totals)
-        if self.groups is None:
-            return Groups(names, task.n_values, options, n_keys, rolled)
-        items = self.groups.groups.attributes
-        return Groups(names, task.n_values, options, n_keys, roll_with_items(rolled, items), items)
+        return Groups(
+            count_names(task, hashed_tables(self.sources)),
+            task.n_values,
+            options,
+            len(self._keys),
+            roll_with_items(rolled, items) if items else rolled,
+            items,
+        )
 
     def _states(
         self,
@@ -360,7 +357,8 @@ class Scoring:
         run = state_of_batches(
             self.reading.task, options, NO_USER, self._keys, groups.roll, tables=groups.names.tables, leaves_open=leaves_open
         )  # fmt: skip
-        return run_on_workers(self._users(grouping, options), run, MESSAGE_SCHEMA)
+        users = grouping.frame(with_user_hash=options.clustered or bool(grouping.user_columns))
+        return run_on_workers(users, run, MESSAGE_SCHEMA)
 
     @property
     def _tables_of_a_model(self) -> list[str]:

@@ -65,15 +65,12 @@ class TableRows:
 
     def _others(self) -> list[Source]:
         sources = self.sources
-        vectors = [model.source.vectors for model in sources.models]
-        candidates = [columns.candidates for columns in vectors if columns is not None]
         others = (
             sources.labels,
             sources.users,
             sources.exclude,
             sources.attributes,
-            *sources.side.tables(),
-            *candidates,
+            *(source for feature in sources.features for source in feature.tables()),
         )
         return [*(model.source for model in sources.models[1:]), *(other for other in others if other is not None)]
 

@@ -148,6 +148,14 @@ class PartitionFeature:
 class ScoringFeature(Feature):
     """A feature of a task, as it travels to the workers and as the driver reads their messages."""
 
+    #: The columns that tell groups of its own apart, behind those of users.
+    keys: tuple[str, ...] = ()
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """The attributes of items whose groups have figures of their own."""
+        return ()
+
     def tables(self) -> tuple[str, ...]:
         """The columns of packed tables that the first row of a partition may have."""
         return ()

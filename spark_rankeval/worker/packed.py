@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
     Batches = Iterator[pa.RecordBatch]
 
+#: The count that says whether a table was too large for workers: 1, and nothing of it is known; else 0.
+TOO_LARGE = "table_too_large"
 #: The column of packed tables.
 PACKED = "packed"
 # What stands for a table that is too large; no packed table is empty.

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import types as T
 
 from spark_rankeval.features.items.wire import INTENT, INTENTS, ITEM
+from spark_rankeval.request.counts import Overlap
+from spark_rankeval.spark.features import GroupedFeature, SourceFeature
 from spark_rankeval.spark.ids import as_text, problem_of_type, readable
 from spark_rankeval.spark.source import ValueColumn, array_value, require_column
 from spark_rankeval.spark.sql_text import aggregate_lists, call, named, select, where, with_columns
+from spark_rankeval.spark.validity import none_holds, says_something, unusual_reasons
 from spark_rankeval.worker.reading import grades_column
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pyspark.sql import DataFrame
 
-    from spark_rankeval.features.items.grouped import Typed
-    from spark_rankeval.features.items.sources import SideSources, SideTables
+    from spark_rankeval.ranking.recommended import Fact
+    from spark_rankeval.request.options import Facts
+    from spark_rankeval.request.task import ScoringTask
+    from spark_rankeval.spark.features import GroupingContext, Typed
     from spark_rankeval.spark.source import Source
     from spark_rankeval.spark.sql_text import Sql
 
@@ -80,29 +87,85 @@ def _problem_of_intents(what: str, kind: T.DataType) -> list[str]:
     return problem_of_type(what, kind.elementType if isinstance(kind, T.ArrayType) else kind, "intent")
 
 
-def with_intents(
-    tables: SideTables, side: SideSources, labels: Source, problems: list[str]
-) -> tuple[SideSources, Source]:
-    """The side tables with where the intents of labels come from, and the labels with their subtopics."""
-    subtopic, items = tables.given.subtopic, tables.frames()["items"]
-    if problems or not ("intents" in tables.facts or subtopic is not None):
-        return side, labels
+@dataclass(frozen=True)
+class IntentSources(SourceFeature):
+    """Where the intents of labels come from, and the table of items if they are its categories."""
+
+    columns: IntentColumns
+    items: Source | None = None
+    category: str | None = None  # the column of items that has them
+
+    def columns_of_items(self) -> dict[str, bool]:
+        """The categories."""
+        return {} if self.category is None else {self.category: True}
+
+    def overlaps(self, task: ScoringTask) -> Iterator[Overlap]:
+        """Labelled items should be in the table of items."""
+        if self.category is not None:
+            yield Overlap("intents", "items")
+
+    def grouped(self, context: GroupingContext) -> GroupedFeature:
+        """The intents of each user's labels."""
+        return GroupedIntents(self, context)
+
+
+@dataclass(frozen=True)
+class GroupedIntents(GroupedFeature):
+    """The intents of labels, grouped by user."""
+
+    sources: IntentSources
+    context: GroupingContext
+
+    @property
+    def joins(self) -> bool:
+        """If a metric asks for intents, or to tell judgements of one subtopic from others."""
+        return "intents" in self.context.task.facts or self.context.task.has_subtopic_rows
+
+    def beside_labels(self) -> list[DataFrame]:
+        """What the labels of each user are about: structs of item, intent and grades."""
+        if not self.joins:
+            return []
+        columns, typed = self._usable_columns, self.context.typed
+        rows, grades = _judged_items(columns.labels, columns.subtopics(), typed)
+        subtopic = columns.subtopic
+        rows = self._with_categories(rows) if subtopic is None else _with_intents(rows, subtopic.kind)
+        rows = where(rows, typed.is_valid(*grades) & named(INTENT).is_not_null())
+        pair = call("struct", *map(named, (ITEM, INTENT, *grades)))
+        return [aggregate_lists(rows, typed.user_columns, call("collect_list", pair).alias(INTENTS))]
+
+    @property
+    def _usable_columns(self) -> IntentColumns:
+        """Where intents come from: of labels with a row for each, those that can be used."""
+        task, columns = self.context.task, self.sources.columns
+        if not task.has_subtopic_rows:
+            return columns
+        labels = columns.labels
+        unusual = unusual_reasons(labels, labels.values_sql(), task)
+        usable = where(labels.frame, says_something(labels, task) & none_holds(unusual))
+        return columns._replace(labels=replace(labels, frame=usable))
+
+    def _with_categories(self, rows: DataFrame) -> DataFrame:
+        """A row for each category of each row's item."""
+        items, category = self.sources.items, self.sources.category
+        assert items is not None, "without a subtopic, the table of items was asked for"
+        assert category is not None, "the same"
+        item = self.context.typed.item(items.ids_sql())
+        of_items = _with_intents(
+            select(items.frame, item, named(category).alias(INTENT)), items.frame.schema[category].dataType
+        )
+        return rows.join(of_items.dropna().distinct(), ITEM)
+
+
+def read_intents(
+    facts: Facts, asked: frozenset[Fact], items: Source | None, labels: Source, problems: list[str]
+) -> IntentSources | None:
+    """Where the intents of labels come from; None if nobody asks for any, or if there are problems already."""
+    if problems or not ("intents" in asked or facts.subtopic is not None):
+        return None
     category = None
-    if subtopic is None and items is not None:
-        category = _categories_as_intents(items, tables.given.category, problems)
-    intents = _intents_in_labels(labels, subtopic, problems)
-    side = replace(side, category_of_intents=category, intents=intents)
-    return side, labels if problems else intents.read()
-
-
-def intents_of_users(intents: IntentColumns, side: SideSources, typed: Typed) -> DataFrame:
-    """What the labels of each user are about, one row per user: structs of item, intent and grades."""
-    rows, grades = _judged_items(intents.labels, intents.subtopics(), typed)
-    subtopic = intents.subtopic
-    rows = _with_categories(rows, side, typed) if subtopic is None else _with_intents(rows, subtopic.kind)
-    rows = where(rows, typed.is_valid(*grades) & named(INTENT).is_not_null())
-    pair = call("struct", *map(named, (ITEM, INTENT, *grades)))
-    return aggregate_lists(rows, typed.user_columns, call("collect_list", pair).alias(INTENTS))
+    if facts.subtopic is None and items is not None:
+        category = _categories_as_intents(items.frame, facts.category, problems)
+    return IntentSources(_intents_in_labels(labels, facts.subtopic, problems), items, category)
 
 
 def _judged_items(labels: Source, subtopics: Sql | None, typed: Typed) -> tuple[DataFrame, list[str]]:
@@ -122,16 +185,6 @@ def _judged_items(labels: Source, subtopics: Sql | None, typed: Typed) -> tuple[
         values = {name: named(name) for name in values}
     read = [(value.cast("double") if name in grades else value).alias(name) for name, value in values.items()]
     return select(entries, *typed.users, typed.item(named(ITEM)), *read), grades
-
-
-def _with_categories(rows: DataFrame, side: SideSources, typed: Typed) -> DataFrame:
-    """A row for each category of each row's item."""
-    items, category = side.items, side.category_of_intents
-    assert items is not None, "without a subtopic, the table of items was asked for"
-    assert category is not None, "the same"
-    categories = select(items.frame, typed.item(items.ids_sql()), named(category).alias(INTENT))
-    of_items = _with_intents(categories, items.frame.schema[category].dataType)
-    return rows.join(of_items.dropna().distinct(), ITEM)
 
 
 def _with_intents(rows: DataFrame, kind: T.DataType) -> DataFrame:

@@ -28,12 +28,12 @@ ITEM_ATTRIBUTE, ITEM_GROUP = "item_attribute", "item_group"
 
 def per_item_group(scoring: Scoring) -> DataFrame:
     """The lazy table of every user and group of items: the user's columns, the group, a double for each metric that groups have."""
-    if scoring.groups is None:
+    if not scoring.item_attributes:
         msg = "the evaluation has no groups of items; name them with facts=Facts(items=…, item_by=…)"
         raise InputError(msg)
     task, schema = scoring.reading.task, scoring.schema
     grouping = scoring.grouping(scoring.plan(exact=True, lazy=True))
-    users = scoring.groups.given_to(grouping.frame(with_users=True), grouping.item_type())
+    users = grouping.frame(with_users=True)
     values = tuple(f"metric_{place}" for place in range(len(scoring.reading.columns)))
     name_of = dict(zip(scoring.reading.columns, values, strict=True))
     attributes = list(grouping.attributes.columns)

@@ -10,10 +10,11 @@ from pyspark.sql import types as T
 from spark_rankeval.checks import check_table
 from spark_rankeval.errors import InputError
 from spark_rankeval.features.item_groups.tables import POPULARITY_TABLES, table_of
-from spark_rankeval.features.items.grouped import GroupedTables, Typed, packed_groups
+from spark_rankeval.features.items.grouped import GroupedTables, packed_groups
 from spark_rankeval.features.items.sources import SideSources
 from spark_rankeval.request.column_names import DEFAULT_ITEM
 from spark_rankeval.request.task import POPULARITY
+from spark_rankeval.spark.features import GroupedFeature, SourceFeature, Typed
 from spark_rankeval.spark.ids import common_id_type, problem_of_type
 from spark_rankeval.spark.named_columns import find_column
 from spark_rankeval.spark.packed import given_to_tasks
@@ -27,34 +28,51 @@ if TYPE_CHECKING:
     from spark_rankeval.request.column_names import ColumnNames
     from spark_rankeval.request.options import Facts
     from spark_rankeval.request.task import ItemGroups
+    from spark_rankeval.spark.features import GroupingContext
     from spark_rankeval.spark.inputs import Sources
 
 
 @dataclass(frozen=True)
-class GroupSources:
+class GroupSources(SourceFeature):
     """The tables that put items into groups, their columns found and their types checked."""
 
     groups: ItemGroups  # the columns are named as the table names them
     items: Source | None  # the table of items; None if no column of it is asked for
     training: Source | None  # the training data; None if nobody asked for popularity
 
-    @property
-    def sources(self) -> tuple[Source, ...]:
+    def tables(self) -> list[Source]:
         """Those that there are."""
-        return tuple(source for source in (self.items, self.training) if source is not None)
+        return [source for source in (self.items, self.training) if source is not None]
 
-    def given_to(self, users: DataFrame, item_type: T.DataType) -> DataFrame:
+    def columns_of_items(self) -> dict[str, bool]:
+        """The columns that make groups."""
+        return dict.fromkeys(self.groups.columns, True)
+
+    def grouped(self, context: GroupingContext) -> GroupedFeature:
+        """The tables for the workers, if the task has figures of groups."""
+        has_groups = any(feature.name == "groups" for feature in context.task.features)
+        return GroupedGroups(self, context.typed.item_type) if has_groups else GroupedFeature()
+
+
+@dataclass(frozen=True)
+class GroupedGroups(GroupedFeature):
+    """The packed tables that put items into groups."""
+
+    sources: GroupSources
+    item_type: T.DataType
+
+    def given(self, users: DataFrame) -> DataFrame:
         """The users, the first of each task with the packed tables."""
-        tables = {}
-        if self.items is not None:
-            for place, name in enumerate(self.groups.columns):
-                tables[table_of(place)] = packed_groups(self.items, name, item_type)
+        tables, columns, training = {}, self.sources.groups.columns, self.sources.training
+        if self.sources.items is not None:
+            for place, name in enumerate(columns):
+                tables[table_of(place)] = packed_groups(self.sources.items, name, self.item_type)
         # Metrics may have brought the table of popularity already.
-        if self.training is not None and not set(POPULARITY_TABLES) & set(users.columns):
-            names = [user_column(index) for index in range(len(self.training.user))]
-            typed = Typed(names, Source.named_users_sql, item_type)
-            counted = GroupedTables(SideSources(training=self.training), frozenset(), typed)
-            tables[table_of(len(self.groups.columns))] = counted.packed_popularity()
+        if training is not None and not set(POPULARITY_TABLES) & set(users.columns):
+            names = [user_column(index) for index in range(len(training.user))]
+            typed = Typed(names, Source.named_users_sql, self.item_type)
+            counted = GroupedTables(SideSources(training=training), frozenset(), typed)
+            tables[table_of(len(columns))] = counted.packed_popularity()
         return given_to_tasks(users, tables)
 
 

@@ -50,6 +50,11 @@ class FiguresOfGroups(ScoringFeature):
     group_counts = GROUP_FACTS
     keys = (ATTRIBUTE_KEY, GROUP_KEY)
 
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """The attributes of items."""
+        return self.groups.attributes
+
     def tables(self) -> tuple[str, ...]:
         """One for each attribute of items; metrics may have brought that of popularity already."""
         return (*self._own_tables, *POPULARITY_TABLES)

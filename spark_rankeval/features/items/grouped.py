@@ -15,6 +15,7 @@ from pyspark.sql import types as T
 from spark_rankeval.features.items import wire
 from spark_rankeval.features.items.counting import add_counts, count_items, counted_items
 from spark_rankeval.spark.engines import engine_of
+from spark_rankeval.spark.features import GroupedFeature, Typed
 from spark_rankeval.spark.fingerprints import total_of_hashes, training_hash
 from spark_rankeval.spark.ids import name_in_sql, set_in, text_in_sql, usable
 from spark_rankeval.spark.packed import given_to_rows, given_to_tasks, packed
@@ -22,7 +23,6 @@ from spark_rankeval.spark.sql_text import (
     aggregate,
     aggregate_lists,
     all_of,
-    any_of,
     bits_or,
     call,
     function_of,
@@ -37,8 +37,6 @@ from spark_rankeval.spark.workers import run_on_workers
 from spark_rankeval.worker.packed import pack_together, rows_in, tables_in
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pyspark.sql import DataFrame
 
     from spark_rankeval.features.items.sources import SideSources
@@ -54,54 +52,24 @@ _VALID, _PLACE, _SCORES = "valid_", "place_", "scores_"
 
 
 @dataclass(frozen=True)
-class Typed:
-    """How users and items of all tables compare."""
-
-    user_columns: list[str]  # our names of the user's columns
-    named_users: Callable[[Source], list[Sql]]  # a table's user columns under these names
-    item_type: T.DataType  # the type that items of all tables get
-
-    @property
-    def users(self) -> list[Sql]:
-        """The user's columns."""
-        return [named(name) for name in self.user_columns]
-
-    def item(self, item: Sql) -> Sql:
-        """An item of some table in the type that items of all tables get, under our name."""
-        return item.cast(self.item_type).alias(wire.ITEM)
-
-    def is_valid(self, *numbers: str) -> Sql:
-        """Whether a row has a user, an item and these numbers, and none of them is NaN."""
-        is_whole = ~any_of(named(name).is_null() for name in (*self.user_columns, wire.ITEM, *numbers))
-        are_nan = (call("coalesce", call("isnan", named(name)), number(False)) for name in numbers)
-        return all_of([is_whole, *(~is_nan for is_nan in are_nan)])
-
-
-@dataclass(frozen=True)
-class GroupedTables:
+class GroupedTables(GroupedFeature):
     """The tables of an evaluation, and the columns of grouped users that are made of them."""
 
     sources: SideSources
     facts: frozenset[Fact]  # those that metrics ask for
     typed: Typed
 
-    joined_to_items = False  # whether predictions come with facts of their items
-
-    def with_facts(self, rows: DataFrame) -> DataFrame:
-        """Rows of items with a struct of the facts of each, if they are joined."""
-        return rows
-
-    def lists_of_users(self) -> list[DataFrame]:
+    def beside_predictions(self) -> list[DataFrame]:
         """What each user has in the training data, and what the baseline recommends: one row per user each."""
         lists = [self.history()] if any(fact.startswith("history") for fact in self.facts) else []
         return [*lists, self._baseline()] if "baseline" in self.facts else lists
 
     @property
-    def hashed(self) -> tuple[str, ...]:
+    def hashed(self) -> tuple[str, ...]:  # type: ignore[override] # it depends on the tables
         """The tables whose hashes come with their totals, as they are grouped anyway."""
         return () if self.sources.training is None else ("training",)
 
-    def with_totals(self, users: DataFrame) -> DataFrame:
+    def given(self, users: DataFrame) -> DataFrame:
         """Attach sizes and fault counts of tables to every row, and packed tables, which have their own, to the first of each task."""
         if rows := self.totals():
             totals = reduce(lambda left, right: left.crossJoin(right), rows)

@@ -27,13 +27,18 @@ class JoinedFacts(GroupedTables):
     """Tables whose facts of items are joined."""
 
     @property
-    def joined_to_items(self) -> bool:  # type: ignore[override] # no field
+    def joins(self) -> bool:
         """Whether any fact of predicted items is asked for that is joined."""
         return bool(self.item_fields & (wire.POPULARITY_FIELDS | wire.ATTRIBUTE_FIELDS))
 
+    @property
+    def listed(self) -> tuple[str, ...]:  # type: ignore[override] # it depends on the facts
+        """The facts of each prediction."""
+        return (FACTS,) if self.joins else ()
+
     def with_facts(self, rows: DataFrame) -> DataFrame:
         """Rows of items with a struct of the facts of each; null if a row has no item."""
-        if not self.joined_to_items:
+        if not self.joins:
             return rows
         known = self._facts_of_items
         fields = [name for name in known.columns if name not in (wire.ITEM, wire.TRAINING_HASH)]

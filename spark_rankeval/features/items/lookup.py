@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from spark_rankeval.ranking.recommended import Fact
-    from spark_rankeval.request.options import LookupOption
+    from spark_rankeval.request.options import Lookup, LookupOption
     from spark_rankeval.spark.plan import Plan
     from spark_rankeval.worker.packed import Bound
 
@@ -22,17 +22,14 @@ if TYPE_CHECKING:
 def with_lookup(
     plan: Plan, facts: frozenset[Fact], option: LookupOption, *, lazy: bool, tables_fit: bool, from_vectors: bool
 ) -> Plan:
-    """The plan with how facts of items come to predictions.
-
-    A lazy table is all of a plan: it cannot be computed again if a table is too large for workers, which is `tables_fit`.
-    """
+    """The plan with how facts of items come to predictions."""
     fields = wire.fields_of(facts) | wire.fields_of(facts, history=True)
     if not fields & (wire.POPULARITY_FIELDS | wire.ATTRIBUTE_FIELDS):
         return plan
     most = f"{wire.BOUND.rows:,} items and {wire.BOUND.n_bytes >> 20} MB"
     looked_up = "Every task receives the tables of items, and workers look up the facts of predicted items"
     joined = "Facts of items are joined to predictions"
-    lookup: wire.Lookup = "join"
+    lookup: Lookup = "join"
     if option == "join":
         words = f"{joined}: lookup='join' was asked for."
     elif from_vectors:

@@ -7,21 +7,27 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import types as T
 
-from spark_rankeval.features.vectors.spark import array_of_numbers
-from spark_rankeval.ranking.recommended import OF_ITEMS
+from spark_rankeval.features.items.join import JoinedFacts
+from spark_rankeval.features.items.lookup import PackedFacts, with_lookup
+from spark_rankeval.ranking.recommended import OF_ITEMS, TABLES_OF
+from spark_rankeval.request.counts import Overlap
 from spark_rankeval.request.options import Facts
+from spark_rankeval.spark.features import GroupedFeature, SourceFeature
 from spark_rankeval.spark.ids import problem_of_type
 from spark_rankeval.spark.source import names_or_arrays, read_source, require_column
+from spark_rankeval.spark.vectors import array_of_numbers
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterator
 
     from pyspark.sql import DataFrame
 
-    from spark_rankeval.features.intents.spark import IntentColumns
     from spark_rankeval.ranking.recommended import Fact
     from spark_rankeval.request.column_names import ColumnNames
     from spark_rankeval.request.options import LookupOption
+    from spark_rankeval.request.task import ScoringTask
+    from spark_rankeval.spark.features import GroupingContext
+    from spark_rankeval.spark.plan import Plan
     from spark_rankeval.spark.source import Source
 
 
@@ -37,12 +43,8 @@ class SideTables(NamedTuple):
         return {role: frame if role in self.roles else None for role, frame in self.given.tables().items()}
 
 
-#: No metric asks for any.
-NO_TABLES = SideTables()
-
-
 @dataclass(frozen=True)
-class SideSources:
+class SideSources(SourceFeature):
     """Tables that metrics ask for beside predictions and labels; None if none does."""
 
     training: Source | None = None  # interactions of users with items
@@ -51,24 +53,36 @@ class SideSources:
     category: str | None = None  # the column of `items` that has categories
     vector: str | None = None  # the one that has vectors
     group: str | None = None  # the one that has groups, or arrays of them
-    category_of_intents: str | None = None  # the one that has categories, if these are the intents of labels
-    intents: IntentColumns | None = None  # where the intents of labels come from; None: no metric asks
     lookup: LookupOption = "auto"  # how facts of items come to predictions
-    of_groups: tuple[Source, ...] = ()  # the tables that put items into groups
-    columns_of_groups: tuple[str, ...] = ()  # the columns of items that do
 
     def tables(self) -> list[Source]:
         """Those that there are."""
-        return [source for source in (self.training, self.items, self.baseline, *self.of_groups) if source is not None]
+        return [source for source in (self.training, self.items, self.baseline) if source is not None]
 
-    def by_role(self) -> dict[str, Source]:
-        """Those that there are, each once, by role."""
-        return {source.role: source for source in reversed(self.tables())}
+    def columns_of_items(self) -> dict[str, bool]:
+        """The columns that metrics read; vectors are neither ids nor texts."""
+        return {name: name != self.vector for name in (self.category, self.vector, self.group) if name is not None}
 
-    def columns_of_items(self) -> tuple[str, ...]:
-        """The columns of `items` that are read, beside that of items."""
-        columns = (self.category, self.vector, self.group, self.category_of_intents, *self.columns_of_groups)
-        return tuple(dict.fromkeys(name for name in columns if name is not None))
+    def overlaps(self, task: ScoringTask) -> Iterator[Overlap]:
+        """Recommended items should be in the tables, and the users of the training data and of the baseline among those with lists."""
+        # The intents of labels are of items that need not be predicted.
+        tables = {table for fact in task.facts - {"intents"} for table in TABLES_OF[fact]}
+        yield from (Overlap(table, "items") for table in ("training", "items", "baseline") if table in tables)
+        if any(fact.startswith("history") for fact in task.facts):
+            yield Overlap("training", "users")
+        if "baseline" in tables:
+            yield Overlap("baseline", "users")
+
+    def plan(self, plan: Plan, task: ScoringTask, *, lazy: bool, tables_fit: bool, from_vectors: bool) -> Plan:
+        """The plan with how facts of items come to predictions."""
+        return with_lookup(plan, task.facts, self.lookup, lazy=lazy, tables_fit=tables_fit, from_vectors=from_vectors)
+
+    def grouped(self, context: GroupingContext) -> GroupedFeature:
+        """The tables as rows of predictions and users get them."""
+        facts, typed = context.task.facts, context.typed
+        if context.lookup == "join":
+            return JoinedFacts(self, facts, typed)
+        return PackedFacts(self, facts, typed, must_fit=self.lookup == "workers" or context.from_vectors)
 
 
 def read_side_tables(tables: SideTables, predictions: Source, names: ColumnNames, problems: list[str]) -> SideSources:

@@ -14,7 +14,7 @@ from spark_rankeval.features.items.counting import levels_of
 from spark_rankeval.ranking.grouped_items import GROUP_SET, LEVEL, GroupSets
 from spark_rankeval.ranking.ragged import Ragged, starts_of_runs
 from spark_rankeval.ranking.recommended import UNKNOWN
-from spark_rankeval.worker.packed import unpacked
+from spark_rankeval.worker.packed import TOO_LARGE, unpacked
 from spark_rankeval.worker.reading import filled, numbers, places_among, whole_numbers
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class ItemFacts(NamedTuple):
         fields = wire.fields_of(facts) | wire.fields_of(facts, history=True)
         tables = [_READ[name](table_in(cell), fields) for name, cell in packed.items()]
         totals = {name: total for table in tables for name, total in table.totals.items()}
-        totals[wire.TOO_LARGE] = int(any(cell.is_valid and unpacked(cell) is None for cell in packed.values()))
+        totals[TOO_LARGE] = int(any(cell.is_valid and unpacked(cell) is None for cell in packed.values()))
         return cls(tuple(tables), totals, {name: sets for table in tables for name, sets in table.sets.items()})
 
     def look_up(self, ids: pa.Array, fields: Collection[str]) -> dict[str, Array]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from spark_rankeval.ranking.recommended import FIELDS_OF, OF_ITEMS, TABLES_OF, Totals
-from spark_rankeval.worker.packed import Bound
+from spark_rankeval.worker.packed import TOO_LARGE, Bound
 from spark_rankeval.worker.reading import hash_column
 
 if TYPE_CHECKING:
@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from spark_rankeval.ranking.recommended import Fact
 
-#: How facts of items come to predictions: ``join`` shuffles predictions by item; with ``workers`` every task gets the whole table.
-Lookup = Literal["join", "workers"]
 #: Columns of a grouped table: lists of items, or of structs with items.
 HISTORY, BASELINE, BASELINE_SCORES, INTENTS = "history", "baseline", "baseline_scores", "intents"
 #: Fields of the structs.
@@ -47,8 +45,8 @@ N_TRAINING_USERS, N_TRAINING_ITEMS, N_TRAINING_INTERACTIONS, N_ITEMS = SIZES = (
     "n_training_interactions",
     "n_catalogue_items",
 )
-#: The length of vectors; and whether a table was too large for workers to look facts up in it: 1, and no fact is known; else 0.
-DIMENSION, TOO_LARGE = "vector_dimension", "table_too_large"
+#: The length of vectors.
+DIMENSION = "vector_dimension"
 #: How many rows or items of the tables cannot be used.
 FAULTS = ("n_invalid_training", "n_invalid_items", "n_invalid_baseline", *CONFLICTS.values(), "n_ragged_vectors")
 #: All that every row of a grouped table repeats if a metric asks for facts.

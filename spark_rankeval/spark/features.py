@@ -1,0 +1,140 @@
+"""What features add while the caller's tables become one row per user: hooks that the core calls, so that it names no feature."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from spark_rankeval.spark.fingerprints import ROW_HASH, row_hash, total_of_hashes
+from spark_rankeval.spark.sql_text import aggregate_lists, all_of, any_of, call, named, number, select
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from pyspark.sql import DataFrame
+    from pyspark.sql import types as T
+
+    from spark_rankeval.request.column_names import ColumnNames
+    from spark_rankeval.request.counts import Overlap
+    from spark_rankeval.request.options import Lookup
+    from spark_rankeval.request.task import ScoringTask
+    from spark_rankeval.spark.plan import Plan
+    from spark_rankeval.spark.source import Source
+    from spark_rankeval.spark.sql_text import Sql
+
+#: The item of a row on the way to lists of a feature.
+ITEM = "item"
+
+
+@dataclass(frozen=True)
+class Typed:
+    """How users and items of all tables compare."""
+
+    user_columns: list[str]  # our names of the user's columns
+    named_users: Callable[[Source], list[Sql]]  # a table's user columns under these names
+    item_type: T.DataType  # the type that items of all tables get
+
+    @property
+    def users(self) -> list[Sql]:
+        """The user's columns."""
+        return [named(name) for name in self.user_columns]
+
+    def item(self, item: Sql, name: str = ITEM) -> Sql:
+        """An item of some table in the type that items of all tables get, under our name."""
+        return item.cast(self.item_type).alias(name)
+
+    def is_valid(self, *numbers: str) -> Sql:
+        """Whether a row has a user, an item and these numbers, and none of them is NaN."""
+        is_whole = ~any_of(named(name).is_null() for name in (*self.user_columns, ITEM, *numbers))
+        are_nan = (call("coalesce", call("isnan", named(name)), number(False)) for name in numbers)
+        return all_of([is_whole, *(~is_nan for is_nan in are_nan)])
+
+    def lists(self, source: Source, name: str, hashed: str = "") -> DataFrame:
+        """Each user's items of a table of users and items, as a list of this name; a null matches nothing.
+
+        A column `hashed` has the sum of the rows' hashes, if it has a name.
+        """
+        items = self.item(source.ids_sql(), name)
+        rows = select(source.frame, *self.named_users(source), items, row_hash(source).alias(ROW_HASH))
+        total = [total_of_hashes(named(ROW_HASH)).alias(hashed)] if hashed else []
+        return aggregate_lists(rows, self.user_columns, call("collect_list", named(name)).alias(name), *total)
+
+
+class GroupingContext(NamedTuple):
+    """How the tables of a call are grouped."""
+
+    task: ScoringTask
+    typed: Typed
+    lookup: Lookup  # how facts of items come to predictions
+    from_vectors: bool  # whether models rank by vectors
+
+
+class GroupedFeature:
+    """A feature on the way to one row per user. Hooks that it does not need do nothing."""
+
+    #: Columns that each prediction gets.
+    listed: tuple[str, ...] = ()
+    #: Tables whose hashes it brings itself, as they are grouped anyway.
+    hashed: tuple[str, ...] = ()
+
+    @property
+    def joins(self) -> bool:
+        """Whether it joins something to predictions or labels, so that one grouping cannot make the lists of both."""
+        return False
+
+    def with_facts(self, rows: DataFrame) -> DataFrame:
+        """Rows of predictions with the columns that are `listed`."""
+        return rows
+
+    def beside_predictions(self) -> list[DataFrame]:
+        """Tables of one row per user, for the users with predictions."""
+        return []
+
+    def beside_labels(self) -> list[DataFrame]:
+        """Tables of one row per user, for the users with labels."""
+        return []
+
+    def given(self, users: DataFrame) -> DataFrame:
+        """Grouped users with what every row, or the first row of each partition, brings to the workers."""
+        return users
+
+
+class SourceFeature:
+    """The tables of a feature, their columns found."""
+
+    def tables(self) -> list[Source]:
+        """Tables whose users and items are to compare with those of predictions."""
+        return []
+
+    def columns_of_items(self) -> Mapping[str, bool]:
+        """The columns of the table of items that are read beside the item, and whether each has ids or texts."""
+        return {}
+
+    def overlaps(self, task: ScoringTask) -> Iterable[Overlap]:
+        """Ids that should occur in predictions, or among labels."""
+        return ()
+
+    def plan(self, plan: Plan, task: ScoringTask, *, lazy: bool, tables_fit: bool, from_vectors: bool) -> Plan:
+        """The plan with what the feature chooses.
+
+        A lazy table is all of a plan: it cannot be computed again if a table is too large for workers, which is `tables_fit`.
+        """
+        return plan
+
+    def grouped(self, context: GroupingContext) -> GroupedFeature:
+        """The feature while rows are grouped."""
+        return GroupedFeature()
+
+
+class TablesOfCall:
+    """The tables of a call beside predictions, labels, users, excluded items and attributes, as the caller gave them."""
+
+    def frames(self) -> Mapping[str, DataFrame | None]:
+        """The tables by their roles; None: it is not read."""
+        return {}
+
+    def read(
+        self, predictions: Sequence[Source], labels: Source, names: ColumnNames, problems: list[str]
+    ) -> tuple[tuple[SourceFeature, ...], Source]:
+        """The tables of all features with their columns, and the labels as they are read; what is wrong is added to the problems."""
+        return (), labels
