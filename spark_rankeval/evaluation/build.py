@@ -33,14 +33,13 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from spark_rankeval.records.item_groups import ItemGroup
     from spark_rankeval.records.slices import Key
     from spark_rankeval.records.summary import SummaryRow
     from spark_rankeval.request.on_invalid import OnInvalid
     from spark_rankeval.request.options import SummaryOptions
     from spark_rankeval.spark.inputs import Sources
-    from spark_rankeval.spark.per_user import MetricColumn, Settings
-    from spark_rankeval.spark.scoring import ModelFigures, Scoring
+    from spark_rankeval.spark.per_user import MetricColumn, PerUserSchema
+    from spark_rankeval.spark.scoring import EvaluationFigures, ModelFigures, Scoring
     from spark_rankeval.statistics.description import DescriptionOptions
     from spark_rankeval.statistics.moments import Moments
 
@@ -50,32 +49,23 @@ class Findings:
     """What an evaluation, or a look at a stored table, has found.
 
     Attributes:
-        totals: how much of the tables of facts cannot be used, by kind.
-        weight: the column of the users' weights; None: each counts the same.
-        clusters: the columns that make users a cluster; none: they are independent.
-        users: the columns that identify a user.
+        figures: those of all models and slices; ``totals`` has how much of the tables of facts cannot be used, by kind.
+        metrics: those that have figures.
+        schema: the columns of the per-user table.
         scoring: the evaluation, whose tables are searched for examples of bad rows, if there is one.
         on_invalid: what the caller chooses now for bad rows; None: as in the settings.
         missing: the counts that the table lacks.
-        item_groups: the attributes of items that make groups, whose entries come first in the keys of figures.
-        groups: the groups of items that have figures.
+        item_attributes: the attributes of items that make groups, whose entries come first in the keys of figures.
         sources: the tables, in which ids are looked at if none match; None: they are not at hand.
     """
 
-    figures: Mapping[str, Mapping[Key, ModelFigures]]
+    figures: EvaluationFigures
     metrics: Sequence[MetricColumn]
-    settings: Settings
-    totals: Mapping[str, int]
-    slices: Sequence[str]
-    weight: str | None
-    words: tuple[str, ...]
-    clusters: Sequence[str] = ()
-    users: Sequence[str] = ()
+    schema: PerUserSchema
     scoring: Scoring | None = None
     on_invalid: OnInvalid | None = None
     missing: Sequence[str] = ()
-    item_groups: Sequence[str] = ()
-    groups: tuple[ItemGroup, ...] = ()
+    item_attributes: Sequence[str] = ()
     sources: Sources | None = None
 
     @cached_property
@@ -83,14 +73,16 @@ class Findings:
         """What the rows of a metric have in common in all slices, by the metric's key."""
         return {
             metric.key: {
-                "dialect": self.settings.dialect,
+                "dialect": self.schema.settings.dialect,
                 "relevance": metric.relevance,
                 "definition": metric.definition or metric.label,
                 "cutoff": parse_metric(metric.definition).k if metric.definition else None,
                 "bounds": bounds_of(metric.definition or metric.label),
                 # A value of all lists together has no users, and so neither weights of them nor clusters.
-                "user_weight": (self.weight or (SELF_NORMALISED if metric.normaliser else "")) if metric.column else "",
-                "cluster": ", ".join(self.clusters) if metric.column else "",
+                "user_weight": (self.schema.weight or (SELF_NORMALISED if metric.normaliser else ""))
+                if metric.column
+                else "",
+                "cluster": ", ".join(self.schema.clusters) if metric.column else "",
                 "standard": metric.standard,
                 "asked": metric.asked,
             }
@@ -102,7 +94,7 @@ class Findings:
         """The figures of all users by model. They alone have counts, and fingerprints, which slices share."""
         return {
             model: next(figures for key, figures in of_model.items() if is_of_all(key))
-            for model, of_model in self.figures.items()
+            for model, of_model in self.figures.by_model.items()
         }
 
     @property
@@ -125,12 +117,28 @@ class Findings:
 
 @without_collection
 def build_result(
-    findings: Findings, options: SummaryOptions, table: Callable[[], DataFrame], write: Callable[..., Result]
+    findings: Findings,
+    options: SummaryOptions,
+    table: Callable[[], DataFrame],
+    write: Callable[..., Result],
+    *,
+    rejected: Callable[[], DataFrame] | None = None,
+    per_item_group: Callable[[], DataFrame] | None = None,
 ) -> Result:
-    """The result of what was found, with the lazy `table` of users and `write_per_user`; raises `DataError` for bad rows."""
-    settings, on_invalid = findings.settings, findings.on_invalid
+    """The result of what was found; raises `DataError` for bad rows.
+
+    Args:
+        findings: the figures and what they are of.
+        options: how users were summarised.
+        table: the lazy table of users.
+        write: `write_per_user`.
+        rejected: the lazy table of the rows that were not ranked; None: they are not at hand.
+        per_item_group: the lazy table of users and groups of items; None: likewise.
+    """
+    schema, on_invalid = findings.schema, findings.on_invalid
+    settings = schema.settings
     qualities = {model: _quality_of(figures, findings) for model, figures in findings.of_all_users.items()}
-    raise_if_unusable(findings.totals, settings, on_invalid)
+    raise_if_unusable(findings.figures.totals, settings, on_invalid)
     raise_if_invalid(DataQuality.of_models(list(qualities.values())), settings, findings.scoring, on_invalid)
     if not findings.missing:
         warn_if_apart(qualities, settings)
@@ -141,18 +149,18 @@ def build_result(
         warn(words)
     _warn_of_odd_weights(next(iter(qualities.values())), findings.metrics)
     _warn_of_values_out_of_range(findings)
-    names = [*map(item_attribute, findings.item_groups), *findings.slices]
+    names = [*map(item_attribute, findings.item_attributes), *schema.slices]
     summary = tuple(
         row
-        for model, of_model in findings.figures.items()
+        for model, of_model in findings.figures.by_model.items()
         for key in in_order(list(of_model))
         for row in _rows(_metrics_of(key, findings), model, slice_name(names, key) if names else "all", of_model[key], findings)
     )  # fmt: skip
     warn_of_few_clusters(summary)
     columns = {metric.key: metric.column for metric in findings.metrics if metric.column}
     # What is written is summarised with the same options.
-    by = options.by if findings.slices else ()
-    again = replace(options, by=by, user_weight=findings.weight, cluster=tuple(findings.clusters))
+    by = options.by if schema.slices else ()
+    again = replace(options, by=by, user_weight=schema.weight, cluster=tuple(schema.clusters))
     of_all = [metric.key for metric in findings.metrics if not metric.column]
     # A table of users has neither values of all lists together nor groups of items.
     of_groups = {name for name in {row.slice for row in summary} if has_item_group(name)}
@@ -161,11 +169,13 @@ def build_result(
         summary,
         qualities,
         columns,
-        findings.words,
+        findings.figures.words,
         table,
         partial(_write, write=write, options=again, kept=kept, order=summary),
-        notes=(*notes_of(summary, findings.users, findings.longest_lists), *unmatched),
-        item_groups=findings.groups,
+        notes=(*notes_of(summary, schema.users, findings.longest_lists), *unmatched),
+        item_groups=findings.figures.item_groups,
+        _rejected=rejected,
+        _of_groups=per_item_group,
     )
 
 
@@ -180,12 +190,12 @@ def need_users(users: Sequence[str], options: DescriptionOptions, advice: str) -
 
 
 def _quality_of(figures: ModelFigures, findings: Findings) -> DataQuality:
-    if findings.clusters:
+    schema = findings.schema
+    if schema.clusters:
         known = [each.clusters.n_without for each in figures.values.values() if each.clusters is not None]
-        return _quality_of(figures, replace(findings, clusters=())).with_counts(
-            n_missing_clusters=max(known, default=0)
-        )
-    if findings.weight is None:
+        independent = replace(findings, schema=replace(schema, clusters=()))
+        return _quality_of(figures, independent).with_counts(n_missing_clusters=max(known, default=0))
+    if schema.weight is None:
         return DataQuality.from_moments(figures.counts)
     # What is of all lists together knows nothing of users' weights, and a quotient of sums has weights of its own besides.
     of_users = sorted(
@@ -196,7 +206,7 @@ def _quality_of(figures: ModelFigures, findings: Findings) -> DataQuality:
 
 def _metrics_of(key: Key, findings: Findings) -> list[MetricColumn]:
     """The metrics that a slice has figures of; of a group of items only those that look at labels alone."""
-    if is_of_all(key[: len(findings.item_groups)]):
+    if is_of_all(key[: len(findings.item_attributes)]):
         return list(findings.metrics)
     return [
         metric for metric in findings.metrics if has_groups(parse_metric(metric.definition).resolve())
@@ -207,7 +217,7 @@ def _rows(
     metrics: Sequence[MetricColumn], model: str, slice_: str, figures: ModelFigures, findings: Findings
 ) -> list[SummaryRow]:
     # Who has no label in a group of items is not in its means.
-    is_over_all = findings.settings.mean == "all" and not has_item_group(slice_)
+    is_over_all = findings.schema.settings.mean == "all" and not has_item_group(slice_)
     fingerprints = findings.of_all_users[model].fingerprints
     return [
         summary_row(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import fields, replace
+from dataclasses import fields
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -148,31 +148,29 @@ def evaluate(
         user_weight=user_weight, cluster=cluster, facts=facts, prune=prune,
     )  # fmt: skip
     summary = SummaryOptions(by=by, user_weight=user_weight, cluster=cluster, ci=ci, quantiles=quantiles)
-    asked = prepare(predictions, labels, metrics, options)
-    warn_if_changing(asked.sources)
-    return result_of(asked, summary)
+    scoring = prepare(predictions, labels, metrics, options)
+    warn_if_changing(scoring.sources)
+    return result_of(scoring, summary)
 
 
-def result_of(asked: Scoring, summary: SummaryOptions) -> Result:
+def result_of(scoring: Scoring, summary: SummaryOptions) -> Result:
     """The result of a call that was checked."""
-    scoring = asked.for_result()
-    described = replace(
-        summary.described(weighted=summary.user_weight is not None, clustered=bool(scoring.sources.clusters)),
-        normalised=scoring.reading.task.normalised,
-        n_plain=len(scoring.reading.beside),
-    )
-    need_users(scoring.sources.predictions.user, described, "name the user column with user=")
+    sources = scoring.sources
+    need_users(sources.predictions.user, scoring.description(summary), "name the user column with user=")
     scoring = scoring.with_lengths()
-    table = replace(scoring, reading=asked.reading).per_user
-    found = scoring.describe(described, totals=summary.totals)
+    noted = scoring.with_notes()
+    figures = noted.describe(noted.description(summary), totals=summary.totals)
     findings = Findings(
-        figures=found.figures, metrics=scoring.metrics, settings=scoring.settings, totals=found.totals,
-        slices=scoring.sources.slices, weight=scoring.sources.weight_count or scoring.sources.weight, clusters=scoring.sources.clusters,
-        users=scoring.sources.predictions.user, words=found.words, scoring=scoring, sources=scoring.sources,
-        item_groups=scoring.item_attributes, groups=found.item_groups,
-    )  # fmt: skip
-    result = build_result(findings, summary, table, write_per_user)
-    return replace(result, _rejected=scoring.quarantine, _of_groups=partial(per_item_group, scoring))
+        figures, noted.metrics, noted.schema, noted, item_attributes=noted.item_attributes, sources=sources
+    )
+    return build_result(
+        findings,
+        summary,
+        scoring.per_user,
+        write_per_user,
+        rejected=noted.quarantine,
+        per_item_group=partial(per_item_group, noted),
+    )
 
 
 def _takes_scoring_options(function: Function) -> Function:
@@ -229,7 +227,7 @@ def scoring_to_describe(
 ) -> Scoring:
     """What `score_users` computes, with columns that only notes and warnings need; `without_standards` takes them out."""
     scoring = prepare(predictions, labels, metrics, ScoringOptions.given(options), users_alone=True)
-    return scoring.for_result().with_lengths()
+    return scoring.with_notes().with_lengths()
 
 
 @takes_local_tables

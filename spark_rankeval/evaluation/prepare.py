@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 
 from spark_rankeval.checks import check_name
 from spark_rankeval.errors import DialectError, InputError, MetricError, OptionError
-from spark_rankeval.features.item_groups.spark import read_groups
+from spark_rankeval.features.item_groups.spark import item_groups_of
 from spark_rankeval.features.items.sources import SideTables
 from spark_rankeval.features.registry import FeatureTables, with_features_of
 from spark_rankeval.metrics.group_shares import GroupShare
 from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.request.column_names import ColumnNames
-from spark_rankeval.request.counts import WEIGHTS, counts_beside
-from spark_rankeval.request.options import attributes_in
+from spark_rankeval.request.counts import counts_beside
 from spark_rankeval.request.readings import NORMALISER, Lists, columns_of, order_of, read_request, tables_asked_for
 from spark_rankeval.spark.inputs import AttributeNames, read_sources
 from spark_rankeval.spark.named_columns import find_column
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from spark_rankeval.ranking.recommended import Fact
     from spark_rankeval.request.options import Facts, ScoringOptions, Table
     from spark_rankeval.request.readings import Reading
+    from spark_rankeval.request.task import ScoringTask
     from spark_rankeval.request.vectors import Vectors
     from spark_rankeval.spark.inputs import Sources
 
@@ -52,26 +52,21 @@ def prepare(
 
     No job runs, except one that reads the names in a column of models.
     """
-    convention = options.convention
-    asked = parse_metrics(metrics)
+    requested, convention = parse_metrics(metrics), options.convention
     names = ColumnNames.given(options, one_table=labels is None)
-    side_tables = _side_tables(asked, convention, options.facts)
-    weight_count = options.user_weight if options.user_weight in WEIGHTS else None
-    weight = None if weight_count else options.user_weight
+    side_tables = _side_tables(requested, convention, options.facts)
+    attributes = AttributeNames.of(options)
     sources = read_sources(
-        predictions, labels, options.users, options.exclude, names, options.facts.attributes,
-        AttributeNames(attributes_in(options.by), weight, options.clusters or ()), FeatureTables(side_tables),
+        predictions, labels, options.users, options.exclude, names, options.facts.attributes, attributes,
+        FeatureTables(side_tables, has_groups=not users_alone),
     )  # fmt: skip
-    if weight_count is not None:
-        sources = replace(sources, weight_count=weight_count)
-        _check_weight_count(weight_count, sources, options)
-    left, right = sources.predictions, sources.labels
-    groups = None if users_alone else read_groups(options.facts, sources, names)
-    _check_shares(asked, groups is not None, users_alone=users_alone)
-    if groups is not None:
-        sources = replace(sources, features=(*sources.features, groups))
+    if attributes.weight_count is not None:
+        _check_weight_count(attributes.weight_count, sources, options)
+    groups = item_groups_of(sources)
+    _check_shares(requested, groups is not None, users_alone=users_alone)
     if options.on_invalid == "quarantine":
         columns_of_rejected(sources)
+    left, right = sources.predictions, sources.labels
     if options.ties == "position" and not (left.arrays and left.has_value):
         msg = (
             "ties='position' needs predictions in arrays with scores, because rows of a table have no position. Use 'item_asc' "
@@ -80,16 +75,23 @@ def prepare(
         raise OptionError(msg)
     lists = Lists(left.arrays and left.has_value, right.arrays, right.grades, right.label_columns)
     models = [model.name for model in sources.models]
-    reading = read_request(asked, options, lists, models, arrays=left.arrays, users_alone=users_alone)
+    reading = read_request(
+        requested,
+        options,
+        lists,
+        models,
+        arrays=left.arrays,
+        users_alone=users_alone,
+        has_subtopic_rows=right.subtopic is not None,
+        weight_count=attributes.weight_count or "",
+    )
     if sources.similarities:
         _check_vectors(reading, convention)
-    task = replace(reading.task, has_subtopic_rows=right.subtopic is not None, weight_count=weight_count or "")
-    task = with_features_of(task, sources.similarities, None if groups is None else groups.groups)
-    reading = replace(reading, task=task)
+    task = with_features_of(reading.task, sources.similarities, groups)
     model_column = sources.model_column or ("model" if models != [""] else "")
-    taken = _columns_taken(sources, reading, model_column)
-    reading = replace(reading, columns=columns_of(reading.values, asked, taken))
-    first = reading.task.views[0]
+    columns = columns_of(reading.values, requested, _columns_taken(sources, task, model_column))
+    reading = replace(reading, task=task, columns=columns)
+    first = task.views[0]
     settings = Settings(
         dialect=convention.name,
         on_invalid=options.choices.given,
@@ -97,7 +99,7 @@ def prepare(
         mean=convention.mean,
         unpredicted=first.population.without_predictions,
     )
-    return Scoring(sources, reading, settings, _metric_columns(reading, list(asked)), model_column, options.prune)
+    return Scoring(sources, reading, settings, _metric_columns(reading, list(requested)), model_column, options.prune)
 
 
 def _check_weight_count(name: str, sources: Sources, options: ScoringOptions) -> None:
@@ -144,7 +146,7 @@ def _side_tables(metrics: Mapping[str, Metric], convention: Dialect, facts: Fact
             msg += ". If labels have their intents in a column, name it: Facts(subtopic=…)"
         raise InputError(msg)
     if not needed.facts and not needed.tables and facts.subtopic is None:
-        return SideTables()
+        return SideTables(facts)
     for option in ("category", "vector", "group", "subtopic"):
         check_name(option, getattr(facts, option))
     return SideTables(facts, needed.facts, needed.tables)
@@ -205,13 +207,13 @@ def unlike_vectors(ranking: RankingPolicy) -> str:
     return words and f"{words}, which lists from Vectors cannot"
 
 
-def _columns_taken(sources: Sources, reading: Reading, model_column: str) -> list[str]:
+def _columns_taken(sources: Sources, task: ScoringTask, model_column: str) -> list[str]:
     """The columns of the per-user table that no metric may have; two of one name are an `InputError`."""
     users = sources.predictions.user
     weight = [] if sources.weight is None else [sources.weight]
     about = [*sources.slices, *weight, *sources.attributes_of_clusters]
     lower = [name.lower() for name in about]
-    counts = (*counts_beside(reading.task), *map(table_hash, TABLES))
+    counts = (*counts_beside(task), *map(table_hash, TABLES))
     others = {*counts, *map(str.lower, (*users, model_column))}
     twice = [name for name in about if name.lower() in others or lower.count(name.lower()) > 1]
     if twice:

@@ -31,7 +31,7 @@ from spark_rankeval.spark.per_user import (
     table_hash,
 )
 from spark_rankeval.spark.python_workers import workers_explained
-from spark_rankeval.spark.scoring import ModelFigures
+from spark_rankeval.spark.scoring import EvaluationFigures, ModelFigures
 from spark_rankeval.spark.storage import exists, publish, staged
 from spark_rankeval.worker.scoring import CountNames
 
@@ -127,20 +127,11 @@ def summary_of(
     groups = _describe(per_user, schema, options, described, run)
     if run is not None:
         _check_one_run(groups, run, has_models=schema.model is not None)
-    findings = Findings(
-        figures=_by_model(groups, schema, missing),
-        metrics=schema.metrics,
-        settings=schema.settings,
-        totals={UNUSABLE_FACTS: of_every_user(groups, UNUSABLE_FACTS, n_before=int(schema.model is not None))},
-        slices=schema.slices,
-        weight=schema.weight,
-        clusters=schema.clusters,
-        users=schema.users,
-        words=("The table of users was summarised as it is.",),
-        on_invalid=on_invalid,
-        missing=missing,
-        sources=sources,
+    unusable = of_every_user(groups, UNUSABLE_FACTS, n_before=int(schema.model is not None))
+    figures = EvaluationFigures(
+        _by_model(groups, schema, missing), {UNUSABLE_FACTS: unusable}, ("The table of users was summarised as it is.",)
     )
+    findings = Findings(figures, schema.metrics, schema, on_invalid=on_invalid, missing=missing, sources=sources)
     return build_result(findings, options, lambda: per_user, write_per_user)
 
 

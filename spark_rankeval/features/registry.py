@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from spark_rankeval.features.exposure.worker import AllLists
 from spark_rankeval.features.intents.spark import read_intents
 from spark_rankeval.features.intents.worker import Intents
+from spark_rankeval.features.item_groups.spark import read_groups
 from spark_rankeval.features.item_groups.worker import FiguresOfGroups
 from spark_rankeval.features.items.sources import SideTables, read_side_tables
 from spark_rankeval.features.items.worker import FactsOfItems
@@ -47,8 +48,8 @@ def with_features_of(
 class FeatureTables(TablesOfCall):
     """The tables of all features of a call."""
 
-    def __init__(self, side: SideTables = SideTables()) -> None:  # noqa: B008 # it is immutable
-        self._side = side
+    def __init__(self, side: SideTables = SideTables(), *, has_groups: bool = False) -> None:  # noqa: B008 # it is immutable
+        self._side, self._has_groups = side, has_groups
 
     def frames(self) -> dict[str, DataFrame | None]:
         """The tables by their roles; None: it is not read."""
@@ -68,4 +69,6 @@ class FeatureTables(TablesOfCall):
             labels = labels if problems else intents.columns.read()
         if vectors := tuple(source.vectors for source in predictions if source.vectors is not None):
             features.append(VectorSources(vectors))
+        if self._has_groups and (groups := read_groups(self._side.given, predictions[0], names, problems)) is not None:
+            features.append(groups)
         return tuple(features), labels

@@ -265,8 +265,8 @@ def mean_by(
         exclude=exclude,
     )
     # Spark's cross-validation draws its folds by rand(), and nothing but the mean is computed of them.
-    asked = prepare(predictions, labels, evaluator.getMetricName(), options)
-    result = result_of(asked, SummaryOptions(ci=None, quantiles=()))
+    scoring = prepare(predictions, labels, evaluator.getMetricName(), options)
+    result = result_of(scoring, SummaryOptions(ci=None, quantiles=()))
     (row,) = result.summary
     if math.isnan(row.mean):
         counts = {name: count for name, count in result.data_quality.to_dict().items() if count is not None}

@@ -325,10 +325,12 @@ def read_request(
     *,
     arrays: bool,
     users_alone: bool,
+    has_subtopic_rows: bool = False,
+    weight_count: str = "",
 ) -> Reading:
     """What is to be computed of some lists; its columns are still to be named.
 
-    `arrays` says that predictions come as arrays, `users_alone` that only values of users can be said.
+    `arrays` says that predictions come as arrays, `users_alone` that only values of users can be said. For the others see `ScoringTask`.
     """
     convention, choices, threshold, ties = (
         options.convention, options.choices, options.relevance_threshold, options.ties,
@@ -360,5 +362,7 @@ def read_request(
         keep_null_items=convention.null_items == "keep_rank" and arrays,
         models=tuple(models),
         label_columns=lists.label_columns,
+        has_subtopic_rows=has_subtopic_rows,
+        weight_count=weight_count,
     )
     return Reading(task, tuple(values), spelled=asked.spelled, standards=standards)

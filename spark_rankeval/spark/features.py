@@ -102,6 +102,9 @@ class GroupedFeature:
 class SourceFeature:
     """The tables of a feature, their columns found."""
 
+    #: Whether it has a meaning if predictions and labels are arrays in the rows of one table.
+    takes_one_table = False
+
     def tables(self) -> list[Source]:
         """Tables whose users and items are to compare with those of predictions."""
         return []

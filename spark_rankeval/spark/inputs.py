@@ -10,6 +10,8 @@ from pyspark.sql import types as T
 
 from spark_rankeval.checks import check_table, is_name
 from spark_rankeval.errors import InputError
+from spark_rankeval.request.counts import WEIGHTS
+from spark_rankeval.request.options import attributes_in
 from spark_rankeval.request.vectors import Vectors
 from spark_rankeval.spark.comparable_tables import check_comparable, check_together
 from spark_rankeval.spark.features import SourceFeature, TablesOfCall
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from spark_rankeval.request.column_names import ColumnNames
+    from spark_rankeval.request.options import UserOptions
     from spark_rankeval.request.vectors import Similarity
     from spark_rankeval.spark.source import Source
 
@@ -152,7 +155,13 @@ def read_sources(
                 f"{_type_of(left)} and {right.item!r} of {_type_of(right)}. Pass labels as a separate table"
             )
         several = len(models) > 1 or names.model is not None
-        met = (users, exclude, attributes, several or None, (left.vectors is None and features) or None)
+        met = (
+            users,
+            exclude,
+            attributes,
+            several or None,
+            any(not feature.takes_one_table for feature in features) or None,
+        )
         problems += [words for words, found in zip(_ONE_TABLE, met, strict=True) if found is not None]
     if not problems:
         check_together(
@@ -173,7 +182,7 @@ def read_sources(
     clusters += [] if about is None else [str(find_column(about.frame, name)) for name in asked.cluster]
     return Sources(
         tuple(models), replace(right, shares_table=shared), everyone, left_out, column, about, slices, weights,
-        tuple(clusters), features,
+        tuple(clusters), features, asked.weight_count,
     )  # fmt: skip
 
 
@@ -208,6 +217,14 @@ class AttributeNames(NamedTuple):
     weight: str | None = None  # the users' weight
     cluster: tuple[str, ...] = ()  # those that make users a cluster
     user_clusters: tuple[str, ...] = ()  # the same, of the columns of the user
+    weight_count: str | None = None  # the count of the per-user table that is the users' weight, if no column is
+
+    @classmethod
+    def of(cls, options: UserOptions) -> AttributeNames:
+        """Those that a call names."""
+        counted = options.user_weight if options.user_weight in WEIGHTS else None
+        weight = None if counted else options.user_weight
+        return cls(attributes_in(options.by), weight, options.clusters or (), weight_count=counted)
 
     def beside(self, users: tuple[str, ...]) -> AttributeNames:
         """The same, with the columns of the user taken out of those that make a cluster."""

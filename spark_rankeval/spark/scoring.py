@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from spark_rankeval.ranking.ragged import IntArray
+    from spark_rankeval.request.options import SummaryOptions
     from spark_rankeval.request.readings import Reading, Value
     from spark_rankeval.request.task import ScoringTask
     from spark_rankeval.spark.inputs import Sources
@@ -74,10 +75,10 @@ class ModelFigures(NamedTuple):
     fingerprints: Mapping[str, str]  # by table; of all users alone
 
 
-class Described(NamedTuple):
-    """What is said of all users."""
+class EvaluationFigures(NamedTuple):
+    """The figures of all models and slices, and how they were made."""
 
-    figures: dict[str, dict[Key, ModelFigures]]  # by model and slice
+    by_model: dict[str, dict[Key, ModelFigures]]  # by model and slice
     totals: dict[str, int]  # how large the tables of facts are, and how much of them cannot be used
     words: tuple[str, ...]  # how predictions were brought together, a sentence each
     item_groups: tuple[ItemGroup, ...] = ()  # the groups of items that have figures
@@ -97,11 +98,17 @@ class Scoring:
     tables_fit: bool = True  # whether workers may hold the tables of items, as far as is known
     lengths: ListLengths | None = None  # of users' lists of predictions, as far as is known
 
-    def for_result(self) -> Scoring:
+    def with_notes(self) -> Scoring:
         """The same with what the notes and warnings of a result need: values by other definitions, and whether ids match."""
         reading = self.reading.with_standards()
         task = replace(reading.task, overlaps=overlaps_of(self.sources, reading.task))
         return replace(self, reading=replace(reading, task=task))
+
+    def description(self, summary: SummaryOptions) -> DescriptionOptions:
+        """How the users' values are described."""
+        sources, reading = self.sources, self.reading
+        options = summary.described(weighted=summary.user_weight is not None, clustered=bool(sources.clusters))
+        return replace(options, normalised=reading.task.normalised, n_plain=len(reading.beside))
 
     def plan(self, *, exact: bool, lazy: bool = False) -> Plan:
         """How predictions are brought together, for figures in an action or for a lazy table."""
@@ -235,7 +242,7 @@ class Scoring:
             conflicting_labels=ranking.conflicting_labels == "highest",
         ).frame()
 
-    def describe(self, options: DescriptionOptions, *, totals: bool = False) -> Described:
+    def describe(self, options: DescriptionOptions, *, totals: bool = False) -> EvaluationFigures:
         """The figures of every metric, of those beside them and of every count.
 
         One action runs. If pruning cut ties that decide values, a second one computes their users again, or rarely everybody.
@@ -265,7 +272,7 @@ class Scoring:
                     self.counts_of(group, place) if of_all else {},
                     self._fingerprints_of(group, place) if of_all else {},
                 )
-        return Described(figures, totals_in(task, by_group), words, self._item_groups(by_group))
+        return EvaluationFigures(figures, totals_in(task, by_group), words, self._item_groups(by_group))
 
     def _keys_of(self, values: Sequence[Value], first: int = 0) -> dict[str, list[tuple[str, int]]]:
         """The metrics' keys with the places of their values, by model; `first` is the place of the first value."""

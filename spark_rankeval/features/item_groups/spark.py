@@ -40,6 +40,8 @@ class GroupSources(SourceFeature):
     items: Source | None  # the table of items; None if no column of it is asked for
     training: Source | None  # the training data; None if nobody asked for popularity
 
+    takes_one_table = True
+
     def tables(self) -> list[Source]:
         """Those that there are."""
         return [source for source in (self.items, self.training) if source is not None]
@@ -76,20 +78,21 @@ class GroupedGroups(GroupedFeature):
         return given_to_tasks(users, tables)
 
 
-def read_groups(facts: Facts, sources: Sources, names: ColumnNames) -> GroupSources | None:
+def read_groups(facts: Facts, predictions: Source, names: ColumnNames, problems: list[str]) -> GroupSources | None:
     """Find and check the columns that put items into groups, before any job; None if nobody asked for groups."""
     groups = facts.item_groups
-    if groups is None:
+    if groups is None or problems:
         return None
     _check_given(facts, groups)
-    problems: list[str] = []
-    left = sources.predictions
-    items = _read("items", facts.items, names, problems, left) if groups.columns else None
-    training = _read("training", facts.training, names, problems, left) if groups.popularity else None
+    items = _read("items", facts.items, names, problems, predictions) if groups.columns else None
+    training = _read("training", facts.training, names, problems, predictions) if groups.popularity else None
     columns = () if items is None else tuple(_columns_of(items, groups, problems))
-    if problems:
-        raise InputError("; ".join(problems))
     return GroupSources(replace(groups, columns=columns), items, training)
+
+
+def item_groups_of(sources: Sources) -> ItemGroups | None:
+    """The groups of items of a call; None: there are none."""
+    return next((feature.groups for feature in sources.features if isinstance(feature, GroupSources)), None)
 
 
 def _check_given(facts: Facts, groups: ItemGroups) -> None:

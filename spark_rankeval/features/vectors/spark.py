@@ -36,6 +36,8 @@ class VectorSources(SourceFeature):
 
     models: tuple[VectorColumns, ...]
 
+    takes_one_table = True
+
     def tables(self) -> list[Source]:
         """The candidates of models."""
         return [columns.candidates for columns in self.models if columns.candidates is not None]
