@@ -14,10 +14,9 @@ from spark_rankeval.errors import InputError
 from spark_rankeval.request.column_names import ColumnNames
 from spark_rankeval.request.options import ScoringOptions
 from spark_rankeval.request.vectors import Vectors
-from spark_rankeval.spark.comparable_tables import check_comparable
 from spark_rankeval.spark.ids import common_id_type, problem_of_type
 from spark_rankeval.spark.named_columns import find_column
-from spark_rankeval.spark.source import read_source, require_column
+from spark_rankeval.spark.source import check_comparable, read_source, require_column
 from spark_rankeval.wording import listed
 
 if TYPE_CHECKING:

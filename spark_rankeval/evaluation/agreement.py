@@ -13,10 +13,9 @@ from spark_rankeval.errors import DataError, InputError, OptionError
 from spark_rankeval.evaluation.evaluate import evaluate
 from spark_rankeval.request.column_names import ColumnNames
 from spark_rankeval.request.options import ScoringOptions
-from spark_rankeval.spark.comparable_tables import check_comparable
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.named_columns import any_null, column
-from spark_rankeval.spark.source import read_source
+from spark_rankeval.spark.source import check_comparable, read_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -121,9 +120,9 @@ def _as_labels(source: Source) -> DataFrame:
     if source.arrays:
         rows = _exploded(source)
     else:
-        (value,) = source.values()
-        order = -value.cast("double") if source.value_kind == "rank" else value.cast("double")
-        rows = source.frame.select(*users, source.given_ids().alias(_ITEM), order.alias(_ORDER))
+        value = source.values_sql()[0].column.cast("double")
+        order = -value if source.value_kind == "rank" else value
+        rows = source.frame.select(*users, source.given_ids_sql().column.alias(_ITEM), order.alias(_ORDER))
     # Counted from the last place up, the row number is length − rank + 1.
     from_below = Window.partitionBy(*users).orderBy(F.col(_ORDER).asc(), F.col(_ITEM).desc())
     known = ~(F.col(_ORDER).isNull() | F.isnan(_ORDER))
@@ -134,7 +133,7 @@ def _as_labels(source: Source) -> DataFrame:
 def _exploded(source: Source) -> DataFrame:
     """The entries of arrays with the score or place that orders them; a null array has one null entry."""
     users = [column(name) for name in source.user]
-    ids, values = source.given_ids(), source.values()
+    ids, *values = (values.column for values in (source.given_ids_sql(), *source.values_sql()))
     frame = source.frame.where(any_null([ids]) | (F.size(ids) > 0))
     if not values:
         places = frame.select(*users, F.posexplode_outer(ids).alias("place", _ITEM))

@@ -8,46 +8,38 @@ from typing import TYPE_CHECKING
 from spark_rankeval.errors import DataError, warn
 from spark_rankeval.features.intents.spark import IntentSources
 from spark_rankeval.features.vectors.scores import LARGEST
-from spark_rankeval.request.counts import ALL_COUNTS, Overlap
-from spark_rankeval.request.on_invalid import OnInvalid
-from spark_rankeval.spark.diagnosis import (
-    diagnose,
-    example_of_conflicts,
-    example_of_duplicates,
-    example_of_weights,
-    null_users,
-)
+from spark_rankeval.request.counts import Overlap
+from spark_rankeval.request.on_invalid import KINDS, OnInvalid
 from spark_rankeval.spark.inputs import Model
+from spark_rankeval.spark.invalid_rows import (
+    ITEM,
+    conflicting_attribute,
+    findings_of,
+    repeated_items,
+    repeated_users,
+    unusable_weight,
+)
 from spark_rankeval.spark.named_columns import column
 from spark_rankeval.spark.overlap import ids_apart
 from spark_rankeval.spark.platforms import draws_anew, may_change
+from spark_rankeval.spark.source import REPEATED_USER, user_column
 from spark_rankeval.tables.quality import apart_in_words, excluded_labels_in_words
 from spark_rankeval.wording import listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from pyspark.sql import Row
+
     from spark_rankeval.metrics.base import Metric
     from spark_rankeval.records.quality import DataQuality
-    from spark_rankeval.spark.diagnosis import Finding
     from spark_rankeval.spark.inputs import Sources
+    from spark_rankeval.spark.invalid_rows import Finding, Repeats
     from spark_rankeval.spark.overlap import Apart
     from spark_rankeval.spark.per_user import Settings
     from spark_rankeval.spark.scoring import Scoring
+    from spark_rankeval.spark.source import Source
     from spark_rankeval.statistics.moments import Moments
-
-_MEANING = {count.name: count.error for count in ALL_COUNTS if count.error} | {
-    "n_invalid_weights": "users whose weight is missing, negative, NaN or infinite",
-    "n_missing_clusters": "users without a value in the columns of clusters",
-}
-# What ``drop`` does with each kind, if that is more than to leave rows out.
-_DROPPED = {
-    "n_duplicate_predictions": "of repeated items only the best ranked stays",
-    "n_conflicting_labels": "of conflicting labels only the highest grade stays",
-    "conflicting attributes become null": "attributes that conflict are taken as null",
-    "n_invalid_weights": "users without a weight count in no mean",
-    "n_missing_clusters": "each user without a cluster is taken as one",
-}
 
 
 def raise_if_invalid(
@@ -66,7 +58,7 @@ def raise_if_invalid(
         found = [_sentence(name, count, scoring, chosen) for name, count in errors.items()]
         sentences = "; ".join(sentence for sentence, _ in found)
         fix = "".join(dict.fromkeys(f"{cause}. Otherwise " for _, cause in found if cause))
-        dropped = "; ".join(words for name, words in _DROPPED.items() if name in errors)
+        dropped = "; ".join(kind.dropped for name, kind in KINDS.items() if kind.dropped and f"n_{name}" in errors)
         msg = (
             f"{sentences}. {fix}{'fix' if fix else 'Fix'} the data, or pass on_invalid='drop' to leave these out and count "
             f"them{f' ({dropped})' if dropped else ''}; 'quarantine' also returns the rows with their reasons"
@@ -82,7 +74,7 @@ def raise_if_invalid(
 
 def _sentence(name: str, count: int, scoring: Scoring | None, chosen: OnInvalid) -> tuple[str, str]:
     """What is wrong with some rows, and what likely made them, if that is known."""
-    meaning = _MEANING[name]
+    meaning = KINDS[name.removeprefix("n_")].error
     if scoring is None:
         return f"{meaning}: {count:,}", ""
     if name == "n_conflicting_labels":
@@ -111,7 +103,7 @@ _OF_FACTS = {
     "n_invalid_baseline": "rows of the baseline with a null user, item, score or rank",
     "n_conflicting_categories": "items whose rows give them different categories",
     "n_conflicting_vectors": "items whose rows give them different vectors",
-    "n_invalid_facts": "rows of training, items or a baseline, or items, that cannot be used",
+    "n_invalid_facts": KINDS["invalid_facts"].error,
     "n_invalid_catalogue": (
         f"rows of the items of Vectors without an item, or whose vector or bias is missing, NaN, infinite or beyond ±{LARGEST:g}"
     ),
@@ -263,43 +255,84 @@ def _ids_in_words(overlap: Overlap, apart: Apart, model: Model) -> str:
 def _details(name: str, scoring: Scoring, chosen: OnInvalid) -> tuple[str, str]:
     """Reasons with examples, and the likely cause if there is one, by another look at the tables."""
     sources, task = scoring.sources, scoring.reading.task
-    if name == "n_conflicting_attributes":
-        return f"for example {example_of_conflicts(sources)}", ""
     if name == "n_missing_clusters":
         return f"cluster={', '.join(sources.clusters)}", ""
-    if name == "n_invalid_weights":
-        return f"for example {example_of_weights(sources)}", ""
-    of_predictions = name in ("n_invalid_predictions", "n_infinite_scores", "n_duplicate_predictions")
+    if name in ("n_conflicting_attributes", "n_invalid_weights"):
+        return f"for example {_attribute_in_words(name, sources)}", ""
+    of_predictions = name in ("n_invalid_predictions", "n_duplicate_predictions")
     tables = sources.tables() if of_predictions else (Model("", sources.labels),)
     model_column = sources.model_column if of_predictions else None
+    may_be_models = of_predictions and model_column is None
     reasons, causes = [], []
     for model, source in tables:
         # With several tables a reason names the model whose table it is about.
         table = f"model {model!r}: " if len(tables) > 1 else ""
         if name in ("n_duplicate_predictions", "n_conflicting_labels"):
-            example, cause = example_of_duplicates(
-                source, task, name == "n_conflicting_labels", model_column, has_models=bool(model)
-            )
-            if example:
-                return f"for example {table}{example}", cause
+            repeats = repeated_items(source, task, model_column, differing=name == "n_conflicting_labels")
+            if repeats is not None:
+                cause = "" if source.arrays else _likely_cause(repeats, source, may_be_models and not model)
+                return f"for example {table}{_repeated_item(repeats, source)}", cause
             continue
-        findings = [
-            finding
-            for finding in diagnose(source, task, model_column)
-            if _is_error(finding.unusual, of_predictions, chosen)
-        ]
-        reasons += [table + _reason(finding) for finding in findings]
-        causes += [finding.cause for finding in findings if finding.cause]
+        findings = [finding for finding in findings_of(source, task, model_column) if chosen.is_error(finding.kind)]
+        reasons += [f"{table}{_reason(finding)}" for finding in findings]
+        repeats = repeated_users(source, model_column) if chosen.is_error(name.removeprefix("n_")) else None
+        if repeats is not None:
+            user = f"{_user_in_words(source, repeats.example)} in {repeats.example['n']} rows"
+            reasons.append(f"{table}{REPEATED_USER}: {repeats.n_rows:,}, for example {user}")
+            causes.append(_likely_cause(repeats, source, may_be_models))
     if name == "n_invalid_labels" and sources.users is not None:
-        reasons += map(_reason, null_users(sources.users))
-    return "; ".join(reasons), next(iter(causes), "")
+        reasons += map(_reason, findings_of(sources.users, task))
+    return "; ".join(reasons), next(filter(None, causes), "")
 
 
 def _reason(finding: Finding) -> str:
     return f"{finding.reason}: {finding.n:,}, for example {finding.example}"
 
 
-def _is_error(unusual: bool, of_predictions: bool, chosen: OnInvalid) -> bool:
-    if of_predictions:
-        return (chosen.infinite_scores if unusual else chosen.invalid_predictions) == "error"
-    return (chosen.negative_grades if unusual else chosen.invalid_labels) == "error"
+def _attribute_in_words(name: str, sources: Sources) -> str:
+    """A user whose rows do not agree in an attribute, or whose weight cannot be used."""
+    source, weight = sources.attributes, sources.weight
+    if source is not None and weight is not None and name == "n_invalid_weights":
+        row = unusable_weight(source, weight)
+        if row is not None:
+            return f"{_user_in_words(source, row)} has {weight} {row['weight']!r}"
+        return "a user without a row in the table of weights"
+    attributes = [*sources.slices, *([] if weight is None else [weight]), *sources.attributes_of_clusters]
+    conflict = None if source is None else conflicting_attribute(source, attributes)
+    if source is None or conflict is None:
+        return ""
+    attribute, row = conflict
+    return f"{_user_in_words(source, row)} has {attribute} {row['values'][:5]!r}"
+
+
+def _repeated_item(repeats: Repeats, source: Source) -> str:
+    """An item that a user has several times."""
+    example = repeats.example
+    parts = [_user_in_words(source, example)] if source.user else []
+    parts.append(f"item={example[ITEM]!r} {example['n']} times")
+    if source.has_value:
+        parts.append(f"with {source.value_kind}s {example['values'][:5]!r}")
+    return ", ".join(parts)
+
+
+def _user_in_words(source: Source, row: Row) -> str:
+    return ", ".join(f"{name}={row[user_column(index)]!r}" for index, name in enumerate(source.user))
+
+
+def _likely_cause(repeats: Repeats, source: Source, may_be_models: bool) -> str:
+    """What likely repeated the rows of every key, and what to do, as a sentence; empty if nothing is likely."""
+    if repeats.are_equal and not repeats.names_models:
+        if not repeats.all_compared:
+            # The column of subtopics is prepared, and has no name that the caller could drop duplicates by.
+            advice = "keep one of each" if source.subtopic else f"dropDuplicates({repeats.read!r}) leaves one of each"
+            return f"These rows are equal in the columns that are read; {advice}"
+        if not repeats.differing:
+            return "These rows are equal in all columns, as if a table had been read twice; dropDuplicates() leaves one of each"
+        return (
+            f"These rows are equal but for {listed([repr(name) for name in repeats.differing], most=3)}, as after a join that "
+            "multiplied them; leave out such columns, and call dropDuplicates()"
+        )
+    if not repeats.telling:
+        return ""
+    model = f"pass model={repeats.telling!r} if it names models or runs, or " if may_be_models else ""
+    return f"The column {repeats.telling!r} tells these rows apart; {model}keep one of its values"

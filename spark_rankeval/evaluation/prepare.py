@@ -16,9 +16,9 @@ from spark_rankeval.request.column_names import ColumnNames
 from spark_rankeval.request.counts import counts_beside
 from spark_rankeval.request.readings import NORMALISER, Lists, columns_of, order_of, read_request, tables_asked_for
 from spark_rankeval.spark.inputs import AttributeNames, read_sources
+from spark_rankeval.spark.invalid_rows import columns_of_rejected
 from spark_rankeval.spark.named_columns import find_column
 from spark_rankeval.spark.per_user import TABLES, MetricColumn, Settings, table_hash
-from spark_rankeval.spark.rejected import columns_of_rejected
 from spark_rankeval.spark.scoring import Scoring
 
 if TYPE_CHECKING:

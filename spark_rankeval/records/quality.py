@@ -6,7 +6,8 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from spark_rankeval.request.counts import ALL_COUNTS
+from spark_rankeval.request.counts import ALL_COUNTS, INVALID_COUNTS
+from spark_rankeval.request.on_invalid import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,8 +33,8 @@ MEANING = _OF_USERS | _TOTALS
 #: The counts that exist only if labels have weights.
 OF_WEIGHTS = tuple(count.total_name for count in ALL_COUNTS if count.only == "weights")
 _OF_PREDICTIONS = {count.total_name for count in ALL_COUNTS if count.of == "predictions"}
-_ERRORS = tuple(count.total_name for count in ALL_COUNTS if count.error)
-_ERROR_OF = {"n_infinite_scores": "n_invalid_predictions", "n_negative_grades": "n_invalid_labels"}
+# The counts of errors, in the order in which messages have them.
+_ERRORS = (*INVALID_COUNTS, "n_invalid_weights", "n_missing_clusters")
 
 
 @dataclass(frozen=True)
@@ -154,11 +155,11 @@ class DataQuality:
         Args:
             weights: how much each count adds to the number of errors, as `OnInvalid` says.
         """
-        errors = dict.fromkeys([*_ERRORS, "n_invalid_weights", "n_missing_clusters"], 0)
-        for name, weight in weights.items():
-            kind = _ERROR_OF.get(name, name)
-            if kind in errors:
-                errors[kind] += weight * getattr(self, name)
+        errors = dict.fromkeys(_ERRORS, 0)
+        for kind, each in KINDS.items():
+            total = f"n_{each.part_of or kind}"
+            if total in errors:
+                errors[total] += weights[f"n_{kind}"] * getattr(self, f"n_{kind}")
         return {name: count for name, count in errors.items() if count}
 
     def to_dict(self) -> dict[str, Any]:

@@ -18,7 +18,6 @@ class Count:
         words: the words after the number, as in "7 predictions excluded".
         of: what it depends on. Several models share their users and labels, so only counts of predictions add up over models.
         total: the name of the sum over all users in `DataQuality`; empty: as `name`.
-        error: what the number counts, in an error message; empty: it is never an error by itself.
         of_rows: whether it counts rows that cannot be ranked; rows without a user have it as well.
         is_sum: whether it adds up numbers instead of counting.
         only: it exists only if labels have ``weights`` or a row for each of their ``subtopics``, if lists come from ``vectors``, or if
@@ -30,7 +29,6 @@ class Count:
     words: str
     of: Literal["predictions", "labels"]
     total: str = ""
-    error: str = ""
     of_rows: bool = False
     is_sum: bool = False
     only: Literal["", "weights", "vectors", "groups", "subtopics"] = ""
@@ -54,24 +52,12 @@ ALL_COUNTS = (
     Count("n_infinite_scores", "infinite scores", "predictions", is_noted=True),
     Count("n_negative_grades", "negative grades", "labels", is_noted=True),
     Count("left_out", "users left out of the means", "predictions", total="n_left_out"),
-    Count(
-        "n_invalid_predictions", "invalid predictions left out", "predictions",
-        error="predictions that cannot be ranked", of_rows=True, is_noted=True,
-    ),
-    Count("n_invalid_labels", "invalid labels left out", "labels", error="labels that cannot be used", of_rows=True, is_noted=True),
-    Count(
-        "n_duplicate_predictions", "duplicate predictions", "predictions",
-        error="predictions that repeat an item of their user", of_rows=True, is_noted=True,
-    ),
+    Count("n_invalid_predictions", "invalid predictions left out", "predictions", of_rows=True, is_noted=True),
+    Count("n_invalid_labels", "invalid labels left out", "labels", of_rows=True, is_noted=True),
+    Count("n_duplicate_predictions", "duplicate predictions", "predictions", of_rows=True, is_noted=True),
     Count("n_duplicate_labels", "repeated labels merged", "labels", of_rows=True, is_noted=True),
-    Count(
-        "n_conflicting_labels", "conflicting labels, resolved", "labels",
-        error="labels that repeat an item of their user with another grade", of_rows=True, is_noted=True,
-    ),
-    Count(
-        "n_conflicting_attributes", "conflicting attributes", "labels",
-        error="attributes that differ between rows of the same user", of_rows=True, is_noted=True,
-    ),
+    Count("n_conflicting_labels", "conflicting labels, resolved", "labels", of_rows=True, is_noted=True),
+    Count("n_conflicting_attributes", "conflicting attributes", "labels", of_rows=True, is_noted=True),
     Count("n_labels_without_vector", "labels of items without a vector", "predictions", only="vectors", is_noted=True),
     Count("n_unlisted_labels", "labels of items that the table of items lacks", "labels", only="groups", is_noted=True),
     Count("n_subtopic_labels", "labels for other subtopics of their item", "labels", only="subtopics", is_noted=True),

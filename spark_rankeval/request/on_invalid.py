@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from spark_rankeval.errors import OptionError, did_you_mean
 
@@ -17,8 +17,18 @@ Given = Literal["error", "drop", "quarantine"] | Mapping[str, str]
 _FOR_ALL = ("error", "drop", "quarantine")
 
 
-def _kind(*choices: str) -> Any:
-    return field(default=choices[0], metadata={"choices": choices})
+class Kind(NamedTuple):
+    """A kind of row that cannot be ranked as it is. The count of such rows is called ``n_`` and the kind's name."""
+
+    choices: tuple[str, ...]  # what can happen to such rows; the first is the default
+    error: str  # what such rows are, in an error; empty: those of `part_of`
+    dropped: str  # what ``drop`` does, if it does more than to leave rows out
+    part_of: str  # the kind whose count has these rows as well if they are not ranked; empty: none
+
+
+def _kind(error: str, *choices: str, dropped: str = "", part_of: str = "") -> Any:
+    choices = choices or ("error", "drop")
+    return field(default=choices[0], metadata={"kind": Kind(choices, error, dropped, part_of)})
 
 
 @dataclass(frozen=True)
@@ -52,16 +62,25 @@ class OnInvalid:
         given: the value that the caller passed, ``"error"`` by default.
     """
 
-    invalid_predictions: str = _kind("error", "drop")
-    infinite_scores: str = _kind("rank", "error", "drop")
-    duplicate_predictions: str = _kind("error", "drop")
-    invalid_labels: str = _kind("error", "drop")
-    negative_grades: str = _kind("error", "drop", "clip")
-    conflicting_labels: str = _kind("error", "drop")
-    conflicting_attributes: str = _kind("error", "drop")
-    invalid_weights: str = _kind("error", "drop")
-    missing_clusters: str = _kind("error", "drop")
-    invalid_facts: str = _kind("error", "drop")
+    invalid_predictions: str = _kind("predictions that cannot be ranked")
+    infinite_scores: str = _kind("", "rank", "error", "drop", part_of="invalid_predictions")
+    duplicate_predictions: str = _kind(
+        "predictions that repeat an item of their user", dropped="of repeated items only the best ranked stays"
+    )
+    invalid_labels: str = _kind("labels that cannot be used")
+    negative_grades: str = _kind("", "error", "drop", "clip", part_of="invalid_labels")
+    conflicting_labels: str = _kind(
+        "labels that repeat an item of their user with another grade",
+        dropped="of conflicting labels only the highest grade stays",
+    )
+    conflicting_attributes: str = _kind("attributes that differ between rows of the same user")
+    invalid_weights: str = _kind(
+        "users whose weight is missing, negative, NaN or infinite", dropped="users without a weight count in no mean"
+    )
+    missing_clusters: str = _kind(
+        "users without a value in the columns of clusters", dropped="each user without a cluster is taken as one"
+    )
+    invalid_facts: str = _kind("rows of training, items or a baseline, or items, that cannot be used")
     given: Given = "error"
 
     @classmethod
@@ -76,22 +95,21 @@ class OnInvalid:
         Raises:
             OptionError: a kind or choice does not exist.
         """
-        kinds = {item.name: item.metadata["choices"] for item in fields(cls) if item.metadata}
         if isinstance(given, str) and given in _FOR_ALL:
             word = "error" if given == "error" else "drop"
-            return cls(given=given, **{kind: word for kind in kinds if kind != "infinite_scores"})  # type: ignore[arg-type] # one of these
+            return cls(given=given, **{kind: word for kind in KINDS if kind != "infinite_scores"})  # type: ignore[arg-type] # one of these
         if not isinstance(given, Mapping):
             msg = (
                 f"on_invalid must be one of {_listed(_FOR_ALL)}, or a dict by kind, such as {{'duplicate_predictions': 'drop'}} "
-                f"(kinds: {', '.join(kinds)}); got {given!r}"
+                f"(kinds: {', '.join(KINDS)}); got {given!r}"
             )
             raise OptionError(msg)
         problems = []
         for kind, choice in given.items():
-            if kind not in kinds:
-                problems.append(f"there is no kind {kind!r}; {did_you_mean(kind, kinds)}available: {', '.join(kinds)}")
-            elif choice not in kinds[kind]:
-                problems.append(f"{kind} must be one of {_listed(kinds[kind])}; got {choice!r}")
+            if kind not in KINDS:
+                problems.append(f"there is no kind {kind!r}; {did_you_mean(kind, KINDS)}available: {', '.join(KINDS)}")
+            elif choice not in KINDS[kind].choices:
+                problems.append(f"{kind} must be one of {_listed(KINDS[kind].choices)}; got {choice!r}")
         if problems:
             raise OptionError(f"on_invalid: {'; '.join(problems)}")
         chosen = dict(given)
@@ -109,14 +127,19 @@ class OnInvalid:
             scored: the choices that the table was scored with. The counts of invalid predictions include infinite scores that were
                 not ranked, and those of invalid labels include negative grades that were not clipped.
         """
-        of_kind = {item.name: int(getattr(self, item.name) == "error") for item in fields(self) if item.metadata}
-        inside = {
-            "infinite_scores": ("invalid_predictions", scored.infinite_scores != "rank"),
-            "negative_grades": ("invalid_labels", scored.negative_grades != "clip"),
-        }
-        for kind, (whole, is_inside) in inside.items():
-            of_kind[kind] -= of_kind[whole] * is_inside
-        return {f"n_{kind}": weight for kind, weight in of_kind.items()}
+        weights = {f"n_{kind}": int(self.is_error(kind)) for kind in KINDS}
+        for kind, each in KINDS.items():
+            if each.part_of and getattr(scored, kind) not in ("rank", "clip"):
+                weights[f"n_{kind}"] -= weights[f"n_{each.part_of}"]
+        return weights
+
+    def is_error(self, kind: str) -> bool:
+        """Whether rows of this kind are an error."""
+        return bool(getattr(self, kind) == "error")
+
+
+#: Every kind of row that cannot be ranked as it is, by name.
+KINDS: Mapping[str, Kind] = {item.name: item.metadata["kind"] for item in fields(OnInvalid) if item.metadata}
 
 
 def _listed(words: Sequence[str]) -> str:

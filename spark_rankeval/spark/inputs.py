@@ -13,11 +13,10 @@ from spark_rankeval.errors import InputError
 from spark_rankeval.request.counts import WEIGHTS
 from spark_rankeval.request.options import attributes_in
 from spark_rankeval.request.vectors import Vectors
-from spark_rankeval.spark.comparable_tables import check_comparable, check_together
 from spark_rankeval.spark.features import SourceFeature, TablesOfCall
 from spark_rankeval.spark.ids import problem_of_type, readable, text_in_sql
 from spark_rankeval.spark.named_columns import find_column
-from spark_rankeval.spark.source import read_source, require_column
+from spark_rankeval.spark.source import check_comparable, check_together, read_source, require_column
 from spark_rankeval.spark.sql_text import named, select
 from spark_rankeval.spark.vectors import read_vectors
 

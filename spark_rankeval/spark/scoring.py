@@ -23,11 +23,11 @@ from spark_rankeval.spark.describing import (
 )
 from spark_rankeval.spark.engines import engine_of
 from spark_rankeval.spark.grouping import Grouping
+from spark_rankeval.spark.invalid_rows import Quarantine
 from spark_rankeval.spark.list_lengths import sampled_lengths
 from spark_rankeval.spark.overlap import overlaps_of
 from spark_rankeval.spark.per_user import MetricColumn, PerUserSchema, Settings, table_hash, type_of_count
 from spark_rankeval.spark.plan import Plan, choose_plan
-from spark_rankeval.spark.rejected import Quarantine
 from spark_rankeval.spark.settling import Settled, settled
 from spark_rankeval.spark.table_hashes import hashed_tables
 from spark_rankeval.spark.user_attributes import slice_column

@@ -11,15 +11,15 @@ from pyspark.sql import types as T
 
 from spark_rankeval.errors import InputError, did_you_mean
 from spark_rankeval.request.column_names import DEFAULT_ITEM, ColumnNames
-from spark_rankeval.spark.ids import id_reasons, problem_of_type, usable
-from spark_rankeval.spark.named_columns import column, find_column, find_field
+from spark_rankeval.spark.ids import common_id_type, id_reasons, problem_of_type, usable
+from spark_rankeval.spark.named_columns import find_column, find_field
 from spark_rankeval.spark.sql_text import field_of, named, number
 from spark_rankeval.worker.reading import BIAS, VECTOR
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
     from spark_rankeval.request.vectors import Similarity
     from spark_rankeval.spark.sql_text import Sql
@@ -42,6 +42,8 @@ _OF_ITEMS = ("exclude", "training", "items", "catalogue", "candidates", "log")
 #: Tables whose users, or whose items, are none.
 WITHOUT_USERS, WITHOUT_ITEMS = ("items", "catalogue"), ("users", "attributes")
 ValueKind = Literal["score", "rank", "relevance"]
+#: Why a user's rows of arrays or vectors but one are not read.
+REPEATED_USER = "user in several rows"
 
 
 def user_column(index: int) -> str:
@@ -119,17 +121,13 @@ class Source:
         items = [self.item] if self.vectors is None else [self.vectors.vector]
         return list(dict.fromkeys([*self.user, *items, *values, *([] if self.subtopic is None else [self.subtopic])]))
 
-    def user_columns(self) -> list[Column]:
-        """The user's columns, null if they name nobody."""
-        return [user.column for user in self.users_sql()]
-
     def users_sql(self) -> list[Sql]:
-        """The same as SQL."""
+        """The user's columns, null if they name nobody, as SQL."""
         return [usable(named(name), kind) for name, kind in zip(self.user, self.user_types(), strict=True)]
 
-    def given_users(self) -> list[Column]:
-        """The user's columns under our names, as the table has them."""
-        return [column(name).alias(user_column(index)) for index, name in enumerate(self.user)]
+    def given_users(self) -> list[Sql]:
+        """The user's columns under our names, as the table has them, as SQL."""
+        return [named(name).alias(user_column(index)) for index, name in enumerate(self.user)]
 
     def user_reasons(self) -> dict[str, Sql]:
         """Why the users of `given_users` are nobody: conditions by what they mean."""
@@ -142,32 +140,20 @@ class Source:
         """The item, null if it names none, or the array of items, as SQL."""
         return self.given_ids_sql() if self.arrays else usable(self.given_ids_sql(), self.item_type)
 
-    def given_ids(self) -> Column:
-        """The item, or the array of items, as the table has them."""
-        return self.given_ids_sql().column
-
     def given_ids_sql(self) -> Sql:
-        """The same as SQL."""
+        """The item, or the array of items, as the table has them, as SQL."""
         return named(self.item) if self.item_field is None else self.field(self.item_field)
 
     def field(self, name: str) -> Sql:
         """A field of the items' structs, as SQL."""
         return field_of(self.item, name, self.frame.columns)
 
-    def values(self) -> list[Column]:
-        """The scores, ranks or grades, or the arrays of them: a column for each that was named."""
-        return [value.column for value in self.values_sql()]
-
     def values_sql(self) -> list[Sql]:
-        """The scores, ranks or grades, or the arrays of them, as SQL."""
+        """The scores, ranks or grades, or the arrays of them, as SQL: a column for each that was named."""
         return [self.field(value.name) if value.is_field else named(value.name) for value in self.given_values]
 
-    def named_users(self) -> list[Column]:
-        """The user's columns under our names."""
-        return [user.column for user in self.named_users_sql()]
-
     def named_users_sql(self) -> list[Sql]:
-        """The user's columns under our names, as SQL."""
+        """The user's columns under our names, null if they name nobody, as SQL."""
         return [user.alias(user_column(index)) for index, user in enumerate(self.users_sql())]
 
     def user_types(self) -> list[T.DataType]:
@@ -424,3 +410,38 @@ def array_value(
         )
         return None
     return ValueColumn(found, kind.elementType)
+
+
+def check_together(models: Sequence[tuple[str, Source]], others: Iterable[Source | None], problems: list[str]) -> None:
+    """Add to the problems what says that models, by name, or other tables cannot be compared with the first model."""
+    (first, left), *more = models
+    check_comparable(left, (*(source for _, source in more), *others), problems)
+    problems += [
+        (
+            f"predictions of model {name!r} are {'arrays' if source.arrays else 'rows'}, those of {first!r} are not; pass all "
+            "models in one form"
+        )
+        for name, source in more
+        if (source.arrays, source.has_value) != (left.arrays, left.has_value)
+    ]
+
+
+def check_comparable(left: Source, others: Iterable[Source | None], problems: list[str]) -> None:
+    """Add to the problems what says that users or items of a table cannot be compared with those of others."""
+    for other in others:
+        if other is None:
+            continue
+        if other.role not in WITHOUT_ITEMS and common_id_type(left.item_type, other.item_type) is None:
+            problems.append(
+                f"items have different types: {left.item!r} of {left.role} is {left.item_type.simpleString()}, {other.item!r} "
+                f"of {other.role} is {other.item_type.simpleString()}. Cast one of them or read it with a schema; they are "
+                "never cast silently, because '01' would equal 1"
+            )
+        if other.role in WITHOUT_USERS:
+            continue
+        for name, one, two in zip(left.user, left.user_types(), other.user_types(), strict=True):
+            if common_id_type(one, two) is None:
+                problems.append(
+                    f"users have different types: {name!r} is {one.simpleString()} in {left.role} and {two.simpleString()} in "
+                    f"{other.role}. Cast one of them, or read it with a schema"
+                )

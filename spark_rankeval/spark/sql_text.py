@@ -212,6 +212,12 @@ def when(condition: Sql, value: Sql | float, otherwise: Sql | float | None = Non
     return Sql(f"CASE WHEN {condition} THEN {_operand(value)}{rest} END")
 
 
+def first_true(conditions: Mapping[str, Sql]) -> Sql:
+    """The words of the first condition that is true; null if none is."""
+    cases = " ".join(f"WHEN {condition} THEN {text(words)}" for words, condition in conditions.items())
+    return Sql(f"CASE {cases} END") if cases else null_of(T.StringType())
+
+
 def over(value: Sql, keys: Iterable[Sql], order: Iterable[Sql] = (), *, frame: str = "") -> Sql:
     """What a function makes of the rows that agree in the keys.
 

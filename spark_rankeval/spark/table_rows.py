@@ -10,10 +10,10 @@ from pyspark.sql import types as T
 
 from spark_rankeval.spark.fingerprints import ROW_HASH, row_hash
 from spark_rankeval.spark.ids import common_id_type, text_in_sql, text_of, usable, user_hash
+from spark_rankeval.spark.invalid_rows import none_holds, says_something, unusual_reasons
 from spark_rankeval.spark.prediction_lists import INFINITE, MODEL
 from spark_rankeval.spark.source import WITHOUT_ITEMS, WITHOUT_USERS, user_column
 from spark_rankeval.spark.sql_text import call, named, number, rows_of_all, select, when
-from spark_rankeval.spark.validity import none_holds, says_something, unusual_reasons
 from spark_rankeval.worker import reading
 
 if TYPE_CHECKING:

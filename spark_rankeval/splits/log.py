@@ -14,9 +14,9 @@ from spark_rankeval.errors import InputError, OptionError
 from spark_rankeval.request.column_names import ColumnNames
 from spark_rankeval.request.options import ScoringOptions
 from spark_rankeval.spark.ids import id_reasons
+from spark_rankeval.spark.invalid_rows import none_holds
 from spark_rankeval.spark.source import read_source, require_column, user_column
 from spark_rankeval.spark.sql_text import call, named, number, text, when
-from spark_rankeval.spark.validity import none_holds
 from spark_rankeval.splits.times import TimeColumn
 
 if TYPE_CHECKING:
