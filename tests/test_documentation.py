@@ -11,6 +11,7 @@ from documented import PAGES, ROOT
 from spark_rankeval import errors, splits, trec
 from spark_rankeval.metrics.base import REGISTRY
 from spark_rankeval.ml import CatalogueCrossValidator, RankingEvaluator
+from spark_rankeval.request.on_invalid import KINDS, OnInvalid
 
 README, DOCS = ROOT / "README.md", ROOT / "docs"
 
@@ -60,6 +61,14 @@ def test_the_page_of_conventions_is_what_the_registry_says():
 
 
 LINKS = [(page, path) for page in PAGES for path in re.findall(r"\]\(([A-Za-z0-9_./-]+)[)#]", page.read_text())]
+
+
+def test_the_page_of_bad_data_has_every_kind_and_its_choices():
+    page = " ".join((DOCS / "bad_data.md").read_text().split())
+    for name, kind in KINDS.items():
+        choices = "" if kind.choices == ("error", "drop") else f" ({', '.join(f'`{each}`' for each in kind.choices)})"
+        assert f"`{name}`{choices}" in page
+        assert f"{name}: " in OnInvalid.__doc__
 
 
 def test_links_of_pages_lead_somewhere():
