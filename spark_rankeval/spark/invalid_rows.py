@@ -123,9 +123,9 @@ def says_something(source: Source, task: ScoringTask, model_column: str | None =
     )
 
 
-def _value(index: int) -> str:
-    """The name of a column of scores, ranks or grades on the way."""
-    return f"value_{index}"
+def _values(source: Source) -> list[str]:
+    """Our names for the columns of scores, ranks or grades, and of what labels have beside these."""
+    return [f"value_{index}" for index in range(len(source.given_values))]
 
 
 def _with_reasons(
@@ -146,7 +146,7 @@ def _with_reasons(
         about.append(readable(text_in_sql(source.frame, model_column)).alias(_MODEL))
     if source.shares_table:
         about.append(call("monotonically_increasing_id").alias(_ROW))
-    names = [ITEM, *map(_value, range(len(source.given_values)))]
+    names = [ITEM, *_values(source)]
     given = [
         value.alias(name) for value, name in zip((source.given_ids_sql(), *source.values_sql()), names, strict=True)
     ]
@@ -227,8 +227,9 @@ class Quarantine:
             left_out = self.sources.exclude
             items = select(left_out.frame, *left_out.named_users_sql(), left_out.given_ids_sql().alias(ITEM))
             rows = rows.join(items, items.columns, "left_anti")
-        order = [F.col(_value(0)).asc() if source.value_kind == "rank" else F.col(_value(0)).desc()]
-        order = order[: len(source.given_values)] + [F.col(_PLACE)] * source.arrays
+        values = [F.col(name) for name in _values(source)]
+        order = [value.asc() if source.value_kind == "rank" else value.desc() for value in values]
+        order += [F.col(_PLACE)] * source.arrays
         again = F.row_number().over(Window.partitionBy(*_keys(source, rows)).orderBy(*order))
         repeats = rows.withColumn(_OTHER, again).where(F.col(_OTHER) > 1)
         return repeats.withColumn(_REASON, F.lit("repeats an item of the user, ranked better"))
@@ -240,7 +241,7 @@ class Quarantine:
         if labels.subtopic is not None:
             # Without a subtopic a label is for no intent, and there the highest grade is no conflict.
             rows = rows.where(F.col(labels.subtopic).isNotNull())
-        values = [F.col(_value(index)).cast("double") for index in range(len(labels.given_values))]
+        values = [F.col(name).cast("double") for name in _values(labels)]
         values = [F.greatest(grade, F.lit(0.0)) if self.task.clip_grades else grade for grade in values]
         grades = F.struct(*values)
         higher = Window.partitionBy(*_keys(labels, rows)).orderBy(*(grade.desc() for grade in values))
@@ -249,7 +250,7 @@ class Quarantine:
 
     def _named(self, source: Source, rows: DataFrame) -> DataFrame:
         """Rejected rows of a table under the names that they are shown by."""
-        value_of = {value.name: _value(index) for index, value in enumerate(source.given_values)}
+        value_of = dict(zip((value.name for value in source.given_values), _values(source), strict=True))
 
         def known(name: str, kind: T.DataType) -> Sql:
             return named(name).cast(kind) if name in rows.columns else null_of(kind)
@@ -304,7 +305,7 @@ def findings_of(source: Source, task: ScoringTask, model_column: str | None = No
     grades = [str(source.value_kind)] if len(source.grades) == 1 else source.grades
     names = {user_column(index): name for index, name in enumerate(source.user)}
     names |= {ITEM: "item"} if ITEM in rows.columns else {}
-    names |= {_value(index): name for index, name in enumerate((*grades, *source.label_columns))}
+    names |= dict(zip(_values(source), (*grades, *source.label_columns), strict=True))
     rejected = rows.where(F.col(_REASON).isNotNull() & (F.col(_REASON) != REPEATED_USER))
     example = F.first(F.struct(*_shown(rows, names))).alias("example")
     counted = rejected.groupBy(_REASON).agg(F.count(F.lit(1)).alias("n"), example).collect()
@@ -348,7 +349,7 @@ def repeated_items(source: Source, task: ScoringTask, model_column: str | None, 
     unused = {} if source.arrays else _unused_columns(source, model_column)
     rows = _with_reasons(source, task, model_column, _hashes(unused))
     needed = [named(name).is_not_null() for name in (ITEM, source.subtopic) if name]
-    values = [_value(index) for index in range(len(source.given_values))] or [ITEM]
+    values = _values(source) or [ITEM]
     value = F.struct(*values) if len(values) > 1 else F.col(values[0])
     fine = where(rows, all_of([named(_REASON).is_null(), *needed])).withColumn(_VALUE, value)
     return _repeats(source, model_column, fine, _keys(source, rows), unused, differing=differing)
@@ -384,9 +385,9 @@ def _repeats(
     if telling and not are_equal and not names_models:
         sizes = source.frame.agg(*(F.approx_count_distinct(F.xxhash64(column(name))) for name in telling)).collect()[0]
         telling = [name for size, name in sorted(zip(sizes, telling, strict=True)) if size <= _MOST_MODELS]
-    read = _columns_read(source, model_column)
-    read, all_compared = _comparable(source, read), {*read, *unused.values()}.issuperset(source.frame.columns)
-    tells_apart = telling[0] if telling else ""
+    read, tells_apart = _columns_read(source, model_column), telling[0] if telling else ""
+    all_compared = {*read, *unused.values()}.issuperset(source.frame.columns)
+    read = _comparable(source, read)
     return Repeats(row["rows"], row["example"], are_equal, read, all_compared, apart, tells_apart, names_models)
 
 
