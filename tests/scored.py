@@ -10,8 +10,8 @@ from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.request.readings import Lists, resolve, views_of
 from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.statistics.description import DescriptionOptions
+from spark_rankeval.worker.grouped_row import ITEMS, LABELS, SCORES, grades_column
 from spark_rankeval.worker.merging import merging
-from spark_rankeval.worker.reading import ITEMS, LABELS, SCORES, grades_column
 from spark_rankeval.worker.scoring import score
 
 KNOWN = Lists(scored_arrays=True, label_arrays=True, relevances=("grade",))

@@ -7,7 +7,7 @@ import pyarrow as pa
 from beyond_oracle import World
 
 from spark_rankeval.features.items import wire as names
-from spark_rankeval.worker.reading import (
+from spark_rankeval.worker.grouped_row import (
     FACTS,
     ITEMS,
     LABEL_ROWS,

@@ -29,8 +29,8 @@ from spark_rankeval.worker.group_states import (
     StateAccumulator,
     bytes_of_a_group,
 )
+from spark_rankeval.worker.grouped_row import CLUSTER_HASH, NO_USER, USER_HASH, USER_WEIGHT, hash_column
 from spark_rankeval.worker.merging import MERGED_BYTES, merging, n_groups_of
-from spark_rankeval.worker.reading import CLUSTER_HASH, NO_USER, USER_HASH, USER_WEIGHT, hash_column
 from spark_rankeval.worker.small_groups import states_of
 from spark_rankeval.worker.states import state_of_columns
 

@@ -33,8 +33,9 @@ from spark_rankeval.spark.sql_text import (
 )
 from spark_rankeval.spark.table_hashes import with_whole_hashes
 from spark_rankeval.spark.table_rows import ARRAYS, TableRows, names_of
-from spark_rankeval.spark.user_attributes import UserAttributes, agreed, cluster_column
-from spark_rankeval.worker import reading
+from spark_rankeval.spark.user_attributes import UserAttributes, agreed
+from spark_rankeval.worker import grouped_row
+from spark_rankeval.worker.grouped_row import cluster_column
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -92,7 +93,7 @@ class Grouping:
                 *(self.rows.named_users(first) if with_users else ()),
                 *self.rows.array_columns(first),
                 *self.rows.array_columns(labels),
-                any_of(user.is_null() for user in first.users_sql()).alias(reading.NO_USER),
+                any_of(user.is_null() for user in first.users_sql()).alias(grouped_row.NO_USER),
                 *([self._hash_of(self.rows.typed_users(first))] if with_user_hash else ()),
                 *(
                     []
@@ -102,7 +103,7 @@ class Grouping:
                     )
                 ),
                 *self.attributes.of(first, name_in_sql),
-                *(row_hash(source).alias(reading.hash_column(source.role)) for source in (first, labels)),
+                *(row_hash(source).alias(grouped_row.hash_column(source.role)) for source in (first, labels)),
                 *self.attributes.hashed(self.attributes.values(first, text_in_sql)),
             )
             return self._given(with_whole_hashes(grouped, self.sources))
@@ -111,7 +112,7 @@ class Grouping:
             # Two groupings and a join of the groups: tables bucketed by user need no shuffle at all.
             joined = joined.join(self._labels(), self.user_columns, "full")
         users = [named(name) for name in self.user_columns]
-        no_user = any_of(user.is_null() for user in users).alias(reading.NO_USER)
+        no_user = any_of(user.is_null() for user in users).alias(grouped_row.NO_USER)
         hashed = [self._hash_of(users)] if with_user_hash else []
         left_behind = {_KNOWN}
         if not with_users:
@@ -122,8 +123,8 @@ class Grouping:
         kept += self.attributes.hashed([named(name) for name in self.attributes.columns])
         if self.sources.attributes is not None:
             # Somebody whom only the attributes know is not evaluated; but an empty slice is a slice.
-            absent = named(reading.PREDICTION_ROWS).is_null() & (call("coalesce", named(_KNOWN), 0) == 0)
-            kept.append(absent.alias(reading.ABSENT))
+            absent = named(grouped_row.PREDICTION_ROWS).is_null() & (call("coalesce", named(_KNOWN), 0) == 0)
+            kept.append(absent.alias(grouped_row.ABSENT))
         grouped = select(joined, *kept, no_user, *hashed)
         known = [table for feature in self._features for table in feature.hashed]
         return self._given(with_whole_hashes(grouped, self.sources, known))
@@ -131,7 +132,7 @@ class Grouping:
     def lists(self) -> DataFrame:
         """The grouped table without labels: the user's columns, what the worker reads, and whether a row belongs to nobody."""
         lists = self._lists()
-        no_user = any_of(named(name).is_null() for name in self.user_columns).alias(reading.NO_USER)
+        no_user = any_of(named(name).is_null() for name in self.user_columns).alias(grouped_row.NO_USER)
         return self._given(select(lists, *map(named, lists.columns), no_user))
 
     def _given(self, users: DataFrame) -> DataFrame:
@@ -143,8 +144,8 @@ class Grouping:
         predictions = self._predictions()
         if self.sources.exclude is not None:
             # Before the other join, which forgets that its left side is sorted by user.
-            hashed = reading.hash_column("exclude")
-            excluded = self._typed.lists(self.sources.exclude, reading.EXCLUDED, hashed)
+            hashed = grouped_row.hash_column("exclude")
+            excluded = self._typed.lists(self.sources.exclude, grouped_row.EXCLUDED, hashed)
             predictions = predictions.join(excluded, self.user_columns, "left")
             # 0 says that nothing of the user is excluded; null, that nobody looked.
             predictions = with_columns(predictions, {hashed: call("coalesce", named(hashed), 0)})
@@ -182,29 +183,29 @@ class Grouping:
         return dict(zip(self.sources.predictions.user, zip(users, self.user_types(), strict=True), strict=True))
 
     def _hash_of(self, users: list[Sql]) -> Sql:
-        return user_hash(users, self.user_types()).alias(reading.USER_HASH)
+        return user_hash(users, self.user_types()).alias(grouped_row.USER_HASH)
 
     def _predictions(self) -> DataFrame:
         """A row a user with the predictions of every model, each in columns of its own."""
         first = self.sources.predictions
         if first.arrays:
             return self._grouped_arrays(
-                self.rows.of_models(self.rows.arrays_of), reading.PREDICTION_ROWS, len(self._models)
+                self.rows.of_models(self.rows.arrays_of), grouped_row.PREDICTION_ROWS, len(self._models)
             )
         rows = self.rows.of_both() if self._is_grouped_once else self.rows.of_models(self.rows.of)
         if not self.merge_duplicates:
             rows = self._with_facts(rows)
         users = self.user_columns
         n_rows, merged = None, None
-        hashed = short_hash(named(reading.ITEMS), self.item_type(), named(reading.SCORES))
+        hashed = short_hash(named(grouped_row.ITEMS), self.item_type(), named(grouped_row.SCORES))
         if self.merge_duplicates:
-            keys = [*users, *([MODEL] if self.rows.has_several_models else []), reading.ITEMS]
+            keys = [*users, *([MODEL] if self.rows.has_several_models else []), grouped_row.ITEMS]
             infinite = [call("sum", named(INFINITE)).alias(INFINITE)] if self.rows.counts_infinite(first) else []
-            best = call("max", named(reading.SCORES)).alias(reading.SCORES)
+            best = call("max", named(grouped_row.SCORES)).alias(grouped_row.SCORES)
             total = call("sum", hashed).alias(ROW_HASH)
             rows = aggregate(rows.repartition(*users), keys, call("count", 1).alias(_ROW), best, *infinite, total)
             hashed = named(ROW_HASH)
-            n_rows, merged = named(_ROW), when(named(reading.ITEMS).is_not_null(), named(_ROW) - 1, 0)
+            n_rows, merged = named(_ROW), when(named(grouped_row.ITEMS).is_not_null(), named(_ROW) - 1, 0)
             rows = self._with_facts(rows)
         by_workers = self.gathering == "all" and n_rows is None and is_hashed_by_workers(self.item_type())
         counts_infinite = self.rows.counts_infinite(first)
@@ -214,7 +215,7 @@ class Grouping:
 
     @property
     def _listed(self) -> tuple[str, ...]:
-        return (reading.ITEMS, reading.SCORES, *(name for feature in self._features for name in feature.listed))
+        return (grouped_row.ITEMS, grouped_row.SCORES, *(name for feature in self._features for name in feature.listed))
 
     @property
     def _models(self) -> range:
@@ -229,15 +230,15 @@ class Grouping:
 
     def _grouped_labels(self) -> DataFrame:
         source, others = self.sources.labels, self._users_without_labels()
-        attributes = agreed(list(self.attributes.columns), reading.ATTRIBUTE_CONFLICTS)
+        attributes = agreed(list(self.attributes.columns), grouped_row.ATTRIBUTE_CONFLICTS)
         is_known = call("max", named(_KNOWN)).alias(_KNOWN)
         if source.arrays:
-            labels = self._grouped_arrays(self.rows.arrays_of(source), reading.LABEL_ROWS)
+            labels = self._grouped_arrays(self.rows.arrays_of(source), grouped_row.LABEL_ROWS)
             if others is None:
                 return labels
             grouped = aggregate(others, self.user_columns, is_known, *attributes, *self._hash_of_users)
             joined = labels.join(grouped, self.user_columns, "full")
-            return with_columns(joined, {_KNOWN: when(named(reading.LABEL_ROWS).is_not_null(), 1, named(_KNOWN))})
+            return with_columns(joined, {_KNOWN: when(named(grouped_row.LABEL_ROWS).is_not_null(), 1, named(_KNOWN))})
         rows = self.rows.of(source)
         n_rows, more = call("count", 1), []
         if others is not None:
@@ -250,13 +251,13 @@ class Grouping:
         """The labels of a user as aggregates of rows: how many there are, the sum of their hashes, and the lists."""
         ids, values = names_of(self.sources.labels)
         lists = [call("collect_list", named(name)).alias(name) for name in (ids, *values)]
-        hashed = total_of_hashes(named(ROW_HASH)).alias(reading.hash_column("labels"))
-        return [n_rows.alias(reading.LABEL_ROWS), hashed, *lists]
+        hashed = total_of_hashes(named(ROW_HASH)).alias(grouped_row.hash_column("labels"))
+        return [n_rows.alias(grouped_row.LABEL_ROWS), hashed, *lists]
 
     @property
     def _hash_of_users(self) -> list[Sql]:
         """How many rows a user has in the table of further users, which hold nothing else that is read; null: none."""
-        hashed = call("sum", named(_IN_USERS)).alias(reading.hash_column("users"))
+        hashed = call("sum", named(_IN_USERS)).alias(grouped_row.hash_column("users"))
         return [] if self.sources.users is None else [hashed]
 
     def _users_without_labels(self) -> DataFrame | None:
@@ -279,13 +280,15 @@ class Grouping:
         """One row a user of a table of arrays: one of the user's rows, how many there are, and their hash, of each model."""
         first, counts = [], []
         compares = engine_of(rows.sparkSession).compares_arrays_in_structs
-        table = "predictions" if n_rows == reading.PREDICTION_ROWS else "labels"
+        table = "predictions" if n_rows == grouped_row.PREDICTION_ROWS else "labels"
         for model in range(n_models):
             row, each = (values_of_model(model, values, n_models) for values in (named(ARRAYS), number(1)))
-            counts.append(call("count", each).alias(reading.of_model(n_rows, model)))
+            counts.append(call("count", each).alias(grouped_row.of_model(n_rows, model)))
             if ROW_HASH in rows.columns:
                 hashed = values_of_model(model, named(ROW_HASH), n_models)
-                counts.append(total_of_hashes(hashed).alias(reading.hash_column(reading.of_model(table, model))))
+                counts.append(
+                    total_of_hashes(hashed).alias(grouped_row.hash_column(grouped_row.of_model(table, model)))
+                )
             # Of a user's rows the one whose arrays come last in order: any would do, but always the same.
             in_order = call("sort_array", call("collect_list", row), False)
             last = call("max", row) if compares else call("get", in_order, 0)
@@ -293,7 +296,7 @@ class Grouping:
         grouped = aggregate(rows, self.user_columns, *counts, *first)
         names = rows.schema[ARRAYS].dataType.names  # type: ignore[attr-defined] # a struct, by construction
         arrays = [
-            field_of(f"{ARRAYS}{model}", name).alias(reading.of_model(name, model))
+            field_of(f"{ARRAYS}{model}", name).alias(grouped_row.of_model(name, model))
             for model in range(n_models)
             for name in names
         ]

@@ -19,8 +19,9 @@ from spark_rankeval.spark.sql_text import (
     when,
     with_columns,
 )
-from spark_rankeval.worker import reading
-from spark_rankeval.worker.model_lists import KIND_BITS, MARKS, MODEL_BITS, OF_INFINITE_SCORE, RANKED, REJECTED
+from spark_rankeval.worker import grouped_row
+from spark_rankeval.worker.grouped_row import MARKS
+from spark_rankeval.worker.model_lists import KIND_BITS, MODEL_BITS, OF_INFINITE_SCORE, RANKED, REJECTED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,7 +70,9 @@ class PredictionLists:
         if self.gathering == "window":
             # A sort, which spills: a user's predictions need not fit into memory.
             keys = [*self.users, *([MODEL] if self.n_models > 1 else [])]
-            order = Window.partitionBy(*keys).orderBy(F.col(reading.SCORES).desc_nulls_last(), F.col(reading.ITEMS))
+            order = Window.partitionBy(*keys).orderBy(
+                F.col(grouped_row.SCORES).desc_nulls_last(), F.col(grouped_row.ITEMS)
+            )
             rows = rows.withColumn(_NTH, F.row_number().over(order))
         models = range(self.n_models)
         rows = with_columns(rows, {name: of for model in models for name, of in self._made_of(model).items()})
@@ -79,7 +82,7 @@ class PredictionLists:
             return grouped
         names = [named(name) for name in grouped.columns if not name.startswith(_BEST)]
         lists = [
-            field_of(f"{_BEST}{model}", name).alias(reading.of_model(name, model))
+            field_of(f"{_BEST}{model}", name).alias(grouped_row.of_model(name, model))
             for model in models
             for name in self.columns
         ]
@@ -92,9 +95,9 @@ class PredictionLists:
         """
         marks = call("collect_list", named(MARKS))
         return [
-            call("size", marks).alias(reading.PREDICTION_ROWS),
+            call("size", marks).alias(grouped_row.PREDICTION_ROWS),
             marks.alias(MARKS),
-            *([call("sum", named(INFINITE)).alias(reading.INFINITE_PREDICTIONS)] if self.counts_infinite else []),
+            *([call("sum", named(INFINITE)).alias(grouped_row.INFINITE_PREDICTIONS)] if self.counts_infinite else []),
             *(call("collect_list", named(name)).alias(name) for name in self.columns),
         ]
 
@@ -103,7 +106,7 @@ class PredictionLists:
         rejected: Sql | int = (
             when(named(INFINITE) == 1, OF_INFINITE_SCORE, REJECTED) if self.counts_infinite else REJECTED
         )
-        kind = when(named(reading.ITEMS).is_not_null(), RANKED, rejected)
+        kind = when(named(grouped_row.ITEMS).is_not_null(), RANKED, rejected)
         mark = bits_or(call("shiftleft", kind, MODEL_BITS), named(MODEL).cast("int"))
         if hashed is None:
             return mark
@@ -117,26 +120,26 @@ class PredictionLists:
         """
 
         def under(values: Sql, name: str) -> Sql:
-            return values.alias(reading.of_model(name, model))
+            return values.alias(grouped_row.of_model(name, model))
 
         def summed(values: Sql, name: str) -> Sql:
             return under(call("coalesce", call("sum", self._of(model, values)), 0), name)
 
         if n_rows is None:
             # To count costs less than to add up.
-            counts = [under(call("count", self._of(model, number(1))), reading.PREDICTION_ROWS)]
+            counts = [under(call("count", self._of(model, number(1))), grouped_row.PREDICTION_ROWS)]
         else:
-            counts = [summed(n_rows, reading.PREDICTION_ROWS)]
+            counts = [summed(n_rows, grouped_row.PREDICTION_ROWS)]
         if hashed is not None:
             total = call("sum", self._of(model, hashed))
-            counts.append(total.alias(reading.hash_column(reading.of_model("predictions", model))))
+            counts.append(total.alias(grouped_row.hash_column(grouped_row.of_model("predictions", model))))
         if self.counts_infinite:
-            counts.append(summed(named(INFINITE), reading.INFINITE_PREDICTIONS))
+            counts.append(summed(named(INFINITE), grouped_row.INFINITE_PREDICTIONS))
         if self.gathering != "all":
-            items = self._of(model, named(reading.ITEMS))
-            counts.append(under(call("count", items), reading.VALID_PREDICTIONS))
+            items = self._of(model, named(grouped_row.ITEMS))
+            counts.append(under(call("count", items), grouped_row.VALID_PREDICTIONS))
             if merged is not None:
-                counts.append(summed(merged, reading.MERGED_PREDICTIONS))
+                counts.append(summed(merged, grouped_row.MERGED_PREDICTIONS))
         if self.gathering == "best_by_score_and_item":
             best = call("min_by", named(f"{_PAIR}{model}"), named(f"{_ORDER}{model}"), self.keep)
             return [*counts, best.alias(f"{_BEST}{model}")]
@@ -144,7 +147,7 @@ class PredictionLists:
         if self.gathering == "best_by_score":
             # Both heaps see the same scores in the same order, so that items and scores stay aligned, ties included
             # (a test says so); one heap of structs costs a sixth more.
-            scores = listed[reading.SCORES]
+            scores = listed[grouped_row.SCORES]
             lists = {name: call("max_by", values, scores, self.keep) for name, values in listed.items()}
         else:
             lists = {name: call("collect_list", values) for name, values in listed.items()}
@@ -154,7 +157,7 @@ class PredictionLists:
         """What the lists of a model are made of, where that is no column yet: inside an aggregate Spark computes it slowly."""
         values = {name: self._of(model, named(name)) for name in self.columns}
         if self.gathering == "best_by_score_and_item":
-            items, scores = values[reading.ITEMS], values[reading.SCORES]
+            items, scores = values[grouped_row.ITEMS], values[grouped_row.SCORES]
             order = call("struct", (-scores).alias("score"), items.alias("item"))
             pair = call("struct", *(each.alias(name) for name, each in values.items()))
             return {f"{_PAIR}{model}": pair, f"{_ORDER}{model}": when(items.is_not_null(), order)}

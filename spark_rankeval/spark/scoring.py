@@ -30,11 +30,10 @@ from spark_rankeval.spark.per_user import MetricColumn, PerUserSchema, Settings,
 from spark_rankeval.spark.plan import Plan, choose_plan
 from spark_rankeval.spark.settling import Settled, settled
 from spark_rankeval.spark.table_hashes import hashed_tables
-from spark_rankeval.spark.user_attributes import slice_column
 from spark_rankeval.spark.workers import run_on_workers
 from spark_rankeval.worker.features import features_of
+from spark_rankeval.worker.grouped_row import NO_USER, USER_WEIGHT, hash_column, of_model, slice_column
 from spark_rankeval.worker.packed import TOO_LARGE
-from spark_rankeval.worker.reading import NO_USER, USER_WEIGHT, hash_column, of_model
 from spark_rankeval.worker.scored_users import score_batches
 from spark_rankeval.worker.scoring import (
     MODEL,

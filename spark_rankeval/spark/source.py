@@ -14,7 +14,7 @@ from spark_rankeval.request.column_names import DEFAULT_ITEM, ColumnNames
 from spark_rankeval.spark.ids import common_id_type, id_reasons, problem_of_type, usable
 from spark_rankeval.spark.named_columns import find_column, find_field
 from spark_rankeval.spark.sql_text import field_of, named, number
-from spark_rankeval.worker.reading import BIAS, VECTOR
+from spark_rankeval.worker.grouped_row import BIAS, VECTOR
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

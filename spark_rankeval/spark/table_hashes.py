@@ -18,7 +18,7 @@ from spark_rankeval.spark.fingerprints import (
 )
 from spark_rankeval.spark.packed import given_to_rows
 from spark_rankeval.spark.sql_text import call, named, null_of, select, text
-from spark_rankeval.worker.reading import hash_column, of_model
+from spark_rankeval.worker.grouped_row import hash_column, of_model
 from spark_rankeval.worker.row_hashes import WHOLE
 
 if TYPE_CHECKING:

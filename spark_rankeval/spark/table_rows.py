@@ -14,7 +14,7 @@ from spark_rankeval.spark.invalid_rows import none_holds, says_something, unusua
 from spark_rankeval.spark.prediction_lists import INFINITE, MODEL
 from spark_rankeval.spark.source import WITHOUT_ITEMS, WITHOUT_USERS, user_column
 from spark_rankeval.spark.sql_text import call, named, number, rows_of_all, select, when
-from spark_rankeval.worker import reading
+from spark_rankeval.worker import grouped_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -93,7 +93,7 @@ class TableRows:
         if source.role == "predictions" and self.first:
             return [
                 call("slice", array, 1, self.first).alias(ids),
-                call("array_size", array).alias(reading.VALID_PREDICTIONS),
+                call("array_size", array).alias(grouped_row.VALID_PREDICTIONS),
             ]
         numbers = zip(_as_numbers(source), values, strict=True)
         return [array.alias(ids), *(entries.alias(name) for entries, name in numbers)]
@@ -176,9 +176,9 @@ class TableRows:
 def names_of(source: Source) -> tuple[str, list[str]]:
     """Our names for the items of a table, and for its scores, or for its grades and what stands beside them."""
     if source.role == "predictions":
-        return reading.ITEMS, [reading.SCORES] * len(source.given_values)
-    grades = [reading.grades_column(index) for index in range(len(source.grades))]
-    return reading.LABELS, [*grades, *map(reading.label_column, source.label_columns)]
+        return grouped_row.ITEMS, [grouped_row.SCORES] * len(source.given_values)
+    grades = [grouped_row.grades_column(index) for index in range(len(source.grades))]
+    return grouped_row.LABELS, [*grades, *map(grouped_row.label_column, source.label_columns)]
 
 
 def _as_numbers(source: Source) -> list[Sql]:

@@ -13,7 +13,8 @@ from pyspark.sql import types as T
 from spark_rankeval.spark.fingerprints import hash_of
 from spark_rankeval.spark.ids import is_readable, readable, text_in_sql, user_hash
 from spark_rankeval.spark.sql_text import any_of, call, named, when
-from spark_rankeval.worker import reading
+from spark_rankeval.worker import grouped_row
+from spark_rankeval.worker.grouped_row import cluster_column, slice_column
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -25,16 +26,6 @@ if TYPE_CHECKING:
     from spark_rankeval.spark.sql_text import Sql
 
     TypedSql = tuple[Sql, T.DataType]
-
-
-def slice_column(index: int) -> str:
-    """The name that an attribute of the user has on the way."""
-    return f"slice_{index}"
-
-
-def cluster_column(index: int) -> str:
-    """The name that an attribute of the user's cluster has on the way."""
-    return f"cluster_{index}"
 
 
 def agreed(names: Sequence[str], conflicts: str) -> list[Sql]:
@@ -65,7 +56,7 @@ class UserAttributes:
         sources = self.sources
         columns = {slice_column(index): name for index, name in enumerate(sources.slices)}
         if sources.weight is not None:
-            columns[reading.USER_WEIGHT] = sources.weight
+            columns[grouped_row.USER_WEIGHT] = sources.weight
         return columns | {cluster_column(index): name for index, name in enumerate(sources.attributes_of_clusters)}
 
     def of(self, source: Source, as_text: Callable[[DataFrame, str], Sql] = text_in_sql) -> list[Sql]:
@@ -75,24 +66,24 @@ class UserAttributes:
     def values(self, source: Source, as_text: Callable[[DataFrame, str], Sql]) -> list[Sql]:
         """The same without names."""
         return [
-            _weight(named(column).cast("double")) if name == reading.USER_WEIGHT else as_text(source.frame, column)
+            _weight(named(column).cast("double")) if name == grouped_row.USER_WEIGHT else as_text(source.frame, column)
             for name, column in self.columns.items()
         ]
 
     def hashed(self, values: list[Sql]) -> list[Sql]:
         """The hash of the attributes that a user's rows agree on, if there are any."""
-        return [hash_of(values).alias(reading.hash_column("attributes"))] if values else []
+        return [hash_of(values).alias(grouped_row.hash_column("attributes"))] if values else []
 
     def readable(self, name: str) -> Sql:
         """A column of grouped users; that of a text becomes readable, which costs less once a user than once a row."""
-        if name not in self.columns or name == reading.USER_WEIGHT:
+        if name not in self.columns or name == grouped_row.USER_WEIGHT:
             return named(name)
         return self._readable_text(name).alias(name)
 
     def text_on_the_way(self, attribute: str) -> Sql:
         """An attribute of text of grouped users, by the caller's name, in readable form."""
         columns = self.columns.items()
-        name = next(name for name, column in columns if column == attribute and name != reading.USER_WEIGHT)
+        name = next(name for name, column in columns if column == attribute and name != grouped_row.USER_WEIGHT)
         return self._readable_text(name)
 
     def _readable_text(self, name: str) -> Sql:
@@ -111,4 +102,4 @@ class UserAttributes:
         columns = [ids[name] if name in ids else (attribute(name), text) for name in self.sources.clusters]
         values, types = zip(*columns, strict=True)
         is_known = ~any_of(value.is_null() for value in values)
-        return [when(is_known, user_hash(values, types)).alias(reading.CLUSTER_HASH)]
+        return [when(is_known, user_hash(values, types)).alias(grouped_row.CLUSTER_HASH)]

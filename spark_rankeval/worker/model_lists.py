@@ -8,26 +8,24 @@ import numpy as np
 import pyarrow as pa
 
 from spark_rankeval.ranking.ragged import Ragged, offsets_of, pieces
-from spark_rankeval.worker.reading import (
+from spark_rankeval.worker.grouped_row import (
     FACTS,
     INFINITE_PREDICTIONS,
     ITEMS,
+    MARKS,
     PREDICTION_ROWS,
     SCORES,
-    columns_of,
-    filled,
-    flat,
     hash_column,
     of_model,
 )
+from spark_rankeval.worker.reading import columns_of, filled, flat
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     Batches = Iterator[pa.RecordBatch]
 
-#: The mark of each row: the place of its model, then what kind of row it is, then the hash of the row; without a hash it has 32 bits.
-MARKS = "marks"
+# The mark of each row is the place of its model, then what kind of row it is, then the hash of the row; without a hash it has 32 bits.
 #: How many bits of a mark are the place of the model, and how many the kind of the row.
 MODEL_BITS, KIND_BITS = 16, 2
 #: The kinds of rows: in the lists; left out; left out for its infinite score.

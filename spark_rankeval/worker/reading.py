@@ -12,56 +12,27 @@ import pyarrow.compute as pc
 from spark_rankeval.metrics.base import as_float32
 from spark_rankeval.ranking.label_columns import LABEL_COLUMNS
 from spark_rankeval.ranking.ragged import Array, BoolArray, IntArray, Ragged, offsets_of
+from spark_rankeval.worker.grouped_row import (
+    EXCLUDED,
+    INFINITE_PREDICTIONS,
+    ITEMS,
+    LABEL_ROWS,
+    LABELS,
+    MERGED_PREDICTIONS,
+    NO_USER,
+    PREDICTION_COLUMNS,
+    PREDICTION_ROWS,
+    SCORES,
+    VALID_PREDICTIONS,
+    grades_column,
+    label_column,
+    of_model,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from spark_rankeval.request.task import ScoringTask
-
-#: The columns of a grouped table that the worker reads; those of scores and grades only if there are any, and the
-#: counts of rows only if rows were grouped.
-ITEMS, SCORES, LABELS, EXCLUDED = "items", "scores", "labels", "excluded"
-PREDICTION_ROWS, LABEL_ROWS, VALID_PREDICTIONS = "n_prediction_rows", "n_label_rows", "n_valid_predictions"
-MERGED_PREDICTIONS, NO_USER = "n_merged_predictions", "no_user"
-#: Facts of the predicted items, if these were joined to them.
-FACTS = "facts"
-#: How many rows of infinite score were left out, if they are not ranked.
-INFINITE_PREDICTIONS = "n_infinite_predictions"
-#: If lists come from vectors: the user's vector, and what is added to the scores; the items that the user can be recommended; and, in
-#: the first row of a partition, the packed catalogue.
-VECTOR, BIAS, CANDIDATES, CATALOGUE = "vector", "bias", "candidates", "catalogue"
-#: Those that each model has.
-PREDICTION_COLUMNS = (ITEMS, SCORES, PREDICTION_ROWS, VALID_PREDICTIONS, MERGED_PREDICTIONS, INFINITE_PREDICTIONS)
-#: A hash of the user's id, if users are resampled.
-USER_HASH = "user_hash"
-#: A hash of the user's cluster, if users come in clusters; null if it is not known.
-CLUSTER_HASH = "cluster_hash"
-#: The weight of the user, if users have any.
-USER_WEIGHT = "user_weight"
-#: Whether a row is of somebody whom only a table of attributes knows: not evaluated, but its slice is there.
-ABSENT = "absent"
-#: In how many attributes the rows of a user do not agree.
-ATTRIBUTE_CONFLICTS = "n_attribute_conflicts"
-
-
-def of_model(name: str, model: int) -> str:
-    """The column of a model's predictions, by the model's place: one table of predictions has the plain name."""
-    return f"{name}_of_{model}" if model else name
-
-
-def hash_column(table: str) -> str:
-    """The column of the sums of the hashes of a user's rows of a table; null if the user has no row."""
-    return f"hash_of_{table}"
-
-
-def grades_column(index: int) -> str:
-    """The column of the grades of a relevance, by its place."""
-    return f"grades_{index}"
-
-
-def label_column(name: str) -> str:
-    """The column of what labels have beside their grades, by its name in `LABEL_COLUMNS`."""
-    return f"label_{name}"
 
 
 def has_single_precision(columns: dict[str, pa.Array], relevance: int) -> bool:

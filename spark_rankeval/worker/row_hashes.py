@@ -9,16 +9,8 @@ import pyarrow as pa
 
 from spark_rankeval.ranking.ragged import Ragged, pieces
 from spark_rankeval.statistics.fingerprints import limbs_of, limbs_of_whole
-from spark_rankeval.worker.reading import (
-    ITEMS,
-    PREDICTION_ROWS,
-    SCORES,
-    USER_HASH,
-    flat,
-    hash_column,
-    numbers,
-    whole_numbers,
-)
+from spark_rankeval.worker.grouped_row import ITEMS, PREDICTION_ROWS, SCORES, USER_HASH, hash_column
+from spark_rankeval.worker.reading import flat, numbers, whole_numbers
 from spark_rankeval.worker.xxhash import xxhash64
 
 if TYPE_CHECKING:

@@ -11,8 +11,9 @@ import pyarrow.compute as pc
 from spark_rankeval.request.counts import UNUSABLE_FACTS, WEIGHT_SUMS, counts_beside, counts_of_models
 from spark_rankeval.request.readings import NORMALISER
 from spark_rankeval.worker.features import with_features
+from spark_rankeval.worker.grouped_row import ABSENT, hash_column, of_model
 from spark_rankeval.worker.process import in_worker
-from spark_rankeval.worker.reading import ABSENT, columns_of, hash_column, of_model
+from spark_rankeval.worker.reading import columns_of
 from spark_rankeval.worker.row_hashes import hashes_of_users
 from spark_rankeval.worker.scoring import MODEL, beside_column, count_of_model, score
 

@@ -16,14 +16,12 @@ from spark_rankeval.ranking.ranks import Findings, rank_lists
 from spark_rankeval.request.counts import INVALID_COUNTS, WEIGHT_SUMS, counts_of_models
 from spark_rankeval.worker.comparable_ids import comparable
 from spark_rankeval.worker.features import BatchFeature, RankedView, begun
+from spark_rankeval.worker.grouped_row import ATTRIBUTE_CONFLICTS, FACTS, of_model
 from spark_rankeval.worker.overlaps import overlap_counts, tables_met
 from spark_rankeval.worker.reading import (
-    ATTRIBUTE_CONFLICTS,
-    FACTS,
     Side,
     columns_of,
     has_single_precision,
-    of_model,
     read_excluded,
     read_labels,
     read_predictions,

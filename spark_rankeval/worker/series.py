@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from spark_rankeval.ranking.ragged import offsets_of
 from spark_rankeval.request.counts import INVALID_COUNTS
+from spark_rankeval.worker.grouped_row import ITEMS, LABELS, SCORES, grades_column
 from spark_rankeval.worker.process import in_worker
-from spark_rankeval.worker.reading import ITEMS, LABELS, SCORES, grades_column
 from spark_rankeval.worker.scoring import count_of_model, score
 
 if TYPE_CHECKING:

@@ -17,18 +17,10 @@ from spark_rankeval.wire import Message
 from spark_rankeval.worker.clusters import ClusterRows, Layout, alone
 from spark_rankeval.worker.features import ScoredUsers, StateContext, with_features
 from spark_rankeval.worker.group_states import STATES, GroupStates, StateAccumulator, bytes_of_a_group, rows_by_key
+from spark_rankeval.worker.grouped_row import ABSENT, CLUSTER_HASH, USER_HASH, USER_WEIGHT
 from spark_rankeval.worker.open_users import OpenUsers
 from spark_rankeval.worker.process import sends_messages
-from spark_rankeval.worker.reading import (
-    ABSENT,
-    CLUSTER_HASH,
-    USER_HASH,
-    USER_WEIGHT,
-    columns_of,
-    flags,
-    numbers,
-    whole_numbers,
-)
+from spark_rankeval.worker.reading import columns_of, flags, numbers, whole_numbers
 from spark_rankeval.worker.row_hashes import limbs_of_users
 from spark_rankeval.worker.scoring import UNRESOLVED, count_names, count_of_model, score
 from spark_rankeval.worker.small_groups import FEW, SmallGroups, Users

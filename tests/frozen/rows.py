@@ -8,6 +8,7 @@ from itertools import chain
 
 import pyarrow as pa
 
+from spark_rankeval.features.intents.worker import INTENT, INTENTS
 from spark_rankeval.features.item_groups.tables import POPULARITY_TABLES, table_of
 from spark_rankeval.features.items import wire
 from spark_rankeval.features.items.counting import add_counts, count_items
@@ -16,9 +17,9 @@ from spark_rankeval.metrics.base import as_float32
 from spark_rankeval.ranking.label_columns import LABEL_COLUMNS
 from spark_rankeval.ranking.recommended import OF_ITEMS, TABLES_OF
 from spark_rankeval.request.task import POPULARITY
-from spark_rankeval.spark.user_attributes import slice_column
-from spark_rankeval.worker import reading
-from spark_rankeval.worker.model_lists import KIND_BITS, MARKS, MODEL_BITS, OF_INFINITE_SCORE, RANKED, REJECTED
+from spark_rankeval.worker import grouped_row
+from spark_rankeval.worker.grouped_row import MARKS, slice_column
+from spark_rankeval.worker.model_lists import KIND_BITS, MODEL_BITS, OF_INFINITE_SCORE, RANKED, REJECTED
 from spark_rankeval.worker.packed import attach, pack_together, stream_of, tables_in
 
 WHOLE, TEXT, NUMBERS = pa.int64(), pa.string(), pa.list_(pa.float64())
@@ -31,7 +32,7 @@ OF_POPULARITY = {"popularity", "long_tail", "history_popularity"}
 OF_ATTRIBUTES = {"category", "categories", "vector", "catalogue", "history_categories", "history_vector"}
 #: The attributes of items, and the facts that they tell.
 ATTRIBUTES = {wire.CATEGORY: {"category"}, wire.VECTOR: {"vector", "history_vector"}}
-HASH_OF_PREDICTIONS = reading.hash_column("predictions")
+HASH_OF_PREDICTIONS = grouped_row.hash_column("predictions")
 
 
 def hash_of(*values):
@@ -77,8 +78,8 @@ class Rows:
 
     def batch(self, users, keep):
         columns = {
-            reading.NO_USER: pa.array([user["id"] is None for user in users], pa.bool_()),
-            reading.USER_HASH: pa.array([hash_of(user["id"]) for user in users], WHOLE),
+            grouped_row.NO_USER: pa.array([user["id"] is None for user in users], pa.bool_()),
+            grouped_row.USER_HASH: pa.array([hash_of(user["id"]) for user in users], WHOLE),
             **(self.attributes(users) if self.has_attributes else {}),
             **self.labels(users),
             **(self.together(users) if self.are_together(keep) else self.of_models(users, keep)),
@@ -104,14 +105,14 @@ class Rows:
             slice_column(place): pa.array([user["attributes"][place] for user in users], TEXT) for place in places
         }
         if case.get("user_weight") is True:
-            columns[reading.USER_WEIGHT] = pa.array([user["weight"] for user in users], pa.float64())
+            columns[grouped_row.USER_WEIGHT] = pa.array([user["weight"] for user in users], pa.float64())
         if case.get("cluster"):
-            columns[reading.CLUSTER_HASH] = hashes_of(user["cluster"] for user in users)
+            columns[grouped_row.CLUSTER_HASH] = hashes_of(user["cluster"] for user in users)
         about = [[user[name] for name in ("attributes", "weight", "cluster")] for user in users]
         return columns | {
-            reading.ABSENT: pa.array([user["only_attributes"] for user in users], pa.bool_()),
-            reading.ATTRIBUTE_CONFLICTS: pa.array([user["conflicts"] for user in users], WHOLE),
-            reading.hash_column("attributes"): hashes_of(about),
+            grouped_row.ABSENT: pa.array([user["only_attributes"] for user in users], pa.bool_()),
+            grouped_row.ATTRIBUTE_CONFLICTS: pa.array([user["conflicts"] for user in users], WHOLE),
+            grouped_row.hash_column("attributes"): hashes_of(about),
         }
 
     # --- predictions
@@ -141,7 +142,7 @@ class Rows:
             given = [user["predictions"][model] for user in users]
             given = given if self.case.get("arrays") else [rows or None for rows in given]
             of_model = one(users, given, model, keep)
-            columns |= {reading.of_model(name, model): values for name, values in of_model.items()}
+            columns |= {grouped_row.of_model(name, model): values for name, values in of_model.items()}
         return columns
 
     def lists(self, users, given, model, keep):
@@ -150,22 +151,22 @@ class Rows:
             [row for row, kind in zip(rows or (), of, strict=True) if kind == RANKED]
             for rows, of in zip(given, kinds, strict=True)
         ]
-        columns = {reading.PREDICTION_ROWS: pa.array([rows and len(rows) for rows in given], WHOLE)}
+        columns = {grouped_row.PREDICTION_ROWS: pa.array([rows and len(rows) for rows in given], WHOLE)}
         if not self.task.rank_infinite:
-            columns[reading.INFINITE_PREDICTIONS] = pa.array([of.count(OF_INFINITE_SCORE) for of in kinds], WHOLE)
+            columns[grouped_row.INFINITE_PREDICTIONS] = pa.array([of.count(OF_INFINITE_SCORE) for of in kinds], WHOLE)
         if keep or self.kind != WHOLE:
             columns[HASH_OF_PREDICTIONS] = hashes_of(given)
         if keep:
-            columns[reading.VALID_PREDICTIONS] = pa.array(list(map(len, ranked)), WHOLE)
+            columns[grouped_row.VALID_PREDICTIONS] = pa.array(list(map(len, ranked)), WHOLE)
             ranked = [sorted(rows, key=lambda row: -self.score(row))[:keep] for rows in ranked]
         return columns | self.listed(ranked)
 
     def listed(self, ranked):
         columns = {
-            reading.ITEMS: self.ids([[self.item(row["item"]) for row in rows] for rows in ranked]),
-            reading.SCORES: pa.array([list(map(self.score, rows)) for rows in ranked], NUMBERS),
+            grouped_row.ITEMS: self.ids([[self.item(row["item"]) for row in rows] for rows in ranked]),
+            grouped_row.SCORES: pa.array([list(map(self.score, rows)) for rows in ranked], NUMBERS),
         }
-        return columns | ({reading.FACTS: self.joined(ranked)} if self.joins_items else {})
+        return columns | ({grouped_row.FACTS: self.joined(ranked)} if self.joins_items else {})
 
     def together(self, users):
         """Several models in the same lists, with the mark of each row."""
@@ -187,22 +188,22 @@ class Rows:
             n_infinite.append(kinds.count(OF_INFINITE_SCORE))
         columns = {
             MARKS: pa.array(marks, pa.list_(WHOLE if has_hashes else pa.int32())),
-            reading.PREDICTION_ROWS: pa.array([each and len(each) for each in marks], WHOLE),
-            **({} if self.task.rank_infinite else {reading.INFINITE_PREDICTIONS: pa.array(n_infinite, WHOLE)}),
+            grouped_row.PREDICTION_ROWS: pa.array([each and len(each) for each in marks], WHOLE),
+            **({} if self.task.rank_infinite else {grouped_row.INFINITE_PREDICTIONS: pa.array(n_infinite, WHOLE)}),
         }
         return columns | self.listed(ranked)
 
     def arrays(self, users, given, model, keep):
         columns = {
-            reading.ITEMS: self.ids([rows and [self.raw(row["item"]) for row in rows] for rows in given]),
-            reading.PREDICTION_ROWS: self.rows_of_arrays(users, given),
+            grouped_row.ITEMS: self.ids([rows and [self.raw(row["item"]) for row in rows] for rows in given]),
+            grouped_row.PREDICTION_ROWS: self.rows_of_arrays(users, given),
             HASH_OF_PREDICTIONS: hashes_of(given),
         }
         if self.case["arrays"] == "scored":
-            columns[reading.SCORES] = self.shorter(
+            columns[grouped_row.SCORES] = self.shorter(
                 users, [rows and [row["score"] for row in rows] for rows in given], NUMBERS
             )
-        return columns | ({reading.FACTS: self.joined(rows or () for rows in given)} if self.joins_items else {})
+        return columns | ({grouped_row.FACTS: self.joined(rows or () for rows in given)} if self.joins_items else {})
 
     @staticmethod
     def rows_of_arrays(users, given):
@@ -219,17 +220,17 @@ class Rows:
 
     def vectors(self, users, given, model, keep):
         columns = {
-            reading.VECTOR: pa.array(
+            grouped_row.VECTOR: pa.array(
                 [user["vector"] and [(model + 1) * one for one in user["vector"]] for user in users], NUMBERS
             ),
-            reading.BIAS: pa.array([user["bias"] for user in users], pa.float64()),
-            reading.PREDICTION_ROWS: pa.array(
+            grouped_row.BIAS: pa.array([user["bias"] for user in users], pa.float64()),
+            grouped_row.PREDICTION_ROWS: pa.array(
                 [None if user["only_attributes"] else user["array_rows"] for user in users], WHOLE
             ),
             HASH_OF_PREDICTIONS: hashes_of(["vectors"] * len(users)),
         }
         if self.case.get("candidates"):
-            columns[reading.CANDIDATES] = self.ids(
+            columns[grouped_row.CANDIDATES] = self.ids(
                 [user["candidates"] and list(map(self.item, user["candidates"])) for user in users]
             )
         return columns
@@ -267,25 +268,25 @@ class Rows:
             ]
             n_rows = pa.array([each and len(each) for each in given], WHOLE)
         columns = {
-            reading.LABELS: self.ids([each and [self.raw(row["item"]) for row in each] for each in rows]),
-            reading.LABEL_ROWS: n_rows,
-            reading.hash_column("labels"): hashes_of(given),
+            grouped_row.LABELS: self.ids([each and [self.raw(row["item"]) for row in each] for each in rows]),
+            grouped_row.LABEL_ROWS: n_rows,
+            grouped_row.hash_column("labels"): hashes_of(given),
         }
         kind = pa.list_(pa.float32()) if self.case.get("float32") else NUMBERS
         for place in range(self.n_grades):
             grades = [each and [row["grades"][place] for row in each] for each in rows]
-            columns[reading.grades_column(place)] = (
+            columns[grouped_row.grades_column(place)] = (
                 self.shorter(users, grades, kind) if arrays else pa.array(grades, kind)
             )
         for name in self.task.label_columns:
-            columns[reading.label_column(name)] = pa.array(
+            columns[grouped_row.label_column(name)] = pa.array(
                 [each and [row[name] for row in each] for each in rows], NUMBERS
             )
         return columns
 
     def intents(self, users):
-        grades = [reading.grades_column(place) for place in range(self.n_grades)]
-        fields = {wire.ITEM: self.kind, wire.INTENT: TEXT, **dict.fromkeys(grades, pa.float64())}
+        grades = [grouped_row.grades_column(place) for place in range(self.n_grades)]
+        fields = {wire.ITEM: self.kind, INTENT: TEXT, **dict.fromkeys(grades, pa.float64())}
         by_rows = self.task.has_subtopic_rows
         genres = {
             item: {genre for row in rows for genre in row["genres"] or ()} for item, rows in self.rows_by_item.items()
@@ -302,7 +303,7 @@ class Rows:
                     )
                 about = [row["subtopic"]] if by_rows else sorted(genres.get(item) or ())
                 pair = {wire.ITEM: item, **dict(zip(grades, known, strict=True))}
-                pairs += [pair | {wire.INTENT: each} for each in about if is_used and each is not None]
+                pairs += [pair | {INTENT: each} for each in about if is_used and each is not None]
             lists.append(pairs or None)
         return pa.array(lists, pa.list_(pa.struct(fields)))
 
@@ -311,10 +312,10 @@ class Rows:
     def further_lists(self, users):
         columns, asked = {}, self.task.facts
         if self.case.get("exclude"):
-            columns[reading.EXCLUDED] = self.ids(
+            columns[grouped_row.EXCLUDED] = self.ids(
                 [user["excluded"] and list(map(self.item, user["excluded"])) for user in users]
             )
-            columns[reading.hash_column("exclude")] = pa.array(
+            columns[grouped_row.hash_column("exclude")] = pa.array(
                 [hash_of(user["excluded"]) if user["excluded"] else 0 for user in users]
             )
         if any(fact.startswith("history") for fact in asked):
@@ -325,7 +326,7 @@ class Rows:
             columns[wire.BASELINE_SCORES] = pa.array(
                 [rows and [row["score"] for row in rows] for rows in lists], NUMBERS
             )
-        return columns | ({wire.INTENTS: self.intents(users)} if "intents" in asked else {})
+        return columns | ({INTENTS: self.intents(users)} if "intents" in asked else {})
 
     def rows_of_user(self, table, user):
         return [row for row in self.world[table] if row["user"] == user["id"] is not None] or None
@@ -412,11 +413,11 @@ class Rows:
                 rows = [n for item, (_, n) in self.popularity.items() if item is not None]
                 totals |= {wire.N_TRAINING_ITEMS: len(rows), wire.N_TRAINING_INTERACTIONS: sum(rows)}
         if "items" in self.tables:
-            totals[reading.hash_column("items")] = hash_of(self.world["items"])
+            totals[grouped_row.hash_column("items")] = hash_of(self.world["items"])
             if not (self.looks_up and asked & OF_ATTRIBUTES):
                 totals |= self.totals_of_attributes()
         if "baseline" in self.tables:
-            totals |= {reading.hash_column("baseline"): hash_of(self.world["baseline"]), "n_invalid_baseline": 0}
+            totals |= {grouped_row.hash_column("baseline"): hash_of(self.world["baseline"]), "n_invalid_baseline": 0}
         return totals
 
     def totals_of_attributes(self):
@@ -463,7 +464,7 @@ class Rows:
                 tables[table_of(place)] = self.packed_popularity
         catalogues = range(len(self.case.get("vectors", ())))
         return tables | {
-            reading.of_model(reading.CATALOGUE, model): self.packed_catalogue(model) for model in catalogues
+            grouped_row.of_model(grouped_row.CATALOGUE, model): self.packed_catalogue(model) for model in catalogues
         }
 
     def packed_groups(self, name):

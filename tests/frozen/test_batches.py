@@ -18,15 +18,19 @@ What the cases cover, by the options that say so; `python -m tests.frozen.write`
 
 import json
 import re
+from itertools import chain
 
+import pyarrow as pa
 import pytest
 from frozen.cases import CASES
+from frozen.worker import _Run
 from frozen.worlds import SEEDS, stored
 from frozen.write import FIGURES, computed, differences
 
 from spark_rankeval.dialects import DIALECTS, find_dialect
 from spark_rankeval.metrics.base import REGISTRY
 from spark_rankeval.metrics.naming import parse_metrics
+from spark_rankeval.worker import grouped_row
 
 FROZEN = json.loads(FIGURES.read_text())
 OPTIONS = set(re.findall(r"(?<!`)`(\w+)`(?!`)", __doc__.partition("|---")[2]))
@@ -47,3 +51,33 @@ def test_every_metric_dialect_option_and_world_is_in_a_case():
     assert {option for case in cases for option in case} - {"world"} == OPTIONS
     assert {case["world"] for case in cases} == {*SEEDS} == {*stored()}
     assert CASES.keys() == FROZEN.keys()
+
+
+KINDS = {
+    grouped_row.TEXT: pa.types.is_string, grouped_row.NUMBER: pa.types.is_floating, grouped_row.WHOLE: pa.types.is_integer,
+    grouped_row.FLAG: pa.types.is_boolean, grouped_row.BYTES: pa.types.is_binary,
+    grouped_row.MARKS_OF_ITEMS: lambda kind: pa.types.is_integer(kind.value_type),
+    grouped_row.NUMBERS_OF_ITEMS: lambda kind: pa.types.is_floating(kind.value_type),
+    grouped_row.STRUCTS_OF_ITEMS: lambda kind: pa.types.is_struct(kind.value_type),
+    grouped_row.ITEMS_OF_USER: lambda kind: not pa.types.is_nested(kind.value_type),
+    grouped_row.ITEMS_OR_STRUCTS: pa.types.is_list,
+}  # fmt: skip
+
+
+def test_every_column_of_a_batch_is_one_of_a_grouped_row():
+    known = {}
+    for column in grouped_row.GROUPED_ROW:
+        pattern = re.escape(column.name).replace(r"\{\}", r"\d+") + r"(_of_\d+)?" * column.of_each_model
+        known[re.compile(pattern)] = column
+    met = set()
+    for case in CASES.values():
+        for batch in chain.from_iterable(_Run(case, stored()[case["world"]]).rows.whole):
+            for field, values in zip(batch.schema, batch.columns, strict=True):
+                (column,) = (each for pattern, each in known.items() if pattern.fullmatch(field.name))
+                assert KINDS[column.kind](field.type), (field, column)
+                assert column.null or not values.null_count, column
+                met.add(column.name)
+    # Those that Spark alone makes: of pruned or repeated rows, of a table of users, and on the way to another one.
+    assert {column.name for column in known.values()} - met == {
+        "n_valid_predictions", "n_merged_predictions", "hash_of_users", "cluster_{}",
+    }  # fmt: skip

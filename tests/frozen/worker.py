@@ -31,11 +31,10 @@ from spark_rankeval.request.task import GROUP_FACTS, ItemGroups
 from spark_rankeval.spark import settling
 from spark_rankeval.spark.describing import Groups, figures_by_group
 from spark_rankeval.spark.scoring import totals_in
-from spark_rankeval.spark.user_attributes import slice_column
 from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.statistics.group_sums import GroupAccumulator
 from spark_rankeval.wire import merged_by_bucket, messages_of, rows_of
-from spark_rankeval.worker import compared_users, reading
+from spark_rankeval.worker import compared_users, grouped_row
 from spark_rankeval.worker.clusters import ClusterMerger, Layout, merged_clusters
 from spark_rankeval.worker.compared_users import ComparisonStates
 from spark_rankeval.worker.comparing import (
@@ -48,6 +47,7 @@ from spark_rankeval.worker.comparing import (
     paired_layout,
 )
 from spark_rankeval.worker.features import features_of
+from spark_rankeval.worker.grouped_row import slice_column
 from spark_rankeval.worker.merging import merging
 from spark_rankeval.worker.row_hashes import hash_field
 from spark_rankeval.worker.scored_users import score_batches
@@ -72,7 +72,7 @@ def figures_of(case, world):
     if case.get("stored"):
         figures["stored"] = run.shown(run.summarised(per_user))
     if run.items:
-        score = score_pairs(run.task, (reading.USER_HASH,), run.columns)
+        score = score_pairs(run.task, (grouped_row.USER_HASH,), run.columns)
         figures["users of groups"] = _columns_shown(chain.from_iterable(score(iter(task)) for task in run.rows.whole))
     of_kind = {"compare": run.compare, "all_pairs": run.all_pairs, "groups": run.compare_groups}
     return figures | {kind: compared(per_user, **case[kind]) for kind, compared in of_kind.items() if kind in case}
@@ -114,7 +114,7 @@ class _Run:
             name: " ".join(filter(None, value.key[:0:-1]))
             for name, value in zip(self.columns, self.values, strict=False)
         }
-        models = [reading.of_model("predictions", model) for model in range(len(self.task.models))]
+        models = [grouped_row.of_model("predictions", model) for model in range(len(self.task.models))]
         others = {"labels": True, "exclude": "exclude" in case, "attributes": self.rows.has_attributes}
         others |= {table: table in self.rows.tables for table in ("training", "items", "baseline")}
         self.others = tuple(table for table, is_there in others.items() if is_there)
@@ -137,12 +137,12 @@ class _Run:
     def score(self):
         """What makes rows of a per-user table."""
         about = {
-            reading.USER_WEIGHT: self.case.get("user_weight") is True,
-            reading.CLUSTER_HASH: "cluster" in self.case,
+            grouped_row.USER_WEIGHT: self.case.get("user_weight") is True,
+            grouped_row.CLUSTER_HASH: "cluster" in self.case,
         }
         passed = (
-            reading.USER_HASH,
-            reading.NO_USER,
+            grouped_row.USER_HASH,
+            grouped_row.NO_USER,
             *self.slices,
             *(name for name, is_there in about.items() if is_there),
         )
@@ -177,7 +177,7 @@ class _Run:
     def _states(self, tasks, **options):
         """The messages that travel, task by task."""
         run = state_of_batches(
-            self.task, self.groups.options, reading.NO_USER, self.keys, self.groups.roll, tables=self.tables, **options
+            self.task, self.groups.options, grouped_row.NO_USER, self.keys, self.groups.roll, tables=self.tables, **options
         )  # fmt: skip
         return [list(messages_of(run(iter(task)))) for task in tasks]
 
@@ -197,7 +197,7 @@ class _Run:
             names=counts, n_values=len(self.columns), options=replace(self.groups.options, n_plain=0)
         )  # fmt: skip
         normalisers = {place: f"{self.columns[place]}_normaliser" for place in self.task.normalised}
-        run = state_of_columns(self.columns, counts, groups.options, reading.NO_USER, self.slices, normalisers)
+        run = state_of_columns(self.columns, counts, groups.options, grouped_row.NO_USER, self.slices, normalisers)
         states = [list(messages_of(run(iter(task)))) for task in per_user]
         return figures_by_group(self._met(states, groups), groups)
 
@@ -242,13 +242,13 @@ class _Run:
         fields |= {compared_users.value_field(place): pa.float64() for place in range(len(values))}
         fields |= {hash_field(name): pa.int64() for name in tables}
         columns = {
-            compared_users.USER: (pa.int64(), reading.USER_HASH), compared_users.NOBODY: (pa.bool_(), reading.NO_USER),
+            compared_users.USER: (pa.int64(), grouped_row.USER_HASH), compared_users.NOBODY: (pa.bool_(), grouped_row.NO_USER),
             **{compared_users.slice_field(place): (pa.string(), name) for place, name in enumerate(slices)},
-            **({} if layout is None else {compared_users.CLUSTER: (pa.int64(), reading.CLUSTER_HASH)}),
+            **({} if layout is None else {compared_users.CLUSTER: (pa.int64(), grouped_row.CLUSTER_HASH)}),
         }  # fmt: skip
         kinds = {name: kind for name, (kind, _) in columns.items()}
         kinds |= {compared_users.ROWS: pa.list_(pa.struct(fields)), compared_users.CONFLICTS: pa.int64()}
-        named = (*values, *map(reading.hash_column, tables))
+        named = (*values, *map(grouped_row.hash_column, tables))
         tasks = []
         for batches in per_user:
             users = {}
@@ -261,8 +261,10 @@ class _Run:
                     )
                 )
                 user = {name: row[column] for name, (_, column) in columns.items()}
-                users.setdefault(row[reading.USER_HASH], user | {compared_users.ROWS: [], compared_users.CONFLICTS: 0})
-                users[row[reading.USER_HASH]][compared_users.ROWS].append(of_model)
+                users.setdefault(
+                    row[grouped_row.USER_HASH], user | {compared_users.ROWS: [], compared_users.CONFLICTS: 0}
+                )
+                users[row[grouped_row.USER_HASH]][compared_users.ROWS].append(of_model)
             rows = list(users.values())
             parts = [pa.RecordBatch.from_pylist(part, pa.schema(kinds)) for part in (rows[::2], rows[1::2]) if part]
             tasks.append(list(messages_of(run(iter(parts)))))
@@ -297,7 +299,7 @@ class _Run:
 
     def compare_groups(self, per_user, baseline, covariate=False, sequential=None):
         metrics, weighted = self._metrics(), self.case.get("user_weight") is True
-        values = [reading.USER_WEIGHT] * weighted + ["n_predictions"] * covariate
+        values = [grouped_row.USER_WEIGHT] * weighted + ["n_predictions"] * covariate
         layout = layout_of_groups(len(metrics), weighted=weighted) if "cluster" in self.case else None
         run = group_batches(len(metrics), weighted=weighted, covariate=covariate, layout=layout)
         state, sums = self._owners(per_user, run, layout, values=values, group=self.slices[0])

@@ -37,8 +37,8 @@ from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.wire import messages_of, rows_of
 from spark_rankeval.worker.features import with_features
 from spark_rankeval.worker.group_states import STATES
+from spark_rankeval.worker.grouped_row import grades_column
 from spark_rankeval.worker.packed import stream_of
-from spark_rankeval.worker.reading import grades_column
 from spark_rankeval.worker.scoring import score
 from spark_rankeval.worker.states import state_of_batches
 

@@ -18,8 +18,8 @@ from spark_rankeval.statistics.grouped_clusters import N_GROUPS
 from spark_rankeval.worker import clusters
 from spark_rankeval.worker.clusters import Layout, group_name, merged_clusters
 from spark_rankeval.worker.group_states import STATES, GroupStates
+from spark_rankeval.worker.grouped_row import CLUSTER_HASH, USER_HASH, USER_WEIGHT
 from spark_rankeval.worker.merging import merging
-from spark_rankeval.worker.reading import CLUSTER_HASH, USER_HASH, USER_WEIGHT
 from spark_rankeval.worker.scoring import CountNames
 from spark_rankeval.worker.small_groups import states_of
 from spark_rankeval.worker.states import state_of_columns

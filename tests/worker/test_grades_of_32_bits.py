@@ -14,7 +14,7 @@ from spark_rankeval.ranking.lists import RankingPolicy
 from spark_rankeval.request.counts import COUNTS
 from spark_rankeval.request.readings import Lists, resolve, views_of
 from spark_rankeval.request.task import ScoringTask, View
-from spark_rankeval.worker.reading import ITEMS, LABELS, SCORES, grades_column
+from spark_rankeval.worker.grouped_row import ITEMS, LABELS, SCORES, grades_column
 from spark_rankeval.worker.scoring import count_of_model, score
 from spark_rankeval.worker.series import N_INVALID, score_series
 

@@ -40,9 +40,9 @@ from spark_rankeval.spark.describing import Groups, figures_by_group
 from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.worker.features import with_features
 from spark_rankeval.worker.group_states import rows_by_key
+from spark_rankeval.worker.grouped_row import ABSENT, NO_USER, USER_HASH
 from spark_rankeval.worker.merging import merging
 from spark_rankeval.worker.packed import stream_of
-from spark_rankeval.worker.reading import ABSENT, NO_USER, USER_HASH
 from spark_rankeval.worker.scoring import count_names, score
 from spark_rankeval.worker.states import state_of_batches
 

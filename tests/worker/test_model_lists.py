@@ -7,24 +7,24 @@ import pyarrow as pa
 import pytest
 
 from spark_rankeval.worker import model_lists
+from spark_rankeval.worker.grouped_row import (
+    FACTS,
+    INFINITE_PREDICTIONS,
+    ITEMS,
+    LABELS,
+    MARKS,
+    PREDICTION_ROWS,
+    SCORES,
+    hash_column,
+    of_model,
+)
 from spark_rankeval.worker.model_lists import (
     KIND_BITS,
-    MARKS,
     MODEL_BITS,
     OF_INFINITE_SCORE,
     RANKED,
     REJECTED,
     with_lists_of_models,
-)
-from spark_rankeval.worker.reading import (
-    FACTS,
-    INFINITE_PREDICTIONS,
-    ITEMS,
-    LABELS,
-    PREDICTION_ROWS,
-    SCORES,
-    hash_column,
-    of_model,
 )
 
 N_MODELS, N_USERS = 3, 40

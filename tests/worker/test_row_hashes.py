@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_rankeval.worker import row_hashes, xxhash
-from spark_rankeval.worker.reading import ITEMS, PREDICTION_ROWS, SCORES, hash_column, of_model
+from spark_rankeval.worker.grouped_row import ITEMS, PREDICTION_ROWS, SCORES, hash_column, of_model
 from spark_rankeval.worker.row_hashes import hashes_of_users
 from spark_rankeval.worker.xxhash import xxhash64
 

@@ -16,9 +16,9 @@ from spark_rankeval.worker import merging, states
 from spark_rankeval.worker.comparing import all_pairs_batches, merging_comparisons, paired_batches
 from spark_rankeval.worker.group_states import BUCKETS, GroupStates, bucket_of, rows_by_key
 from spark_rankeval.worker.group_states import COUNTS as OF_COUNTS
+from spark_rankeval.worker.grouped_row import ABSENT, USER_HASH, USER_WEIGHT
 from spark_rankeval.worker.merging import merging as merging_of
 from spark_rankeval.worker.merging import n_groups_of
-from spark_rankeval.worker.reading import ABSENT, USER_HASH, USER_WEIGHT
 from spark_rankeval.worker.scoring import CountNames
 from spark_rankeval.worker.small_groups import USERS, SmallGroups, Users, states_of
 from spark_rankeval.worker.states import state_of_columns

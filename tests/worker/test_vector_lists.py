@@ -15,7 +15,7 @@ from spark_rankeval.features.vectors.catalogue import BIAS, IN_CATALOGUE, ITEM, 
 from spark_rankeval.features.vectors.lists import first_items_of_batches
 from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.request.readings import Lists, resolve, views_of
-from spark_rankeval.worker import reading
+from spark_rankeval.worker import grouped_row
 from spark_rankeval.worker.features import with_features
 from spark_rankeval.worker.scoring import score
 
@@ -84,20 +84,20 @@ def batch_of(world):
     n_users = len(world["labels"])
     text = pa.list_(pa.string())
     columns = {
-        reading.VECTOR: pa.array(world["user_vectors"].tolist(), pa.list_(pa.float64())),
-        reading.BIAS: pa.array(world["user_bias"]),
-        reading.PREDICTION_ROWS: pa.array(np.ones(n_users, np.int64)),
-        reading.LABELS: pa.array([list(labels) for labels in world["labels"]], text),
-        reading.grades_column(0): pa.array(
+        grouped_row.VECTOR: pa.array(world["user_vectors"].tolist(), pa.list_(pa.float64())),
+        grouped_row.BIAS: pa.array(world["user_bias"]),
+        grouped_row.PREDICTION_ROWS: pa.array(np.ones(n_users, np.int64)),
+        grouped_row.LABELS: pa.array([list(labels) for labels in world["labels"]], text),
+        grouped_row.grades_column(0): pa.array(
             [list(labels.values()) for labels in world["labels"]], pa.list_(pa.float64())
         ),
-        reading.LABEL_ROWS: pa.array([len(labels) for labels in world["labels"]]),
-        reading.EXCLUDED: pa.array(world["excluded"], text),
-        reading.NO_USER: pa.array(np.zeros(n_users, bool)),
-        reading.CATALOGUE: catalogue_column(world["items"], world["item_vectors"], world["item_bias"], n_users),
+        grouped_row.LABEL_ROWS: pa.array([len(labels) for labels in world["labels"]]),
+        grouped_row.EXCLUDED: pa.array(world["excluded"], text),
+        grouped_row.NO_USER: pa.array(np.zeros(n_users, bool)),
+        grouped_row.CATALOGUE: catalogue_column(world["items"], world["item_vectors"], world["item_bias"], n_users),
     }
     if world["candidates"] is not None:
-        columns[reading.CANDIDATES] = pa.array(world["candidates"], text)
+        columns[grouped_row.CANDIDATES] = pa.array(world["candidates"], text)
     return pa.RecordBatch.from_pydict(columns)
 
 
@@ -122,20 +122,20 @@ def of_table(world, ties):
         for user in range(len(scores))
     ]
     columns = {
-        reading.ITEMS: pa.array(
+        grouped_row.ITEMS: pa.array(
             [[world["items"][place] for place in places] for places in allowed], pa.list_(pa.string())
         ),
-        reading.SCORES: pa.array(
+        grouped_row.SCORES: pa.array(
             [scores[user, places].tolist() for user, places in enumerate(allowed)], pa.list_(pa.float64())
         ),
-        reading.PREDICTION_ROWS: pa.array([len(places) for places in allowed]),
-        reading.LABELS: pa.array([list(labels) for labels in world["labels"]], pa.list_(pa.string())),
-        reading.grades_column(0): pa.array(
+        grouped_row.PREDICTION_ROWS: pa.array([len(places) for places in allowed]),
+        grouped_row.LABELS: pa.array([list(labels) for labels in world["labels"]], pa.list_(pa.string())),
+        grouped_row.grades_column(0): pa.array(
             [list(labels.values()) for labels in world["labels"]], pa.list_(pa.float64())
         ),
-        reading.LABEL_ROWS: pa.array([len(labels) for labels in world["labels"]]),
-        reading.EXCLUDED: pa.array(world["excluded"], pa.list_(pa.string())),
-        reading.NO_USER: pa.array(np.zeros(len(scores), bool)),
+        grouped_row.LABEL_ROWS: pa.array([len(labels) for labels in world["labels"]]),
+        grouped_row.EXCLUDED: pa.array(world["excluded"], pa.list_(pa.string())),
+        grouped_row.NO_USER: pa.array(np.zeros(len(scores), bool)),
     }
     task = task_of(ties)
     return score(task, pa.RecordBatch.from_pydict(columns))
@@ -183,12 +183,14 @@ def test_first_items_do_not_depend_on_how_many_users_are_worked_at_a_time(monkey
     batch = pa.RecordBatch.from_pydict(
         {
             "user": pa.array(range(n_users)),
-            reading.VECTOR: pa.array([*rng.standard_normal((n_users - 1, 2)).tolist(), None], pa.list_(pa.float64())),
-            reading.BIAS: pa.array(np.zeros(n_users)),
-            reading.PREDICTION_ROWS: pa.array(np.ones(n_users, np.int64)),
-            reading.EXCLUDED: pa.array([["b"] * (user % 2) for user in range(n_users)], pa.list_(pa.string())),
-            reading.NO_USER: pa.array(np.zeros(n_users, bool)),
-            reading.CATALOGUE: catalogue_column(list("abcdef"), vectors, np.zeros(6), n_users),
+            grouped_row.VECTOR: pa.array(
+                [*rng.standard_normal((n_users - 1, 2)).tolist(), None], pa.list_(pa.float64())
+            ),
+            grouped_row.BIAS: pa.array(np.zeros(n_users)),
+            grouped_row.PREDICTION_ROWS: pa.array(np.ones(n_users, np.int64)),
+            grouped_row.EXCLUDED: pa.array([["b"] * (user % 2) for user in range(n_users)], pa.list_(pa.string())),
+            grouped_row.NO_USER: pa.array(np.zeros(n_users, bool)),
+            grouped_row.CATALOGUE: catalogue_column(list("abcdef"), vectors, np.zeros(6), n_users),
         }
     )
     run = first_items_of_batches("dot", 3, ("user",), "item")

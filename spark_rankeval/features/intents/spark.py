@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import types as T
 
-from spark_rankeval.features.items.wire import INTENT, INTENTS, ITEM
+from spark_rankeval.features.intents.worker import INTENT, INTENTS
+from spark_rankeval.features.items.wire import ITEM
 from spark_rankeval.request.counts import Overlap
 from spark_rankeval.spark.features import GroupedFeature, SourceFeature
 from spark_rankeval.spark.ids import as_text, problem_of_type, readable
 from spark_rankeval.spark.invalid_rows import none_holds, says_something, unusual_reasons
 from spark_rankeval.spark.source import ValueColumn, array_value, require_column
 from spark_rankeval.spark.sql_text import aggregate_lists, call, named, select, where, with_columns
-from spark_rankeval.worker.reading import grades_column
+from spark_rankeval.worker.grouped_row import grades_column
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

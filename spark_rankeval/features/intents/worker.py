@@ -9,9 +9,10 @@ import numpy as np
 import pyarrow.compute as pc
 
 from spark_rankeval.features.items.lists import fields_in
-from spark_rankeval.features.items.wire import INTENT, INTENTS, ITEM
+from spark_rankeval.features.items.wire import ITEM
 from spark_rankeval.ranking.intents import IntentLists
 from spark_rankeval.worker.features import BatchFeature, PartitionFeature, ScoringFeature
+from spark_rankeval.worker.grouped_row import STRUCTS_OF_ITEMS, column
 from spark_rankeval.worker.reading import filled, numbers, side_of
 
 if TYPE_CHECKING:
@@ -23,6 +24,11 @@ if TYPE_CHECKING:
     from spark_rankeval.ranking.ragged import Array, IntArray, Ragged
     from spark_rankeval.request.task import ScoringTask, View
     from spark_rankeval.worker.reading import Side
+
+
+#: The column of a grouped row, and the field of its structs that has the intent.
+INTENTS = column("intents", STRUCTS_OF_ITEMS, "labelled items, one entry per item and intent, with grades", "none")
+INTENT = "intent"
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from spark_rankeval.features.item_groups.tables import ATTRIBUTE_KEY, GROUP_KEY
 from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.request.task import has_groups
 from spark_rankeval.spark.workers import run_on_workers
-from spark_rankeval.worker.reading import USER_WEIGHT
+from spark_rankeval.worker.grouped_row import USER_WEIGHT
 from spark_rankeval.worker.scoring import MODEL
 
 if TYPE_CHECKING:

@@ -11,8 +11,9 @@ import pyarrow.compute as pc
 from spark_rankeval.features.item_groups.tables import ATTRIBUTE_KEY, GROUP_KEY
 from spark_rankeval.features.item_groups.worker import GroupsOfBatch
 from spark_rankeval.worker.features import with_features
+from spark_rankeval.worker.grouped_row import ABSENT, NO_USER
 from spark_rankeval.worker.process import in_worker
-from spark_rankeval.worker.reading import ABSENT, NO_USER, flags
+from spark_rankeval.worker.reading import flags
 from spark_rankeval.worker.scoring import MODEL, count_of_model, score
 
 if TYPE_CHECKING:

@@ -19,6 +19,7 @@ from spark_rankeval.features.items.tables import ItemIndex, split_rows, table_in
 from spark_rankeval.ranking.ragged import Ragged, offsets_of, starts_of_runs
 from spark_rankeval.records.item_groups import NO_SLICE, NOT_LISTED, UNSEEN
 from spark_rankeval.request.task import GROUP_FACTS
+from spark_rankeval.worker.grouped_row import BYTES, column
 from spark_rankeval.worker.reading import filled, whole_numbers
 
 if TYPE_CHECKING:
@@ -39,9 +40,15 @@ POPULARITY_TABLES = (wire.POPULARITY_TABLE, wire.LEVELS_TABLE)
 _PLACE = "place_"
 
 
+# The packed table of an attribute of items.
+_TABLE = column(
+    "item_groups_{}", BYTES, "the packed groups of an attribute of items", "not the first row of a partition"
+)
+
+
 def table_of(attribute: int) -> str:
     """The column of grouped users with the packed table of an attribute of items, by its place among `ItemGroups.attributes`."""
-    return f"item_groups_{attribute}"
+    return _TABLE.format(attribute)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from spark_rankeval.features.items.counting import rows_of_shares
 from spark_rankeval.features.items.grouped import GroupedTables, count_of, sum_of, total_of
 from spark_rankeval.spark.sql_text import aggregate, aggregate_lists, call, named, number, select, when, where
 from spark_rankeval.spark.workers import run_on_workers
-from spark_rankeval.worker.reading import FACTS, ITEMS
+from spark_rankeval.worker.grouped_row import FACTS, ITEMS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -17,7 +17,8 @@ from spark_rankeval.ranking.matching import contained, match
 from spark_rankeval.ranking.ragged import Array, IntArray, Ragged
 from spark_rankeval.ranking.ranks import rank_lists
 from spark_rankeval.ranking.recommended import UNKNOWN, CategoryShares, unit_vectors
-from spark_rankeval.worker.reading import ITEMS, Side, columns_of, numbers, side_of, whole_numbers
+from spark_rankeval.worker.grouped_row import ITEMS
+from spark_rankeval.worker.reading import Side, columns_of, numbers, side_of, whole_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -5,19 +5,31 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_rankeval.ranking.recommended import FIELDS_OF, OF_ITEMS, TABLES_OF, Totals
+from spark_rankeval.worker.grouped_row import (
+    BYTES,
+    ITEMS_OF_USER,
+    ITEMS_OR_STRUCTS,
+    NUMBERS_OF_ITEMS,
+    WHOLE,
+    column,
+    hash_column,
+)
 from spark_rankeval.worker.packed import TOO_LARGE, Bound
-from spark_rankeval.worker.reading import hash_column
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from spark_rankeval.ranking.recommended import Fact
 
-#: Columns of a grouped table: lists of items, or of structs with items.
-HISTORY, BASELINE, BASELINE_SCORES, INTENTS = "history", "baseline", "baseline_scores", "intents"
+#: Columns of a grouped row.
+HISTORY = column(
+    "history", ITEMS_OR_STRUCTS, "the user's items in the training data, with facts if these are joined", "none"
+)
+BASELINE = column("baseline", ITEMS_OF_USER, "the items that a baseline recommends", "none")
+BASELINE_SCORES = column("baseline_scores", NUMBERS_OF_ITEMS, "the scores of these", "none")
 #: Fields of the structs.
 ITEM, SCORE, TRAINING_USERS, TRAINING_INTERACTIONS = "item", "score", "training_users", "training_interactions"
-CATEGORY, CATEGORY_SET, VECTOR, IN_ITEMS, INTENT = "category", "category_set", "vector", "in_items", "intent"
+CATEGORY, CATEGORY_SET, VECTOR, IN_ITEMS = "category", "category_set", "vector", "in_items"
 SHARE_ABOVE, ITEMS_ABOVE = LONG_TAIL = ("share_above", "items_above")
 #: The fields that are joined or looked up: those of the training data, and those of the table of items.
 POPULARITY_FIELDS, ATTRIBUTE_FIELDS = (
@@ -27,12 +39,10 @@ POPULARITY_FIELDS, ATTRIBUTE_FIELDS = (
 #: Columns of tables that are grouped by user or by item: the items that a user has in the training data, as often as they are there; how
 #: many rows were grouped into one, or left out of it; the sum of the hashes of training rows; and an item's group.
 CONSUMED, ROWS, TRAINING_HASH, GROUP = "consumed", "rows", hash_column("training"), "group"
-#: Columns that a packed table has in the first row of a task.
-POPULARITY_TABLE, ATTRIBUTES_TABLE, GROUPS_TABLE, LEVELS_TABLE = ITEM_TABLES = (
-    "popularity_table",
-    "attributes_table",
-    "groups_table",
-    "levels_table",
+#: Packed tables of items, in which workers look facts up.
+POPULARITY_TABLE, ATTRIBUTES_TABLE, GROUPS_TABLE, LEVELS_TABLE = ITEM_TABLES = tuple(
+    column(f"{name}_table", BYTES, f"the packed table of {name}", "not the first row of a partition")
+    for name in ("popularity", "attributes", "groups", "levels")
 )
 #: Columns of attributes in which the rows of an item disagree begin so.
 CONFLICT = "conflict_"
@@ -51,6 +61,10 @@ DIMENSION = "vector_dimension"
 FAULTS = ("n_invalid_training", "n_invalid_items", "n_invalid_baseline", *CONFLICTS.values(), "n_ragged_vectors")
 #: All that every row of a grouped table repeats if a metric asks for facts.
 TOTALS = (*SIZES, DIMENSION, TOO_LARGE, *FAULTS)
+for _name in (*SIZES, DIMENSION, *FAULTS):
+    column(_name, WHOLE, "a count of the tables of facts, the same in every row")
+for _name in ("training", "items", "baseline"):
+    column(hash_column(_name), WHOLE, "the sum of the hashes of all rows of the table, the same in every row")
 #: Larger tables are joined. Every task that runs holds such a table, in memory that Spark leaves beside its heap, often 384 MB; the
 #: driver holds it once. Every task receives it, and beyond this a shuffle of predictions may cost less.
 BOUND = Bound(rows=1_000_000, n_bytes=64 << 20)

@@ -20,21 +20,15 @@ from spark_rankeval.ranking.matching import distinct
 from spark_rankeval.ranking.ragged import Array, BoolArray, IntArray, Ragged
 from spark_rankeval.ranking.ranks import Findings, rank_lists
 from spark_rankeval.ranking.ties import hangs_on_tie
+from spark_rankeval.worker.grouped_row import BIAS, CANDIDATES, CATALOGUE, NO_USER, PREDICTION_ROWS, VECTOR, of_model
 from spark_rankeval.worker.packed import received
 from spark_rankeval.worker.process import in_worker
 from spark_rankeval.worker.reading import (
-    BIAS,
-    CANDIDATES,
-    CATALOGUE,
-    NO_USER,
-    PREDICTION_ROWS,
-    VECTOR,
     Side,
     columns_of,
     flags,
     flat,
     numbers,
-    of_model,
     places_among,
     read_excluded,
     side_of,

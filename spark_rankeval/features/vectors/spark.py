@@ -21,7 +21,7 @@ from spark_rankeval.spark.features import GroupedFeature, SourceFeature
 from spark_rankeval.spark.packed import given_to_tasks, packed
 from spark_rankeval.spark.sql_text import aggregate, call, named, number, select, where, with_columns
 from spark_rankeval.spark.workers import run_on_workers
-from spark_rankeval.worker.reading import BIAS, CANDIDATES, CATALOGUE, of_model
+from spark_rankeval.worker.grouped_row import BIAS, CANDIDATES, CATALOGUE, of_model
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

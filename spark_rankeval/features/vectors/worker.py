@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from spark_rankeval.features.vectors.catalogue import CATALOGUE_FAULTS
 from spark_rankeval.features.vectors.lists import Catalogues, FirstItems, VectorLists, few_users
 from spark_rankeval.worker.features import BatchFeature, PartitionFeature, ScoringFeature
-from spark_rankeval.worker.reading import CATALOGUE, of_model
+from spark_rankeval.worker.grouped_row import CATALOGUE, of_model
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
