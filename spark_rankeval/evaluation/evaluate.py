@@ -223,11 +223,13 @@ def score_users(predictions: Predictions, labels: Table | None, metrics: Metrics
 
 
 def scoring_to_describe(
-    predictions: Predictions, labels: DataFrame | None, metrics: Metrics, **options: Any
+    predictions: Predictions, labels: DataFrame | None, metrics: Metrics, *, users_alone: bool = True, **options: Any
 ) -> Scoring:
-    """What `score_users` computes, with columns that only notes and warnings need; `without_standards` takes them out."""
-    scoring = prepare(predictions, labels, metrics, ScoringOptions.given(options), users_alone=True)
-    return scoring.with_notes().with_lengths()
+    """What `score_users` computes, with columns that only notes and warnings need; `without_standards` takes them out.
+
+    Without `users_alone` the metrics may be of all lists together and of groups of items, which the table does not have.
+    """
+    return prepare(predictions, labels, metrics, ScoringOptions.given(options), users_alone=users_alone).with_notes()
 
 
 @takes_local_tables

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from spark_rankeval.evaluation.result import Result
     from spark_rankeval.records.slices import Key
     from spark_rankeval.request.options import By, Table
-    from spark_rankeval.spark.inputs import Sources
+    from spark_rankeval.spark.scoring import Scoring
     from spark_rankeval.statistics.description import DescriptionOptions, Figures
     from spark_rankeval.statistics.methods import IntervalMethod
     from spark_rankeval.statistics.moments import Moments
@@ -103,9 +103,9 @@ def summary_of(
     *,
     user: str | Sequence[str] | None = None,
     model: str | None = None,
-    sources: Sources | None = None,
+    scoring: Scoring | None = None,
 ) -> Result:
-    """The same as `summarise`. With `sources`, the tables that were scored, a warning names ids that never match."""
+    """The same as `summarise`. With the `scoring` that made the table, errors have examples, and a warning names ids that never match."""
     check_table("per_user", per_user)
     schema = _schema_of(per_user, options, user, model)
     described = replace(
@@ -131,7 +131,10 @@ def summary_of(
     figures = EvaluationFigures(
         _by_model(groups, schema, missing), {UNUSABLE_FACTS: unusable}, ("The table of users was summarised as it is.",)
     )
-    findings = Findings(figures, schema.metrics, schema, on_invalid=on_invalid, missing=missing, sources=sources)
+    sources = None if scoring is None else scoring.sources
+    findings = Findings(
+        figures, schema.metrics, schema, scoring, on_invalid=on_invalid, missing=missing, sources=sources
+    )
     return build_result(findings, options, lambda: per_user, write_per_user)
 
 

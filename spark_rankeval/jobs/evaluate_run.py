@@ -8,9 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from spark_rankeval.charts.choice import headline_keys
 from spark_rankeval.errors import DataError, GateError, TrackingError
-from spark_rankeval.evaluation.bad_rows import warn_if_changed
 from spark_rankeval.evaluation.dialect_map import dialect_map
-from spark_rankeval.evaluation.evaluate import evaluate, quarantine, scoring_to_describe
+from spark_rankeval.evaluation.evaluate import (
+    evaluate,
+    quarantine,
+    result_of,
+    scoring_to_describe,
+)
 from spark_rankeval.evaluation.summarise import check_memory, summary_of
 from spark_rankeval.jobs import runs
 from spark_rankeval.jobs.auditing import audit_tables, checks_to_make, outcomes_of_audit
@@ -25,10 +29,13 @@ from spark_rankeval.jobs.tracking import reach, track
 from spark_rankeval.metrics.group_shares import GroupShare
 from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.records.item_groups import has_item_group
+from spark_rankeval.request.counts import UNUSABLE_FACTS
 from spark_rankeval.request.options import Facts, attributes_in
-from spark_rankeval.request.task import POPULARITY, has_groups
+from spark_rankeval.request.task import POPULARITY
 from spark_rankeval.run_history.gates import failed, render_gates
+from spark_rankeval.spark.named_columns import column
 from spark_rankeval.spark.per_user import PerUserSchema, without_standards
+from spark_rankeval.spark.scoring import TablesTooLargeError
 from spark_rankeval.spark.storage import staged
 
 if TYPE_CHECKING:
@@ -43,6 +50,7 @@ if TYPE_CHECKING:
     from spark_rankeval.jobs.runs import Run
     from spark_rankeval.records.summary import SummaryRow
     from spark_rankeval.run_history.gates import GateOutcome
+    from spark_rankeval.spark.scoring import Scoring
     from spark_rankeval.splits import SplitCounts
 
     Tables = Mapping[str, DataFrame]
@@ -145,38 +153,51 @@ def _frames(config: EvaluateConfig, tables: Tables) -> dict[str, DataFrame]:
 
 
 def _write_users(run: Run, config: EvaluateConfig) -> Result:
+    """Write every user's values, and give the result; one action computes both from the tables."""
     call = _call(config, run.tables)
+    of_users, of_all = parted(config.evaluation.metrics)
     scoring = scoring_to_describe(**call)
-    with staged(scoring.per_user(), f"{run.output}/{runs.PER_USER}") as table:
+    if of_all or call["facts"].item_groups is not None:
+        # Metrics of users come first, so that their columns have the same names as without the others.
+        whole = scoring_to_describe(**{**call, "metrics": of_users | of_all}, users_alone=False)
         try:
-            result = summary_of(table, config.evaluation.summary(), sources=scoring.sources)
-        except DataError:
-            # The stored counts say how much is wrong; only another look at the data finds examples of it.
-            evaluate(**call)
-            raise
-        run.write(without_standards(table), runs.PER_USER, is_empty=table.isEmpty())
+            result = _write_whole(run, config, call, scoring, whole)
+        except TablesTooLargeError:
+            result = _write_whole(run, config, call, scoring, replace(whole, tables_fit=False))
+    else:
+        with staged(scoring.with_lengths().per_user(), f"{run.output}/{runs.PER_USER}") as table:
+            result = _summary(table, config, call, scoring)
+            run.write(without_standards(table), runs.PER_USER, is_empty=table.isEmpty())
     if result.notes:
         run.log.tell("notes", notes=result.notes)
-    return _with_all_lists(config, result, call)
+    return result
 
 
-def _with_all_lists(config: EvaluateConfig, result: Result, call: Mapping[str, Any]) -> Result:
+def _write_whole(run: Run, config: EvaluateConfig, call: Mapping[str, Any], scoring: Scoring, whole: Scoring) -> Result:
+    """The same if figures of all lists together or of groups of items are asked for, which `whole` has and no table of users gives."""
+    summary = config.evaluation.summary()
+    with staged(whole.with_lengths().with_rows(summary), f"{run.output}/{runs.PER_USER}") as stored:
+        whole = replace(whole, stored=stored)
+        others = result_of(whole, summary)
+        table = whole.per_user().select(*map(column, scoring.schema.marks()))
+        result = _with_all_lists(config, _summary(table, config, call, scoring), others)
+        run.write(without_standards(table), runs.PER_USER, is_empty=table.isEmpty())
+    return result
+
+
+def _summary(table: DataFrame, config: EvaluateConfig, call: Mapping[str, Any], scoring: Scoring) -> Result:
+    try:
+        return summary_of(table, config.evaluation.summary(), scoring=scoring)
+    except DataError as error:
+        if UNUSABLE_FACTS in error.counts:
+            # The table has one number for all kinds, and the error needs that of each.
+            evaluate(**call)
+        raise
+
+
+def _with_all_lists(config: EvaluateConfig, result: Result, others: Result) -> Result:
     """The result with the metrics of all lists together and the groups of items, which no table of users can give."""
-    of_all = parted(config.evaluation.metrics)[1]
-    asked, grouped = parse_metrics(config.evaluation.metrics), call["facts"].item_groups is not None
-    if not (of_all or grouped):
-        return result
-    # The table has what metrics without figures of groups say of users.
-    metrics = {
-        label: metric
-        for label, metric in asked.items()
-        if label in of_all or (grouped and has_groups(metric.resolve()))
-    }
-    others = evaluate(**{**call, **vars(config.evaluation.summary()), "metrics": metrics or asked})
-    # Which columns of items are read depends on the metrics.
-    again = {table: digits for table, digits in others.fingerprints.items() if table != "items"}
-    warn_if_changed(result.fingerprints, again, "the pass for all lists together and groups of items")
-    labels = list(asked)
+    labels, of_all = list(parse_metrics(config.evaluation.metrics)), parted(config.evaluation.metrics)[1]
     blocks: dict[tuple[str, str, str], list[SummaryRow]] = {}
     further = [row for row in others.summary if row.metric in of_all or has_item_group(row.slice)]
     for row in (*result.summary, *further):
@@ -256,7 +277,7 @@ def plan(spark: SparkSession, config: EvaluateConfig) -> str:
     metrics = [(metric.label, metric.definition) for metric in schema.metrics]
     for label, metric in parted(config.evaluation.metrics)[1].items():
         of_what = "groups of items" if isinstance(metric, GroupShare) else "all lists together"
-        metrics.append((label, f"of {of_what}, by another pass"))
+        metrics.append((label, f"of {of_what}"))
     parts: list[Part] = [(f"metrics, dialect '{schema.settings.dialect}'", folded(list(dict(metrics).items())))]
     if config.split is not None:
         of_split = config.split.tables(tables, config.columns)
@@ -280,4 +301,4 @@ def _groups_of_items(config: EvaluateConfig) -> list[Part]:
     groups = [(name, "a column of [items]") for name in attributes_in(asked.item_by)]
     if asked.popularity_groups is not None:
         groups.append((POPULARITY, f"{asked.popularity_groups} groups of the items of [training]"))
-    return [("groups of items, by another pass", groups)] if groups else []
+    return [("groups of items", groups)] if groups else []

@@ -84,7 +84,10 @@ class Grouping:
         return self.rows.item_type()
 
     def frame(self, *, with_users: bool = False, with_user_hash: bool = False) -> DataFrame:
-        """The grouped table: whether a row belongs to nobody, what the worker reads, and on request who the user is."""
+        """The grouped table: whether a row belongs to nobody, what the worker reads, and on request who the user is.
+
+        Columns that tell clusters become a hash, unless only users are asked for.
+        """
         first, labels = self.sources.predictions, self.sources.labels
         if labels.shares_table:
             # One table with both arrays: its rows are the users, nothing needs to move.
@@ -97,7 +100,7 @@ class Grouping:
                 *([self._hash_of(self.rows.typed_users(first))] if with_user_hash else ()),
                 *(
                     []
-                    if with_users
+                    if with_users and not with_user_hash
                     else self.attributes.cluster_hash(
                         self._ids(self.rows.typed_users(first)), partial(name_in_sql, first.frame)
                     )
@@ -115,8 +118,9 @@ class Grouping:
         no_user = any_of(user.is_null() for user in users).alias(grouped_row.NO_USER)
         hashed = [self._hash_of(users)] if with_user_hash else []
         left_behind = {_KNOWN}
-        if not with_users:
+        if with_user_hash or not with_users:
             hashed += self.attributes.cluster_hash(self._ids(users), self.attributes.text_on_the_way)
+        if not with_users:
             left_behind.update(map(cluster_column, range(len(self.sources.attributes_of_clusters))))
             left_behind.update(self.user_columns)
         kept = [self.attributes.readable(name) for name in joined.columns if name not in left_behind]

@@ -31,10 +31,11 @@ from spark_rankeval.spark.plan import Plan, choose_plan
 from spark_rankeval.spark.settling import Settled, settled
 from spark_rankeval.spark.table_hashes import hashed_tables
 from spark_rankeval.spark.workers import run_on_workers
+from spark_rankeval.wire import KIND
 from spark_rankeval.worker.features import features_of
 from spark_rankeval.worker.grouped_row import NO_USER, USER_WEIGHT, hash_column, of_model, slice_column
 from spark_rankeval.worker.packed import TOO_LARGE
-from spark_rankeval.worker.scored_users import score_batches
+from spark_rankeval.worker.scored_users import USER_ROWS, rows_in_messages, rows_of_users, score_batches
 from spark_rankeval.worker.scoring import (
     MODEL,
     UNRESOLVED,
@@ -59,9 +60,14 @@ if TYPE_CHECKING:
     from spark_rankeval.statistics.moments import Moments
     from spark_rankeval.wire import Message
     from spark_rankeval.worker.group_states import Key
+    from spark_rankeval.worker.scored_users import Rows
 
 # What the column of a metric by dialect ``standard`` is called, behind the metric's.
 _STANDARD = "_standard"
+
+
+class TablesTooLargeError(Exception):
+    """What is stored was computed without tables of items that are too large for workers: compute it again without `tables_fit`."""
 
 
 class ModelFigures(NamedTuple):
@@ -96,6 +102,8 @@ class Scoring:
     prune: str = "auto"  # ``auto`` or ``never``
     tables_fit: bool = True  # whether workers may hold the tables of items, as far as is known
     lengths: ListLengths | None = None  # of users' lists of predictions, as far as is known
+    # What an action gave that computed states and rows of users together; None: each action computes what it needs.
+    stored: DataFrame | None = None
 
     def with_notes(self) -> Scoring:
         """The same with what the notes and warnings of a result need: values by other definitions, and whether ids match."""
@@ -135,7 +143,7 @@ class Scoring:
 
         If the tables are large and cheap to read, a job reads their users.
         """
-        if self.sources.predictions.arrays or not self.plan(exact=False).keep:
+        if self.stored is not None or self.sources.predictions.arrays or not self.plan(exact=False).keep:
             return self
         models = [model.source for model in self.sources.models]
         return replace(self, lengths=sampled_lengths(models, self.sources.model_column))
@@ -188,10 +196,8 @@ class Scoring:
 
         Rows whose user is null belong to nobody: they are kept, with NaN and the count of what was wrong.
         """
-        task, schema = self._task_of_users, self.schema
-        grouping = self.grouping(self.plan(exact=True, lazy=True))
-        # Names of our own until the last step: the caller's may hold any character, or be one of ours.
-        values = tuple(f"metric_{place}" for place in range(len(self.reading.columns)))
+        task, schema, grouping = self._task_of_users, self.schema, self._lazy_grouping
+        values = self._value_names
         name_of = dict(zip(self.reading.columns, values, strict=True))
         normalised = [values[place] for place in task.normalised if place < len(values)]
         beside = [value for value in self.reading.beside if value.model == task.models[0]]
@@ -208,10 +214,12 @@ class Scoring:
             *((name, double) for name in place_of.values()),
             *((hash_column(table), T.LongType()) for table in schema.hashes),
         ]
-        run = score_batches(task, (*grouping.user_columns, *attributes), values, tuple(schema.hashes))
-        scored = run_on_workers(
-            grouping.frame(with_users=True), run, T.StructType([T.StructField(name, kind) for name, kind in kinds])
-        )
+        run, frame = rows_in_messages, self.stored
+        if frame is None:
+            run, frame = score_batches(task, *self._columns_of_rows(grouping)), grouping.frame(with_users=True)
+        else:
+            frame = frame.where(F.col(KIND) == USER_ROWS)
+        scored = run_on_workers(frame, run, T.StructType([T.StructField(name, kind) for name, kind in kinds]))
         ours = [
             *grouping.user_columns,
             *attributes,
@@ -228,9 +236,22 @@ class Scoring:
         ]
         return scored.select(*schema.marked([F.col(name) for name in ours]))
 
+    @property
+    def _lazy_grouping(self) -> Grouping:
+        return self.grouping(self.plan(exact=True, lazy=True))
+
+    @property
+    def _value_names(self) -> tuple[str, ...]:
+        """Names of our own until the last step: the caller's may hold any character, or be one of ours."""
+        return tuple(f"metric_{place}" for place in range(len(self.reading.columns)))
+
+    def _columns_of_rows(self, grouping: Grouping) -> tuple[tuple[str, ...], ...]:
+        """The columns of users, of values and of hashes, as workers name them."""
+        return (*grouping.user_columns, *grouping.attributes.columns), self._value_names, tuple(self.schema.hashes)
+
     def quarantine(self) -> DataFrame:
         """The lazy table of the rows that are not ranked, each with its reason; see `Result.quarantine`."""
-        grouping = self.grouping(self.plan(exact=True, lazy=True))
+        grouping = self._lazy_grouping
         ranking = self.reading.task.views[0].ranking
         return Quarantine(
             self.sources,
@@ -246,9 +267,11 @@ class Scoring:
 
         One action runs. If pruning cut ties that decide values, a second one computes their users again, or rarely everybody.
         """
-        plan = self.plan(exact=False)
+        plan = self.plan(exact=self.stored is not None)
         first = self._first_go(plan, options, totals=totals)
         if of_every_user(first.figures, TOO_LARGE):
+            if self.stored is not None:
+                raise TablesTooLargeError
             return replace(self, tables_fit=False).describe(options, totals=totals)
         by_group, words = first.figures, plan.words
         if not first.is_whole:
@@ -332,6 +355,13 @@ class Scoring:
             figures = feature.figures(figures, task, messages, totals, options)
         return dict(figures)
 
+    def with_rows(self, summary: SummaryOptions) -> DataFrame:
+        """Messages with the states of all users and with their rows of the per-user table, for `stored`."""
+        options = self.description(summary)
+        plan, groups = self.plan(exact=True), self._groups(options, totals=summary.totals)
+        rows = rows_of_users(self._task_of_users, *self._columns_of_rows(self.grouping(plan)))
+        return self._states(plan, options, groups, rows=rows)
+
     @property
     def _keys(self) -> tuple[str, ...]:
         of_users = tuple(slice_column(index) for index in range(len(self.sources.slices)))
@@ -357,14 +387,17 @@ class Scoring:
         *,
         only: IntArray | None = None,
         leaves_open: bool = False,
+        rows: Rows | None = None,
     ) -> DataFrame:
         """The states of all partitions' users, or only of those whose ids have some hashes; as of `state_of_batches`."""
+        if self.stored is not None:
+            return self.stored.where(F.col(KIND) != USER_ROWS)
         grouping = replace(self.grouping(plan), only=None if only is None else tuple(only.tolist()))
         run = state_of_batches(
-            self.reading.task, options, NO_USER, self._keys, groups.roll, tables=groups.names.tables, leaves_open=leaves_open
+            self.reading.task, options, NO_USER, self._keys, groups.roll, tables=groups.names.tables, leaves_open=leaves_open, rows=rows
         )  # fmt: skip
-        users = grouping.frame(with_user_hash=options.clustered or bool(grouping.user_columns))
-        return run_on_workers(users, run, MESSAGE_SCHEMA)
+        has_ids = options.clustered or bool(grouping.user_columns)
+        return run_on_workers(grouping.frame(with_users=rows is not None, with_user_hash=has_ids), run, MESSAGE_SCHEMA)
 
     @property
     def _tables_of_a_model(self) -> list[str]:

@@ -22,6 +22,7 @@ from spark_rankeval.worker.open_users import OpenUsers
 from spark_rankeval.worker.process import sends_messages
 from spark_rankeval.worker.reading import columns_of, flags, numbers, whole_numbers
 from spark_rankeval.worker.row_hashes import limbs_of_users
+from spark_rankeval.worker.scored_users import messages_with_rows
 from spark_rankeval.worker.scoring import UNRESOLVED, count_names, count_of_model, score
 from spark_rankeval.worker.small_groups import FEW, SmallGroups, Users
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from spark_rankeval.statistics.description import DescriptionOptions
     from spark_rankeval.worker.features import FeatureAccumulator
     from spark_rankeval.worker.group_states import Key
+    from spark_rankeval.worker.scored_users import Rows
     from spark_rankeval.worker.scoring import CountNames
 
     Batches = Iterator[pa.RecordBatch]
@@ -52,12 +54,14 @@ def state_of_batches(
     *,
     tables: tuple[str, ...] = (),
     leaves_open: bool = False,
+    rows: Rows | None = None,
 ) -> Callable[[Batches], Batches]:
     """A function for ``mapInArrow``: messages with the states of all users of a partition, in groups by the columns `keys`.
 
     The counts are those of `count_names`, and the fingerprints those of `tables`. `roll` gives the groups that the users of a key
     belong to, for features that count by them. Of rows without a user only the invalid rows are counted. If `leaves_open`, users
-    whose value a pruned tie leaves open are not in the states: another message has the hashes of their ids.
+    whose value a pruned tie leaves open are not in the states: another message has the hashes of their ids. `rows` gives rows of
+    users, which go on as messages, too.
     """
     context = StateContext(task.n_values, count_names(task, tables), options, no_user, keys, roll)
 
@@ -69,6 +73,8 @@ def state_of_batches(
             if accumulators is None:
                 accumulators = [feature.new_accumulator(context) for feature in features]
             scores = score(task, batch, features)
+            if rows is not None:
+                yield from messages_with_rows(rows(batch, scores))
             unresolved = None
             if leaves_open and scores.counts[UNRESOLVED].any():
                 unresolved = (scores.counts[UNRESOLVED] > 0) & ~flags(batch.column(no_user))

@@ -1,16 +1,17 @@
 """Measures beyond accuracy from a configuration: tables in sections, measures of all lists beside those of users."""
 
-import random
+import math
 import re
+from contextlib import nullcontext
 
 import pytest
-from pyspark.sql import functions as F
 
 from spark_rankeval import Facts, evaluate
-from spark_rankeval.errors import ConfigurationError, SparkRankEvalWarning
+from spark_rankeval.errors import ConfigurationError, DataError
 from spark_rankeval.jobs.config import parse_config
 from spark_rankeval.jobs.evaluate import EvaluateConfig
 from spark_rankeval.jobs.evaluate_run import evaluate_tables, plan
+from spark_rankeval.worker.packed import Bound
 
 ROWS = {
     "predictions": (
@@ -75,21 +76,42 @@ def test_a_run_has_the_figures_of_evaluate_in_the_order_asked_for(spark, frames,
     assert not [name for name in per_user.columns if name.startswith(("gini", "catalogue"))]
 
 
-def test_a_pass_over_other_rows_than_the_one_before_is_reported(spark, frames, tmp_path):
-    """Scores are drawn anew by a function that Spark takes for a constant one."""
-    drawn = F.udf(lambda: random.SystemRandom().random(), "double")
-    frames["predictions"].withColumn("score", drawn()).createOrReplaceTempView("drawn")
-    frames["labels"].write.parquet(str(tmp_path / "labels"))
+@pytest.mark.parametrize(
+    ("bad", "n_looks"), [([], 1), ([(3, "a", None)], 2)], ids=["one pass", "and a look for examples of bad rows"]
+)
+def test_a_run_reads_predictions_once_for_all_that_it_writes(spark, frames, tmp_path, bad, n_looks):
+    looks = tmp_path / "looks"
+
+    def noted(batches):
+        with looks.open("a") as file:
+            file.write("look\n")
+        yield from batches
+
+    rows = spark.createDataFrame([*ROWS["predictions"][0], *bad], ROWS["predictions"][1]).coalesce(1)
+    rows.mapInArrow(noted, rows.schema).createOrReplaceTempView("noted")
+    for name in ("labels", "items"):
+        frames[name].write.parquet(str(tmp_path / name))
     settings = {
-        "predictions": {"table": "drawn"},
-        "labels": {"path": str(tmp_path / "labels")},
+        "predictions": {"table": "noted"},
+        **{name: {"path": str(tmp_path / name)} for name in ("labels", "items")},
         "columns": {"score": "score"},
-        "evaluation": {"metrics": ["rr", "personalisation@2"]},
+        "evaluation": {"metrics": ["rr", "personalisation@2"], "item_by": ["kind"]},
         "output": {"path": str(tmp_path / "out"), "run_id": "one"},
     }
-    words = "the pass for all lists together and groups of items was computed from other rows of predictions than"
-    with pytest.warns(SparkRankEvalWarning, match=words):
-        evaluate_tables(spark, parse_config(settings, EvaluateConfig))
+    with pytest.raises(DataError, match="null score: 1, for example user=3") if bad else nullcontext():
+        result, _ = evaluate_tables(spark, parse_config(settings, EvaluateConfig))
+        assert {row.metric for row in result.summary} == {"rr", "personalisation@2"}
+        assert "item kind=y" in {row.slice for row in result.summary}
+    assert looks.read_text() == "look\n" * n_looks
+
+
+def test_tables_of_items_that_workers_cannot_hold_are_joined_in_another_pass(spark, frames, tmp_path, monkeypatch):
+    config = config_of(tmp_path, frames, ["novelty@2", "gini@2", "diversity@2"])
+    whole, _ = evaluate_tables(spark, config)
+    monkeypatch.setattr("spark_rankeval.features.items.wire.BOUND", Bound(2, 1 << 20))
+    joined, _ = evaluate_tables(spark, config)
+    assert not math.isnan(joined["novelty@2"])
+    assert repr(joined.summary) == repr(whole.summary)
 
 
 def test_a_run_without_a_metric_of_users_is_refused_before_it_starts(tmp_path, frames):
@@ -112,8 +134,8 @@ def test_a_run_has_groups_of_items_in_figures_gates_and_report(spark, frames, tm
     }
     config = parse_config(settings, EvaluateConfig)
     told = plan(spark, config)
-    assert re.search("hit_share@2 +of groups of items, by another pass", told)
-    assert re.search(r"groups of items, by another pass\s+kind +a column of \[items]", told)
+    assert re.search("hit_share@2 +of groups of items", told)
+    assert re.search(r"groups of items\s+kind +a column of \[items]", told)
     assert re.search(r"popularity +2 groups of the items of \[training]", told)
     result, *_ = evaluate_tables(spark, config)
     facts = {name: frames[name] for name in ("attributes", "training", "items")}
