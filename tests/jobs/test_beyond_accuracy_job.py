@@ -76,10 +76,20 @@ def test_a_run_has_the_figures_of_evaluate_in_the_order_asked_for(spark, frames,
     assert not [name for name in per_user.columns if name.startswith(("gini", "catalogue"))]
 
 
+BAD = [(3, "a", None)]
+
+
 @pytest.mark.parametrize(
-    ("bad", "n_looks"), [([], 1), ([(3, "a", None)], 2)], ids=["one pass", "and a look for examples of bad rows"]
+    ("bad", "asked", "n_looks"),
+    [
+        ([], {"metrics": ["rr", "personalisation@2"], "item_by": ["kind"]}, 1),
+        # Another look finds examples of bad rows.
+        (BAD, {"metrics": ["rr", "personalisation@2"]}, 2),
+        (BAD, {"metrics": ["rr"]}, 2),
+    ],
+    ids=["of all lists and groups", "bad rows with figures of all lists", "bad rows"],
 )
-def test_a_run_reads_predictions_once_for_all_that_it_writes(spark, frames, tmp_path, bad, n_looks):
+def test_a_run_reads_predictions_once_for_all_that_it_writes(spark, frames, tmp_path, bad, asked, n_looks):
     looks = tmp_path / "looks"
 
     def noted(batches):
@@ -95,7 +105,7 @@ def test_a_run_reads_predictions_once_for_all_that_it_writes(spark, frames, tmp_
         "predictions": {"table": "noted"},
         **{name: {"path": str(tmp_path / name)} for name in ("labels", "items")},
         "columns": {"score": "score"},
-        "evaluation": {"metrics": ["rr", "personalisation@2"], "item_by": ["kind"]},
+        "evaluation": asked,
         "output": {"path": str(tmp_path / "out"), "run_id": "one"},
     }
     with pytest.raises(DataError, match="null score: 1, for example user=3") if bad else nullcontext():
