@@ -12,17 +12,17 @@ from spark_rankeval.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from spark_rankeval.auditing.audit import audit as audit
-    from spark_rankeval.auditing.result import Audit as Audit
+    from spark_rankeval.auditing.audit_result import Audit as Audit
     from spark_rankeval.charts.of_comparisons import ComparisonPlots as ComparisonPlots
     from spark_rankeval.charts.of_results import ResultPlots as ResultPlots
-    from spark_rankeval.comparison.compare import all_pairs as all_pairs
-    from spark_rankeval.comparison.compare import compare as compare
-    from spark_rankeval.comparison.compare import differences as differences
+    from spark_rankeval.comparison.compare_models import all_pairs as all_pairs
+    from spark_rankeval.comparison.compare_models import compare as compare
+    from spark_rankeval.comparison.compare_models import differences as differences
+    from spark_rankeval.comparison.comparison_results import GroupComparison as GroupComparison
+    from spark_rankeval.comparison.comparison_results import ModelComparison as ModelComparison
+    from spark_rankeval.comparison.comparison_results import PairwiseComparison as PairwiseComparison
     from spark_rankeval.comparison.detectable import detectable_difference as detectable_difference
-    from spark_rankeval.comparison.group_result import GroupComparison as GroupComparison
-    from spark_rankeval.comparison.groups import compare_groups as compare_groups
-    from spark_rankeval.comparison.result import ModelComparison as ModelComparison
-    from spark_rankeval.comparison.result import PairwiseComparison as PairwiseComparison
+    from spark_rankeval.comparison.group_comparison import compare_groups as compare_groups
     from spark_rankeval.evaluation.agreement import agreement as agreement
     from spark_rankeval.evaluation.dialect_map import DialectMap as DialectMap
     from spark_rankeval.evaluation.dialect_map import dialect_map as dialect_map
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
     from spark_rankeval.evaluation.summarise import write_per_user as write_per_user
     from spark_rankeval.evaluation.top_items import top_items as top_items
     from spark_rankeval.metrics.naming import parse_metric as parse_metric
-    from spark_rankeval.records.audit import AuditRow as AuditRow
-    from spark_rankeval.records.comparison import ComparisonRow as ComparisonRow
-    from spark_rankeval.records.gaps import GapRow as GapRow
-    from spark_rankeval.records.groups import GroupRow as GroupRow
-    from spark_rankeval.records.item_groups import ItemGroup as ItemGroup
+    from spark_rankeval.records.audit_rows import AuditRow as AuditRow
+    from spark_rankeval.records.comparison_rows import ComparisonRow as ComparisonRow
+    from spark_rankeval.records.comparison_rows import GroupRow as GroupRow
+    from spark_rankeval.records.gap_rows import GapRow as GapRow
     from spark_rankeval.records.quality import DataQuality as DataQuality
+    from spark_rankeval.records.slices import ItemGroup as ItemGroup
     from spark_rankeval.records.summary import SummaryRow as SummaryRow
     from spark_rankeval.request.on_invalid import OnInvalid as OnInvalid
     from spark_rankeval.request.options import Cube as Cube
@@ -54,37 +54,35 @@ if TYPE_CHECKING:
     from spark_rankeval.spark.metrics_column import metrics_column as metrics_column
     from spark_rankeval.spark.package_zip import package_zip as package_zip
     from spark_rankeval.spark.progress import progress as progress
-    from spark_rankeval.statistics.methods import BCa as BCa
-    from spark_rankeval.statistics.methods import Percentile as Percentile
-    from spark_rankeval.statistics.methods import Student as Student
+    from spark_rankeval.statistics.intervals import BCa as BCa
+    from spark_rankeval.statistics.intervals import Percentile as Percentile
+    from spark_rankeval.statistics.intervals import Student as Student
     from spark_rankeval.tables.models import ModelsTable as ModelsTable
 
 # The public names of each module.
 _NAMES = {
     "auditing.audit": ("audit",),
-    "auditing.result": ("Audit",),
+    "auditing.audit_result": ("Audit",),
     "charts.of_comparisons": ("ComparisonPlots",),
     "charts.of_results": ("ResultPlots",),
-    "comparison.compare": ("all_pairs", "compare", "differences"),
+    "comparison.compare_models": ("all_pairs", "compare", "differences"),
+    "comparison.comparison_results": ("GroupComparison", "ModelComparison", "PairwiseComparison"),
     "comparison.detectable": ("detectable_difference",),
-    "comparison.group_result": ("GroupComparison",),
-    "comparison.groups": ("compare_groups",),
-    "comparison.result": ("ModelComparison", "PairwiseComparison"),
+    "comparison.group_comparison": ("compare_groups",),
     "evaluation.agreement": ("agreement",),
     "evaluation.dialect_map": ("DialectMap", "dialect_map"),
     "evaluation.evaluate": ("evaluate", "quarantine", "score_users"),
     "evaluation.gaps": ("Gaps",),
     "evaluation.merge": ("merge",),
     "evaluation.result": ("Result",),
-    "evaluation.top_items": ("top_items",),
     "evaluation.summarise": ("summarise", "write_per_user"),
+    "evaluation.top_items": ("top_items",),
     "metrics.naming": ("parse_metric",),
-    "records.audit": ("AuditRow",),
-    "records.comparison": ("ComparisonRow",),
-    "records.gaps": ("GapRow",),
-    "records.groups": ("GroupRow",),
-    "records.item_groups": ("ItemGroup",),
+    "records.audit_rows": ("AuditRow",),
+    "records.comparison_rows": ("ComparisonRow", "GroupRow"),
+    "records.gap_rows": ("GapRow",),
     "records.quality": ("DataQuality",),
+    "records.slices": ("ItemGroup",),
     "records.summary": ("SummaryRow",),
     "request.on_invalid": ("OnInvalid",),
     "request.options": ("Cube", "Facts"),
@@ -95,7 +93,7 @@ _NAMES = {
     "spark.metrics_column": ("metrics_column",),
     "spark.package_zip": ("package_zip",),
     "spark.progress": ("progress",),
-    "statistics.methods": ("BCa", "Percentile", "Student"),
+    "statistics.intervals": ("BCa", "Percentile", "Student"),
     "tables.models": ("ModelsTable",),
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names}

@@ -26,9 +26,8 @@ from zoneinfo import ZoneInfo
 
 from pyarrow import parquet
 
-from spark_rankeval.checks import is_number
+from spark_rankeval.checks import EXTRAS, check_extra, is_number
 from spark_rankeval.errors import EngineError, OptionError
-from spark_rankeval.extras import EXTRAS, check_extra
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,8 +9,8 @@ import pandas as pd
 import pyarrow as pa
 from met_messages import met
 
-from spark_rankeval.comparison import compare as comparison
-from spark_rankeval.comparison import groups
+from spark_rankeval.comparison import compare_models as comparison
+from spark_rankeval.comparison import group_comparison
 from spark_rankeval.spark.model_table import ModelTable
 from spark_rankeval.spark.model_tables import Collected, ModelTables
 from spark_rankeval.spark.per_user import TABLES, MetricColumn, table_hash
@@ -178,5 +178,5 @@ def groups_of_frames(
         )
         for name, frame in frames.items()
     )
-    with patch.object(groups, "read_groups", lambda *_: ModelFrames(tables, (), n_partitions)):
-        return groups.compare_groups.__wrapped__(frames, baseline, **options)
+    with patch.object(group_comparison, "read_groups", lambda *_: ModelFrames(tables, (), n_partitions)):
+        return group_comparison.compare_groups.__wrapped__(frames, baseline, **options)

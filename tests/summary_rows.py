@@ -3,14 +3,11 @@
 import math
 import zlib
 
-from spark_rankeval.records.comparison import ComparisonRow, PairRow
+from spark_rankeval.records.comparison_rows import ComparisonRow, PairRow
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.summary import SummaryRow
-from spark_rankeval.tables.html import as_html
-from spark_rankeval.tables.latex import as_latex
-from spark_rankeval.tables.markdown import as_markdown
-from spark_rankeval.tables.summary import summary_on_paper, summary_on_screen
-from spark_rankeval.tables.text import as_text
+from spark_rankeval.tables.result_tables import summary_on_paper, summary_on_screen
+from spark_rankeval.tables.writers import as_html, as_latex, as_markdown, as_text
 
 QUALITY = DataQuality.of(
     n_users=1300,

@@ -4,9 +4,9 @@ import math
 
 import pytest
 
-from spark_rankeval.auditing.result import Audit
+from spark_rankeval.auditing.audit_result import Audit
 from spark_rankeval.errors import OptionError
-from spark_rankeval.records.audit import CHECKS, AuditRow, InvalidRows
+from spark_rankeval.records.audit_rows import CHECKS, AuditRow, InvalidRows
 
 
 def audited(invalid=(), **counts):

@@ -15,7 +15,7 @@ from statsmodels.stats.multitest import multipletests
 from user_groups import cautious_welch
 
 from spark_rankeval.errors import DataError, InputError, OptionError, UnknownMetricError
-from spark_rankeval.statistics.sequences import always_valid_p, reach
+from spark_rankeval.statistics.verdicts import always_valid_p, reach
 
 METRICS = {"ndcg@10": "ndcg_at_10", "recall@5": "recall_at_5"}
 

@@ -6,8 +6,7 @@ import pytest
 from users import batch_of, in_order, lists_of, ranked, ungraded
 
 from spark_rankeval.dialects import Dialect, every_dialect, find_dialect
-from spark_rankeval.dialects.dialect import EVERY_METRIC
-from spark_rankeval.dialects.published import DIALECTS
+from spark_rankeval.dialects.published import DIALECTS, EVERY_METRIC
 from spark_rankeval.errors import DialectError
 from spark_rankeval.metrics.base import REGISTRY, UNSET
 from spark_rankeval.metrics.naming import parse_metric

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from spark_rankeval.checks import EXTRAS, check_extra
 from spark_rankeval.errors import EngineError, MissingExtraError, OptionError
-from spark_rankeval.extras import EXTRAS, check_extra
 from spark_rankeval.local import check_installed, session
 
 ROOT = Path(__file__).parents[1]
@@ -30,7 +30,7 @@ def test_extras_are_those_of_the_distribution():
 
 
 def test_what_is_missing_is_installed_by_a_line_that_works_without_a_package_index(monkeypatch):
-    monkeypatch.setattr("spark_rankeval.extras.find_spec", lambda name: None)
+    monkeypatch.setattr("spark_rankeval.checks.find_spec", lambda name: None)
     expected = r"^reports need the package altair; install it with pip install 'altair>=5\.5' 'vl-convert-python>=1\.7' 'jinja2>=3\.1'"
     with pytest.raises(MissingExtraError, match=expected):
         check_extra("report", "reports")
@@ -62,7 +62,7 @@ INSTALLED = {
 
 @pytest.mark.parametrize("versions", INSTALLED)
 def test_packages_that_do_not_go_together_are_named_before_they_are_imported(versions, monkeypatch):
-    monkeypatch.setattr("spark_rankeval.extras.find_spec", lambda name: name)
+    monkeypatch.setattr("spark_rankeval.checks.find_spec", lambda name: name)
     monkeypatch.setattr(
         "spark_rankeval.local._version", dict(zip(("pyspark", "pyspark-client"), versions, strict=True)).get
     )
@@ -78,7 +78,7 @@ def test_packages_that_do_not_go_together_are_named_before_they_are_imported(ver
     ("4.3.0", EngineError, r'"pysail>=[^"]+" "pyspark-client[^"]+" in another environment, or "pysail[^"]+" "pyspark\[connect\]==4\.2'),
 ])  # fmt: skip
 def test_sessions_without_java_need_an_extra(pyspark, error, said, monkeypatch):
-    monkeypatch.setattr("spark_rankeval.extras.find_spec", lambda name: pyspark if name == "pyspark" else None)
+    monkeypatch.setattr("spark_rankeval.checks.find_spec", lambda name: pyspark if name == "pyspark" else None)
     monkeypatch.setattr("spark_rankeval.local._version", {"pyspark": pyspark}.get)
     with pytest.raises(error, match=said):
         check_installed()

@@ -12,12 +12,12 @@ from test_merged_summary import clustered, summary_of
 
 from spark_rankeval.errors import ConfigurationError, InputError, OptionError, UnknownMetricError
 from spark_rankeval.evaluation.gaps import Gaps, gaps_of
-from spark_rankeval.records.gaps import gap_rows
+from spark_rankeval.records.gap_rows import gap_rows
 from spark_rankeval.records.merged import merged_rows
-from spark_rankeval.report.tables import gap_tables, on_page
+from spark_rankeval.report.page_tables import gap_tables, on_page
 from spark_rankeval.run_history.gate_rules import check_known, read_gates
 from spark_rankeval.run_history.gates import check_gates
-from spark_rankeval.tables.gaps import gaps_tables
+from spark_rankeval.tables.comparison_tables import gaps_tables
 
 RNG = np.random.default_rng(26)
 COUNTRIES = ["DE", "FR", "JP", "US"]

@@ -19,8 +19,8 @@ from scored import values_in
 from spark_rankeval.dialects import DEFAULT, STANDARD, Dialect, find_dialect
 from spark_rankeval.dialects.explained import agrees_with_standard
 from spark_rankeval.metrics.naming import parse_metric
+from spark_rankeval.ranking.batch import POPULATIONS, Population
 from spark_rankeval.ranking.lists import RankingPolicy
-from spark_rankeval.ranking.population import POPULATIONS, Population
 
 PEERS = json.loads((Path(__file__).parent / "golden" / "peers.json").read_text())
 QUERIES = {

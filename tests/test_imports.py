@@ -65,15 +65,13 @@ MODULES = (
     "tables.trec",
     "dialects",
     "statistics.moments",
-    "statistics.means",
+    "statistics.sums",
     "statistics.bootstrap",
     "statistics.paired",
     "statistics.all_pairs",
     "statistics.quantiles",
-    "statistics.merging",
-    "statistics.multiplicity",
-    "statistics.power",
-    "statistics.verdict",
+    "statistics.verdicts",
+    "statistics.intervals",
 )
 
 
@@ -101,9 +99,9 @@ def test_metrics_are_computed_from_the_zip(package_zip, tmp_path):
     code = """
 from spark_rankeval.metrics import parse_metric
 from spark_rankeval.ranking.ragged import Ragged
-from spark_rankeval.ranking.lists import Lists
+from spark_rankeval.ranking.lists import RawLists
 from spark_rankeval.ranking.ranks import rank_lists
-batch, _ = rank_lists(Lists(Ragged.from_lists([[5, 6]]), None, Ragged.from_lists([[6]])))
+batch, _ = rank_lists(RawLists(Ragged.from_lists([[5, 6]]), None, Ragged.from_lists([[6]])))
 print(parse_metric("rr").resolve().compute(batch)[0])
 """
     done = run(package_zip, code, tmp_path)

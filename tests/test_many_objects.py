@@ -5,7 +5,7 @@ from unittest import mock
 
 import pytest
 
-from spark_rankeval.records.many_objects import without_collection
+from spark_rankeval.records.summary import without_collection
 
 
 @without_collection

@@ -16,13 +16,13 @@ from scipy import stats
 from summary_rows import row
 
 from spark_rankeval.errors import MergeError
-from spark_rankeval.records.item_groups import ItemGroup, alike_groups, unknown_groups
 from spark_rankeval.records.merged import NO_BOOTSTRAP, NO_CLUSTERS, merged_rows
-from spark_rankeval.records.metrics_table import COLUMNS, row_of, values_of
+from spark_rankeval.records.slices import ItemGroup, alike_groups, unknown_groups
+from spark_rankeval.records.stored import COLUMNS, row_of, values_of
 from spark_rankeval.records.summary import SummaryRow, bounds_of, summary_row
-from spark_rankeval.statistics.carried import as_text, from_text
-from spark_rankeval.statistics.clusters import ClusterAccumulator, clusters_of, sums_by_cluster
+from spark_rankeval.statistics.cluster_sums import ClusterAccumulator, clusters_of, sums_by_cluster
 from spark_rankeval.statistics.description import DescriptionAccumulator, DescriptionOptions
+from spark_rankeval.statistics.sums import as_text, from_text
 
 # What the sums of the users do not tell.
 UNKNOWN = {"median", "quantiles"}

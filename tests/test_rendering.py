@@ -11,7 +11,7 @@ from summary_rows import summary_as_html, summary_as_latex, summary_as_markdown,
 from spark_rankeval.charts.of_results import interval_reading
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.summary import SummaryRow
-from spark_rankeval.tables.numbers import number
+from spark_rankeval.tables.table import number
 
 ROW = SummaryRow(
     model="", dialect="default", metric="ndcg@10", relevance="", definition="ndcg@10", cutoff=10, slice="all",

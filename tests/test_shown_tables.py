@@ -17,15 +17,15 @@ from summary_rows import (
 )
 
 from spark_rankeval.charts.of_results import ResultPlots
-from spark_rankeval.comparison.result import ModelComparison, PairwiseComparison
+from spark_rankeval.comparison.comparison_results import ModelComparison, PairwiseComparison
 from spark_rankeval.errors import InputError, OptionError, UnknownMetricError
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.records.summary import SummaryRow
-from spark_rankeval.report.tables import definitions_table, quantiles_table
-from spark_rankeval.tables.comparison import differences_table
+from spark_rankeval.report.page_tables import definitions_table, quantiles_table
+from spark_rankeval.tables.comparison_tables import differences_table
 from spark_rankeval.tables.notes import notes_of
-from spark_rankeval.tables.summary import means_table
+from spark_rankeval.tables.result_tables import means_table
 
 NASTY = r"a<b> & d_e | 100% $x$ \z"
 

@@ -5,11 +5,8 @@ import math
 import pytest
 
 from spark_rankeval.evaluation.dialect_map import Choice, DialectMap, MapRow
-from spark_rankeval.tables.html import as_html
-from spark_rankeval.tables.latex import as_float, as_latex
-from spark_rankeval.tables.markdown import as_markdown
 from spark_rankeval.tables.table import Bar, Cell, Column, Document, Note, Table, remarks, words
-from spark_rankeval.tables.text import as_text
+from spark_rankeval.tables.writers import as_float, as_html, as_latex, as_markdown, as_text
 
 NASTY = r"<b>&|_*#$%{}~^[x]\y`z"
 COLUMNS = [

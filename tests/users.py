@@ -1,8 +1,8 @@
-"""Users as plain lists: (predictions, labels), each a list of pairs, as the oracle takes them; and their `Lists`."""
+"""Users as plain lists: (predictions, labels), each a list of pairs, as the oracle takes them; and their `RawLists`."""
 
 import numpy as np
 
-from spark_rankeval.ranking.lists import Lists, RankingPolicy
+from spark_rankeval.ranking.lists import RankingPolicy, RawLists
 from spark_rankeval.ranking.ragged import Ragged
 from spark_rankeval.ranking.ranks import rank_lists
 
@@ -15,7 +15,7 @@ def lists_of(users, **further):
     predictions, labels = [user[0] for user in users], [user[1] for user in users]
     scores = [[score for _, score in pairs] for pairs in predictions]
     scored = any(score is not None for row in scores for score in row)
-    return Lists(
+    return RawLists(
         items=Ragged.from_lists([[item for item, _ in pairs] for pairs in predictions], np.int64),
         scores=Ragged.from_lists(scores, np.float64) if scored else None,
         labels=Ragged.from_lists([[item for item, _ in pairs] for pairs in labels], np.int64),

@@ -19,8 +19,8 @@ from spark_rankeval.metrics.exposure_based import CatalogueCoverage, Entropy, Ex
 from spark_rankeval.metrics.group_amounts import GroupExposure
 from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.ranking.recommended import Totals
+from spark_rankeval.statistics.bootstrap import WithoutBlock, blocks_of, jackknife_interval, spread_of
 from spark_rankeval.statistics.distributions import t_critical
-from spark_rankeval.statistics.jackknife import WithoutBlock, blocks_of, jackknife_interval, spread_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -20,7 +20,7 @@ import numpy as np
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from spark_rankeval.statistics.clusters import (
+from spark_rankeval.statistics.cluster_sums import (
     ClusterAccumulator,
     Clusters,
     ClusterSums,
@@ -30,7 +30,7 @@ from spark_rankeval.statistics.clusters import (
 )
 from spark_rankeval.statistics.description import t_interval_of
 from spark_rankeval.statistics.distributions import t_critical
-from spark_rankeval.statistics.groups import Group, difference_of
+from spark_rankeval.statistics.independent_groups import Group, difference_of
 from spark_rankeval.statistics.intervals import UNBOUNDED, fitted
 from spark_rankeval.statistics.moments import Moments, moments_of_sums
 from spark_rankeval.statistics.paired import PairedAccumulator, PairedClusters, comparison_of

@@ -16,14 +16,11 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from spark_rankeval.statistics.covariates import adjusted_difference
-from spark_rankeval.statistics.group_sums import GroupAccumulator, group_of
-from spark_rankeval.statistics.groups import Difference, Group, difference_of
-from spark_rankeval.statistics.largest_gap import largest_gap
-from spark_rankeval.statistics.means import Mean, degrees_of_freedom
+from spark_rankeval.statistics.covariates import GroupSumAccumulator, adjusted_difference, group_of
+from spark_rankeval.statistics.independent_groups import Difference, Group, difference_of, largest_gap
 from spark_rankeval.statistics.moments import Moments
-from spark_rankeval.statistics.multiplicity import adjusted
-from spark_rankeval.statistics.sequences import TIGHTEST_AT
+from spark_rankeval.statistics.sums import Mean, degrees_of_freedom
+from spark_rankeval.statistics.verdicts import TIGHTEST_AT, adjusted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -229,7 +226,7 @@ def with_covariate(
         for n_users in sizes:
             before, values = draw(rng, n_users)
             before[rng.random(n_users) < 0.1] = np.nan
-            accumulator = GroupAccumulator(1, covariate=True)
+            accumulator = GroupSumAccumulator(1, covariate=True)
             accumulator.add(values[None], covariate=before)
             group, of_group = group_of({name: each[0] for name, each in accumulator.state().items()}, "")
             groups.append(group)

@@ -19,11 +19,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from spark_rankeval.statistics.all_pairs import AllPairsAccumulator, all_pairs_of
 from spark_rankeval.statistics.bootstrap import BootstrapAccumulator, bca_interval, bootstrap_means_of
 from spark_rankeval.statistics.intervals import fitted, mean_interval
-from spark_rankeval.statistics.means import MeanAccumulator, mean_of
 from spark_rankeval.statistics.moments import MomentsAccumulator, moments_of
-from spark_rankeval.statistics.multiplicity import adjusted
 from spark_rankeval.statistics.paired import PairedAccumulator, comparison_of
-from spark_rankeval.statistics.verdict import UNDECIDED, verdict_of
+from spark_rankeval.statistics.sums import MeanAccumulator, mean_of
+from spark_rankeval.statistics.verdicts import UNDECIDED, adjusted, verdict_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

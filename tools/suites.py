@@ -27,7 +27,7 @@ SUITES: dict[str, tuple[str, ...]] = {
     "test-notebook": (
         "docs/quickstart.ipynb", "tools/write_notebook.py", "tests/notebook/", "spark_rankeval/charts/", "spark_rankeval/tables/",
         "spark_rankeval/splits/",
-        "spark_rankeval/evaluation/result.py", "spark_rankeval/comparison/result.py",
+        "spark_rankeval/evaluation/result.py", "spark_rankeval/comparison/comparison_results.py",
     ),
     "test-cluster": (
         "jobs/", "spark_rankeval/jobs/", "spark_rankeval/spark/", "spark_rankeval/worker/", "tests/cluster.py",

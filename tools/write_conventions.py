@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from spark_rankeval.dialects.dialect import EVERY_METRIC
 from spark_rankeval.dialects.explained import (
     NEEDS,
     agrees_with_standard,
@@ -22,7 +21,7 @@ from spark_rankeval.dialects.explained import (
     settings,
     value_in_words,
 )
-from spark_rankeval.dialects.published import DIALECTS
+from spark_rankeval.dialects.published import DIALECTS, EVERY_METRIC
 from spark_rankeval.errors import DialectError, MetricError
 from spark_rankeval.metrics.naming import parse_metric
 

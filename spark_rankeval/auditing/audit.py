@@ -3,28 +3,222 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from pyspark.sql import types as T
 
-from spark_rankeval.auditing.counting import count
-from spark_rankeval.auditing.reading import DEFAULT_TIME, read_tables
-from spark_rankeval.auditing.result import Audit
-from spark_rankeval.checks import one_of
-from spark_rankeval.errors import DataError
-from spark_rankeval.records.audit import CHECKS, AuditRow, InvalidRows
+from spark_rankeval.auditing.audit_counts import count
+from spark_rankeval.auditing.audit_result import Audit
+from spark_rankeval.checks import check_name, check_table, one_of
+from spark_rankeval.errors import DataError, InputError, listed
+from spark_rankeval.records.audit_rows import CHECKS, AuditRow, InvalidRows
+from spark_rankeval.request.column_names import ColumnNames
 from spark_rankeval.request.on_invalid import OnInvalid
+from spark_rankeval.request.options import ScoringOptions
+from spark_rankeval.request.vectors import Vectors
+from spark_rankeval.spark.ids import common_id_type, problem_of_type
 from spark_rankeval.spark.local_tables import takes_local_tables
-from spark_rankeval.spark.source import user_column
-from spark_rankeval.wording import listed
+from spark_rankeval.spark.named_columns import find_column
+from spark_rankeval.spark.source import check_comparable, read_source, require_column, user_column
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-    from spark_rankeval.auditing.counting import Counts
-    from spark_rankeval.auditing.reading import AuditTables
+    from pyspark.sql import DataFrame
+
+    from spark_rankeval.auditing.audit_counts import Counts
+    from spark_rankeval.records.audit_rows import Need
     from spark_rankeval.request.options import Table
-    from spark_rankeval.spark.source import Role
+    from spark_rankeval.spark.source import Role, Source
+
+#: The time column that is looked for if the caller names none.
+DEFAULT_TIME = "timestamp"
+_TIMES = (T.NumericType, T.DateType, T.TimestampType, T.TimestampNTZType)
+
+
+@dataclass(frozen=True)
+class AuditTables:
+    """The tables of an audit, and what its columns become on the way.
+
+    Attributes:
+        training: rows of users and items.
+        labels: rows or arrays.
+        predictions: rows or arrays; None if there are none.
+        items: the catalogue; None if there is none.
+        model: the column of predictions that names the model.
+        times: the time column of each table that has one and needs it.
+        user_types: the type under which each column of the user compares.
+        item_type: that of the items.
+        time_type: that of the times.
+        lacking: why there is no such thing, for each thing that checks need and that is lacking.
+    """
+
+    training: Source
+    labels: Source
+    predictions: Source | None
+    items: Source | None
+    model: str | None
+    times: Mapping[Role, str]
+    user_types: tuple[T.DataType, ...]
+    item_type: T.DataType
+    time_type: T.DataType
+    lacking: Mapping[Need, str]
+
+    def sources(self) -> list[Source]:
+        """Every table that there is."""
+        return [each for each in (self.training, self.labels, self.predictions, self.items) if each is not None]
+
+    def why_not(self, needs: Iterable[Need]) -> str:
+        """Why a check with these needs cannot be made; empty if it can."""
+        return next((self.lacking[need] for need in needs if need in self.lacking), "")
+
+
+def read_tables(
+    training: DataFrame,
+    labels: DataFrame,
+    predictions: DataFrame | None,
+    items: DataFrame | None,
+    *,
+    time: str | None,
+    user: str | Sequence[str],
+    item: str | tuple[str, str],
+    model: str | None,
+) -> AuditTables:
+    """Find and check the columns of all tables, before any job; an `InputError` names all offenders at once."""
+    check_name("time", time)
+    _check_tables(training, labels, predictions, items)
+    names = ColumnNames.given(ScoringOptions(user=user, item=item, model=model), one_table=False)
+    problems: list[str] = []
+    known = read_source("training", training, names, problems)
+    wanted = read_source("labels", labels, names, problems)
+    lists = None if predictions is None else read_source("predictions", predictions, names, problems, in_order=False)
+    catalogue = None if items is None else read_source("items", items, names, problems)
+    if not problems:
+        check_comparable(known, (wanted, lists, catalogue), problems)
+    model_column = _model_column(lists, model, problems)
+    times, lacking = _times(known, wanted, lists, time, problems)
+    if items is None:
+        lacking["items"] = "there is no catalogue (items=)"
+    if problems:
+        raise InputError("; ".join(dict.fromkeys(problems)))
+    sources = [each for each in (known, wanted, lists, catalogue) if each is not None]
+    of_users = [each.user_types() for each in sources if each.user]
+    user_types = tuple(_common(kinds) for kinds in zip(*of_users, strict=True))
+    of_times = [each.frame.schema[times[each.role]].dataType for each in sources if each.role in times]
+    return AuditTables(
+        known,
+        wanted,
+        lists,
+        catalogue,
+        model_column,
+        times,
+        user_types,
+        _common([each.item_type for each in sources]),
+        _common(of_times or [T.TimestampType()]),
+        lacking,
+    )
+
+
+def _check_tables(
+    training: DataFrame, labels: DataFrame, predictions: DataFrame | None, items: DataFrame | None
+) -> None:
+    if isinstance(predictions, Mapping):
+        msg = "predictions must be one table; audit each model by itself, or pass a table of all of them with model="
+        raise InputError(msg)
+    if isinstance(predictions, Vectors):
+        msg = "predictions must be a table of lists; got Vectors. Pass top_items(vectors, k)"
+        raise InputError(msg)
+    check_table("training", training)
+    check_table("labels", labels)
+    for role, frame in {"predictions": predictions, "items": items}.items():
+        if frame is not None:
+            check_table(role, frame)
+
+
+def _model_column(predictions: Source | None, model: str | None, problems: list[str]) -> str | None:
+    if model is None:
+        return None
+    if predictions is None:
+        problems.append("model= names a column of predictions, and there are none; leave it out")
+        return None
+    column = require_column("predictions", predictions.frame, model, "model", problems)
+    if column is not None:
+        kind = predictions.frame.schema[column].dataType
+        problems += problem_of_type(f"predictions: the column {column!r} (model=)", kind, "model")
+    return column
+
+
+def _times(
+    training: Source, labels: Source, predictions: Source | None, time: str | None, problems: list[str]
+) -> tuple[dict[Role, str], dict[Need, str]]:
+    """The time columns of the tables, and why checks of time or of predictions cannot be made."""
+    lacking: dict[Need, str] = {}
+    times: dict[Role, str] = {}
+    if predictions is None:
+        lacking["predictions"] = "there are no predictions (predictions=)"
+    if time is None:
+        return times, {**lacking, "time": "no time column was named (time=)"}
+    without = []
+    for source in (training, labels):
+        column = _time_column(source, time, problems, is_required=time != DEFAULT_TIME)
+        if column is None:
+            without.append(source.role)
+        else:
+            times[source.role] = column
+    if without:
+        has = "has" if len(without) == 1 else "have"
+        return {}, {**lacking, "time": f"{listed(without)} {has} no column {time!r} (time=)"}
+    if predictions is not None:
+        column = _time_column(predictions, time, problems, is_required=False)
+        if column is None:
+            lacking["since"] = f"predictions has no column {time!r} (time=), the time of the prediction"
+        else:
+            times["predictions"] = column
+    _check_same_type([training, labels, predictions], times, problems)
+    return times, lacking
+
+
+def _time_column(source: Source, time: str, problems: list[str], *, is_required: bool) -> str | None:
+    """The time column of a table; None if there is none."""
+    if is_required:
+        column = require_column(source.role, source.frame, time, "time", problems)
+    else:
+        try:
+            column = find_column(source.frame, time)
+        except InputError as error:
+            problems.append(f"{source.role}: {error}")
+            return None
+    if column is not None:
+        kind = source.frame.schema[column].dataType
+        if not isinstance(kind, _TIMES):
+            problems.append(
+                f"{source.role}: the time column {column!r} must be a date, a timestamp or a number; it is "
+                f"{kind.simpleString()}. Cast it, such as with to_timestamp, or pass time=None"
+            )
+    return column
+
+
+def _check_same_type(sources: Iterable[Source | None], times: Mapping[Role, str], problems: list[str]) -> None:
+    kinds = {each.role: each.frame.schema[times[each.role]].dataType for each in sources if each and each.role in times}
+    first, *others = kinds
+    problems += [
+        f"times have different types: {times[first]!r} is {kinds[first].simpleString()} in {first} and "
+        f"{kinds[other].simpleString()} in {other}. Cast one of them"
+        for other in others
+        if common_id_type(kinds[first], kinds[other]) is None
+    ]
+
+
+def _common(kinds: Iterable[T.DataType]) -> T.DataType:
+    def widest(left: T.DataType, right: T.DataType) -> T.DataType:
+        common = common_id_type(left, right)
+        assert common is not None, "types that do not compare were refused"
+        return common
+
+    return reduce(widest, kinds)
+
 
 # What the things that a check counts among are called in the counts.
 _SIZE_OF = {

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import altair as alt
 
 from spark_rankeval.charts import marks
-from spark_rankeval.charts.figures import WIDTH, with_interval
+from spark_rankeval.charts.choice import WIDTH, with_interval
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from spark_rankeval.charts.figures import Estimate
+    from spark_rankeval.charts.choice import Estimate
 
 _LINE_OF_TEXT = 15
 # Names stand above the title of the upright axis.

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from spark_rankeval.charts.choice import MOST_LINES, chosen, largest
-from spark_rankeval.charts.figures import PURPOSE, WIDTH, Bin, Estimate, Histogram
+from spark_rankeval.charts.choice import MOST_LINES, PURPOSE, WIDTH, Bin, Estimate, Histogram, chosen, largest
+from spark_rankeval.checks import check_extra, needs_extra
 from spark_rankeval.errors import InputError
-from spark_rankeval.extras import check_extra, needs_extra
-from spark_rankeval.records.bins import Grid, coarsened
-from spark_rankeval.tables.numbers import in_one_format
+from spark_rankeval.records.chart_rows import Grid, coarsened
+from spark_rankeval.tables.table import in_one_format
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -18,8 +17,8 @@ if TYPE_CHECKING:
     from spark_rankeval.charts.choice import Metrics
     from spark_rankeval.charts.marks import Drawing
     from spark_rankeval.metrics.base import Metric
-    from spark_rankeval.records.bins import Counts
-    from spark_rankeval.records.comparison import ComparisonRow, PairRow
+    from spark_rankeval.records.chart_rows import Counts
+    from spark_rankeval.records.comparison_rows import ComparisonRow, PairRow
 
 # Differences are counted in bins of a 16th of their standard deviation, up to 16 of them to either side; then joined.
 _FINE, _REACH, _MOST_BINS = 16, 16, 40
@@ -154,7 +153,7 @@ class ComparisonPlots:
     def draw_users(self, counted: CountedDifferences, *, width: int = WIDTH) -> Drawing:
         """The chart of `count_users`."""
         with needs_extra("report", PURPOSE):
-            from spark_rankeval.charts.histograms import histogram_chart
+            from spark_rankeval.charts.distribution_charts import histogram_chart
         name = counted.row.name
         level = f"{self.level * 100:.6g}%"
         reading = [
@@ -202,7 +201,7 @@ def pairs_chart(rows: Sequence[PairRow], level: float, metrics: Metrics, width: 
 def _chart(estimates: Sequence[Estimate], reading: list[str], **options: Any) -> Drawing:
     """Differences as a forest plot, with further options of `forest_chart`."""
     with needs_extra("report", PURPOSE):
-        from spark_rankeval.charts.lines import forest_chart
+        from spark_rankeval.charts.distribution_charts import forest_chart
     if any(estimate.margin for estimate in estimates):
         reading = [*reading, "Shaded: differences within the margin, which do not matter."]
     return forest_chart(estimates, reading=reading, signed=True, **options)

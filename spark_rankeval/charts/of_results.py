@@ -7,21 +7,29 @@ import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from spark_rankeval.charts.choice import MOST_LINES, answers, chosen, headline_keys, largest, of_one_metric
-from spark_rankeval.charts.figures import PURPOSE, WIDTH, Bin, Estimate, Histogram
+from spark_rankeval.charts.choice import (
+    MOST_LINES,
+    PURPOSE,
+    WIDTH,
+    Bin,
+    Estimate,
+    Histogram,
+    answers,
+    chosen,
+    headline_keys,
+    largest,
+    of_one_metric,
+)
+from spark_rankeval.checks import check_extra, needs_extra
 from spark_rankeval.errors import InputError, MetricError, UnknownMetricError, did_you_mean
-from spark_rankeval.extras import check_extra, needs_extra
-from spark_rankeval.metrics.curves import expand
-from spark_rankeval.metrics.naming import parse_metric
-from spark_rankeval.records.bins import Grid
-from spark_rankeval.records.curves import cutoff_points, recall_points
-from spark_rankeval.records.item_groups import group_of, has_item_group, is_item_group, item_attribute
-from spark_rankeval.records.slices import attributes_of
+from spark_rankeval.metrics.naming import expand, parse_metric
+from spark_rankeval.records.chart_rows import Grid, cutoff_points, recall_points
+from spark_rankeval.records.slices import attributes_of, group_of, has_item_group, is_item_group, item_attribute
 from spark_rankeval.records.summary import SELF_NORMALISED, shared_by_groups
 from spark_rankeval.request.task import POPULARITY
 from spark_rankeval.tables.notes import note_of_definitions
-from spark_rankeval.tables.numbers import in_one_format, number
-from spark_rankeval.tables.summary import interval_name, usual
+from spark_rankeval.tables.result_tables import interval_name, usual
+from spark_rankeval.tables.table import in_one_format, number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -29,7 +37,7 @@ if TYPE_CHECKING:
     from spark_rankeval.charts.choice import Metrics
     from spark_rankeval.charts.marks import Drawing
     from spark_rankeval.metrics.base import Metric
-    from spark_rankeval.records.bins import Counts
+    from spark_rankeval.records.chart_rows import Counts
     from spark_rankeval.records.summary import SummaryRow
 
 # So many letters of a line below a title fit into a chart of the usual width.
@@ -101,7 +109,7 @@ class ResultPlots:
             UnknownMetricError: one is not in the result.
         """
         with needs_extra("report", PURPOSE):
-            from spark_rankeval.charts.lines import forest_chart
+            from spark_rankeval.charts.distribution_charts import forest_chart
         rows = chosen(self._of_all(), metrics)
         if metrics is None:
             rows = [row for row in rows if not shared_by_groups(row.definition)] or rows
@@ -195,7 +203,7 @@ class ResultPlots:
             UnknownMetricError: it is not in the result.
         """
         with needs_extra("report", PURPOSE):
-            from spark_rankeval.charts.lines import forest_chart
+            from spark_rankeval.charts.distribution_charts import forest_chart
             from spark_rankeval.charts.marks import nothing
         of_all = of_one_metric(self._of_all(), self.rows[0].key if metric is None else metric)
         key, name = of_all[0].key, of_all[0].name
@@ -231,7 +239,7 @@ class ResultPlots:
             InputError: the result has no groups of items.
         """
         with needs_extra("report", PURPOSE):
-            from spark_rankeval.charts.lines import forest_chart
+            from spark_rankeval.charts.distribution_charts import forest_chart
         rows = [row for row in self.rows if is_item_group(row.slice)]
         if not rows:
             msg = "the result has no groups of items; evaluate with facts=Facts(items=…, item_by=…)"
@@ -276,7 +284,7 @@ class ResultPlots:
             UnknownMetricError: one is not in the result.
         """
         with needs_extra("report", PURPOSE):
-            from spark_rankeval.charts.lines import quantile_chart
+            from spark_rankeval.charts.distribution_charts import quantile_chart
         of_all = self._of_all()
         rows = chosen(of_all, headline_keys(of_all) if metrics is None else metrics)
         shares = sorted({share for row in rows for share in row.quantiles})
@@ -332,7 +340,7 @@ class ResultPlots:
     def draw_users(self, counted: tuple[list[SummaryRow], list[Histogram]], *, width: int = WIDTH) -> Drawing:
         """The chart of `count_users`."""
         with needs_extra("report", PURPOSE):
-            from spark_rankeval.charts.histograms import histogram_chart
+            from spark_rankeval.charts.distribution_charts import histogram_chart
         rows, histograms = counted
         name, weight = rows[0].name, rows[0].user_weight
         of_sums = "a ratio of two sums over users" if weight == SELF_NORMALISED else f"weighted by {weight}"

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import pandas as pd
 
 from spark_rankeval.checks import kind_of
-from spark_rankeval.comparison.result import ModelComparison
+from spark_rankeval.comparison.comparison_results import ModelComparison
 from spark_rankeval.errors import InputError, UnknownMetricError, did_you_mean
 from spark_rankeval.evaluation.result import Result
-from spark_rankeval.records.comparison import rows_of_metric
-from spark_rankeval.statistics.power import detectable_difference as smallest_difference
+from spark_rankeval.records.comparison_rows import rows_of_metric
+from spark_rankeval.statistics.intervals import detectable_difference as smallest_difference
 
 if TYPE_CHECKING:
     from spark_rankeval.metrics.base import Metric

@@ -6,14 +6,13 @@ import math
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from spark_rankeval.records.comparison import ComparisonRow, PairRow
-from spark_rankeval.records.fingerprints import not_shared_in_words
+from spark_rankeval.records.comparison_rows import ComparisonRow, PairRow
 from spark_rankeval.records.slices import EVERY, in_order, roll, slice_name
+from spark_rankeval.records.stored import not_shared_in_words
 from spark_rankeval.statistics.all_pairs import AllPairsAccumulator, all_pairs_of, moments_of_each
-from spark_rankeval.statistics.clusters import Clusters, clusters_of
-from spark_rankeval.statistics.multiplicity import adjusted
+from spark_rankeval.statistics.cluster_sums import Clusters, clusters_of
 from spark_rankeval.statistics.paired import PairedAccumulator, PairedClusters, comparison_of
-from spark_rankeval.statistics.verdict import verdict_of
+from spark_rankeval.statistics.verdicts import adjusted, verdict_of
 from spark_rankeval.worker.clusters import group_name
 from spark_rankeval.worker.compared_users import N_SHARED, N_USERS, merged_owners, n_other_rows
 from spark_rankeval.worker.comparing import name_of_pair
@@ -21,12 +20,12 @@ from spark_rankeval.worker.comparing import name_of_pair
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from spark_rankeval.comparison.inputs import ComparedMetric
+    from spark_rankeval.comparison.comparison_inputs import ComparedMetric
     from spark_rankeval.records.slices import Key
     from spark_rankeval.statistics.all_pairs import Pair
     from spark_rankeval.statistics.moments import State
-    from spark_rankeval.statistics.paired import Comparison
-    from spark_rankeval.statistics.verdict import Verdict
+    from spark_rankeval.statistics.paired import PairedComparison
+    from spark_rankeval.statistics.verdicts import Verdict
     from spark_rankeval.worker.clusters import ClusterStates
     from spark_rankeval.worker.comparing import Owner
 
@@ -58,18 +57,18 @@ def rolled(slices: Mapping[Key, dict[Owner, State]], attributes: Sequence[str], 
             yield Slice(name, group, merged_owners(groups[group]))
 
 
-class _Compared(NamedTuple):
+class _ComparedModel(NamedTuple):
     """The figures of a model against the baseline, by one metric, over some users; no p-value is corrected yet."""
 
     metric: ComparedMetric
     model: str
     users: str
-    figures: Comparison
+    figures: PairedComparison
     not_shared: str  # which tables the two sides do not share, in words
 
 
 class AgainstBaseline(NamedTuple):
-    """How models are compared with a baseline and judged; for `resolution` see `inputs.resolution_of`."""
+    """How models are compared with a baseline and judged; for `resolution` see `comparison_inputs.resolution_of`."""
 
     baseline: str
     models: Sequence[str]
@@ -105,7 +104,7 @@ class AgainstBaseline(NamedTuple):
 
     def _compared(
         self, owners: Mapping[Owner, State], replicates: int, users: str = "all", key: Key = ()
-    ) -> list[_Compared]:
+    ) -> list[_ComparedModel]:
         # A model without a row has no state. If users come in clusters, these get the signs.
         empty = PairedAccumulator(len(self.metrics), replicates=replicates if self.clusters is None else 0).state()
         compared = []
@@ -118,7 +117,7 @@ class AgainstBaseline(NamedTuple):
                 of_model = self._of_clusters(model, key, replicates)
                 of_clusters = None if of_model is None else {name: each[place] for name, each in of_model.items()}
                 figures = comparison_of(state, self.level, metric.bounds, of_clusters)
-                compared.append(_Compared(metric, model, users, figures, self.not_shared(owners, model)))
+                compared.append(_ComparedModel(metric, model, users, figures, self.not_shared(owners, model)))
         return compared
 
     def _n_of_either(self, owners: Mapping[Owner, State], model: str) -> int:
@@ -127,14 +126,14 @@ class AgainstBaseline(NamedTuple):
 
         return count(model, N_USERS) + count(self.baseline, N_USERS) - count(model, N_SHARED)
 
-    def _judged(self, compared: Sequence[_Compared], test: str) -> tuple[ComparisonRow, ...]:
+    def _judged(self, compared: Sequence[_ComparedModel], test: str) -> tuple[ComparisonRow, ...]:
         stated = [each.figures.p_of(test, each.metric.margin, self.resolution) for each in compared]
         corrected = adjusted([p for p, _ in stated], self.correction).tolist()
         return tuple(
             self._row(each, p, p_test) for each, p, (_, p_test) in zip(compared, corrected, stated, strict=True)
         )
 
-    def _row(self, compared: _Compared, p: float, p_test: str) -> ComparisonRow:
+    def _row(self, compared: _ComparedModel, p: float, p_test: str) -> ComparisonRow:
         metric, model, users, figures, not_shared = compared
         verdict = _verdict(figures, p, metric, (model, self.baseline), users)
         better, worse = figures.wins, figures.losses
@@ -186,7 +185,7 @@ def _with_remark(sentence: str, not_shared: str) -> str:
 
 
 def _verdict(
-    figures: Comparison | Pair, p: float, metric: ComparedMetric, models: tuple[str, str], users: str = "all"
+    figures: PairedComparison | Pair, p: float, metric: ComparedMetric, models: tuple[str, str], users: str = "all"
 ) -> Verdict:
     return verdict_of(
         figures.interval,

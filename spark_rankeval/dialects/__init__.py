@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from spark_rankeval.dialects.dialect import EVERY_METRIC as EVERY_METRIC
-from spark_rankeval.dialects.dialect import Dialect as Dialect
-from spark_rankeval.dialects.dialect import UnusualGrades as UnusualGrades
 from spark_rankeval.dialects.published import DEFAULT as DEFAULT
 from spark_rankeval.dialects.published import DIALECTS
+from spark_rankeval.dialects.published import EVERY_METRIC as EVERY_METRIC
 from spark_rankeval.dialects.published import STANDARD as STANDARD
+from spark_rankeval.dialects.published import Dialect as Dialect
+from spark_rankeval.dialects.published import UnusualGrades as UnusualGrades
 from spark_rankeval.errors import DialectError, did_you_mean
 
 # Of the versions of a system the one that stands first is the newest.

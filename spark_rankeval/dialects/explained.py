@@ -13,10 +13,9 @@ import spark_rankeval.metrics  # noqa: F401 - fills the registry
 from spark_rankeval.dialects import EVERY_METRIC, STANDARD, every_dialect, find_dialect
 from spark_rankeval.dialects.published import DIALECTS
 from spark_rankeval.metrics.base import REGISTRY, UNSET, Metric
-from spark_rankeval.metrics.curves import expand
-from spark_rankeval.metrics.naming import parse_metric
+from spark_rankeval.metrics.naming import expand, parse_metric
+from spark_rankeval.ranking.batch import Population
 from spark_rankeval.ranking.lists import RankingPolicy
-from spark_rankeval.ranking.population import Population
 from spark_rankeval.ranking.recommended import TABLES_OF
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from typing import TYPE_CHECKING
 
-from spark_rankeval.errors import DataError, warn
+from spark_rankeval.errors import DataError, listed, warn
 from spark_rankeval.features.intents.spark import IntentSources
 from spark_rankeval.features.vectors.scores import LARGEST
 from spark_rankeval.request.counts import Overlap
@@ -23,8 +23,7 @@ from spark_rankeval.spark.named_columns import column
 from spark_rankeval.spark.overlap import ids_apart
 from spark_rankeval.spark.platforms import draws_anew, may_change
 from spark_rankeval.spark.source import REPEATED_USER, user_column
-from spark_rankeval.tables.quality import apart_in_words, excluded_labels_in_words
-from spark_rankeval.wording import listed
+from spark_rankeval.tables.notes import apart_in_words, excluded_labels_in_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -17,13 +17,11 @@ from spark_rankeval.evaluation.bad_rows import (
 )
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.metrics.naming import parse_metric
-from spark_rankeval.records.item_groups import has_item_group, item_attribute
-from spark_rankeval.records.many_objects import without_collection
 from spark_rankeval.records.quality import DataQuality
-from spark_rankeval.records.slices import in_order, is_of_all, slice_name
-from spark_rankeval.records.summary import SELF_NORMALISED, bounds_of, known_metric, summary_row
+from spark_rankeval.records.slices import has_item_group, in_order, is_of_all, item_attribute, slice_name
+from spark_rankeval.records.summary import SELF_NORMALISED, bounds_of, known_metric, summary_row, without_collection
 from spark_rankeval.request.task import has_groups
-from spark_rankeval.statistics.clusters import warn_of_few_clusters
+from spark_rankeval.statistics.cluster_sums import warn_of_few_clusters
 from spark_rankeval.statistics.intervals import kept_bounds
 from spark_rankeval.tables.notes import notes_of
 

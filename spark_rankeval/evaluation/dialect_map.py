@@ -17,7 +17,7 @@ from spark_rankeval.evaluation.prepare import check_depths, unlike_vectors
 from spark_rankeval.features.registry import FeatureTables, with_features_of
 from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.records.quality import DataQuality
-from spark_rankeval.records.summary import AskedFor
+from spark_rankeval.records.summary import MetricRow
 from spark_rankeval.request.column_names import ColumnNames
 from spark_rankeval.request.options import ScoringOptions
 from spark_rankeval.request.readings import Lists, Reading, Value, policy_of, resolve
@@ -27,16 +27,16 @@ from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.per_user import Settings
 from spark_rankeval.spark.scoring import Scoring, totals_in
 from spark_rankeval.statistics.description import MOMENTS_ALONE
-from spark_rankeval.tables.dialects import dialects_table
-from spark_rankeval.tables.shown import OneTable
+from spark_rankeval.tables.result_tables import dialects_table
 from spark_rankeval.tables.table import Document
+from spark_rankeval.tables.writers import OneTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from spark_rankeval.metrics.base import Metric
+    from spark_rankeval.ranking.batch import Population
     from spark_rankeval.ranking.lists import RankingPolicy
-    from spark_rankeval.ranking.population import Population
     from spark_rankeval.request.on_invalid import Given, OnInvalid
     from spark_rankeval.request.options import Table
     from spark_rankeval.request.vectors import Vectors
@@ -53,7 +53,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class MapRow(AskedFor):
+class MapRow(MetricRow):
     """One metric in one dialect.
 
     Attributes:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from spark_rankeval.request.on_invalid import Given
     from spark_rankeval.request.options import By, PopulationName, Pruning, Table, TiesOption
     from spark_rankeval.spark.scoring import Scoring
-    from spark_rankeval.statistics.methods import IntervalMethod
+    from spark_rankeval.statistics.intervals import IntervalMethod
 
     Function = TypeVar("Function", bound=Callable[..., DataFrame])
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from spark_rankeval.charts.choice import chosen, headline_keys
 from spark_rankeval.checks import as_names, is_number
 from spark_rankeval.errors import OptionError
-from spark_rankeval.records.flat_rows import frame_of
-from spark_rankeval.records.gaps import LARGEST_GAP, GapRow, gap_rows
+from spark_rankeval.records.gap_rows import LARGEST_GAP, GapRow, gap_rows
 from spark_rankeval.records.slices import attributes_of
-from spark_rankeval.statistics.clusters import warn_of_few_clusters
+from spark_rankeval.records.summary import frame_of
+from spark_rankeval.statistics.cluster_sums import warn_of_few_clusters
 from spark_rankeval.statistics.intervals import checked_level
-from spark_rankeval.tables.gaps import gaps_on_screen
-from spark_rankeval.tables.shown import Shown
+from spark_rankeval.tables.comparison_tables import gaps_on_screen
+from spark_rankeval.tables.writers import Shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

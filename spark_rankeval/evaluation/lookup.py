@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spark_rankeval.errors import MetricError, UnknownMetricError, did_you_mean
 from spark_rankeval.metrics.naming import parse_metric, reads_as
-from spark_rankeval.records.curves import fits
+from spark_rankeval.records.chart_rows import fits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -7,24 +7,31 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from spark_rankeval.checks import check_table, kind_of
-from spark_rankeval.errors import InputError, MergeError, MetricError
+from spark_rankeval.errors import InputError, MergeError, MetricError, listed
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.metrics.naming import column_name, parse_metric
-from spark_rankeval.records.item_groups import alike_groups, unknown_groups
 from spark_rankeval.records.merged import merged_rows
-from spark_rankeval.records.metrics_table import CLUSTER_SUMS, COLUMNS, OF_CLUSTERS, RUN_ID, row_of
 from spark_rankeval.records.quality import DataQuality
-from spark_rankeval.records.stored import item_groups_of, no_users, qualities_in
+from spark_rankeval.records.slices import alike_groups, unknown_groups
+from spark_rankeval.records.stored import (
+    CLUSTER_SUMS,
+    COLUMNS,
+    OF_CLUSTERS,
+    RUN_ID,
+    item_groups_of,
+    no_users,
+    qualities_in,
+    row_of,
+)
 from spark_rankeval.spark.local_tables import takes_local_tables
-from spark_rankeval.statistics.clusters import warn_of_few_clusters
+from spark_rankeval.statistics.cluster_sums import warn_of_few_clusters
 from spark_rankeval.statistics.intervals import asked_for
 from spark_rankeval.tables.notes import notes_of
-from spark_rankeval.wording import listed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from spark_rankeval.records.item_groups import ItemGroup
+    from spark_rankeval.records.slices import ItemGroup
     from spark_rankeval.records.summary import SummaryRow
     from spark_rankeval.request.options import Table
 

@@ -10,7 +10,7 @@ from spark_rankeval.errors import DialectError, InputError, MetricError, OptionE
 from spark_rankeval.features.item_groups.spark import item_groups_of
 from spark_rankeval.features.items.sources import SideTables
 from spark_rankeval.features.registry import FeatureTables, with_features_of
-from spark_rankeval.metrics.group_shares import GroupShare
+from spark_rankeval.metrics.group_rates import GroupShare
 from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.request.column_names import ColumnNames
 from spark_rankeval.request.counts import counts_beside

@@ -17,21 +17,19 @@ from spark_rankeval.evaluation.bad_rows import warn_if_changed
 from spark_rankeval.evaluation.gaps import gaps_of
 from spark_rankeval.evaluation.lookup import Lookup
 from spark_rankeval.metrics.base import Metric
-from spark_rankeval.records.curves import cutoff_curve, recall_curve
-from spark_rankeval.records.fingerprints import fingerprints_of
+from spark_rankeval.records.chart_rows import cutoff_curve, recall_curve
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.slices import by_slice
-from spark_rankeval.records.stored import READ_BACK, read_stored, read_text, stored_values
-from spark_rankeval.report.writing import checked_path, text_of, write_page, write_report
+from spark_rankeval.records.stored import READ_BACK, fingerprints_of, read_stored, read_text, stored_values
+from spark_rankeval.report.contents import checked_path, text_of, write_page, write_report
 from spark_rankeval.spark.binning import users_by_value
 from spark_rankeval.spark.per_user import PerUserSchema
 from spark_rankeval.spark.queries import queries_of, totals_of
-from spark_rankeval.tables.latex import as_latex
 from spark_rankeval.tables.models import ModelsTable, models_table
 from spark_rankeval.tables.notes import notes_of
-from spark_rankeval.tables.shown import Shown
-from spark_rankeval.tables.summary import summary_on_paper, summary_on_screen
+from spark_rankeval.tables.result_tables import summary_on_paper, summary_on_screen
 from spark_rankeval.tables.trec import Query, render_trec
+from spark_rankeval.tables.writers import Shown, as_latex
 
 if TYPE_CHECKING:
     import os
@@ -43,12 +41,12 @@ if TYPE_CHECKING:
     from spark_rankeval.charts.choice import Metrics
     from spark_rankeval.evaluation.gaps import Gaps
     from spark_rankeval.evaluation.lookup import Name
-    from spark_rankeval.records.item_groups import ItemGroup
+    from spark_rankeval.records.slices import ItemGroup
     from spark_rankeval.records.summary import SummaryRow
     from spark_rankeval.report import Gate
-    from spark_rankeval.report.contents import Audited, Comparison
-    from spark_rankeval.tables.dialects import DialectRow
+    from spark_rankeval.report.contents import Audited, ReportedComparison
     from spark_rankeval.tables.models import Compared
+    from spark_rankeval.tables.result_tables import DialectRow
     from spark_rankeval.tables.table import Document
 
 
@@ -284,7 +282,7 @@ class Result(Shown):
         self,
         path: str | os.PathLike[str],
         *,
-        comparison: Comparison | None = None,
+        comparison: ReportedComparison | None = None,
         title: str | None = None,
         gates: Sequence[Gate] = (),
         audit: Audited | None = None,

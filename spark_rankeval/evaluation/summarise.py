@@ -11,8 +11,8 @@ from pyspark.sql import types as T
 from spark_rankeval.checks import as_names, check_table, one_of
 from spark_rankeval.errors import InputError, OptionError, warn
 from spark_rankeval.evaluation.build import Findings, build_result, need_users
-from spark_rankeval.records.metrics_table import RUN_ID
 from spark_rankeval.records.slices import is_of_all, roll
+from spark_rankeval.records.stored import RUN_ID
 from spark_rankeval.request.counts import COUNTS, INVALID_COUNTS, UNUSABLE_FACTS, WEIGHT_SUMS
 from spark_rankeval.request.on_invalid import OnInvalid
 from spark_rankeval.request.options import SummaryOptions, attributes_in
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from spark_rankeval.request.options import By, Table
     from spark_rankeval.spark.scoring import Scoring
     from spark_rankeval.statistics.description import DescriptionOptions, Figures
-    from spark_rankeval.statistics.methods import IntervalMethod
+    from spark_rankeval.statistics.intervals import IntervalMethod
     from spark_rankeval.statistics.moments import Moments
 
 

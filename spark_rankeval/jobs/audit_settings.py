@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping  # noqa: TC003 # of a field, whose type is looked at
 from dataclasses import dataclass, field
 
-from spark_rankeval.auditing.result import check_limits
+from spark_rankeval.auditing.audit_result import check_limits
 from spark_rankeval.errors import OptionError
 from spark_rankeval.jobs.config import empty_names
 

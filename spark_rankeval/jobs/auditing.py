@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from spark_rankeval.auditing.audit import audit
-from spark_rankeval.auditing.reading import read_tables
-from spark_rankeval.records.audit import CHECKS
+from spark_rankeval.auditing.audit import audit, read_tables
+from spark_rankeval.records.audit_rows import CHECKS
 from spark_rankeval.run_history.gates import GateOutcome
 
 if TYPE_CHECKING:
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from spark_rankeval.auditing.result import Audit
+    from spark_rankeval.auditing.audit_result import Audit
     from spark_rankeval.jobs.evaluate import EvaluateConfig
 
 

@@ -14,7 +14,7 @@ from spark_rankeval.jobs.command import Command, run_as_task
 from spark_rankeval.jobs.compare import PerUserTable  # noqa: TC001 # of fields, whose types are looked at
 from spark_rankeval.jobs.config import JobConfig, Source, empty_names, keys_of, names_in
 from spark_rankeval.statistics.intervals import checked_level
-from spark_rankeval.statistics.sequences import TIGHTEST_AT
+from spark_rankeval.statistics.verdicts import TIGHTEST_AT
 
 
 @dataclass(frozen=True)

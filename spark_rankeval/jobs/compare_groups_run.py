@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_rankeval.checks import as_names
-from spark_rankeval.comparison.groups import compare_groups, read_groups
-from spark_rankeval.comparison.inputs import compared_metrics
+from spark_rankeval.comparison.comparison_inputs import compared_metrics
+from spark_rankeval.comparison.group_comparison import compare_groups, read_groups
 from spark_rankeval.jobs import runs
 from spark_rankeval.jobs.compare_run import read_per_user
 from spark_rankeval.jobs.dry_run import folded, planned
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from spark_rankeval.comparison.group_result import GroupComparison
+    from spark_rankeval.comparison.comparison_results import GroupComparison
     from spark_rankeval.jobs.compare_groups import CompareGroupsConfig
     from spark_rankeval.jobs.events import EventLog
 

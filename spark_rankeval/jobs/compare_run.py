@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from spark_rankeval.checks import as_names
-from spark_rankeval.comparison import inputs
-from spark_rankeval.comparison.compare import compare, size_of_state
+from spark_rankeval.comparison import comparison_inputs
+from spark_rankeval.comparison.compare_models import compare, size_of_state
 from spark_rankeval.errors import ConfigurationError
 from spark_rankeval.evaluation.summarise import summarise
 from spark_rankeval.jobs import runs
@@ -24,7 +24,7 @@ from spark_rankeval.request.options import parts_of
 from spark_rankeval.spark.named_columns import column, find_column
 from spark_rankeval.spark.per_user import marked_as_model
 from spark_rankeval.spark.storage import exists
-from spark_rankeval.statistics.methods import Student
+from spark_rankeval.statistics.intervals import Student
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from spark_rankeval.comparison.result import ModelComparison
+    from spark_rankeval.comparison.comparison_results import ModelComparison
     from spark_rankeval.evaluation.result import Result
     from spark_rankeval.jobs.events import EventLog
 
@@ -115,14 +115,14 @@ def _results(config: CompareConfig, tables: Mapping[str, DataFrame]) -> Results:
 def _check(config: CompareConfig, results: Results) -> dict[str, str]:
     """Find what is wrong before a job runs, and return the metrics with their definitions."""
     asked = config.comparison
-    tables = inputs.read_results(results, asked.user, asked.model, asked.cluster)
-    inputs.check_baseline(asked.baseline, inputs.names_of(results, tables))
-    labels = inputs.labels_of(tables, asked.metrics)
-    inputs.margins_of(asked.margin, tables, labels)
+    tables = comparison_inputs.read_results(results, asked.user, asked.model, asked.cluster)
+    comparison_inputs.check_baseline(asked.baseline, comparison_inputs.names_of(results, tables))
+    labels = comparison_inputs.labels_of(tables, asked.metrics)
+    comparison_inputs.margins_of(asked.margin, tables, labels)
     if config.report.distributions:
-        inputs.labels_of(tables, config.report.distributions)
+        comparison_inputs.labels_of(tables, config.report.distributions)
     tables.check_attributes(as_names("by", asked.by))
-    n_models = len(inputs.names_of(results, tables))
+    n_models = len(comparison_inputs.names_of(results, tables))
     size_of_state(len(labels), max(n_models - 1, 1), asked.replicates)
     return {label: tables.tables[0].metrics[label].definition for label in labels}
 

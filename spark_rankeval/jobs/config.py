@@ -10,9 +10,8 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from spark_rankeval.checks import check_place
+from spark_rankeval.checks import check_extra, check_place, needs_extra
 from spark_rankeval.errors import ConfigurationError, OptionError, SparkRankEvalError
-from spark_rankeval.extras import check_extra, needs_extra
 from spark_rankeval.jobs.events import with_keys
 from spark_rankeval.jobs.overrides import overridden
 from spark_rankeval.jobs.secrets import HIDDEN, is_shown, redacted, secrets_of, shown

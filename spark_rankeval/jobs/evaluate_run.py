@@ -26,9 +26,9 @@ from spark_rankeval.jobs.partitions import check_columns, check_committer
 from spark_rankeval.jobs.reporting import about_the_run, write_report
 from spark_rankeval.jobs.tables import read_tables
 from spark_rankeval.jobs.tracking import reach, track
-from spark_rankeval.metrics.group_shares import GroupShare
+from spark_rankeval.metrics.group_rates import GroupShare
 from spark_rankeval.metrics.naming import parse_metrics
-from spark_rankeval.records.item_groups import has_item_group
+from spark_rankeval.records.slices import has_item_group
 from spark_rankeval.request.counts import UNUSABLE_FACTS
 from spark_rankeval.request.options import Facts, attributes_in
 from spark_rankeval.request.task import POPULARITY
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from spark_rankeval.auditing.result import Audit
+    from spark_rankeval.auditing.audit_result import Audit
     from spark_rankeval.evaluation.dialect_map import MapRow
     from spark_rankeval.evaluation.result import Result
     from spark_rankeval.jobs.runs import Run

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from spark_rankeval.jobs.runs import GATES, MANIFESTS, METRICS, read_metrics, run_facts
-from spark_rankeval.records.flat_rows import as_json_record
-from spark_rankeval.records.metrics_table import COLUMNS, OF_CLUSTERS, RUN_ID, TIME, row_of
+from spark_rankeval.records.stored import COLUMNS, OF_CLUSTERS, RUN_ID, TIME, row_of
+from spark_rankeval.records.summary import as_json_record
 from spark_rankeval.run_history.gate_rules import ATTRIBUTES
 from spark_rankeval.run_history.gates import check_gates, lacking_rows
 from spark_rankeval.spark.storage import exists, read_while_others_write

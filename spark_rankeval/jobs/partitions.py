@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from spark_rankeval.errors import ConfigurationError, InputError
-from spark_rankeval.records.metrics_table import RUN_ID
+from spark_rankeval.records.stored import RUN_ID
 from spark_rankeval.spark.engines import engine_of
 from spark_rankeval.spark.platforms import setting
 from spark_rankeval.spark.storage import writable

@@ -28,7 +28,7 @@ from spark_rankeval.jobs.events import errors_with_keys
 from spark_rankeval.jobs.partitions import check_committer, on_this_disk, place_of, write_line, write_partition
 from spark_rankeval.jobs.secrets import redacted_settings
 from spark_rankeval.jobs.session import OK, outcome_of
-from spark_rankeval.records.metrics_table import COLUMNS, RUN_ID, TIME, values_of
+from spark_rankeval.records.stored import COLUMNS, RUN_ID, TIME, values_of
 from spark_rankeval.spark.engines import engine_of
 from spark_rankeval.spark.platforms import input_files
 from spark_rankeval.spark.python_workers import workers_explained

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_rankeval import errors, local
+from spark_rankeval.checks import EXTRAS
 from spark_rankeval.errors import ConfigurationError
-from spark_rankeval.extras import EXTRAS
 from spark_rankeval.jobs.config import Session
 from spark_rankeval.jobs.events import EventLog
 from spark_rankeval.jobs.secrets import follow_session, redacted

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from spark_rankeval.checks import check_extra, needs_extra
 from spark_rankeval.errors import ConfigurationError, MissingExtraError, TrackingError
 from spark_rankeval.evaluation.merge import column_of
-from spark_rankeval.extras import check_extra, needs_extra
 from spark_rankeval.jobs.evaluate import LONGEST_RUN_NAME, Tracking
 from spark_rankeval.jobs.reporting import report_file
 

@@ -6,8 +6,8 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING
 
+from spark_rankeval.checks import check_extra
 from spark_rankeval.errors import ConfigurationError, did_you_mean
-from spark_rankeval.extras import check_extra
 from spark_rankeval.jobs.command import job_parser, overrides_of, run_as_task
 from spark_rankeval.jobs.config import Session, load_config
 from spark_rankeval.jobs.evaluate import EvaluateConfig
@@ -80,7 +80,7 @@ def _read(spark: SparkSession, output: str, slice_: str | None, metrics: Sequenc
     from pyspark.sql import functions as F  # noqa: PLC0415
 
     from spark_rankeval.jobs.runs import STATUS, read_metrics, run_facts  # noqa: PLC0415
-    from spark_rankeval.records.metrics_table import RUN_ID  # noqa: PLC0415
+    from spark_rankeval.records.stored import RUN_ID  # noqa: PLC0415
     from spark_rankeval.run_history.history import History, history  # noqa: PLC0415
     from spark_rankeval.spark.storage import exists  # noqa: PLC0415
 

@@ -7,7 +7,6 @@ from spark_rankeval.metrics.base import UNSET as UNSET
 from spark_rankeval.metrics.base import Metric as Metric
 from spark_rankeval.metrics.base import RelevanceMetric as RelevanceMetric
 from spark_rankeval.metrics.base import parameter as parameter
-from spark_rankeval.metrics.calibration_based import *  # noqa: F403 - as below
 from spark_rankeval.metrics.correlation_based import *  # noqa: F403 - as below
 from spark_rankeval.metrics.diversity_based import *  # noqa: F403 - as below
 from spark_rankeval.metrics.exposure_based import *  # noqa: F403 - as below
@@ -15,18 +14,12 @@ from spark_rankeval.metrics.gain_based import *  # noqa: F403 - each family says
 from spark_rankeval.metrics.graded_precision import *  # noqa: F403 - as above
 from spark_rankeval.metrics.group_exposure import *  # noqa: F403 - as above
 from spark_rankeval.metrics.group_rates import *  # noqa: F403 - as above
-from spark_rankeval.metrics.group_shares import *  # noqa: F403 - as above
 from spark_rankeval.metrics.ideal_based import *  # noqa: F403 - as above
 from spark_rankeval.metrics.intent_based import *  # noqa: F403 - as above
-from spark_rankeval.metrics.judgement_based import *  # noqa: F403 - as above
-from spark_rankeval.metrics.long_tail_based import *  # noqa: F403 - as above
 from spark_rankeval.metrics.naming import parse_metric as parse_metric
-from spark_rankeval.metrics.overlap_based import *  # noqa: F403 - as above
 from spark_rankeval.metrics.popularity_based import *  # noqa: F403 - as above
-from spark_rankeval.metrics.precision_recall import *  # noqa: F403 - as above
 from spark_rankeval.metrics.rank_based import *  # noqa: F403 - as above
-from spark_rankeval.metrics.recall_oriented import *  # noqa: F403 - as above
-from spark_rankeval.metrics.score_based import *  # noqa: F403 - as above
 from spark_rankeval.metrics.set_based import *  # noqa: F403 - as above
 from spark_rankeval.metrics.user_model_based import *  # noqa: F403 - as above
+from spark_rankeval.metrics.whole_list import *  # noqa: F403 - as above
 from spark_rankeval.ranking.batch import RankingBatch as RankingBatch

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from spark_rankeval.metrics.base import Reads, Unset, parameter
-from spark_rankeval.metrics.list_metric import ListMetric
+from spark_rankeval.metrics.base import ListMetric, Reads, Unset, parameter
 from spark_rankeval.ranking.recommended import Totals
 
 if TYPE_CHECKING:

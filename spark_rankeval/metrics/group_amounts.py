@@ -13,13 +13,11 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 import numpy as np
 
 from spark_rankeval.metrics.allowed import number
-from spark_rankeval.metrics.base import Needs, Reads, RelevanceMetric, Unset, parameter
-from spark_rankeval.metrics.gains import DISCOUNTS, Discount, geometric
-from spark_rankeval.metrics.list_metric import ListMetric
+from spark_rankeval.metrics.base import ListMetric, Needs, Reads, RelevanceMetric, Unset, parameter
+from spark_rankeval.metrics.gain_based import DISCOUNTS, Discount, geometric
 from spark_rankeval.ranking.batch import is_relevant
-from spark_rankeval.ranking.grouped_items import GROUP_SET, WITHOUT_GROUP, GroupSets
 from spark_rankeval.ranking.ragged import starts_of_runs
-from spark_rankeval.ranking.recommended import asked_for
+from spark_rankeval.ranking.recommended import GROUP_SET, WITHOUT_GROUP, GroupSets, asked_for
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping

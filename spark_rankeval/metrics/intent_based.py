@@ -17,7 +17,7 @@ import numpy as np
 
 from spark_rankeval.metrics.allowed import number
 from spark_rankeval.metrics.base import Reads, RelevanceMetric, Unset, parameter, ratio
-from spark_rankeval.metrics.gains import DISCOUNTS, Discount, geometric, geometric_share
+from spark_rankeval.metrics.gain_based import DISCOUNTS, Discount, geometric, geometric_share
 from spark_rankeval.metrics.novel_gains import greedy_list, novel_gains, placed_intents, relevant_intents
 from spark_rankeval.ranking.batch import retrieved
 

@@ -1,4 +1,4 @@
-"""Names of metrics: from text to a metric, from a metric to a column name, and near names for one that is not known."""
+"""Names of metrics: from text to a metric, from a metric to a column name, names of other systems, and short names for many metrics."""
 
 from __future__ import annotations
 
@@ -10,11 +10,100 @@ from typing import TYPE_CHECKING, Any
 
 from spark_rankeval.errors import MetricError, did_you_mean
 from spark_rankeval.metrics.base import REGISTRY, Metric
-from spark_rankeval.metrics.curves import check_length, expand
-from spark_rankeval.metrics.foreign_names import AFFIXES, NAMES, NEAREST, PARAMETRIC
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
+
+#: Names that are a metric of ours, in lower case without separators.
+NAMES: Mapping[str, str] = {
+    # trec_eval and ir_measures: measures of whole lists.
+    "setp": "precision",
+    "setr": "recall",
+    "setrecall": "recall",
+    "setf": "f1",
+    "11ptavg": "iprec_11pt",
+    "strecall": "s_recall",
+    # ranx, with the gain of Burges et al. 2005.
+    "dcgburges": "dcg(gain='exponential', below_threshold='zero')",
+    "ndcgburges": "ndcg(gain='exponential', ideal='labels', below_threshold='zero')",
+    # scikit-learn: one point for each distinct score.
+    "averageprecisionscore": "ap(by='threshold', denominator='hits')",
+    "rocaucscore": "auc",
+    "f2": "fbeta(beta=2)",
+    # Ragas.
+    "contextprecision": "ap(denominator='hits')",
+    "idbasedcontextprecision": "precision",
+    "idbasedcontextrecall": "recall",
+}
+#: Names that are no metric of ours, with the nearest one and the dialect of the system.
+NEAREST: Mapping[str, tuple[str, str]] = {
+    "gmmap": ("ap", "trec_eval"),
+    "gmbpref": ("bpref", "trec_eval"),
+    "infap": ("ap", "trec_eval"),
+    "ndcgrel": ("ndcg", "trec_eval"),
+    "rndcg": ("ndcg", "trec_eval"),
+    "setmap": ("ap", "trec_eval"),
+    "dcgscore": ("dcg", "sklearn"),
+    "ndcgscore": ("ndcg", "sklearn"),
+    "labelrankingaverageprecisionscore": ("ap(by='threshold', denominator='hits')", "sklearn"),
+}
+#: A name with what systems put around it: retrieval_ (torchmetrics), and a cutoff, as in ndcg_cut_10 and P_5 (trec_eval) or
+#: precision_at_k, whose k stands for the number.
+AFFIXES = re.compile(r"(?:retrieval_)?(?P<name>.+?)(?:(?:_(?:at|cut)[_.]?|[_.])(?P<k>\d++|k))?")
+#: Names with a parameter in them. The number of trec_eval's set_F_4 is β².
+PARAMETRIC: tuple[tuple[re.Pattern[str], Callable[[str], str]], ...] = (
+    (re.compile(r"iprec(?:_at_recall[_.]|@)(\d\.\d++)"), "iprec(recall={})".format),
+    (re.compile(r"set_f[_.](\d++(?:\.\d++)?)"), lambda number: f"fbeta(beta={math.sqrt(float(number))})"),
+    (re.compile(r"rbp_p=(\d++(?:\.\d++)?)"), "rbp(p={})".format),
+)
+
+
+#: The recall levels of the precision-recall curve are 0, 1/100, …, 1.
+RECALL_STEPS = 100
+_MOST = 10_000
+#: Longer than any metric with all its parameters. Reading takes time and error messages repeat what was read.
+_MOST_CHARACTERS = 1_000
+_RANGE = re.compile(r"(?P<metric>.*)@\s*+(?P<first>\d++)\s*+\.\.\s*+(?P<last>\d++)\s*+", re.DOTALL)
+_PRECISION_RECALL = re.compile(r"\s*+(precision_recall_curve|pr_curve)\s*+(\((?P<arguments>.*)\)\s*+)?", re.DOTALL)
+
+
+def expand(text: str) -> list[str]:
+    """The metrics that a text stands for: itself, unless it names a curve.
+
+    ``ndcg@1..100`` is nDCG at every cutoff from 1 to 100. ``precision_recall_curve`` is ``iprec`` at the recalls 0,
+    0.01, …, 1, with the parameters given.
+
+    Raises:
+        MetricError: a range that has no cutoff, or more than 10,000; or a text of more than 1,000 characters.
+
+    >>> expand("ndcg(gain='linear')@1..3")
+    ["ndcg(gain='linear')@1", "ndcg(gain='linear')@2", "ndcg(gain='linear')@3"]
+    >>> expand("precision_recall_curve")[:3]
+    ['iprec(recall=0.0)', 'iprec(recall=0.01)', 'iprec(recall=0.02)']
+    """
+    check_length(text)
+    cutoffs, levels = _RANGE.fullmatch(text), _PRECISION_RECALL.fullmatch(text.lower())
+    if cutoffs:
+        first, last = int(cutoffs["first"]), int(cutoffs["last"])
+        if not 1 <= first <= last < first + _MOST:
+            msg = f"{text!r}: cutoffs must run upwards from 1 or more, at most {_MOST:,} of them"
+            raise MetricError(msg)
+        return [f"{cutoffs['metric']}@{k}" for k in range(first, last + 1)]
+    if levels:
+        more = f", {levels['arguments']}" if levels["arguments"] else ""
+        return [f"iprec(recall={step / RECALL_STEPS}{more})" for step in range(RECALL_STEPS + 1)]
+    return [text]
+
+
+def check_length(text: str) -> None:
+    """Raise a MetricError if a text is too long for a metric."""
+    if len(text) > _MOST_CHARACTERS:
+        msg = (
+            f"a metric must be a string of at most {_MOST_CHARACTERS:,} characters, such as 'ndcg@10'; got {len(text):,} "
+            f"characters, beginning with {text[:40]!r}"
+        )
+        raise MetricError(msg)
+
 
 # No part but the arguments gives back what it took (``*+``), so that the time is that of reading the text once.
 _FORM = re.compile(

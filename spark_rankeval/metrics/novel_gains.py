@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from spark_rankeval.metrics.gains import geometric
+from spark_rankeval.metrics.gain_based import geometric
 from spark_rankeval.ranking.batch import is_relevant
 from spark_rankeval.ranking.ragged import position_within, starts_of_runs
 from spark_rankeval.ranking.recommended import asked_for
 
 if TYPE_CHECKING:
-    from spark_rankeval.metrics.gains import Discount
+    from spark_rankeval.metrics.gain_based import Discount
     from spark_rankeval.ranking.batch import RankingBatch
     from spark_rankeval.ranking.ragged import FloatArray, IntArray
 

@@ -12,8 +12,7 @@ import numpy as np
 from spark_rankeval.errors import MetricError
 from spark_rankeval.metrics.allowed import number
 from spark_rankeval.metrics.base import Reads, Unset, parameter, ratio
-from spark_rankeval.metrics.gain_based import GainMetric
-from spark_rankeval.metrics.gains import exponential, geometric
+from spark_rankeval.metrics.gain_based import GainMetric, exponential, geometric
 from spark_rankeval.ranking.ragged import FloatArray, IntArray, grouped
 
 if TYPE_CHECKING:

@@ -1,13 +1,13 @@
-"""What metrics read: many users' ranked lists, with what the labels say of them."""
+"""What metrics read: many users' ranked lists, with what the labels say of them; and which users an evaluation is about."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
-from spark_rankeval.ranking.intents import Intents
+from spark_rankeval.ranking.lists import IntentPairs
 from spark_rankeval.ranking.ragged import (
     BoolArray,
     FloatArray,
@@ -22,7 +22,6 @@ from spark_rankeval.ranking.recommended import Recommended
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
-
 
 T = TypeVar("T")
 
@@ -93,7 +92,7 @@ class RankingBatch:
     recommended: Recommended | None = None
     beside: Mapping[str, FloatArray] = field(default_factory=dict)
     beside_labels: Mapping[str, Ragged] = field(default_factory=dict)
-    intents: Intents | None = None
+    intents: IntentPairs | None = None
     _memory: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
@@ -115,7 +114,7 @@ class RankingBatch:
             labels=Ragged.concatenate([batch.labels for batch in batches]),
             labels_as_given=Ragged.concatenate(given) if len(given) == len(batches) else None,
             recommended=Recommended.concatenate(recommended) if len(recommended) == len(batches) else None,
-            intents=Intents.concatenate(intents, first_user, first_label) if len(intents) == len(batches) else None,
+            intents=IntentPairs.concatenate(intents, first_user, first_label) if len(intents) == len(batches) else None,
             beside={name: np.concatenate([batch.beside[name] for batch in batches]) for name in beside},
             beside_labels={name: Ragged.concatenate([b.beside_labels[name] for b in batches]) for name in beside},
         )
@@ -243,3 +242,34 @@ class RankingBatch:
             return -negated, np.sort(places(self.labels.user, self.labels.values)), places(self.user, self.grade)
 
         return self.remember("grade_places", find)
+
+
+@dataclass(frozen=True)
+class Population:
+    """Which users an evaluation is about; others have no value, as if undefined.
+
+    Attributes:
+        absent_from_labels: users without a label: undefined as the metrics say, or left out.
+        without_predictions: users without predictions: counted as the metrics say, or left out.
+    """
+
+    absent_from_labels: Literal["undefined", "left_out"] = "undefined"
+    without_predictions: Literal["counted", "left_out"] = "counted"
+
+    def includes(self, batch: RankingBatch, unjudged: IntArray | None = None) -> BoolArray:
+        """Whether it is about each user of a batch; bool (n_users,). `unjudged`: how many predictions each list lost before."""
+        included = np.ones(batch.n_users, np.bool_)
+        if self.absent_from_labels == "left_out":
+            included &= batch.labels.lengths > 0
+        if self.without_predictions == "left_out":
+            included &= batch.n_predictions + (0 if unjudged is None else unjudged) > 0
+        return included
+
+
+#: By the names that callers use.
+POPULATIONS = {
+    "every": Population(),
+    "labelled": Population(absent_from_labels="left_out"),
+    "predicted": Population(without_predictions="left_out"),
+    "both": Population(absent_from_labels="left_out", without_predictions="left_out"),
+}

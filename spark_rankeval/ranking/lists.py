@@ -1,15 +1,25 @@
-"""What comes in: many users' predictions and labels as lists, and the policy by which lists become rankings."""
+"""What comes in: many users' predictions and labels as lists, what the labels are about, and the policy by which lists become rankings.
+
+`LABEL_COLUMNS` are the numbers that labels may have beside their grades. The option of its name names such a column. It goes with the
+labels to the ranked batch, where metrics read it.
+"""
 
 from __future__ import annotations
 
+import math
+import operator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+
+from spark_rankeval.ranking.matching import match, repeated_items
+from spark_rankeval.ranking.ragged import Ragged, offsets_of, position_within
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
-    from spark_rankeval.ranking.intents import IntentLists
-    from spark_rankeval.ranking.ragged import Array, BoolArray, IntArray, Ragged
+    from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray, IntArray
 
 Ties = Literal["item_asc", "item_desc", "position"]
 Duplicates = Literal["count", "keep_best", "each", "once"]
@@ -41,7 +51,7 @@ class RankingPolicy:
 
 
 @dataclass(frozen=True)
-class Lists:
+class RawLists:
     """The raw input of many users.
 
     Attributes:
@@ -69,13 +79,13 @@ class Lists:
     beside: Mapping[str, Ragged] = field(default_factory=dict)
     intents: IntentLists | None = None
 
-    def where(self, keep: BoolArray) -> Lists:
+    def where(self, keep: BoolArray) -> RawLists:
         """The same with only those predictions for which `keep` is true."""
         lists = {name: value.where(keep) for name in ("items", "scores") if (value := getattr(self, name)) is not None}
         flat = {name: value[keep] for name in ("matchable", "entry") if (value := getattr(self, name)) is not None}
         return replace(self, **lists, **flat)
 
-    def users(self, start: int, stop: int) -> Lists:
+    def users(self, start: int, stop: int) -> RawLists:
         """The lists of the users from `start` to before `stop`."""
         flat = slice(self.items.offsets[start], self.items.offsets[stop])
         parts: dict[str, Any] = {"beside": {name: lists.users(start, stop) for name, lists in self.beside.items()}}
@@ -84,3 +94,233 @@ class Lists:
         for name, places in (("matchable", flat), ("entry", flat), ("n_predictions", slice(start, stop))):
             parts[name] = None if getattr(self, name) is None else getattr(self, name)[places]
         return replace(self, **parts)
+
+
+class Labels(NamedTuple):
+    """Labels with each item once.
+
+    Attributes:
+        items: every user's labelled items.
+        entry: int64, the place of each of them among the labels as they came.
+        grades: their grades.
+        as_given: the grades of the label lists as they came, a repeated item with the grade that holds.
+        equal: int64 (n_users,), how many labels repeat one of equal grade.
+        conflicts: int64 (n_users,), how many repeat one of another grade or another number beside it.
+        beside: the numbers beside the grades of `items`, by name.
+    """
+
+    items: Ragged
+    entry: IntArray
+    grades: Ragged
+    as_given: Ragged
+    equal: IntArray
+    conflicts: IntArray
+    beside: Mapping[str, Ragged]
+
+
+def settle_labels(lists: RawLists, conflicting: ConflictingLabels) -> Labels:
+    """Merge labels of the same item: one grade, and what stands beside it, holds for all of them."""
+    labels = lists.labels
+    grades = labels.like(np.ones(len(labels.values))) if lists.grades is None else lists.grades
+    repeated = repeated_items(labels)
+    if not len(repeated.values):
+        none = np.zeros(labels.n_users, np.int64)
+        return Labels(labels, np.arange(len(labels.values)), grades, grades, none, none, lists.beside)
+    entry = match(labels, repeated).prediction
+    user, item, grade = labels.user[entry], labels.values[entry], grades.values[entry]
+    preference: Array = np.arange(len(entry)) if conflicting == "last" else grade
+    # Of equal grades the highest number beside them holds, so that no order of rows decides.
+    order = np.lexsort((*(values.values[entry] for values in lists.beside.values()), preference, item, user))
+    entry, user, item, grade = entry[order], user[order], item[order], grade[order]
+    # The last of a run of equal items has the grade that holds; all before it are repeats of it.
+    repeats = (user[:-1] == user[1:]) & (item[:-1] == item[1:])
+    differs = repeats & ~((grade[:-1] == grade[1:]) | (np.isnan(grade[:-1]) & np.isnan(grade[1:])))
+    for beside in lists.beside.values():
+        values = beside.values[entry]
+        differs |= repeats & (values[:-1] != values[1:])
+    keep = np.ones(len(labels.values), np.bool_)
+    keep[entry[:-1][repeats]] = False
+    last_of_run = np.flatnonzero(np.append(~repeats, True))
+    settled = grades.values.copy()
+    settled[entry] = grade[last_of_run][np.searchsorted(last_of_run, np.arange(len(entry)))]
+    return Labels(
+        items=labels.where(keep),
+        entry=np.flatnonzero(keep),
+        grades=grades.like(settled).where(keep),
+        as_given=grades.like(settled),
+        equal=np.bincount(user[:-1][repeats & ~differs], minlength=labels.n_users),
+        conflicts=np.bincount(user[:-1][differs], minlength=labels.n_users),
+        # What is kept of equal items is the entry that holds.
+        beside={name: values.where(keep) for name, values in lists.beside.items()},
+    )
+
+
+def with_unpredicted(lists: RawLists, labels: Ragged) -> RawLists:
+    """The lists, unless they are empty, with the labelled items that they lack at their ends, tied below everything."""
+    items = lists.items
+    missing = items.lengths[labels.user] > 0
+    missing[match(items, labels).label] = False
+    further = labels.where(missing)
+    scores = lists.scores
+    if scores is None:
+        scores = items.like(-position_within(items.user, items.n_users).astype(np.float64))
+    lowest = scores.lowest()
+    bottomless = np.isneginf(lowest)
+    if bottomless.any():
+        # Nothing is below −inf: the scores of such lists become their order, with what is equal in it.
+        values, among = scores.values.copy(), bottomless[items.user]
+        values[among] = np.unique(values[among], return_inverse=True)[1]
+        scores, lowest[bottomless] = scores.like(values), 0.0
+    below = further.like(np.nextafter(lowest, -np.inf)[further.user])
+    place = np.argsort(np.concatenate([items.user, further.user]), kind="stable")
+    lengths = items.lengths + further.lengths
+
+    def joined(of_items: Array, of_further: Array) -> Array:
+        both: Array = np.concatenate([of_items, of_further])[place]
+        return both
+
+    matchable = lists.matchable
+    return RawLists(
+        items=Ragged(joined(items.values, further.values), offsets_of(lengths)),
+        scores=Ragged(joined(scores.values, below.values), offsets_of(lengths)),
+        labels=lists.labels,
+        grades=lists.grades,
+        order=lists.order,
+        matchable=None if matchable is None else joined(matchable, np.ones(len(further.values), np.bool_)),
+        entry=None if lists.entry is None else joined(lists.entry, np.full(len(further.values), -1)),
+        beside=lists.beside,
+    )
+
+
+@dataclass(frozen=True)
+class IntentLists:
+    """The raw pairs of items and intents of many users.
+
+    Attributes:
+        items: the item of each pair, comparable with the labelled items.
+        code: int64, a number from 0 for each intent, in the order of their names.
+        grade: float64, how good the item is for the intent.
+    """
+
+    items: Ragged
+    code: IntArray
+    grade: FloatArray
+
+    def users(self, start: int, stop: int) -> IntentLists:
+        """The pairs of the users from `start` to before `stop`."""
+        pairs = slice(self.items.offsets[start], self.items.offsets[stop])
+        return IntentLists(self.items.users(start, stop), self.code[pairs], self.grade[pairs])
+
+
+class IntentPairs(NamedTuple):
+    """Pairs of labelled items and intents, each once: by user, then the highest item first, then by intent.
+
+    Attributes:
+        user: int64, whose label.
+        label: int64, the place of the item among the labels of all users.
+        code: int64, the intent.
+        grade: float64, how good the item is for the intent.
+        rank: int64, of the item in the user's list, from 1; 0 if it is not there.
+    """
+
+    user: IntArray
+    label: IntArray
+    code: IntArray
+    grade: FloatArray
+    rank: IntArray
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[IntentPairs], first_user: IntArray, first_label: IntArray) -> IntentPairs:
+        """The pairs of several batches of users; `first_user` and `first_label` say how many come before each."""
+        return cls(
+            np.concatenate([part.user + first for part, first in zip(parts, first_user, strict=False)]),
+            np.concatenate([part.label + first for part, first in zip(parts, first_label, strict=False)]),
+            *(np.concatenate([getattr(part, name) for part in parts]) for name in ("code", "grade", "rank")),
+        )
+
+
+class SettledIntents(NamedTuple):
+    """Intents, and how many pairs of each user repeat another one of equal and of another grade; int64 (n_users,) each.
+
+    Of users whose labels repeat an item, the repeats are counted with the labels.
+    """
+
+    intents: IntentPairs | None
+    equal: IntArray
+    conflicts: IntArray
+
+
+def settle_intents(lists: RawLists, labels: Labels, place: IntArray, rank: IntArray) -> SettledIntents:
+    """The intents of the labels, if somebody asked; of equal pairs the highest grade holds.
+
+    Args:
+        lists: the raw lists.
+        labels: their labels, each item once.
+        place: the label of each labelled prediction, ordered by user and rank.
+        rank: the ranks of these predictions.
+    """
+    none = np.zeros(labels.items.n_users, np.int64)
+    if lists.intents is None:
+        return SettledIntents(None, none, none)
+    rank_of_label = np.zeros(len(labels.items.values), np.int64)
+    # Of an item that a list has twice, the best rank is written last.
+    rank_of_label[place[::-1]] = rank[::-1]
+    pair, label = match(lists.intents.items, labels.items)
+    code, grade = lists.intents.code[pair], lists.intents.grade[pair]
+    n_codes = int(code.max(initial=0)) + 1
+    key = _highest_first(lists, labels.items)[label] * n_codes + code
+    order = np.lexsort((-grade, key))
+    repeats = np.flatnonzero(key[order][1:] == key[order][:-1])
+    once = np.delete(order, repeats + 1)
+    differs = grade[order[repeats]] != grade[order[repeats + 1]]
+    user = labels.items.user[label]
+    whole = (lists.labels.lengths == labels.items.lengths)[user[order[repeats]]]
+    counts = [np.bincount(user[order[repeats[whole & kind]]], minlength=len(none)) for kind in (~differs, differs)]
+    intents = IntentPairs(user[once], label[once], code[once], grade[once], rank_of_label[label[once]])
+    return SettledIntents(intents, *counts)
+
+
+def _highest_first(lists: RawLists, items: Ragged) -> IntArray:
+    """The place of each item if every user's items come from the highest to the lowest; int64."""
+    ids = items.values if lists.order is None else lists.order(items.values)
+    place = np.empty(len(ids), np.int64)
+    place[np.lexsort((ids, items.user))] = position_within(items.user, items.n_users)
+    return items.offsets[items.user + 1] - 1 - place
+
+
+#: No label has a larger weight: squares of these still add up exactly.
+LARGEST_WEIGHT = 2.0**100
+
+
+@dataclass(frozen=True)
+class LabelColumn:
+    """A number beside the grade of a label.
+
+    Attributes:
+        name: of the option, and in messages.
+        wrong: the values that it cannot have, as words, a comparison and a bound, for arrays and Spark's columns. Null
+            and NaN are always wrong.
+    """
+
+    name: str
+    wrong: tuple[tuple[str, Callable[[Any, Any], Any], float], ...]
+
+    def is_wrong(self, values: Array) -> BoolArray:
+        """Which values it cannot have; bool, shape of `values`."""
+        wrong: BoolArray = np.isnan(values)
+        for _, compare, bound in self.wrong:
+            wrong |= compare(values, bound)
+        return wrong
+
+
+LABEL_COLUMNS = {
+    "weight": LabelColumn(
+        "weight",
+        (
+            ("negative weight", operator.lt, 0.0),
+            ("weight of 0", operator.eq, 0.0),
+            ("infinite weight", operator.eq, math.inf),
+            ("weight above 2^100", operator.gt, LARGEST_WEIGHT),
+        ),
+    ),
+}

@@ -8,28 +8,202 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from spark_rankeval.ranking.batch import RankingBatch
-from spark_rankeval.ranking.intents import settle_intents
-from spark_rankeval.ranking.labels import settle_labels, with_unpredicted
-from spark_rankeval.ranking.lists import RankingPolicy
+from spark_rankeval.ranking.lists import RankingPolicy, settle_intents, settle_labels, with_unpredicted
 from spark_rankeval.ranking.matching import Matches, contained, first_occurrences, match, repeated_items
-from spark_rankeval.ranking.places import high_predictions, ranks_of
-from spark_rankeval.ranking.ragged import offsets_of
+from spark_rankeval.ranking.ragged import (
+    CELLS,
+    grouped,
+    n_true,
+    offsets_of,
+    position_within,
+    starts_of_runs,
+    width_classes,
+)
 from spark_rankeval.ranking.recommended import Recommended
 from spark_rankeval.ranking.ties import cut_within_tie, hangs_on_tie
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from spark_rankeval.ranking.intents import SettledIntents
-    from spark_rankeval.ranking.labels import Labels
-    from spark_rankeval.ranking.lists import Duplicates, Lists, Ties
-    from spark_rankeval.ranking.ragged import FloatArray, IntArray, Ragged
+    from spark_rankeval.ranking.lists import Duplicates, Labels, RawLists, SettledIntents, Ties
+    from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray, IntArray, Ragged
     from spark_rankeval.ranking.ties import Look
+
+# Counting what stands above each of a user's predictions is cheaper than sorting the list if the list is not longer than this, or if
+# there are no more such predictions.
+_COUNTED_WIDTH, _COUNTED_MATCHES = 64, 8
+# Up to so many tied predictions a user, comparing each with its list is cheaper than sorting the list by several keys.
+_COUNTED_TIES = 64
+
+
+class PredictionRanks(NamedTuple):
+    """Where predictions stand; int64 each.
+
+    Attributes:
+        rank: the place in the list, from 1.
+        above: how many items score strictly higher.
+        tied: how many have the same score, the prediction included.
+    """
+
+    rank: IntArray
+    above: IntArray
+    tied: IntArray
+
+
+def ranks_of(lists: RawLists, prediction: IntArray, ties: Ties) -> PredictionRanks:
+    """The rank of some predictions, given ascending, and the group of equal scores that each stands in."""
+    items = lists.items
+    user = items.user[prediction]
+    if lists.scores is None:
+        position = prediction - items.offsets[user]
+        return PredictionRanks(position + 1, position, np.ones(len(position), np.int64))
+    above, tied = np.zeros(len(prediction), np.int64), np.ones(len(prediction), np.int64)
+    matches = grouped(prediction, user, items.n_users)
+    for group, width in width_classes(np.where(matches.lengths > 0, items.lengths, 0)):
+        step = max(1, CELLS // width)
+        for start in range(0, len(group), step):
+            users = group[start : start + step]
+            has_few = matches.lengths[users] <= _COUNTED_MATCHES
+            if width <= _COUNTED_WIDTH or has_few.all():
+                _count_above(lists.scores, matches, users, width, above, tied)
+            else:
+                _count_above(lists.scores, matches, users[has_few], width, above, tied)
+                _search_above(lists.scores, matches, users[~has_few], width, above, tied)
+    before = _n_earlier(lists, lists.scores, prediction, user, np.flatnonzero(tied > 1), ties)
+    return PredictionRanks(above + before + 1, above, tied)
+
+
+def high_predictions(lists: RawLists, k: int) -> BoolArray:
+    """Which predictions may stand in the first k places: those that score at least what the k-th best does."""
+    items, scores = lists.items, lists.scores
+    if scores is None:
+        return position_within(items.user, items.n_users) < k
+    least = np.full(items.n_users, -np.inf)
+    for group, width in width_classes(np.where(items.lengths > k, items.lengths, 0)):
+        step = max(1, CELLS // width)
+        for start in range(0, len(group), step):
+            users = group[start : start + step]
+            rows = scores.matrix(users, width)
+            length = scores.lengths[users]
+            if not (length == width).all():
+                rows = np.where(np.arange(width) < length[:, None], rows, -np.inf)
+            least[users] = np.partition(rows, width - k, axis=1)[:, width - k]
+    return scores.values >= least[items.user]
+
+
+def _count_above(scores: Ragged, matches: Ragged, users: IntArray, width: int, above: IntArray, tied: IntArray) -> None:
+    """Count what scores higher than each user's first match, then what scores higher than the second, and so on."""
+    n_matches = matches.lengths[users]
+    if len(users) and n_matches.min() != n_matches.max():
+        # Users with many matches first: those who have a further one are then the first columns.
+        order = np.argsort(-n_matches, kind="stable")
+        users, n_matches = users[order], n_matches[order]
+    # One row a rank: comparisons and sums then run along the users, which are many, and not along a list.
+    ranks = np.ascontiguousarray(scores.matrix(users, width).T)
+    length = scores.lengths[users]
+    if not (length == width).all():
+        # What is no number is neither higher nor equal.
+        ranks[np.arange(width)[:, None] >= length] = np.nan
+    first = matches.offsets[users]
+    for nth in range(int(n_matches.max(initial=0))):
+        n_users = int(np.searchsorted(-n_matches, -nth, side="left"))
+        match = first[:n_users] + nth
+        score, others = scores.values[matches.values[match]], ranks[:, :n_users]
+        above[match] = higher = n_true(others > score)
+        tied[match] = n_true(others >= score) - higher
+
+
+def _search_above(
+    scores: Ragged, matches: Ragged, users: IntArray, width: int, above: IntArray, tied: IntArray
+) -> None:
+    """The same by sorting the lists, for users with many matches."""
+    rows = scores.matrix(users, width)
+    length = scores.lengths[users]
+    if not (length == width).all():
+        rows = np.where(np.arange(width) < length[:, None], rows, np.nan)
+    # Ascending, what is no number last.
+    ordered = np.sort(rows, axis=1).ravel()
+    n_matches = matches.lengths[users]
+    row = np.repeat(np.arange(len(users)), n_matches)
+    match = matches.offsets[users][row] + position_within(row, len(users))
+    score = scores.values[matches.values[match]]
+    lower, up_to = (_count_in_rows(below, ordered, row, width, score) for below in (np.less, np.less_equal))
+    above[match] = length[row] - up_to
+    tied[match] = up_to - lower
+
+
+def _count_in_rows(below: np.ufunc, ordered: Array, row: IntArray, width: int, value: Array) -> IntArray:
+    """How many values of a sorted row are below its value: a binary search in all rows at once."""
+    count = np.zeros(len(row), np.int64)
+    step = 1 << (width.bit_length() - 1)
+    while step:
+        further = count + step
+        at = row * width + np.minimum(further, width) - 1
+        count = np.where((further <= width) & below(ordered[at], value), further, count)
+        step >>= 1
+    return count
+
+
+def _n_earlier(
+    lists: RawLists, scores: Ragged, prediction: IntArray, user: IntArray, tied: IntArray, ties: Ties
+) -> IntArray:
+    """How many items of the same score stand before each prediction, of which `tied` share theirs; int64."""
+    items = lists.items
+    earlier = np.zeros(len(prediction), np.int64)
+    if not len(tied):
+        return earlier
+    has_few = np.bincount(user[tied], minlength=items.n_users) <= _COUNTED_TIES
+    compared = tied[has_few[user[tied]]]
+    for group, width in width_classes(items.lengths[user[compared]]):
+        step = max(1, CELLS // width)
+        for start in range(0, len(group), step):
+            piece = compared[group[start : start + step]]
+            earlier[piece] = _compare_tied(lists, scores, ties, prediction[piece], user[piece], width)
+    if not has_few.all():
+        ordered = tied[~has_few[user[tied]]]
+        earlier[ordered] = _sort_tied(lists, scores, ties, ~has_few, prediction[ordered])
+    return earlier
+
+
+def _compare_tied(
+    lists: RawLists, scores: Ragged, ties: Ties, prediction: IntArray, user: IntArray, width: int
+) -> IntArray:
+    """How many items of the same score stand before each prediction, by comparing it with its list."""
+    items = lists.items
+    place = np.arange(width)[:, None]
+    equal = (scores.values[prediction] == scores.matrix(user, width).T) & (place < items.lengths[user])
+    earlier = place < prediction - items.offsets[user]
+    if ties != "position":
+        ids, compared_id = items.matrix(user, width).T, items.values[prediction]
+        if lists.order is not None:
+            ids, compared_id = lists.order(ids), lists.order(compared_id)
+        comes_first = ids < compared_id if ties == "item_asc" else ids > compared_id
+        earlier = comes_first | ((ids == compared_id) & earlier)
+    return n_true(equal & earlier)
+
+
+def _sort_tied(lists: RawLists, scores: Ragged, ties: Ties, among: BoolArray, prediction: IntArray) -> IntArray:
+    """The same by sorting whole lists: for users with very many labelled predictions that tie."""
+    items = lists.items
+    entry = np.flatnonzero(among[items.user])
+    user = items.user[entry]
+    keys: list[Array] = [-scores.values[entry], user]
+    if ties != "position":
+        ids = items.values[entry] if lists.order is None else lists.order(items.values[entry])
+        code = np.unique(ids, return_inverse=True)[1]
+        keys.insert(0, code if ties == "item_asc" else -code)
+    entry = entry[np.lexsort(keys)]
+    user, score = items.user[entry], scores.values[entry]
+    new = starts_of_runs(user, score)
+    place = np.empty(len(items.values), np.int64)
+    place[entry] = np.arange(len(entry)) - np.flatnonzero(new)[np.cumsum(new) - 1]
+    return place[prediction]
+
 
 _DEFAULT_POLICY = RankingPolicy()
 
 
-class Findings(NamedTuple):
+class RankingCounts(NamedTuple):
     """What each user's rows turned out to be; int64 (n_users,) each.
 
     Attributes:
@@ -53,13 +227,13 @@ class Findings(NamedTuple):
 
 
 def rank_lists(
-    lists: Lists,
+    lists: RawLists,
     policy: RankingPolicy = _DEFAULT_POLICY,
     *,
     largest_cutoff: int | None = None,
     keep_label_order: bool = False,
     looks: Sequence[Look] = (),
-) -> tuple[RankingBatch, Findings]:
+) -> tuple[RankingBatch, RankingCounts]:
     """Rank every user's items, and match them with the labels.
 
     Args:
@@ -91,7 +265,7 @@ def rank_lists(
         recommended, has_ties = _recommended(lists, grade, policy.ties, largest_cutoff)
         batch = replace(batch, recommended=recommended)
         tied = np.maximum(tied, has_ties) if any(look.sees == "item" for look in looks) else tied
-    findings = Findings(
+    findings = RankingCounts(
         duplicate_predictions=n_repeats,
         duplicate_labels=labels.equal + intents.equal,
         conflicting_labels=labels.conflicts + intents.conflicts,
@@ -103,14 +277,14 @@ def rank_lists(
     return batch, findings
 
 
-def _with_judged_items(lists: Lists, labels: Labels) -> Lists:
+def _with_judged_items(lists: RawLists, labels: Labels) -> RawLists:
     judged = contained(lists.items, labels.items.where(labels.grades.values >= 0))
     if lists.matchable is not None:
         judged &= lists.matchable
     return replace(lists.where(judged), n_predictions=None)
 
 
-def _settle_duplicates(lists: Lists, rule: Duplicates) -> tuple[Lists, IntArray]:
+def _settle_duplicates(lists: RawLists, rule: Duplicates) -> tuple[RawLists, IntArray]:
     """The lists as a rule for duplicates leaves them, and how many predictions of each user repeat another."""
     none = np.zeros(lists.items.n_users, np.int64)
     if rule == "each":
@@ -129,7 +303,7 @@ def _settle_duplicates(lists: Lists, rule: Duplicates) -> tuple[Lists, IntArray]
     return lists, n_repeats
 
 
-def _with_scores_of_32_bits(lists: Lists) -> Lists:
+def _with_scores_of_32_bits(lists: RawLists) -> RawLists:
     if lists.scores is None:
         return lists
     # A score beyond float32 becomes infinite there, as it does in the systems that do this.
@@ -138,7 +312,7 @@ def _with_scores_of_32_bits(lists: Lists) -> Lists:
     return replace(lists, scores=lists.scores.like(rounded))
 
 
-def _matches(lists: Lists, labels: Labels, largest_cutoff: int | None) -> Matches:
+def _matches(lists: RawLists, labels: Labels, largest_cutoff: int | None) -> Matches:
     """The labelled predictions that may carry their label."""
     # Where the order is given, what stands below the largest cutoff matters to nobody.
     matches = match(lists.items, labels.items, largest_cutoff if lists.scores is None else None)
@@ -148,7 +322,7 @@ def _matches(lists: Lists, labels: Labels, largest_cutoff: int | None) -> Matche
     return Matches(matches.prediction[allowed], matches.label[allowed])
 
 
-def _ranked(lists: Lists, labels: Labels, matches: Matches, ties: Ties) -> tuple[RankingBatch, SettledIntents]:
+def _ranked(lists: RawLists, labels: Labels, matches: Matches, ties: Ties) -> tuple[RankingBatch, SettledIntents]:
     """The labelled predictions, best first; and the intents of the labels."""
     items, prediction = lists.items, matches.prediction
     ranks = ranks_of(lists, prediction, ties)
@@ -187,7 +361,7 @@ def _best_first(items: Ragged, user: IntArray, rank: IntArray) -> IntArray:
 
 
 def _recommended(
-    lists: Lists, grade: FloatArray, ties: Ties, largest_cutoff: int | None
+    lists: RawLists, grade: FloatArray, ties: Ties, largest_cutoff: int | None
 ) -> tuple[Recommended, IntArray]:
     """The items of the lists down to the largest cutoff, best first, and 1 for users with equal scores among these."""
     if largest_cutoff is not None and lists.items.longest > largest_cutoff:

@@ -10,7 +10,7 @@ from spark_rankeval.ranking.batch import RankingBatch, is_relevant
 from spark_rankeval.ranking.ragged import BoolArray, IntArray, position_within, starts_of_runs
 
 if TYPE_CHECKING:
-    from spark_rankeval.ranking.lists import Lists
+    from spark_rankeval.ranking.lists import RawLists
     from spark_rankeval.ranking.ragged import FloatArray
 
 Sees = Literal["gaining", "relevance", "judgement", "labelled", "gain", "label", "intents", "item"]
@@ -36,7 +36,7 @@ class Look(NamedTuple):
     judged_below: float = 0.0
 
 
-def cut_within_tie(lists: Lists, largest_cutoff: int | None) -> IntArray:
+def cut_within_tie(lists: RawLists, largest_cutoff: int | None) -> IntArray:
     """1 for users whose list was cut inside a group of equal scores that reaches into the largest cutoff.
 
     What was cut off may tie with what was kept. If scores alone decided, which of the tied items were kept is

@@ -7,25 +7,21 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from spark_rankeval.errors import MergeError
-from spark_rankeval.records.item_groups import has_item_group, users_of
-from spark_rankeval.records.slices import attributes_of
+from spark_rankeval.records.slices import attributes_of, has_item_group, users_of
 from spark_rankeval.records.summary import bounds_of, summary_row
-from spark_rankeval.statistics.carried import added, from_text
-from spark_rankeval.statistics.clusters import Clusters, clusters_of_days
+from spark_rankeval.statistics.cluster_sums import Clusters, GroupedClusters, clusters_of_days
 from spark_rankeval.statistics.description import Description, as_known, t_interval_of
-from spark_rankeval.statistics.fingerprints import added as added_fingerprints
-from spark_rankeval.statistics.grouped_clusters import GroupedClusters
 from spark_rankeval.statistics.intervals import Interval, asked_for
-from spark_rankeval.statistics.means import mean_of_sums
 from spark_rankeval.statistics.moments import moments_of_sums
+from spark_rankeval.statistics.sums import added, from_text, mean_of_sums
+from spark_rankeval.statistics.table_fingerprints import added as added_fingerprints
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from spark_rankeval.records.summary import SummaryRow
-    from spark_rankeval.statistics.carried import Sums
-    from spark_rankeval.statistics.means import Mean
     from spark_rankeval.statistics.moments import Moments
+    from spark_rankeval.statistics.sums import Mean, Sums
 
     Key = tuple[str, str, str]
 

@@ -12,8 +12,8 @@ from spark_rankeval.request.on_invalid import KINDS
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from spark_rankeval.statistics.means import Mean
     from spark_rankeval.statistics.moments import Moments
+    from spark_rankeval.statistics.sums import Mean
 
 _OF_USERS = {
     "n_users": "users",

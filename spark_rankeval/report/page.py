@@ -1,7 +1,9 @@
-"""The pages of reports and histories: their sections in order, and the template that writes them."""
+"""The pages of reports and histories: their sections in order, their charts as SVG, and the template that writes them."""
 
 from __future__ import annotations
 
+import re
+import xml.etree.ElementTree as ET
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -9,21 +11,29 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jinja2
+import vl_convert
+from altair.utils.schemapi import debug_mode
 from markupsafe import Markup
 
 from spark_rankeval.charts.choice import headline_keys, one_of_each
 from spark_rankeval.charts.marks import ON_DARK
 from spark_rankeval.errors import UnknownMetricError
-from spark_rankeval.records.item_groups import has_item_group, is_item_group
+from spark_rankeval.records.slices import has_item_group, is_item_group
 from spark_rankeval.records.summary import SELF_NORMALISED, shared_by_groups
-from spark_rankeval.report import tables
-from spark_rankeval.report.pictures import picture
-from spark_rankeval.tables.audit import audit_table, findings, headline, left_out_in_words, unchecked_in_words
-from spark_rankeval.tables.comparison import differences_table, exceptions, margins_in_words, name_of_test
-from spark_rankeval.tables.dialects import dialects_table
-from spark_rankeval.tables.history import history_table
-from spark_rankeval.tables.quality import apart_in_words
-from spark_rankeval.tables.summary import means_table, missing_intervals
+from spark_rankeval.report import page_tables
+from spark_rankeval.tables.comparison_tables import differences_table, exceptions, margins_in_words, name_of_test
+from spark_rankeval.tables.notes import apart_in_words
+from spark_rankeval.tables.result_tables import (
+    audit_table,
+    dialects_table,
+    findings,
+    headline,
+    history_table,
+    left_out_in_words,
+    means_table,
+    missing_intervals,
+    unchecked_in_words,
+)
 from spark_rankeval.version import __version__
 
 if TYPE_CHECKING:
@@ -31,10 +41,99 @@ if TYPE_CHECKING:
 
     from spark_rankeval.charts.marks import Drawing
     from spark_rankeval.records.summary import SummaryRow
-    from spark_rankeval.report.contents import Audited, Comparison, Contents
-    from spark_rankeval.report.pictures import Picture
-    from spark_rankeval.tables.history import HistoryRow
+    from spark_rankeval.report.contents import Audited, Contents, ReportedComparison
+    from spark_rankeval.tables.result_tables import HistoryRow
     from spark_rankeval.tables.table import Table
+
+#: How wide the drawings are with their labels, in pixels: for desks and paper, and for phones.
+WIDE, NARROW = 740, 336
+# Labels take about so much of it; if they take more or less, the chart is drawn again.
+_LABELS, _TOLERANCE = {WIDE: 190, NARROW: 90}, 40
+_NUMBER = re.compile(r"-?\d+\.\d+(e-?\d+)?")
+_SVG = "http://www.w3.org/2000/svg"
+_KEPT = {
+    "d", "x", "y", "x1", "x2", "y1", "y2", "width", "height", "transform", "fill", "fill-opacity", "stroke",
+    "stroke-width", "stroke-opacity", "stroke-dasharray", "opacity", "text-anchor", "font-size", "font-weight", "viewBox",
+    "dx", "dy",
+}  # fmt: skip
+_CONFIG: dict[str, Any] = {
+    "aria": False,
+    "background": None,
+    "font": "Liberation Sans, Arial, Helvetica, sans-serif",
+    "axis": {"labelFontSize": 12, "titleFontSize": 12},
+    "legend": {"labelFontSize": 12},
+    "text": {"fontSize": 12},
+}
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A chart in a page: how to read it, the same in words for readers who do not see it, and SVG in two widths."""
+
+    title: str
+    reading: str
+    alternative: str
+    wide: str
+    narrow: str
+
+
+def picture(draw: Callable[..., Drawing]) -> Picture:
+    """A chart in both widths; `draw` makes it in a width without its labels."""
+    # Charts are checked against their schema in the tests; here that would take most of the time.
+    with debug_mode(False):
+        spec, wide = _fitting(draw, WIDE)
+        _, narrow = _fitting(draw, NARROW)
+    title = spec["title"]
+    return Picture(title["text"], " ".join(title.get("subtitle", [])), spec["description"], wide, narrow)
+
+
+def _fitting(draw: Callable[..., Drawing], target: int) -> tuple[dict[str, Any], str]:
+    width = target - _LABELS[target]
+    spec = draw(width=width).to_dict(validate=False)
+    svg = _svg(spec)
+    over = float(svg.get("width", target)) - target
+    if not -_TOLERANCE <= over <= 0:
+        svg = _svg(draw(width=max(int(width - over), target // 3)).to_dict(validate=False))
+    return spec, ET.tostring(svg, encoding="unicode", short_empty_elements=True)
+
+
+def _svg(spec: dict[str, Any]) -> ET.Element:
+    # The page has title and description in its own type.
+    untitled = {name: value for name, value in spec.items() if name not in ("title", "description")}
+    config = {**spec.get("config", {}), **_CONFIG}
+    root = ET.fromstring(vl_convert.vegalite_to_svg({**untitled, "config": config}))
+    return _lean(root)
+
+
+def _lean(root: ET.Element) -> ET.Element:
+    """Without what draws nothing, names of classes, roles, and digits beyond a hundredth of a pixel.
+
+    Paths without a colour draw nothing, since the group around all says so. Nothing is clipped: no id is needed.
+    """
+    for parent in list(root.iter()):
+        parent.tag = parent.tag.removeprefix(f"{{{_SVG}}}")
+        for name, value in list(parent.attrib.items()):
+            if name not in _KEPT or (name, value) in (("opacity", "1"), ("transform", "translate(0,0)")):
+                del parent.attrib[name]
+            elif name in ("d", "transform", "x1", "x2", "y1", "y2"):
+                parent.set(name, _NUMBER.sub(_rounded, value))
+    for parent in list(root.iter()):
+        for child in list(parent):
+            if _draws_nothing(child):
+                parent.remove(child)
+    root.set("aria-hidden", "true")
+    root.set("focusable", "false")
+    return root
+
+
+def _rounded(number: re.Match[str]) -> str:
+    return f"{float(number[0]):.2f}".rstrip("0").rstrip(".")
+
+
+def _draws_nothing(element: ET.Element) -> bool:
+    unseen = element.tag == "path" and not {"fill", "stroke"} & set(element.attrib)
+    return unseen or element.tag == "defs" or element.get("opacity") == "0"
+
 
 # Charts of slices, of curves and of users are drawn for so many metrics, the first ones: a page is to be read.
 _MOST_SLICED, _MOST_CURVES, _MOST_GROUPED = 3, 6, 4
@@ -78,7 +177,7 @@ def document(title: str, facts: Sequence[tuple[str, str]], sections: Sequence[Se
         sections=sections,
         style=Markup(style),  # ours, and no text of a caller is in it
         svg=Markup,  # of Vega, parsed and written again: texts in it are escaped
-        on_page=tables.on_page,
+        on_page=page_tables.on_page,
         version=__version__,
     )
 
@@ -150,9 +249,9 @@ def _sections(contents: Contents) -> Iterator[Section]:
     yield _users(contents, telling)
     yield _definitions(contents, of_all)
     if contents.qualities:
-        yield Section("data", "Data quality", tables=[tables.quality_table(contents.qualities)])
+        yield Section("data", "Data quality", tables=[page_tables.quality_table(contents.qualities)])
     yield Section(
-        "manifest", "How this was computed", points=contents.plan, tables=tables.manifest_tables(contents.manifest)
+        "manifest", "How this was computed", points=contents.plan, tables=page_tables.manifest_tables(contents.manifest)
     )
 
 
@@ -161,7 +260,7 @@ def _gates(contents: Contents) -> Section:
     n = len(contents.gates)
     passed = f"All {n} gates passed." if n > 1 else "The gate passed."
     words = f"{failed} of {n} gates failed." if failed else passed
-    return Section("gates", "Gates", words=[words], tables=[tables.gates_table(contents.gates)], alarm=failed > 0)
+    return Section("gates", "Gates", words=[words], tables=[page_tables.gates_table(contents.gates)], alarm=failed > 0)
 
 
 def _audit(audited: Audited) -> Section:
@@ -203,7 +302,7 @@ def _headline(rows: Sequence[SummaryRow], of_all: Sequence[SummaryRow]) -> list[
     return [row for row in rows if row.key in keys]
 
 
-def _differences(comparison: Comparison, models: Sequence[str], distributions: Sequence[str]) -> Section:
+def _differences(comparison: ReportedComparison, models: Sequence[str], distributions: Sequence[str]) -> Section:
     rows, sliced = comparison.rows, comparison.sliced
     plot = replace(comparison.plot, models=models)
     known = {row.metric for row in rows}
@@ -248,7 +347,7 @@ def _slices(contents: Contents, of_all: list[SummaryRow]) -> Section:
     keys = [key for key in one_of_each(of_all) if key in present]
     drawn = set(keys[:_MOST_SLICED])
     with_gaps = [row for row in contents.summary if row.key in drawn and not has_item_group(row.slice)]
-    largest, others = tables.gap_tables(with_gaps)
+    largest, others = page_tables.gap_tables(with_gaps)
     return Section(
         "slices",
         "Slices of users",
@@ -273,7 +372,7 @@ def _item_groups(contents: Contents, of_all: list[SummaryRow]) -> Section:
             "count. An item may be in several groups."
         ],
         pictures=[picture(partial(contents.plots.item_groups, key)) for key in keys[:_MOST_GROUPED]],
-        tables=[tables.item_groups_table(contents.item_groups)] if contents.item_groups else [],
+        tables=[page_tables.item_groups_table(contents.item_groups)] if contents.item_groups else [],
         folded=[means_table("Means by group of items", _headline(rows, of_all), item_groups=True)],
     )
 
@@ -292,7 +391,7 @@ def _users(contents: Contents, of_all: list[SummaryRow]) -> Section:
         "users",
         "Differences between users",
         pictures=list(map(picture, draws)),
-        folded=[tables.quantiles_table(chosen)],
+        folded=[page_tables.quantiles_table(chosen)],
     )
 
 
@@ -305,7 +404,7 @@ def _definitions(contents: Contents, of_all: list[SummaryRow]) -> Section:
     return Section(
         "definitions",
         "Definitions",
-        tables=[tables.definitions_table(of_all), *several],
+        tables=[page_tables.definitions_table(of_all), *several],
         folded=every if len(shown) < len(contents.dialects) else [],
     )
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from spark_rankeval.errors import InputError
-from spark_rankeval.ranking.label_columns import LABEL_COLUMNS
+from spark_rankeval.ranking.lists import LABEL_COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

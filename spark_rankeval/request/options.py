@@ -14,11 +14,11 @@ from typing import Any, Literal, Self, get_args, get_origin, get_type_hints
 from spark_rankeval.checks import as_names, check_name, is_number, one_of
 from spark_rankeval.dialects import DEFAULT, Dialect, find_dialect
 from spark_rankeval.errors import OptionError, did_you_mean
-from spark_rankeval.ranking.population import POPULATIONS, Population
+from spark_rankeval.ranking.batch import POPULATIONS, Population
 from spark_rankeval.request.on_invalid import Given, OnInvalid
 from spark_rankeval.request.task import ItemGroups
 from spark_rankeval.statistics.description import DescriptionOptions
-from spark_rankeval.statistics.methods import IntervalMethod  # noqa: TC001 # of a field, whose type is looked at
+from spark_rankeval.statistics.intervals import IntervalMethod  # noqa: TC001 # of a field, whose type is looked at
 
 #: A DataFrame of Spark, pandas or polars, or a Table of pyarrow, none of which this layer imports.
 Table = Any

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from spark_rankeval.dialects import Dialect
     from spark_rankeval.metrics.base import Metric, SuppliesDefaults
     from spark_rankeval.metrics.naming import AskedMetrics
+    from spark_rankeval.ranking.batch import Population
     from spark_rankeval.ranking.lists import RankingPolicy, Ties
-    from spark_rankeval.ranking.population import Population
     from spark_rankeval.ranking.recommended import Fact
     from spark_rankeval.request.options import ScoringOptions
 

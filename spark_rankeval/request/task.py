@@ -7,8 +7,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from spark_rankeval.metrics.base import RelevanceMetric, as_float32
-from spark_rankeval.metrics.group_shares import GroupShare
-from spark_rankeval.ranking.population import Population
+from spark_rankeval.metrics.group_rates import GroupShare
+from spark_rankeval.ranking.batch import Population
 from spark_rankeval.ranking.ties import Look
 
 if TYPE_CHECKING:

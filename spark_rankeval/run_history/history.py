@@ -11,21 +11,18 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 from pyspark.sql import functions as F
 
-from spark_rankeval.charts.choice import headline_keys
-from spark_rankeval.charts.figures import PURPOSE, WIDTH, Estimate
+from spark_rankeval.charts.choice import PURPOSE, WIDTH, Estimate, headline_keys
 from spark_rankeval.charts.of_results import interval_reading
-from spark_rankeval.checks import check_table
-from spark_rankeval.errors import InputError, UnknownMetricError
-from spark_rankeval.extras import needs_extra
+from spark_rankeval.checks import check_table, needs_extra
+from spark_rankeval.errors import InputError, UnknownMetricError, listed
 from spark_rankeval.metrics.base import Metric
-from spark_rankeval.records.metrics_table import COLUMNS, LATER, OF_CLUSTERS, RUN_ID, TIME, row_of, values_of
-from spark_rankeval.report.writing import checked_path, write_page
+from spark_rankeval.records.stored import COLUMNS, LATER, OF_CLUSTERS, RUN_ID, TIME, row_of, values_of
+from spark_rankeval.report.contents import checked_path, write_page
 from spark_rankeval.run_history.gate_rules import FIGURES, names
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.storage import replaced_files_explained
-from spark_rankeval.tables.history import HistoryRow, changes_of, figure_in_words, history_on_screen
-from spark_rankeval.tables.text import as_text
-from spark_rankeval.wording import listed
+from spark_rankeval.tables.result_tables import HistoryRow, changes_of, figure_in_words, history_on_screen
+from spark_rankeval.tables.writers import as_text
 
 if TYPE_CHECKING:
     import os

@@ -13,7 +13,7 @@ from spark_rankeval.spark.per_user import PerUserSchema
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from spark_rankeval.records.bins import Counts, Grid
+    from spark_rankeval.records.chart_rows import Counts, Grid
 
 # Values computed in floating point may lie a hair below the bound that they stand for: 0.15 / 0.05 is 2.9999999999999996.
 _HAIR = 1e-9

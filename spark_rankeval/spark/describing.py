@@ -9,17 +9,17 @@ import numpy as np
 from pyspark.sql import functions as F
 
 from spark_rankeval.errors import EngineError, OptionError
-from spark_rankeval.records.many_objects import without_collection
 from spark_rankeval.records.slices import EVERY, is_of_all
+from spark_rankeval.records.summary import without_collection
 from spark_rankeval.spark.collecting import MESSAGE_SCHEMA, collected_messages
 from spark_rankeval.spark.ids import hash_in
 from spark_rankeval.spark.named_columns import any_null, column
 from spark_rankeval.spark.per_user import type_of_count
 from spark_rankeval.spark.workers import run_on_workers
-from spark_rankeval.statistics.clusters import clusters_of
+from spark_rankeval.statistics.cluster_sums import clusters_of
 from spark_rankeval.statistics.description import Figures, descriptions_of_groups
-from spark_rankeval.statistics.fingerprints import digits_of
 from spark_rankeval.statistics.moments import MomentsByName
+from spark_rankeval.statistics.table_fingerprints import digits_of
 from spark_rankeval.worker.clusters import Layout, group_name, merged_clusters, no_clusters
 from spark_rankeval.worker.group_states import (
     COUNTS,

@@ -1,4 +1,4 @@
-"""Hashes of the rows that an evaluation reads, added up for each user while rows are grouped; `statistics.fingerprints` goes on.
+"""Hashes of the rows that an evaluation reads, added up for each user while rows are grouped; `statistics.table_fingerprints` goes on.
 
 Workers hash whole lists of predictions if they can, with the same digits: `worker.row_hashes`.
 

@@ -14,7 +14,7 @@ from pyspark.sql.window import Window
 from spark_rankeval.errors import InputError
 from spark_rankeval.features.vectors.invalid_vectors import items_with_reasons, users_with_reasons
 from spark_rankeval.metrics.base import as_float32
-from spark_rankeval.ranking.label_columns import LABEL_COLUMNS
+from spark_rankeval.ranking.lists import LABEL_COLUMNS
 from spark_rankeval.spark.ids import for_example, id_reasons, name_in_sql, readable, text_in_sql
 from spark_rankeval.spark.named_columns import column
 from spark_rankeval.spark.source import REPEATED_USER, user_column

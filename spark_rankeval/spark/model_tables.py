@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_rankeval.errors import InputError
-from spark_rankeval.records.fingerprints import SHARED
+from spark_rankeval.records.stored import SHARED
 from spark_rankeval.spark.collecting import MESSAGE_SCHEMA, collected_messages
 from spark_rankeval.spark.ids import check_types, common_id_type, for_example, model_in, name_in, name_in_sql, user_hash
 from spark_rankeval.spark.model_table import ModelTable, columns_in_words

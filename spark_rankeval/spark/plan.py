@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from spark_rankeval.wording import listed
+from spark_rankeval.errors import listed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

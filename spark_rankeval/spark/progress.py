@@ -7,9 +7,8 @@ import warnings
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, cast
 
-from spark_rankeval.checks import is_connect
+from spark_rankeval.checks import is_connect, needs_extra
 from spark_rankeval.errors import InputError
-from spark_rankeval.extras import needs_extra
 from spark_rankeval.spark.platforms import setting
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from spark_rankeval.records.item_groups import ItemGroup, item_groups_in, roll_with_items
-from spark_rankeval.records.slices import is_of_all, roll
+from spark_rankeval.records.slices import ItemGroup, is_of_all, item_groups_in, roll, roll_with_items
 from spark_rankeval.request.counts import WEIGHT_SUMS, counts_beside, counts_of_models
 from spark_rankeval.request.readings import NORMALISER
 from spark_rankeval.request.task import GROUP_FACTS

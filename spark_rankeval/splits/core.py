@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyspark.sql import functions as F
 
 from spark_rankeval.checks import check_place, is_number, one_of
-from spark_rankeval.errors import DataError, OptionError
+from spark_rankeval.errors import DataError, OptionError, listed
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.sql_text import all_of, call, named, number, over, select, when, where
 from spark_rankeval.spark.storage import writable
 from spark_rankeval.splits.log import ITEM, free_name, read_log
-from spark_rankeval.wording import listed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

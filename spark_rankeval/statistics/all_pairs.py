@@ -30,7 +30,7 @@ from spark_rankeval.statistics.resampling import LIMIT, FixedPoint, exact_sums, 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from spark_rankeval.statistics.clusters import Clusters
+    from spark_rankeval.statistics.cluster_sums import Clusters
     from spark_rankeval.statistics.moments import Moments
 
 Array = np.ndarray[Any, Any]

@@ -1,4 +1,4 @@
-"""A covariate that was measured before an experiment takes out the part of users' values that it explains: CUPED.
+"""What is added up of a group of users for a comparison of groups, with a covariate that was measured before: CUPED.
 
 Source: Deng, Xu, Kohavi and Walker, Improving the sensitivity of online controlled experiments by utilizing pre-experiment data
 (WSDM 2013). θ is cov(x, y) / var(x), pooled within the two groups. Each user has z = y − θ (x − mean of x in both) in place of y. Its
@@ -19,10 +19,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from spark_rankeval.statistics.exact import LIMBS, ExactSums, exact_sum
+from spark_rankeval.statistics.description import as_known
+from spark_rankeval.statistics.independent_groups import Group
+from spark_rankeval.statistics.intervals import UNBOUNDED
+from spark_rankeval.statistics.moments import MomentsAccumulator, State, moments_of, with_prefix
+from spark_rankeval.statistics.sums import LIMBS, ExactSums, MeanAccumulator, exact_sum, mean_of
 
 if TYPE_CHECKING:
-    from spark_rankeval.statistics.groups import Difference, Group
+    from collections.abc import Mapping
+
+    from spark_rankeval.statistics.independent_groups import Difference
 
 Array = np.ndarray[Any, Any]
 Column = np.ndarray[tuple[int], np.dtype[np.float64]]
@@ -144,7 +150,7 @@ class _Side(NamedTuple):
     squares: tuple[Fraction, Fraction, Fraction]
 
     def variance(self, theta: Fraction) -> Fraction:
-        """The variance of the mean of y − θx, as `means` has it."""
+        """The variance of the mean of y − θx, as `sums` has it."""
         xx, xy, yy = self.squares
         return Fraction(self.n, self.n - 1) * (yy - 2 * theta * xy + theta**2 * xx) / self.weight**2
 
@@ -193,3 +199,48 @@ def _side(group: Group, sums: dict[tuple[int, int, int], Fraction], center: Frac
     return _Side(
         group.n, weight, of_all(2, 0), mean_x, mean_y, *around_means(1, mean_x), of_all(1, 2), around_means(2, mean_x)
     )
+
+
+_VALUE, _MEAN, _COVARIATE = "value", "mean", "covariate"
+#: The count of users whose weight is negative, NaN or infinite, in a state of users with weights.
+INVALID_WEIGHTS = f"{_MEAN}_n_invalid_weights"
+
+
+class GroupSumAccumulator:
+    """The sums of several columns of a group, for users that come batch by batch."""
+
+    def __init__(self, n_columns: int, *, weighted: bool = False, covariate: bool = False) -> None:
+        self._moments = MomentsAccumulator(n_columns)
+        self._means = MeanAccumulator(n_columns, weighted=True) if weighted else None
+        self._covariate = CovariateAccumulator(n_columns, weighted=weighted) if covariate else None
+
+    def add(self, values: Array, weights: Array | None = None, covariate: Array | None = None) -> None:
+        """Add users: their values, columns × users (NaN: undefined), and their weights and covariate if there are any."""
+        counts = np.ones(values.shape[1], np.bool_) if weights is None else (weights > 0) & np.isfinite(weights)
+        for column, of_column in enumerate(values):
+            self._moments.add(column, of_column[counts])
+            if self._means is not None and weights is not None:
+                self._means.add(column, of_column, weights)
+            if self._covariate is not None and covariate is not None:
+                self._covariate.add(column, of_column, covariate, weights)
+
+    def state(self) -> State:
+        """The state so far: arrays whose first axis is the columns."""
+        parts = {_VALUE: self._moments, _MEAN: self._means, _COVARIATE: self._covariate}
+        return {
+            f"{prefix}_{name}": entries
+            for prefix, part in parts.items()
+            if part is not None
+            for name, entries in part.state().items()
+        }
+
+
+def group_of(
+    state: Mapping[str, Any], name: str, bounds: tuple[float, float] = UNBOUNDED
+) -> tuple[Group, CovariateSums | None]:
+    """The group of one column, and the sums of its covariate, from one entry of each field of `GroupSumAccumulator.state`."""
+    fields = dict(state)
+    moments = moments_of(with_prefix(fields, _VALUE))
+    mean, covariate = with_prefix(fields, _MEAN), with_prefix(fields, _COVARIATE)
+    weighted = as_known(mean_of(mean), moments) if mean else None
+    return Group(name, moments, weighted, bounds), covariate_sums_of(covariate) if covariate else None

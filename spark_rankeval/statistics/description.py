@@ -15,21 +15,26 @@ from spark_rankeval.statistics.bootstrap import (
     BootstrapAccumulator,
     bca_interval,
     bootstrap_means_of,
+    jackknife_interval,
     percentile_interval,
 )
-from spark_rankeval.statistics.clusters import MANY
-from spark_rankeval.statistics.intervals import UNBOUNDED, Interval, mean_interval, t_interval
-from spark_rankeval.statistics.jackknife import jackknife_interval
-from spark_rankeval.statistics.means import Mean, MeanAccumulator, mean_of
-from spark_rankeval.statistics.methods import IntervalMethod, Student, interval_method
+from spark_rankeval.statistics.cluster_sums import MANY
+from spark_rankeval.statistics.intervals import (
+    UNBOUNDED,
+    Interval,
+    IntervalMethod,
+    Student,
+    interval_method,
+    mean_interval,
+    t_interval,
+)
 from spark_rankeval.statistics.moments import Moments, MomentsAccumulator, moments_of_columns, too_small
-from spark_rankeval.statistics.quantiles import QuantileAccumulator, quantiles_of
-from spark_rankeval.statistics.tally import tallies, tallies_of_groups
+from spark_rankeval.statistics.quantiles import QuantileAccumulator, quantiles_of, tallies, tallies_of_groups
+from spark_rankeval.statistics.sums import Mean, MeanAccumulator, mean_of
 
 if TYPE_CHECKING:
-    from spark_rankeval.statistics.bootstrap import BootstrapMeans
-    from spark_rankeval.statistics.clusters import Clusters
-    from spark_rankeval.statistics.jackknife import WithoutBlock
+    from spark_rankeval.statistics.bootstrap import BootstrapMeans, WithoutBlock
+    from spark_rankeval.statistics.cluster_sums import Clusters
 
 Array = np.ndarray[Any, Any]
 #: The states of the accumulators by what they are for: ``moments``, ``quantiles``, ``means``, ``bootstrap``. The first axis is the groups.

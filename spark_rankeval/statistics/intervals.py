@@ -1,23 +1,23 @@
-"""Intervals of a mean: Student's t, and what replaces it if values have no spread or are all 0 or 1."""
+"""Intervals of a mean: Student's t or a bootstrap, what replaces t if values have no spread, and the difference that users can show."""
 
 from __future__ import annotations
 
 import math
+import numbers
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from spark_rankeval.checks import is_number
 from spark_rankeval.errors import OptionError
-from spark_rankeval.statistics.binomial import share_interval
-from spark_rankeval.statistics.carried import are_equal
-from spark_rankeval.statistics.distributions import t_critical
-from spark_rankeval.statistics.means import name_of_term
+from spark_rankeval.statistics.distributions import noncentral_t_sf, normal_quantile, share_interval, t_critical
+from spark_rankeval.statistics.resampling import check_seed, checked_replicates
+from spark_rankeval.statistics.sums import are_equal, name_of_term
 
 if TYPE_CHECKING:
-    from spark_rankeval.statistics.clusters import Clusters
-    from spark_rankeval.statistics.means import Mean
+    from spark_rankeval.statistics.cluster_sums import Clusters
     from spark_rankeval.statistics.moments import Moments
-
+    from spark_rankeval.statistics.sums import Mean
 
 #: The bounds of a metric that has none.
 UNBOUNDED = (-math.inf, math.inf)
@@ -211,3 +211,116 @@ def _p_of_limit(value: float, n: float, limit: float, bounds: tuple[float, float
     # A mean at the limit needs other values; the fewest are needed if they are all at the far bound.
     alike = (end - limit) / (end - value) if end != value else 0.0
     return float(max(alike, 0.0) ** n)
+
+
+def _check_level(level: object) -> None:
+    if not isinstance(level, numbers.Real) or isinstance(level, bool):
+        raise OptionError(f"level must be a number between 0 and 1, such as 0.95; got {level!r}")
+    checked_level(float(level))
+
+
+@dataclass(frozen=True)
+class Student:
+    """Student's t interval; `level` is the share of such intervals that hold the true mean.
+
+    Examples:
+        >>> row = evaluate(predictions, labels, "rr", score="score", ci=Student(level=0.9)).summary[0]
+        >>> row.interval_method, round(row.interval_low, 3), round(row.interval_high, 3)
+        ('t', 0.2, 0.717)
+    """
+
+    level: float = 0.95
+
+    name = "t"
+
+    def __post_init__(self) -> None:
+        _check_level(self.level)
+
+
+@dataclass(frozen=True)
+class _Bootstrap:
+    level: float = 0.95
+    replicates: int = 1000
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        _check_level(self.level)
+        if not isinstance(self.replicates, numbers.Integral) or isinstance(self.replicates, bool):
+            raise OptionError(f"replicates must be a whole number; got {self.replicates!r}")
+        checked_replicates(int(self.replicates))
+        check_seed(self.seed)
+
+
+@dataclass(frozen=True)
+class BCa(_Bootstrap):
+    """The bias-corrected and accelerated bootstrap (Efron 1987).
+
+    `level` is the share of such intervals that hold the true mean; `replicates` samples of the users are drawn with `seed`.
+
+    Examples:
+        >>> row = evaluate(predictions, labels, "rr", score="score", ci=BCa(seed=1)).summary[0]
+        >>> row.interval_method, round(row.interval_low, 3), round(row.interval_high, 3)
+        ('bca', 0.19, 0.75)
+    """
+
+    name = "bca"
+
+
+@dataclass(frozen=True)
+class Percentile(_Bootstrap):
+    """The percentile bootstrap (Efron 1979), with the options of `BCa`.
+
+    Examples:
+        >>> row = evaluate(predictions, labels, "rr", score="score", ci=Percentile(seed=1)).summary[0]
+        >>> row.interval_method, round(row.interval_low, 3), round(row.interval_high, 3)
+        ('percentile', 0.19, 0.75)
+    """
+
+    name = "percentile"
+
+
+IntervalMethod = Student | BCa | Percentile
+
+_BY_NAME: dict[str, IntervalMethod] = {"t": Student(), "bca": BCa(), "bootstrap": BCa(), "percentile": Percentile()}
+
+
+def interval_method(ci: str | IntervalMethod | None) -> IntervalMethod | None:
+    """The method that a caller names by a word, or gives in full; None: no interval."""
+    if ci is None or isinstance(ci, IntervalMethod):
+        return ci
+    if isinstance(ci, str) and ci in _BY_NAME:
+        return _BY_NAME[ci]
+    if isinstance(ci, type) and issubclass(ci, IntervalMethod):
+        raise OptionError(f"ci={ci.__name__} is a class; write ci={ci.__name__}(), with its options in the parentheses")
+    named = ", ".join(map(repr, _BY_NAME))
+    msg = f"ci must be one of {named}, None, or an object such as BCa(level=0.99, replicates=2000, seed=1); got {ci!r}"
+    raise OptionError(msg)
+
+
+def detectable_difference(
+    std: float, n: float, level: float = 0.95, power: float = 0.8, df: float | None = None
+) -> float:
+    """The smallest true difference that a two-sided paired t test of n users finds with the probability `power`.
+
+    With a noncentrality of δ = difference / std · √n the power is P(T > c) + P(T < −c), c the critical t, T noncentral t. It has n − 1
+    degrees of freedom unless `df` is given. Source: Cohen 1988, chapter 2; statsmodels' `TTestPower`. NaN for fewer than two users.
+    """
+    checked_level(level)
+    if not is_number(power) or not 1 - level < power < 1:
+        raise OptionError(f"power must be between 1 − level = {1 - level:g} and 1; got {power!r}")
+    df = n - 1 if df is None else df
+    if not df >= 1 or math.isnan(std):
+        return math.nan
+    critical = t_critical(level, df)
+    low, high = 0.0, critical + max(normal_quantile(power), 0.0) + 1.0
+    while _power(high, df, critical) < power:
+        low, high = high, 2 * high
+    while high - low > 1e-12 * high:
+        middle = (low + high) / 2
+        low, high = (middle, high) if _power(middle, df, critical) < power else (low, middle)
+    return high * std / math.sqrt(n)
+
+
+def _power(shift: float, df: float, critical: float) -> float:
+    """The power at a noncentrality, of a test whose statistic is to reach a critical value."""
+    return noncentral_t_sf(critical, df, shift) + noncentral_t_sf(critical, df, -shift)

@@ -1,4 +1,9 @@
-"""Count, sum and spread of columns, added exactly: whole numbers of units of 1, 2⁻³² and 2⁻⁶⁴ add up the same in every order."""
+"""Count, sum and spread of columns, added exactly: whole numbers of units of 1, 2⁻³² and 2⁻⁶⁴ add up the same in every order.
+
+If values are skewed, their mean needs many users to be close to normal. The third absolute moment of values about their mean is at most
+range × variance. So the skewness of a mean of n users is at most range / (standard deviation · √n), and with it how far the mean is from
+normal (Berry 1941, Esseen 1942). If few values are far from most, the range is many standard deviations.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +14,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from spark_rankeval.statistics.carried import UNIT_BITS, UnitSums
-from spark_rankeval.statistics.exact import LIMBS, ExactSums, exact_sum
-from spark_rankeval.statistics.tally import tally
+from spark_rankeval.statistics.quantiles import tally
+from spark_rankeval.statistics.sums import LIMBS, UNIT_BITS, ExactSums, UnitSums, exact_sum
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from spark_rankeval.statistics.tally import Tally
+    from spark_rankeval.statistics.quantiles import Tally
 
 Column = np.ndarray[tuple[int], np.dtype[np.float64]]
 Array = np.ndarray[Any, Any]
@@ -358,3 +362,12 @@ def _exact(state: dict[str, Any], limbs: tuple[str, ...]) -> Fraction:
 def _whole(ones: int, middle: int, low: int) -> int:
     """A sum in units of 2⁻⁶⁴."""
     return (ones << 64) + (middle << 32) + low
+
+
+#: Of fewer users the spread may be small by chance, whatever their values are.
+LEAST_USERS = 100
+
+
+def users_needed(variance: float, width: float, times: float) -> float:
+    """How many users make the skewness of a mean at most 1 / √times, for values of a variance and a range; at least 100."""
+    return max(LEAST_USERS, times * (width / math.sqrt(variance)) ** 2) if variance > 0 else math.inf

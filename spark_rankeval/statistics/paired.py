@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spark_rankeval.statistics.binomial import sign_test_p
-from spark_rankeval.statistics.clusters import ClusterAccumulator, ClusterSums, clusters_of_column
-from spark_rankeval.statistics.distributions import t_sf
-from spark_rankeval.statistics.exact import ExactSums, exact_sum
+from spark_rankeval.ranking.ragged import starts_of_runs
+from spark_rankeval.statistics.cluster_sums import ClusterAccumulator, ClusterSums, clusters_of_column
+from spark_rankeval.statistics.distributions import sign_test_p, t_sf
 from spark_rankeval.statistics.intervals import (
     UNBOUNDED,
     bounds_of_differences,
@@ -29,9 +28,12 @@ from spark_rankeval.statistics.resampling import (
     exact_sums,
     resampled_sums,
 )
+from spark_rankeval.statistics.sums import ExactSums, exact_sum
 
 if TYPE_CHECKING:
-    from spark_rankeval.statistics.clusters import Clusters
+    from collections.abc import Callable, Iterable, Mapping
+
+    from spark_rankeval.statistics.cluster_sums import Clusters
     from spark_rankeval.statistics.intervals import Interval
     from spark_rankeval.statistics.moments import Moments
 
@@ -152,7 +154,7 @@ class PairedClusters:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class PairedComparison:
     """A model against a baseline, over the users for whom both have a value; attributes without a line here are as in `ComparisonRow`.
 
     Attributes:
@@ -241,7 +243,7 @@ def comparison_of(
     level: float = 0.95,
     bounds: tuple[float, float] = UNBOUNDED,
     of_clusters: dict[str, Any] | None = None,
-) -> Comparison:
+) -> PairedComparison:
     """The comparison of one column from its merged state, one entry of each field of `PairedAccumulator.state`.
 
     `bounds` are the least and the largest possible value; bounds that a value breaks are ignored. If users come in clusters,
@@ -275,7 +277,7 @@ def comparison_of(
         interval = (
             interval.within(bounds) if error else interval_without_spread(difference.mean, effective_n, level, bounds)
         )
-    return Comparison(
+    return PairedComparison(
         n=n, n_undefined=int(state["n_undefined"]), mean=value.mean, baseline_mean=baseline.mean, difference=difference.mean,
         relative_lift=difference.mean / abs(baseline.mean) if baseline.mean else math.nan, std=std, standard_error=error,
         interval=interval, t=t, p_t=p_t, p_sign_flip=p_sign_flip, p_is_exact=p_is_exact,
@@ -331,3 +333,41 @@ def _exact_p(sizes: Floats, wins: int, losses: int, total: float, largest: float
     if largest - sizes[0] <= tolerance / n:
         return sign_test_p(wins, losses)
     return math.nan
+
+
+# How fields are combined whose names end so; others are added.
+_COMBINE: dict[str, Callable[[Array, Array], Array]] = {
+    "least": np.minimum,
+    "greatest": np.maximum,
+    "smallest": smallest,
+    "joined": lambda first, second: np.concatenate([first, second], axis=1),
+}
+
+
+def merged(states: Iterable[dict[str, Array]]) -> dict[str, Array]:
+    """The state of all rows, from one or more states of parts of them, in any order; sketches have `merged_sketches`."""
+    total: dict[str, Array] = {}
+    for state in states:
+        for name, values in state.items():
+            total[name] = values if name not in total else _combine(name)(total[name], values)
+    return total
+
+
+def merged_stacks(fields: Mapping[str, Array], groups: Array) -> dict[str, Array]:
+    """The states of several groups, from fields with an entry for each part of a group: `groups` says whose each entry is.
+
+    The fields are added, or their least or greatest values are taken. Each group from 0 on has at least one entry.
+    """
+    order = np.argsort(groups, kind="stable")
+    starts = np.flatnonzero(starts_of_runs(groups[order]))
+    merged_fields = {}
+    for name, values in fields.items():
+        combine = _combine(name)
+        assert isinstance(combine, np.ufunc), f"{name} is of one group alone"
+        entries = values[order]
+        merged_fields[name] = entries if len(starts) == len(entries) else combine.reduceat(entries, starts, axis=0)
+    return merged_fields
+
+
+def _combine(name: str) -> Callable[[Array, Array], Array]:
+    return _COMBINE.get(name.rpartition("_")[2], np.add)

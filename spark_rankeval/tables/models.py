@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Protocol
 import pandas as pd
 
 from spark_rankeval.errors import InputError
-from spark_rankeval.records.comparison import ComparisonRow, PairRow
+from spark_rankeval.records.comparison_rows import ComparisonRow, PairRow
 from spark_rankeval.records.summary import known_metric
-from spark_rankeval.tables.numbers import DASH, in_one_format
-from spark_rankeval.tables.shown import OneTable
-from spark_rankeval.tables.summary import users_in_words
-from spark_rankeval.tables.table import Cell, Column, Document, Note, Table, words
+from spark_rankeval.tables.result_tables import users_in_words
+from spark_rankeval.tables.table import DASH, Cell, Column, Document, Note, Table, in_one_format, words
+from spark_rankeval.tables.writers import OneTable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from spark_rankeval.records.slices import roll
 from spark_rankeval.statistics.all_pairs import MOST_LABELS, AllPairsAccumulator
-from spark_rankeval.statistics.group_sums import GroupAccumulator
+from spark_rankeval.statistics.covariates import GroupSumAccumulator
 from spark_rankeval.statistics.paired import PairedAccumulator, PairedClusters, differences_of
 from spark_rankeval.wire import Merger, Mergers, Message, unpack
 from spark_rankeval.worker.clusters import CLUSTER_USERS, ClusterMerger, ClusterRows, Layout, kept_by
@@ -288,13 +288,13 @@ def group_batches(n_metrics: int, *, weighted: bool, covariate: bool, layout: La
     """A function for ``mapInArrow``: the sums of each group of users, in place of a model.
 
     The values of a row are those of the metrics, then the user's weight and then the covariate, if there are any. The state has
-    the counts of `N_USERS` and others for each group, and the fields of `GroupAccumulator`. With a layout users go on to their clusters.
+    the counts of `N_USERS` and others for each group, and the fields of `GroupSumAccumulator`. With a layout users go on to their clusters.
     """
 
     @sends_messages
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[Message]:
         counts = UserCounts(None)
-        groups: dict[str, GroupAccumulator] = {}
+        groups: dict[str, GroupSumAccumulator] = {}
         n_in_several = np.zeros(1, np.int64)
         clusters = None if layout is None else ClusterRows(layout)
         for batch in batches:
@@ -307,7 +307,7 @@ def group_batches(n_metrics: int, *, weighted: bool, covariate: bool, layout: La
             for place, name in enumerate(users.models):
                 values = users.values[:, place, users.n_rows[place] > 0]
                 further = iter(values[n_metrics:])
-                group = groups.setdefault(name, GroupAccumulator(n_metrics, weighted=weighted, covariate=covariate))
+                group = groups.setdefault(name, GroupSumAccumulator(n_metrics, weighted=weighted, covariate=covariate))
                 weights = next(further) if weighted else None
                 group.add(values[:n_metrics], weights, next(further) if covariate else None)
                 if clusters is not None:

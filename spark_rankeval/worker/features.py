@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from spark_rankeval.ranking.batch import RankingBatch
-    from spark_rankeval.ranking.lists import Lists
+    from spark_rankeval.ranking.lists import RawLists
     from spark_rankeval.ranking.ragged import Array, BoolArray, Ragged
-    from spark_rankeval.ranking.ranks import Findings
+    from spark_rankeval.ranking.ranks import RankingCounts
     from spark_rankeval.request.task import ScoringTask, View
     from spark_rankeval.statistics.description import DescriptionOptions, Figures
     from spark_rankeval.wire import Mergers, Message
@@ -54,7 +54,7 @@ class Ranker(Protocol):
     def predictions(self) -> Side:
         """The items that metrics look at, as if they had come."""
 
-    def rank(self, view: View, lists: Lists) -> tuple[RankingBatch, Findings]:
+    def rank(self, view: View, lists: RawLists) -> tuple[RankingBatch, RankingCounts]:
         """The rankings of a view."""
 
     def counts(self) -> Mapping[str, Array]:
@@ -74,13 +74,13 @@ class BatchFeature:
         return {}
 
     def compare(self, items: Mapping[str, Ragged], order: Callable[[Array], Array] | None) -> None:
-        """Take the items of these lists so that they compare with those of predictions, and their order as of `Lists`."""
+        """Take the items of these lists so that they compare with those of predictions, and their order as of `RawLists`."""
 
     def label_numbers(self, labels: Side) -> Mapping[str, Array]:
         """Numbers that travel with the labels while they are ranked, by name; float64."""
         return {}
 
-    def lists_of(self, lists: Lists, view: View) -> Lists:
+    def lists_of(self, lists: RawLists, view: View) -> RawLists:
         """The lists as a view needs them."""
         return lists
 

@@ -12,11 +12,10 @@ import pyarrow as pa
 
 from spark_rankeval.ranking.ragged import Ragged, offsets_of
 from spark_rankeval.statistics.description import DescriptionAccumulator
-from spark_rankeval.statistics.fingerprints import no_limbs
-from spark_rankeval.statistics.merging import merged_stacks
 from spark_rankeval.statistics.moments import MomentsAccumulator
-from spark_rankeval.statistics.quantiles import merged_sketches
-from spark_rankeval.statistics.tally import tallies_of_groups
+from spark_rankeval.statistics.paired import merged_stacks
+from spark_rankeval.statistics.quantiles import merged_sketches, tallies_of_groups
+from spark_rankeval.statistics.table_fingerprints import no_limbs
 from spark_rankeval.worker.reading import filled
 from spark_rankeval.worker.row_hashes import WHOLE
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_rankeval.metrics.base import as_float32
-from spark_rankeval.ranking.label_columns import LABEL_COLUMNS
+from spark_rankeval.ranking.lists import LABEL_COLUMNS
 from spark_rankeval.ranking.ragged import Array, BoolArray, IntArray, Ragged, offsets_of
 from spark_rankeval.worker.grouped_row import (
     EXCLUDED,

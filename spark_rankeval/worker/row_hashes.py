@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_rankeval.ranking.ragged import Ragged, pieces
-from spark_rankeval.statistics.fingerprints import limbs_of, limbs_of_whole
+from spark_rankeval.statistics.table_fingerprints import limbs_of, limbs_of_whole
 from spark_rankeval.worker.grouped_row import ITEMS, PREDICTION_ROWS, SCORES, USER_HASH, hash_column
 from spark_rankeval.worker.reading import flat, numbers, whole_numbers
 from spark_rankeval.worker.xxhash import xxhash64

@@ -9,10 +9,10 @@ import numpy as np
 
 from spark_rankeval.metrics.logged_feedback import lowest_limit
 from spark_rankeval.ranking.batch import RankingBatch
-from spark_rankeval.ranking.lists import Lists
+from spark_rankeval.ranking.lists import RawLists
 from spark_rankeval.ranking.matching import contained, distinct
 from spark_rankeval.ranking.ragged import pieces
-from spark_rankeval.ranking.ranks import Findings, rank_lists
+from spark_rankeval.ranking.ranks import RankingCounts, rank_lists
 from spark_rankeval.request.counts import INVALID_COUNTS, WEIGHT_SUMS, counts_of_models
 from spark_rankeval.worker.comparable_ids import comparable
 from spark_rankeval.worker.features import BatchFeature, RankedView, begun
@@ -102,17 +102,17 @@ class _Inputs(NamedTuple):
     label_items: Ragged
     excluded: Ragged | None  # each user's excluded items, once each; None: nothing is excluded
     sides: dict[str, Side]  # tables beside predictions that have rows of these users, by role
-    order: Callable[[Array], Array] | None  # as of `Lists`
+    order: Callable[[Array], Array] | None  # as of `RawLists`
     features: list[BatchFeature]
     rankers: Sequence[Ranker]  # if models rank by themselves: the lists of each
 
-    def lists(self, task: ScoringTask, model: int) -> Lists:
+    def lists(self, task: ScoringTask, model: int) -> RawLists:
         """The lists of a model, before anything is left out."""
         predictions, labels = self.predictions[model], self.labels
         numbers = dict(zip(task.label_columns, labels.values[-len(task.label_columns) :], strict=False))
         for feature in self.features:
             numbers |= feature.label_numbers(labels)
-        return Lists(
+        return RawLists(
             items=self.items[model],
             scores=predictions.lists.like(predictions.values[0]) if predictions.values else None,
             labels=self.label_items,
@@ -165,7 +165,7 @@ def score(task: ScoringTask, batch: pa.RecordBatch, partition: Sequence[Partitio
     inputs = _read(task, batch, begun(task) if partition is None else partition)
     scores = Scores([], {}, {}, [], inputs.features)
     unresolved = np.zeros(batch.num_rows, np.int64)
-    ranked: list[tuple[RankingBatch, Findings]] = []
+    ranked: list[tuple[RankingBatch, RankingCounts]] = []
     for model in range(len(task.models)):
         ranked = _score_model(task, inputs, model, scores)
         unresolved = np.maximum.reduce([unresolved, *(findings.cut for _, findings in ranked)])
@@ -178,7 +178,9 @@ def score(task: ScoringTask, batch: pa.RecordBatch, partition: Sequence[Partitio
     return scores
 
 
-def _score_model(task: ScoringTask, inputs: _Inputs, model: int, scores: Scores) -> list[tuple[RankingBatch, Findings]]:
+def _score_model(
+    task: ScoringTask, inputs: _Inputs, model: int, scores: Scores
+) -> list[tuple[RankingBatch, RankingCounts]]:
     """Add the metrics and counts of a model to the scores, and return its rankings, one for each view."""
     lists, entry, n_excluded = _without(inputs.excluded, inputs.lists(task, model))
     ranker = inputs.rankers[model] if inputs.rankers else None
@@ -222,7 +224,7 @@ def _overlaps(
     task: ScoringTask,
     inputs: _Inputs,
     model: int,
-    ranked: list[tuple[RankingBatch, Findings]],
+    ranked: list[tuple[RankingBatch, RankingCounts]],
     counts: dict[str, Array],
 ) -> dict[str, Array]:
     """The counts of overlaps of a model by name, given its other counts."""
@@ -247,7 +249,7 @@ def _views_of(task: ScoringTask, model: int, columns: dict[str, pa.Array]) -> di
     }
 
 
-def _without(excluded: Ragged | None, lists: Lists) -> tuple[Lists, IntArray, IntArray]:
+def _without(excluded: Ragged | None, lists: RawLists) -> tuple[RawLists, IntArray, IntArray]:
     """Lists without the excluded items, the former place of each item, and how many items each user lost; int64 (n_users,)."""
     entry = np.arange(len(lists.items.values))
     if excluded is None:
@@ -266,7 +268,7 @@ def _n_labelled(excluded: Ragged | None, labels: Ragged) -> IntArray:
 
 
 def _counts(
-    view: View, ranked: list[tuple[RankingBatch, Findings]], predictions: Side, labels: Side
+    view: View, ranked: list[tuple[RankingBatch, RankingCounts]], predictions: Side, labels: Side
 ) -> dict[str, Array]:
     """The counts of a model's users by name. Most counts that differ between views are those of the model's first view.
 
@@ -292,7 +294,7 @@ def _counts(
     }
 
 
-def _rank(view: View, lists: Lists, parts: list[tuple[int, int]]) -> tuple[RankingBatch, Findings]:
+def _rank(view: View, lists: RawLists, parts: list[tuple[int, int]]) -> tuple[RankingBatch, RankingCounts]:
     """All users' rankings, made slice by slice."""
     slices = [
         rank_lists(
@@ -305,7 +307,7 @@ def _rank(view: View, lists: Lists, parts: list[tuple[int, int]]) -> tuple[Ranki
         for start, stop in parts
     ]
     batch = RankingBatch.concatenate([part for part, _ in slices])
-    return batch, Findings(*map(np.concatenate, zip(*(findings for _, findings in slices), strict=True)))
+    return batch, RankingCounts(*map(np.concatenate, zip(*(findings for _, findings in slices), strict=True)))
 
 
 def _compute(metrics: Sequence[Metric], batch: RankingBatch, included: Array) -> list[Array]:

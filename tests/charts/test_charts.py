@@ -14,11 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from summary_rows import difference, models_rows, pair, row, undefined
 
-from spark_rankeval.charts.choice import headline_keys, one_of_each
+from spark_rankeval.charts.choice import Bin, Estimate, Histogram, headline_keys, one_of_each
 from spark_rankeval.charts.curves import curve_chart, spread_out
-from spark_rankeval.charts.figures import Bin, Estimate, Histogram
-from spark_rankeval.charts.histograms import histogram_chart
-from spark_rankeval.charts.lines import forest_chart
+from spark_rankeval.charts.distribution_charts import forest_chart, histogram_chart
 from spark_rankeval.charts.marks import ON_DARK, PALETTE, domain, places_of
 from spark_rankeval.charts.of_comparisons import ComparisonPlots, pairs_chart
 from spark_rankeval.charts.of_results import ResultPlots

@@ -29,7 +29,7 @@ from spark_rankeval import (
     read_gates,
     summarise,
 )
-from spark_rankeval.report.pictures import Picture
+from spark_rankeval.report.page import Picture
 from spark_rankeval.splits import by_hash, by_time, k_core, last_n
 
 TREC = Path(__file__).parents[1] / "golden" / "trec"

@@ -14,7 +14,7 @@ from spark_rankeval.features.items import wire
 from spark_rankeval.features.items.counting import add_counts, count_items
 from spark_rankeval.features.vectors import catalogue
 from spark_rankeval.metrics.base import as_float32
-from spark_rankeval.ranking.label_columns import LABEL_COLUMNS
+from spark_rankeval.ranking.lists import LABEL_COLUMNS
 from spark_rankeval.ranking.recommended import OF_ITEMS, TABLES_OF
 from spark_rankeval.request.task import POPULARITY
 from spark_rankeval.worker import grouped_row

@@ -12,18 +12,17 @@ from unittest import mock
 
 import pyarrow as pa
 
-from spark_rankeval.comparison import groups as of_groups
-from spark_rankeval.comparison.clusters_of_groups import ClustersOfGroups
-from spark_rankeval.comparison.compare import paired_merger
-from spark_rankeval.comparison.inputs import ComparedMetric
+from spark_rankeval.comparison import group_comparison as of_groups
+from spark_rankeval.comparison.compare_models import paired_merger
+from spark_rankeval.comparison.comparison_inputs import ComparedMetric
+from spark_rankeval.comparison.group_comparison import ClustersOfGroups
 from spark_rankeval.comparison.rows import AgainstBaseline, OfPairs, pair_rows, rolled
 from spark_rankeval.features.item_groups.scored_pairs import score_pairs
 from spark_rankeval.features.item_groups.tables import ATTRIBUTE_KEY, GROUP_KEY
 from spark_rankeval.features.registry import with_features_of
 from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.ranking.recommended import TABLES_OF
-from spark_rankeval.records.item_groups import item_attribute, item_groups_in, roll_with_items
-from spark_rankeval.records.slices import is_of_all, roll, slice_name
+from spark_rankeval.records.slices import is_of_all, item_attribute, item_groups_in, roll, roll_with_items, slice_name
 from spark_rankeval.request.counts import Overlap, counts_beside, counts_of_models
 from spark_rankeval.request.options import ScoringOptions
 from spark_rankeval.request.readings import Lists, read_request
@@ -31,8 +30,8 @@ from spark_rankeval.request.task import GROUP_FACTS, ItemGroups
 from spark_rankeval.spark import settling
 from spark_rankeval.spark.describing import Groups, figures_by_group
 from spark_rankeval.spark.scoring import totals_in
+from spark_rankeval.statistics.covariates import GroupSumAccumulator
 from spark_rankeval.statistics.description import DescriptionOptions
-from spark_rankeval.statistics.group_sums import GroupAccumulator
 from spark_rankeval.wire import merged_by_bucket, messages_of, rows_of
 from spark_rankeval.worker import compared_users, grouped_row
 from spark_rankeval.worker.clusters import ClusterMerger, Layout, merged_clusters
@@ -306,7 +305,7 @@ class _Run:
         owners = state.everyone
         names = sorted(owner for owner in owners if isinstance(owner, str))
         clusters = None if layout is None else ClustersOfGroups.read(sums, names)
-        empty = GroupAccumulator(len(metrics), weighted=weighted, covariate=covariate).state()
+        empty = GroupSumAccumulator(len(metrics), weighted=weighted, covariate=covariate).state()
         options = of_groups._Options(0.9, "holm", sequential)
         compared = [
             of_groups._compared(metric, place, owners, (name, baseline), empty, options, clusters)

@@ -17,7 +17,7 @@ from typing import get_args
 import jsonschema
 import pytest
 
-from spark_rankeval.comparison import groups
+from spark_rankeval.comparison import group_comparison
 from spark_rankeval.errors import ConfigurationError, MissingExtraError, OptionError
 from spark_rankeval.jobs import compare, compare_groups, evaluate, reporting, trend
 from spark_rankeval.jobs.compare import CompareConfig, Comparison
@@ -29,8 +29,8 @@ from spark_rankeval.jobs.reporting import write_report
 from spark_rankeval.jobs.settings import documented, json_schema, read_settings
 from spark_rankeval.jobs.split_settings import LogSplit
 from spark_rankeval.jobs.vector_settings import VectorTables
-from spark_rankeval.ranking.population import POPULATIONS
-from spark_rankeval.report.writing import write_page
+from spark_rankeval.ranking.batch import POPULATIONS
+from spark_rankeval.report.contents import write_page
 from spark_rankeval.request.options import PopulationName, RankingOptions, ScoringOptions, SummaryOptions
 from spark_rankeval.request.vectors import Vectors
 from spark_rankeval.splits import by_hash, by_time, last_n
@@ -438,7 +438,7 @@ def test_wrong_configurations_of_groups_are_named_at_once(changes, words):
 
 
 def test_every_option_of_compare_groups_is_a_key_with_its_default():
-    options = inspect.signature(groups.compare_groups).parameters
+    options = inspect.signature(group_comparison.compare_groups).parameters
     keys = {key.name: key.default for key in fields(Experiment)}
     expected = {name: option.default for name, option in options.items() if name not in ("per_user", "baseline")}
     assert {name: default for name, default in keys.items() if name != "baseline"} == expected
@@ -778,7 +778,7 @@ def test_histograms_are_of_what_is_evaluated(name):
 
 
 def test_a_report_without_its_packages_is_refused_before_spark(monkeypatch):
-    monkeypatch.setattr("spark_rankeval.extras.find_spec", lambda name: None if name == "jinja2" else name)
+    monkeypatch.setattr("spark_rankeval.checks.find_spec", lambda name: None if name == "jinja2" else name)
     words = r"reports need the package jinja2; install it with pip install 'jinja2>=3.1' \(the extra 'report'\)"
     with pytest.raises(MissingExtraError, match=words):
         parse_config({**SMALLEST, "output": {"path": "o", "report": True}}, EvaluateConfig)

@@ -15,7 +15,7 @@ from spark_rankeval.jobs import session
 from spark_rankeval.jobs.config import load_config, parse_config
 from spark_rankeval.jobs.evaluate import EvaluateConfig, main
 from spark_rankeval.request.options import ScoringOptions, SummaryOptions
-from spark_rankeval.statistics.methods import Student
+from spark_rankeval.statistics.intervals import Student
 
 SMALLEST = {"predictions": {"path": "p"}, "evaluation": {"metrics": ["rr"]}, "output": {"path": "o"}}
 

@@ -14,7 +14,7 @@ from spark_rankeval import history, merge
 from spark_rankeval.errors import InputError
 from spark_rankeval.jobs import gating, runs
 from spark_rankeval.jobs.trend import read_history
-from spark_rankeval.records.metrics_table import COLUMNS, values_of
+from spark_rankeval.records.stored import COLUMNS, values_of
 from spark_rankeval.run_history.gate_rules import read_gates
 
 START = datetime(2026, 10, 1, 4, 30, 0, 123456, tzinfo=UTC)

@@ -30,7 +30,7 @@ from spark_rankeval.jobs.secrets import (
     secrets_of,
 )
 from spark_rankeval.jobs.session import job_session, run_job
-from spark_rankeval.report.tables import manifest_tables
+from spark_rankeval.report.page_tables import manifest_tables
 
 SETTINGS = {"predictions": {"path": "p"}, "evaluation": {"metrics": ["ndcg@10"]}, "output": {"path": "out"}}
 

@@ -207,7 +207,7 @@ def test_a_server_that_is_lost_later_leaves_whole_tables_and_says_so(nowhere, ca
 
 
 def test_a_database_without_its_packages_is_named_with_what_to_install(tmp_path, monkeypatch):
-    monkeypatch.setattr("spark_rankeval.extras.find_spec", lambda name: None if name == "sqlalchemy" else name)
+    monkeypatch.setattr("spark_rankeval.checks.find_spec", lambda name: None if name == "sqlalchemy" else name)
     told = {"experiment": "shop", "tracking_uri": f"sqlite:///{tmp_path}/runs.db"}
     config = parse_config(SETTINGS | {"mlflow": told}, EvaluateConfig)
     with pytest.raises(

@@ -9,7 +9,7 @@ from oracle import User, rank, value
 from users import batch_of, in_order, lists_of, random_users, ranked
 from variants import LEFT_OPEN, METRICS, parameters_of, variants
 
-from spark_rankeval.ranking.lists import Lists
+from spark_rankeval.ranking.lists import RawLists
 
 # Averages over the orders of ties have a test of their own, which asks the oracle for the value of every order.
 VARIANTS = {metric.name: variants(metric, ties=("order",)) for metric in METRICS}
@@ -230,7 +230,7 @@ def test_text_ids_are_ordered_by_their_utf8_bytes_and_not_by_their_codes():
         for predictions, labels in users
     ]
     for ties in TIES:
-        given_order = Lists(lists.items, lists.scores, lists.labels, lists.grades, lambda items: place[items])
+        given_order = RawLists(lists.items, lists.scores, lists.labels, lists.grades, lambda items: place[items])
         batch, _ = ranked(given_order, ties=ties, keep_label_order=True)
         for variant in FEW[::2]:
             compare(batch, settle(in_words, ties), variant)

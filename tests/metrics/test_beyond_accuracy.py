@@ -35,7 +35,7 @@ from spark_rankeval.features.items import lists as side_lists
 from spark_rankeval.metrics import RankingBatch, parse_metric
 from spark_rankeval.metrics.base import REGISTRY, UNSET
 from spark_rankeval.metrics.exposure_based import Exposure
-from spark_rankeval.metrics.group_shares import ExposureShare, HitShare
+from spark_rankeval.metrics.group_rates import ExposureShare, HitShare
 from spark_rankeval.ranking.lists import RankingPolicy
 from spark_rankeval.ranking.recommended import TABLES_OF, Totals
 from spark_rankeval.request.readings import Lists, resolve

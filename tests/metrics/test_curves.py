@@ -8,9 +8,8 @@ from users import batch_of, random_users
 
 from spark_rankeval.errors import MetricError, UnknownMetricError
 from spark_rankeval.metrics import NDCG
-from spark_rankeval.metrics.curves import expand
-from spark_rankeval.metrics.naming import parse_metric, parse_metrics
-from spark_rankeval.records.curves import cutoff_curve, recall_curve
+from spark_rankeval.metrics.naming import expand, parse_metric, parse_metrics
+from spark_rankeval.records.chart_rows import cutoff_curve, recall_curve
 from spark_rankeval.records.summary import summary_row
 from spark_rankeval.statistics.description import DescriptionAccumulator, DescriptionOptions
 

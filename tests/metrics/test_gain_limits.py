@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from spark_rankeval.dialects import DEFAULT
-from spark_rankeval.metrics.gains import exponential
+from spark_rankeval.metrics.gain_based import exponential
 from spark_rankeval.metrics.naming import parse_metric
-from spark_rankeval.ranking.lists import Lists
+from spark_rankeval.ranking.lists import RawLists
 from spark_rankeval.ranking.ragged import Ragged
 from spark_rankeval.ranking.ranks import rank_lists
 
@@ -17,7 +17,7 @@ from spark_rankeval.ranking.ranks import rank_lists
 def value(metric, grades):
     """Of a list whose items have these grades."""
     items = Ragged.from_lists([list(range(len(grades)))], np.int64)
-    batch, _ = rank_lists(Lists(items, None, items, Ragged.from_lists([grades], np.float64)))
+    batch, _ = rank_lists(RawLists(items, None, items, Ragged.from_lists([grades], np.float64)))
     return float(parse_metric(metric).resolve(DEFAULT).compute(batch)[0])
 
 

@@ -9,7 +9,7 @@ from users import ranked
 from spark_rankeval.dialects import find_dialect
 from spark_rankeval.errors import MetricError
 from spark_rankeval.metrics import NDCG, parse_metric
-from spark_rankeval.ranking.lists import Lists
+from spark_rankeval.ranking.lists import RawLists
 from spark_rankeval.ranking.ragged import Ragged
 
 MLLIB = json.loads((Path(__file__).parents[1] / "golden" / "mllib.json").read_text())
@@ -33,7 +33,7 @@ def lists_of(rows, dtype=np.int64, graded=True):
     items = Ragged.from_lists([[codes[item] for item in row["pred"]] for row in rows], dtype)
     known = [item is not None for row in rows for item in row["pred"]]
     has_grades = graded and "rel" in rows[0]
-    return Lists(
+    return RawLists(
         items=items,
         scores=None,
         labels=Ragged.from_lists([[codes[item] for item in row["labels"]] for row in rows], dtype),

@@ -19,7 +19,7 @@ from spark_rankeval.errors import MetricError
 from spark_rankeval.metrics import parse_metric
 from spark_rankeval.metrics.base import REGISTRY
 from spark_rankeval.ranking.batch import RankingBatch
-from spark_rankeval.ranking.intents import IntentLists
+from spark_rankeval.ranking.lists import IntentLists
 from spark_rankeval.ranking.ragged import Ragged
 from spark_rankeval.request.task import View
 

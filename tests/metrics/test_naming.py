@@ -25,8 +25,7 @@ from spark_rankeval.metrics import (
     parse_metric,
 )
 from spark_rankeval.metrics.base import REGISTRY
-from spark_rankeval.metrics.foreign_names import NAMES, NEAREST
-from spark_rankeval.metrics.naming import column_name, column_names, parse_metrics
+from spark_rankeval.metrics.naming import NAMES, NEAREST, column_name, column_names, parse_metrics
 
 
 @pytest.mark.parametrize(

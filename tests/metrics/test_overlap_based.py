@@ -10,7 +10,7 @@ from users import batch_of, in_order, random_users
 
 from spark_rankeval.errors import MetricError
 from spark_rankeval.metrics import RBO, parse_metric
-from spark_rankeval.metrics.overlap_based import overlaps
+from spark_rankeval.metrics.ideal_based import overlaps
 
 ALPHABET = string.ascii_lowercase
 # Of rbo_ext, the program of the paper's first author, as recorded in the tests of the Rust crate rbo 0.2.

@@ -3,7 +3,7 @@
 import pytest
 from users import batch_of, in_order, ungraded
 
-from spark_rankeval.ranking.population import POPULATIONS
+from spark_rankeval.ranking.batch import POPULATIONS
 
 # In both tables; without predictions; with labels of which none is relevant; without labels.
 USERS = [(in_order([1]), ungraded([1])), ([], ungraded([1])), (in_order([1]), [(1, 0.0)]), (in_order([1]), [])]

@@ -6,7 +6,7 @@ from graded import check, figures_of
 from users import batch_of, in_order, random_users, ungraded
 
 from spark_rankeval.metrics import parse_metric
-from spark_rankeval.metrics.precision_recall import ROUNDINGS
+from spark_rankeval.metrics.rank_based import ROUNDINGS
 
 
 def value(metric, *users):

@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from users import in_order, lists_of, ranked, ungraded
 
-from spark_rankeval.ranking import places
-from spark_rankeval.ranking.lists import Lists
+from spark_rankeval.ranking import ranks as places
+from spark_rankeval.ranking.lists import RawLists
 from spark_rankeval.ranking.ragged import Ragged
 from spark_rankeval.ranking.ties import Look
 
@@ -66,7 +66,7 @@ def test_negative_zero_and_zero_are_one_score():
 
 @pytest.mark.parametrize(("ties", "expected"), [("item_asc", {1: 1, 2: 2}), ("item_desc", {2: 1, 1: 2})])
 def test_ids_are_ordered_by_the_order_that_is_given_for_them(ties, expected):
-    lists = Lists(
+    lists = RawLists(
         items=Ragged.from_lists([[1, 2]], np.int64),
         scores=Ragged.from_lists([[0.5, 0.5]], np.float64),
         labels=Ragged.from_lists([[1, 2]], np.int64),
@@ -83,7 +83,7 @@ def test_the_order_of_ids_is_not_asked_for_where_no_scores_are_equal():
     def never(_):
         raise AssertionError
 
-    lists = Lists(
+    lists = RawLists(
         items=Ragged.from_lists([[1, 2]], np.int64),
         scores=Ragged.from_lists([[0.5, 0.6]], np.float64),
         labels=Ragged.from_lists([[1, 2]], np.int64),
@@ -118,7 +118,7 @@ def test_a_tied_group_knows_its_size_and_what_is_above():
 
 
 def test_labels_without_grades_are_of_grade_one():
-    lists = Lists(Ragged.from_lists([[1]], np.int64), None, Ragged.from_lists([[1, 2]], np.int64))
+    lists = RawLists(Ragged.from_lists([[1]], np.int64), None, Ragged.from_lists([[1, 2]], np.int64))
     batch, _ = ranked(lists)
     assert batch.grade.tolist() == [1.0]
     assert batch.labels.values.tolist() == [1.0, 1.0]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from users import batch_of, ungraded
 
 from spark_rankeval.metrics import parse_metric
-from spark_rankeval.metrics.recall_oriented import _share_no_better
+from spark_rankeval.metrics.whole_list import _share_no_better
 from spark_rankeval.ranking.ragged import Ragged
 
 LABELS = ungraded(range(4))

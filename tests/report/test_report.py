@@ -17,15 +17,15 @@ from reports import GATES, MANIFEST, MODELS, comparison, full_report, result
 from summary_rows import QUALITY, row, undefined
 
 from spark_rankeval import package_zip
+from spark_rankeval.checks import EXTRAS
 from spark_rankeval.errors import MissingExtraError, OptionError, SparkRankEvalError, UnknownMetricError
 from spark_rankeval.evaluation.result import Result
-from spark_rankeval.extras import EXTRAS
-from spark_rankeval.records.item_groups import ItemGroup
-from spark_rankeval.report import Gate, pictures
-from spark_rankeval.report.page import Section, document
-from spark_rankeval.report.pictures import NARROW, WIDE
-from spark_rankeval.report.tables import MOST_ROWS
-from spark_rankeval.report.writing import write_page
+from spark_rankeval.records.slices import ItemGroup
+from spark_rankeval.report import Gate
+from spark_rankeval.report import page as pictures
+from spark_rankeval.report.contents import write_page
+from spark_rankeval.report.page import NARROW, WIDE, Section, document
+from spark_rankeval.report.page_tables import MOST_ROWS
 from spark_rankeval.tables.table import Column, Table
 
 SVG = "{http://www.w3.org/2000/svg}"

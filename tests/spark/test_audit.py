@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 
 from spark_rankeval import audit
 from spark_rankeval.errors import DataError, InputError, OptionError
-from spark_rankeval.records.audit import CHECKS
+from spark_rankeval.records.audit_rows import CHECKS
 from spark_rankeval.request.vectors import Vectors
 
 TRAINING, LABELS = "user int, item string, timestamp int", "user int, item string, timestamp int"

@@ -34,7 +34,7 @@ from spark_rankeval.errors import (
 from spark_rankeval.metrics import parse_metric
 from spark_rankeval.spark.collecting import MESSAGE_SCHEMA, merged_messages
 from spark_rankeval.spark.ids import hash_in
-from spark_rankeval.statistics.jackknife import WithoutBlock, blocks_of, jackknife_interval
+from spark_rankeval.statistics.bootstrap import WithoutBlock, blocks_of, jackknife_interval
 
 OF_USERS = [
     "novelty@3",

@@ -8,8 +8,8 @@ import pytest
 from effort import part_of
 
 from spark_rankeval import compare, differences, evaluate, score_users, summarise
-from spark_rankeval.charts.figures import Bin
-from spark_rankeval.records.bins import Grid, coarsened
+from spark_rankeval.charts.choice import Bin
+from spark_rankeval.records.chart_rows import Grid, coarsened
 from spark_rankeval.spark.binning import binned
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.kernels import best_time, grouped_users, scoring_task
 from benchmarks.works import METRICS, every_metric, values_of
-from spark_rankeval.ranking.lists import Lists
+from spark_rankeval.ranking.lists import RawLists
 from spark_rankeval.ranking.matching import match, repeated_items
 from spark_rankeval.ranking.ragged import Ragged
 from spark_rankeval.ranking.ranks import rank_lists
@@ -29,7 +29,7 @@ def lists_of(batch):
         column = batch.column(batch.schema.get_field_index(name))
         return Ragged(column.flatten().to_numpy(), column.offsets.to_numpy().astype(np.int64))
 
-    return Lists(items=ragged("items"), scores=ragged("scores"), labels=ragged("labels"))
+    return RawLists(items=ragged("items"), scores=ragged("scores"), labels=ragged("labels"))
 
 
 def sort_and_add(batch):
@@ -45,7 +45,7 @@ def sort_and_add(batch):
 
 def cold(lists):
     """The lists without what they remember of themselves."""
-    return Lists(*(Ragged(one.values, one.offsets) for one in (lists.items, lists.scores, lists.labels)))
+    return RawLists(*(Ragged(one.values, one.offsets) for one in (lists.items, lists.scores, lists.labels)))
 
 
 WORKS = {

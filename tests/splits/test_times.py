@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import types as T
 
 from spark_rankeval.errors import OptionError
-from spark_rankeval.splits.times import TimeColumn
+from spark_rankeval.splits.log import TimeColumn
 
 INSTANT, LOCAL, DAY, WHOLE, REAL = (
     TimeColumn("t", kind)

@@ -11,8 +11,8 @@ from spark_rankeval.statistics.bootstrap import (
     bootstrap_means_of,
     percentile_interval,
 )
-from spark_rankeval.statistics.means import MeanAccumulator, mean_of
 from spark_rankeval.statistics.resampling import LIMIT
+from spark_rankeval.statistics.sums import MeanAccumulator, mean_of
 
 RNG = np.random.default_rng(91)
 

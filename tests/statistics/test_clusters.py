@@ -11,16 +11,14 @@ from descriptions import descriptions_of
 from scipy import stats
 
 from spark_rankeval.statistics.all_pairs import AllPairsAccumulator, all_pairs_of
-from spark_rankeval.statistics.binomial import share_interval
-from spark_rankeval.statistics.clusters import ClusterAccumulator, clusters_of, sums_by_cluster
+from spark_rankeval.statistics.cluster_sums import ClusterAccumulator, clusters_of, sums_by_cluster
 from spark_rankeval.statistics.description import DescriptionAccumulator, DescriptionOptions, t_interval_of
-from spark_rankeval.statistics.exact import LIMBS, exact_sum
-from spark_rankeval.statistics.groups import Group, difference_of
+from spark_rankeval.statistics.distributions import share_interval
+from spark_rankeval.statistics.independent_groups import Group, difference_of
 from spark_rankeval.statistics.intervals import fitted
-from spark_rankeval.statistics.means import MeanAccumulator, mean_of
-from spark_rankeval.statistics.merging import merged
 from spark_rankeval.statistics.moments import MomentsAccumulator, moments_of
-from spark_rankeval.statistics.paired import PairedAccumulator, PairedClusters, comparison_of, differences_of
+from spark_rankeval.statistics.paired import PairedAccumulator, PairedClusters, comparison_of, differences_of, merged
+from spark_rankeval.statistics.sums import LIMBS, MeanAccumulator, exact_sum, mean_of
 
 
 def users(n_users=3000, n_clusters=70, seed=1):

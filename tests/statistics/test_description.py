@@ -14,9 +14,8 @@ from spark_rankeval.statistics.description import (
     DescriptionOptions,
     descriptions_of_groups,
 )
-from spark_rankeval.statistics.intervals import mean_interval
-from spark_rankeval.statistics.means import MeanAccumulator, mean_of
-from spark_rankeval.statistics.methods import BCa
+from spark_rankeval.statistics.intervals import BCa, mean_interval
+from spark_rankeval.statistics.sums import MeanAccumulator, mean_of
 
 RNG = np.random.default_rng(8)
 USERS = RNG.integers(-(2**62), 2**62, 500)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_rankeval.statistics.exact import ExactSums, exact_sum
+from spark_rankeval.statistics.sums import ExactSums, exact_sum
 
 
 def state_of(*batches):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from spark_rankeval.statistics.fingerprints import (
+from spark_rankeval.statistics.table_fingerprints import (
     LIMBS,
     added,
     digits_of,

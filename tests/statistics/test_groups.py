@@ -10,8 +10,7 @@ from scipy import stats
 from scipy.stats import ttest_ind
 from user_groups import SHARE, cautious_welch, group
 
-from spark_rankeval.statistics.groups import difference_of
-from spark_rankeval.statistics.largest_gap import largest_gap
+from spark_rankeval.statistics.independent_groups import difference_of, largest_gap
 
 RNG = np.random.default_rng(2601)
 

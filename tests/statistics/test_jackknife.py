@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from spark_rankeval.statistics.bootstrap import N_BLOCKS, WithoutBlock, blocks_of, jackknife_interval, spread_of
 from spark_rankeval.statistics.description import DescriptionOptions, of_one_figure
-from spark_rankeval.statistics.jackknife import N_BLOCKS, WithoutBlock, blocks_of, jackknife_interval, spread_of
 
 BOUNDS = (0.0, 1.0)
 

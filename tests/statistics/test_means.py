@@ -8,8 +8,8 @@ from scipy import stats
 
 from spark_rankeval.errors import OptionError
 from spark_rankeval.statistics.intervals import NOT_KNOWN, mean_interval, t_interval
-from spark_rankeval.statistics.means import MeanAccumulator, mean_of
 from spark_rankeval.statistics.moments import MomentsAccumulator, moments_of
+from spark_rankeval.statistics.sums import MeanAccumulator, mean_of
 
 RNG = np.random.default_rng(71)
 COLUMNS = {

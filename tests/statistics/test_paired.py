@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from spark_rankeval.statistics.merging import merged
-from spark_rankeval.statistics.paired import TIE, PairedAccumulator, comparison_of
+from spark_rankeval.statistics.paired import TIE, PairedAccumulator, comparison_of, merged
 
 RNG = np.random.default_rng(101)
 N = 400

@@ -7,7 +7,7 @@ from statsmodels.stats.power import TTestPower
 
 from spark_rankeval.errors import OptionError
 from spark_rankeval.statistics.distributions import noncentral_t_sf, t_critical
-from spark_rankeval.statistics.power import detectable_difference
+from spark_rankeval.statistics.intervals import detectable_difference
 
 USERS = [10, 40, 1000, 200_000]
 

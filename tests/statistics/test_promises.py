@@ -11,9 +11,9 @@ from spark_rankeval.statistics.bootstrap import (
     percentile_interval,
 )
 from spark_rankeval.statistics.intervals import mean_interval, t_interval
-from spark_rankeval.statistics.means import MeanAccumulator, mean_of
 from spark_rankeval.statistics.moments import MomentsAccumulator, moments_of
 from spark_rankeval.statistics.paired import PairedAccumulator, comparison_of
+from spark_rankeval.statistics.sums import MeanAccumulator, mean_of
 
 EVALUATIONS = examples(by_day=1000, at_night=2000)
 USERS = 250

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from spark_rankeval.statistics import tally as module
+from spark_rankeval.statistics import quantiles as module
 from spark_rankeval.statistics.description import DescriptionAccumulator, DescriptionOptions
 from spark_rankeval.statistics.moments import MomentsAccumulator
-from spark_rankeval.statistics.tally import tallies, tallies_of_groups, tally
+from spark_rankeval.statistics.quantiles import tallies, tallies_of_groups, tally
 
 VALUES = st.one_of(
     st.sampled_from([0.0, -0.0, 0.25, 0.5, 1 / 3, 1.0, np.nan, 2.0**-40, 4e4, -7.5]),

@@ -11,10 +11,9 @@ from effort import part_of
 from met_messages import met
 
 from spark_rankeval.records.slices import EVERY, roll
-from spark_rankeval.statistics.clusters import clusters_of
+from spark_rankeval.statistics.cluster_sums import N_GROUPS, clusters_of
 from spark_rankeval.statistics.description import DescriptionOptions
-from spark_rankeval.statistics.exact import LIMBS, exact_sum
-from spark_rankeval.statistics.grouped_clusters import N_GROUPS
+from spark_rankeval.statistics.sums import LIMBS, exact_sum
 from spark_rankeval.worker import clusters
 from spark_rankeval.worker.clusters import Layout, group_name, merged_clusters
 from spark_rankeval.worker.group_states import STATES, GroupStates

@@ -5,16 +5,15 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, TypeVar
 
-from spark_rankeval.errors import did_you_mean, warn
+from spark_rankeval.errors import did_you_mean, listed, warn
 from spark_rankeval.features.exposure.groups import group_exposures_of, group_slots_of
 from spark_rankeval.features.exposure.items import Slot, exposures_of, slice_as_text, slots_of
 from spark_rankeval.features.items.wire import sizes_of
 from spark_rankeval.metrics.exposure_based import CorpusMetric, Exposure
 from spark_rankeval.metrics.group_amounts import AllListsGroupMetric, GroupExposure
+from spark_rankeval.statistics.bootstrap import WithoutBlock
 from spark_rankeval.statistics.description import of_one_figure
 from spark_rankeval.statistics.intervals import Interval
-from spark_rankeval.statistics.jackknife import WithoutBlock
-from spark_rankeval.wording import listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

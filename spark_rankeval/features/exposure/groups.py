@@ -10,7 +10,7 @@ import pyarrow as pa
 from spark_rankeval.features.exposure.counted_tables import added_up, message_of, table_of, total_of
 from spark_rankeval.metrics.group_amounts import AllListsGroupMetric, GroupExposure
 from spark_rankeval.ranking.ragged import Ragged
-from spark_rankeval.statistics.jackknife import N_BLOCKS
+from spark_rankeval.statistics.bootstrap import N_BLOCKS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping

@@ -20,7 +20,7 @@ from spark_rankeval.features.exposure.counted_tables import added_up, message_of
 from spark_rankeval.metrics.exposure_based import CorpusMetric, Exposure
 from spark_rankeval.ranking.ragged import offsets_of, position_within, starts_of_runs
 from spark_rankeval.records.slices import EVERY
-from spark_rankeval.statistics.jackknife import N_BLOCKS
+from spark_rankeval.statistics.bootstrap import N_BLOCKS
 from spark_rankeval.statistics.resampling import mixed
 from spark_rankeval.wire import Merger
 from spark_rankeval.worker.reading import numbers, whole_numbers

@@ -18,7 +18,7 @@ from spark_rankeval.features.exposure.items import (
     slice_as_text,
     slots_of,
 )
-from spark_rankeval.statistics.jackknife import blocks_of
+from spark_rankeval.statistics.bootstrap import blocks_of
 from spark_rankeval.worker.features import BatchFeature, PartitionFeature, ScoringFeature
 from spark_rankeval.worker.group_states import rows_by_key
 from spark_rankeval.worker.reading import columns_of, flags

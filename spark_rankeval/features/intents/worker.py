@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from spark_rankeval.features.items.lists import fields_in
 from spark_rankeval.features.items.wire import ITEM
-from spark_rankeval.ranking.intents import IntentLists
+from spark_rankeval.ranking.lists import IntentLists
 from spark_rankeval.worker.features import BatchFeature, PartitionFeature, ScoringFeature
 from spark_rankeval.worker.grouped_row import STRUCTS_OF_ITEMS, column
 from spark_rankeval.worker.reading import filled, numbers, side_of
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from spark_rankeval.ranking.lists import Lists
+    from spark_rankeval.ranking.lists import RawLists
     from spark_rankeval.ranking.ragged import Array, IntArray, Ragged
     from spark_rankeval.request.task import ScoringTask, View
     from spark_rankeval.worker.reading import Side
@@ -66,7 +66,7 @@ class _IntentsOfBatch(BatchFeature):
     def compare(self, items: Mapping[str, Ragged], order: Callable[[Array], Array] | None) -> None:
         self._items = items["intents"]
 
-    def lists_of(self, lists: Lists, view: View) -> Lists:
+    def lists_of(self, lists: RawLists, view: View) -> RawLists:
         if self._items is None:
             return lists
         grades = self._side.values

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from spark_rankeval.metrics.group_shares import GroupShare
+from spark_rankeval.metrics.group_rates import GroupShare
 from spark_rankeval.ranking.recommended import Recommended
 from spark_rankeval.request.task import is_about_labels
 from spark_rankeval.worker.reading import flags

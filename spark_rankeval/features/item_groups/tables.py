@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from spark_rankeval.features.items import wire
 from spark_rankeval.features.items.tables import ItemIndex, split_rows, table_in
 from spark_rankeval.ranking.ragged import Ragged, offsets_of, starts_of_runs
-from spark_rankeval.records.item_groups import NO_SLICE, NOT_LISTED, UNSEEN
+from spark_rankeval.records.slices import NO_SLICE, NOT_LISTED, UNSEEN
 from spark_rankeval.request.task import GROUP_FACTS
 from spark_rankeval.worker.grouped_row import BYTES, column
 from spark_rankeval.worker.reading import filled, whole_numbers

@@ -17,7 +17,7 @@ from spark_rankeval.features.item_groups.tables import (
     GroupTables,
     table_of,
 )
-from spark_rankeval.metrics.group_shares import GroupShare
+from spark_rankeval.metrics.group_rates import GroupShare
 from spark_rankeval.records.slices import is_of_all
 from spark_rankeval.request.task import GROUP_FACTS
 from spark_rankeval.worker.features import BatchFeature, PartitionFeature, ScoringFeature

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from spark_rankeval.features.items import wire
-from spark_rankeval.ranking.grouped_items import PopularityLevels
 from spark_rankeval.ranking.ragged import starts_of_runs
+from spark_rankeval.ranking.recommended import PopularityLevels
 from spark_rankeval.worker.process import in_worker
 from spark_rankeval.worker.reading import filled, flat, whole_numbers
 

@@ -11,12 +11,11 @@ import pyarrow as pa
 
 from spark_rankeval.features.items import wire
 from spark_rankeval.features.items.tables import CategorySets, ItemFacts, decoded
-from spark_rankeval.ranking.grouped_items import GROUP_SET, LEVEL
-from spark_rankeval.ranking.lists import Lists
+from spark_rankeval.ranking.lists import RawLists
 from spark_rankeval.ranking.matching import contained, match
 from spark_rankeval.ranking.ragged import Array, IntArray, Ragged
 from spark_rankeval.ranking.ranks import rank_lists
-from spark_rankeval.ranking.recommended import UNKNOWN, CategoryShares, unit_vectors
+from spark_rankeval.ranking.recommended import GROUP_SET, LEVEL, UNKNOWN, CategoryShares, unit_vectors
 from spark_rankeval.worker.grouped_row import ITEMS
 from spark_rankeval.worker.reading import Side, columns_of, numbers, side_of, whole_numbers
 
@@ -40,7 +39,7 @@ class SideLists:
     sides: dict[str, Side]
     history_fields: Mapping[str, pa.Array]  # the facts that were joined to the items of the history
     totals: Mapping[str, int]  # `TOTALS` by name, 0 if the batch has no user
-    #: The items of these lists so that they compare with those of the predictions, and their order as of `Lists`.
+    #: The items of these lists so that they compare with those of the predictions, and their order as of `RawLists`.
     lists: Mapping[str, Ragged] = field(default_factory=dict)
     order: Callable[[Array], Array] | None = None
     categories: CategorySets = field(default_factory=CategorySets)  # of facts that were joined
@@ -140,7 +139,7 @@ class SideLists:
         items = self.lists[wire.BASELINE]
         scores = items.like(self.sides[wire.BASELINE].values[0])
         none = Ragged(np.empty(0, items.values.dtype), np.zeros(items.n_users + 1, np.int64))
-        lists = Lists(items, scores, labels=none, order=self.order, entry=np.arange(len(items.values)))
+        lists = RawLists(items, scores, labels=none, order=self.order, entry=np.arange(len(items.values)))
         policy = replace(view.ranking, duplicates="keep_best", unpredicted_labels="left_out")
         ranked = rank_lists(lists, policy, largest_cutoff=view.largest_cutoff)[0].recommended
         assert ranked is not None, "entries were given"

@@ -11,9 +11,8 @@ import pyarrow.compute as pc
 
 from spark_rankeval.features.items import wire
 from spark_rankeval.features.items.counting import levels_of
-from spark_rankeval.ranking.grouped_items import GROUP_SET, LEVEL, GroupSets
 from spark_rankeval.ranking.ragged import Ragged, starts_of_runs
-from spark_rankeval.ranking.recommended import UNKNOWN
+from spark_rankeval.ranking.recommended import GROUP_SET, LEVEL, UNKNOWN, GroupSets
 from spark_rankeval.worker.packed import TOO_LARGE, unpacked
 from spark_rankeval.worker.reading import filled, numbers, places_among, whole_numbers
 

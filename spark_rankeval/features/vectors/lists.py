@@ -14,11 +14,10 @@ from spark_rankeval.features.vectors.catalogue import PackedCatalogue, all_usabl
 from spark_rankeval.features.vectors.ranks import Limits, Ranks, rank_items
 from spark_rankeval.features.vectors.scores import Catalogue, Users, is_usable
 from spark_rankeval.ranking.batch import RankingBatch
-from spark_rankeval.ranking.intents import settle_intents
-from spark_rankeval.ranking.labels import settle_labels
+from spark_rankeval.ranking.lists import settle_intents, settle_labels
 from spark_rankeval.ranking.matching import distinct
 from spark_rankeval.ranking.ragged import Array, BoolArray, IntArray, Ragged
-from spark_rankeval.ranking.ranks import Findings, rank_lists
+from spark_rankeval.ranking.ranks import RankingCounts, rank_lists
 from spark_rankeval.ranking.ties import hangs_on_tie
 from spark_rankeval.worker.grouped_row import BIAS, CANDIDATES, CATALOGUE, NO_USER, PREDICTION_ROWS, VECTOR, of_model
 from spark_rankeval.worker.packed import received
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from spark_rankeval.features.vectors.catalogue import Faults
-    from spark_rankeval.ranking.lists import Lists, Ties
+    from spark_rankeval.ranking.lists import RawLists, Ties
     from spark_rankeval.request.task import View
     from spark_rankeval.request.vectors import Similarity
 
@@ -199,7 +198,7 @@ class VectorLists:
         none = np.zeros(items.n_users, np.int64)
         return Side(items, ids, [scores], self.vectors.invalid, none, none)
 
-    def rank(self, view: View, lists: Lists) -> tuple[RankingBatch, Findings]:
+    def rank(self, view: View, lists: RawLists) -> tuple[RankingBatch, RankingCounts]:
         """The rankings of a view. `lists` has the labels and the first items; the labels' ranks are those in the whole catalogue."""
         labels, ties = settle_labels(lists, view.ranking.conflicting_labels), view.ranking.ties
         if ties not in self._ranks:
@@ -232,7 +231,7 @@ class VectorLists:
             of_first, findings = rank_lists(lists, view.ranking, largest_cutoff=view.largest_cutoff, looks=view.looks)
             batch = replace(batch, recommended=of_first.recommended)
             tied = np.maximum(tied, findings.tied)
-        return batch, Findings(
+        return batch, RankingCounts(
             none, labels.equal + intents.equal, labels.conflicts + intents.conflicts, tied, none, none, none
         )
 

@@ -1,0 +1,375 @@
+"""Compare models on the same users: `compare`, `all_pairs` and `differences`."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from spark_rankeval.checks import one_of
+from spark_rankeval.comparison.comparison_inputs import (
+    check_baseline,
+    check_number,
+    compared_metrics,
+    labels_of,
+    names_of,
+    need_hashes,
+    read_results,
+    report_not_shared,
+    resolution_of,
+    warn_of_different_tables,
+)
+from spark_rankeval.comparison.comparison_results import ModelComparison, PairwiseComparison
+from spark_rankeval.comparison.rows import AgainstBaseline, OfPairs, pair_rows, rolled
+from spark_rankeval.errors import DataError, InputError, OptionError
+from spark_rankeval.request.options import Cube, attributes_in
+from spark_rankeval.spark.local_tables import takes_local_tables
+from spark_rankeval.statistics.cluster_sums import warn_of_few_clusters
+from spark_rankeval.statistics.intervals import checked_level
+from spark_rankeval.statistics.resampling import check_seed, checked_replicates
+from spark_rankeval.statistics.verdicts import adjusted
+from spark_rankeval.tables.notes import notes_of_clusters
+from spark_rankeval.worker.clusters import ClusterMerger, Layout
+from spark_rankeval.worker.compared_users import (
+    N_CONFLICTS,
+    N_INVALID,
+    N_REPEATED,
+    N_USERS,
+    N_WITHOUT_CLUSTER,
+    n_unequal_rows,
+    n_without_cluster,
+)
+from spark_rankeval.worker.comparing import (
+    all_pairs_batches,
+    counting_batches,
+    paired_batches,
+    paired_layout,
+    paired_merger,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame
+
+    from spark_rankeval.comparison.comparison_inputs import Margin, Metrics, Results
+    from spark_rankeval.records.comparison_rows import ComparisonRow, PairRow
+    from spark_rankeval.request.options import By
+    from spark_rankeval.spark.model_tables import ModelTables
+    from spark_rankeval.statistics.moments import State
+    from spark_rankeval.worker.comparing import Owner
+
+# The bytes of a replicate's sum in a state, the share of them that compression leaves, and the most bytes of a state.
+_SUM, _PACKED, _LARGEST_STATE = 16, 0.3, 1 << 28
+
+
+@takes_local_tables
+def compare(
+    results: Results,
+    baseline: str,
+    *,
+    metrics: Metrics = None,
+    user: str | Sequence[str] | None = None,
+    model: str | None = None,
+    level: float = 0.95,
+    margin: Margin = 0.0,
+    test: str = "sign_flip",
+    correction: str = "holm",
+    replicates: int = 9999,
+    seed: int = 0,
+    by: By = (),
+    cluster: str | Sequence[str] | None = None,
+    same_labels: bool = False,
+) -> ModelComparison:
+    """Compare models with a baseline, metric by metric, on the users with a value under both, in one action.
+
+    A user's difference is model − baseline, and every user counts the same. Sums are exact, and a random sign depends only on the
+    user, the replicate and the seed. So the result does not depend on partitions, and is the same on classic Spark and Connect.
+
+    Examples:
+        >>> comparison = compare(result, baseline="popular", metrics="rr")
+        >>> comparison["rr"].verdict, comparison["rr"].p
+        ('better', 0.03125)
+        >>> print(comparison["rr"].sentence)
+        personal is better than popular on rr (difference +0.4167, 95 % interval +0.1282 to +0.7051, p = 0.0312).
+
+    Args:
+        results: a dict from model names to per-user tables (of `score_users`, fresh or read back) or to a `Result` each; or one table
+            or `Result` of several models.
+        baseline: the name of the model that the others are compared with.
+        metrics: the metrics to compare, by label or as objects. None: all that every table has,
+            without shares of groups of items (``exposure_share``), because each user's items together have 1.
+        user: the columns that identify a user. None: those that the tables mark. Parquet keeps these marks, CSV does not.
+        model: the column of model names in a table of several models. None: the column that the table marks.
+        level: the confidence level of the intervals. A corrected p-value of at most 1 − level counts as a difference.
+        margin: the largest difference that does not matter, in the metric's units; or a dict by metric, 0 for the others. The t test
+            judges whether a difference is beyond the margin or within it; its p-value is corrected like others.
+        test: the p-value that is corrected and judged; rows have both. ``sign_flip`` is the randomisation test. It assumes that
+            differences are symmetric about 0 if models are alike. ``t`` is the paired t test. It assumes normal differences, or
+            many users. If up to 16 users differ, or all by the same amount, ``sign_flip`` counts all signs and draws none.
+        correction: how p-values are corrected for the number of metrics × models. ``holm`` bounds the probability of any false
+            difference, ``benjamini_hochberg`` the expected share of false ones; ``none`` leaves p-values as they are.
+        replicates: how many the randomisation test draws. A drawn p-value is at least 1 / (replicates + 1). If that is too large for so
+            many comparisons, a smaller p-value of the t test replaces it. A warning says so, unless one comparison already needs more.
+        seed: the seed of the random signs.
+        by: attributes that divide the users into slices: columns that all tables have, kept by ``score_users(by=…)`` or joined later.
+            A slice is judged by all signs if these can be counted, else by the paired t test, corrected for all comparisons of slices.
+            The rows of all users do not depend on slices. ``Cube("country", "device")`` adds each country and each device alone.
+        cluster: the columns that make users a cluster, such as the person of a session: columns that all tables have. None: those that
+            the tables were scored with; ``()``: users are independent. Clusters get the random signs, as wholes, and the t test and
+            intervals take clusters as independent.
+        same_labels: whether models that were evaluated on different labels, users or exclusions are an error. By default that is a
+            warning, and sentences say it. Each user's rows are compared by hashes that the per-user tables have.
+
+    Returns:
+        the comparison, which prints as a table. `rows`, `sentences` and `to_pandas()` have all figures; `slices` and
+        `largest_losses()` have those of slices.
+
+    Raises:
+        OptionError, InputError, UnknownMetricError: an argument is not valid.
+        DataError: a user has several rows of one model, a table counts rows that could not be ranked, or the rows of a user
+            do not agree in an attribute; or, with `same_labels`, labels, users or exclusions differ.
+    """
+    one_of("same_labels", same_labels, (True, False))
+    checked_level(level)
+    one_of("test", test, ("sign_flip", "t"))
+    attributes = attributes_in(by)
+    adjusted([], correction)
+    checked_replicates(replicates)
+    check_seed(seed)
+    tables = read_results(results, user, model, cluster)
+    names = names_of(results, tables)
+    check_baseline(baseline, names)
+    compared = compared_metrics(tables, metrics, margin)
+    labels = [metric.label for metric in compared]
+    tables.check_attributes(attributes)
+    if same_labels:
+        need_hashes(tables)
+    n_others = max(len(names) - 1, 0)
+    size = size_of_state(len(labels), max(n_others, 1), replicates)
+    resolution = resolution_of(test, replicates, len(labels) * n_others, level, correction)
+    has_totals, shared = isinstance(by, Cube), tables.shared_tables
+    layout = paired_layout(len(labels), len(attributes), totals=has_totals) if tables.clusters else None
+    run = paired_batches(baseline, len(labels), replicates, seed, len(attributes), shared, layout)
+    merger = None if layout is None else paired_merger(layout, replicates, seed)
+    found = tables.collected(labels, run, size, attributes, shared, merger)
+    owners = found.users.everyone
+    _check_users(owners, tables)
+    models = names or _models_met(owners)
+    check_baseline(baseline, models or [""])
+    others = [name for name in models if name != baseline]
+    if not names:
+        # The models of a table of several models are known only now.
+        resolution = resolution_of(test, replicates, len(labels) * len(others), level, correction)
+    clusters = found.clusters if tables.clusters else None
+    against = AgainstBaseline(
+        baseline,
+        others,
+        compared,
+        level,
+        correction,
+        resolution,
+        shared,
+        clusters,
+        ", ".join(tables.clusters),
+        len(attributes),
+    )
+    report_not_shared({name: against.not_shared(owners, name) for name in others}, baseline, is_error=same_labels)
+    rows = against.rows(owners, test, replicates)
+    sliced = against.rows_of_slices(rolled(found.users.of_slices, attributes, totals=has_totals))
+    warn_of_few_clusters([*rows, *sliced])
+    notes = _notes(tables, labels, rows, n_without_cluster(owners))
+    return ModelComparison(
+        rows, level, test, replicates, seed, baseline=baseline, correction=correction,
+        sliced=sliced,
+        _differences=lambda: tables.differences(labels, baseline), notes=notes,
+    )  # fmt: skip
+
+
+def _notes(
+    tables: ModelTables, labels: Sequence[str], rows: Sequence[ComparisonRow] | Sequence[PairRow], n_without: int
+) -> tuple[str, ...]:
+    """The notes below a comparison."""
+    return (
+        *tables.notes(labels),
+        *notes_of_clusters(rows, tables.tables[0].users),
+        *tables.notes_without_cluster(n_without),
+    )
+
+
+def size_of_state(n_metrics: int, n_models: int, replicates: int) -> int:
+    """The approximate bytes of a partition's state as it travels; an `OptionError` if it does not fit into memory."""
+    size = n_metrics * n_models * replicates * _SUM
+    if size > _LARGEST_STATE:
+        msg = (
+            f"{n_metrics:,} metrics × {n_models:,} models × {replicates:,} replicates need {size >> 20:,} MB in each worker; "
+            f"the limit is {_LARGEST_STATE >> 20:,} MB. Compare fewer metrics or models per call, or use fewer replicates"
+        )
+        raise OptionError(msg)
+    return int(size * _PACKED)
+
+
+@takes_local_tables
+def all_pairs(
+    results: Results,
+    *,
+    metrics: Metrics = None,
+    user: str | Sequence[str] | None = None,
+    model: str | None = None,
+    level: float = 0.95,
+    margin: Margin = 0.0,
+    test: str = "tukey",
+    replicates: int = 9999,
+    seed: int = 0,
+    cluster: str | Sequence[str] | None = None,
+) -> PairwiseComparison:
+    """Compare each of several models with each other, on the users with a value under all of them, in one action.
+
+    This is Tukey's honestly significant difference, with users as blocks. The intervals and p-values of all pairs of a metric hold
+    together. They are not corrected for the number of metrics. Sources: Tukey 1953; Carterette, Multiple testing in statistical
+    analysis of systems-based information retrieval experiments, TOIS 2012.
+
+    Examples:
+        >>> pairs = all_pairs(result, metrics=["rr", "recall@3"])
+        >>> [(row.model, row.other, row.metric, row.verdict) for row in pairs]
+        [('popular', 'personal', 'rr', 'worse'), ('popular', 'personal', 'recall@3', 'undecided')]
+
+    Args:
+        results: as in `compare`.
+        metrics: as in `compare`.
+        user: as in `compare`.
+        model: as in `compare`.
+        level: the probability with which the intervals of all pairs of a metric hold together.
+        margin: as in `compare`.
+        test: the p-value that is judged. ``tukey`` uses the studentized range and assumes that the differences of all pairs are
+            equally spread. ``randomised`` permutes up to 8 models within each user, and assumes that the values of all models
+            are exchangeable if two models are alike. If one model is much noisier than the others, both report differences that
+            do not exist. ``games_howell`` takes the spread of each pair. Intervals are Tukey's, or those of Games and Howell.
+        replicates: how many replicates the randomised test draws.
+        seed: the seed of its permutations.
+        cluster: as in `compare`. The users of a cluster get the same permutation, and errors are those of clusters.
+
+    Raises:
+        OptionError, InputError, UnknownMetricError: an argument is not valid.
+        DataError: a user has several rows of one model, or a table counts rows that could not be ranked.
+    """
+    checked_level(level)
+    one_of("test", test, ("tukey", "games_howell", "randomised"))
+    checked_replicates(replicates)
+    check_seed(seed)
+    drawn = replicates if test == "randomised" else 0
+    tables = read_results(results, user, model, cluster)
+    names = names_of(results, tables)
+    check_number(names, drawn)
+    compared = compared_metrics(tables, metrics, margin)
+    labels = [metric.label for metric in compared]
+    size = size_of_state(len(labels), max(len(names), 1), max(drawn, 1))
+    layout = Layout(len(labels), n_keys=1, kept=((True,),)) if tables.clusters else None
+    shared = tables.shared_tables
+    run = all_pairs_batches(len(labels), drawn, seed, test == "games_howell", layout, shared)
+    merger = None if layout is None else partial(ClusterMerger, layout)
+    found = tables.collected(labels, run, size, shared=shared, clusters=merger)
+    owners = found.users.everyone
+    _check_users(owners, tables)
+    warn_of_different_tables({name: n_unequal_rows(owners, name) for name in shared})
+    models = sorted({*names, *_models_met(owners)})
+    check_number(models, drawn)
+    if len(models) < 2:
+        msg = f"comparing pairs needs at least two models; the table has {', '.join(map(repr, models)) or 'none'}"
+        raise InputError(msg)
+    of_pairs = OfPairs(found.clusters, ", ".join(tables.clusters)) if tables.clusters else None
+    rows = pair_rows(models, compared, owners, level, test, drawn, of_pairs)
+    warn_of_few_clusters(rows)
+    return PairwiseComparison(rows, level, test, drawn, seed, _notes(tables, labels, rows, n_without_cluster(owners)))
+
+
+@takes_local_tables
+def differences(
+    results: Results,
+    baseline: str,
+    *,
+    metrics: Metrics = None,
+    user: str | Sequence[str] | None = None,
+    model: str | None = None,
+) -> DataFrame:
+    """List every user's difference to the baseline, as a lazy DataFrame, to look at users whom models serve differently.
+
+    ``differences(tables, "popularity").orderBy("ndcg_at_10").show()`` begins with the users who lose most. First, one action counts the
+    users, to refuse users with several rows of a model.
+
+    Examples:
+        >>> table = differences(result, baseline="popular", metrics="rr")
+        >>> table.orderBy("rr", "user").limit(3).toPandas().round(3)
+           user     model     rr
+        0     0  personal  0.000
+        1     4  personal  0.000
+        2     6  personal  0.167
+
+    Args:
+        results: as in `compare`.
+        baseline: the model whose values are subtracted.
+        metrics: as in `compare`.
+        user: as in `compare`.
+        model: as in `compare`.
+
+    Returns:
+        a row for each user and model other than the baseline: the user's columns; the model's name, in ``model`` or the table's own
+        column of names; and a double for each metric, NaN if one of the two has no value.
+
+    Raises:
+        OptionError, InputError, UnknownMetricError: an argument is not valid.
+        DataError: a user has several rows of one model.
+    """
+    tables = read_results(results, user, model)
+    check_baseline(baseline, names_of(results, tables))
+    labels = labels_of(tables, metrics)
+    problems, counts = _repeated_users(tables.collected([], counting_batches(baseline), _SUM).users.everyone, tables)
+    if problems:
+        raise DataError("; ".join(problems), counts)
+    return tables.differences(labels, baseline)
+
+
+def _check_users(owners: dict[Owner, State], tables: ModelTables) -> None:
+    problems, counts = _repeated_users(owners, tables)
+    for owner, fields in owners.items():
+        if not isinstance(owner, str):
+            continue
+        if invalid := int(fields[N_INVALID][0]):
+            problems.append(
+                f"{owner!r} has {invalid:,} rows that could not be ranked; summarise(table) counts them by kind. Fix the data, "
+                "or score with on_invalid='drop'"
+            )
+            counts[f"n_invalid of {owner}"] = invalid
+    n_conflicts = int(owners.get((), {}).get(N_CONFLICTS, [0])[0])
+    if n_conflicts:
+        problems.append(
+            f"{'attributes or clusters' if tables.clusters else 'attributes'} that differ between rows of the same user: "
+            f"{n_conflicts:,}; use those of one day for all tables"
+        )
+        counts[N_CONFLICTS] = n_conflicts
+    n_without = n_without_cluster(owners)
+    if n_without and not tables.keeps_without_cluster:
+        problems.append(
+            f"users without a value in the columns of clusters: {n_without:,} (cluster={', '.join(tables.clusters)}); fill the values"
+        )
+        counts[N_WITHOUT_CLUSTER] = n_without
+    if problems:
+        raise DataError("; ".join(problems), counts)
+
+
+def _repeated_users(owners: dict[Owner, State], tables: ModelTables) -> tuple[list[str], dict[str, int]]:
+    """A sentence for each model in which users have several rows, and the number of such users."""
+    problems, counts = [], {}
+    for owner, fields in owners.items():
+        if isinstance(owner, str) and (repeated := int(fields[N_REPEATED][0])):
+            example = tables.repeated_user(owner)
+            problems.append(
+                f"users with several rows in {owner!r}: {repeated:,}{f', for example {example}' if example else ''}. Pass one "
+                "row per user and model: one day at a time, and a table of several models alone, not in a dict"
+            )
+            counts[f"n_repeated_users of {owner}"] = repeated
+    return problems, counts
+
+
+def _models_met(owners: dict[Owner, State]) -> list[str]:
+    """The models of which at least one user has a row."""
+    return sorted(owner for owner, fields in owners.items() if isinstance(owner, str) and int(fields[N_USERS][0]))

@@ -1,0 +1,342 @@
+"""The results of comparing models, and of comparing groups of different users: tables to print, rows by name, sentences."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from spark_rankeval.charts.choice import WIDTH
+from spark_rankeval.charts.of_comparisons import ComparisonPlots, pairs_chart
+from spark_rankeval.errors import UnknownMetricError, did_you_mean
+from spark_rankeval.records.comparison_rows import ComparisonRow, GroupRow, PairRow, largest_losses, rows_of_metric
+from spark_rankeval.records.slices import by_slice
+from spark_rankeval.records.summary import as_json_record, frame_of
+from spark_rankeval.spark.binning import users_by_difference
+from spark_rankeval.tables.comparison_tables import (
+    differences_in_words,
+    differences_table,
+    groups_table,
+    losses_table,
+    pairs_in_words,
+    pairs_table,
+)
+from spark_rankeval.tables.table import Document, Note, remarks
+from spark_rankeval.tables.writers import OneTable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    import pandas as pd
+    from pyspark.sql import DataFrame
+
+    from spark_rankeval.charts.choice import Metrics
+    from spark_rankeval.charts.marks import Drawing
+    from spark_rankeval.metrics.base import Metric
+
+Row = TypeVar("Row", bound=ComparisonRow | PairRow)
+
+# The most slices that are printed.
+_MOST_LOSSES = 5
+
+
+@dataclass(frozen=True, repr=False)
+class _ComparisonTables(OneTable, Generic[Row]):
+    """Rows of a comparison.
+
+    Attributes:
+        rows: the rows, metric by metric.
+        level: the confidence level of the intervals; a corrected p of at most 1 − level counts as a difference.
+        test: the p-value on which verdicts are based.
+        replicates: how many replicates the randomisation test draws.
+        seed: the seed of its draws.
+    """
+
+    rows: tuple[Row, ...]
+    level: float
+    test: str
+    replicates: int
+    seed: int
+
+    @property
+    def sentences(self) -> list[str]:
+        """The verdict of every row in a sentence."""
+        return [row.sentence for row in self.rows]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[Row]:
+        """The rows of all users, metric by metric."""
+        return iter(self.rows)
+
+    def __getitem__(self, key: str | Metric | tuple[str | Metric, ...]) -> Row:
+        """The row of a metric. If there are several, add a model, or two models of a pair: ``comparison["ndcg@10", "als"]``.
+
+        Of a slice: ``comparison["ndcg@10", "als", "country=DE"]``. Raises `UnknownMetricError` unless exactly one row matches.
+        """
+        metric, *names = key if isinstance(key, tuple) else (key,)
+        every: Sequence[Row] = next(
+            (rows for rows in self._kinds() if any(set(names) <= _names_of(row) for row in rows)), self.rows
+        )
+        rows = [row for row in rows_of_metric(every, metric) if set(names) <= _names_of(row)]
+        if len(rows) == 1:
+            return rows[0]
+        what = "several rows match" if rows else "no row matches"
+        near = "" if rows else did_you_mean(metric, dict.fromkeys(row.metric for row in self.rows))
+        known = ", ".join(repr((row.metric, *sorted(_names_of(row)))) for row in rows or self.rows)
+        raise UnknownMetricError(f"{what} {key!r}; {near}available: {known}")
+
+    def _kinds(self) -> tuple[Sequence[Row], ...]:
+        return (self.rows,)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The rows and the options as plain values; NaN and infinities become None."""
+        names = [item.name for item in fields(self) if item.name not in ("rows", "sliced", "_differences")]
+        options = {name: getattr(self, name) for name in names}
+        # JSON has lists.
+        options["notes"] = list(options["notes"])
+        return {"rows": [as_json_record(row) for row in self.rows], **options}
+
+    def to_json(self, indent: int | None = 2) -> str:
+        """The rows and the options as JSON; NaN becomes null."""
+        return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
+
+
+def _names_of(row: ComparisonRow | PairRow) -> set[str]:
+    if isinstance(row, PairRow):
+        return {row.model, row.other}
+    return {row.model} if row.slice == "all" else {row.model, row.slice}
+
+
+@dataclass(frozen=True, repr=False)
+class ModelComparison(_ComparisonTables[ComparisonRow]):
+    """The result of `compare`. It prints as a table.
+
+    Examples:
+        >>> comparison["rr"].verdict, comparison["rr"].wins, comparison["rr"].losses
+        ('better', 6, 0)
+        >>> comparison.sentences
+        ['personal is better than popular on rr (difference +0.4167, 95 % interval +0.1282 to +0.7051, p = 0.0312).']
+        >>> comparison.slices[["slice", "difference", "p", "verdict"]].round(3)
+                slice  difference    p    verdict
+        0  country=DE       0.542  0.5  undecided
+        1  country=FR       0.292  0.5  undecided
+
+    Attributes:
+        baseline: the model that the others are compared with.
+        correction: how p-values are corrected for the number of comparisons.
+        sliced: the rows of slices, slice by slice; empty without slices.
+        notes: what the figures could be mistaken for, in sentences.
+    """
+
+    baseline: str
+    correction: str
+    sliced: tuple[ComparisonRow, ...] = ()
+    _differences: Callable[[], DataFrame] | None = field(default=None, compare=False)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def plot(self) -> ComparisonPlots:
+        """Charts of the comparison, as Altair objects; needs the extra ``report``.
+
+        ``comparison.plot()`` draws the differences with their intervals, ``comparison.plot.slices("ndcg@10")`` those of slices.
+        ``comparison.plot.histogram("ndcg@10")`` draws the users' differences. See `ComparisonPlots`.
+        """
+        models = [self.baseline, *dict.fromkeys(row.model for row in self.rows)]
+        differences = self._differences
+        users = None if differences is None else lambda metric, grid: users_by_difference(differences(), metric, grid)
+        return ComparisonPlots(self.rows, self.sliced, self.baseline, self.level, models, users)
+
+    def _kinds(self) -> tuple[Sequence[ComparisonRow], ...]:
+        return self.rows, self.sliced
+
+    def to_pandas(self) -> pd.DataFrame:
+        """A row for each metric and model, with the columns of `ComparisonRow`."""
+        return frame_of(self.rows, ComparisonRow)
+
+    @property
+    def slices(self) -> pd.DataFrame:
+        """A row for each slice, metric and model, with the same columns. `compare` says how slices are judged and corrected."""
+        return frame_of(self.sliced, ComparisonRow)
+
+    def with_slices(self, **order: Sequence[Any]) -> ModelComparison:
+        """The same comparison with its slices in another order, in tables, charts and pages.
+
+        ``comparison.with_slices(activity=["light", "medium", "heavy"])``
+
+        Args:
+            order: for each attribute, its values in the order to show them. Values that are not named come last.
+
+        Raises:
+            OptionError: no slice has such an attribute or value.
+        """
+        return replace(self, sliced=by_slice(self.sliced, order))
+
+    def largest_losses(self, n: int = 10, metric: str | Metric | None = None) -> pd.DataFrame:
+        """The rows of `slices` in which models lose most against the baseline, the worst first. Rows without a loss are left out.
+
+        Args:
+            n: the largest number of rows.
+            metric: the metric whose slices to list. None: all metrics in one order, even if their units differ.
+
+        Raises:
+            UnknownMetricError: no slice has such a metric.
+        """
+        rows = list(self.sliced)
+        if metric is not None:
+            rows = rows_of_metric(rows, metric)
+            if not rows:
+                labels = dict.fromkeys(row.metric for row in self.sliced)
+                known = ", ".join(labels) or "no slices: compare(…, by=…)"
+                msg = f"no slice has a metric {str(metric)!r}; {did_you_mean(metric, labels)}available: {known}"
+                raise UnknownMetricError(msg)
+        return frame_of(largest_losses(rows)[:n], ComparisonRow)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The rows, the rows of slices and the options as plain values; NaN and infinities become None."""
+        return super().to_dict() | {"slices": [as_json_record(row) for row in self.sliced]}
+
+    def _on_paper(self) -> Document:
+        return self._document()
+
+    def _on_screen(self) -> Document:
+        if not self.sliced:
+            return self._document()
+        n = f"{len(self.sliced):,} comparisons of slices"
+        losses = largest_losses(self.sliced)[:_MOST_LOSSES]
+        if not losses:
+            return self._document(Note(f"no model loses in any of {n}; comparison.slices has them all", "slices"))
+        tests = "p from all patterns of signs or the paired t test, corrected for these comparisons"
+        title = f"the largest losses of {n} (comparison.slices has them all; {tests})"
+        (table,), notes = self._document()
+        return Document((table, losses_table(losses, self.level, title)), notes)
+
+    def _document(self, *further: Note) -> Document:
+        caption = f"Mean differences from {self.baseline}, with {100 * self.level:g} % intervals"
+        notes = differences_in_words(self.rows, self.test, self.correction, self.replicates)
+        table = differences_table(self.rows, self.level, caption)
+        shown = replace(table, title=f"baseline {self.baseline!r}", notes=[*notes, *further])
+        return Document((shown,), remarks(self.notes))
+
+
+@dataclass(frozen=True, repr=False)
+class PairwiseComparison(_ComparisonTables[PairRow]):
+    """The result of `all_pairs`. It prints as a table; `notes` are as in `ModelComparison`.
+
+    Examples:
+        >>> pairs = all_pairs(result, metrics="rr")
+        >>> pairs["rr", "popular", "personal"].verdict
+        'worse'
+        >>> print(pairs.sentences[0])
+        popular is worse than personal on rr (difference -0.4167, 95 % interval -0.7051 to -0.1282, p = 0.0112).
+    """
+
+    notes: tuple[str, ...] = ()
+
+    def to_pandas(self) -> pd.DataFrame:
+        """A row for each metric and pair of models, with the columns of `PairRow`."""
+        return frame_of(self.rows, PairRow)
+
+    def plot(self, metrics: Metrics = None, *, width: int = WIDTH) -> Drawing:
+        """The differences of all pairs with their intervals, as an Altair chart; needs the extra ``report``.
+
+        Args:
+            metrics: the metrics to draw. None: all, up to 40 lines.
+            width: the width of the drawing without its labels, in pixels.
+
+        Raises:
+            UnknownMetricError: a metric is not in the comparison.
+        """
+        return pairs_chart(self.rows, self.level, metrics, width)
+
+    def _on_paper(self) -> Document:
+        caption = f"Differences in means between all pairs of models, with {100 * self.level:g} % intervals"
+        table = pairs_table(self.rows, self.level, caption, pairs_in_words(self.rows, self.test, self.replicates))
+        return Document((table,), remarks(self.notes))
+
+
+@dataclass(frozen=True, repr=False)
+class GroupComparison(OneTable):
+    """The result of `compare_groups`. It prints as a table.
+
+    Examples:
+        >>> trial["rr"].verdict, trial["rr", "FR"].n_users
+        ('undecided', 4)
+        >>> trial.to_pandas()[["metric", "group", "baseline", "difference", "p"]].round(3)
+          metric group baseline  difference      p
+        0     rr    FR       DE       -0.25  0.666
+
+    Attributes:
+        rows: the rows, metric by metric.
+        baseline: the group that the others are compared with.
+        level: the confidence level of the intervals; a corrected p of at most 1 − level counts as a difference.
+        correction: how p-values are corrected for the number of metrics × groups.
+        covariate: the column by which means are adjusted, or None.
+        sequential: whether intervals and p-values hold at all looks together.
+        tightest_at: the number of users at which such intervals are tightest, or None.
+        weights: the columns of users' weights; empty if each user counts the same.
+        notes: what the figures could be mistaken for, in sentences.
+    """
+
+    rows: tuple[GroupRow, ...]
+    baseline: str
+    level: float
+    correction: str
+    covariate: str | None = None
+    sequential: bool = False
+    tightest_at: int | None = None
+    weights: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def sentences(self) -> list[str]:
+        """The verdict of every row in a sentence."""
+        return [row.sentence for row in self.rows]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[GroupRow]:
+        """The rows, metric by metric."""
+        return iter(self.rows)
+
+    def __getitem__(self, key: str | Metric | tuple[str | Metric, str]) -> GroupRow:
+        """The row of a metric; with several groups also name the group, as in ``trial["ndcg@10", "treatment"]``.
+
+        Raises `UnknownMetricError` unless exactly one row matches.
+        """
+        metric, *groups = key if isinstance(key, tuple) else (key,)
+        rows = [row for row in rows_of_metric(self.rows, metric) if set(groups) <= {row.group}]
+        if len(rows) == 1:
+            return rows[0]
+        what = "several rows match" if rows else "no row matches"
+        near = "" if rows else did_you_mean(metric, dict.fromkeys(row.metric for row in self.rows))
+        known = ", ".join(repr((row.metric, row.group)) for row in rows or self.rows)
+        raise UnknownMetricError(f"{what} {key!r}; {near}available: {known}")
+
+    def to_pandas(self) -> pd.DataFrame:
+        """A row for each metric and group, with the columns of `GroupRow`."""
+        return frame_of(self.rows, GroupRow)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The rows and the options as plain values; NaN and infinities become None."""
+        options = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "rows"}
+        rows = [as_json_record(row) for row in self.rows]
+        return {"rows": rows, **options, "weights": list(self.weights), "notes": list(self.notes)}
+
+    def to_json(self, indent: int | None = 2) -> str:
+        """The rows and the options as JSON; NaN becomes null."""
+        return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
+
+    def _on_paper(self) -> Document:
+        table = groups_table(
+            self.rows,
+            self.baseline,
+            self.level,
+            correction=self.correction,
+            covariate=self.covariate,
+            tightest_at=self.tightest_at,
+            weights=self.weights,
+        )
+        return Document((table,), remarks(self.notes))

@@ -1,0 +1,416 @@
+"""Compare groups of different users, as an A/B test has them: `compare_groups`; and the clusters that they come in."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from spark_rankeval.checks import as_names, check_name, check_table, is_number, one_of
+from spark_rankeval.comparison.comparison_inputs import check_named, compared_metrics
+from spark_rankeval.comparison.comparison_results import GroupComparison
+from spark_rankeval.errors import DataError, InputError, OptionError
+from spark_rankeval.evaluation.result import Result
+from spark_rankeval.records.comparison_rows import GroupRow
+from spark_rankeval.records.slices import EVERY
+from spark_rankeval.spark.local_tables import takes_local_tables
+from spark_rankeval.spark.model_table import read_table
+from spark_rankeval.spark.model_tables import ModelTables
+from spark_rankeval.spark.named_columns import find_column
+from spark_rankeval.spark.per_user import marked_as_covariate
+from spark_rankeval.statistics.cluster_sums import Clusters, clusters_of, warn_of_few_clusters
+from spark_rankeval.statistics.covariates import (
+    INVALID_WEIGHTS,
+    Adjusted,
+    GroupSumAccumulator,
+    adjusted_difference,
+    group_of,
+)
+from spark_rankeval.statistics.independent_groups import difference_of
+from spark_rankeval.statistics.intervals import checked_level
+from spark_rankeval.statistics.verdicts import TIGHTEST_AT, adjusted, verdict_of
+from spark_rankeval.worker.clusters import ClusterMerger, group_name
+from spark_rankeval.worker.compared_users import (
+    N_IN_SEVERAL,
+    N_INVALID,
+    N_REPEATED,
+    N_TOO_MANY,
+    N_USERS,
+    N_WITHOUT_CLUSTER,
+    n_without_cluster,
+)
+from spark_rankeval.worker.comparing import MOST_GROUPS, group_batches, layout_of_groups
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pyspark.sql import DataFrame
+
+    from spark_rankeval.comparison.comparison_inputs import ComparedMetric, Margin, Metrics, Results
+    from spark_rankeval.spark.model_table import ModelTable
+    from spark_rankeval.statistics.covariates import CovariateSums
+    from spark_rankeval.statistics.independent_groups import Difference, Group
+    from spark_rankeval.statistics.intervals import Interval
+    from spark_rankeval.statistics.moments import State
+    from spark_rankeval.worker.clusters import ClusterStates
+    from spark_rankeval.worker.comparing import Owner
+
+
+class ClustersOfGroups(NamedTuple):
+    """The clusters of each group, metric by metric, and of all users together."""
+
+    by_group: Mapping[str, Sequence[Clusters]]
+    of_all: Sequence[Clusters]
+
+    @classmethod
+    def read(cls, states: ClusterStates, groups: Sequence[str]) -> ClustersOfGroups:
+        """From the merged sums of clusters; a group without users has none."""
+        named = {name: group_name((name,)) for name in groups}
+        known = {name: clusters_of(states[of]) for name, of in named.items() if of in states}
+        every = group_name((EVERY,))
+        return cls(known, clusters_of(states[every]) if every in states else [])
+
+    def of(self, group: str, place: int) -> Clusters:
+        """The clusters of a group on a metric, by its place."""
+        return self.by_group[group][place] if group in self.by_group else Clusters(0)
+
+    @property
+    def n_shared(self) -> int:
+        """How many clusters have users in several groups, on the metric with most of them; one in three groups counts twice."""
+        sums = [sum(each[place].n for each in self.by_group.values()) for place in range(len(self.of_all))]
+        return max((total - each.n for total, each in zip(sums, self.of_all, strict=True)), default=0)
+
+    @property
+    def are_shared(self) -> bool:
+        """Whether any cluster has users in several groups."""
+        return self.n_shared > 0
+
+    def notes(self, rows: Sequence[GroupRow]) -> tuple[str, ...]:
+        """What the clusters do to the figures, in sentences."""
+        if not rows:
+            return ()
+        cluster = rows[0].cluster
+        notes = [f"intervals take clusters by {cluster} as independent, not their users"]
+        if self.n_shared:
+            notes.append(
+                f"clusters by {cluster} with users in several groups: {self.n_shared:,}; errors are those of up to 1,024 random groups of "
+                "clusters"
+            )
+        return tuple(notes)
+
+
+# The bytes that the sums of a metric and group take.
+_STATE = 4_000
+# What a null in the column of groups reads as.
+_NO_GROUP = "null"
+
+
+@takes_local_tables
+def compare_groups(
+    per_user: Results,
+    baseline: str,
+    *,
+    group: str | None = None,
+    metrics: Metrics = None,
+    user: str | Sequence[str] | None = None,
+    user_weight: str | None = None,
+    cluster: str | Sequence[str] | None = None,
+    covariate: str | None = None,
+    sequential: bool = False,
+    tightest_at: int = TIGHTEST_AT,
+    level: float = 0.95,
+    margin: Margin = 0.0,
+    correction: str = "holm",
+) -> GroupComparison:
+    """Compare groups of different users with a baseline, metric by metric, as in an A/B test, in one action.
+
+    The users of each group count as drawn at random, independently of the others. The difference of two means gets Welch's test and
+    interval, which let groups have different spreads. For one look, a group of few users counts as at least as spread as the other.
+    `compare` is for models on the same users.
+
+    Examples:
+        >>> table = result.per_user.where("model = 'personal'")
+        >>> trial = compare_groups(table, "DE", group="country", metrics="rr")
+        >>> print(trial["rr"].sentence)
+        Whether FR is better or worse than DE on rr is undecided (difference -0.25, 95 % interval -0.7093 to +0.4022, p = 0.6661).
+
+    Args:
+        per_user: a per-user table of `score_users` (fresh or read back) or a `Result`, with one row per user; or a dict from the
+            groups' names to such tables.
+        baseline: the name of the group that the others are compared with, such as ``control``.
+        group: the column with the name of each user's group, which ``score_users(by=…)`` kept or a join added. Only for one table.
+        metrics: the metrics to compare. None: all that every table has.
+        user: the columns that identify a user. None: those that the tables mark.
+        user_weight: the column of users' weights. None: the weights that the table was scored with, if any.
+        cluster: the columns that make users a cluster, such as a household: columns that all tables have. None: those that the tables
+            were scored with; ``()``: users are independent. Variances are those of clusters, which also count in place of users. If a
+            cluster has users in several groups, a note says so, and the variance of the difference allows for it.
+        covariate: a column that was measured before the experiment, such as the same metric in the weeks before. CUPED takes out
+            what it explains (Deng et al. 2013). Users without it take its mean, so nobody is lost.
+        sequential: whether intervals and p-values hold at all looks together, so that you may look every day and stop at any time.
+            They are those of the asymptotic confidence sequence of Waudby-Smith et al. (2021), some 1.5 times as wide.
+        tightest_at: with `sequential`, the number of users, of both groups together, at which the interval is tightest. Set it once,
+            before the first look, to the number at which you expect to decide.
+        level: the confidence level of the intervals. A corrected p-value of at most 1 − level counts as a difference.
+        margin: as in `compare`.
+        correction: as in `compare`, for the number of metrics × groups.
+
+    Returns:
+        the comparison, which prints as a table. `rows`, `sentences` and `to_pandas()` have all figures.
+
+    Raises:
+        OptionError, InputError, UnknownMetricError: an argument is not valid.
+        DataError: users are in several groups or in none, have several rows or invalid weights, or could not be ranked.
+    """
+    checked_level(level)
+    adjusted([], correction)
+    one_of("sequential", sequential, (True, False))
+    if not is_number(tightest_at) or not 1 <= tightest_at < math.inf:
+        msg = f"tightest_at must be a number of users from 1 on; got {tightest_at!r}"
+        raise OptionError(msg)
+    tables = read_groups(per_user, group, user, user_weight, covariate, cluster)
+    compared = compared_metrics(tables, metrics, margin)
+    weighted = bool(tables.tables[0].weights)
+    layout = layout_of_groups(len(compared), weighted=weighted) if tables.clusters else None
+    run = group_batches(len(compared), weighted=weighted, covariate=covariate is not None, layout=layout)
+    labels = [metric.label for metric in compared]
+    merger = None if layout is None else partial(ClusterMerger, layout)
+    collected = tables.collected(labels, run, _STATE * len(compared), clusters=merger)
+    owners = collected.users.everyone
+    _check(owners, tables)
+    groups = _groups_met(owners, tables.names)
+    _check_baseline(baseline, groups, group)
+    options = _Options(level, correction, tightest_at if sequential else None)
+    others = [name for name in groups if name != baseline]
+    empty = GroupSumAccumulator(len(compared), weighted=weighted, covariate=covariate is not None).state()
+    clusters = None if layout is None else ClustersOfGroups.read(collected.clusters, groups)
+    found = [
+        _compared(metric, place, owners, (name, baseline), empty, options, clusters)
+        for place, metric in enumerate(compared)
+        for name in others
+    ]
+    rows = tuple(replace(row, cluster=", ".join(tables.clusters)) for row in _judged(found, options))
+    notes = tables.notes(labels)
+    if clusters is not None:
+        warn_of_few_clusters(rows)
+        notes = (*notes, *clusters.notes(rows), *tables.notes_without_cluster(n_without_cluster(owners)))
+    return GroupComparison(
+        rows, baseline, level, correction, covariate, sequential, options.tightest_at, tables.tables[0].weights, notes,
+    )  # fmt: skip
+
+
+class _Options(NamedTuple):
+    level: float
+    correction: str
+    tightest_at: int | None  # None: the test is of one look
+
+
+class _ComparedGroup(NamedTuple):
+    """A group beside the baseline on one metric; the p-value is not corrected yet."""
+
+    metric: ComparedMetric
+    groups: tuple[Group, Group]
+    adjusted: Adjusted | None
+    difference: Difference
+    interval: Interval
+    p: float
+    n_without_covariate: int
+
+
+def read_groups(
+    per_user: Results,
+    group: str | None,
+    user: str | Sequence[str] | None,
+    user_weight: str | None,
+    covariate: str | None,
+    cluster: str | Sequence[str] | None = None,
+) -> ModelTables:
+    """The tables of the groups, with the columns of weights and of the covariate; an `InputError` if they do not fit."""
+    for option, name in (("group", group), ("user_weight", user_weight), ("covariate", covariate)):
+        check_name(option, name)
+    users = None if user is None else as_names("user", user)
+    clusters = None if cluster is None else as_names("cluster", cluster)
+    if isinstance(per_user, Mapping):
+        if group is not None:
+            msg = (
+                f"group={group!r} is for one table of all groups; in a dict the keys name the groups. Leave group= out"
+            )
+            raise InputError(msg)
+        check_named(per_user)
+        given: list[tuple[str | None, DataFrame | Result]] = list(per_user.items())
+    elif group is None:
+        raise InputError(
+            "group= must name the column of the users' groups, or per_user must be a dict of tables by group"
+        )
+    else:
+        given = [(None, per_user)]
+    tables = [
+        _table(
+            table.per_user if isinstance(table, Result) else table, name, users, group, user_weight, covariate, clusters
+        )
+        for name, table in given
+    ]
+    if len({bool(table.weights) for table in tables}) > 1:
+        raise InputError("some of the tables have users' weights and others have none; pass user_weight=")
+    return ModelTables.checked(tables)
+
+
+def _table(
+    frame: DataFrame,
+    name: str | None,
+    users: tuple[str, ...] | None,
+    group: str | None,
+    user_weight: str | None,
+    covariate: str | None,
+    clusters: Sequence[str] | None = None,
+) -> ModelTable:
+    words = "the table" if name is None else f"the table of {name!r}"
+    check_table(words, frame, instead="a Result")
+    weight, before = (_number(frame, column, option, words) for column, option in (
+        (user_weight, "user_weight"), (covariate, "covariate"),
+    ))  # fmt: skip
+    if before is not None:
+        frame = marked_as_covariate(frame, before)
+    table = read_table(frame, name, users, group, clusters)
+    weights = (weight,) if weight is not None else table.weights
+    further = (*weights, *([] if before is None else [before]))
+    metrics = {label: metric for label, metric in table.metrics.items() if metric.column not in further}
+    return replace(table, weights=weights, further=further, metrics=metrics)
+
+
+def _number(frame: DataFrame, name: str | None, option: str, words: str) -> str | None:
+    """The name of a column of numbers as the table spells it."""
+    if name is None:
+        return None
+    column = find_column(frame, name)
+    kind = "no column of that name" if column is None else frame.schema[column].dataType.simpleString()
+    if column is None or (
+        kind not in ("double", "float", "tinyint", "smallint", "int", "bigint", "boolean")
+        and (not kind.startswith("decimal"))
+    ):
+        has = kind if column is None else f"it as {kind}, which is not a number"
+        msg = f"{option}={name!r}: {words} has {has}; it has: {', '.join(frame.columns)}"
+        raise InputError(msg)
+    return column
+
+
+def _check(owners: dict[Owner, State], tables: ModelTables) -> None:
+    """Refuse users who cannot be compared, with their numbers."""
+    everyone = owners.get((), {})
+    if N_TOO_MANY in everyone:
+        raise InputError(f"there are more than {MOST_GROUPS} groups; group= must name a column of a few groups")
+    problems, counts = [], {}
+
+    def refuse(n: int, name: str, problem: str) -> None:
+        if n:
+            problems.append(problem)
+            counts[name] = n
+
+    n = int(everyone.get(N_IN_SEVERAL, [0])[0])
+    refuse(n, N_IN_SEVERAL, f"users in several groups: {n:,}. Leave them out; compare is for models on the same users")
+    if not tables.keeps_without_cluster:
+        n, names = n_without_cluster(owners), ", ".join(tables.clusters)
+        problem = f"users without a value in the columns of clusters: {n:,} (cluster={names}); fill the values"
+        refuse(n, N_WITHOUT_CLUSTER, problem)
+    for owner, fields in owners.items():
+        if not isinstance(owner, str):
+            continue
+        if owner == _NO_GROUP and not tables.names and (n := tables.n_rows_without_model()):
+            refuse(n, "n_without_group", f"users without a group: {n:,}; their group is null. Leave them out")
+            continue
+        if n := int(fields[N_REPEATED][0]):
+            example = tables.repeated_user(owner)
+            shown = f", for example {example}" if example else ""
+            advice = "Pass one row per user: one model, and each user once"
+            refuse(n, f"n_repeated_users of {owner}", f"users with several rows in {owner!r}: {n:,}{shown}. {advice}")
+        n = int(fields[N_INVALID][0])
+        advice = "summarise(table) counts them by kind. Fix the data, or score with on_invalid='drop'"
+        refuse(n, f"n_invalid of {owner}", f"{owner!r} has {n:,} rows that could not be ranked; {advice}")
+        n = int(max(fields.get(INVALID_WEIGHTS, [0])))
+        refuse(
+            n, f"n_invalid_weights of {owner}", f"weights in {owner!r} that are negative, infinite or missing: {n:,}"
+        )
+    if problems:
+        raise DataError("; ".join(problems), counts)
+
+
+def _groups_met(owners: dict[Owner, State], named: Sequence[str]) -> list[str]:
+    met = sorted(owner for owner, fields in owners.items() if isinstance(owner, str) and int(fields[N_USERS][0]))
+    return list(named) or met
+
+
+def _check_baseline(baseline: str, groups: Sequence[str], group: str | None) -> None:
+    where = "" if group is None else f" in column {group!r}"
+    if baseline not in groups:
+        there = ", ".join(map(repr, groups[:10])) or "none"
+        raise InputError(f"the baseline {baseline!r} is not among the groups{where}: {there}")
+    if len(groups) < 2:
+        raise InputError(f"the only group{where} is the baseline {baseline!r}; there is nothing to compare it with")
+
+
+def _compared(
+    metric: ComparedMetric,
+    place: int,
+    owners: dict[Owner, State],
+    names: tuple[str, str],
+    empty: State,
+    options: _Options,
+    clusters: ClustersOfGroups | None,
+) -> _ComparedGroup:
+    def of(name: str) -> tuple[Group, CovariateSums | None]:
+        fields = owners.get(name, {})
+        state = {field: fields.get(field, entries)[place] for field, entries in empty.items()}
+        found, covariate = group_of(state, name, metric.bounds)
+        return found if clusters is None else replace(found, clusters=clusters.of(name, place)), covariate
+
+    (group, sums), (other, other_sums) = of(names[0]), of(names[1])
+    are_shared = clusters is not None and clusters.are_shared
+    difference, found, n_without = difference_of(group, other, shares_clusters=are_shared), None, 0
+    if sums is not None and other_sums is not None and clusters is not None:
+        reason = difference.problem or "users come in clusters, and the adjustment takes users as independent"
+        found = Adjusted(difference, (group.mean, other.mean), problem=reason)
+    elif sums is not None and other_sums is not None:
+        found = adjusted_difference(difference, (group, other), (sums, other_sums))
+        difference, n_without = found.difference, group.n + other.n - sums.n - other_sums.n
+    if options.tightest_at is None:
+        difference = difference.cautious((group, other))
+        interval, p = difference.interval(options.level), difference.p_of(metric.margin)
+    else:
+        interval, p = difference.at_any_time(options.level, (group, other), options.tightest_at, metric.margin)
+    return _ComparedGroup(metric, (group, other), found, difference, interval, p, n_without)
+
+
+def _n_clusters(group: Group) -> int:
+    return 0 if group.clusters is None else group.clusters.n
+
+
+def _judged(compared: Sequence[_ComparedGroup], options: _Options) -> Iterator[GroupRow]:
+    corrected = adjusted([each.p for each in compared], options.correction).tolist()
+    for each, p in zip(compared, corrected, strict=True):
+        metric, (group, other), found, difference, interval, _, n_without = each
+        verdict = verdict_of(
+            interval,
+            p,
+            margin=metric.margin,
+            difference=difference.estimate,
+            names=(group.name, other.name),
+            metric=metric.name,
+            higher_is_better=metric.larger_is_better,
+        )
+        mean, other_mean = (group.mean, other.mean) if found is None else found.means
+        row = GroupRow(
+            metric=metric.label, group=group.name, baseline=other.name, n_users=group.n, n_baseline_users=other.n,
+            n_undefined=group.moments.n_undefined + other.moments.n_undefined, mean=mean, baseline_mean=other_mean,
+            difference=difference.estimate, relative_lift=difference.estimate / abs(other_mean) if other_mean else math.nan,
+            standard_error=difference.standard_error, df=difference.df, interval_low=interval.low,
+            interval_high=interval.high, interval_method=interval.method, no_interval=interval.reason, p=p,
+            margin=metric.margin, larger_is_better=metric.larger_is_better, verdict=verdict.word,
+            sentence=verdict.sentence, n_without_covariate=n_without, asked=metric.asked,
+            n_clusters=_n_clusters(group), n_baseline_clusters=_n_clusters(other),
+            effective_n_clusters=math.nan if group.clusters is None else min(group.effective_n, other.effective_n),
+        )  # fmt: skip
+        if found is not None:
+            row = replace(row, theta=found.theta, variance_saved=found.variance_saved, not_adjusted=found.problem)
+        yield row

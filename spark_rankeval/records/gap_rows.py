@@ -1,0 +1,292 @@
+"""Gaps between slices of an attribute, from the sums that a summary holds of them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import accumulate
+from typing import TYPE_CHECKING, NamedTuple
+
+from spark_rankeval.errors import InputError
+from spark_rankeval.records.slices import OF_ITEMS, attributes_of, has_item_group, is_item_group, slice_of
+from spark_rankeval.records.summary import MetricRow, SummaryRow, bounds_of, known_metric
+from spark_rankeval.statistics.cluster_sums import GroupedClusters, clusters_of_days
+from spark_rankeval.statistics.description import as_known
+from spark_rankeval.statistics.independent_groups import Group, difference_of, largest_gap
+from spark_rankeval.statistics.intervals import Interval
+from spark_rankeval.statistics.moments import moments_of_sums
+from spark_rankeval.statistics.sums import added, from_text, mean_of_sums
+from spark_rankeval.statistics.verdicts import adjusted, verdict_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from spark_rankeval.statistics.independent_groups import Difference
+    from spark_rankeval.statistics.sums import Sums
+
+#: What a row compares, and what it calls the users of all other slices.
+LARGEST_GAP, AGAINST_OTHERS = "largest gap", "against all others"
+ALL_OTHERS = "all others"
+_NO_SUMS = "the row has no sums: it has one value for all lists together, or its values are too large for exact sums"
+_CLUSTERED = "users come in clusters, and only results with ci='t' keep the sums of these that a gap needs"
+_SPOILT = "the mean is over all users, and some have no value"
+
+
+@dataclass(frozen=True)
+class GapRow(MetricRow):
+    """The difference between the users of a slice and other users, on one metric of one model.
+
+    Examples:
+        >>> row = result.gaps("country", metrics="rr").rows[-1]
+        >>> row.kind, row.slice, row.other, row.difference, round(row.interval_low, 4)
+        ('against all others', 'country=FR', 'all others', -0.25, -0.7093)
+
+    Attributes:
+        kind: ``largest gap`` of all pairs of slices, or a slice ``against all others``.
+        metric: the metric's label; with several relevances also that.
+        model: the model.
+        attribute: what divides the users, such as ``country``; several are joined by a comma.
+        slice: the slice; of the largest gap the one with the highest mean.
+        other: ``all others``, or the slice with the lowest mean.
+        n_users: how many users of the slice have a value.
+        n_other_users: how many of the others have one.
+        mean: of the slice.
+        other_mean: of the others.
+        difference: mean − other_mean.
+        standard_error: of the difference.
+        interval_low: the lower end of its interval; NaN if there is none.
+        interval_high: the upper end.
+        interval_method: ``welch``, ``games_howell`` for the largest gap, or ``mover`` if a variance says little.
+        no_interval: why there is no interval; empty if there is one.
+        p: corrected by Holm for all slices, metrics and models of the call. That of the largest gap is corrected for all pairs
+            of slices, and then for metrics and models.
+        margin: the difference that does not matter.
+        larger_is_better: whether a larger value of the metric is better.
+        verdict: ``better``, ``worse``, ``no relevant difference`` or ``undecided``.
+        sentence: the same in a sentence, with the figures.
+        asked: what the caller called the metric; empty: as `metric` has it.
+        n_left_out: of the largest gap, how many slices were left out because they have too few users or no interval.
+        cluster: the columns of the clusters that users come in, which interval and p are of; empty: users are independent.
+    """
+
+    kind: str
+    metric: str
+    model: str
+    attribute: str
+    slice: str
+    other: str
+    n_users: int
+    n_other_users: int
+    mean: float
+    other_mean: float
+    difference: float
+    standard_error: float
+    interval_low: float
+    interval_high: float
+    interval_method: str
+    no_interval: str
+    p: float
+    margin: float
+    larger_is_better: bool
+    verdict: str
+    sentence: str
+    asked: str = ""
+    n_left_out: int = 0
+    cluster: str = ""
+
+
+class _ComparedGroups(NamedTuple):
+    """Two groups of users on the metric of a summary's row; the p-value is not corrected yet."""
+
+    row: SummaryRow
+    groups: tuple[Group, Group]
+    difference: Difference
+    interval: Interval
+    p: float
+    n_left_out: int = 0
+
+
+def gap_rows(
+    rows: Sequence[SummaryRow],
+    attributes: Sequence[str],
+    *,
+    level: float = 0.95,
+    margin: float = 0.0,
+    least_n: int = 2,
+    others: bool = True,
+) -> tuple[GapRow, ...]:
+    """The largest gap of each metric and model, and then each slice against all others unless `others` is false.
+
+    Users of the slices of further attributes are added up, exactly. An attribute without slices is an `InputError`.
+    """
+    largest, against = [], []
+    for row, slices in _figures(rows, attributes):
+        users = {name: _added_up(of_slice) for name, of_slice in slices.items()}
+        gap = largest_gap([each.named(name, row) for name, each in users.items()], level, least_n)
+        pair = (gap.highest or _Users().named("", row), gap.lowest or _Users().named("", row))
+        largest.append(
+            _as_known(_ComparedGroups(row, pair, gap.difference, gap.interval, gap.p_of(margin), gap.n_left_out))
+        )
+        for name, (own, rest) in zip(users, _with_others([*users.values()]), strict=True) if others else ():
+            groups = (own.named(name, row), rest.named(ALL_OTHERS, row))
+            difference = difference_of(*groups, shares_clusters=bool(row.cluster)).cautious(groups)
+            compared = _ComparedGroups(row, groups, difference, difference.interval(level), difference.p_of(margin))
+            against.append(_as_known(compared))
+    attribute = ", ".join(attributes)
+    return (*_judged(largest, LARGEST_GAP, attribute, margin), *_judged(against, AGAINST_OTHERS, attribute, margin))
+
+
+def _as_known(compared: _ComparedGroups) -> _ComparedGroups:
+    """Without an interval if users come in clusters of which a slice has no sums."""
+    if not compared.row.cluster or all(group.clusters is not None or not group.n for group in compared.groups):
+        return compared
+    interval = Interval.missing(compared.interval.level, compared.interval.method, _CLUSTERED)
+    difference = replace(compared.difference, variances=(math.nan, math.nan))
+    return compared._replace(difference=difference, interval=interval, p=math.nan)
+
+
+def largest_gaps(rows: Sequence[SummaryRow], attribute: str) -> list[tuple[SummaryRow, str]]:
+    """The largest gap of each metric and model, as rows of a summary whose mean is the gap, with its slices in words.
+
+    The level is that of the summary's intervals. An attribute without slices is an `InputError`.
+    """
+    of_all = {(row.model, row.key): row for row in rows if row.slice == "all"}
+    levels = {row.interval_level for row in of_all.values()}
+    level = next((level for level in levels if 0 < level < 1), 0.95)
+    gaps = gap_rows(rows, attribute.split(", "), level=level, others=False)
+    largest = []
+    for gap in gaps:
+        row = replace(
+            of_all[gap.model, gap.metric],
+            slice=f"the largest gap by {attribute}",
+            mean=gap.difference,
+            interval_low=gap.interval_low,
+            interval_high=gap.interval_high,
+            no_interval=gap.no_interval,
+        )
+        largest.append((row, f"{gap.slice} less {gap.other}" if gap.slice else ""))
+    return largest
+
+
+def attributes_in_slices(rows: Sequence[SummaryRow]) -> list[str]:
+    """The attributes that divide the users of a summary, in the order of its slices; groups of items share users."""
+    slices = dict.fromkeys(row.slice for row in rows if not has_item_group(row.slice))
+    return list(dict.fromkeys(name for slice_ in slices for name in attributes_of(slice_)))
+
+
+def _figures(
+    rows: Sequence[SummaryRow], attributes: Sequence[str]
+) -> list[tuple[SummaryRow, dict[str, list[SummaryRow]]]]:
+    """For each figure of all users, the rows of its slices, by the slice of these attributes that they are part of."""
+    wanted = set(attributes)
+    known = {attributes_of(row.slice) for row in rows if not has_item_group(row.slice)}
+    fitting = [names for names in known if wanted <= set(names)]
+    if not wanted or not fitting:
+        there = ", ".join(attributes_in_slices(rows)) or "nothing; evaluate with by="
+        msg = f"there are no slices by {' and '.join(map(repr, attributes)) or 'no attribute'}; slices are by {there}"
+        of_items = {
+            name.removeprefix(OF_ITEMS) for row in rows if is_item_group(row.slice) for name in attributes_of(row.slice)
+        }
+        if of_items & {name.removeprefix(OF_ITEMS) for name in attributes}:
+            msg += ". Groups of items have no gaps, because they share users"
+        raise InputError(msg)
+    # Slices of fewer attributes are totals of the others: any of them hold all users.
+    used = min(fitting, key=lambda names: (len(names), names))
+    parts: dict[tuple[str, str], dict[str, list[SummaryRow]]] = {}
+    for row in rows:
+        if attributes_of(row.slice) == used:
+            by_slice = parts.setdefault((row.model, row.key), {})
+            by_slice.setdefault(slice_of(row.slice, attributes), []).append(row)
+    return [(row, parts.get((row.model, row.key), {})) for row in rows if row.slice == "all"]
+
+
+class _Users(NamedTuple):
+    """Some users of a metric: their counts, extremes and exact sums; `problem` says why there are no sums."""
+
+    n: int = 0
+    n_undefined: int = 0
+    n_zero: int = 0
+    least: float = math.inf
+    greatest: float = -math.inf
+    sums: Sums = {}  # noqa: RUF012 # never changed
+    problem: str = ""
+    grouped: tuple[GroupedClusters, ...] | None = ()  # sums of clusters, to be added up; None if they are not known
+
+    def plus(self, more: _Users) -> _Users:
+        """These and other users together."""
+        return _Users(
+            self.n + more.n, self.n_undefined + more.n_undefined, self.n_zero + more.n_zero, min(self.least, more.least),
+            max(self.greatest, more.greatest), added([self.sums, more.sums]), self.problem or more.problem,
+            _grouped([self, more]),
+        )  # fmt: skip
+
+    def named(self, name: str, row: SummaryRow) -> Group:
+        """The group of these users, on the metric of a row."""
+        sums, problem = self.sums, self.problem
+        moments = moments_of_sums(self.n, self.n_undefined, self.n_zero, self.least, self.greatest, sums)
+        weighted = None
+        if row.user_weight:
+            n_users = {"n": self.n, "n_undefined": self.n_undefined, "n_without_weight": 0, "n_invalid_weights": 0}
+            weighted = as_known(mean_of_sums(n_users, sums, is_weighted=True), moments)
+        if problem:
+            moments, weighted = moments._replace(mean=math.nan), None
+        clusters = clusters_of_days(self.grouped) if row.cluster and self.grouped else None
+        return Group(name, moments, weighted, bounds_of(row.definition), problem, clusters)
+
+
+def _grouped(users: Sequence[_Users]) -> tuple[GroupedClusters, ...] | None:
+    """The sums of clusters of several users together."""
+    known = [part for each in users for part in each.grouped or ()]
+    if any(each.grouped is None for each in users):
+        return None
+    return (GroupedClusters.added(known),) if len(known) > 1 else tuple(known)
+
+
+def _users_of(row: SummaryRow) -> _Users:
+    problem = _NO_SUMS if row.n_users and not row.moments else ""
+    if row.over_all and row.n_undefined:
+        problem = _SPOILT
+    if not row.n_users:
+        return _Users(n_undefined=row.n_undefined, problem=problem)
+    sums = {} if problem else from_text(row.moments)
+    grouped: tuple[GroupedClusters, ...] | None = ()
+    if row.cluster:
+        grouped = (GroupedClusters.from_text(row.cluster_sums),) if row.cluster_sums else None
+    return _Users(row.n_users, row.n_undefined, row.n_zero, row.minimum, row.maximum, sums, problem, grouped)
+
+
+def _added_up(rows: Sequence[SummaryRow]) -> _Users:
+    return reduce(_Users.plus, map(_users_of, rows), _Users())
+
+
+def _with_others(users: Sequence[_Users]) -> list[tuple[_Users, _Users]]:
+    """The users of each slice, and those of all others."""
+    before = [_Users(), *accumulate(users, _Users.plus)]
+    after = [_Users(), *accumulate(reversed(users), _Users.plus)]
+    return [(each, before[place].plus(after[len(users) - 1 - place])) for place, each in enumerate(users)]
+
+
+def _judged(compared: Sequence[_ComparedGroups], kind: str, attribute: str, margin: float) -> Iterator[GapRow]:
+    """The rows of comparisons, with p-values corrected for all of them."""
+    for each, p in zip(compared, adjusted([each.p for each in compared]).tolist(), strict=True):
+        row, (group, other), difference, interval, *_ = each
+        metric = known_metric(row.definition)
+        larger_is_better = metric is None or metric.larger_is_better
+        verdict = verdict_of(
+            interval,
+            p,
+            margin=margin,
+            difference=difference.estimate,
+            names=(group.name or "the highest slice", other.name or f"the lowest by {attribute}"),
+            metric=f"{row.name} of {row.model}" if row.model else row.name,
+            higher_is_better=larger_is_better,
+        )
+        yield GapRow(
+            kind=kind, metric=row.key, model=row.model, attribute=attribute, slice=group.name, other=other.name,
+            n_users=group.n, n_other_users=other.n, mean=group.mean, other_mean=other.mean, difference=difference.estimate,
+            standard_error=difference.standard_error, interval_low=interval.low, interval_high=interval.high,
+            interval_method=interval.method, no_interval=interval.reason, p=p, margin=margin,
+            larger_is_better=larger_is_better, verdict=verdict.word, sentence=verdict.sentence,
+            asked=row.name if row.name != row.key else "", n_left_out=each.n_left_out, cluster=row.cluster,
+        )  # fmt: skip

@@ -1,0 +1,392 @@
+"""The precision of means if users come in clusters, such as the sessions of a person, from exact sums over clusters.
+
+An interval over several days must know who came back, so clusters are added up in 1,024 groups. A cluster belongs to the group that the
+first bits of its hash name, on every day. So all rows of a person are in one group, and the groups are independent of one another. They
+take the place of clusters in the variance of the mean. Its error, for a mean over many clusters, is that of a t interval with at most
+1,023 degrees of freedom.
+
+The sums of a group are rounded once, to 31 bits of the largest one. From then on they are whole numbers of units of a power of 2, and no
+order of merging changes a bit.
+
+Let W and S be the sums of w and wy over the users of a cluster that have a value. The mean is ΣS / ΣW, with or without clusters. Its
+variance is g/(g−1) · Σ(S − mean·W)² / (ΣW)² (Liang and Zeger 1986). The effective number of clusters is g = (ΣW)² / ΣW² (Carter, Schnepel
+and Steigerwald 2017). The correction is right for independent users, as that of Bell and McCaffrey is (CR2, 2002). For clusters of equal
+weight g is their number, and the variance is that of statsmodels' ``cov_type="cluster"``. Student's t has `degrees_of_freedom`.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+import re
+import zlib
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+
+from spark_rankeval.errors import warn
+from spark_rankeval.statistics.sums import (
+    LEAST_MEAN_WEIGHT,
+    LIMBS,
+    NEARLY_NOTHING,
+    ExactSums,
+    degrees_of_freedom,
+    exact_sum,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+#: How many groups there are, a power of 2, and by how many bits a 64-bit hash is shifted to the number of its group.
+N_GROUPS = 1 << 10
+SHIFT = np.uint64(64 - N_GROUPS.bit_length() + 1)
+# To so many bits of the largest sum all sums are rounded; and the most bytes and the largest power of 2 that a text may ask for.
+_BITS, _MOST_BYTES, _MOST_BITS = 31, 64, 1200
+_TEXT = re.compile(r"(-?\d{1,4}),(\d{1,2});(-?\d{1,4}),(\d{1,2});([A-Za-z0-9+/=]*)")
+
+
+class Scaled(NamedTuple):
+    """A whole number for each group, in units of 2 to the power of an exponent."""
+
+    exponent: int
+    numbers: tuple[int, ...]
+
+    @classmethod
+    def rounded(cls, values: Array) -> Scaled:
+        """Finite sums, rounded to bits of the largest."""
+        greatest = float(np.abs(values).max(initial=0.0))
+        exponent = math.frexp(greatest)[1] - _BITS
+        return cls(exponent, tuple(np.rint(np.ldexp(values, -exponent)).astype(np.int64).tolist()))._reduced()
+
+    @classmethod
+    def added(cls, parts: Sequence[Scaled]) -> Scaled:
+        """The sums of all parts, group by group."""
+        exponent = min(part.exponent for part in parts)
+        shifted = [[number << (part.exponent - exponent) for number in part.numbers] for part in parts]
+        return cls(exponent, tuple(map(sum, zip(*shifted, strict=True))))._reduced()
+
+    def _reduced(self) -> Scaled:
+        """The same in the largest units, so that equal sums are equal."""
+        bits = reduce(or_, self.numbers, 0)
+        if not bits:
+            return Scaled(0, self.numbers)
+        n_zeros = (bits & -bits).bit_length() - 1
+        return Scaled(self.exponent + n_zeros, tuple(number >> n_zeros for number in self.numbers))
+
+    @property
+    def width(self) -> int:
+        """How many bytes each number needs."""
+        return max(number.bit_length() for number in self.numbers) // 8 + 1
+
+    @property
+    def unit(self) -> Fraction:
+        """What the numbers count."""
+        return Fraction(2) ** self.exponent
+
+
+@dataclass(frozen=True)
+class GroupedClusters:
+    """The sums of weights and of weighted values over the clusters of each group."""
+
+    weights: Scaled
+    values: Scaled
+
+    @classmethod
+    def of(cls, rows: Array) -> GroupedClusters | None:
+        """From rows of a group's number and its two sums; None if a sum is too large."""
+        if not np.isfinite(rows).all():
+            return None
+        groups = rows[np.argsort(rows[:, 0], kind="stable")]
+        sums = np.zeros((N_GROUPS, 2))
+        np.add.at(sums, groups[:, 0].astype(np.int64), groups[:, 1:])
+        return cls(*map(Scaled.rounded, sums.T)) if np.isfinite(sums).all() else None
+
+    @classmethod
+    def added(cls, parts: Sequence[GroupedClusters]) -> GroupedClusters:
+        """Those of all parts, such as days."""
+        return cls(Scaled.added([part.weights for part in parts]), Scaled.added([part.values for part in parts]))
+
+    @property
+    def n(self) -> int:
+        """How many groups have a weight."""
+        return sum(weight != 0 for weight in self.weights.numbers)
+
+    def influences(self) -> list[float | None] | None:
+        """By how much each group moves the mean, Σ(y − mean) w / Σw; None for one without weight, and for all if there is none."""
+        weights, values = self.weights, self.values
+        total = sum(weights.numbers)
+        if not total:
+            return None
+        mean, unit = Fraction(sum(values.numbers), total), float(values.unit / (weights.unit * total))
+        return [
+            None if not weight else float(value - mean * weight) * unit
+            for weight, value in zip(weights.numbers, values.numbers, strict=True)
+        ]
+
+    def terms(self, wanted: Iterable[tuple[int, int]]) -> dict[tuple[int, int], Fraction]:
+        """The sums over groups of W^(j−k) S^k for pairs of j and k."""
+        weights, values = self.weights, self.values
+        found = {}
+        for j, k in wanted:
+            total = sum(w ** (j - k) * s**k for w, s in zip(weights.numbers, values.numbers, strict=True) if w or s)
+            found[j, k] = total * weights.unit ** (j - k) * values.unit**k
+        return found
+
+    def text(self) -> str:
+        """The sums as text of some kilobytes; equal sums have one text."""
+        heads, packed = "", b""
+        for part in (self.weights, self.values):
+            # Looked up once: it goes through all numbers.
+            width = part.width
+            heads += f"{part.exponent},{width};"
+            packed += b"".join(number.to_bytes(width, "little", signed=True) for number in part.numbers)
+        return heads + base64.b64encode(zlib.compress(packed, 9)).decode()
+
+    @classmethod
+    def from_text(cls, text: str) -> GroupedClusters:
+        """The sums of `text`; any other text is a ValueError."""
+        found = _TEXT.fullmatch(text)
+        problem = "these are not the sums of groups of clusters"
+        if found is None:
+            raise ValueError(problem)
+        exponents, widths = (int(found[1]), int(found[3])), (int(found[2]), int(found[4]))
+        n_bytes = N_GROUPS * sum(widths)
+        if not all(0 < width <= _MOST_BYTES for width in widths) or max(map(abs, exponents)) > _MOST_BITS:
+            raise ValueError(problem)
+        try:
+            unpacking = zlib.decompressobj()
+            packed = unpacking.decompress(base64.b64decode(found[5], validate=True), n_bytes + 1)
+        except (zlib.error, binascii.Error) as error:
+            raise ValueError(problem) from error
+        if len(packed) != n_bytes:
+            raise ValueError(problem)
+        parts, start = [], 0
+        for exponent, width in zip(exponents, widths, strict=True):
+            ends = range(start, start + N_GROUPS * width, width)
+            parts.append(
+                Scaled(exponent, tuple(int.from_bytes(packed[at : at + width], "little", signed=True) for at in ends))
+            )
+            start += N_GROUPS * width
+        if min(parts[0].numbers) < 0:
+            raise ValueError(problem)
+        return cls(*parts)
+
+
+Array = np.ndarray[Any, Any]
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+
+#: If the effective number is smaller, intervals may be too narrow, and a warning says so (Cameron and Miller 2015).
+FEW = 30
+#: From this effective number on, t and bootstraps hold for skewed values, too: docs/evidence/clusters.md.
+MANY = 50
+# The sums of W^(j−k) S^k that are kept, as (j, k): the last three only for the acceleration.
+_TERMS = ((1, 0), (1, 1), (2, 0), (2, 1), (2, 2), (3, 0))
+_CUBES = ((3, 1), (3, 2), (3, 3))
+# Clusters wait until so many of them are there: sums of many cost little more than sums of one.
+_TOGETHER = 1 << 13
+# The field of a state with the sums of groups.
+_GROUPS = "groups_joined"
+
+
+class ClusterSums(NamedTuple):
+    """Sums over the users of each cluster, clusters × columns."""
+
+    clusters: Array  # 64-bit hashes of the clusters
+    weights: Floats  # of the weights of users with a value
+    values: Floats  # of their values times weights
+
+
+def sums_by_cluster(clusters: Array, starts: Array, values: Floats, weights: Floats | None = None) -> ClusterSums:
+    """The sums of clusters whose users stand one after the other: `starts` are the places of their first users.
+
+    `clusters` are the hashes of the users' clusters. `values` are users × columns, NaN if undefined, and so are `weights`, without which
+    each user has the weight 1. Values are added in the order of the users.
+    """
+    defined = ~np.isnan(values)
+    weights = defined.astype(np.float64) if weights is None else np.where(defined, weights, 0.0)
+    products = np.where(defined, values, 0.0) * weights
+    return ClusterSums(
+        clusters[starts], np.add.reduceat(weights, starts, axis=0), np.add.reduceat(products, starts, axis=0)
+    )
+
+
+class ClusterAccumulator:
+    """The sums over clusters behind the precision of several columns, for clusters that come one after the other.
+
+    With `cubes` the acceleration of the BCa bootstrap is known, too. With `grouped` the sums of groups of clusters are kept; then all
+    clusters of a group must come together.
+    """
+
+    def __init__(self, n_columns: int, *, cubes: bool = False, grouped: bool = False) -> None:
+        self._terms = (*_TERMS, *_CUBES) if cubes else _TERMS
+        self._sums = ExactSums(n_columns * len(self._terms))
+        self._counts = np.zeros((2, n_columns), np.int64)
+        self._waiting: list[ClusterSums] = []
+        self._n_waiting = 0
+        self._groups: list[Array] | None = [np.empty((n_columns, 0, 3))] if grouped else None
+
+    def add(self, sums: ClusterSums, n_without: int = 0) -> None:
+        """Add clusters, each of them once, and the number of users among them whose cluster is not known."""
+        if self._groups is not None and len(sums.clusters):
+            self._groups.append(_by_group(sums))
+        self._counts[1] += n_without
+        self._waiting.append(sums)
+        self._n_waiting += len(sums.weights)
+        if self._n_waiting >= _TOGETHER:
+            self._settle()
+
+    def _settle(self) -> None:
+        waiting, self._waiting, self._n_waiting = self._waiting, [], 0
+        if not waiting:
+            return
+        together = ClusterSums(*map(np.concatenate, zip(*waiting, strict=True)))
+        for column, (weights, values) in enumerate(zip(together.weights.T, together.values.T, strict=True)):
+            self._counts[0, column] += np.count_nonzero(weights)
+            first = column * len(self._terms)
+            for place, (j, k) in enumerate(self._terms):
+                with np.errstate(over="ignore", invalid="ignore"):
+                    term = math.prod([values] * k + [weights] * (j - k), start=np.float64(1.0))
+                # Infinite sums times nothing are counted with those that are too large.
+                self._sums.add(first + place, np.where(np.isnan(term), math.inf, term))
+
+    def state(self) -> dict[str, Array]:
+        """The state so far, as arrays whose first axis is the columns; states are merged by adding."""
+        self._settle()
+        sums, n_terms = self._sums.state(), len(self._terms)
+        groups = {} if self._groups is None else {_GROUPS: np.concatenate(self._groups, axis=1)}
+        return {
+            **groups,
+            "n": self._counts[0].copy(),
+            "n_without": self._counts[1].copy(),
+            "limbs": sums["limbs"].reshape(-1, n_terms, LIMBS),
+            "n_excessive": sums["n_excessive"].reshape(-1, n_terms).sum(axis=1),
+        }
+
+
+def _by_group(sums: ClusterSums) -> Array:
+    """Of each column and group of clusters: its number, and its sums of weights and of values."""
+    groups = sums.clusters.view(np.uint64) >> SHIFT
+    starts = np.flatnonzero(np.append(True, groups[1:] != groups[:-1]))
+    with np.errstate(over="ignore", invalid="ignore"):
+        of_groups = [np.add.reduceat(each, starts, axis=0).T for each in (sums.weights, sums.values)]
+    numbers = np.broadcast_to(groups[starts].astype(np.float64), of_groups[0].shape)
+    return np.stack([numbers, *of_groups], axis=2)
+
+
+@dataclass(frozen=True)
+class Clusters:
+    """What clusters say of one column's mean.
+
+    Attributes:
+        n: clusters with a user who has a value and a weight above 0.
+        n_without: users whose cluster is not known; each stands for a cluster alone.
+        effective_n: how many clusters of equal weight would do as well, (ΣW)² / ΣW²; NaN if sums are too large.
+        df: degrees of freedom of the standard error; G − 1 for clusters of equal weight.
+        standard_error: of the mean; NaN for fewer than two clusters, or if sums are too large.
+        acceleration: how the standard error changes with the mean; NaN if it was not asked for.
+        grouped: the sums of groups of clusters, from which several days are merged; None if they were not asked for.
+    """
+
+    n: int
+    n_without: int = 0
+    effective_n: float = math.nan
+    df: float = math.nan
+    standard_error: float = math.nan
+    acceleration: float = math.nan
+    grouped: GroupedClusters | None = None
+
+    @property
+    def problem(self) -> str:
+        """Why the clusters give no interval; empty if they do."""
+        if self.n == 1:
+            return "one cluster has no spread"
+        return f"{self.in_words}, too few for an interval" if self.df < 1 else ""
+
+    @property
+    def are_few(self) -> bool:
+        """Whether t intervals of skewed values, and bootstraps, may be too narrow."""
+        return self.effective_n < MANY
+
+    @property
+    def in_words(self) -> str:
+        """How many there are, and how many of equal weight would do as well."""
+        return f"the {self.n:,} clusters are as good as {self.effective_n:,.1f} equal ones"
+
+    def design_effect(self, standard_error: float) -> float:
+        """The variance of the mean ÷ that of as many independent users, from their standard error; NaN if that is 0 or unknown."""
+        return (self.standard_error / standard_error) ** 2 if standard_error > 0 else math.nan
+
+
+class _RowOfClusters(Protocol):
+    """A row of a result, if users come in clusters; it may have a `slice`."""
+
+    @property
+    def cluster(self) -> str: ...
+    @property
+    def effective_n_clusters(self) -> float: ...
+    @property
+    def interval_low(self) -> float: ...
+
+
+def warn_of_few_clusters(rows: Iterable[_RowOfClusters]) -> None:
+    """Warn once if clusters are so few, or so unequal, that intervals may be too narrow."""
+    few = [row for row in rows if row.effective_n_clusters < FEW and not math.isnan(row.interval_low)]
+    if not few:
+        return
+    fewest = min(few, key=lambda row: row.effective_n_clusters)
+    slices = {users for row in few if (users := getattr(row, "slice", "all")) != "all"}
+    where = f" in {len(slices):,} slice{'s' * (len(slices) > 1)}" if slices else ""
+    warn(
+        f"clusters by {fewest.cluster} are few or unequal{where}: at worst they are as good as {fewest.effective_n_clusters:,.1f} equal "
+        f"ones. With fewer than {FEW} the intervals may be too narrow, and p-values too small"
+    )
+
+
+def clusters_of(state: dict[str, Array]) -> list[Clusters]:
+    """The clusters of each column, from the merged state of all clusters."""
+    return [
+        clusters_of_column({name: entries[place] for name, entries in state.items()})
+        for place in range(len(state["n"]))
+    ]
+
+
+def clusters_of_column(state: dict[str, Any]) -> Clusters:
+    """The clusters of one column, from its entry of each field of the state."""
+    n, n_without, limbs = int(state["n"]), int(state["n_without"]), state["limbs"]
+    grouped = GroupedClusters.of(state[_GROUPS]) if _GROUPS in state else None
+    if n == 0 or int(state["n_excessive"]):
+        return Clusters(n, n_without, grouped=grouped)
+    terms = (*_TERMS, *_CUBES)[: len(limbs)]
+    known = _known(n, n_without, {term: exact_sum(sums) for term, sums in zip(terms, limbs, strict=True)})
+    return replace(known, grouped=grouped)
+
+
+def clusters_of_days(days: Sequence[GroupedClusters]) -> Clusters:
+    """The precision of a mean over several days: groups of clusters are taken as clusters, and counted."""
+    grouped = GroupedClusters.added(days)
+    return replace(_known(grouped.n, 0, grouped.terms(_TERMS)), grouped=grouped) if grouped.n else Clusters(0)
+
+
+def _known(n: int, n_without: int, sums: dict[tuple[int, int], Fraction]) -> Clusters:
+    weight = sums[1, 0]
+    if not LEAST_MEAN_WEIGHT <= weight / n <= 1 / LEAST_MEAN_WEIGHT:
+        return Clusters(n, n_without)
+    mean = sums[1, 1] / weight
+    squares = sums[2, 2] - 2 * mean * sums[2, 1] + mean**2 * sums[2, 0]
+    if squares <= sums[2, 2] * NEARLY_NOTHING:
+        squares = Fraction(0)
+    acceleration = math.nan
+    if (3, 3) in sums:
+        cubes = sums[3, 3] - 3 * mean * sums[3, 2] + 3 * mean**2 * sums[3, 1] - mean**3 * sums[3, 0]
+        acceleration = math.copysign(math.sqrt(cubes**2 / squares**3), cubes) / 6 if squares else 0.0
+    # Ratios without a unit are formed exactly before they become floats, which cannot hold tiny or huge powers.
+    others = weight**2 - sums[2, 0]
+    error = math.sqrt(squares / others) if n > 1 and others > 0 else math.nan
+    return Clusters(
+        n, n_without, float(weight**2 / sums[2, 0]), degrees_of_freedom(weight, sums[3, 0]), error, acceleration
+    )

@@ -1,0 +1,147 @@
+"""Decisions: the verdict of a comparison, corrections for many tests, and intervals that hold at all times together.
+
+The intervals of a confidence sequence hold at all times together, so that one may look every day and stop at any. Source: Waudby-Smith,
+Arbour, Sinha, Kennedy and Ramdas, Time-uniform central limit theory and asymptotic confidence sequences (arXiv:2103.06476, 2021; Annals of
+Statistics 2024), theorem 2.2. With the mean of n users and their standard deviation σ it is
+
+    mean ± σ √( 2 (nρ² + 1) / (n²ρ²) · ln( √(nρ² + 1) / α ) ).
+
+It approximates a sequence that holds the true mean at all n with the probability 1 − α: the normal mixture of Robbins (1970).
+σ / √n is the standard error. Other estimates that are close to normal have one too, such as a difference of two means.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from spark_rankeval.errors import OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from spark_rankeval.statistics.intervals import Interval
+
+BETTER = "better"
+WORSE = "worse"
+NO_RELEVANT_DIFFERENCE = "no relevant difference"
+UNDECIDED = "undecided"
+
+
+class Verdict(NamedTuple):
+    """What may be said of a model beside its baseline, in a word and in a plain sentence with the figures behind it."""
+
+    word: str
+    sentence: str
+
+
+def verdict_of(
+    interval: Interval,
+    p: float,
+    *,
+    margin: float = 0.0,
+    difference: float,
+    names: tuple[str, str] = ("the model", "the baseline"),
+    metric: str = "the metric",
+    higher_is_better: bool = True,
+) -> Verdict:
+    """The verdict on a difference, model − baseline, from its interval and p-value.
+
+    Nothing is decided unless p, corrected for the other comparisons, is at most 1 − level. Then the interval decides. Beyond the
+    margin on one side, the model is better or worse. Within ±margin, there is no relevant difference: two one-sided tests (TOST;
+    Schuirmann 1987), each with α = (1 − level)/2, stricter than the 90 % interval of TOST at α = 5 %. Without a margin (0) any
+    difference is relevant.
+    """
+    model, baseline = names
+    if not interval:
+        return Verdict(UNDECIDED, f"Nothing can be said of {model} and {baseline} on {metric}: {interval.reason}.")
+    word = _word(interval, p, margin, higher_is_better)
+    within = f"a margin of {margin:g}"
+    says = {
+        BETTER: f"{model} is better than {baseline} on {metric}" + (f" by more than {within}" if margin else ""),
+        WORSE: f"{model} is worse than {baseline} on {metric}" + (f" by more than {within}" if margin else ""),
+        NO_RELEVANT_DIFFERENCE: f"{model} and {baseline} differ by less than {within} on {metric}",
+        UNDECIDED: f"whether {model} is better or worse than {baseline} on {metric} is undecided",
+    }[word]
+    figures = (
+        f"difference {difference:+.4g}, {100 * interval.level:g} % interval {interval.low:+.4g} to {interval.high:+.4g}"
+    )
+    # A model's name is written as it is.
+    begin = says[0].upper() if says.startswith(("the model", "whether")) else says[0]
+    return Verdict(word, f"{begin}{says[1:]} ({figures}, {_p_text(p)}).")
+
+
+def _word(interval: Interval, p: float, margin: float, higher_is_better: bool) -> str:
+    # 1 − 0.95 is not 0.05 in floats.
+    if not p <= 1 - interval.level + 1e-12:
+        return UNDECIDED
+    if margin and -margin <= interval.low and interval.high <= margin:
+        return NO_RELEVANT_DIFFERENCE
+    if interval.low > margin:
+        return BETTER if higher_is_better else WORSE
+    if interval.high < -margin:
+        return WORSE if higher_is_better else BETTER
+    return UNDECIDED
+
+
+def _p_text(p: float) -> str:
+    return "p unknown" if math.isnan(p) else "p < 0.0001" if p < 1e-4 else f"p = {p:.4f}"
+
+
+Array = np.ndarray[Any, np.dtype[np.float64]]
+
+
+_METHODS: dict[str, Callable[[Array, int], Array]] = {
+    "holm": lambda ascending, n: np.maximum.accumulate(ascending * np.arange(n, 0, -1)),
+    "benjamini_hochberg": lambda ascending, n: np.minimum.accumulate((ascending * n / np.arange(1, n + 1))[::-1])[::-1],
+    "none": lambda ascending, _: ascending,
+}
+
+
+def adjusted(p_values: Sequence[float] | Array, method: str = "holm") -> Array:
+    """The p-values of a family of tests, in the order given, each corrected for the others; to test at α, reject those below α.
+
+    NaN means that a test could not be made; it stays NaN and does not count as a test. ``holm`` bounds the probability of any
+    false rejection (Holm 1979). ``benjamini_hochberg`` bounds the expected share of false ones among the rejections, if tests are
+    independent or positively dependent (Benjamini and Hochberg 1995). ``none`` leaves p-values as they are.
+    """
+    if not isinstance(method, str) or method not in _METHODS:
+        raise OptionError(f"there is no correction {method!r}; available: {', '.join(_METHODS)}")
+    values = np.asarray(p_values, np.float64)
+    if np.any((values < 0) | (values > 1)):
+        raise OptionError(f"p-values must be between 0 and 1; got {values[(values < 0) | (values > 1)][0]!r}")
+    result = values.copy()
+    members = np.flatnonzero(~np.isnan(values))
+    order = members[np.argsort(values[members], kind="stable")]
+    result[order] = np.minimum(_METHODS[method](values[order], len(order)), 1.0)
+    return result
+
+
+#: The number of users, of both groups together, at which a sequence is tightest by default.
+TIGHTEST_AT = 10_000
+#: A sequence begins when each group has this number of times (range / standard deviation)² users: `moments.users_needed`.
+TIMES_SPREAD = 5
+
+
+def squared_rho(tightest_at: float, level: float) -> float:
+    """ρ² for which the sequence is tightest at a number of users, as the authors approximate it."""
+    doubled = -2 * math.log(1 - level)
+    return (doubled + math.log(doubled + 1)) / tightest_at
+
+
+def reach(n: float, level: float, tightest_at: float) -> float:
+    """How many standard errors a sequence reaches to either side after n users."""
+    spent = n * squared_rho(tightest_at, level)
+    return math.sqrt(2 * (spent + 1) / spent * (math.log1p(spent) / 2 - math.log(1 - level)))
+
+
+def always_valid_p(z: float, n: float, level: float, tightest_at: float) -> float:
+    """The p-value of an estimate z standard errors from 0 after n users: 1 − level of the sequence that ends at 0.
+
+    ρ is that of the level which is asked for. The probability that p is ever at most α is α, if the estimate is of 0 (Johari,
+    Koomen, Pekelis and Walsh 2017).
+    """
+    spent = n * squared_rho(tightest_at, level)
+    return min(1.0, math.exp(math.log1p(spent) / 2 - z * z * spent / (2 * (spent + 1))))

@@ -1,0 +1,366 @@
+"""Runs and judgements: as tables, by Spark's own text functions, and evaluated with trec_eval's conventions and measures."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, unquote
+
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import functions as F
+
+from spark_rankeval.checks import check_table, one_of
+from spark_rankeval.errors import DataError, InputError, listed, warn
+from spark_rankeval.evaluation.evaluate import evaluate
+from spark_rankeval.metrics.naming import AskedMetrics, parse_metrics
+from spark_rankeval.metrics.set_based import BPref
+from spark_rankeval.request.options import Facts
+from spark_rankeval.spark.engines import engine_of
+from spark_rankeval.spark.local_tables import takes_local_tables
+from spark_rankeval.spark.platforms import cast_or_null, condition_of, input_files
+from spark_rankeval.trec.lines import (
+    DIVERSITY_QRELS,
+    NUMBERS,
+    QRELS,
+    RUN,
+    SAYS_SOMETHING,
+    SPACE,
+    SPACES,
+    Form,
+    problem_of,
+    whole,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from spark_rankeval.evaluation.prepare import Metrics
+    from spark_rankeval.evaluation.result import Result
+    from spark_rankeval.request.options import Table
+
+_MOST_EXAMPLES = 3
+_COMPRESSED = r"\.(gz|gzip|bz2|lz4|zst|zstd)$"
+# What Sail says of text that is not UTF-8.
+_NO_UTF8 = "invalid UTF-8"
+_NO_FILE = ("PATH_NOT_FOUND", "_LEGACY_ERROR_TEMP_1156")
+
+
+def read_run(
+    spark: SparkSession,
+    paths: str | os.PathLike[str] | Sequence[str],
+    *,
+    model: str = "tag",
+    on_invalid: str = "error",
+) -> DataFrame:
+    """What systems retrieved, from files of lines ``301 Q0 FR940202-2-00150 104 2.129133 STANDARD``.
+
+    A job checks every line first. With several files, another one checks that they are not different runs of one name. The table is
+    lazy and reads the files again. Empty lines and lines that begin with ``#`` are ignored. It works on every Spark, classic and
+    Connect, without Python workers.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> _ = Path(folder, "run.txt").write_text("301 Q0 d1 1 2.1 bm25")
+        >>> read_run(spark, f"{folder}/run.txt").toPandas()
+          query item  rank  score model
+        0   301   d1     1    2.1  bm25
+
+    Args:
+        spark: the session.
+        paths: a file, folder or pattern, or several, as Spark reads them, compressed or not.
+        model: the model of a row: ``tag``, the last field of a line, or ``file``, the file's name, if runs share a tag.
+        on_invalid: ``error``, or ``drop`` to leave out lines that do not read, with a warning.
+
+    Returns:
+        query, item, rank, score, model. The rank is null if it is no whole number: trec_eval ignores it, and orders by score.
+
+    Raises:
+        InputError: there is no such file.
+        DataError: lines do not read; the message has their number, files, and some of them. Or two files have lists of the same
+            queries under one tag, or under one file name.
+    """
+    one_of("model", model, ("tag", "file"))
+    return _read(spark, paths, RUN, on_invalid, model_is_file=model == "file")
+
+
+def read_qrels(
+    spark: SparkSession,
+    paths: str | os.PathLike[str] | Sequence[str],
+    *,
+    subtopics: bool = False,
+    on_invalid: str = "error",
+) -> DataFrame:
+    """What assessors judged, from files of lines ``301 0 CR93E-10279 0``; all else is as in `read_run`.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> _ = Path(folder, "qrels.txt").write_text("301 0 d1 1")
+        >>> read_qrels(spark, f"{folder}/qrels.txt").toPandas()
+          query iteration item  grade
+        0   301         0   d1      1
+
+    Args:
+        spark: the session.
+        paths: the files.
+        subtopics: whether the second field is a subtopic, as in the diversity tasks, whose lines are ``301 2 CR93E-10279 0``: an item
+            then has a line for each subtopic.
+        on_invalid: ``error``, or ``drop`` to leave out lines that do not read.
+
+    Returns:
+        query, iteration, item, grade; with `subtopics` query, subtopic, item, grade.
+
+    Raises:
+        InputError: there is no such file.
+        DataError: lines do not read.
+    """
+    one_of("subtopics", subtopics, (True, False))
+    return _read(spark, paths, DIVERSITY_QRELS if subtopics else QRELS, on_invalid)
+
+
+def _read(
+    spark: SparkSession,
+    paths: str | os.PathLike[str] | Sequence[str],
+    form: Form,
+    on_invalid: str,
+    *,
+    model_is_file: bool = False,
+) -> DataFrame:
+    one_of("on_invalid", on_invalid, ("error", "drop"))
+    text = _text(spark, _as_paths(paths))
+    n_parts = len(form.fields) + 1
+    # Java splits at one character without a pattern.
+    fields = F.split("value", " ", n_parts)
+    if not _all_plain(text, form, on_invalid):
+        # A file that has changed since gives rows of nulls, which an evaluation refuses.
+        text = text.where(_reads(form) if on_invalid == "drop" else F.col("value").rlike(SAYS_SOMETHING))
+        at_spaces = F.split(F.btrim("value", F.lit(SPACES)), f"{SPACE}+", n_parts)
+        fields = F.when(F.col("value").rlike(whole(form.plain)), fields).when(_reads(form), at_spaces)
+    columns = {name: _column(form, name) for name in form.columns}
+    given = [fields.alias("fields")]
+    if model_is_file:
+        given.append(_file_name().alias("file"))
+        columns["model"] = F.when(F.col("fields").isNotNull(), F.col("file"))
+    values = [value.alias(name) for name, value in columns.items()]
+    if form is RUN and len(input_files(text)) != 1:
+        _refuse_mixed_runs(text.select(*given, "path").select(*values, "path"), model_is_file=model_is_file)
+    return text.select(*given).select(*values)
+
+
+def _refuse_mixed_runs(rows: DataFrame, *, model_is_file: bool) -> None:
+    """Refuse files that are different runs of one name; a job looks at the first line of each query in each file.
+
+    A run may come in several files, but only one of them has the first place of a query.
+    """
+    first_places = rows.where(F.col("rank").isin(0, 1)).groupBy("model", "query", "rank")
+    shared = first_places.agg(F.count(F.lit(1)).alias("n"), F.collect_set("path").alias("paths"))
+    # A file that gives all its lines one rank says nothing of places.
+    mixed = shared.where((F.size("paths") > 1) & (F.col("n") == F.size("paths")))
+    row = mixed.agg(
+        F.count_distinct("model", "query").alias("n"), F.first(F.struct("model", "paths")).alias("run")
+    ).collect()[0]
+    if row["n"]:
+        paths = listed([_readable(path) for path in sorted(row["run"]["paths"])], most=_MOST_EXAMPLES)
+        name = f"{'file name' if model_is_file else 'tag'} {row['run']['model']!r}"
+        advice = "rename the files" if model_is_file else "pass model='file' to name runs by their files"
+        msg = f"{RUN.name}: {row['n']:,} queries have several lists under the {name}, in {paths}. They would count as one run; {advice}"
+        raise DataError(msg, {"n_mixed_queries": row["n"]})
+
+
+def _file_name() -> Column:
+    name = F.substring_index("path", "/", -1)
+    # Spark gives paths as URIs, in which a plus is a plus.
+    decoded = F.url_decode(F.regexp_replace(name, r"\+", "%2B"))
+    # Without the cast Sail gives clients a kind of string that they cannot read.
+    return F.regexp_replace(decoded, _COMPRESSED, "").cast("string")
+
+
+def _reads(form: Form) -> Column:
+    line = F.col("value")
+    # Spark decodes a line to replace in it: bytes that are not UTF-8 become this character.
+    is_utf8 = F.regexp_replace(line, "\ufffd", "\ufffd") == line
+    return line.rlike(whole(form.any)) & is_utf8
+
+
+def _column(form: Form, name: str) -> Column:
+    place, kind = form.fields.index(name), form.columns[name]
+    field = F.get("fields", F.lit(place))
+    if name == form.number:
+        number = cast_or_null(field, kind, whole(NUMBERS[kind]))
+        # The one number that reads and that Spark does not cast is a NaN with a sign.
+        return number if kind == "int" else F.when(field.isNotNull(), F.coalesce(number, F.lit(float("nan"))))
+    return F.when(field.rlike(whole(NUMBERS[kind])), field.cast(kind)) if kind == "int" else field
+
+
+def _all_plain(text: DataFrame, form: Form, on_invalid: str) -> bool:
+    """Whether all lines are plain; refuses lines that do not read, or warns of them."""
+    wrong = _is_wrong(form)
+    counted = text.where(~F.col("value").rlike(whole(form.plain))).agg(
+        F.count(F.lit(1)).alias("n_not_plain"),
+        F.count(F.when(wrong, 1)).alias("n_wrong"),
+        F.collect_set(F.when(wrong, F.col("path"))).alias("files"),
+    )
+    try:
+        row = counted.collect()[0]
+    except PySparkException as error:
+        if _NO_UTF8 not in str(error):
+            raise
+        msg = f"{form.name}: a line is not UTF-8, and Sail reads no other text; convert the files to UTF-8"
+        raise DataError(msg) from error
+    if row["n_wrong"]:
+        files = sorted(row["files"])
+        examples = "; ".join(_examples(text, form, files))
+        msg = f"{form.name}: {row['n_wrong']:,} line(s) in {len(files):,} file(s) cannot be read: {examples}"
+        if on_invalid == "error":
+            msg = f"{msg}. Fix the files, or pass on_invalid='drop' to leave these lines out"
+            raise DataError(msg, {"n_malformed": row["n_wrong"]})
+        warn(f"{msg}. They are left out")
+    return not row["n_not_plain"]
+
+
+def _is_wrong(form: Form) -> Column:
+    return F.col("value").rlike(SAYS_SOMETHING) & ~_reads(form)
+
+
+def _examples(text: DataFrame, form: Form, files: list[str]) -> list[str]:
+    """The first lines of some files that do not read; a second look at these files finds their numbers."""
+    examples = []
+    block, place = F.col("block"), F.col("place")
+    for file in files[:_MOST_EXAMPLES]:
+        lines = text.where(F.col("path") == file).select(
+            "value", "block", F.monotonically_increasing_id().alias("place")
+        )
+        first = lines.where(_is_wrong(form)).orderBy(block, place).limit(max(1, _MOST_EXAMPLES // len(files)))
+        for row in first.withColumn("value", F.col("value").cast("binary")).collect():
+            # The ids of lines grow in order within a block alone.
+            before = (block < row["block"]) | ((block == row["block"]) & (place <= row["place"]))
+            problem = problem_of(bytes(row["value"]), form)
+            examples.append(f"{_readable(file)}:{lines.where(before).count()}: {problem}")
+    return examples
+
+
+def _readable(path: str) -> str:
+    return re.sub("^file:/+", "/", unquote(path))
+
+
+def _text(spark: SparkSession, paths: list[str]) -> DataFrame:
+    """The lines of files as `value`, with the path of the file and where in it the block of the line begins."""
+    if not engine_of(spark).names_files:
+        return _text_of_files(spark, paths)
+    try:
+        text = spark.read.text(paths)
+        # Spark Connect looks at files only when the schema is asked for.
+        _ = text.schema
+    except AnalysisException as error:
+        if condition_of(error) not in _NO_FILE:
+            raise
+        raise _no_file(paths, f": {str(error).strip().partition(chr(10))[0]}") from error
+    metadata = {"path": "_metadata.file_path", "block": "_metadata.file_block_start"}
+    return text.select("value", *(F.col(field).alias(name) for name, field in metadata.items()))
+
+
+def _text_of_files(spark: SparkSession, paths: list[str]) -> DataFrame:
+    """The same, each file read by itself."""
+    files: dict[str, None] = {}
+    for path in paths:
+        at_path = input_files(spark.read.format("binaryFile").load(path))
+        if not at_path:
+            raise _no_file([path])
+        files |= dict.fromkeys(at_path)
+    # Spark takes a byte order mark for no text.
+    value = F.regexp_replace("value", "^\ufeff", "").alias("value")
+    tables = [
+        # Sail takes some characters of its own list of files for a pattern.
+        spark.read.text(re.sub(r"[*\[\]]", lambda one: quote(one[0]), file)).select(
+            value, F.lit(file).alias("path"), F.lit(0).alias("block")
+        )
+        for file in files
+    ]
+    while len(tables) > 1:
+        # Of few levels, because clients refuse deep plans.
+        pairs = (tables[place : place + 2] for place in range(0, len(tables), 2))
+        tables = [reduce(lambda rows, more: rows.unionAll(more), pair) for pair in pairs]
+    return tables[0]
+
+
+def _no_file(paths: list[str], details: str = "") -> InputError:
+    return InputError(f"there is no file at {', '.join(map(repr, paths))}{details}")
+
+
+def _as_paths(paths: str | os.PathLike[str] | Sequence[str]) -> list[str]:
+    given: list[Any] = list(paths) if isinstance(paths, list | tuple) else [paths]
+    named = [os.fspath(path) if isinstance(path, os.PathLike) else path for path in given]
+    if not named or not all(isinstance(path, str) and path.strip() for path in named):
+        msg = f"paths must be a non-empty string or a list of them; got {paths!r}"
+        raise InputError(msg)
+    return named
+
+
+#: What trec_eval prints when it is asked for nothing, but for ``gm_map``.
+OFFICIAL = (
+    "ap",
+    "r_precision",
+    "bpref",
+    "rr",
+    *(f"iprec(recall={tenth / 10})" for tenth in range(11)),
+    *(f"precision@{k}" for k in (5, 10, 15, 20, 30, 100, 200, 500, 1000)),
+)
+
+
+@takes_local_tables
+def evaluate_runs(
+    runs: Table | Mapping[str, Table], qrels: Table, metrics: Metrics = OFFICIAL, **options: Any
+) -> Result:
+    """Evaluate runs as trec_eval does; ``print(evaluate_runs(runs, qrels).to_trec())`` prints what it prints.
+
+    This is `evaluate` with the columns of `read_run` and `read_qrels`, ``dialect="trec_eval"``, and a model for each value of the
+    column ``model``, if there is one. Items are ordered by score, equal ones by item downwards; ranks in files are ignored. Every
+    judged query counts, with 0 if the run lacks it (``trec_eval -c``); others do not. If all metrics are of intents, the dialect is
+    ``ndeval``.
+
+    Examples:
+        >>> runs = spark.createDataFrame([("q1", "d1", 2.0), ("q1", "d2", 1.0)], "query string, item string, score double")
+        >>> qrels = spark.createDataFrame([("q1", "d2", 1)], "query string, item string, grade int")
+        >>> print(evaluate_runs(runs, qrels, ["map", "rr"]).to_trec())
+        num_q                   all     1
+        num_ret                 all     2
+        num_rel                 all     1
+        map                     all     0.5000
+        recip_rank              all     0.5000
+
+    Args:
+        runs: query, item, score, and model; or such a table for each model, by its name.
+        qrels: query, item, grade; and subtopic, for metrics of intents such as ``alpha_ndcg@10``: an item then has a row for each
+            subtopic, and the highest of their grades for other metrics.
+        metrics: as in `evaluate`; default: those that trec_eval prints by itself.
+        options: any other of `evaluate`, such as ``relevance_threshold=2`` (``-l2``), which holds for `bpref`, too.
+
+    Raises:
+        MetricError, DialectError, OptionError, InputError, DataError: as in `evaluate`.
+    """
+    usual = {"user": "query", "item": "item", "score": "score", "relevance": "grade", "dialect": "trec_eval"}
+    if not isinstance(runs, Mapping):
+        check_table("runs", runs)
+        if "model" in runs.columns:
+            usual["model"] = "model"
+    check_table("qrels", qrels)
+    facts = options.get("facts", Facts())
+    if "subtopic" in qrels.columns and isinstance(facts, Facts) and facts.subtopic is None:
+        options["facts"] = replace(facts, subtopic="subtopic")
+    asked = parse_metrics(metrics)
+    if all("intents" in metric.resolve().reads.facts for metric in asked.values()):
+        usual["dialect"] = "ndeval"
+    level = options.get("relevance_threshold")
+    if level is not None:
+        judged = dict(asked)
+        for label, metric in asked.items():
+            # The level of -l also says which items are judged as not relevant.
+            if isinstance(metric, BPref) and not metric.chosen():
+                judged[label] = replace(metric, judged_threshold=level)
+        asked = AskedMetrics(judged, asked.spelled)
+    return evaluate(runs, qrels, asked, **{**usual, **options})
