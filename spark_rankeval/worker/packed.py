@@ -67,11 +67,11 @@ def _packed(table: pa.Table, bound: Bound | None) -> bytes:
     return _TOO_LARGE if bound is not None and whole.size > bound.n_bytes else whole.to_pybytes()
 
 
-def stream_of(table: pa.Table, compression: str | None = None) -> pa.Buffer:
-    """A table as Arrow's stream of one batch, also if it has no rows; `compression` is a codec of Arrow's."""
+def stream_of(table: pa.Table) -> pa.Buffer:
+    """A table as Arrow's stream of one batch, also if it has no rows."""
     sink = pa.BufferOutputStream()
     (batch,) = table.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], table.schema)]
-    with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as stream:
+    with pa.ipc.new_stream(sink, table.schema) as stream:
         stream.write_batch(batch)
     return sink.getvalue()
 

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_rankeval.features.exposure.counted_tables import added_up, message_of, table_of, total_of
+from spark_rankeval.features.exposure.counted_tables import TableSum, added_up, message_of, table_of, total_of
 from spark_rankeval.metrics.exposure_based import CorpusMetric, Exposure
 from spark_rankeval.ranking.ragged import offsets_of, position_within, starts_of_runs
 from spark_rankeval.records.slices import EVERY
@@ -299,14 +299,23 @@ class ExposureMerger(Merger):
 
     def __init__(self, *, has_blocks: bool) -> None:
         self._has_blocks = has_blocks
+        # Of whole buckets, and together as long as they are few.
+        self._counts = TableSum(_COUNT)
         self._histograms: list[pa.Table] = []
 
     def add(self, _: int | None, payloads: Iterable[bytes]) -> Iterable[Message]:
         """Take in the counts of a bucket's items."""
-        counted = total_of(map(table_of, payloads), _COUNT)
+        for payload in payloads:
+            self._counts.add(table_of(payload))
+        if self._counts.n_bytes > HELD:
+            self._settle()
+        return ()
+
+    def _settle(self) -> None:
+        """Make histograms of all counts so far."""
+        counted = self._counts.total()
         if counted is not None:
             self._histograms = [added_up([*self._histograms, *self._histograms_of(counted)], N_ITEMS)]
-        return ()
 
     def _histograms_of(self, counted: pa.Table) -> Iterator[pa.Table]:
         keys = [_SLOT, _SLICE, _KIND, _ITEM]
@@ -322,6 +331,7 @@ class ExposureMerger(Merger):
 
     def rest(self) -> Iterator[Message]:
         """The histograms of all buckets."""
+        self._settle()
         for histogram in self._histograms:
             yield message_of(HISTOGRAMS, histogram)
 
