@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql import types as T
@@ -15,13 +14,12 @@ from spark_rankeval.features.vectors.lists import (
     RECOMMENDATIONS,
     first_items_of_batches,
 )
-from spark_rankeval.features.vectors.spark import VectorSources
+from spark_rankeval.features.vectors.sources import read_catalogue
 from spark_rankeval.request.column_names import ColumnNames
 from spark_rankeval.request.options import ScoringOptions
 from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.request.vectors import Vectors
 from spark_rankeval.spark.grouping import Grouping
-from spark_rankeval.spark.inputs import read_catalogue
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.workers import run_on_workers
 
@@ -83,7 +81,7 @@ def top_items(
     sources = read_catalogue(vectors, exclude, names)
     columns = sources.predictions.vectors
     assert columns is not None, "they were given"
-    grouping = Grouping(replace(sources, features=(VectorSources((columns,)),)), ScoringTask(()))
+    grouping = Grouping(sources, ScoringTask(()))
     users = sources.predictions.user
     taken = {RECOMMENDATIONS, N_INVALID, N_INVALID_CATALOGUE}.intersection(map(str.lower, users))
     if taken:

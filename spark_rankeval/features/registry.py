@@ -12,6 +12,7 @@ from spark_rankeval.features.item_groups.spark import read_groups
 from spark_rankeval.features.item_groups.worker import FiguresOfGroups
 from spark_rankeval.features.items.sources import SideTables, read_side_tables
 from spark_rankeval.features.items.worker import FactsOfItems
+from spark_rankeval.features.vectors.sources import read_vectors
 from spark_rankeval.features.vectors.spark import VectorSources
 from spark_rankeval.features.vectors.worker import ListsFromVectors
 from spark_rankeval.spark.features import SourceFeature, TablesOfCall
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from spark_rankeval.request.column_names import ColumnNames
     from spark_rankeval.request.task import Feature, ItemGroups, ScoringTask
-    from spark_rankeval.request.vectors import Similarity
+    from spark_rankeval.request.vectors import Similarity, Vectors
     from spark_rankeval.spark.source import Source
 
 
@@ -72,3 +73,7 @@ class FeatureTables(TablesOfCall):
         if self._has_groups and (groups := read_groups(self._side.given, predictions[0], names, problems)) is not None:
             features.append(groups)
         return tuple(features), labels
+
+    def read_vectors(self, vectors: Vectors, names: ColumnNames, problems: list[str]) -> Source:
+        """The tables of a model that ranks by vectors, with their columns."""
+        return read_vectors(vectors, names, problems)

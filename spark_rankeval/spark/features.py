@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from spark_rankeval.request.counts import Overlap
     from spark_rankeval.request.options import Lookup
     from spark_rankeval.request.task import ScoringTask
+    from spark_rankeval.request.vectors import Vectors
     from spark_rankeval.spark.plan import Plan
     from spark_rankeval.spark.source import Source
     from spark_rankeval.spark.sql_text import Sql
@@ -141,3 +142,7 @@ class TablesOfCall:
     ) -> tuple[tuple[SourceFeature, ...], Source]:
         """The tables of all features with their columns, and the labels as they are read; what is wrong is added to the problems."""
         return (), labels
+
+    def read_vectors(self, vectors: Vectors, names: ColumnNames, problems: list[str]) -> Source:
+        """The tables of a model that ranks by vectors, with their columns."""
+        raise NotImplementedError

@@ -16,9 +16,8 @@ from spark_rankeval.request.vectors import Vectors
 from spark_rankeval.spark.features import SourceFeature, TablesOfCall
 from spark_rankeval.spark.ids import problem_of_type, readable, text_in_sql
 from spark_rankeval.spark.named_columns import find_column
-from spark_rankeval.spark.source import check_comparable, check_together, read_source, require_column
+from spark_rankeval.spark.source import check_together, read_source, require_column
 from spark_rankeval.spark.sql_text import named, select
-from spark_rankeval.spark.vectors import read_vectors
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -139,7 +138,7 @@ def read_sources(
     if labels is None and names.user == ("user",) and find_column(first, "user") is None:
         # Spark's evaluators take one table of two arrays, which names no user.
         names = replace(names, user=())
-    models = [_read_model(name, frame, names, problems) for name, frame in by_model.items()]
+    models = [_read_model(name, frame, names, tables, problems) for name, frame in by_model.items()]
     left = models[0].source
     right = read_source("labels", first if labels is None else labels, names, problems)
     everyone = None if users is None else read_source("users", users, names, problems)
@@ -183,20 +182,6 @@ def read_sources(
         tuple(models), replace(right, shares_table=shared), everyone, left_out, column, about, slices, weights,
         tuple(clusters), features, asked.weight_count,
     )  # fmt: skip
-
-
-def read_catalogue(vectors: Vectors, exclude: DataFrame | None, names: ColumnNames) -> Sources:
-    """The tables of vectors alone, without labels; checked as by `read_sources`."""
-    problems: list[str] = []
-    model = Model("", read_vectors(vectors, names, problems))
-    left_out = None if exclude is None else read_source("exclude", exclude, names, problems)
-    if not problems:
-        columns = model.source.vectors
-        check_comparable(model.source, (left_out, None if columns is None else columns.candidates), problems)
-    if problems:
-        raise InputError("; ".join(dict.fromkeys(problems)))
-    # Nobody asks for labels; the users' side stands for them where types are compared.
-    return Sources((model,), model.source, exclude=left_out)
 
 
 _ONE_TABLE = (
@@ -314,11 +299,13 @@ def _problems_with_vectors(
     return problems
 
 
-def _read_model(name: str, table: DataFrame | Vectors, names: ColumnNames, problems: list[str]) -> Model:
+def _read_model(
+    name: str, table: DataFrame | Vectors, names: ColumnNames, tables: TablesOfCall, problems: list[str]
+) -> Model:
     """The predictions of a model; of several tables it is said which one lacks something."""
     of_model: list[str] = []
     if isinstance(table, Vectors):
-        model, what = Model(name, read_vectors(table, names, of_model)), "Vectors"
+        model, what = Model(name, tables.read_vectors(table, names, of_model)), "Vectors"
     else:
         model, what = Model(name, read_source("predictions", table, names, of_model)), "predictions"
     problems += [words.replace(what, _called(what, name), 1) for words in of_model]

@@ -12,7 +12,6 @@ from pyspark.sql import types as T
 from pyspark.sql.window import Window
 
 from spark_rankeval.errors import InputError
-from spark_rankeval.features.vectors.invalid_vectors import items_with_reasons, users_with_reasons
 from spark_rankeval.metrics.base import as_float32
 from spark_rankeval.ranking.lists import LABEL_COLUMNS
 from spark_rankeval.spark.ids import for_example, id_reasons, name_in_sql, readable, text_in_sql
@@ -136,7 +135,7 @@ def _with_reasons(
     Rows keep the columns `kept`, and labels their subtopics. A row whose arrays say nothing as a whole is one entry without an item.
     """
     if source.vectors is not None:
-        return users_with_reasons(source, source.vectors, ITEM, _REASON)
+        return source.vectors.users_with_reasons(source, ITEM, _REASON)
     if source.role == "users":
         users = {f"{words} in the table of users": holds for words, holds in source.user_reasons().items()}
         return with_columns(select(source.frame, *source.given_users()), {_REASON: first_true(users)})
@@ -208,7 +207,7 @@ class Quarantine:
                 rows = rows.withColumn(_MODEL, F.lit(name))
             parts.append(self._named(source, rows))
             if source.vectors is not None:
-                items = items_with_reasons(source.vectors, ITEM, _REASON).withColumn(_MODEL, F.lit(name))
+                items = source.vectors.items_with_reasons(ITEM, _REASON).withColumn(_MODEL, F.lit(name))
                 parts.append(self._named(source.vectors.items, items))
             elif self.repeated_predictions:
                 parts.append(self._named(source, self._repeated(source, rows)))

@@ -25,18 +25,9 @@ if TYPE_CHECKING:
     from spark_rankeval.spark.sql_text import Sql
 
 Role = Literal[
-    "predictions",
-    "labels",
-    "users",
-    "exclude",
-    "attributes",
-    "training",
-    "items",
-    "baseline",
-    "catalogue",
-    "candidates",
-    "log",
-]
+    "predictions", "labels", "users", "exclude", "attributes", "training", "items", "baseline", "catalogue",
+    "candidates", "log",
+]  # fmt: skip
 #: Tables without a list of a user: what is asked of them are single rows of items.
 _OF_ITEMS = ("exclude", "training", "items", "catalogue", "candidates", "log")
 #: Tables whose users, or whose items, are none.
@@ -76,6 +67,14 @@ class VectorColumns(NamedTuple):
         """A user's vector, and the number that is added to the scores, under our names."""
         bias = number(0.0) if self.user_bias is None else named(self.user_bias).cast("double")
         return [named(self.vector).cast(T.ArrayType(T.DoubleType())).alias(VECTOR), bias.alias(BIAS)]
+
+    def users_with_reasons(self, source: Source, item: str, reason: str) -> DataFrame:
+        """The rows of users' vectors, without an item, each with why it cannot be used, or null."""
+        raise NotImplementedError
+
+    def items_with_reasons(self, item: str, reason: str) -> DataFrame:
+        """The rows of the catalogue, likewise."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)

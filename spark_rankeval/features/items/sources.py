@@ -15,7 +15,6 @@ from spark_rankeval.request.options import Facts
 from spark_rankeval.spark.features import GroupedFeature, SourceFeature
 from spark_rankeval.spark.ids import problem_of_type
 from spark_rankeval.spark.source import names_or_arrays, read_source, require_column
-from spark_rankeval.spark.vectors import array_of_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from spark_rankeval.request.task import ScoringTask
     from spark_rankeval.spark.features import GroupingContext
     from spark_rankeval.spark.plan import Plan
-    from spark_rankeval.spark.source import Source
+    from spark_rankeval.spark.source import Role, Source
 
 
 class SideTables(NamedTuple):
@@ -123,3 +122,15 @@ def read_side_tables(tables: SideTables, predictions: Source, names: ColumnNames
         group = names_or_arrays("items", items, given.group, "group", problems)
     read = SideSources(sources["training"], sources["items"], sources["baseline"])
     return replace(read, category=category, vector=vector, group=group, lookup=given.lookup)
+
+
+def array_of_numbers(role: Role, frame: DataFrame, name: str, problems: list[str]) -> str:
+    """The name of a column of vectors as the table spells it; what is wrong with it is added to the problems."""
+    found = require_column(role, frame, name, "vector", problems)
+    kind = T.NullType() if found is None else frame.schema[found].dataType
+    if found is not None and not (isinstance(kind, T.ArrayType) and isinstance(kind.elementType, T.NumericType)):
+        problems.append(
+            f"{role}: the column {found!r} (vector=) must be an array of numbers; it is {kind.simpleString()}. Convert a vector of "
+            "pyspark.ml with pyspark.ml.functions.vector_to_array"
+        )
+    return found or name
