@@ -110,7 +110,7 @@ class Groups(NamedTuple):
         """What adds up the users of small groups, who travel as they are."""
         return partial(states_of, n_values=self.n_values, names=self.names, options=self.options)
 
-    def clusters_of(self, group: Key, states: ClusterStates) -> dict[str, Array] | None:
+    def sums_of_clusters(self, group: Key, states: ClusterStates) -> dict[str, Array] | None:
         """The sums of the clusters of a group; None if it has none."""
         if self.items:
             of_items, of_users = group[: len(self.items)], group[len(self.items) :]
@@ -241,7 +241,7 @@ def _figures(states: GroupStates, groups: Groups, clusters: ClusterStates) -> di
     layout = groups.layout
     of_clusters = None
     if layout is not None:
-        known = [groups.clusters_of(group, clusters) for group in states.keys]
+        known = [groups.sums_of_clusters(group, clusters) for group in states.keys]
         of_clusters = [clusters_of(no_clusters(layout) if each is None else each) for each in known]
     described = descriptions_of_groups(states.parts, groups.options, of_clusters)
     names = (*groups.names.users, *groups.names.rows)

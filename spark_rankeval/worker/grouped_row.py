@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 #: The kinds of columns. ``items`` are lists of ids of one type; a fact has a struct for each item.
-TEXT, NUMBER, WHOLE, FLAG, BYTES = "text", "number", "whole number", "flag", "bytes"
+TEXT, NUMBER, INTEGER, FLAG, BYTES = "text", "number", "whole number", "flag", "bytes"
 ITEMS_OF_USER, NUMBERS_OF_ITEMS, STRUCTS_OF_ITEMS = "items", "numbers of items", "structs of items"
 ITEMS_OR_STRUCTS, MARKS_OF_ITEMS = "items, or structs of items", "marks of items"
 
@@ -20,16 +20,21 @@ class Column(NamedTuple):
     name: str  # a digit in braces counts relevances, slices or attributes
     kind: str
     meaning: str
+    filled_by: str  # modules of the package
+    read_by: str
     null: str = ""  # what a null means; empty: it is never null
     of_each_model: bool = False  # further models have columns of their own, named as of `of_model`
 
 
+#: All columns, once the modules of the features are loaded.
 GROUPED_ROW: list[Column] = []
 
 
-def column(name: str, kind: str, meaning: str, null: str = "", *, of_each_model: bool = False) -> str:
+def column(
+    name: str, kind: str, meaning: str, filled_by: str, read_by: str, null: str = "", *, of_each_model: bool = False
+) -> str:
     """Add a column to the list, and give its name."""
-    GROUPED_ROW.append(Column(name, kind, meaning, null, of_each_model))
+    GROUPED_ROW.append(Column(name, kind, meaning, filled_by, read_by, null, of_each_model))
     return name
 
 
@@ -38,60 +43,86 @@ def of_model(name: str, model: int) -> str:
     return f"{name}_of_{model}" if model else name
 
 
+_LISTS, _READING = "spark.prediction_lists, spark.table_rows", "worker.reading"
+_NO_ROW = "no row of predictions"
+
+
+def _of_predictions(name: str, kind: str, meaning: str, filled_by: str = _LISTS, read_by: str = _READING) -> str:
+    return column(name, kind, meaning, filled_by, read_by, _NO_ROW, of_each_model=True)
+
+
 #: The lists of each model, with the models' places in the names.
-ITEMS = column("items", ITEMS_OF_USER, "the predicted items", "no row of predictions", of_each_model=True)
-SCORES = column("scores", NUMBERS_OF_ITEMS, "their scores; ranks are negative scores", "likewise", of_each_model=True)
-FACTS = column("facts", STRUCTS_OF_ITEMS, "facts that were joined to the predictions", "likewise", of_each_model=True)
-PREDICTION_ROWS = column(
-    "n_prediction_rows", WHOLE, "how many rows of predictions there are", "likewise", of_each_model=True
+ITEMS = _of_predictions("items", ITEMS_OF_USER, "the predicted items")
+SCORES = _of_predictions("scores", NUMBERS_OF_ITEMS, "their scores; ranks are negative scores")
+FACTS = _of_predictions("facts", STRUCTS_OF_ITEMS, "facts joined to each", "features.items.join", "worker.scoring")
+PREDICTION_ROWS = _of_predictions("n_prediction_rows", INTEGER, "how many rows of predictions there are")
+VALID_PREDICTIONS = _of_predictions(
+    "n_valid_predictions", INTEGER, "how many can be ranked, if only the best are in the lists"
 )
-VALID_PREDICTIONS = column(
-    "n_valid_predictions", WHOLE, "how many of them can be ranked, if only the best are in the lists", "likewise", of_each_model=True
-)  # fmt: skip
-MERGED_PREDICTIONS = column(
-    "n_merged_predictions", WHOLE, "how many repeat an item and were left out while rows were grouped", "likewise", of_each_model=True
-)  # fmt: skip
-INFINITE_PREDICTIONS = column(
-    "n_infinite_predictions", WHOLE, "how many have an infinite score and were left out, if these are not ranked", "likewise",
-    of_each_model=True,
-)  # fmt: skip
+MERGED_PREDICTIONS = _of_predictions("n_merged_predictions", INTEGER, "how many were left out as they repeat an item")
+INFINITE_PREDICTIONS = _of_predictions("n_infinite_predictions", INTEGER, "how many were left out as infinite")
 #: Those that `worker.reading.read_predictions` takes.
 PREDICTION_COLUMNS = (ITEMS, SCORES, PREDICTION_ROWS, VALID_PREDICTIONS, MERGED_PREDICTIONS, INFINITE_PREDICTIONS)
-#: The lists of several models as one, in the place of those above; `worker.model_lists` parts them.
+#: The lists of several models as one, in the place of those above.
 MARKS = column(
-    "marks", MARKS_OF_ITEMS, "of each row its model, whether it can be ranked, and its hash", "no row of predictions"
+    "marks",
+    MARKS_OF_ITEMS,
+    "each row's model, whether it is ranked, and its hash",
+    _LISTS,
+    "worker.model_lists",
+    _NO_ROW,
 )
 #: Lists from vectors, in the place of those above.
-VECTOR = column("vector", NUMBERS_OF_ITEMS, "the user's vector", "no row of vectors", of_each_model=True)
-BIAS = column("bias", NUMBER, "what is added to the user's scores", "none", of_each_model=True)
-CANDIDATES = column(
-    "candidates", ITEMS_OF_USER, "the items that the user can be recommended", "none", of_each_model=True
+_VECTORS = "features.vectors.lists"
+VECTOR = _of_predictions("vector", NUMBERS_OF_ITEMS, "the user's vector", "spark.source", _VECTORS)
+BIAS = _of_predictions("bias", NUMBER, "what is added to the user's scores", "spark.source", _VECTORS)
+CANDIDATES = _of_predictions(
+    "candidates", ITEMS_OF_USER, "the items that the user can be recommended", "features.vectors.spark", _VECTORS
 )
-CATALOGUE = column("catalogue", BYTES, "the packed catalogue", "not the first row of a partition", of_each_model=True)
+#: A packed table that the first row of a partition has.
+NOT_FIRST = "not the first row of a partition"
+CATALOGUE = column(
+    "catalogue", BYTES, "the packed catalogue", "features.vectors.spark", _VECTORS, NOT_FIRST, of_each_model=True
+)
 #: The labels.
-LABELS = column("labels", ITEMS_OF_USER, "the labelled items", "no row of labels")
-GRADES = column("grades_{}", NUMBERS_OF_ITEMS, "their grades of a relevance", "likewise")
-LABEL_WEIGHTS = column("label_weight", NUMBERS_OF_ITEMS, "the labels' weights", "likewise")
-LABEL_ROWS = column("n_label_rows", WHOLE, "how many rows of labels there are", "likewise")
-#: The user.
-NO_USER = column("no_user", FLAG, "whether the rows have no user: what is wrong with them is counted")
-USER_HASH = column("user_hash", WHOLE, "the hash of the user's id, by which users are resampled and found again")
-EXCLUDED = column("excluded", ITEMS_OF_USER, "the items that predictions leave out", "none")
-SLICES = column("slice_{}", TEXT, "an attribute that divides users into slices", "missing, or rows that disagree")
-USER_WEIGHT = column("user_weight", NUMBER, "the user's weight", "likewise")
-CLUSTER_HASH = column("cluster_hash", WHOLE, "the hash of the user's cluster", "likewise")
-CLUSTERS = column("cluster_{}", TEXT, "an attribute of the cluster, on the way to its hash", "likewise")
+_NO_LABEL, _TABLES = "no row of labels", "spark.table_rows, spark.grouping"
+LABELS = column("labels", ITEMS_OF_USER, "the labelled items", _TABLES, _READING, _NO_LABEL)
+GRADES = column("grades_{}", NUMBERS_OF_ITEMS, "their grades of a relevance", _TABLES, _READING, _NO_LABEL)
+LABEL_WEIGHTS = column("label_weight", NUMBERS_OF_ITEMS, "their weights", _TABLES, _READING, _NO_LABEL)
+LABEL_ROWS = column("n_label_rows", INTEGER, "how many rows of labels there are", _TABLES, _READING, _NO_LABEL)
+#: The user. A table of users also has the user's own columns, `spark.source.user_column`, which workers pass on.
+_GROUPING, _STATES, _ATTRIBUTES = "spark.grouping", "worker.states", "spark.user_attributes"
+_UNKNOWN = "missing, or rows that disagree"
+NO_USER = column(
+    "no_user", FLAG, "whether the rows have no user: only what is wrong with them counts", _GROUPING, _STATES
+)
+USER_HASH = column("user_hash", INTEGER, "the hash of the user's id", _GROUPING, _STATES)
+EXCLUDED = column("excluded", ITEMS_OF_USER, "the items that predictions leave out", _GROUPING, _READING, "none")
+SLICES = column("slice_{}", TEXT, "an attribute that divides users into slices", _ATTRIBUTES, _STATES, _UNKNOWN)
+USER_WEIGHT = column("user_weight", NUMBER, "the user's weight", _ATTRIBUTES, _STATES, _UNKNOWN)
+CLUSTER_HASH = column("cluster_hash", INTEGER, "the hash of the user's cluster", _ATTRIBUTES, _STATES, _UNKNOWN)
+CLUSTERS = column("cluster_{}", TEXT, "an attribute of the cluster", _ATTRIBUTES, "worker.scored_users", _UNKNOWN)
 ATTRIBUTE_CONFLICTS = column(
-    "n_attribute_conflicts", WHOLE, "in how many attributes the user's rows disagree", "no row of attributes"
+    "n_attribute_conflicts", INTEGER, "in how many attributes rows disagree", _ATTRIBUTES, "worker.scoring", "no row"
 )
 ABSENT = column(
-    "absent", FLAG, "whether only a table of attributes has the user: not evaluated, but the slice is there"
+    "absent",
+    FLAG,
+    "whether only a table of attributes has the user: not evaluated, but the slice is there",
+    _GROUPING,
+    _STATES,
 )
-#: Hashes of rows, of which fingerprints are made.
-HASHES = tuple(
-    column(f"hash_of_{table}", WHOLE, "the sum of the hashes of the user's rows", "no row", of_each_model=place == 0)
-    for place, table in enumerate(("predictions", "labels", "users", "exclude", "attributes"))
-)
+#: Hashes of rows, of which fingerprints are made. Those of whole tables are the same in every row.
+_HASHES = "worker.row_hashes"
+for _table in ("predictions", "labels", "users", "exclude", "attributes"):
+    column(
+        f"hash_of_{_table}", INTEGER, "the sum of the hashes of the user's rows", _GROUPING, _HASHES, "no row",
+        of_each_model=_table == "predictions",
+    )  # fmt: skip
+for _table in ("training", "items", "baseline"):
+    column(
+        f"hash_of_{_table}", INTEGER, "the sum of the hashes of all rows of the table", "spark.table_hashes", _HASHES
+    )
 
 
 def hash_column(table: str) -> str:

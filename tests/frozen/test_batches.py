@@ -18,6 +18,7 @@ What the cases cover, by the options that say so; `python -m tests.frozen.write`
 
 import json
 import re
+from importlib.util import find_spec
 from itertools import chain
 
 import pyarrow as pa
@@ -54,7 +55,7 @@ def test_every_metric_dialect_option_and_world_is_in_a_case():
 
 
 KINDS = {
-    grouped_row.TEXT: pa.types.is_string, grouped_row.NUMBER: pa.types.is_floating, grouped_row.WHOLE: pa.types.is_integer,
+    grouped_row.TEXT: pa.types.is_string, grouped_row.NUMBER: pa.types.is_floating, grouped_row.INTEGER: pa.types.is_integer,
     grouped_row.FLAG: pa.types.is_boolean, grouped_row.BYTES: pa.types.is_binary,
     grouped_row.MARKS_OF_ITEMS: lambda kind: pa.types.is_integer(kind.value_type),
     grouped_row.NUMBERS_OF_ITEMS: lambda kind: pa.types.is_floating(kind.value_type),
@@ -69,6 +70,8 @@ def test_every_column_of_a_batch_is_one_of_a_grouped_row():
     for column in grouped_row.GROUPED_ROW:
         pattern = re.escape(column.name).replace(r"\{\}", r"\d+") + r"(_of_\d+)?" * column.of_each_model
         known[re.compile(pattern)] = column
+        for module in f"{column.filled_by}, {column.read_by}".split(", "):
+            assert find_spec(f"spark_rankeval.{module}") is not None, column
     met = set()
     for case in CASES.values():
         for batch in chain.from_iterable(_Run(case, stored()[case["world"]]).rows.whole):

@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 
 
 #: The column of a grouped row, and the field of its structs that has the intent.
-INTENTS = column("intents", STRUCTS_OF_ITEMS, "labelled items, one entry per item and intent, with grades", "none")
+INTENTS = column(
+    "intents", STRUCTS_OF_ITEMS, "labelled items, one entry per item and intent, with grades", "features.intents.spark",
+    "features.intents.worker", "none",
+)  # fmt: skip
 INTENT = "intent"
 
 

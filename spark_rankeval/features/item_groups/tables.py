@@ -19,7 +19,7 @@ from spark_rankeval.features.items.tables import ItemIndex, split_rows, table_in
 from spark_rankeval.ranking.ragged import Ragged, offsets_of, starts_of_runs
 from spark_rankeval.records.slices import NO_SLICE, NOT_LISTED, UNSEEN
 from spark_rankeval.request.task import GROUP_FACTS
-from spark_rankeval.worker.grouped_row import BYTES, column
+from spark_rankeval.worker.grouped_row import BYTES, NOT_FIRST, column
 from spark_rankeval.worker.reading import filled, whole_numbers
 
 if TYPE_CHECKING:
@@ -42,8 +42,9 @@ _PLACE = "place_"
 
 # The packed table of an attribute of items.
 _TABLE = column(
-    "item_groups_{}", BYTES, "the packed groups of an attribute of items", "not the first row of a partition"
-)
+    "item_groups_{}", BYTES, "the packed groups of an attribute of items", "features.item_groups.spark",
+    "features.item_groups.worker", NOT_FIRST,
+)  # fmt: skip
 
 
 def table_of(attribute: int) -> str:

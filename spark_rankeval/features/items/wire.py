@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 from spark_rankeval.ranking.recommended import FIELDS_OF, OF_ITEMS, TABLES_OF, Totals
 from spark_rankeval.worker.grouped_row import (
     BYTES,
+    INTEGER,
     ITEMS_OF_USER,
     ITEMS_OR_STRUCTS,
+    NOT_FIRST,
     NUMBERS_OF_ITEMS,
-    WHOLE,
     column,
     hash_column,
 )
@@ -22,11 +23,12 @@ if TYPE_CHECKING:
     from spark_rankeval.ranking.recommended import Fact
 
 #: Columns of a grouped row.
+_GROUPED, _LISTS = "features.items.grouped", "features.items.lists"
 HISTORY = column(
-    "history", ITEMS_OR_STRUCTS, "the user's items in the training data, with facts if these are joined", "none"
+    "history", ITEMS_OR_STRUCTS, "the user's items in the training data, with facts", _GROUPED, _LISTS, "none"
 )
-BASELINE = column("baseline", ITEMS_OF_USER, "the items that a baseline recommends", "none")
-BASELINE_SCORES = column("baseline_scores", NUMBERS_OF_ITEMS, "the scores of these", "none")
+BASELINE = column("baseline", ITEMS_OF_USER, "the items that a baseline recommends", _GROUPED, _LISTS, "none")
+BASELINE_SCORES = column("baseline_scores", NUMBERS_OF_ITEMS, "the scores of these", _GROUPED, _LISTS, "none")
 #: Fields of the structs.
 ITEM, SCORE, TRAINING_USERS, TRAINING_INTERACTIONS = "item", "score", "training_users", "training_interactions"
 CATEGORY, CATEGORY_SET, VECTOR, IN_ITEMS = "category", "category_set", "vector", "in_items"
@@ -41,7 +43,7 @@ POPULARITY_FIELDS, ATTRIBUTE_FIELDS = (
 CONSUMED, ROWS, TRAINING_HASH, GROUP = "consumed", "rows", hash_column("training"), "group"
 #: Packed tables of items, in which workers look facts up.
 POPULARITY_TABLE, ATTRIBUTES_TABLE, GROUPS_TABLE, LEVELS_TABLE = ITEM_TABLES = tuple(
-    column(f"{name}_table", BYTES, f"the packed table of {name}", "not the first row of a partition")
+    column(f"{name}_table", BYTES, f"the packed table of {name}", _GROUPED, "features.items.tables", NOT_FIRST)
     for name in ("popularity", "attributes", "groups", "levels")
 )
 #: Columns of attributes in which the rows of an item disagree begin so.
@@ -62,9 +64,7 @@ FAULTS = ("n_invalid_training", "n_invalid_items", "n_invalid_baseline", *CONFLI
 #: All that every row of a grouped table repeats if a metric asks for facts.
 TOTALS = (*SIZES, DIMENSION, TOO_LARGE, *FAULTS)
 for _name in (*SIZES, DIMENSION, *FAULTS):
-    column(_name, WHOLE, "a count of the tables of facts, the same in every row")
-for _name in ("training", "items", "baseline"):
-    column(hash_column(_name), WHOLE, "the sum of the hashes of all rows of the table, the same in every row")
+    column(_name, INTEGER, "a count of the tables of facts, the same in every row", _GROUPED, _LISTS)
 #: Larger tables are joined. Every task that runs holds such a table, in memory that Spark leaves beside its heap, often 384 MB; the
 #: driver holds it once. Every task receives it, and beyond this a shuffle of predictions may cost less.
 BOUND = Bound(rows=1_000_000, n_bytes=64 << 20)
