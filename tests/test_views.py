@@ -1,7 +1,8 @@
 """Which readings of the lists a call needs, how much of the lists they read, and what is counted of them."""
 
+import pickle
 from dataclasses import replace
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from spark_rankeval.dialects import find_dialect
 from spark_rankeval.errors import MetricError
 from spark_rankeval.metrics.naming import parse_metric, parse_metrics
 from spark_rankeval.metrics.rank_based import ReciprocalRank
+from spark_rankeval.request.options import RankingOptions, ScoringOptions
 from spark_rankeval.request.readings import Lists, policy_of, resolve, views_of
 from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.spark.plan import choose_plan
@@ -81,6 +83,17 @@ def test_one_view_of_whole_lists_reads_all():
     cut, whole = (task_of([name])[0].views[0] for name in ("ndcg@5", "rr"))
     assert ScoringTask((cut, replace(cut, model=1))).largest_cutoff == 5
     assert ScoringTask((cut, replace(whole, model=1))).largest_cutoff is None
+
+
+def test_workers_receive_options_that_can_be_pickled():
+    """Tables stay with the driver, and so do dialects, which a caller may write with any mapping."""
+    dialect = replace(find_dialect("default"), parameters=MappingProxyType({}))
+    chosen = MappingProxyType({"negative_grades": "clip", "infinite_scores": "drop"})
+    options = ScoringOptions(score="score", users=object(), dialect=dialect, on_invalid=chosen, ties="item_desc")
+    sent = pickle.loads(pickle.dumps(options.of_lists))
+    assert sent == RankingOptions(on_invalid=dict(chosen), ties="item_desc")
+    task = ScoringTask((), options=sent)
+    assert (task.clip_grades, task.rank_infinite) == (True, False)
 
 
 def test_the_callers_threshold_counts_relevant_labels():

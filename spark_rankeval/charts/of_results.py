@@ -26,7 +26,7 @@ from spark_rankeval.metrics.naming import expand, parse_metric
 from spark_rankeval.records.chart_rows import Grid, cutoff_points, recall_points
 from spark_rankeval.records.slices import attributes_of, group_of, has_item_group, is_item_group, item_attribute
 from spark_rankeval.records.summary import SELF_NORMALISED, shared_by_groups
-from spark_rankeval.request.task import POPULARITY
+from spark_rankeval.request.options import POPULARITY
 from spark_rankeval.tables.notes import note_of_definitions
 from spark_rankeval.tables.result_tables import interval_name, usual
 from spark_rankeval.tables.table import in_one_format, number

@@ -19,7 +19,7 @@ from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.summary import MetricRow
 from spark_rankeval.request.column_names import ColumnNames
-from spark_rankeval.request.options import ScoringOptions
+from spark_rankeval.request.options import RankingOptions, ScoringOptions
 from spark_rankeval.request.readings import Lists, Reading, Value, policy_of, resolve
 from spark_rankeval.request.task import ScoringTask, View
 from spark_rankeval.spark.inputs import read_sources
@@ -288,8 +288,7 @@ def _evaluate(
         views,
         prediction_arrays=sources.predictions.arrays,
         label_arrays=sources.labels.arrays,
-        clip_grades=choices.negative_grades == "clip",
-        rank_infinite=choices.infinite_scores == "rank",
+        options=RankingOptions(on_invalid=choices.given),
     )
     task = with_features_of(task, sources.similarities)
     values = tuple(Value(str(reading.metric), reading.metric) for reading in in_order)

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from spark_rankeval.request.column_names import ColumnNames
-    from spark_rankeval.request.task import Feature, ItemGroups, ScoringTask
+    from spark_rankeval.request.options import ItemGroups
+    from spark_rankeval.request.task import Feature, ScoringTask
     from spark_rankeval.request.vectors import Similarity, Vectors
     from spark_rankeval.spark.source import Source
 

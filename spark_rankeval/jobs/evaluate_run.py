@@ -30,8 +30,7 @@ from spark_rankeval.metrics.group_rates import GroupShare
 from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.records.slices import has_item_group
 from spark_rankeval.request.counts import UNUSABLE_FACTS
-from spark_rankeval.request.options import Facts, attributes_in
-from spark_rankeval.request.task import POPULARITY
+from spark_rankeval.request.options import POPULARITY, Facts, attributes_in
 from spark_rankeval.run_history.gates import failed, render_gates
 from spark_rankeval.spark.named_columns import column
 from spark_rankeval.spark.per_user import PerUserSchema, without_standards

@@ -16,7 +16,6 @@ from spark_rankeval.dialects import DEFAULT, Dialect, find_dialect
 from spark_rankeval.errors import OptionError, did_you_mean
 from spark_rankeval.ranking.batch import POPULATIONS, Population
 from spark_rankeval.request.on_invalid import Given, OnInvalid
-from spark_rankeval.request.task import ItemGroups
 from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.statistics.intervals import IntervalMethod  # noqa: TC001 # of a field, whose type is looked at
 
@@ -28,6 +27,8 @@ TiesOption = Literal[None, "item_asc", "item_desc", "position", "average"]
 #: Whose values are in the means; None: as the dialect says.
 PopulationName = Literal[None, "every", "labelled", "predicted", "both"]
 Pruning = Literal["auto", "never"]
+#: The attribute of items by their popularity in the training data.
+POPULARITY = "popularity"
 # More groups by popularity than this are no groups any more.
 _MOST_POPULARITY_GROUPS = 1000
 #: How predictions get the facts of their items: ``join`` shuffles predictions by item; with ``workers`` every task gets the whole table.
@@ -77,6 +78,19 @@ def parts_of(by: str | Sequence[str], *, totals: bool) -> By:
 def attributes_in(by: object) -> tuple[str, ...]:
     """The attributes that a caller named."""
     return by.names if isinstance(by, Cube) else as_names("by", by)
+
+
+@dataclass(frozen=True)
+class ItemGroups:
+    """The groups of items for which figures are computed of only the labels in them."""
+
+    columns: tuple[str, ...] = ()  # columns of the table of items; each of its values is a group
+    popularity: int | None = None  # into how many groups items fall by their popularity in the training data
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """The names of the attributes of items."""
+        return (*self.columns, *((POPULARITY,) if self.popularity else ()))
 
 
 @dataclass(frozen=True)
@@ -188,6 +202,17 @@ class RankingOptions:
             msg = f"relevance_threshold must be a number or None; got {threshold!r}"
             raise OptionError(msg)
 
+    @property
+    def choices(self) -> OnInvalid:
+        """What happens to rows that cannot be ranked."""
+        return OnInvalid.read(self.on_invalid)
+
+    @property
+    def of_lists(self) -> RankingOptions:
+        """The same as workers receive it: without columns and tables, and without the dialect, which views follow."""
+        options = {option.name: getattr(self, option.name) for option in fields(RankingOptions)}
+        return RankingOptions(**options | {"dialect": None, "on_invalid": self.choices.given})
+
 
 @dataclass(frozen=True)
 class UserOptions:
@@ -236,11 +261,6 @@ class ScoringOptions(UserOptions, RankingOptions, ColumnOptions):
             msg = f"there is no option {names}; {did_you_mean(unknown[0], known)}available: {', '.join(known)}"
             raise OptionError(msg)
         return cls(**options)
-
-    @property
-    def choices(self) -> OnInvalid:
-        """What happens to rows that cannot be ranked."""
-        return OnInvalid.read(self.on_invalid)
 
     @property
     def convention(self) -> Dialect:

@@ -357,8 +357,7 @@ def read_request(
         label_arrays=lists.label_arrays,
         # What the caller says of negative grades wins over the dialect.
         unusual_grades="error" if choices.says("negative_grades") else convention.unusual_grades,
-        clip_grades=choices.negative_grades == "clip",
-        rank_infinite=choices.infinite_scores == "rank",
+        options=options.of_lists,
         keep_null_items=convention.null_items == "keep_rank" and arrays,
         models=tuple(models),
         label_columns=lists.label_columns,

@@ -10,6 +10,7 @@ from spark_rankeval.metrics.base import RelevanceMetric, as_float32
 from spark_rankeval.metrics.group_rates import GroupShare
 from spark_rankeval.ranking.batch import Population
 from spark_rankeval.ranking.ties import Look
+from spark_rankeval.request.options import RankingOptions
 
 if TYPE_CHECKING:
     from spark_rankeval.dialects import UnusualGrades
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from spark_rankeval.request.counts import Overlap
 
 
-#: The attribute of items by their popularity in the training data.
-POPULARITY = "popularity"
 #: What is told of each group of items: how many there are, and how many users of the training data have the least and the most popular one.
 GROUP_FACTS = ("n_items_of_group", "least_of_group", "most_of_group")
 
@@ -122,19 +121,6 @@ class Feature:
 
 
 @dataclass(frozen=True)
-class ItemGroups:
-    """The groups of items for which figures are computed of only the labels in them."""
-
-    columns: tuple[str, ...] = ()  # columns of the table of items; each of its values is a group
-    popularity: int | None = None  # into how many groups items fall by their popularity in the training data
-
-    @property
-    def attributes(self) -> tuple[str, ...]:
-        """The names of the attributes of items."""
-        return (*self.columns, *((POPULARITY,) if self.popularity else ()))
-
-
-@dataclass(frozen=True)
 class ScoringTask:
     """What a worker computes; small, immutable and pickled into the plan."""
 
@@ -145,8 +131,7 @@ class ScoringTask:
     prediction_arrays: bool = False
     label_arrays: bool = False
     unusual_grades: UnusualGrades = "error"  # which grades are no mistake; see `Dialect`
-    clip_grades: bool = False  # grades below 0 are taken as 0, and counted
-    rank_infinite: bool = True  # infinite scores are ranked; else they are left out. They are counted either way
+    options: RankingOptions = RankingOptions()  # what the caller says of the lists, as of `RankingOptions.of_lists`
     keep_null_items: bool = False  # a null item takes a rank
     has_subtopic_rows: bool = False  # labels have a row for each subtopic of an item
     models: tuple[str, ...] = ("",)  # the names of the models; one of an empty name if nobody named any
@@ -154,6 +139,16 @@ class ScoringTask:
     weight_count: str = ""  # the count that is the users' weight, one of `WEIGHTS`; empty: none is
     features: tuple[Feature, ...] = ()  # what is asked for beyond metrics of predictions and labels
     overlaps: tuple[Overlap, ...] = ()  # the ids that should occur in other tables; whether any do is counted
+
+    @property
+    def clip_grades(self) -> bool:
+        """Whether grades below 0 are taken as 0; they are counted."""
+        return self.options.choices.negative_grades == "clip"
+
+    @property
+    def rank_infinite(self) -> bool:
+        """Whether infinite scores are ranked; else they are left out. They are counted either way."""
+        return self.options.choices.infinite_scores == "rank"
 
     @property
     def n_values(self) -> int:

@@ -16,7 +16,7 @@ from spark_rankeval.features.vectors import catalogue
 from spark_rankeval.metrics.base import as_float32
 from spark_rankeval.ranking.lists import LABEL_COLUMNS
 from spark_rankeval.ranking.recommended import OF_ITEMS, TABLES_OF
-from spark_rankeval.request.task import POPULARITY
+from spark_rankeval.request.options import POPULARITY
 from spark_rankeval.worker import grouped_row
 from spark_rankeval.worker.grouped_row import MARKS, slice_column
 from spark_rankeval.worker.model_lists import KIND_BITS, MODEL_BITS, OF_INFINITE_SCORE, RANKED, REJECTED

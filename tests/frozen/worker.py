@@ -24,9 +24,9 @@ from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.ranking.recommended import TABLES_OF
 from spark_rankeval.records.slices import is_of_all, item_attribute, item_groups_in, roll, roll_with_items, slice_name
 from spark_rankeval.request.counts import Overlap, counts_beside, counts_of_models
-from spark_rankeval.request.options import ScoringOptions
+from spark_rankeval.request.options import ItemGroups, ScoringOptions
 from spark_rankeval.request.readings import Lists, read_request
-from spark_rankeval.request.task import GROUP_FACTS, ItemGroups
+from spark_rankeval.request.task import GROUP_FACTS
 from spark_rankeval.spark import settling
 from spark_rankeval.spark.describing import Groups, figures_by_group
 from spark_rankeval.spark.scoring import totals_in

@@ -33,8 +33,8 @@ from spark_rankeval.features.items.wire import GROUP, ITEM, ROWS, TRAINING_INTER
 from spark_rankeval.metrics.naming import parse_metric, parse_metrics
 from spark_rankeval.ranking.lists import RankingPolicy
 from spark_rankeval.records.slices import EVERY, NOT_LISTED, UNSEEN, item_groups_in, roll, roll_with_items
-from spark_rankeval.request.options import Facts
-from spark_rankeval.request.task import GROUP_FACTS, ItemGroups, View, has_groups, is_about_labels
+from spark_rankeval.request.options import Facts, ItemGroups
+from spark_rankeval.request.task import GROUP_FACTS, View, has_groups, is_about_labels
 from spark_rankeval.spark.describing import Groups, figures_by_group
 from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.worker.features import with_features

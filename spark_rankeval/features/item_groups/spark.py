@@ -13,7 +13,7 @@ from spark_rankeval.features.item_groups.tables import POPULARITY_TABLES, table_
 from spark_rankeval.features.items.grouped import GroupedTables, packed_groups
 from spark_rankeval.features.items.sources import SideSources
 from spark_rankeval.request.column_names import DEFAULT_ITEM
-from spark_rankeval.request.task import POPULARITY
+from spark_rankeval.request.options import POPULARITY
 from spark_rankeval.spark.features import GroupedFeature, SourceFeature, Typed
 from spark_rankeval.spark.ids import common_id_type, problem_of_type
 from spark_rankeval.spark.named_columns import find_column
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from spark_rankeval.request.column_names import ColumnNames
-    from spark_rankeval.request.options import Facts
-    from spark_rankeval.request.task import ItemGroups
+    from spark_rankeval.request.options import Facts, ItemGroups
     from spark_rankeval.spark.features import GroupingContext
     from spark_rankeval.spark.inputs import Sources
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from spark_rankeval.ranking.batch import RankingBatch
     from spark_rankeval.ranking.ragged import Array, IntArray
-    from spark_rankeval.request.task import ItemGroups
+    from spark_rankeval.request.options import ItemGroups
     from spark_rankeval.worker.group_states import Key
 
 #: The columns of a batch that tell which group of which attribute of items a row is about; null: all items.

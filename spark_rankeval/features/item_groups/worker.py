@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
     from spark_rankeval.ranking.batch import RankingBatch
     from spark_rankeval.ranking.ragged import Array, Ragged
-    from spark_rankeval.request.task import ItemGroups, ScoringTask
+    from spark_rankeval.request.options import ItemGroups
+    from spark_rankeval.request.task import ScoringTask
     from spark_rankeval.statistics.description import DescriptionOptions, Figures
     from spark_rankeval.wire import Message
     from spark_rankeval.worker.features import FeatureAccumulator, RankedView, ScoredUsers, StateContext
