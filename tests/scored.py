@@ -5,10 +5,13 @@ import math
 import pyarrow as pa
 
 from spark_rankeval.features.exposure.worker import AllLists, ExposureOfBatch
+from spark_rankeval.features.item_groups.spark import GroupSources
 from spark_rankeval.features.registry import with_features_of
+from spark_rankeval.features.vectors.spark import VectorSources
 from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.request.readings import Lists, resolve, views_of
 from spark_rankeval.request.task import ScoringTask
+from spark_rankeval.spark.source import VectorColumns
 from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.worker.grouped_row import ITEMS, LABELS, SCORES, grades_column
 from spark_rankeval.worker.merging import merging
@@ -19,7 +22,14 @@ KNOWN = Lists(scored_arrays=True, label_arrays=True, relevances=("grade",))
 
 def task_of_views(*views, similarities=(), groups=None, **options):
     """A task with the features that its views ask for."""
-    return with_features_of(ScoringTask(views, **options), similarities, groups)
+    return with_features(ScoringTask(views, **options), similarities, groups)
+
+
+def with_features(task, similarities=(), groups=None):
+    """The task with the features of its metrics, of models that make scores of vectors so, and of groups of items."""
+    models = tuple(VectorColumns(None, "", "", None, None, each, None) for each in similarities)
+    sources = [VectorSources(models)] if models else []
+    return with_features_of(task, sources if groups is None else [*sources, GroupSources(groups, None, None)])
 
 
 def feature_of(scores, kind):

@@ -290,7 +290,7 @@ def _evaluate(
         label_arrays=sources.labels.arrays,
         options=RankingOptions(on_invalid=choices.given),
     )
-    task = with_features_of(task, sources.similarities)
+    task = with_features_of(task, sources.features)
     values = tuple(Value(str(reading.metric), reading.metric) for reading in in_order)
     scoring = Scoring(sources, Reading(task, values), Settings(on_invalid=choices.given))
     # Which items were kept in a tie that was cut is arbitrary: the exact plan at once.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from spark_rankeval.checks import check_name
 from spark_rankeval.errors import DialectError, InputError, MetricError, OptionError
-from spark_rankeval.features.item_groups.spark import item_groups_of
+from spark_rankeval.features.item_groups.spark import GroupSources
 from spark_rankeval.features.items.sources import SideTables
 from spark_rankeval.features.registry import FeatureTables, with_features_of
 from spark_rankeval.metrics.group_rates import GroupShare
@@ -62,8 +62,8 @@ def prepare(
     )  # fmt: skip
     if attributes.weight_count is not None:
         _check_weight_count(attributes.weight_count, sources, options)
-    groups = item_groups_of(sources)
-    _check_shares(requested, groups is not None, users_alone=users_alone)
+    has_groups = any(isinstance(feature, GroupSources) for feature in sources.features)
+    _check_shares(requested, has_groups, users_alone=users_alone)
     if options.on_invalid == "quarantine":
         columns_of_rejected(sources)
     left, right = sources.predictions, sources.labels
@@ -87,7 +87,7 @@ def prepare(
     )
     if sources.similarities:
         _check_vectors(reading, convention)
-    task = with_features_of(reading.task, sources.similarities, groups)
+    task = with_features_of(reading.task, sources.features)
     model_column = sources.model_column or ("model" if models != [""] else "")
     columns = columns_of(reading.values, requested, _columns_taken(sources, task, model_column))
     reading = replace(reading, task=task, columns=columns)

@@ -9,41 +9,33 @@ from spark_rankeval.features.exposure.worker import AllLists
 from spark_rankeval.features.intents.spark import read_intents
 from spark_rankeval.features.intents.worker import Intents
 from spark_rankeval.features.item_groups.spark import read_groups
-from spark_rankeval.features.item_groups.worker import FiguresOfGroups
 from spark_rankeval.features.items.sources import SideTables, read_side_tables
 from spark_rankeval.features.items.worker import FactsOfItems
 from spark_rankeval.features.vectors.sources import read_vectors
 from spark_rankeval.features.vectors.spark import VectorSources
-from spark_rankeval.features.vectors.worker import ListsFromVectors
 from spark_rankeval.spark.features import SourceFeature, TablesOfCall
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from pyspark.sql import DataFrame
 
     from spark_rankeval.request.column_names import ColumnNames
-    from spark_rankeval.request.options import ItemGroups
     from spark_rankeval.request.task import Feature, ScoringTask
-    from spark_rankeval.request.vectors import Similarity, Vectors
+    from spark_rankeval.request.vectors import Vectors
     from spark_rankeval.spark.source import Source
 
 
-def with_features_of(
-    task: ScoringTask, similarities: tuple[Similarity, ...] = (), groups: ItemGroups | None = None
-) -> ScoringTask:
-    """The task with the features that its metrics ask for, that lists from vectors need, and that groups of items are."""
+def with_features_of(task: ScoringTask, sources: Iterable[SourceFeature] = ()) -> ScoringTask:
+    """The task with the features that its metrics ask for, and with those of the tables of a call."""
     features: list[Feature] = []
     if task.facts:
         features.append(FactsOfItems())
     if "intents" in task.facts or task.has_subtopic_rows:
         features.append(Intents())
-    if similarities:
-        features.append(ListsFromVectors(similarities))
     if any(metric.corpus_level for metric in task.metrics):
         features.append(AllLists())
-    if groups is not None:
-        features.append(FiguresOfGroups(groups))
+    features += (feature for source in sources for feature in source.for_workers())
     return replace(task, features=tuple(features))
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from spark_rankeval.request.column_names import ColumnNames
     from spark_rankeval.request.counts import Overlap
     from spark_rankeval.request.options import Lookup
-    from spark_rankeval.request.task import ScoringTask
+    from spark_rankeval.request.task import Feature, ScoringTask
     from spark_rankeval.request.vectors import Vectors
     from spark_rankeval.spark.plan import Plan
     from spark_rankeval.spark.source import Source
@@ -113,6 +113,10 @@ class SourceFeature:
     def columns_of_items(self) -> Mapping[str, bool]:
         """The columns of the table of items that are read beside the item, and whether each has ids or texts."""
         return {}
+
+    def for_workers(self) -> Iterable[Feature]:
+        """What the task gets for these tables, whatever the metrics are."""
+        return ()
 
     def overlaps(self, task: ScoringTask) -> Iterable[Overlap]:
         """Ids that should occur in predictions, or among labels."""

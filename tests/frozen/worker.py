@@ -11,6 +11,7 @@ from types import MappingProxyType
 from unittest import mock
 
 import pyarrow as pa
+from scored import with_features
 
 from spark_rankeval.comparison import group_comparison as of_groups
 from spark_rankeval.comparison.compare_models import paired_merger
@@ -19,7 +20,6 @@ from spark_rankeval.comparison.group_comparison import ClustersOfGroups
 from spark_rankeval.comparison.rows import AgainstBaseline, OfPairs, pair_rows, rolled
 from spark_rankeval.features.item_groups.scored_pairs import score_pairs
 from spark_rankeval.features.item_groups.tables import ATTRIBUTE_KEY, GROUP_KEY
-from spark_rankeval.features.registry import with_features_of
 from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.ranking.recommended import TABLES_OF
 from spark_rankeval.records.slices import is_of_all, item_attribute, item_groups_in, roll, roll_with_items, slice_name
@@ -95,7 +95,7 @@ def _request(case):
         request.task, overlaps=tuple(Overlap(*each) for each in overlaps), has_subtopic_rows="subtopic" in case,
         weight_count=weight if isinstance(weight := case.get("user_weight"), str) else "",
     )  # fmt: skip
-    task = with_features_of(task, tuple(case.get("vectors", ())), groups if groups.attributes else None)
+    task = with_features(task, tuple(case.get("vectors", ())), groups if groups.attributes else None)
     return replace(request, task=task)
 
 

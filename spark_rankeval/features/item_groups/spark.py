@@ -10,6 +10,7 @@ from pyspark.sql import types as T
 from spark_rankeval.checks import check_table
 from spark_rankeval.errors import InputError
 from spark_rankeval.features.item_groups.tables import POPULARITY_TABLES, table_of
+from spark_rankeval.features.item_groups.worker import FiguresOfGroups
 from spark_rankeval.features.items.grouped import GroupedTables, packed_groups
 from spark_rankeval.features.items.sources import SideSources
 from spark_rankeval.request.column_names import DEFAULT_ITEM
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
 
     from spark_rankeval.request.column_names import ColumnNames
     from spark_rankeval.request.options import Facts, ItemGroups
+    from spark_rankeval.request.task import Feature
     from spark_rankeval.spark.features import GroupingContext
-    from spark_rankeval.spark.inputs import Sources
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,10 @@ class GroupSources(SourceFeature):
     def columns_of_items(self) -> dict[str, bool]:
         """The columns that make groups."""
         return dict.fromkeys(self.groups.columns, True)
+
+    def for_workers(self) -> tuple[Feature]:
+        """The figures of the groups."""
+        return (FiguresOfGroups(self.groups),)
 
     def grouped(self, context: GroupingContext) -> GroupedFeature:
         """The tables for the workers, if the task has figures of groups."""
@@ -87,11 +92,6 @@ def read_groups(facts: Facts, predictions: Source, names: ColumnNames, problems:
     training = _read("training", facts.training, names, problems, predictions) if groups.popularity else None
     columns = () if items is None else tuple(_columns_of(items, groups, problems))
     return GroupSources(replace(groups, columns=columns), items, training)
-
-
-def item_groups_of(sources: Sources) -> ItemGroups | None:
-    """The groups of items of a call; None: there are none."""
-    return next((feature.groups for feature in sources.features if isinstance(feature, GroupSources)), None)
 
 
 def _check_given(facts: Facts, groups: ItemGroups) -> None:

@@ -17,6 +17,7 @@ from spark_rankeval.features.vectors.catalogue import (
     count_lengths,
     pack_catalogue,
 )
+from spark_rankeval.features.vectors.worker import ListsFromVectors
 from spark_rankeval.spark.features import GroupedFeature, SourceFeature
 from spark_rankeval.spark.packed import given_to_tasks, packed
 from spark_rankeval.spark.sql_text import aggregate, call, named, number, select, where, with_columns
@@ -26,6 +27,7 @@ from spark_rankeval.worker.grouped_row import BIAS, CANDIDATES, CATALOGUE, of_mo
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from spark_rankeval.request.task import Feature
     from spark_rankeval.spark.features import GroupingContext, Typed
     from spark_rankeval.spark.source import Source, VectorColumns
 
@@ -41,6 +43,10 @@ class VectorSources(SourceFeature):
     def tables(self) -> list[Source]:
         """The candidates of models."""
         return [columns.candidates for columns in self.models if columns.candidates is not None]
+
+    def for_workers(self) -> tuple[Feature]:
+        """The lists of the models."""
+        return (ListsFromVectors(tuple(columns.similarity for columns in self.models)),)
 
     def grouped(self, context: GroupingContext) -> GroupedFeature:
         """The candidates of users, and the packed catalogues."""
