@@ -12,8 +12,8 @@ from benchmarks.floors import sink
 from benchmarks.session import start_session, timed
 from benchmarks.worker_memory import PeakOfWorkers
 from benchmarks.works import METRICS, values_of
-from spark_rankeval.features.vectors.ranks import Limits, rank_items
-from spark_rankeval.features.vectors.scores import Catalogue, Users
+from spark_rankeval.features.vectors.catalogue import Catalogue, ScoredUserVectors
+from spark_rankeval.features.vectors.catalogue_ranks import Limits, rank_items
 from spark_rankeval.ranking.ragged import Ragged
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def nanoseconds_a_score(n_items: int, length: int, n_labels: int, n_users: int =
     """
     rng = np.random.default_rng(0)
     catalogue = Catalogue.of(rng.standard_normal((n_items, length)).astype(np.float32), np.zeros(n_items))
-    users = Users.of(catalogue, rng.standard_normal((n_users, length)), np.zeros(n_users))
+    users = ScoredUserVectors.of(catalogue, rng.standard_normal((n_users, length)), np.zeros(n_users))
     drawn = [rng.choice(n_items, n_labels + 100, replace=False) for _ in range(n_users)]
     labels, excluded, none = (
         Ragged.from_lists([items[part].tolist() for items in drawn], np.int64)

@@ -13,7 +13,7 @@ from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.request.readings import Lists, resolve, views_of
 from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.statistics.all_pairs import AllPairsAccumulator, all_pairs_of
-from spark_rankeval.worker.scoring import score
+from spark_rankeval.worker.user_metrics import score
 
 if TYPE_CHECKING:
     from collections.abc import Callable

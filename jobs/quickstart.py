@@ -23,7 +23,7 @@ try:
     from spark_rankeval.errors import ConfigurationError
     from spark_rankeval.jobs.config import Session
     from spark_rankeval.jobs.session import job_session, run_job, why_spark_does_not_start
-    from spark_rankeval.spark.engines import engine_of
+    from spark_rankeval.spark.platforms import engine_of
 except ModuleNotFoundError as error:
     sys.stderr.write(f"quickstart: {error}. In a checkout: make demo, or pip install -e '.[spark]'\n")
     sys.exit(2)

@@ -46,14 +46,14 @@ if TYPE_CHECKING:
     from spark_rankeval.request.on_invalid import OnInvalid as OnInvalid
     from spark_rankeval.request.options import Cube as Cube
     from spark_rankeval.request.options import Facts as Facts
-    from spark_rankeval.request.vectors import Vectors as Vectors
+    from spark_rankeval.request.options import Vectors as Vectors
     from spark_rankeval.run_history.gate_rules import read_gates as read_gates
     from spark_rankeval.run_history.gates import check_gates as check_gates
     from spark_rankeval.run_history.history import History as History
     from spark_rankeval.run_history.history import history as history
     from spark_rankeval.spark.metrics_column import metrics_column as metrics_column
-    from spark_rankeval.spark.package_zip import package_zip as package_zip
     from spark_rankeval.spark.progress import progress as progress
+    from spark_rankeval.spark.python_workers import package_zip as package_zip
     from spark_rankeval.statistics.intervals import BCa as BCa
     from spark_rankeval.statistics.intervals import Percentile as Percentile
     from spark_rankeval.statistics.intervals import Student as Student
@@ -85,14 +85,13 @@ _NAMES = {
     "records.slices": ("ItemGroup",),
     "records.summary": ("SummaryRow",),
     "request.on_invalid": ("OnInvalid",),
-    "request.options": ("Cube", "Facts"),
-    "request.vectors": ("Vectors",),
+    "request.options": ("Cube", "Facts", "Vectors"),
     "run_history.gate_rules": ("read_gates",),
     "run_history.gates": ("check_gates",),
     "run_history.history": ("History", "history"),
     "spark.metrics_column": ("metrics_column",),
-    "spark.package_zip": ("package_zip",),
     "spark.progress": ("progress",),
+    "spark.python_workers": ("package_zip",),
     "statistics.intervals": ("BCa", "Percentile", "Student"),
     "tables.models": ("ModelsTable",),
 }

@@ -5,14 +5,11 @@ from __future__ import annotations
 import argparse
 import importlib
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from spark_rankeval.dialects import explained
 from spark_rankeval.errors import SparkRankEvalError
 from spark_rankeval.version import __version__
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 # A job reads its own options, as its file in jobs/ does.
 _JOBS = {

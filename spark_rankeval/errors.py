@@ -8,10 +8,7 @@ from __future__ import annotations
 import difflib
 import sys
 import warnings
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 
 def listed(texts: Sequence[str], most: int | None = None) -> str:

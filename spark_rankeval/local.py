@@ -16,6 +16,7 @@ import threading
 import uuid
 import warnings
 import weakref
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -24,16 +25,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
+import pyarrow as pa
 from pyarrow import parquet
 
 from spark_rankeval.checks import EXTRAS, check_extra, is_number
 from spark_rankeval.errors import EngineError, OptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
+
 
 # Clients of these versions talk to Sail 0.7; it refuses those of 4.3.
 _FIRST_CLIENT, _FIRST_REFUSED = (4, 0), (4, 3)

@@ -11,17 +11,14 @@ import json
 import math
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    Batches = Iterator[pa.RecordBatch]
+Batches = Iterator[pa.RecordBatch]
 
 _CHECKSUM, _SIZE, _LENGTH = 4, 8, 4
 # Zstandard takes a third of zlib's time to pack, and Arrow includes it. Arrow writes no checksum.

@@ -14,8 +14,8 @@ from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.spark.source import VectorColumns
 from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.worker.grouped_row import ITEMS, LABELS, SCORES, grades_column
-from spark_rankeval.worker.merging import merging
-from spark_rankeval.worker.scoring import score
+from spark_rankeval.worker.states import merging_states
+from spark_rankeval.worker.user_metrics import score
 
 KNOWN = Lists(scored_arrays=True, label_arrays=True, relevances=("grade",))
 
@@ -44,7 +44,7 @@ def exposed_in(scores):
 
 def merging_exposure(states_of_users=dict, ci="t"):
     """What merges the messages of states and of exposure; with a bootstrap there are blocks of users."""
-    return {**merging(states_of_users), **AllLists().mergers(DescriptionOptions(ci, quantiles=()))}
+    return {**merging_states(states_of_users), **AllLists().mergers(DescriptionOptions(ci, quantiles=()))}
 
 
 def scores_in(dialect, metrics, users, threshold=None, ties=None):

@@ -18,7 +18,7 @@ from spark_rankeval.errors import DialectError, MetricError
 from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.request.counts import COUNTS
 from spark_rankeval.request.readings import resolve, views_of
-from spark_rankeval.worker.scoring import count_of_model
+from spark_rankeval.worker.user_metrics import count_of_model
 
 PAGE = (ROOT / "docs" / "conventions.md").read_text(encoding="utf-8")
 OF_DIALECTS = PAGE.partition("\n## Dialects\n")[2]

@@ -42,7 +42,11 @@ WITHOUT_EXAMPLE = {
     "SparkRankEvalError", "SparkRankEvalWarning", "GateError", "TrackingError", "SupersededError", "MissingExtraError", "WorkerError",
     "UndefinedMeanError", "EngineError",
 }  # fmt: skip
-DOCUMENTED = PUBLIC | {each.__name__: each for each in vars(errors).values() if isinstance(each, type)}
+DOCUMENTED = PUBLIC | {
+    each.__name__: each
+    for each in vars(errors).values()
+    if isinstance(each, type) and each.__module__ == errors.__name__
+}
 DOCUMENTED |= {name: getattr(trec, name) for name in trec.__all__ if name != "OFFICIAL"}
 DOCUMENTED |= {name: getattr(splits, name) for name in splits.__all__}
 DOCUMENTED |= {each.__name__: each for each in (RankingEvaluator, CatalogueCrossValidator)}

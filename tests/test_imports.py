@@ -57,7 +57,7 @@ MODULES = (
     "ranking.ranks",
     "metrics",
     "request.task",
-    "worker.scoring",
+    "worker.user_metrics",
     "worker.states",
     "worker.series",
     "worker.comparing",

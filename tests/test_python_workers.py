@@ -7,7 +7,7 @@ import warnings
 import pytest
 
 from spark_rankeval.errors import EngineError, OptionError, WorkerError
-from spark_rankeval.request.vectors import CATALOGUE_TOO_LARGE
+from spark_rankeval.request.options import CATALOGUE_TOO_LARGE
 from spark_rankeval.spark.python_workers import (
     PANDAS_NOTICE,
     check_local_workers,

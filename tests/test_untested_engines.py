@@ -12,7 +12,7 @@ import spark_rankeval as ours
 from spark_rankeval import checks, splits, trec
 from spark_rankeval.errors import EngineError, SparkRankEvalError, SparkRankEvalWarning
 from spark_rankeval.ml import RankingEvaluator
-from spark_rankeval.spark import engines, workers
+from spark_rankeval.spark import platforms, tasks
 
 
 class Session:
@@ -78,9 +78,9 @@ def test_every_front_door_refuses_an_untested_engine(door):
 
 
 def test_a_column_of_metrics_asks_the_active_session(monkeypatch):
-    monkeypatch.setattr(workers.SparkSession, "getActiveSession", lambda: Session("0.8.1"))
+    monkeypatch.setattr(tasks.SparkSession, "getActiveSession", lambda: Session("0.8.1"))
     with pytest.raises(EngineError, match=r"Sail 0\.8\.1"):
-        workers.pandas_function(len, "value double")
+        tasks.pandas_function(len, "value double")
 
 
 def test_these_are_all_front_doors():
@@ -148,9 +148,9 @@ UNREADABLE = ()
     (UNREADABLE, pytest.warns(SparkRankEvalWarning, match=r"could not be tried; make sure .*COLLECT_STATISTICS=false")),
 ])  # fmt: skip
 def test_an_engine_whose_nan_cannot_be_tried_is_warned_of(rows, outcome, monkeypatch):
-    monkeypatch.setattr(engines.F, "isnan", lambda name: name)
+    monkeypatch.setattr(platforms.F, "isnan", lambda name: name)
     with outcome:
-        engines._check_nan(Table(rows), "Sail")
+        platforms._check_nan(Table(rows), "Sail")
 
 
 def test_the_caller_may_go_on_regardless(monkeypatch):

@@ -19,7 +19,7 @@ WRAPPERS = {"wrapper", "run_in_order"}
 PROGRAM = """
 import gc
 from spark_rankeval.worker import states
-from spark_rankeval.worker.scoring import CountNames
+from spark_rankeval.worker.user_metrics import CountNames
 from spark_rankeval.statistics.description import MOMENTS_ALONE
 assert gc.get_freeze_count() == 0, "importing freezes nothing: the driver imports it, too"
 run = states.state_of_columns(("value",), CountNames((), ()), MOMENTS_ALONE, "nobody")
@@ -162,6 +162,6 @@ def test_whatever_spark_calls_in_a_worker_does_so():
         "worker/packed.py:run",
         "features/vectors/catalogue.py:pack_catalogue",
         "worker/series.py:run",
-        "features/items/counting.py:rows_of_shares",
-        "features/item_groups/scored_pairs.py:run",
+        "features/items/item_facts.py:rows_of_shares",
+        "features/item_groups/worker.py:run",
     } <= {entry for entry, _ in decorators}

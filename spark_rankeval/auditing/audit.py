@@ -2,36 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING
 
 from pyspark.sql import types as T
 
-from spark_rankeval.auditing.audit_counts import count
+from spark_rankeval.auditing.audit_counts import Counts, count
 from spark_rankeval.auditing.audit_result import Audit
 from spark_rankeval.checks import check_name, check_table, one_of
 from spark_rankeval.errors import DataError, InputError, listed
-from spark_rankeval.records.audit_rows import CHECKS, AuditRow, InvalidRows
+from spark_rankeval.records.audit_rows import CHECKS, AuditRow, InvalidRows, Need
 from spark_rankeval.request.column_names import ColumnNames
 from spark_rankeval.request.on_invalid import OnInvalid
-from spark_rankeval.request.options import ScoringOptions
-from spark_rankeval.request.vectors import Vectors
+from spark_rankeval.request.options import ScoringOptions, Table, Vectors
 from spark_rankeval.spark.ids import common_id_type, problem_of_type
 from spark_rankeval.spark.local_tables import takes_local_tables
-from spark_rankeval.spark.named_columns import find_column
-from spark_rankeval.spark.source import check_comparable, read_source, require_column, user_column
+from spark_rankeval.spark.source import Role, SourceTable, check_comparable, read_source, require_column, user_column
+from spark_rankeval.spark.sql_text import find_column
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from pyspark.sql import DataFrame
 
-    from spark_rankeval.auditing.audit_counts import Counts
-    from spark_rankeval.records.audit_rows import Need
-    from spark_rankeval.request.options import Table
-    from spark_rankeval.spark.source import Role, Source
 
 #: The time column that is looked for if the caller names none.
 DEFAULT_TIME = "timestamp"
@@ -55,10 +48,10 @@ class AuditTables:
         lacking: why there is no such thing, for each thing that checks need and that is lacking.
     """
 
-    training: Source
-    labels: Source
-    predictions: Source | None
-    items: Source | None
+    training: SourceTable
+    labels: SourceTable
+    predictions: SourceTable | None
+    items: SourceTable | None
     model: str | None
     times: Mapping[Role, str]
     user_types: tuple[T.DataType, ...]
@@ -66,7 +59,7 @@ class AuditTables:
     time_type: T.DataType
     lacking: Mapping[Need, str]
 
-    def sources(self) -> list[Source]:
+    def sources(self) -> list[SourceTable]:
         """Every table that there is."""
         return [each for each in (self.training, self.labels, self.predictions, self.items) if each is not None]
 
@@ -137,7 +130,7 @@ def _check_tables(
             check_table(role, frame)
 
 
-def _model_column(predictions: Source | None, model: str | None, problems: list[str]) -> str | None:
+def _model_column(predictions: SourceTable | None, model: str | None, problems: list[str]) -> str | None:
     if model is None:
         return None
     if predictions is None:
@@ -151,7 +144,7 @@ def _model_column(predictions: Source | None, model: str | None, problems: list[
 
 
 def _times(
-    training: Source, labels: Source, predictions: Source | None, time: str | None, problems: list[str]
+    training: SourceTable, labels: SourceTable, predictions: SourceTable | None, time: str | None, problems: list[str]
 ) -> tuple[dict[Role, str], dict[Need, str]]:
     """The time columns of the tables, and why checks of time or of predictions cannot be made."""
     lacking: dict[Need, str] = {}
@@ -180,7 +173,7 @@ def _times(
     return times, lacking
 
 
-def _time_column(source: Source, time: str, problems: list[str], *, is_required: bool) -> str | None:
+def _time_column(source: SourceTable, time: str, problems: list[str], *, is_required: bool) -> str | None:
     """The time column of a table; None if there is none."""
     if is_required:
         column = require_column(source.role, source.frame, time, "time", problems)
@@ -200,7 +193,7 @@ def _time_column(source: Source, time: str, problems: list[str], *, is_required:
     return column
 
 
-def _check_same_type(sources: Iterable[Source | None], times: Mapping[Role, str], problems: list[str]) -> None:
+def _check_same_type(sources: Iterable[SourceTable | None], times: Mapping[Role, str], problems: list[str]) -> None:
     kinds = {each.role: each.frame.schema[times[each.role]].dataType for each in sources if each and each.role in times}
     first, *others = kinds
     problems += [

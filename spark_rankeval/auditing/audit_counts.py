@@ -6,15 +6,16 @@ groups rows by item. An example is the flagged user or item with the smallest ha
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql import types as T
 
 from spark_rankeval.spark.ids import for_example, usable
-from spark_rankeval.spark.packed import given_to_rows
-from spark_rankeval.spark.source import WITHOUT_USERS, user_column
+from spark_rankeval.spark.source import WITHOUT_USERS, Role, SourceTable, user_column
 from spark_rankeval.spark.sql_text import (
+    Sql,
     aggregate,
     aggregate_lists,
     all_of,
@@ -31,15 +32,13 @@ from spark_rankeval.spark.sql_text import (
     where,
     with_columns,
 )
+from spark_rankeval.spark.tasks import given_to_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pyspark.sql import DataFrame
 
     from spark_rankeval.auditing.audit import AuditTables
-    from spark_rankeval.spark.source import Role, Source
-    from spark_rankeval.spark.sql_text import Sql
+
 
 _ITEM, _TIME, _MODEL, _IS_VALID = "item", "time", "model", "is_valid"
 # A user's arrays: the items of training; labels; the items of predictions; and how many of these repeat an item of their list.
@@ -99,7 +98,7 @@ def _shown(example: str, kinds: Mapping[str, T.DataType]) -> Sql:
     return when(named(example).is_not_null(), call("struct", *values)).alias(example)
 
 
-def _rows(tables: AuditTables, source: Source) -> DataFrame:
+def _rows(tables: AuditTables, source: SourceTable) -> DataFrame:
     """A row for each user and item of a table, under our names and the common types, and whether nothing in it is missing."""
     ids = source.ids_sql()
     frame = source.frame

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
 from spark_rankeval.checks import is_number
 from spark_rankeval.errors import OptionError, did_you_mean
-from spark_rankeval.records.audit_rows import CHECK_OF
+from spark_rankeval.records.audit_rows import CHECK_OF, AuditRow, InvalidRows
 from spark_rankeval.report.contents import Gate
 from spark_rankeval.tables.result_tables import audit_table, example_in_words, verdict_notes, verdict_of
 from spark_rankeval.tables.table import Document
 from spark_rankeval.tables.writers import OneTable
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from spark_rankeval.records.audit_rows import AuditRow, InvalidRows
 
 
 @dataclass(frozen=True, repr=False)

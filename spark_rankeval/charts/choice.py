@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from spark_rankeval.errors import UnknownMetricError, did_you_mean
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.naming import reads_as
+from spark_rankeval.records.comparison_rows import ComparisonRow, PairRow
 from spark_rankeval.records.summary import SummaryRow
 from spark_rankeval.tables.table import number
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from spark_rankeval.records.comparison_rows import ComparisonRow, PairRow
-
-    Metrics = str | Metric | Iterable[str | Metric] | None
+Metrics = str | Metric | Iterable[str | Metric] | None
 
 # So many lines a chart of all metrics or slices has; more are a table's matter.
 MOST_LINES = 40

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import altair as alt
 
 from spark_rankeval.charts import marks
-from spark_rankeval.charts.choice import WIDTH, with_interval
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
-    from spark_rankeval.charts.choice import Estimate
+from spark_rankeval.charts.choice import WIDTH, Estimate, with_interval
 
 _LINE_OF_TEXT = 15
 # Names stand above the title of the upright axis.

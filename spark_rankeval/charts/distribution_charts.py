@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import altair as alt
 
 from spark_rankeval.charts import marks
-from spark_rankeval.charts.choice import WIDTH, with_interval
+from spark_rankeval.charts.choice import WIDTH, Estimate, Histogram, with_interval
+from spark_rankeval.records.summary import SummaryRow
 from spark_rankeval.tables.table import number
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from spark_rankeval.charts.choice import Estimate, Histogram
-    from spark_rankeval.records.summary import SummaryRow
 
 # Pixels that a line takes, and the room between groups of them.
 _LINE, _SPREAD_LINE, _ROOM = 16, 18, 10

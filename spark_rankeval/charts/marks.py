@@ -5,12 +5,10 @@ from __future__ import annotations
 import itertools
 import math
 import zlib
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias, TypeVar
 
 import altair as alt
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 Drawing: TypeAlias = alt.Chart | alt.LayerChart | alt.VConcatChart
 Item = TypeVar("Item")

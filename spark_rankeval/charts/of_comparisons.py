@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from spark_rankeval.charts.choice import MOST_LINES, PURPOSE, WIDTH, Bin, Estimate, Histogram, chosen, largest
+from spark_rankeval.charts.choice import MOST_LINES, PURPOSE, WIDTH, Bin, Estimate, Histogram, Metrics, chosen, largest
 from spark_rankeval.checks import check_extra, needs_extra
 from spark_rankeval.errors import InputError
-from spark_rankeval.records.chart_rows import Grid, coarsened
+from spark_rankeval.metrics.base import Metric
+from spark_rankeval.records.chart_rows import Counts, Grid, coarsened
+from spark_rankeval.records.comparison_rows import ComparisonRow, PairRow
 from spark_rankeval.tables.table import in_one_format
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from spark_rankeval.charts.choice import Metrics
     from spark_rankeval.charts.marks import Drawing
-    from spark_rankeval.metrics.base import Metric
-    from spark_rankeval.records.chart_rows import Counts
-    from spark_rankeval.records.comparison_rows import ComparisonRow, PairRow
+
 
 # Differences are counted in bins of a 16th of their standard deviation, up to 16 of them to either side; then joined.
 _FINE, _REACH, _MOST_BINS = 16, 16, 40

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from spark_rankeval.charts.choice import (
     Bin,
     Estimate,
     Histogram,
+    Metrics,
     answers,
     chosen,
     headline_keys,
@@ -22,23 +24,19 @@ from spark_rankeval.charts.choice import (
 )
 from spark_rankeval.checks import check_extra, needs_extra
 from spark_rankeval.errors import InputError, MetricError, UnknownMetricError, did_you_mean
+from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.naming import expand, parse_metric
-from spark_rankeval.records.chart_rows import Grid, cutoff_points, recall_points
+from spark_rankeval.records.chart_rows import Counts, Grid, cutoff_points, recall_points
 from spark_rankeval.records.slices import attributes_of, group_of, has_item_group, is_item_group, item_attribute
-from spark_rankeval.records.summary import SELF_NORMALISED, shared_by_groups
+from spark_rankeval.records.summary import SELF_NORMALISED, SummaryRow, shared_by_groups
 from spark_rankeval.request.options import POPULARITY
 from spark_rankeval.tables.notes import note_of_definitions
 from spark_rankeval.tables.result_tables import interval_name, usual
 from spark_rankeval.tables.table import in_one_format, number
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from spark_rankeval.charts.choice import Metrics
     from spark_rankeval.charts.marks import Drawing
-    from spark_rankeval.metrics.base import Metric
-    from spark_rankeval.records.chart_rows import Counts
-    from spark_rankeval.records.summary import SummaryRow
+
 
 # So many letters of a line below a title fit into a chart of the usual width.
 _LINE = 96

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from spark_rankeval.checks import one_of
 from spark_rankeval.comparison.comparison_inputs import (
+    Margin,
+    Metrics,
+    Results,
     check_baseline,
     check_number,
     compared_metrics,
@@ -21,10 +25,13 @@ from spark_rankeval.comparison.comparison_inputs import (
 from spark_rankeval.comparison.comparison_results import ModelComparison, PairwiseComparison
 from spark_rankeval.comparison.rows import AgainstBaseline, OfPairs, pair_rows, rolled
 from spark_rankeval.errors import DataError, InputError, OptionError
-from spark_rankeval.request.options import Cube, attributes_in
+from spark_rankeval.records.comparison_rows import ComparisonRow, PairRow
+from spark_rankeval.request.options import By, Cube, attributes_in
 from spark_rankeval.spark.local_tables import takes_local_tables
+from spark_rankeval.spark.model_tables import ModelTables
 from spark_rankeval.statistics.cluster_sums import warn_of_few_clusters
 from spark_rankeval.statistics.intervals import checked_level
+from spark_rankeval.statistics.moments import State
 from spark_rankeval.statistics.resampling import check_seed, checked_replicates
 from spark_rankeval.statistics.verdicts import adjusted
 from spark_rankeval.tables.notes import notes_of_clusters
@@ -39,6 +46,7 @@ from spark_rankeval.worker.compared_users import (
     n_without_cluster,
 )
 from spark_rankeval.worker.comparing import (
+    Owner,
     all_pairs_batches,
     counting_batches,
     paired_batches,
@@ -47,16 +55,8 @@ from spark_rankeval.worker.comparing import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from pyspark.sql import DataFrame
 
-    from spark_rankeval.comparison.comparison_inputs import Margin, Metrics, Results
-    from spark_rankeval.records.comparison_rows import ComparisonRow, PairRow
-    from spark_rankeval.request.options import By
-    from spark_rankeval.spark.model_tables import ModelTables
-    from spark_rankeval.statistics.moments import State
-    from spark_rankeval.worker.comparing import Owner
 
 # The bytes of a replicate's sum in a state, the share of them that compression leaves, and the most bytes of a state.
 _SUM, _PACKED, _LARGEST_STATE = 16, 0.3, 1 << 28

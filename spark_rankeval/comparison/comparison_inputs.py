@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from spark_rankeval.checks import as_names, check_name, is_name, is_number
@@ -17,26 +17,23 @@ from spark_rankeval.errors import (
     warn,
 )
 from spark_rankeval.evaluation.result import Result
-from spark_rankeval.features.item_groups.per_item_group import ITEM_GROUP
+from spark_rankeval.features.item_groups.spark import ITEM_GROUP
+from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.naming import parse_metric, reads_as
 from spark_rankeval.records.stored import not_shared_in_words
 from spark_rankeval.records.summary import shared_by_groups
+from spark_rankeval.request.options import Table
 from spark_rankeval.spark.model_table import read_table, refuse_one_model
 from spark_rankeval.spark.model_tables import ModelTables
 from spark_rankeval.statistics.all_pairs import MOST_LABELS
 from spark_rankeval.statistics.intervals import UNBOUNDED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from pyspark.sql import DataFrame
 
-    from spark_rankeval.metrics.base import Metric
-    from spark_rankeval.request.options import Table
-
-    Results = Mapping[str, Table | Result] | Table | Result
-    Metrics = str | Metric | Iterable[str | Metric] | None
-    Margin = float | Mapping[str, float]
+Results = Mapping[str, Table | Result] | Table | Result
+Metrics = str | Metric | Iterable[str | Metric] | None
+Margin = float | Mapping[str, float]
 
 
 def read_results(

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from spark_rankeval.charts.choice import WIDTH
+from spark_rankeval.charts.choice import WIDTH, Metrics
 from spark_rankeval.charts.of_comparisons import ComparisonPlots, pairs_chart
 from spark_rankeval.errors import UnknownMetricError, did_you_mean
+from spark_rankeval.metrics.base import Metric
 from spark_rankeval.records.comparison_rows import ComparisonRow, GroupRow, PairRow, largest_losses, rows_of_metric
 from spark_rankeval.records.slices import by_slice
 from spark_rankeval.records.summary import as_json_record, frame_of
-from spark_rankeval.spark.binning import users_by_difference
+from spark_rankeval.spark.per_user_figures import users_by_difference
 from spark_rankeval.tables.comparison_tables import (
     differences_in_words,
     differences_table,
@@ -25,14 +27,11 @@ from spark_rankeval.tables.table import Document, Note, remarks
 from spark_rankeval.tables.writers import OneTable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
     import pandas as pd
     from pyspark.sql import DataFrame
 
-    from spark_rankeval.charts.choice import Metrics
     from spark_rankeval.charts.marks import Drawing
-    from spark_rankeval.metrics.base import Metric
+
 
 Row = TypeVar("Row", bound=ComparisonRow | PairRow)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -11,11 +11,9 @@ from spark_rankeval.checks import kind_of
 from spark_rankeval.comparison.comparison_results import ModelComparison
 from spark_rankeval.errors import InputError, UnknownMetricError, did_you_mean
 from spark_rankeval.evaluation.result import Result
+from spark_rankeval.metrics.base import Metric
 from spark_rankeval.records.comparison_rows import rows_of_metric
 from spark_rankeval.statistics.intervals import detectable_difference as smallest_difference
-
-if TYPE_CHECKING:
-    from spark_rankeval.metrics.base import Metric
 
 
 class _Spread(NamedTuple):

@@ -3,35 +3,44 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from spark_rankeval.checks import as_names, check_name, check_table, is_number, one_of
-from spark_rankeval.comparison.comparison_inputs import check_named, compared_metrics
+from spark_rankeval.comparison.comparison_inputs import (
+    ComparedMetric,
+    Margin,
+    Metrics,
+    Results,
+    check_named,
+    compared_metrics,
+)
 from spark_rankeval.comparison.comparison_results import GroupComparison
 from spark_rankeval.errors import DataError, InputError, OptionError
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.records.comparison_rows import GroupRow
 from spark_rankeval.records.slices import EVERY
 from spark_rankeval.spark.local_tables import takes_local_tables
-from spark_rankeval.spark.model_table import read_table
+from spark_rankeval.spark.model_table import ModelTable, read_table
 from spark_rankeval.spark.model_tables import ModelTables
-from spark_rankeval.spark.named_columns import find_column
 from spark_rankeval.spark.per_user import marked_as_covariate
+from spark_rankeval.spark.sql_text import find_column
 from spark_rankeval.statistics.cluster_sums import Clusters, clusters_of, warn_of_few_clusters
 from spark_rankeval.statistics.covariates import (
     INVALID_WEIGHTS,
     Adjusted,
+    CovariateSums,
     GroupSumAccumulator,
     adjusted_difference,
     group_of,
 )
-from spark_rankeval.statistics.independent_groups import difference_of
-from spark_rankeval.statistics.intervals import checked_level
+from spark_rankeval.statistics.independent_groups import Difference, Group, difference_of
+from spark_rankeval.statistics.intervals import Interval, checked_level
+from spark_rankeval.statistics.moments import State
 from spark_rankeval.statistics.verdicts import TIGHTEST_AT, adjusted, verdict_of
-from spark_rankeval.worker.clusters import ClusterMerger, group_name
+from spark_rankeval.worker.clusters import ClusterMerger, ClusterStates, group_name
 from spark_rankeval.worker.compared_users import (
     N_IN_SEVERAL,
     N_INVALID,
@@ -41,21 +50,10 @@ from spark_rankeval.worker.compared_users import (
     N_WITHOUT_CLUSTER,
     n_without_cluster,
 )
-from spark_rankeval.worker.comparing import MOST_GROUPS, group_batches, layout_of_groups
+from spark_rankeval.worker.comparing import MOST_GROUPS, Owner, group_batches, layout_of_groups
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from pyspark.sql import DataFrame
-
-    from spark_rankeval.comparison.comparison_inputs import ComparedMetric, Margin, Metrics, Results
-    from spark_rankeval.spark.model_table import ModelTable
-    from spark_rankeval.statistics.covariates import CovariateSums
-    from spark_rankeval.statistics.independent_groups import Difference, Group
-    from spark_rankeval.statistics.intervals import Interval
-    from spark_rankeval.statistics.moments import State
-    from spark_rankeval.worker.clusters import ClusterStates
-    from spark_rankeval.worker.comparing import Owner
 
 
 class ClustersOfGroups(NamedTuple):

@@ -3,31 +3,24 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spark_rankeval.records.comparison_rows import ComparisonRow, PairRow
-from spark_rankeval.records.slices import EVERY, in_order, roll, slice_name
+from spark_rankeval.records.slices import EVERY, Key, in_order, roll, slice_name
 from spark_rankeval.records.stored import not_shared_in_words
-from spark_rankeval.statistics.all_pairs import AllPairsAccumulator, all_pairs_of, moments_of_each
+from spark_rankeval.statistics.all_pairs import AllPairsAccumulator, Pair, all_pairs_of, moments_of_each
 from spark_rankeval.statistics.cluster_sums import Clusters, clusters_of
-from spark_rankeval.statistics.paired import PairedAccumulator, PairedClusters, comparison_of
-from spark_rankeval.statistics.verdicts import adjusted, verdict_of
-from spark_rankeval.worker.clusters import group_name
+from spark_rankeval.statistics.moments import State
+from spark_rankeval.statistics.paired import PairedAccumulator, PairedClusters, PairedComparison, comparison_of
+from spark_rankeval.statistics.verdicts import Verdict, adjusted, verdict_of
+from spark_rankeval.worker.clusters import ClusterStates, group_name
 from spark_rankeval.worker.compared_users import N_SHARED, N_USERS, merged_owners, n_other_rows
-from spark_rankeval.worker.comparing import name_of_pair
+from spark_rankeval.worker.comparing import Owner, name_of_pair
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from spark_rankeval.comparison.comparison_inputs import ComparedMetric
-    from spark_rankeval.records.slices import Key
-    from spark_rankeval.statistics.all_pairs import Pair
-    from spark_rankeval.statistics.moments import State
-    from spark_rankeval.statistics.paired import PairedComparison
-    from spark_rankeval.statistics.verdicts import Verdict
-    from spark_rankeval.worker.clusters import ClusterStates
-    from spark_rankeval.worker.comparing import Owner
 
 
 # The figures that a row has by the same name.

@@ -6,22 +6,18 @@ import inspect
 import math
 import re
 import textwrap
+from collections.abc import Iterator, Sequence
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import spark_rankeval.metrics  # noqa: F401 - fills the registry
-from spark_rankeval.dialects import EVERY_METRIC, STANDARD, every_dialect, find_dialect
+from spark_rankeval.dialects import EVERY_METRIC, STANDARD, Dialect, every_dialect, find_dialect
 from spark_rankeval.dialects.published import DIALECTS
 from spark_rankeval.metrics.base import REGISTRY, UNSET, Metric
 from spark_rankeval.metrics.naming import expand, parse_metric
 from spark_rankeval.ranking.batch import Population
 from spark_rankeval.ranking.lists import RankingPolicy
 from spark_rankeval.ranking.recommended import TABLES_OF
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from spark_rankeval.dialects import Dialect
 
 _WIDTH = 110
 #: What a user must have for a metric to be defined.

@@ -6,17 +6,14 @@ A new dialect is an entry here and its name in `DIALECTS`.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from spark_rankeval.errors import DialectError
+from spark_rankeval.metrics.base import Metric
 from spark_rankeval.ranking.batch import POPULATIONS, Population
 from spark_rankeval.ranking.lists import RankingPolicy
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from spark_rankeval.metrics.base import Metric
 
 EVERY_METRIC = "*"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,22 +12,18 @@ from pyspark.sql.window import Window
 from spark_rankeval.checks import check_table
 from spark_rankeval.errors import DataError, InputError, OptionError
 from spark_rankeval.evaluation.evaluate import evaluate
+from spark_rankeval.evaluation.result import Result
+from spark_rankeval.metrics.base import Metric
 from spark_rankeval.request.column_names import ColumnNames
-from spark_rankeval.request.options import ScoringOptions
+from spark_rankeval.request.on_invalid import Given
+from spark_rankeval.request.options import ScoringOptions, Table
 from spark_rankeval.spark.local_tables import takes_local_tables
-from spark_rankeval.spark.named_columns import any_null, column
-from spark_rankeval.spark.source import check_comparable, read_source
+from spark_rankeval.spark.source import SourceTable, check_comparable, read_source
+from spark_rankeval.spark.sql_text import any_null, column
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     from pyspark.sql import DataFrame
 
-    from spark_rankeval.evaluation.result import Result
-    from spark_rankeval.metrics.base import Metric
-    from spark_rankeval.request.on_invalid import Given
-    from spark_rankeval.request.options import Table
-    from spark_rankeval.spark.source import Source
 
 _ITEM, _GRADE, _ORDER = "listed_item", "grade_by_rank", "order"
 
@@ -105,7 +102,7 @@ def agreement(
         raise DataError(msg, error.counts) from error
 
 
-def _read(frame: DataFrame, name: str, names: ColumnNames) -> Source:
+def _read(frame: DataFrame, name: str, names: ColumnNames) -> SourceTable:
     problems: list[str] = []
     source = read_source("predictions", frame, names, problems)
     if problems:
@@ -114,7 +111,7 @@ def _read(frame: DataFrame, name: str, names: ColumnNames) -> Source:
     return source
 
 
-def _as_labels(source: Source) -> DataFrame:
+def _as_labels(source: SourceTable) -> DataFrame:
     """A row for each item of a list, graded by its place; an item without a score or rank has no grade."""
     users = [column(name) for name in source.user]
     if source.arrays:
@@ -130,7 +127,7 @@ def _as_labels(source: Source) -> DataFrame:
     return rows.select(*users, _ITEM, grade)
 
 
-def _exploded(source: Source) -> DataFrame:
+def _exploded(source: SourceTable) -> DataFrame:
     """The entries of arrays with the score or place that orders them; a null array has one null entry."""
     users = [column(name) for name in source.user]
     ids, *values = (values.column for values in (source.given_ids_sql(), *source.values_sql()))

@@ -3,42 +3,38 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from spark_rankeval.errors import DataError, listed, warn
 from spark_rankeval.features.intents.spark import IntentSources
-from spark_rankeval.features.vectors.scores import LARGEST
+from spark_rankeval.features.vectors.catalogue import LARGEST
+from spark_rankeval.metrics.base import Metric
+from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.request.counts import Overlap
 from spark_rankeval.request.on_invalid import KINDS, OnInvalid
-from spark_rankeval.spark.inputs import Model
+from spark_rankeval.spark.inputs import Model, Sources
 from spark_rankeval.spark.invalid_rows import (
     ITEM,
+    Finding,
+    Repeats,
     conflicting_attribute,
     findings_of,
     repeated_items,
     repeated_users,
     unusable_weight,
 )
-from spark_rankeval.spark.named_columns import column
-from spark_rankeval.spark.overlap import ids_apart
+from spark_rankeval.spark.overlap import Apart, ids_apart
+from spark_rankeval.spark.per_user import Settings
 from spark_rankeval.spark.platforms import draws_anew, may_change
-from spark_rankeval.spark.source import REPEATED_USER, user_column
+from spark_rankeval.spark.scoring import Scoring
+from spark_rankeval.spark.source import REPEATED_USER, SourceTable, user_column
+from spark_rankeval.spark.sql_text import column
+from spark_rankeval.statistics.moments import Moments
 from spark_rankeval.tables.notes import apart_in_words, excluded_labels_in_words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
     from pyspark.sql import Row
-
-    from spark_rankeval.metrics.base import Metric
-    from spark_rankeval.records.quality import DataQuality
-    from spark_rankeval.spark.inputs import Sources
-    from spark_rankeval.spark.invalid_rows import Finding, Repeats
-    from spark_rankeval.spark.overlap import Apart
-    from spark_rankeval.spark.per_user import Settings
-    from spark_rankeval.spark.scoring import Scoring
-    from spark_rankeval.spark.source import Source
-    from spark_rankeval.statistics.moments import Moments
 
 
 def raise_if_invalid(
@@ -304,7 +300,7 @@ def _attribute_in_words(name: str, sources: Sources) -> str:
     return f"{_user_in_words(source, row)} has {attribute} {row['values'][:5]!r}"
 
 
-def _repeated_item(repeats: Repeats, source: Source) -> str:
+def _repeated_item(repeats: Repeats, source: SourceTable) -> str:
     """An item that a user has several times."""
     example = repeats.example
     parts = [_user_in_words(source, example)] if source.user else []
@@ -314,11 +310,11 @@ def _repeated_item(repeats: Repeats, source: Source) -> str:
     return ", ".join(parts)
 
 
-def _user_in_words(source: Source, row: Row) -> str:
+def _user_in_words(source: SourceTable, row: Row) -> str:
     return ", ".join(f"{name}={row[user_column(index)]!r}" for index, name in enumerate(source.user))
 
 
-def _likely_cause(repeats: Repeats, source: Source, may_be_models: bool) -> str:
+def _likely_cause(repeats: Repeats, source: SourceTable, may_be_models: bool) -> str:
     """What likely repeated the rows of every key, and what to do, as a sentence; empty if nothing is likely."""
     if repeats.are_equal and not repeats.names_models:
         if not repeats.all_compared:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -18,28 +20,29 @@ from spark_rankeval.evaluation.bad_rows import (
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.records.quality import DataQuality
-from spark_rankeval.records.slices import has_item_group, in_order, is_of_all, item_attribute, slice_name
-from spark_rankeval.records.summary import SELF_NORMALISED, bounds_of, known_metric, summary_row, without_collection
+from spark_rankeval.records.slices import Key, has_item_group, in_order, is_of_all, item_attribute, slice_name
+from spark_rankeval.records.summary import (
+    SELF_NORMALISED,
+    SummaryRow,
+    bounds_of,
+    known_metric,
+    summary_row,
+    without_collection,
+)
+from spark_rankeval.request.on_invalid import OnInvalid
+from spark_rankeval.request.options import SummaryOptions
 from spark_rankeval.request.task import has_groups
+from spark_rankeval.spark.inputs import Sources
+from spark_rankeval.spark.per_user import MetricColumn, PerUserSchema
+from spark_rankeval.spark.scoring import EvaluationFigures, ModelFigures, Scoring
 from spark_rankeval.statistics.cluster_sums import warn_of_few_clusters
+from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.statistics.intervals import kept_bounds
+from spark_rankeval.statistics.moments import Moments
 from spark_rankeval.tables.notes import notes_of
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Mapping, Sequence
-
     from pyspark.sql import DataFrame
-
-    from spark_rankeval.records.slices import Key
-    from spark_rankeval.records.summary import SummaryRow
-    from spark_rankeval.request.on_invalid import OnInvalid
-    from spark_rankeval.request.options import SummaryOptions
-    from spark_rankeval.spark.inputs import Sources
-    from spark_rankeval.spark.per_user import MetricColumn, PerUserSchema
-    from spark_rankeval.spark.scoring import EvaluationFigures, ModelFigures, Scoring
-    from spark_rankeval.statistics.description import DescriptionOptions
-    from spark_rankeval.statistics.moments import Moments
 
 
 @dataclass(frozen=True)

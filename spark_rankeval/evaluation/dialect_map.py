@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -15,33 +15,26 @@ from spark_rankeval.errors import DialectError, InputError, MetricError, OptionE
 from spark_rankeval.evaluation.bad_rows import raise_if_invalid, raise_if_unusable, warn_of_labels
 from spark_rankeval.evaluation.prepare import check_depths, unlike_vectors
 from spark_rankeval.features.registry import FeatureTables, with_features_of
+from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.naming import parse_metrics
+from spark_rankeval.ranking.batch import Population
+from spark_rankeval.ranking.lists import RankingPolicy
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.summary import MetricRow
 from spark_rankeval.request.column_names import ColumnNames
-from spark_rankeval.request.options import RankingOptions, ScoringOptions
+from spark_rankeval.request.on_invalid import Given, OnInvalid
+from spark_rankeval.request.options import RankingOptions, ScoringOptions, Table, Vectors
 from spark_rankeval.request.readings import Lists, Reading, Value, policy_of, resolve
 from spark_rankeval.request.task import ScoringTask, View
-from spark_rankeval.spark.inputs import read_sources
+from spark_rankeval.spark.inputs import Sources, read_sources
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.per_user import Settings
 from spark_rankeval.spark.scoring import Scoring, totals_in
 from spark_rankeval.statistics.description import MOMENTS_ALONE
+from spark_rankeval.statistics.moments import Moments
 from spark_rankeval.tables.result_tables import dialects_table
 from spark_rankeval.tables.table import Document
 from spark_rankeval.tables.writers import OneTable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from spark_rankeval.metrics.base import Metric
-    from spark_rankeval.ranking.batch import Population
-    from spark_rankeval.ranking.lists import RankingPolicy
-    from spark_rankeval.request.on_invalid import Given, OnInvalid
-    from spark_rankeval.request.options import Table
-    from spark_rankeval.request.vectors import Vectors
-    from spark_rankeval.spark.inputs import Sources
-    from spark_rankeval.statistics.moments import Moments
 
 
 @dataclass(frozen=True)

@@ -3,31 +3,36 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from spark_rankeval.dialects import Dialect
 from spark_rankeval.errors import OptionError
 from spark_rankeval.evaluation.bad_rows import warn_if_changing
 from spark_rankeval.evaluation.build import Findings, build_result, need_users
-from spark_rankeval.evaluation.prepare import prepare
+from spark_rankeval.evaluation.prepare import Metrics, Predictions, prepare
+from spark_rankeval.evaluation.result import Result
 from spark_rankeval.evaluation.summarise import write_per_user
-from spark_rankeval.features.item_groups.per_item_group import per_item_group
-from spark_rankeval.request.options import Facts, ScoringOptions, SummaryOptions
+from spark_rankeval.features.item_groups.spark import per_item_group
+from spark_rankeval.request.on_invalid import Given
+from spark_rankeval.request.options import (
+    By,
+    Facts,
+    PopulationName,
+    Pruning,
+    ScoringOptions,
+    SummaryOptions,
+    Table,
+    TiesOption,
+)
 from spark_rankeval.spark.local_tables import takes_local_tables
+from spark_rankeval.spark.scoring import Scoring
+from spark_rankeval.statistics.intervals import IntervalMethod
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from pyspark.sql import DataFrame
-
-    from spark_rankeval.dialects import Dialect
-    from spark_rankeval.evaluation.prepare import Metrics, Predictions
-    from spark_rankeval.evaluation.result import Result
-    from spark_rankeval.request.on_invalid import Given
-    from spark_rankeval.request.options import By, PopulationName, Pruning, Table, TiesOption
-    from spark_rankeval.spark.scoring import Scoring
-    from spark_rankeval.statistics.intervals import IntervalMethod
 
     Function = TypeVar("Function", bound=Callable[..., DataFrame])
 

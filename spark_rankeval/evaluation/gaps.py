@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from spark_rankeval.charts.choice import chosen, headline_keys
+from spark_rankeval.charts.choice import Metrics, chosen, headline_keys
 from spark_rankeval.checks import as_names, is_number
 from spark_rankeval.errors import OptionError
 from spark_rankeval.records.gap_rows import LARGEST_GAP, GapRow, gap_rows
 from spark_rankeval.records.slices import attributes_of
-from spark_rankeval.records.summary import frame_of
+from spark_rankeval.records.summary import SummaryRow, frame_of
 from spark_rankeval.statistics.cluster_sums import warn_of_few_clusters
 from spark_rankeval.statistics.intervals import checked_level
 from spark_rankeval.tables.comparison_tables import gaps_on_screen
+from spark_rankeval.tables.table import Document
 from spark_rankeval.tables.writers import Shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     import pandas as pd
-
-    from spark_rankeval.charts.choice import Metrics
-    from spark_rankeval.records.summary import SummaryRow
-    from spark_rankeval.tables.table import Document
 
 
 @dataclass(frozen=True, repr=False)

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from spark_rankeval.errors import MetricError, UnknownMetricError, did_you_mean
+from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.naming import parse_metric, reads_as
 from spark_rankeval.records.chart_rows import fits
+from spark_rankeval.records.summary import SummaryRow
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from spark_rankeval.metrics.base import Metric
-    from spark_rankeval.records.summary import SummaryRow
-
-    #: A metric; a model and a metric; or either and a slice.
-    Name = str | Metric | tuple[str | Metric, ...]
+#: A metric; a model and a metric; or either and a slice.
+Name = str | Metric | tuple[str | Metric, ...]
 
 
 class Lookup(NamedTuple):

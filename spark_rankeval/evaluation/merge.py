@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from spark_rankeval.checks import check_table, kind_of
 from spark_rankeval.errors import InputError, MergeError, MetricError, listed
@@ -12,7 +12,7 @@ from spark_rankeval.evaluation.result import Result
 from spark_rankeval.metrics.naming import column_name, parse_metric
 from spark_rankeval.records.merged import merged_rows
 from spark_rankeval.records.quality import DataQuality
-from spark_rankeval.records.slices import alike_groups, unknown_groups
+from spark_rankeval.records.slices import ItemGroup, alike_groups, unknown_groups
 from spark_rankeval.records.stored import (
     CLUSTER_SUMS,
     COLUMNS,
@@ -23,21 +23,16 @@ from spark_rankeval.records.stored import (
     qualities_in,
     row_of,
 )
+from spark_rankeval.records.summary import SummaryRow
+from spark_rankeval.request.options import Table
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.statistics.cluster_sums import warn_of_few_clusters
 from spark_rankeval.statistics.intervals import asked_for
 from spark_rankeval.tables.notes import notes_of
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from spark_rankeval.records.slices import ItemGroup
-    from spark_rankeval.records.summary import SummaryRow
-    from spark_rankeval.request.options import Table
-
-    #: A result, or the output of its `Result.to_dict` or `Result.to_json`.
-    Mergeable = Result | Mapping[str, Any] | str
-    Told = tuple[dict[str, DataQuality], tuple[ItemGroup, ...]]
+#: A result, or the output of its `Result.to_dict` or `Result.to_json`.
+Mergeable = Result | Mapping[str, Any] | str
+Told = tuple[dict[str, DataQuality], tuple[ItemGroup, ...]]
 
 # What rows of a table of metrics do not say: the counts by model, and the groups of items.
 _UNKNOWN: Told = ({}, ())

@@ -2,42 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from spark_rankeval.checks import check_name
+from spark_rankeval.dialects import Dialect
 from spark_rankeval.errors import DialectError, InputError, MetricError, OptionError
 from spark_rankeval.features.item_groups.spark import GroupSources
-from spark_rankeval.features.items.sources import SideTables
+from spark_rankeval.features.items.spark import SideTables
 from spark_rankeval.features.registry import FeatureTables, with_features_of
+from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.group_rates import GroupShare
 from spark_rankeval.metrics.naming import parse_metrics
+from spark_rankeval.ranking.lists import RankingPolicy
+from spark_rankeval.ranking.recommended import Fact
 from spark_rankeval.request.column_names import ColumnNames
 from spark_rankeval.request.counts import counts_beside
-from spark_rankeval.request.readings import NORMALISER, Lists, columns_of, order_of, read_request, tables_asked_for
-from spark_rankeval.spark.inputs import AttributeNames, read_sources
+from spark_rankeval.request.options import Facts, ScoringOptions, Table, Vectors
+from spark_rankeval.request.readings import (
+    NORMALISER,
+    Lists,
+    Reading,
+    columns_of,
+    order_of,
+    read_request,
+    tables_asked_for,
+)
+from spark_rankeval.request.task import ScoringTask
+from spark_rankeval.spark.inputs import AttributeNames, Sources, read_sources
 from spark_rankeval.spark.invalid_rows import columns_of_rejected
-from spark_rankeval.spark.named_columns import find_column
 from spark_rankeval.spark.per_user import TABLES, MetricColumn, Settings, table_hash
 from spark_rankeval.spark.scoring import Scoring
+from spark_rankeval.spark.sql_text import find_column
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     from pyspark.sql import DataFrame
 
-    from spark_rankeval.dialects import Dialect
-    from spark_rankeval.metrics.base import Metric
-    from spark_rankeval.ranking.lists import RankingPolicy
-    from spark_rankeval.ranking.recommended import Fact
-    from spark_rankeval.request.options import Facts, ScoringOptions, Table
-    from spark_rankeval.request.readings import Reading
-    from spark_rankeval.request.task import ScoringTask
-    from spark_rankeval.request.vectors import Vectors
-    from spark_rankeval.spark.inputs import Sources
-
-    Metrics = str | Metric | Iterable[str | Metric] | Mapping[str, str | Metric]
-    Predictions = Table | Vectors | Mapping[str, Table | Vectors]
+Metrics = str | Metric | Iterable[str | Metric] | Mapping[str, str | Metric]
+Predictions = Table | Vectors | Mapping[str, Table | Vectors]
 
 
 def prepare(

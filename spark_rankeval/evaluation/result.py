@@ -3,51 +3,42 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from spark_rankeval.charts.choice import chosen, headline_keys
+from spark_rankeval.charts.choice import Metrics, chosen, headline_keys
 from spark_rankeval.charts.of_results import ResultPlots
 from spark_rankeval.checks import check_name, one_of
 from spark_rankeval.errors import InputError
 from spark_rankeval.evaluation.bad_rows import warn_if_changed
-from spark_rankeval.evaluation.gaps import gaps_of
-from spark_rankeval.evaluation.lookup import Lookup
+from spark_rankeval.evaluation.gaps import Gaps, gaps_of
+from spark_rankeval.evaluation.lookup import Lookup, Name
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.records.chart_rows import cutoff_curve, recall_curve
 from spark_rankeval.records.quality import DataQuality
-from spark_rankeval.records.slices import by_slice
+from spark_rankeval.records.slices import ItemGroup, by_slice
 from spark_rankeval.records.stored import READ_BACK, fingerprints_of, read_stored, read_text, stored_values
-from spark_rankeval.report.contents import checked_path, text_of, write_page, write_report
-from spark_rankeval.spark.binning import users_by_value
+from spark_rankeval.records.summary import SummaryRow
+from spark_rankeval.report import Gate
+from spark_rankeval.report.contents import Audited, ReportedComparison, checked_path, text_of, write_page, write_report
 from spark_rankeval.spark.per_user import PerUserSchema
-from spark_rankeval.spark.queries import queries_of, totals_of
-from spark_rankeval.tables.models import ModelsTable, models_table
+from spark_rankeval.spark.per_user_figures import queries_of, totals_of, users_by_value
+from spark_rankeval.tables.models import Compared, ModelsTable, models_table
 from spark_rankeval.tables.notes import notes_of
-from spark_rankeval.tables.result_tables import summary_on_paper, summary_on_screen
+from spark_rankeval.tables.result_tables import DialectRow, summary_on_paper, summary_on_screen
+from spark_rankeval.tables.table import Document
 from spark_rankeval.tables.trec import Query, render_trec
 from spark_rankeval.tables.writers import Shown, as_latex
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from pyspark.sql import DataFrame
-
-    from spark_rankeval.charts.choice import Metrics
-    from spark_rankeval.evaluation.gaps import Gaps
-    from spark_rankeval.evaluation.lookup import Name
-    from spark_rankeval.records.slices import ItemGroup
-    from spark_rankeval.records.summary import SummaryRow
-    from spark_rankeval.report import Gate
-    from spark_rankeval.report.contents import Audited, ReportedComparison
-    from spark_rankeval.tables.models import Compared
-    from spark_rankeval.tables.result_tables import DialectRow
-    from spark_rankeval.tables.table import Document
 
 
 _NO_QUERY = Query("all", 0, 0, 0, (), 0)

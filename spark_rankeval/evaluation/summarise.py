@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,16 +12,16 @@ from pyspark.sql import types as T
 from spark_rankeval.checks import as_names, check_table, one_of
 from spark_rankeval.errors import InputError, OptionError, warn
 from spark_rankeval.evaluation.build import Findings, build_result, need_users
-from spark_rankeval.records.slices import is_of_all, roll
+from spark_rankeval.evaluation.result import Result
+from spark_rankeval.records.slices import Key, is_of_all, roll
 from spark_rankeval.records.stored import RUN_ID
 from spark_rankeval.request.counts import COUNTS, INVALID_COUNTS, UNUSABLE_FACTS, WEIGHT_SUMS
 from spark_rankeval.request.on_invalid import OnInvalid
-from spark_rankeval.request.options import SummaryOptions, attributes_in
+from spark_rankeval.request.options import By, SummaryOptions, Table, attributes_in
 from spark_rankeval.request.readings import NORMALISER
 from spark_rankeval.spark.describing import RUN, check_size, describe_table, of_every_user
 from spark_rankeval.spark.ids import check_types, model_in, name_in
 from spark_rankeval.spark.local_tables import takes_local_tables
-from spark_rankeval.spark.named_columns import check_unambiguous, find_column
 from spark_rankeval.spark.per_user import (
     TABLES,
     MetricColumn,
@@ -31,22 +32,16 @@ from spark_rankeval.spark.per_user import (
     table_hash,
 )
 from spark_rankeval.spark.python_workers import workers_explained
-from spark_rankeval.spark.scoring import EvaluationFigures, ModelFigures
+from spark_rankeval.spark.scoring import EvaluationFigures, ModelFigures, Scoring
+from spark_rankeval.spark.sql_text import check_unambiguous, find_column
 from spark_rankeval.spark.storage import exists, publish, staged
-from spark_rankeval.worker.scoring import CountNames
+from spark_rankeval.statistics.description import DescriptionOptions, Figures
+from spark_rankeval.statistics.intervals import IntervalMethod
+from spark_rankeval.statistics.moments import Moments
+from spark_rankeval.worker.user_metrics import CountNames
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from pyspark.sql import DataFrame
-
-    from spark_rankeval.evaluation.result import Result
-    from spark_rankeval.records.slices import Key
-    from spark_rankeval.request.options import By, Table
-    from spark_rankeval.spark.scoring import Scoring
-    from spark_rankeval.statistics.description import DescriptionOptions, Figures
-    from spark_rankeval.statistics.intervals import IntervalMethod
-    from spark_rankeval.statistics.moments import Moments
 
 
 @takes_local_tables

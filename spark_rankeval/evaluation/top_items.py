@@ -2,33 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pyspark.sql import types as T
 
 from spark_rankeval.checks import check_table, is_number, kind_of
 from spark_rankeval.errors import InputError, OptionError
-from spark_rankeval.features.vectors.lists import (
+from spark_rankeval.features.vectors.spark import read_catalogue
+from spark_rankeval.features.vectors.worker import (
     N_INVALID,
     N_INVALID_CATALOGUE,
     RECOMMENDATIONS,
     first_items_of_batches,
 )
-from spark_rankeval.features.vectors.sources import read_catalogue
 from spark_rankeval.request.column_names import ColumnNames
-from spark_rankeval.request.options import ScoringOptions
+from spark_rankeval.request.options import ScoringOptions, Table, Vectors
 from spark_rankeval.request.task import ScoringTask
-from spark_rankeval.request.vectors import Vectors
 from spark_rankeval.spark.grouping import Grouping
 from spark_rankeval.spark.local_tables import takes_local_tables
-from spark_rankeval.spark.workers import run_on_workers
+from spark_rankeval.spark.tasks import run_on_workers
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from pyspark.sql import DataFrame
 
-    from spark_rankeval.request.options import Table
 
 _MOST = 1_000_000
 

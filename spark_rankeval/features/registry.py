@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -9,21 +10,17 @@ from spark_rankeval.features.exposure.worker import AllLists
 from spark_rankeval.features.intents.spark import read_intents
 from spark_rankeval.features.intents.worker import Intents
 from spark_rankeval.features.item_groups.spark import read_groups
-from spark_rankeval.features.items.sources import SideTables, read_side_tables
+from spark_rankeval.features.items.spark import SideTables, read_side_tables
 from spark_rankeval.features.items.worker import FactsOfItems
-from spark_rankeval.features.vectors.sources import read_vectors
-from spark_rankeval.features.vectors.spark import VectorSources
-from spark_rankeval.spark.features import SourceFeature, TablesOfCall
+from spark_rankeval.features.vectors.spark import VectorSources, read_vectors
+from spark_rankeval.request.column_names import ColumnNames
+from spark_rankeval.request.options import Vectors
+from spark_rankeval.request.task import Feature, ScoringTask
+from spark_rankeval.spark.grouped_features import SourceFeature, TablesOfCall
+from spark_rankeval.spark.source import SourceTable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from pyspark.sql import DataFrame
-
-    from spark_rankeval.request.column_names import ColumnNames
-    from spark_rankeval.request.task import Feature, ScoringTask
-    from spark_rankeval.request.vectors import Vectors
-    from spark_rankeval.spark.source import Source
 
 
 def with_features_of(task: ScoringTask, sources: Iterable[SourceFeature] = ()) -> ScoringTask:
@@ -50,8 +47,8 @@ class FeatureTables(TablesOfCall):
         return self._side.frames()
 
     def read(
-        self, predictions: Sequence[Source], labels: Source, names: ColumnNames, problems: list[str]
-    ) -> tuple[tuple[SourceFeature, ...], Source]:
+        self, predictions: Sequence[SourceTable], labels: SourceTable, names: ColumnNames, problems: list[str]
+    ) -> tuple[tuple[SourceFeature, ...], SourceTable]:
         """The tables of all features with their columns, and the labels as they are read; what is wrong is added to the problems."""
         features: list[SourceFeature] = []
         side = read_side_tables(self._side, predictions[0], names, problems)
@@ -67,6 +64,6 @@ class FeatureTables(TablesOfCall):
             features.append(groups)
         return tuple(features), labels
 
-    def read_vectors(self, vectors: Vectors, names: ColumnNames, problems: list[str]) -> Source:
+    def read_vectors(self, vectors: Vectors, names: ColumnNames, problems: list[str]) -> SourceTable:
         """The tables of a model that ranks by vectors, with their columns."""
         return read_vectors(vectors, names, problems)

@@ -6,8 +6,9 @@ import argparse
 import importlib
 import json
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, NoReturn
+from typing import Generic, NoReturn
 
 from spark_rankeval.errors import GateError
 from spark_rankeval.jobs.config import Config, load_config
@@ -15,9 +16,6 @@ from spark_rankeval.jobs.events import FORMATS, EventLog, errors_with_keys
 from spark_rankeval.jobs.secrets import HIDDEN, redacted
 from spark_rankeval.jobs.session import check_packages, job_session, run_job
 from spark_rankeval.jobs.settings import json_schema
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 #: The options that are short for a setting.
 _SHORT = {"format": "output.printed", "engine": "session.engine"}

@@ -5,7 +5,7 @@ It reads per-user tables, and writes differences and verdicts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping  # noqa: TC003 # of fields, whose types are looked at
+from collections.abc import Mapping  # of fields, whose types are looked at
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal

@@ -5,13 +5,13 @@ It reads per-user tables, and writes differences and verdicts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping  # noqa: TC003 # of fields, whose types are looked at
+from collections.abc import Mapping  # of fields, whose types are looked at
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
 
 from spark_rankeval.jobs.command import Command, run_as_task
-from spark_rankeval.jobs.compare import PerUserTable  # noqa: TC001 # of fields, whose types are looked at
+from spark_rankeval.jobs.compare import PerUserTable  # of fields, whose types are looked at
 from spark_rankeval.jobs.config import JobConfig, Source, empty_names, keys_of, names_in
 from spark_rankeval.statistics.intervals import checked_level
 from spark_rankeval.statistics.verdicts import TIGHTEST_AT

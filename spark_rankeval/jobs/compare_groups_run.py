@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from spark_rankeval.checks import as_names
 from spark_rankeval.comparison.comparison_inputs import compared_metrics
+from spark_rankeval.comparison.comparison_results import GroupComparison
 from spark_rankeval.comparison.group_comparison import compare_groups, read_groups
 from spark_rankeval.jobs import runs
+from spark_rankeval.jobs.compare_groups import CompareGroupsConfig
 from spark_rankeval.jobs.compare_run import read_per_user
 from spark_rankeval.jobs.dry_run import folded, planned
-from spark_rankeval.jobs.partitions import check_committer
+from spark_rankeval.jobs.events import EventLog
+from spark_rankeval.jobs.job_tables import check_committer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
-
     from pyspark.sql import DataFrame, SparkSession
 
-    from spark_rankeval.comparison.comparison_results import GroupComparison
-    from spark_rankeval.jobs.compare_groups import CompareGroupsConfig
-    from spark_rankeval.jobs.events import EventLog
 
 #: Columns of the table of comparisons that have another name in `GroupRow`.
 _RENAMED = {

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from functools import reduce
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -11,33 +13,29 @@ from pyspark.sql import functions as F
 from spark_rankeval.checks import as_names
 from spark_rankeval.comparison import comparison_inputs
 from spark_rankeval.comparison.compare_models import compare, size_of_state
+from spark_rankeval.comparison.comparison_results import ModelComparison
 from spark_rankeval.errors import ConfigurationError
+from spark_rankeval.evaluation.result import Result
 from spark_rankeval.evaluation.summarise import summarise
 from spark_rankeval.jobs import runs
 from spark_rankeval.jobs.compare import CompareConfig, PerUserTable
 from spark_rankeval.jobs.config import JobConfig, Source
 from spark_rankeval.jobs.dry_run import folded, planned
-from spark_rankeval.jobs.partitions import check_committer, place_of
+from spark_rankeval.jobs.events import EventLog
+from spark_rankeval.jobs.job_tables import check_committer, place_of, read_tables
 from spark_rankeval.jobs.reporting import about_the_run, write_report
-from spark_rankeval.jobs.tables import read_tables
 from spark_rankeval.request.options import parts_of
-from spark_rankeval.spark.named_columns import column, find_column
 from spark_rankeval.spark.per_user import marked_as_model
+from spark_rankeval.spark.sql_text import column, find_column
 from spark_rankeval.spark.storage import exists
 from spark_rankeval.statistics.intervals import Student
 
 if TYPE_CHECKING:
-    from datetime import datetime
-    from pathlib import Path
-
     from pyspark.sql import DataFrame, SparkSession
-
-    from spark_rankeval.comparison.comparison_results import ModelComparison
-    from spark_rankeval.evaluation.result import Result
-    from spark_rankeval.jobs.events import EventLog
 
     #: The per-user tables by model, or one of several models.
     Results = Mapping[str, DataFrame] | DataFrame
+
 
 #: Columns of the table of comparisons that have another name in `ComparisonRow`.
 _RENAMED = {"n": "n_users", "undefined": "n_undefined", "low": "interval_low", "high": "interval_high"}

@@ -5,21 +5,21 @@ from __future__ import annotations
 import re
 import tempfile
 import tomllib
-from collections.abc import Mapping  # noqa: TC003 # of fields, whose types are looked at
+from collections.abc import (
+    Callable,
+    Mapping,  # of fields, whose types are looked at
+    Sequence,
+)
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from spark_rankeval.checks import check_extra, check_place, needs_extra
 from spark_rankeval.errors import ConfigurationError, OptionError, SparkRankEvalError
 from spark_rankeval.jobs.events import with_keys
-from spark_rankeval.jobs.overrides import overridden
 from spark_rankeval.jobs.secrets import HIDDEN, is_shown, redacted, secrets_of, shown
-from spark_rankeval.jobs.settings import read_settings
+from spark_rankeval.jobs.settings import overridden, read_settings
 from spark_rankeval.local import settings_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 # Folders and files are named by it.
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")

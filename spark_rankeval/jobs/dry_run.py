@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from spark_rankeval.jobs.partitions import place_of
+from spark_rankeval.jobs.config import JobConfig
+from spark_rankeval.jobs.job_tables import place_of, read_for_schema
 from spark_rankeval.jobs.runs import MANIFESTS, REPORTS, STATUS, run_id_of
-from spark_rankeval.jobs.tables import read_for_schema
 from spark_rankeval.spark.platforms import input_files
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from pyspark.sql import DataFrame
 
-    from spark_rankeval.jobs.config import JobConfig
 
 # More metrics of a kind than these are a curve, of which the first and the last say enough.
 _MOST_ALIKE = 8

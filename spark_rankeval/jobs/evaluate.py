@@ -7,17 +7,21 @@ from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from functools import partial, reduce
 from operator import or_
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from spark_rankeval.checks import check_extra
 from spark_rankeval.dialects import find_dialect
 from spark_rankeval.errors import ConfigurationError, DialectError, MetricError
-from spark_rankeval.jobs.audit_settings import AuditSettings  # noqa: TC001 # of a field, whose type is looked at
 from spark_rankeval.jobs.command import Command, run_as_task
 from spark_rankeval.jobs.config import JobConfig, Output, Source, empty_names, keys_of, names_in
+from spark_rankeval.jobs.evaluate_sections import (
+    TABLES_OF_VECTORS,
+    AuditSettings,  # of a field, whose type is looked at
+    LogSplit,
+    VectorTables,
+)
 from spark_rankeval.jobs.settings import INSTEAD
-from spark_rankeval.jobs.split_settings import LogSplit
-from spark_rankeval.jobs.vector_settings import TABLES_OF_VECTORS, VectorTables
+from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.group_rates import GroupShare
 from spark_rankeval.metrics.logged_feedback import EstimatorOfTheCall
 from spark_rankeval.metrics.naming import parse_metric, parse_metrics
@@ -32,9 +36,6 @@ from spark_rankeval.request.options import (
 )
 from spark_rankeval.run_history.gate_rules import GateRule, check_known, read_gates
 from spark_rankeval.statistics.intervals import BCa, IntervalMethod, Percentile, Student
-
-if TYPE_CHECKING:
-    from spark_rankeval.metrics.base import Metric
 
 #: The sections that name tables, but for those of vectors and of a split.
 _TABLES = ("predictions", "labels", "users", "exclude", "attributes", "training", "items", "baseline")

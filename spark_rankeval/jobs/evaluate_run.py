@@ -2,57 +2,58 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, fields, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from spark_rankeval.auditing.audit_result import Audit
 from spark_rankeval.charts.choice import headline_keys
 from spark_rankeval.errors import DataError, GateError, TrackingError
-from spark_rankeval.evaluation.dialect_map import dialect_map
+from spark_rankeval.evaluation.dialect_map import MapRow, dialect_map
 from spark_rankeval.evaluation.evaluate import (
     evaluate,
     quarantine,
     result_of,
     scoring_to_describe,
 )
+from spark_rankeval.evaluation.result import Result
 from spark_rankeval.evaluation.summarise import check_memory, summary_of
 from spark_rankeval.jobs import runs
-from spark_rankeval.jobs.auditing import audit_tables, checks_to_make, outcomes_of_audit
 from spark_rankeval.jobs.dry_run import Part, folded, planned
 from spark_rankeval.jobs.evaluate import EvaluateConfig, parted
 from spark_rankeval.jobs.events import EventLog
-from spark_rankeval.jobs.gating import facts_of_gates, outcomes_of, write_gates
-from spark_rankeval.jobs.partitions import check_columns, check_committer
+from spark_rankeval.jobs.gating import (
+    audit_tables,
+    checks_to_make,
+    facts_of_gates,
+    outcomes_of,
+    outcomes_of_audit,
+    write_gates,
+)
+from spark_rankeval.jobs.job_tables import check_columns, check_committer, read_tables
 from spark_rankeval.jobs.reporting import about_the_run, write_report
-from spark_rankeval.jobs.tables import read_tables
+from spark_rankeval.jobs.runs import Run
 from spark_rankeval.jobs.tracking import reach, track
 from spark_rankeval.metrics.group_rates import GroupShare
 from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.records.slices import has_item_group
+from spark_rankeval.records.summary import SummaryRow
 from spark_rankeval.request.counts import UNUSABLE_FACTS
 from spark_rankeval.request.options import POPULARITY, Facts, attributes_in
-from spark_rankeval.run_history.gates import failed, render_gates
-from spark_rankeval.spark.named_columns import column
+from spark_rankeval.run_history.gates import GateOutcome, failed, render_gates
 from spark_rankeval.spark.per_user import PerUserSchema, without_standards
-from spark_rankeval.spark.scoring import TablesTooLargeError
+from spark_rankeval.spark.scoring import Scoring, TablesTooLargeError
+from spark_rankeval.spark.sql_text import column
 from spark_rankeval.spark.storage import staged
+from spark_rankeval.splits import SplitCounts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
     from pyspark.sql import DataFrame, SparkSession
 
-    from spark_rankeval.auditing.audit_result import Audit
-    from spark_rankeval.evaluation.dialect_map import MapRow
-    from spark_rankeval.evaluation.result import Result
-    from spark_rankeval.jobs.runs import Run
-    from spark_rankeval.records.summary import SummaryRow
-    from spark_rankeval.run_history.gates import GateOutcome
-    from spark_rankeval.spark.scoring import Scoring
-    from spark_rankeval.splits import SplitCounts
-
     Tables = Mapping[str, DataFrame]
+
 
 # What a map of dialects does not take: it knows one model, and no facts of users and items.
 _NOT_OF_MAPS = ("model", "weight", *(fact.name for fact in fields(Facts)))

@@ -6,15 +6,13 @@ import json
 import re
 import sys
 import warnings
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from spark_rankeval.errors import ConfigurationError, SparkRankEvalError, SparkRankEvalWarning
 from spark_rankeval.jobs.secrets import redacted
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
 
 #: How events are written: for a reader, who sees warnings and errors alone, or for a program.
 FORMATS = ("text", "json")

@@ -1,8 +1,9 @@
-"""The gates of a run: what they are compared with, and how their outcomes are stored."""
+"""The gates of a run: what they are compared with, and how their outcomes are stored; the audit of a run, and its limits as gates."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial, reduce
 from operator import and_
@@ -10,23 +11,21 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from spark_rankeval.jobs.runs import GATES, MANIFESTS, METRICS, read_metrics, run_facts
+from spark_rankeval.auditing.audit import audit, read_tables
+from spark_rankeval.auditing.audit_result import Audit
+from spark_rankeval.evaluation.result import Result
+from spark_rankeval.jobs.evaluate import EvaluateConfig
+from spark_rankeval.jobs.runs import GATES, MANIFESTS, METRICS, Run, read_metrics, run_facts
+from spark_rankeval.records.audit_rows import CHECKS
 from spark_rankeval.records.stored import COLUMNS, OF_CLUSTERS, RUN_ID, TIME, row_of
-from spark_rankeval.records.summary import as_json_record
-from spark_rankeval.run_history.gate_rules import ATTRIBUTES
-from spark_rankeval.run_history.gates import check_gates, lacking_rows
+from spark_rankeval.records.summary import SummaryRow, as_json_record
+from spark_rankeval.run_history.gate_rules import ATTRIBUTES, GateRule
+from spark_rankeval.run_history.gates import GateOutcome, check_gates, lacking_rows
 from spark_rankeval.spark.storage import exists, read_while_others_write
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from pyspark.sql import DataFrame
 
-    from spark_rankeval.evaluation.result import Result
-    from spark_rankeval.jobs.runs import Run
-    from spark_rankeval.records.summary import SummaryRow
-    from spark_rankeval.run_history.gate_rules import GateRule
-    from spark_rankeval.run_history.gates import GateOutcome
 
 # Rows of two runs that agree in these columns are the same figure; for an end of an interval also in the last three.
 _FIGURE = ("model", "slice", "metric", "relevance", "definition", "dialect", "user_weight")
@@ -110,3 +109,58 @@ def facts_of_gates(outcomes: Sequence[GateOutcome]) -> dict[str, Any]:
     if not outcomes:
         return {}
     return {"gates": [*map(as_json_record, outcomes)], "gates_failed": sum(not outcome.passed for outcome in outcomes)}
+
+
+def audit_tables(config: EvaluateConfig, tables: Mapping[str, DataFrame]) -> Audit | None:
+    """The audit of a run; None if the configuration asks for none."""
+    if config.audit is None:
+        return None
+    # An evaluation reads no times, and not all of training. So rows that it can use may be bad rows of the audit.
+    given = config.evaluation.on_invalid
+    return audit(**_call(config, tables), on_invalid="drop" if given == "quarantine" else given)
+
+
+def checks_to_make(config: EvaluateConfig, tables: Mapping[str, DataFrame]) -> list[tuple[str, str]]:
+    """The checks of a run by name, and why some cannot be made; tables that cannot be audited are refused."""
+    if config.audit is None:
+        return []
+    found = read_tables(**_call(config, tables))
+    reasons = {check.name: found.why_not(check.needs) for check in CHECKS}
+    return [(name, f"not made: {reason}" if reason else "") for name, reason in reasons.items()]
+
+
+def outcomes_of_audit(config: EvaluateConfig, audited: Audit | None) -> list[GateOutcome]:
+    """Whether the audit keeps the limits of the configuration."""
+    if config.audit is None or audited is None:
+        return []
+    limits = config.audit.limits
+    return [
+        GateOutcome(
+            **vars(gate),
+            metric=f"audit.{name}",
+            model="",
+            slice="all",
+            on="share",
+            rule="max",
+            value=audited[name].share,
+            limit=float(limit),
+            earlier="",
+        )
+        for (name, limit), gate in zip(limits.items(), audited.check(limits), strict=True)
+    ]
+
+
+def _call(config: EvaluateConfig, tables: Mapping[str, DataFrame]) -> dict[str, Any]:
+    """The arguments of `audit`, except `on_invalid`. Vectors are no lists, so a run of them audits training and labels."""
+    assert config.audit is not None, "the caller looked"
+    columns, given = config.columns, config.arguments(tables)
+    return {
+        "training": given["training"],
+        "labels": given["labels"],
+        "predictions": tables.get("predictions"),
+        "items": tables.get("items"),
+        "time": config.audit.time,
+        "user": columns.user,
+        "item": columns.item,
+        "model": columns.model,
+    }

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from spark_rankeval.errors import ConfigurationError, OptionError
-from spark_rankeval.jobs.runs import REPORTS, stop_if_superseded
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from spark_rankeval.jobs.runs import Run
+from spark_rankeval.jobs.runs import REPORTS, Run, stop_if_superseded
 
 #: What the report has other sections for.
 _IN_OTHER_SECTIONS = ("plan", "data_quality", "data_quality_of_models", "gates_failed", "audit")

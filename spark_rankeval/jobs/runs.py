@@ -11,9 +11,11 @@ import json
 import platform
 import shutil
 import uuid
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -24,26 +26,21 @@ from pyspark.sql import functions as F
 
 from spark_rankeval.checks import SPARK
 from spark_rankeval.errors import ConfigurationError, OptionError, SupersededError
-from spark_rankeval.jobs.events import errors_with_keys
-from spark_rankeval.jobs.partitions import check_committer, on_this_disk, place_of, write_line, write_partition
+from spark_rankeval.evaluation.result import Result
+from spark_rankeval.jobs.config import JobConfig
+from spark_rankeval.jobs.events import EventLog, errors_with_keys
+from spark_rankeval.jobs.job_tables import check_committer, on_this_disk, place_of, write_line, write_partition
 from spark_rankeval.jobs.secrets import redacted_settings
 from spark_rankeval.jobs.session import OK, outcome_of
 from spark_rankeval.records.stored import COLUMNS, RUN_ID, TIME, values_of
-from spark_rankeval.spark.engines import engine_of
-from spark_rankeval.spark.platforms import input_files
+from spark_rankeval.spark.platforms import engine_of, input_files
 from spark_rankeval.spark.python_workers import workers_explained
 from spark_rankeval.spark.storage import exists, files_at, lines_at
 from spark_rankeval.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
-
     from pyspark.sql import DataFrame, SparkSession
 
-    from spark_rankeval.evaluation.result import Result
-    from spark_rankeval.jobs.config import JobConfig
-    from spark_rankeval.jobs.events import EventLog
 
 #: The tables in the output folder. Each has the partitioning column `RUN_ID`.
 PER_USER, METRICS, QUARANTINE = "per_user", "metrics", "quarantine"

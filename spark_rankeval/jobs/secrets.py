@@ -5,15 +5,12 @@ from __future__ import annotations
 import json
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote, unquote
 
 from spark_rankeval.errors import SparkRankEvalWarning
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
 
 HIDDEN = "***"
 #: The tables whose keys name options of Spark's readers. Other free names are the author's: labels of metrics, models, gates.

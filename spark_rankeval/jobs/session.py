@@ -9,6 +9,7 @@ import tempfile
 import threading
 import traceback
 import warnings
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,15 +20,13 @@ from spark_rankeval.errors import ConfigurationError
 from spark_rankeval.jobs.config import Session
 from spark_rankeval.jobs.events import EventLog
 from spark_rankeval.jobs.secrets import follow_session, redacted
-from spark_rankeval.spark.package_zip import package_zip
-from spark_rankeval.spark.python_workers import PANDAS_NOTICE
+from spark_rankeval.spark.python_workers import PANDAS_NOTICE, package_zip
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from pyspark.sql import SparkSession
 
-    from spark_rankeval.spark.engines import Engine
+    from spark_rankeval.spark.platforms import Engine
+
 
 OK, CRASH, CONFIG, DATA, GATE, SUPERSEDED = 0, 1, 2, 3, 4, 5
 _CRASHED = "crash"
@@ -166,7 +165,7 @@ def _refused_engines() -> Iterator[None]:
 
 
 def _checked_engine(spark: SparkSession, chosen: Session) -> Engine:
-    from spark_rankeval.spark.engines import engine_of  # noqa: PLC0415
+    from spark_rankeval.spark.platforms import engine_of  # noqa: PLC0415
 
     with _refused_engines():
         engine = engine_of(spark)

@@ -11,6 +11,7 @@ import re
 import tempfile
 import unicodedata
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,18 +20,15 @@ from urllib.parse import urlsplit
 from spark_rankeval.checks import check_extra, needs_extra
 from spark_rankeval.errors import ConfigurationError, MissingExtraError, TrackingError
 from spark_rankeval.evaluation.merge import column_of
-from spark_rankeval.jobs.evaluate import LONGEST_RUN_NAME, Tracking
+from spark_rankeval.evaluation.result import Result
+from spark_rankeval.jobs.evaluate import LONGEST_RUN_NAME, EvaluateConfig, Tracking
 from spark_rankeval.jobs.reporting import report_file
+from spark_rankeval.jobs.runs import Run
+from spark_rankeval.records.summary import SummaryRow
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from mlflow import MlflowClient
 
-    from spark_rankeval.evaluation.result import Result
-    from spark_rankeval.jobs.evaluate import EvaluateConfig
-    from spark_rankeval.jobs.runs import Run
-    from spark_rankeval.records.summary import SummaryRow
 
 # What MLflow takes in names; anything else becomes an underscore.
 _UNWANTED = re.compile(r"[^\w\-. /]")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -13,15 +15,13 @@ from spark_rankeval.jobs.config import Session, load_config
 from spark_rankeval.jobs.evaluate import EvaluateConfig
 from spark_rankeval.jobs.events import EventLog
 from spark_rankeval.jobs.session import job_session, run_job
+from spark_rankeval.run_history.gate_rules import GateRule
 
 if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Sequence
-
     from pyspark.sql import DataFrame, SparkSession
 
-    from spark_rankeval.run_history.gate_rules import GateRule
     from spark_rankeval.run_history.history import History
+
 
 # So many are listed if one is not found.
 _MOST_SLICES = 20

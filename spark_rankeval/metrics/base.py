@@ -9,23 +9,19 @@ import numbers
 import re
 import sys
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, Self
+from typing import Any, ClassVar, Final, Literal, Protocol, Self
 
 import numpy as np
 
+from spark_rankeval.checks import number
 from spark_rankeval.errors import MetricError
-from spark_rankeval.metrics.allowed import number
-from spark_rankeval.ranking.recommended import OF_LABELS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from spark_rankeval.ranking.batch import RankingBatch
-    from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray, IntArray
-    from spark_rankeval.ranking.recommended import Fact, Recommended
-    from spark_rankeval.ranking.ties import Sees
+from spark_rankeval.ranking.batch import RankingBatch
+from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray, IntArray
+from spark_rankeval.ranking.recommended import OF_LABELS, Fact, Recommended
+from spark_rankeval.ranking.ties import Sees
 
 
 class _Unset(enum.Enum):

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from spark_rankeval.metrics.base import Metric, Needs, Reads, Unset, parameter, ratio
+from spark_rankeval.ranking.batch import RankingBatch
 from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray, IntArray, offsets_of, position_within, runs_of
-
-if TYPE_CHECKING:
-    from spark_rankeval.ranking.batch import RankingBatch
 
 __all__ = ["KendallDistance", "KendallTau", "Pearson", "Spearman", "TauAP"]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from spark_rankeval.metrics.allowed import number
+from spark_rankeval.checks import number
 from spark_rankeval.metrics.base import (
     ListMetric,
     Needs,
@@ -20,13 +20,9 @@ from spark_rankeval.metrics.base import (
     ratio,
 )
 from spark_rankeval.metrics.gain_based import DISCOUNTS
-from spark_rankeval.ranking.batch import is_relevant
-from spark_rankeval.ranking.recommended import UNKNOWN, asked_for
-
-if TYPE_CHECKING:
-    from spark_rankeval.ranking.batch import RankingBatch
-    from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray, IntArray
-    from spark_rankeval.ranking.recommended import Fact, Recommended
+from spark_rankeval.ranking.batch import RankingBatch, is_relevant
+from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray, IntArray
+from spark_rankeval.ranking.recommended import UNKNOWN, Fact, Recommended, asked_for
 
 __all__ = ["CategoricalDiversity", "Diversity", "Miscalibration", "Serendipity", "Unexpectedness"]
 

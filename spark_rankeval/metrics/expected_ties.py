@@ -11,21 +11,17 @@ scores, ECIR 2008.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from spark_rankeval.errors import OptionError
-from spark_rankeval.metrics.base import RelevanceMetric, Unset, parameter
+from spark_rankeval.metrics.base import Metric, Reads, RelevanceMetric, Unset, parameter
+from spark_rankeval.ranking.batch import RankingBatch
 from spark_rankeval.ranking.ragged import FloatArray, IntArray, grouped, offsets_of, pieces
 from spark_rankeval.ranking.ties import TiedGroups, tied_hits
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from spark_rankeval.metrics.base import Metric, Reads
-    from spark_rankeval.ranking.batch import RankingBatch
 
 
 class Draws(NamedTuple):

@@ -5,17 +5,14 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from spark_rankeval.metrics.base import ListMetric, Reads, Unset, parameter
-from spark_rankeval.ranking.recommended import Totals
-
-if TYPE_CHECKING:
-    from spark_rankeval.ranking.batch import RankingBatch
-    from spark_rankeval.ranking.ragged import BoolArray, FloatArray, IntArray
-    from spark_rankeval.ranking.recommended import Fact
+from spark_rankeval.ranking.batch import RankingBatch
+from spark_rankeval.ranking.ragged import BoolArray, FloatArray, IntArray
+from spark_rankeval.ranking.recommended import Fact, Totals
 
 __all__ = ["CatalogueCoverage", "Entropy", "Gini", "Personalisation"]
 

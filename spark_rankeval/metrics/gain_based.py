@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from spark_rankeval.metrics.base import Needs, Reads, RelevanceMetric, Unset, parameter
 from spark_rankeval.metrics.expected_ties import TieAwareMetric, summed_over_places
 from spark_rankeval.metrics.logged_feedback import EstimatedSum
-from spark_rankeval.ranking.batch import is_relevant, retrieved
+from spark_rankeval.ranking.batch import RankingBatch, is_relevant, retrieved
+from spark_rankeval.ranking.ragged import FloatArray, IntArray
 from spark_rankeval.ranking.ties import tied_labels
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from spark_rankeval.ranking.batch import RankingBatch
-    from spark_rankeval.ranking.ragged import FloatArray, IntArray
 
 __all__ = ["CG", "DCG"]
 

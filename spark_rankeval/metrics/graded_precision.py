@@ -5,18 +5,16 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from spark_rankeval.metrics.allowed import as_text, number, problem_of_numbers, read_numbers
+from spark_rankeval.checks import as_text, number, problem_of_numbers, read_numbers
 from spark_rankeval.metrics.base import UNSET, Needs, Unset, parameter, ratio
 from spark_rankeval.metrics.gain_based import GainMetric
 from spark_rankeval.metrics.set_based import findable
+from spark_rankeval.ranking.batch import RankingBatch
 from spark_rankeval.ranking.ragged import FloatArray, IntArray, grouped, offsets_of, position_within
-
-if TYPE_CHECKING:
-    from spark_rankeval.ranking.batch import RankingBatch
 
 __all__ = ["GradedAveragePrecision", "QMeasure"]
 

@@ -7,24 +7,18 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from spark_rankeval.metrics.allowed import number
+from spark_rankeval.checks import number
 from spark_rankeval.metrics.base import ListMetric, Needs, Reads, RelevanceMetric, Unset, parameter
 from spark_rankeval.metrics.gain_based import DISCOUNTS, Discount, geometric
-from spark_rankeval.ranking.batch import is_relevant
-from spark_rankeval.ranking.ragged import starts_of_runs
-from spark_rankeval.ranking.recommended import GROUP_SET, WITHOUT_GROUP, GroupSets, asked_for
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
-
-    from spark_rankeval.ranking.batch import RankingBatch
-    from spark_rankeval.ranking.ragged import BoolArray, FloatArray, IntArray
-    from spark_rankeval.ranking.recommended import Fact
+from spark_rankeval.ranking.batch import RankingBatch, is_relevant
+from spark_rankeval.ranking.ragged import BoolArray, FloatArray, IntArray, starts_of_runs
+from spark_rankeval.ranking.recommended import GROUP_SET, WITHOUT_GROUP, Fact, GroupSets, asked_for
 
 # With fewer relevant labels of a group its ratio hangs on a few users, and intervals hold the truth too seldom.
 LEAST_LABELS = 30

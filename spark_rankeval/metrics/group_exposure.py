@@ -7,22 +7,18 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import chain, pairwise
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from spark_rankeval.metrics.base import Unset, parameter
-from spark_rankeval.metrics.group_amounts import AllListsAttentionMetric, Given, GroupMetric, shares_due
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
-
-    from spark_rankeval.metrics.group_amounts import GroupExposure
-    from spark_rankeval.ranking.batch import RankingBatch
-    from spark_rankeval.ranking.ragged import BoolArray, FloatArray, IntArray
+from spark_rankeval.metrics.group_amounts import AllListsAttentionMetric, Given, GroupExposure, GroupMetric, shares_due
+from spark_rankeval.ranking.batch import RankingBatch
+from spark_rankeval.ranking.ragged import BoolArray, FloatArray, IntArray
 
 __all__ = [
     "AWRF",

@@ -8,22 +8,17 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from spark_rankeval.metrics.allowed import number
+from spark_rankeval.checks import number
 from spark_rankeval.metrics.base import ListMetric, RelevanceMetric, Unset, parameter
 from spark_rankeval.metrics.gain_based import DISCOUNTS
-from spark_rankeval.metrics.group_amounts import AllListsGroupMetric, Amounts, Given
-from spark_rankeval.ranking.batch import is_relevant
-from spark_rankeval.ranking.recommended import GROUP_SET, LEVEL, GroupSets, asked_for
-
-if TYPE_CHECKING:
-    from spark_rankeval.metrics.group_amounts import GroupExposure
-    from spark_rankeval.ranking.batch import RankingBatch
-    from spark_rankeval.ranking.ragged import BoolArray, FloatArray, IntArray, Ragged
-    from spark_rankeval.ranking.recommended import Fact, Recommended
+from spark_rankeval.metrics.group_amounts import AllListsGroupMetric, Amounts, Given, GroupExposure
+from spark_rankeval.ranking.batch import RankingBatch, is_relevant
+from spark_rankeval.ranking.ragged import BoolArray, FloatArray, IntArray, Ragged
+from spark_rankeval.ranking.recommended import GROUP_SET, LEVEL, Fact, GroupSets, Recommended, asked_for
 
 __all__ = [
     "ExposureShare",

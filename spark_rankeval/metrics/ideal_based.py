@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
+from spark_rankeval.checks import number
 from spark_rankeval.errors import MetricError
-from spark_rankeval.metrics.allowed import number
 from spark_rankeval.metrics.base import Metric, Needs, Reads, Unset, parameter, ratio
 from spark_rankeval.metrics.expected_ties import chance_of_one, draws, summed_over_places
 from spark_rankeval.metrics.gain_based import GAINS, DiscountedMetric, geometric, geometric_share
-from spark_rankeval.ranking.batch import is_relevant, retrieved
-from spark_rankeval.ranking.ragged import FloatArray, IntArray, position_within
+from spark_rankeval.ranking.batch import RankingBatch, is_relevant, retrieved
+from spark_rankeval.ranking.ragged import BoolArray, FloatArray, IntArray, position_within
 from spark_rankeval.ranking.ties import tied_groups, tied_hits
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from spark_rankeval.ranking.batch import RankingBatch
-    from spark_rankeval.ranking.ragged import BoolArray
 
 __all__ = ["IDCG", "NDCG", "RBO"]
 

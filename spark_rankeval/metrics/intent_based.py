@@ -11,20 +11,25 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import ClassVar, cast
 
 import numpy as np
 
-from spark_rankeval.metrics.allowed import number
+from spark_rankeval.checks import number
 from spark_rankeval.metrics.base import Reads, RelevanceMetric, Unset, parameter, ratio
 from spark_rankeval.metrics.gain_based import DISCOUNTS, Discount, geometric, geometric_share
-from spark_rankeval.metrics.novel_gains import greedy_list, novel_gains, placed_intents, relevant_intents
-from spark_rankeval.ranking.batch import retrieved
-
-if TYPE_CHECKING:
-    from spark_rankeval.metrics.novel_gains import GainingPlaces, PlacedIntents, RelevantIntents, Weights
-    from spark_rankeval.ranking.batch import RankingBatch
-    from spark_rankeval.ranking.ragged import BoolArray, FloatArray
+from spark_rankeval.metrics.novel_gains import (
+    GainingPlaces,
+    PlacedIntents,
+    RelevantIntents,
+    Weights,
+    greedy_list,
+    novel_gains,
+    placed_intents,
+    relevant_intents,
+)
+from spark_rankeval.ranking.batch import RankingBatch, retrieved
+from spark_rankeval.ranking.ragged import BoolArray, FloatArray
 
 __all__ = [
     "ERRIA",

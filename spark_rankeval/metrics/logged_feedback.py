@@ -15,23 +15,19 @@ A share of the relevant items divides by the sum of the weights of the user's re
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from spark_rankeval.checks import number
 from spark_rankeval.errors import MetricError
-from spark_rankeval.metrics.allowed import number
 from spark_rankeval.metrics.base import REGISTRY, Metric, Reads, Unset, parameter
 from spark_rankeval.metrics.expected_ties import TieAwareMetric
-from spark_rankeval.ranking.batch import retrieved
+from spark_rankeval.ranking.batch import RankingBatch, retrieved
+from spark_rankeval.ranking.ragged import FloatArray
 from spark_rankeval.ranking.ties import tied_labels
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from spark_rankeval.ranking.batch import RankingBatch
-    from spark_rankeval.ranking.ragged import FloatArray
 
 _DOC = (
     "of logged feedback, whose labels have weights: `ips` adds up weighted gains, `snips` also divides by what the weights "

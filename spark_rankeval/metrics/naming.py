@@ -5,14 +5,12 @@ from __future__ import annotations
 import ast
 import math
 import re
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from spark_rankeval.errors import MetricError, did_you_mean
 from spark_rankeval.metrics.base import REGISTRY, Metric
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
 
 #: Names that are a metric of ours, in lower case without separators.
 NAMES: Mapping[str, str] = {

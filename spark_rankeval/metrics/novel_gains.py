@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
-from spark_rankeval.metrics.gain_based import geometric
-from spark_rankeval.ranking.batch import is_relevant
-from spark_rankeval.ranking.ragged import position_within, starts_of_runs
+from spark_rankeval.metrics.gain_based import Discount, geometric
+from spark_rankeval.ranking.batch import RankingBatch, is_relevant
+from spark_rankeval.ranking.ragged import FloatArray, IntArray, position_within, starts_of_runs
 from spark_rankeval.ranking.recommended import asked_for
-
-if TYPE_CHECKING:
-    from spark_rankeval.metrics.gain_based import Discount
-    from spark_rankeval.ranking.batch import RankingBatch
-    from spark_rankeval.ranking.ragged import FloatArray, IntArray
 
 #: How intents are weighted: alike, or by how many of the user's labels are relevant for each.
 Weights = Literal["uniform", "share"]

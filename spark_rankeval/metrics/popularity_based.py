@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from spark_rankeval.metrics.allowed import number
+from spark_rankeval.checks import number
 from spark_rankeval.metrics.base import ListMetric, Reads, ShareOfPlaces, Unset, parameter, ratio
-from spark_rankeval.ranking.recommended import asked_for
-
-if TYPE_CHECKING:
-    from spark_rankeval.ranking.batch import RankingBatch
-    from spark_rankeval.ranking.ragged import BoolArray, FloatArray, IntArray
-    from spark_rankeval.ranking.recommended import Fact, Recommended
+from spark_rankeval.ranking.batch import RankingBatch
+from spark_rankeval.ranking.ragged import BoolArray, FloatArray, IntArray
+from spark_rankeval.ranking.recommended import Fact, Recommended, asked_for
 
 __all__ = [
     "AveragePopularity",

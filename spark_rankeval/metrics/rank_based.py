@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
+from spark_rankeval.checks import as_text, number, problem_of_numbers, read_numbers
 from spark_rankeval.errors import MetricError
-from spark_rankeval.metrics.allowed import as_text, number, problem_of_numbers, read_numbers
 from spark_rankeval.metrics.base import UNSET, Reads, RelevanceMetric, Unset, parameter, ratio
 from spark_rankeval.metrics.expected_ties import TieAwareMetric, draws, summed_over_places
 from spark_rankeval.metrics.gain_based import geometric, geometric_sum
 from spark_rankeval.metrics.set_based import FBeta, findable
-from spark_rankeval.ranking.batch import retrieved
-from spark_rankeval.ranking.ragged import Ragged, grouped, offsets_of
-from spark_rankeval.ranking.ties import tied_hits
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from spark_rankeval.ranking.batch import Hits, RankingBatch
-    from spark_rankeval.ranking.ragged import Array, FloatArray, IntArray
-    from spark_rankeval.ranking.ties import TiedGroups
+from spark_rankeval.ranking.batch import Hits, RankingBatch, retrieved
+from spark_rankeval.ranking.ragged import Array, FloatArray, IntArray, Ragged, grouped, offsets_of
+from spark_rankeval.ranking.ties import TiedGroups, tied_hits
 
 __all__ = ["FAP", "AveragePrecision", "ElevenPointPrecision", "InterpolatedPrecision", "ReciprocalRank"]
 

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
+from spark_rankeval.checks import number
 from spark_rankeval.errors import MetricError
-from spark_rankeval.metrics.allowed import number
 from spark_rankeval.metrics.base import Reads, RelevanceMetric, Unset, parameter, ratio
 from spark_rankeval.metrics.expected_ties import TieAwareMetric, chance_of_one, expected_hits
 from spark_rankeval.metrics.logged_feedback import EstimatedMetric, EstimatedSum
-from spark_rankeval.ranking.batch import is_relevant, retrieved
+from spark_rankeval.ranking.batch import RankingBatch, is_relevant, retrieved
+from spark_rankeval.ranking.ragged import BoolArray, FloatArray, IntArray
 from spark_rankeval.ranking.ties import tied_hits
-
-if TYPE_CHECKING:
-    from spark_rankeval.ranking.batch import RankingBatch
-    from spark_rankeval.ranking.ragged import BoolArray, FloatArray, IntArray
 
 __all__ = ["F1", "BPref", "FBeta", "HitRate", "Judged", "Precision", "RPrecision", "Recall"]
 

@@ -5,18 +5,16 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
+from spark_rankeval.checks import number
 from spark_rankeval.errors import MetricError
-from spark_rankeval.metrics.allowed import number
 from spark_rankeval.metrics.base import Reads, Unset, parameter, ratio
 from spark_rankeval.metrics.gain_based import GainMetric, exponential, geometric
+from spark_rankeval.ranking.batch import RankingBatch
 from spark_rankeval.ranking.ragged import FloatArray, IntArray, grouped
-
-if TYPE_CHECKING:
-    from spark_rankeval.ranking.batch import RankingBatch
 
 __all__ = ["ERR", "NERR", "RBP", "RBPResidual"]
 

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from spark_rankeval.metrics.allowed import number
+from spark_rankeval.checks import number
 from spark_rankeval.metrics.base import UNSET, Reads, RelevanceMetric, Unset, parameter, ratio
 from spark_rankeval.metrics.gain_based import DISCOUNTS, geometric, geometric_sum
-from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray, IntArray, grouped
+from spark_rankeval.ranking.batch import RankingBatch
+from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray, IntArray, Ragged, grouped
 from spark_rankeval.ranking.ties import tied_hits
-
-if TYPE_CHECKING:
-    from spark_rankeval.ranking.batch import RankingBatch
-    from spark_rankeval.ranking.ragged import Ragged
 
 __all__ = ["AUC", "AUCPR", "LexicographicRecall", "PercentileRank", "TotalSearchEfficiency"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -12,12 +13,10 @@ from pyspark.ml.util import DefaultParamsReader, MLReader
 
 from spark_rankeval.errors import InputError
 from spark_rankeval.ml.evaluator import RankingEvaluator, mean_by
-from spark_rankeval.request.vectors import Vectors
+from spark_rankeval.request.options import Vectors
 from spark_rankeval.spark.platforms import read_by
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from pyspark.ml import Model
     from pyspark.ml.param import Param
     from pyspark.sql import DataFrame

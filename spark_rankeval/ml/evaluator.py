@@ -16,15 +16,13 @@ from spark_rankeval.dialects import Dialect, find_dialect
 from spark_rankeval.errors import DataError, InputError, MetricError, OptionError, UndefinedMeanError
 from spark_rankeval.evaluation.evaluate import result_of
 from spark_rankeval.evaluation.prepare import prepare
+from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.naming import parse_metric, parse_metrics
-from spark_rankeval.request.options import ScoringOptions, SummaryOptions
+from spark_rankeval.records.summary import SummaryRow
+from spark_rankeval.request.options import ScoringOptions, SummaryOptions, Vectors
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-    from spark_rankeval.metrics.base import Metric
-    from spark_rankeval.records.summary import SummaryRow
-    from spark_rankeval.request.vectors import Vectors
 
 
 def _name(value: object) -> str:

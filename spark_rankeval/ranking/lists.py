@@ -8,18 +8,14 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from spark_rankeval.ranking.matching import match, repeated_items
-from spark_rankeval.ranking.ragged import Ragged, offsets_of, position_within
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray, IntArray
+from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray, IntArray, Ragged, offsets_of, position_within
 
 Ties = Literal["item_asc", "item_desc", "position"]
 Duplicates = Literal["count", "keep_best", "each", "once"]

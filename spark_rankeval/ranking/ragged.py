@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 FloatArray = np.ndarray[tuple[int], np.dtype[np.float64]]
 IntArray = np.ndarray[tuple[int], np.dtype[np.int64]]

@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from spark_rankeval.ranking.batch import RankingBatch
-from spark_rankeval.ranking.lists import RankingPolicy, settle_intents, settle_labels, with_unpredicted
+from spark_rankeval.ranking.lists import (
+    Duplicates,
+    Labels,
+    RankingPolicy,
+    RawLists,
+    SettledIntents,
+    Ties,
+    settle_intents,
+    settle_labels,
+    with_unpredicted,
+)
 from spark_rankeval.ranking.matching import Matches, contained, first_occurrences, match, repeated_items
 from spark_rankeval.ranking.ragged import (
     CELLS,
+    Array,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    Ragged,
     grouped,
     n_true,
     offsets_of,
@@ -20,14 +36,7 @@ from spark_rankeval.ranking.ragged import (
     width_classes,
 )
 from spark_rankeval.ranking.recommended import Recommended
-from spark_rankeval.ranking.ties import cut_within_tie, hangs_on_tie
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from spark_rankeval.ranking.lists import Duplicates, Labels, RawLists, SettledIntents, Ties
-    from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray, IntArray, Ragged
-    from spark_rankeval.ranking.ties import Look
+from spark_rankeval.ranking.ties import Look, cut_within_tie, hangs_on_tie
 
 # Counting what stands above each of a user's predictions is cheaper than sorting the list if the list is not longer than this, or if
 # there are no more such predictions.

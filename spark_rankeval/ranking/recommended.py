@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar
+from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
 from spark_rankeval.errors import MetricError
 from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray, IntArray, Ragged, offsets_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 #: What labels have beside their grades if a metric asks for groups: the place of the item's set of groups.
 GROUP_SET = "group_set"

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple, Self
+from typing import Literal, NamedTuple, Self
 
 import numpy as np
 
 from spark_rankeval.ranking.batch import RankingBatch, is_relevant
-from spark_rankeval.ranking.ragged import BoolArray, IntArray, position_within, starts_of_runs
-
-if TYPE_CHECKING:
-    from spark_rankeval.ranking.lists import RawLists
-    from spark_rankeval.ranking.ragged import FloatArray
+from spark_rankeval.ranking.lists import RawLists
+from spark_rankeval.ranking.ragged import BoolArray, FloatArray, IntArray, position_within, starts_of_runs
 
 Sees = Literal["gaining", "relevance", "judgement", "labelled", "gain", "label", "intents", "item"]
 """What of an item a metric looks at: whether its grade is above 0; whether it is relevant; that and whether it is judged not to be, passing

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
 
 #: A leak makes figures too good. A problem changes figures in another way. A note is good to know.
 CheckKind = Literal["leak", "problem", "note"]

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import pandas as pd
 
 from spark_rankeval.errors import MetricError, UnknownMetricError
+from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.naming import column_name, expand, parse_metric
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from spark_rankeval.metrics.base import Metric
-    from spark_rankeval.records.summary import SummaryRow
+from spark_rankeval.records.summary import SummaryRow
 
 #: The number of users by model and bin.
 Counts: TypeAlias = dict[str, dict[int, int]]

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
+from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.naming import reads_as
 from spark_rankeval.records.summary import MetricRow
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from spark_rankeval.metrics.base import Metric
 
 
 @dataclass(frozen=True)

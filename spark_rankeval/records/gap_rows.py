@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import accumulate
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from spark_rankeval.errors import InputError
 from spark_rankeval.records.slices import OF_ITEMS, attributes_of, has_item_group, is_item_group, slice_of
 from spark_rankeval.records.summary import MetricRow, SummaryRow, bounds_of, known_metric
 from spark_rankeval.statistics.cluster_sums import GroupedClusters, clusters_of_days
 from spark_rankeval.statistics.description import as_known
-from spark_rankeval.statistics.independent_groups import Group, difference_of, largest_gap
+from spark_rankeval.statistics.independent_groups import Difference, Group, difference_of, largest_gap
 from spark_rankeval.statistics.intervals import Interval
 from spark_rankeval.statistics.moments import moments_of_sums
-from spark_rankeval.statistics.sums import added, from_text, mean_of_sums
+from spark_rankeval.statistics.sums import Sums, added, from_text, mean_of_sums
 from spark_rankeval.statistics.verdicts import adjusted, verdict_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from spark_rankeval.statistics.independent_groups import Difference
-    from spark_rankeval.statistics.sums import Sums
 
 #: What a row compares, and what it calls the users of all other slices.
 LARGEST_GAP, AGAINST_OTHERS = "largest gap", "against all others"

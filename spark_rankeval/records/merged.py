@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from spark_rankeval.errors import MergeError
 from spark_rankeval.records.slices import attributes_of, has_item_group, users_of
-from spark_rankeval.records.summary import bounds_of, summary_row
+from spark_rankeval.records.summary import SummaryRow, bounds_of, summary_row
 from spark_rankeval.statistics.cluster_sums import Clusters, GroupedClusters, clusters_of_days
 from spark_rankeval.statistics.description import Description, as_known, t_interval_of
 from spark_rankeval.statistics.intervals import Interval, asked_for
-from spark_rankeval.statistics.moments import moments_of_sums
-from spark_rankeval.statistics.sums import added, from_text, mean_of_sums
+from spark_rankeval.statistics.moments import Moments, moments_of_sums
+from spark_rankeval.statistics.sums import Mean, Sums, added, from_text, mean_of_sums
 from spark_rankeval.statistics.table_fingerprints import added as added_fingerprints
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from spark_rankeval.records.summary import SummaryRow
-    from spark_rankeval.statistics.moments import Moments
-    from spark_rankeval.statistics.sums import Mean, Sums
-
-    Key = tuple[str, str, str]
+Key = tuple[str, str, str]
 
 # What all rows of a figure have alike.
 _SHARED = ("model", "dialect", "relevance", "definition", "cutoff", "over_all", "user_weight", "cluster", "asked")

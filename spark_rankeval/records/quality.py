@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from spark_rankeval.request.counts import ALL_COUNTS, INVALID_COUNTS
 from spark_rankeval.request.on_invalid import KINDS
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from spark_rankeval.statistics.moments import Moments
-    from spark_rankeval.statistics.sums import Mean
+from spark_rankeval.statistics.moments import Moments
+from spark_rankeval.statistics.sums import Mean
 
 _OF_USERS = {
     "n_users": "users",

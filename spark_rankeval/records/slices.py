@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import itertools
 import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -13,13 +14,12 @@ from spark_rankeval.errors import OptionError
 from spark_rankeval.request.task import GROUP_FACTS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
     from spark_rankeval.records.comparison_rows import ComparisonRow
     from spark_rankeval.records.summary import SummaryRow
 
-    Key = tuple[Any, ...]
     Row = TypeVar("Row", SummaryRow, ComparisonRow)
+
+Key = tuple[Any, ...]
 
 # As `slice_name` writes them: a value is quoted if it could be taken for something else.
 _PIECE = re.compile(

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from spark_rankeval.errors import InputError, listed
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.slices import ItemGroup
 from spark_rankeval.records.summary import SummaryRow
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 PREDICTIONS = "predictions"
 #: The tables that two evaluations must share for a fair comparison, and what they are called in words.

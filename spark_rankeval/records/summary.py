@@ -5,24 +5,20 @@ from __future__ import annotations
 import gc
 import math
 import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from functools import lru_cache, wraps
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import pandas as pd
 
 from spark_rankeval.errors import MetricError
+from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.group_rates import GroupShare
 from spark_rankeval.metrics.naming import parse_metric
-from spark_rankeval.statistics.description import MEDIAN
+from spark_rankeval.statistics.description import MEDIAN, Description
 from spark_rankeval.statistics.intervals import UNBOUNDED, Interval, fitted
 from spark_rankeval.statistics.sums import as_text
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from spark_rankeval.metrics.base import Metric
-    from spark_rankeval.statistics.description import Description
 
 # So many objects take longer to visit than an evaluation should: some milliseconds. Fewer stay young.
 _MANY = 50_000

@@ -5,22 +5,21 @@ from __future__ import annotations
 import os
 import shutil
 import uuid
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from spark_rankeval.checks import needs_extra
 from spark_rankeval.errors import OptionError
+from spark_rankeval.records.audit_rows import AuditRow, InvalidRows
+from spark_rankeval.records.quality import DataQuality
+from spark_rankeval.records.slices import ItemGroup
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from spark_rankeval.charts.of_comparisons import ComparisonPlots
     from spark_rankeval.charts.of_results import ResultPlots
-    from spark_rankeval.records.audit_rows import AuditRow, InvalidRows
     from spark_rankeval.records.comparison_rows import ComparisonRow
-    from spark_rankeval.records.quality import DataQuality
-    from spark_rankeval.records.slices import ItemGroup
     from spark_rankeval.records.summary import SummaryRow
     from spark_rankeval.tables.result_tables import DialectRow
 

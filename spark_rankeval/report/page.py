@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jinja2
 import vl_convert
@@ -16,14 +17,16 @@ from altair.utils.schemapi import debug_mode
 from markupsafe import Markup
 
 from spark_rankeval.charts.choice import headline_keys, one_of_each
-from spark_rankeval.charts.marks import ON_DARK
+from spark_rankeval.charts.marks import ON_DARK, Drawing
 from spark_rankeval.errors import UnknownMetricError
 from spark_rankeval.records.slices import has_item_group, is_item_group
-from spark_rankeval.records.summary import SELF_NORMALISED, shared_by_groups
+from spark_rankeval.records.summary import SELF_NORMALISED, SummaryRow, shared_by_groups
 from spark_rankeval.report import page_tables
+from spark_rankeval.report.contents import Audited, Contents, ReportedComparison
 from spark_rankeval.tables.comparison_tables import differences_table, exceptions, margins_in_words, name_of_test
 from spark_rankeval.tables.notes import apart_in_words
 from spark_rankeval.tables.result_tables import (
+    HistoryRow,
     audit_table,
     dialects_table,
     findings,
@@ -34,16 +37,8 @@ from spark_rankeval.tables.result_tables import (
     missing_intervals,
     unchecked_in_words,
 )
+from spark_rankeval.tables.table import Table
 from spark_rankeval.version import __version__
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from spark_rankeval.charts.marks import Drawing
-    from spark_rankeval.records.summary import SummaryRow
-    from spark_rankeval.report.contents import Audited, Contents, ReportedComparison
-    from spark_rankeval.tables.result_tables import HistoryRow
-    from spark_rankeval.tables.table import Table
 
 #: How wide the drawings are with their labels, in pixels: for desks and paper, and for phones.
 WIDE, NARROW = 740, 336

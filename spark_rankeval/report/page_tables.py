@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from operator import attrgetter, itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from spark_rankeval.dialects.explained import formula_in_words
 from spark_rankeval.records.gap_rows import attributes_in_slices, gap_rows
-from spark_rankeval.records.quality import MEANING, OF_WEIGHTS
-from spark_rankeval.records.slices import attributes_of, group_of, slice_of
-from spark_rankeval.records.summary import known_metric
+from spark_rankeval.records.quality import MEANING, OF_WEIGHTS, DataQuality
+from spark_rankeval.records.slices import ItemGroup, attributes_of, group_of, slice_of
+from spark_rankeval.records.summary import SummaryRow, known_metric
+from spark_rankeval.report.contents import Gate
 from spark_rankeval.tables.comparison_tables import gaps_tables
 from spark_rankeval.tables.result_tables import METRIC, MODEL
 from spark_rankeval.tables.table import DASH, Cell, Column, Table, in_one_format, words
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from spark_rankeval.records.quality import DataQuality
-    from spark_rankeval.records.slices import ItemGroup
-    from spark_rankeval.records.summary import SummaryRow
-    from spark_rankeval.report.contents import Gate
 
 # A page is for reading: longer tables are those of `to_pandas()`.
 MOST_ROWS = 400

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from spark_rankeval.errors import InputError
 from spark_rankeval.ranking.lists import LABEL_COLUMNS
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from spark_rankeval.request.options import ScoringOptions
+from spark_rankeval.request.options import ScoringOptions
 
 DEFAULT_ITEM = "item"
 #: What Spark's RankingEvaluator calls the two array columns of its one table.

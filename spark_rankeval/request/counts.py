@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
-if TYPE_CHECKING:
-    from spark_rankeval.request.task import ScoringTask
+from spark_rankeval.request.task import ScoringTask
 
 
 @dataclass(frozen=True)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from spark_rankeval.errors import OptionError, did_you_mean
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 #: What `evaluate` and its kin take: a word for all kinds, or a word for each of some.
 Given = Literal["error", "drop", "quarantine"] | Mapping[str, str]

@@ -4,29 +4,22 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from spark_rankeval.dialects import STANDARD
+from spark_rankeval.dialects import STANDARD, Dialect
 from spark_rankeval.errors import DialectError, MetricError, OptionError
+from spark_rankeval.metrics.base import Metric, SuppliesDefaults
 from spark_rankeval.metrics.expected_ties import TiesOfTheCall
 from spark_rankeval.metrics.logged_feedback import EstimatorOfTheCall
-from spark_rankeval.metrics.naming import column_names
-from spark_rankeval.ranking.recommended import TABLES_OF
+from spark_rankeval.metrics.naming import AskedMetrics, column_names
+from spark_rankeval.ranking.batch import Population
+from spark_rankeval.ranking.lists import RankingPolicy, Ties
+from spark_rankeval.ranking.recommended import TABLES_OF, Fact
+from spark_rankeval.request.options import ScoringOptions
 from spark_rankeval.request.task import ScoringTask, View
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from spark_rankeval.dialects import Dialect
-    from spark_rankeval.metrics.base import Metric, SuppliesDefaults
-    from spark_rankeval.metrics.naming import AskedMetrics
-    from spark_rankeval.ranking.batch import Population
-    from spark_rankeval.ranking.lists import RankingPolicy, Ties
-    from spark_rankeval.ranking.recommended import Fact
-    from spark_rankeval.request.options import ScoringOptions
-
 
 #: What the column of a metric's normaliser is called, behind the metric's.
 NORMALISER = "_normaliser"

@@ -6,17 +6,16 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from spark_rankeval.metrics.base import RelevanceMetric, as_float32
+from spark_rankeval.dialects import UnusualGrades
+from spark_rankeval.metrics.base import Metric, RelevanceMetric, as_float32
 from spark_rankeval.metrics.group_rates import GroupShare
 from spark_rankeval.ranking.batch import Population
+from spark_rankeval.ranking.lists import RankingPolicy
+from spark_rankeval.ranking.recommended import Fact
 from spark_rankeval.ranking.ties import Look
 from spark_rankeval.request.options import RankingOptions
 
 if TYPE_CHECKING:
-    from spark_rankeval.dialects import UnusualGrades
-    from spark_rankeval.metrics.base import Metric
-    from spark_rankeval.ranking.lists import RankingPolicy
-    from spark_rankeval.ranking.recommended import Fact
     from spark_rankeval.request.counts import Overlap
 
 
@@ -107,7 +106,7 @@ class View:
 
 
 class Feature:
-    """What a call asks for beyond metrics of predictions and labels. `worker.features` has what it does in workers."""
+    """What a call asks for beyond metrics of predictions and labels. `worker.scored_features` has what it does in workers."""
 
     #: What the feature is called where counts exist only with it.
     name: str = ""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from operator import attrgetter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -18,20 +21,15 @@ from spark_rankeval.errors import InputError, UnknownMetricError, listed
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.records.stored import COLUMNS, LATER, OF_CLUSTERS, RUN_ID, TIME, row_of, values_of
 from spark_rankeval.report.contents import checked_path, write_page
-from spark_rankeval.run_history.gate_rules import FIGURES, names
+from spark_rankeval.request.options import Table
+from spark_rankeval.run_history.gate_rules import FIGURES, GateRule, names
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.storage import replaced_files_explained
 from spark_rankeval.tables.result_tables import HistoryRow, changes_of, figure_in_words, history_on_screen
 from spark_rankeval.tables.writers import as_text
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Collection, Mapping, Sequence
-    from pathlib import Path
-
     from spark_rankeval.charts.marks import Drawing
-    from spark_rankeval.request.options import Table
-    from spark_rankeval.run_history.gate_rules import GateRule
 
 
 # So many are listed if one is not found.

@@ -1,7 +1,11 @@
-"""What is said of many users: the figures of a per-user table, or of states that workers made, in one action."""
+"""What is said of many users: the figures of a per-user table, or of states that workers made, in one action.
+
+Users whose pruned list ends inside a tie are computed again, and their state is merged with the others'.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -9,46 +13,37 @@ import numpy as np
 from pyspark.sql import functions as F
 
 from spark_rankeval.errors import EngineError, OptionError
+from spark_rankeval.ranking.ragged import Array, IntArray
 from spark_rankeval.records.slices import EVERY, is_of_all
 from spark_rankeval.records.summary import without_collection
-from spark_rankeval.spark.collecting import MESSAGE_SCHEMA, collected_messages
 from spark_rankeval.spark.ids import hash_in
-from spark_rankeval.spark.named_columns import any_null, column
 from spark_rankeval.spark.per_user import type_of_count
-from spark_rankeval.spark.workers import run_on_workers
+from spark_rankeval.spark.sql_text import any_null, column
+from spark_rankeval.spark.tasks import MESSAGE_SCHEMA, collected_messages, run_on_workers
 from spark_rankeval.statistics.cluster_sums import clusters_of
-from spark_rankeval.statistics.description import Figures, descriptions_of_groups
-from spark_rankeval.statistics.moments import MomentsByName
+from spark_rankeval.statistics.description import DescriptionOptions, Figures, descriptions_of_groups
+from spark_rankeval.statistics.moments import Moments, MomentsByName
 from spark_rankeval.statistics.table_fingerprints import digits_of
-from spark_rankeval.worker.clusters import Layout, group_name, merged_clusters, no_clusters
+from spark_rankeval.wire import Mergers, Message
+from spark_rankeval.worker.clusters import ClusterStates, Layout, group_name, merged_clusters, no_clusters
 from spark_rankeval.worker.group_states import (
     COUNTS,
     FINGERPRINTS,
     STATES,
     GroupStates,
+    Key,
     StateAccumulator,
     bytes_of_a_group,
 )
 from spark_rankeval.worker.grouped_row import CLUSTER_HASH, NO_USER, USER_HASH, USER_WEIGHT, hash_column
-from spark_rankeval.worker.merging import MERGED_BYTES, merging, n_groups_of
-from spark_rankeval.worker.small_groups import states_of
-from spark_rankeval.worker.states import state_of_columns
+from spark_rankeval.worker.individual_users import OPEN_USERS, OpenUsers, states_of
+from spark_rankeval.worker.states import MERGED_BYTES, StatesOfUsers, merging_states, n_groups_of, state_of_columns
+from spark_rankeval.worker.user_metrics import CountNames
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
     from pyspark.sql import Column, DataFrame
 
-    from spark_rankeval.ranking.ragged import Array
-    from spark_rankeval.statistics.description import DescriptionOptions
-    from spark_rankeval.statistics.moments import Moments
-    from spark_rankeval.wire import Mergers, Message
-    from spark_rankeval.worker.clusters import ClusterStates
-    from spark_rankeval.worker.group_states import Key
-    from spark_rankeval.worker.merging import StatesOfUsers
-    from spark_rankeval.worker.scoring import CountNames
-
-    Roll = Callable[[Key], Iterable[Key]]
+Roll = Callable[[Key], Iterable[Key]]
 
 # How many figures a result has at the most: the driver takes some 2 GB for so many, and minutes.
 _MOST_FIGURES = 500_000
@@ -139,7 +134,7 @@ def messages_of_groups(messages: DataFrame, groups: Groups, features: Mergers | 
     `features` has what merges the messages of features, by kind.
     """
     n_bytes = groups.size()
-    mergers = merging(groups.states_of_users, groups.layout, least_bytes=groups.least_bytes)
+    mergers = merging_states(groups.states_of_users, groups.layout, least_bytes=groups.least_bytes)
     have_buckets = groups.n_keys > 0 or groups.options.clustered or bool(features)
     return collected_messages(messages, {**mergers, **(features or {})}, n_bytes, have_buckets=have_buckets)
 
@@ -315,3 +310,32 @@ def describe_table(
         tuple(columns), counts, options, NO_USER, tuple(keyed), {place: f"normaliser_{place}" for place in places}
     )
     return collected(run_on_workers(frame, worker, MESSAGE_SCHEMA), described)
+
+
+class Settled(NamedTuple):
+    """The figures of each group, and of how many users a value was left open at first."""
+
+    figures: dict[Key, Figures]
+    n_open: int
+    is_whole: bool  # whether these users are in the figures
+
+
+def settled(states: DataFrame, groups: Groups, again: Callable[[IntArray], DataFrame]) -> Settled:
+    """The figures of each group, from states that leave users open; `again` gives the states of users by the hashes of their ids.
+
+    The figures are not whole if there are more open users than can be named, or if the hash of one is another user's, too.
+    """
+    first = messages_of_groups(states, groups)
+    open_users = OpenUsers.of_trees(message.tree for message in first if message.kind == OPEN_USERS)
+    others = [message for message in first if message.kind != OPEN_USERS]
+    if not open_users.n:
+        return Settled(figures_by_group(others, groups), 0, is_whole=True)
+    if len(open_users.hashes) < open_users.n:
+        return Settled({}, open_users.n, is_whole=False)
+    messages = messages_of_groups(again(open_users.hashes), groups)
+    later = GroupStates.merged(GroupStates.of_tree(message.tree) for message in messages)
+    # Each state counts its users once for every count; the first will do.
+    n_later = int(later.parts[COUNTS]["n"][:, 0].sum()) if later.keys else 0
+    if n_later != open_users.n:
+        return Settled({}, open_users.n, is_whole=False)
+    return Settled(figures_by_group(others, groups, later), open_users.n, is_whole=True)

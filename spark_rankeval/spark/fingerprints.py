@@ -7,21 +7,19 @@ Spark adds whole numbers with checks of overflow, so a sum modulo 2^64 is made o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pyspark.sql import types as T
 
 from spark_rankeval.spark.ids import hashable
-from spark_rankeval.spark.sql_text import all_of, bits_and, bits_or, call, named, when
+from spark_rankeval.spark.source import SourceTable
+from spark_rankeval.spark.sql_text import Sql, all_of, bits_and, bits_or, call, named, when
 from spark_rankeval.worker.row_hashes import SHORT
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from pyspark.sql import DataFrame
 
-    from spark_rankeval.spark.source import Source
-    from spark_rankeval.spark.sql_text import Sql
 
 #: The column of a row's hash on the way to the aggregate of its user.
 ROW_HASH = "row_hash_"
@@ -52,7 +50,7 @@ def is_hashed_by_workers(item_type: T.DataType) -> bool:
     return isinstance(item_type, T.IntegralType)
 
 
-def row_hash(source: Source) -> Sql:
+def row_hash(source: SourceTable) -> Sql:
     """The hash of a row: of its item or array of items, and of its scores, ranks or grades.
 
     Numbers of the same value have the same hash, whatever their width. The users are not in it. Nulls at different places of a row give
@@ -72,12 +70,12 @@ def row_hash(source: Source) -> Sql:
     return hash_of([*columns, *beside])
 
 
-def users_of(source: Source) -> list[Sql]:
+def users_of(source: SourceTable) -> list[Sql]:
     """The columns of users as they are hashed."""
     return [column for name in source.user for column in columns_of(source.frame, [name])]
 
 
-def ids_of(source: Source) -> list[Sql]:
+def ids_of(source: SourceTable) -> list[Sql]:
     """The column of items as it is hashed."""
     return columns_of(source.frame, [source.item])
 
@@ -97,7 +95,7 @@ def columns_of(frame: DataFrame, names: Sequence[str], *, are_ids: bool = True) 
     return columns
 
 
-def training_hash(source: Source) -> Sql:
+def training_hash(source: SourceTable) -> Sql:
     """A hash of 36 bits of a row of training data, as of `short_hash`; of null values, too."""
     return call("shiftright", hash_of([*users_of(source), *ids_of(source)]), 64 - SHORT)
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property, partial, reduce
 from typing import TYPE_CHECKING
 
-from spark_rankeval.spark.engines import engine_of
-from spark_rankeval.spark.features import GroupedFeature, GroupingContext, Typed
+from spark_rankeval.request.options import Lookup
+from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.spark.fingerprints import (
     ROW_HASH,
     is_hashed_by_workers,
@@ -15,9 +15,13 @@ from spark_rankeval.spark.fingerprints import (
     short_hash,
     total_of_hashes,
 )
+from spark_rankeval.spark.grouped_features import GroupedFeature, GroupingContext, Typed
 from spark_rankeval.spark.ids import name_in_sql, text_in_sql, user_hash
+from spark_rankeval.spark.inputs import Sources
+from spark_rankeval.spark.platforms import engine_of
 from spark_rankeval.spark.prediction_lists import INFINITE, MODEL, Gathering, PredictionLists, values_of_model
 from spark_rankeval.spark.sql_text import (
+    Sql,
     aggregate,
     aggregate_lists,
     any_of,
@@ -33,7 +37,7 @@ from spark_rankeval.spark.sql_text import (
 )
 from spark_rankeval.spark.table_hashes import with_whole_hashes
 from spark_rankeval.spark.table_rows import ARRAYS, TableRows, names_of
-from spark_rankeval.spark.user_attributes import UserAttributes, agreed
+from spark_rankeval.spark.user_attributes import TypedSql, UserAttributes, agreed
 from spark_rankeval.worker import grouped_row
 from spark_rankeval.worker.grouped_row import cluster_column
 
@@ -41,11 +45,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql import types as T
 
-    from spark_rankeval.request.options import Lookup
-    from spark_rankeval.request.task import ScoringTask
-    from spark_rankeval.spark.inputs import Sources
-    from spark_rankeval.spark.sql_text import Sql
-    from spark_rankeval.spark.user_attributes import TypedSql
 
 # Columns of ours on the way: how many rows a row stands for; whether a user is known from more than attributes.
 _ROW, _KNOWN = "row_", "known_"

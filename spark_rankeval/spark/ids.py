@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from pyspark.sql import types as T
 
 from spark_rankeval.errors import InputError
 from spark_rankeval.spark.per_user import holds_readable_text
-from spark_rankeval.spark.sql_text import any_of, call, function_of, named, number, text, text_of_bytes, when
+from spark_rankeval.spark.sql_text import Sql, any_of, call, function_of, named, number, text, text_of_bytes, when
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from pyspark.sql import Column, DataFrame
 
-    from spark_rankeval.spark.sql_text import Sql
 
 _FLOATING = (T.FloatType, T.DoubleType)
 #: What tables can be grouped, joined and ordered by, Arrow carries, and reads as text.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -10,24 +10,17 @@ from pyspark.sql import types as T
 
 from spark_rankeval.checks import check_table, is_name
 from spark_rankeval.errors import InputError
+from spark_rankeval.request.column_names import ColumnNames
 from spark_rankeval.request.counts import WEIGHTS
-from spark_rankeval.request.options import attributes_in
-from spark_rankeval.request.vectors import Vectors
-from spark_rankeval.spark.features import SourceFeature, TablesOfCall
+from spark_rankeval.request.options import Similarity, UserOptions, Vectors, attributes_in
+from spark_rankeval.spark.grouped_features import SourceFeature, TablesOfCall
 from spark_rankeval.spark.ids import problem_of_type, readable, text_in_sql
-from spark_rankeval.spark.named_columns import find_column
-from spark_rankeval.spark.source import check_together, read_source, require_column
-from spark_rankeval.spark.sql_text import named, select
+from spark_rankeval.spark.source import SourceTable, check_together, read_source, require_column
+from spark_rankeval.spark.sql_text import find_column, named, select
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from pyspark.sql import DataFrame
 
-    from spark_rankeval.request.column_names import ColumnNames
-    from spark_rankeval.request.options import UserOptions
-    from spark_rankeval.request.vectors import Similarity
-    from spark_rankeval.spark.source import Source
 
 _MOST_MODELS = 100
 
@@ -36,7 +29,7 @@ class Model(NamedTuple):
     """The predictions of a model."""
 
     name: str  # what the caller calls it; empty if there is but one, without a name
-    source: Source
+    source: SourceTable
 
 
 @dataclass(frozen=True)
@@ -45,11 +38,11 @@ class Sources:
 
     # The predictions of each model; all of one table if a column says which model a row is of.
     models: tuple[Model, ...]
-    labels: Source
-    users: Source | None = None  # users to count besides
-    exclude: Source | None = None  # items to leave out of the predictions
+    labels: SourceTable
+    users: SourceTable | None = None  # users to count besides
+    exclude: SourceTable | None = None  # items to leave out of the predictions
     model_column: str | None = None  # the column that says which model a row of predictions is of
-    attributes: Source | None = None  # the table whose columns part the users into slices
+    attributes: SourceTable | None = None  # the table whose columns part the users into slices
     slices: tuple[str, ...] = ()
     weight: str | None = None  # the column of that table that has the users' weights
     # Columns of the user or of that table; users of the same values there are one cluster.
@@ -58,7 +51,7 @@ class Sources:
     weight_count: str | None = None  # the count of the per-user table that is the users' weight, if `weight` is not
 
     @property
-    def predictions(self) -> Source:
+    def predictions(self) -> SourceTable:
         """The predictions of the first model."""
         return self.models[0].source
 
@@ -76,9 +69,9 @@ class Sources:
         vectors = [model.source.vectors for model in self.models]
         return tuple(columns.similarity for columns in vectors if columns is not None)
 
-    def side_tables(self) -> dict[str, Source]:
+    def side_tables(self) -> dict[str, SourceTable]:
         """The tables of features, each once, by role."""
-        tables: dict[str, Source] = {}
+        tables: dict[str, SourceTable] = {}
         for source in (source for feature in self.features for source in feature.tables()):
             tables.setdefault(source.role, source)
         return tables
@@ -236,7 +229,7 @@ def _attributes(
     others: Iterable[DataFrame | None],
     names: ColumnNames,
     problems: list[str],
-) -> Source | None:
+) -> SourceTable | None:
     if not asked.all:
         if given is not None:
             problems.append(
@@ -335,5 +328,5 @@ def _model_names(frame: DataFrame, model: str) -> list[str]:
     return names
 
 
-def _type_of(source: Source) -> str:
+def _type_of(source: SourceTable) -> str:
     return source.frame.schema[source.item].dataType.simpleString()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,13 +15,16 @@ from pyspark.sql.window import Window
 from spark_rankeval.errors import InputError
 from spark_rankeval.metrics.base import as_float32
 from spark_rankeval.ranking.lists import LABEL_COLUMNS
+from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.spark.ids import for_example, id_reasons, name_in_sql, readable, text_in_sql
-from spark_rankeval.spark.named_columns import column
-from spark_rankeval.spark.source import REPEATED_USER, user_column
+from spark_rankeval.spark.inputs import Sources
+from spark_rankeval.spark.source import REPEATED_USER, SourceTable, ValueColumn, user_column
 from spark_rankeval.spark.sql_text import (
+    Sql,
     all_of,
     any_of,
     call,
+    column,
     descending,
     first_true,
     named,
@@ -36,14 +40,8 @@ from spark_rankeval.spark.sql_text import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     from pyspark.sql import Column, DataFrame, Row
 
-    from spark_rankeval.request.task import ScoringTask
-    from spark_rankeval.spark.inputs import Sources
-    from spark_rankeval.spark.source import Source, ValueColumn
-    from spark_rankeval.spark.sql_text import Sql
 
 # A largest grade beyond this is a limit of floating point, not of a metric's option.
 _HUGE = 1e290
@@ -58,7 +56,7 @@ _OF_MODELS = {"model", "models", "run", "runs", "runid", "system", "tag", "algor
 _MOST_MODELS, _MOST_UNUSED = 100, 30
 
 
-def invalid_reasons(source: Source, ids: Sql, values: Sequence[Sql], task: ScoringTask) -> dict[str, Sql]:
+def invalid_reasons(source: SourceTable, ids: Sql, values: Sequence[Sql], task: ScoringTask) -> dict[str, Sql]:
     """Why a row, or an entry of an array, says nothing that could be ranked: conditions by what they mean."""
     may_be_null = task.keep_null_items and source.role == "predictions"
     reasons = id_reasons(f"{source.role.rstrip('s')} item", ids, source.item_type, may_be_null=may_be_null)
@@ -86,7 +84,7 @@ def invalid_reasons(source: Source, ids: Sql, values: Sequence[Sql], task: Scori
     return reasons
 
 
-def unusual_reasons(source: Source, values: Sequence[Sql], task: ScoringTask) -> dict[str, Sql]:
+def unusual_reasons(source: SourceTable, values: Sequence[Sql], task: ScoringTask) -> dict[str, Sql]:
     """Why a row that could be ranked is not: infinite scores and negative grades, which the caller may allow."""
     numbers = [(kind, value) for given, kind, value in _numbers(source, values) if not given.beside]
     if source.value_kind == "score" and not task.rank_infinite:
@@ -96,7 +94,7 @@ def unusual_reasons(source: Source, values: Sequence[Sql], task: ScoringTask) ->
     return {}
 
 
-def _numbers(source: Source, values: Sequence[Sql]) -> list[tuple[ValueColumn, str, Sql]]:
+def _numbers(source: SourceTable, values: Sequence[Sql]) -> list[tuple[ValueColumn, str, Sql]]:
     """Each column of numbers with what messages call it, and its values as doubles; a cast loses no null."""
     several = len(source.grades) > 1
     kinds = [
@@ -114,7 +112,7 @@ def none_holds(conditions: dict[str, Sql]) -> Sql:
     return ~call("coalesce", any_of(conditions.values()), False)
 
 
-def says_something(source: Source, task: ScoringTask, model_column: str | None = None) -> Sql:
+def says_something(source: SourceTable, task: ScoringTask, model_column: str | None = None) -> Sql:
     """Whether a row of a table of rows has all that a ranking needs."""
     needed = [*source.users_sql(), *([] if model_column is None else [named(model_column)])]
     return all_of(values.is_not_null() for values in needed) & none_holds(
@@ -122,13 +120,13 @@ def says_something(source: Source, task: ScoringTask, model_column: str | None =
     )
 
 
-def _values(source: Source) -> list[str]:
+def _values(source: SourceTable) -> list[str]:
     """Our names for the columns of scores, ranks or grades, and of what labels have beside these."""
     return [f"value_{index}" for index in range(len(source.given_values))]
 
 
 def _with_reasons(
-    source: Source, task: ScoringTask, model_column: str | None = None, kept: Sequence[Sql] = ()
+    source: SourceTable, task: ScoringTask, model_column: str | None = None, kept: Sequence[Sql] = ()
 ) -> DataFrame:
     """The rows of a table, or the entries of its arrays, each with why it cannot be ranked, or null.
 
@@ -159,7 +157,7 @@ def _with_reasons(
     return with_columns(entries, {_REASON: call("coalesce", named(_REASON), first_true(reasons))})
 
 
-def _entries(source: Source, rows: DataFrame, names: Sequence[str], nobody: Mapping[str, Sql]) -> DataFrame:
+def _entries(source: SourceTable, rows: DataFrame, names: Sequence[str], nobody: Mapping[str, Sql]) -> DataFrame:
     """The entries of arrays; a row that says nothing as a whole is one entry without an item, with its reason.
 
     Of a user's several rows one is read, the one that comes last in the order of its arrays, as when they are grouped.
@@ -181,7 +179,7 @@ def _entries(source: Source, rows: DataFrame, names: Sequence[str], nobody: Mapp
     return with_columns(rows, entry)
 
 
-def _keys(source: Source, rows: DataFrame) -> list[str]:
+def _keys(source: SourceTable, rows: DataFrame) -> list[str]:
     """The columns of rows with reasons that make an item of a user; in one table of arrays a row is a user."""
     users = [user_column(index) for index in range(len(source.user))]
     return [*users, *[name for name in (_MODEL, _ROW, source.subtopic) if name in rows.columns], ITEM]
@@ -219,7 +217,7 @@ class Quarantine:
             parts.append(self._named(sources.users, _with_reasons(sources.users, self.task)))
         return rows_of_all(parts)
 
-    def _repeated(self, source: Source, rows: DataFrame) -> DataFrame:
+    def _repeated(self, source: SourceTable, rows: DataFrame) -> DataFrame:
         """Predictions of an item that the user has already, ranked better; not of items that are left out anyway."""
         rows = rows.where(F.col(_REASON).isNull() & F.col(ITEM).isNotNull())
         if self.sources.exclude is not None:
@@ -247,7 +245,7 @@ class Quarantine:
         rows = rows.withColumn(_OTHER, F.lag(grades).over(higher)).where(F.col(_OTHER) != grades)
         return rows.withColumn(_REASON, F.lit("repeats an item of the user with a lower grade"))
 
-    def _named(self, source: Source, rows: DataFrame) -> DataFrame:
+    def _named(self, source: SourceTable, rows: DataFrame) -> DataFrame:
         """Rejected rows of a table under the names that they are shown by."""
         value_of = dict(zip((value.name for value in source.given_values), _values(source), strict=True))
 
@@ -298,7 +296,7 @@ class Finding(NamedTuple):
     kind: str  # of `OnInvalid`
 
 
-def findings_of(source: Source, task: ScoringTask, model_column: str | None = None) -> list[Finding]:
+def findings_of(source: SourceTable, task: ScoringTask, model_column: str | None = None) -> list[Finding]:
     """Count the rows of a table that cannot be used by reason; a row with several counts under the first."""
     rows = _with_reasons(source, task, model_column)
     grades = [str(source.value_kind)] if len(source.grades) == 1 else source.grades
@@ -330,7 +328,7 @@ class Repeats(NamedTuple):
     names_models: bool  # whether that may name models
 
 
-def repeated_users(source: Source, model_column: str | None) -> Repeats | None:
+def repeated_users(source: SourceTable, model_column: str | None) -> Repeats | None:
     """Users in several rows of a table of arrays, only one of them read; None if there are none."""
     if not source.arrays or source.shares_table:
         return None
@@ -343,7 +341,9 @@ def repeated_users(source: Source, model_column: str | None) -> Repeats | None:
     return _repeats(source, model_column, rows, rows.columns[: len(keys)], unused)
 
 
-def repeated_items(source: Source, task: ScoringTask, model_column: str | None, *, differing: bool) -> Repeats | None:
+def repeated_items(
+    source: SourceTable, task: ScoringTask, model_column: str | None, *, differing: bool
+) -> Repeats | None:
     """Items that a user has twice, of the rows that can be ranked, and if `differing` with different values; None if there are none."""
     unused = {} if source.arrays else _unused_columns(source, model_column)
     rows = _with_reasons(source, task, model_column, _hashes(unused))
@@ -355,7 +355,7 @@ def repeated_items(source: Source, task: ScoringTask, model_column: str | None, 
 
 
 def _repeats(
-    source: Source, model_column: str | None, rows: DataFrame, keys: Sequence[str], unused: Mapping[str, str],
+    source: SourceTable, model_column: str | None, rows: DataFrame, keys: Sequence[str], unused: Mapping[str, str],
     *, differing: bool = False,
 ) -> Repeats | None:  # fmt: skip
     """What is known of keys of several rows, or of several values if `differing`; None if there are none."""
@@ -390,7 +390,7 @@ def _repeats(
     return Repeats(row["rows"], row["example"], are_equal, read, all_compared, apart, tells_apart, names_models)
 
 
-def _unused_columns(source: Source, model_column: str | None) -> dict[str, str]:
+def _unused_columns(source: SourceTable, model_column: str | None) -> dict[str, str]:
     """Columns by our names that the evaluation does not read, by which repeated rows may differ; those of models come first."""
     read = _columns_read(source, model_column)
     unused = _comparable(source, [name for name in source.frame.columns if name not in read])
@@ -398,11 +398,11 @@ def _unused_columns(source: Source, model_column: str | None) -> dict[str, str]:
     return {f"unused_{index}": name for index, name in enumerate(first)}
 
 
-def _columns_read(source: Source, model_column: str | None) -> list[str]:
+def _columns_read(source: SourceTable, model_column: str | None) -> list[str]:
     return [*source.columns_read, *([] if model_column is None else [model_column])]
 
 
-def _comparable(source: Source, names: Sequence[str]) -> list[str]:
+def _comparable(source: SourceTable, names: Sequence[str]) -> list[str]:
     """The columns whose values Spark can compare: it has no hash of maps and variants."""
     kinds = {field.name: field.dataType.simpleString() for field in source.frame.schema.fields}
     return [name for name in names if not re.search(r"\b(map<|variant)", kinds[name])]
@@ -416,7 +416,7 @@ def _hashes(unused: Mapping[str, str]) -> list[Sql]:
     return [call("xxhash64", named(name)).alias(ours) for ours, name in unused.items()]
 
 
-def conflicting_attribute(source: Source, attributes: Iterable[str]) -> tuple[str, Row] | None:
+def conflicting_attribute(source: SourceTable, attributes: Iterable[str]) -> tuple[str, Row] | None:
     """An attribute in which the rows of a user do not agree, with the user and the values; None if there is none."""
     for attribute in attributes:
         rows = select(source.frame, *source.named_users_sql(), name_in_sql(source.frame, attribute).alias("value"))
@@ -428,7 +428,7 @@ def conflicting_attribute(source: Source, attributes: Iterable[str]) -> tuple[st
     return None
 
 
-def unusable_weight(source: Source, name: str) -> Row | None:
+def unusable_weight(source: SourceTable, name: str) -> Row | None:
     """A user whose weight cannot be used; None if every user with a row has one."""
     weight = named(name).cast("double")
     wrong = any_of([weight.is_null(), call("isnan", weight), weight < 0, weight == math.inf])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -19,15 +19,13 @@ from pyspark.sql.pandas.types import from_arrow_type
 from spark_rankeval import local
 from spark_rankeval.checks import is_table, kind_of, local_package
 from spark_rankeval.errors import InputError
-from spark_rankeval.request.options import Facts
-from spark_rankeval.request.vectors import Vectors
+from spark_rankeval.request.options import Facts, Vectors
 from spark_rankeval.spark.platforms import from_arrow
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
     import pandas as pd
     from pyspark.sql import DataFrame, SparkSession
+
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -10,19 +11,16 @@ from pyspark.sql import types as T
 from spark_rankeval.checks import one_of
 from spark_rankeval.dialects import Dialect, find_dialect
 from spark_rankeval.errors import InputError
+from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.naming import column_names, parse_metrics
 from spark_rankeval.request.readings import Lists, resolve, views_of
 from spark_rankeval.request.task import ScoringTask
-from spark_rankeval.spark.named_columns import column
-from spark_rankeval.spark.workers import pandas_function
+from spark_rankeval.spark.sql_text import column
+from spark_rankeval.spark.tasks import pandas_function
 from spark_rankeval.worker.series import N_INVALID, score_series
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from pyspark.sql import Column
-
-    from spark_rankeval.metrics.base import Metric
 
 
 def metrics_column(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NoReturn
 
@@ -12,7 +13,6 @@ from spark_rankeval.errors import InputError
 from spark_rankeval.request.counts import COUNTS
 from spark_rankeval.request.on_invalid import OnInvalid
 from spark_rankeval.spark.ids import check_types
-from spark_rankeval.spark.named_columns import check_unambiguous, find_column
 from spark_rankeval.spark.per_user import (
     MetricColumn,
     PerUserSchema,
@@ -20,10 +20,9 @@ from spark_rankeval.spark.per_user import (
     hashes_by_name,
     how_marks_are_read,
 )
+from spark_rankeval.spark.sql_text import check_unambiguous, find_column
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from pyspark.sql import DataFrame
 
 

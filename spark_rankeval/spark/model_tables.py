@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,17 +14,15 @@ from pyspark.sql import types as T
 
 from spark_rankeval.errors import InputError
 from spark_rankeval.records.stored import SHARED
-from spark_rankeval.spark.collecting import MESSAGE_SCHEMA, collected_messages
 from spark_rankeval.spark.ids import check_types, common_id_type, for_example, model_in, name_in, name_in_sql, user_hash
 from spark_rankeval.spark.model_table import ModelTable, columns_in_words
-from spark_rankeval.spark.named_columns import any_null, column, find_column
 from spark_rankeval.spark.per_user import PerUserSchema
 from spark_rankeval.spark.source import user_column
-from spark_rankeval.spark.sql_text import aggregate_lists, call, named, rows_of_all
+from spark_rankeval.spark.sql_text import aggregate_lists, any_null, call, column, find_column, named, rows_of_all
+from spark_rankeval.spark.tasks import MESSAGE_SCHEMA, collected_messages, run_on_workers
 from spark_rankeval.spark.user_attributes import agreed
-from spark_rankeval.spark.workers import run_on_workers
 from spark_rankeval.tables.notes import note_of_labels
-from spark_rankeval.worker.clusters import merged_clusters
+from spark_rankeval.worker.clusters import ClusterMerger, ClusterStates, merged_clusters
 from spark_rankeval.worker.compared_users import (
     CLUSTER,
     CONFLICTS,
@@ -36,16 +35,12 @@ from spark_rankeval.worker.compared_users import (
     slice_field,
     value_field,
 )
-from spark_rankeval.worker.comparing import COMPARISON, merging_comparisons
+from spark_rankeval.worker.comparing import COMPARISON, Run, merging_comparisons
 from spark_rankeval.worker.row_hashes import hash_field
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from pyspark.sql import Column, DataFrame
 
-    from spark_rankeval.worker.clusters import ClusterMerger, ClusterStates
-    from spark_rankeval.worker.comparing import Run
 
 _ROW, _BASELINE = "row", "baseline"
 

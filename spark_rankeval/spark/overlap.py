@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import starmap
 from typing import TYPE_CHECKING, NamedTuple
@@ -9,18 +10,27 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyspark.sql import types as T
 
 from spark_rankeval.request.counts import Overlap
+from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.spark.ids import as_text, common_id_type, readable, text_in_sql, text_of
-from spark_rankeval.spark.sql_text import aggregate, all_of, call, named, number, rows_of_all, select, text, when, where
+from spark_rankeval.spark.inputs import Model, Sources
+from spark_rankeval.spark.source import SourceTable
+from spark_rankeval.spark.sql_text import (
+    Sql,
+    aggregate,
+    all_of,
+    call,
+    named,
+    number,
+    rows_of_all,
+    select,
+    text,
+    when,
+    where,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from pyspark.sql import DataFrame
 
-    from spark_rankeval.request.task import ScoringTask
-    from spark_rankeval.spark.inputs import Model, Sources
-    from spark_rankeval.spark.source import Source
-    from spark_rankeval.spark.sql_text import Sql
 
 _ID, _KEY, _BOTH = "id_", "key_", "both_"
 _SIDES = _LEFT, _RIGHT = ("left_", "right_")
@@ -84,7 +94,7 @@ def _each(function: str, names: Iterable[str]) -> list[Sql]:
     return [call(function, named(name)).alias(name) for name in names]
 
 
-def _tables(sources: Sources, model: Model, overlap: Overlap) -> tuple[Source | None, Source | None]:
+def _tables(sources: Sources, model: Model, overlap: Overlap) -> tuple[SourceTable | None, SourceTable | None]:
     """The table of an overlap, and the other one."""
     predictions, side_tables = model.source, sources.side_tables()
     if overlap.role == "intents":
@@ -100,7 +110,7 @@ def _tables(sources: Sources, model: Model, overlap: Overlap) -> tuple[Source | 
     return tables[overlap.role], predictions
 
 
-def _ids(source: Source, other: Source, overlap: Overlap, side: str) -> DataFrame:
+def _ids(source: SourceTable, other: SourceTable, overlap: Overlap, side: str) -> DataFrame:
     """The ids of a table as text, with marks of the side that they are of."""
     marks = [number(int(name == side)).alias(name) for name in _SIDES]
     if overlap.kind == "users":

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import types as T
 
 from spark_rankeval.request.counts import OVERLAP, is_sum
-from spark_rankeval.spark.engines import engine_of
-from spark_rankeval.spark.named_columns import column
+from spark_rankeval.request.on_invalid import Given
+from spark_rankeval.spark.platforms import engine_of
+from spark_rankeval.spark.sql_text import column
 from spark_rankeval.worker.row_hashes import WHOLE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from pyspark.sql import Column, DataFrame
 
-    from spark_rankeval.request.on_invalid import Given
 
 # The key of a column's metadata under which the mark stands.
 _KEY = "spark_rankeval"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -9,6 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
 from spark_rankeval.spark.sql_text import (
+    Sql,
     aggregate_lists,
     bits_or,
     call,
@@ -21,14 +23,11 @@ from spark_rankeval.spark.sql_text import (
 )
 from spark_rankeval.worker import grouped_row
 from spark_rankeval.worker.grouped_row import MARKS
-from spark_rankeval.worker.model_lists import KIND_BITS, MODEL_BITS, OF_INFINITE_SCORE, RANKED, REJECTED
+from spark_rankeval.worker.reading import KIND_BITS, MODEL_BITS, OF_INFINITE_SCORE, RANKED, REJECTED
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from pyspark.sql import DataFrame
 
-    from spark_rankeval.spark.sql_text import Sql
 
 #: How a user's predictions are brought together. ``all``: every one. ``best_by_score``: the best of them by score, more
 #: than the cutoff needs, so that nearly every tie at the boundary is whole; users if it is not are seen.

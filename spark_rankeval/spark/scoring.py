@@ -2,64 +2,57 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from spark_rankeval.ranking.ragged import IntArray
 from spark_rankeval.records.slices import ItemGroup, is_of_all, item_groups_in, roll, roll_with_items
 from spark_rankeval.request.counts import WEIGHT_SUMS, counts_beside, counts_of_models
-from spark_rankeval.request.readings import NORMALISER
-from spark_rankeval.request.task import GROUP_FACTS
-from spark_rankeval.spark.collecting import MESSAGE_SCHEMA
+from spark_rankeval.request.options import SummaryOptions
+from spark_rankeval.request.readings import NORMALISER, Reading, Value
+from spark_rankeval.request.task import GROUP_FACTS, ScoringTask
 from spark_rankeval.spark.describing import (
     Groups,
+    Settled,
     figures_by_group,
     messages_of_groups,
     of_all_users,
     of_every_user,
+    settled,
 )
-from spark_rankeval.spark.engines import engine_of
 from spark_rankeval.spark.grouping import Grouping
+from spark_rankeval.spark.inputs import Sources
 from spark_rankeval.spark.invalid_rows import Quarantine
-from spark_rankeval.spark.list_lengths import sampled_lengths
 from spark_rankeval.spark.overlap import overlaps_of
 from spark_rankeval.spark.per_user import MetricColumn, PerUserSchema, Settings, table_hash, type_of_count
-from spark_rankeval.spark.plan import Plan, choose_plan
-from spark_rankeval.spark.settling import Settled, settled
+from spark_rankeval.spark.plan import ListLengths, Plan, choose_plan, sampled_lengths
+from spark_rankeval.spark.platforms import engine_of
 from spark_rankeval.spark.table_hashes import hashed_tables
-from spark_rankeval.spark.workers import run_on_workers
-from spark_rankeval.wire import KIND
-from spark_rankeval.worker.features import features_of
+from spark_rankeval.spark.tasks import MESSAGE_SCHEMA, run_on_workers
+from spark_rankeval.statistics.description import Description, DescriptionOptions, Figures
+from spark_rankeval.statistics.moments import Moments
+from spark_rankeval.wire import KIND, Message
+from spark_rankeval.worker.group_states import Key
 from spark_rankeval.worker.grouped_row import NO_USER, USER_WEIGHT, hash_column, of_model, slice_column
 from spark_rankeval.worker.packed import TOO_LARGE
-from spark_rankeval.worker.scored_users import USER_ROWS, rows_in_messages, rows_of_users, score_batches
-from spark_rankeval.worker.scoring import (
+from spark_rankeval.worker.scored_features import features_of
+from spark_rankeval.worker.scored_users import USER_ROWS, Rows, rows_in_messages, rows_of_users, score_batches
+from spark_rankeval.worker.states import state_of_batches
+from spark_rankeval.worker.user_metrics import (
     MODEL,
     UNRESOLVED,
     beside_column,
     count_names,
     count_of_model,
 )
-from spark_rankeval.worker.states import state_of_batches
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from pyspark.sql import DataFrame
 
-    from spark_rankeval.ranking.ragged import IntArray
-    from spark_rankeval.request.options import SummaryOptions
-    from spark_rankeval.request.readings import Reading, Value
-    from spark_rankeval.request.task import ScoringTask
-    from spark_rankeval.spark.inputs import Sources
-    from spark_rankeval.spark.list_lengths import ListLengths
-    from spark_rankeval.statistics.description import Description, DescriptionOptions, Figures
-    from spark_rankeval.statistics.moments import Moments
-    from spark_rankeval.wire import Message
-    from spark_rankeval.worker.group_states import Key
-    from spark_rankeval.worker.scored_users import Rows
 
 # What the column of a metric by dialect ``standard`` is called, behind the metric's.
 _STANDARD = "_standard"

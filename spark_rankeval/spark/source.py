@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -11,18 +12,14 @@ from pyspark.sql import types as T
 
 from spark_rankeval.errors import InputError, did_you_mean
 from spark_rankeval.request.column_names import DEFAULT_ITEM, ColumnNames
+from spark_rankeval.request.options import Similarity
 from spark_rankeval.spark.ids import common_id_type, id_reasons, problem_of_type, usable
-from spark_rankeval.spark.named_columns import find_column, find_field
-from spark_rankeval.spark.sql_text import field_of, named, number
+from spark_rankeval.spark.sql_text import Sql, field_of, find_column, find_field, named, number
 from spark_rankeval.worker.grouped_row import BIAS, VECTOR
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
     from pyspark.sql import DataFrame
 
-    from spark_rankeval.request.vectors import Similarity
-    from spark_rankeval.spark.sql_text import Sql
 
 Role = Literal[
     "predictions", "labels", "users", "exclude", "attributes", "training", "items", "baseline", "catalogue",
@@ -55,20 +52,20 @@ class ValueColumn(NamedTuple):
 class VectorColumns(NamedTuple):
     """What stands for the lists of a model that ranks the whole catalogue from vectors."""
 
-    items: Source  # the catalogue, with a column of vectors of this name
+    items: SourceTable  # the catalogue, with a column of vectors of this name
     vector: str  # the column of the users' vectors
     item_vector: str  # that of the items' vectors
     user_bias: str | None
     item_bias: str | None
     similarity: Similarity
-    candidates: Source | None  # the items, or the users and items, that can be recommended
+    candidates: SourceTable | None  # the items, or the users and items, that can be recommended
 
     def of_users(self) -> list[Sql]:
         """A user's vector, and the number that is added to the scores, under our names."""
         bias = number(0.0) if self.user_bias is None else named(self.user_bias).cast("double")
         return [named(self.vector).cast(T.ArrayType(T.DoubleType())).alias(VECTOR), bias.alias(BIAS)]
 
-    def users_with_reasons(self, source: Source, item: str, reason: str) -> DataFrame:
+    def users_with_reasons(self, source: SourceTable, item: str, reason: str) -> DataFrame:
         """The rows of users' vectors, without an item, each with why it cannot be used, or null."""
         raise NotImplementedError
 
@@ -78,7 +75,7 @@ class VectorColumns(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Source:
+class SourceTable:
     """One side of the input, its columns found and their types checked."""
 
     role: Role
@@ -167,7 +164,7 @@ class Source:
 
 def read_source(
     role: Role, frame: DataFrame, names: ColumnNames, problems: list[str], *, in_order: bool = True
-) -> Source:
+) -> SourceTable:
     """Find the columns that a table of this role has; what is wrong is added to the problems, to be said all at once.
 
     Predictions in rows need scores or ranks, unless nobody asks for them `in_order`.
@@ -182,13 +179,13 @@ def read_source(
     if len(set(users)) < len(users):
         problems.append(f"{role}: user names the column {users[0]!r} twice")
     if role in WITHOUT_ITEMS:
-        return Source(role, frame, tuple(users), "", T.NullType())
+        return SourceTable(role, frame, tuple(users), "", T.NullType())
     wanted = names.item[1 if role == "labels" else 0]
     spellings = (wanted,) if role in ("predictions", "labels") else names.single_items
     item = next(filter(None, (find_column(frame, name) for name in spellings)), None)
     item = item or _array_with(role, frame, wanted, names, problems)
     if item is None:
-        return Source(role, frame, tuple(users), wanted, T.NullType())
+        return SourceTable(role, frame, tuple(users), wanted, T.NullType())
     kind = frame.schema[item].dataType
     if role in _OF_ITEMS:
         if isinstance(kind, T.ArrayType):
@@ -197,12 +194,12 @@ def read_source(
             )
         else:
             problems += problem_of_type(f"{role}: the item column {item!r}", kind, "item")
-        return Source(role, frame, tuple(users), item, kind)
+        return SourceTable(role, frame, tuple(users), item, kind)
     if isinstance(kind, T.ArrayType):
         return _read_arrays(role, frame, tuple(users), item, wanted, names, problems)
     if not in_order:
         problems += problem_of_type(f"{role}: the item column {item!r}", kind, "item")
-        return Source(role, frame, tuple(users), item, kind)
+        return SourceTable(role, frame, tuple(users), item, kind)
     return _read_rows(role, frame, tuple(users), item, names, problems)
 
 
@@ -303,7 +300,7 @@ def _item_option(role: Role, frame: DataFrame, array: str, field: str, names: Co
 
 def _read_rows(
     role: Role, frame: DataFrame, users: tuple[str, ...], item: str, names: ColumnNames, problems: list[str]
-) -> Source:
+) -> SourceTable:
     item_type = frame.schema[item].dataType
     problems += problem_of_type(f"{role}: the item column {item!r}", item_type, "item")
     wanted: tuple[str, ...] = ()
@@ -326,7 +323,7 @@ def _read_rows(
         return None if found is None else ValueColumn(found, frame.schema[found].dataType)
 
     values = _values(role, names, wanted, value_kind, find, problems)
-    return Source(role, frame, users, item, item_type, given_values=values, value_kind=value_kind)
+    return SourceTable(role, frame, users, item, item_type, given_values=values, value_kind=value_kind)
 
 
 def _read_arrays(
@@ -337,7 +334,7 @@ def _read_arrays(
     wanted: str,
     names: ColumnNames,
     problems: list[str],
-) -> Source:
+) -> SourceTable:
     array = frame.schema[item].dataType
     assert isinstance(array, T.ArrayType), "the caller saw an array"
     element = array.elementType
@@ -349,13 +346,13 @@ def _read_arrays(
     if isinstance(element, T.StructType):
         field = _item_field(role, frame, item, element, wanted, names, problems)
         if field is None:
-            return Source(role, frame, users, item, T.NullType())
+            return SourceTable(role, frame, users, item, T.NullType())
         item_type = element[field].dataType
     find = partial(array_value, role, frame, item, element, problems=problems)
     values = _values(role, names, wanted_values, value_kind, find, problems)
     what = f"column {item!r}" if field is None else f"field '{item}.{field}'"
     problems += problem_of_type(f"{role}: the item {what}", item_type, "item")
-    return Source(role, frame, users, item, item_type, field, values, value_kind, arrays=True)
+    return SourceTable(role, frame, users, item, item_type, field, values, value_kind, arrays=True)
 
 
 def _values(
@@ -411,7 +408,9 @@ def array_value(
     return ValueColumn(found, kind.elementType)
 
 
-def check_together(models: Sequence[tuple[str, Source]], others: Iterable[Source | None], problems: list[str]) -> None:
+def check_together(
+    models: Sequence[tuple[str, SourceTable]], others: Iterable[SourceTable | None], problems: list[str]
+) -> None:
     """Add to the problems what says that models, by name, or other tables cannot be compared with the first model."""
     (first, left), *more = models
     check_comparable(left, (*(source for _, source in more), *others), problems)
@@ -425,7 +424,7 @@ def check_together(models: Sequence[tuple[str, Source]], others: Iterable[Source
     ]
 
 
-def check_comparable(left: Source, others: Iterable[Source | None], problems: list[str]) -> None:
+def check_comparable(left: SourceTable, others: Iterable[SourceTable | None], problems: list[str]) -> None:
     """Add to the problems what says that users or items of a table cannot be compared with those of others."""
     for other in others:
         if other is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import uuid
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -15,13 +16,11 @@ from pyspark.errors import AnalysisException
 
 from spark_rankeval.checks import check_place
 from spark_rankeval.errors import InputError, OptionError
-from spark_rankeval.spark.engines import engine_of
-from spark_rankeval.spark.platforms import condition_of, file_vanished, input_files, said_by_java, save_mode
+from spark_rankeval.spark.platforms import condition_of, engine_of, file_vanished, input_files, said_by_java, save_mode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from pyspark.sql import DataFrame, SparkSession
+
 
 Read = TypeVar("Read")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -16,19 +17,15 @@ from spark_rankeval.spark.fingerprints import (
     training_hash,
     users_of,
 )
-from spark_rankeval.spark.packed import given_to_rows
-from spark_rankeval.spark.sql_text import call, named, null_of, select, text
+from spark_rankeval.spark.inputs import Sources
+from spark_rankeval.spark.source import SourceTable
+from spark_rankeval.spark.sql_text import Sql, call, named, null_of, select, text
+from spark_rankeval.spark.tasks import given_to_rows
 from spark_rankeval.worker.grouped_row import hash_column, of_model
 from spark_rankeval.worker.row_hashes import WHOLE
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from pyspark.sql import DataFrame
-
-    from spark_rankeval.spark.inputs import Sources
-    from spark_rankeval.spark.source import Source
-    from spark_rankeval.spark.sql_text import Sql
 
 
 def hashed_tables(sources: Sources) -> tuple[str, ...]:
@@ -71,7 +68,7 @@ def with_whole_hashes(users: DataFrame, sources: Sources, known: Collection[str]
     return given_to_rows(users, reduce(lambda table, other: table.union(other), hashes).agg(*totals))
 
 
-def _rows_of_vectors(source: Source) -> list[tuple[DataFrame, Sql]]:
+def _rows_of_vectors(source: SourceTable) -> list[tuple[DataFrame, Sql]]:
     """The tables of a model's vectors with the hash of a row, which says of which of them it is, and how scores are made of them.
 
     None if the model has lists.
@@ -79,7 +76,7 @@ def _rows_of_vectors(source: Source) -> list[tuple[DataFrame, Sql]]:
     vectors = source.vectors
     if vectors is None:
         return []
-    asked: dict[str, tuple[Source, list[Sql], tuple[str | None, ...]]] = {
+    asked: dict[str, tuple[SourceTable, list[Sql], tuple[str | None, ...]]] = {
         "users": (source, users_of(source), (vectors.vector, vectors.user_bias)),
         "items": (vectors.items, ids_of(vectors.items), (vectors.item_vector, vectors.item_bias)),
     }

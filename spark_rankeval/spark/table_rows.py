@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.spark.fingerprints import ROW_HASH, row_hash
 from spark_rankeval.spark.ids import common_id_type, text_in_sql, text_of, usable, user_hash
+from spark_rankeval.spark.inputs import Sources
 from spark_rankeval.spark.invalid_rows import none_holds, says_something, unusual_reasons
 from spark_rankeval.spark.prediction_lists import INFINITE, MODEL
-from spark_rankeval.spark.source import WITHOUT_ITEMS, WITHOUT_USERS, user_column
-from spark_rankeval.spark.sql_text import call, named, number, rows_of_all, select, when
+from spark_rankeval.spark.source import WITHOUT_ITEMS, WITHOUT_USERS, SourceTable, user_column
+from spark_rankeval.spark.sql_text import Sql, call, named, number, rows_of_all, select, when
 from spark_rankeval.worker import grouped_row
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pyspark.sql import DataFrame
 
-    from spark_rankeval.request.task import ScoringTask
-    from spark_rankeval.spark.inputs import Sources
-    from spark_rankeval.spark.source import Source
-    from spark_rankeval.spark.sql_text import Sql
 
 #: The column of the arrays of a row.
 ARRAYS = "arrays_"
@@ -63,7 +60,7 @@ class TableRows:
                 kind = common_id_type(kind, other.item_type) or kind
         return kind
 
-    def _others(self) -> list[Source]:
+    def _others(self) -> list[SourceTable]:
         sources = self.sources
         others = (
             sources.labels,
@@ -74,15 +71,15 @@ class TableRows:
         )
         return [*(model.source for model in sources.models[1:]), *(other for other in others if other is not None)]
 
-    def typed_users(self, source: Source) -> list[Sql]:
+    def typed_users(self, source: SourceTable) -> list[Sql]:
         """The user's columns of a table, of the types that all tables share."""
         return [user.cast(kind) for user, kind in zip(source.users_sql(), self.user_types(), strict=True)]
 
-    def named_users(self, source: Source) -> list[Sql]:
+    def named_users(self, source: SourceTable) -> list[Sql]:
         """The same under our names."""
         return [user.alias(name) for user, name in zip(self.typed_users(source), self.user_columns, strict=True)]
 
-    def array_columns(self, source: Source) -> list[Sql]:
+    def array_columns(self, source: SourceTable) -> list[Sql]:
         """The arrays of a table under our names; of a table of vectors the vectors."""
         if source.vectors is not None:
             return source.vectors.of_users()
@@ -98,7 +95,7 @@ class TableRows:
         numbers = zip(_as_numbers(source), values, strict=True)
         return [array.alias(ids), *(entries.alias(name) for entries, name in numbers)]
 
-    def of(self, source: Source) -> DataFrame:
+    def of(self, source: SourceTable) -> DataFrame:
         """Rows under our names; a row that cannot be used keeps its user, so that it is counted, and loses the rest."""
         about = (*self.named_users(source), *self._model_of(source))
         return self.chosen(select(source.frame, *about, *self._columns_of(source)))
@@ -109,7 +106,7 @@ class TableRows:
         columns = (*self._columns_of(first), *self._columns_of(labels))
         return self.chosen(select(first.frame, *self.named_users(first), *columns))
 
-    def _columns_of(self, source: Source) -> list[Sql]:
+    def _columns_of(self, source: SourceTable) -> list[Sql]:
         """The item and the numbers of a row, null if it cannot be used, and what is counted of it."""
         ids, values = names_of(source)
         model = self.sources.model_column if source.role == "predictions" else None
@@ -133,7 +130,7 @@ class TableRows:
         hashed = user_hash(map(named, self.user_columns), self.user_types())
         return rows.join(wanted.hint("broadcast"), (hashed == named(_WANTED)).column, "left_semi")
 
-    def counts_infinite(self, source: Source) -> bool:
+    def counts_infinite(self, source: SourceTable) -> bool:
         """Whether rows of infinite score are left out and counted by themselves: only on request, for it takes a column."""
         return source.value_kind == "score" and not self.task.rank_infinite
 
@@ -142,7 +139,7 @@ class TableRows:
         """Whether rows have the place of their model."""
         return len(self.sources.models) > 1
 
-    def of_models(self, rows: Callable[[Source], DataFrame]) -> DataFrame:
+    def of_models(self, rows: Callable[[SourceTable], DataFrame]) -> DataFrame:
         """The rows of all models under our names, each with its model's place if there are several."""
         models = self.sources.models
         if self.sources.model_column is not None:
@@ -153,7 +150,7 @@ class TableRows:
         numbered = [table.withColumn(MODEL, F.lit(n)) for n, table in enumerate(tables)]
         return rows_of_all(numbered)
 
-    def _model_of(self, source: Source) -> list[Sql]:
+    def _model_of(self, source: SourceTable) -> list[Sql]:
         """The place of a row's model, if a column names it; a row that names none counts as one of the first model's."""
         if self.sources.model_column is None or source.role != "predictions" or not self.has_several_models:
             return []
@@ -163,7 +160,7 @@ class TableRows:
             place = when(name_of_row == text_of(model.name), index, place)
         return [place.alias(MODEL)]
 
-    def arrays_of(self, source: Source) -> DataFrame:
+    def arrays_of(self, source: SourceTable) -> DataFrame:
         """The arrays of a table in one struct, so that those of one row stay together."""
         arrays = call("struct", *self.array_columns(source))
         if source.role == "predictions" and self.sources.model_column is not None:
@@ -173,7 +170,7 @@ class TableRows:
         return self.chosen(select(source.frame, *about, arrays.alias(ARRAYS), *hashed))
 
 
-def names_of(source: Source) -> tuple[str, list[str]]:
+def names_of(source: SourceTable) -> tuple[str, list[str]]:
     """Our names for the items of a table, and for its scores, or for its grades and what stands beside them."""
     if source.role == "predictions":
         return grouped_row.ITEMS, [grouped_row.SCORES] * len(source.given_values)
@@ -181,7 +178,7 @@ def names_of(source: Source) -> tuple[str, list[str]]:
     return grouped_row.LABELS, [*grades, *map(grouped_row.label_column, source.label_columns)]
 
 
-def _as_numbers(source: Source) -> list[Sql]:
+def _as_numbers(source: SourceTable) -> list[Sql]:
     """Scores and grades as numbers that compare as float64; float32 stays, which is narrower and loses nothing.
 
     The worker sees by it that thresholds of such grades are to be rounded as the grades are.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
@@ -12,20 +13,16 @@ from pyspark.sql import types as T
 
 from spark_rankeval.spark.fingerprints import hash_of
 from spark_rankeval.spark.ids import is_readable, readable, text_in_sql, user_hash
-from spark_rankeval.spark.sql_text import any_of, call, named, when
+from spark_rankeval.spark.inputs import Sources
+from spark_rankeval.spark.source import SourceTable
+from spark_rankeval.spark.sql_text import Sql, any_of, call, named, when
 from spark_rankeval.worker import grouped_row
 from spark_rankeval.worker.grouped_row import cluster_column, slice_column
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from pyspark.sql import DataFrame
 
-    from spark_rankeval.spark.inputs import Sources
-    from spark_rankeval.spark.source import Source
-    from spark_rankeval.spark.sql_text import Sql
-
-    TypedSql = tuple[Sql, T.DataType]
+TypedSql = tuple[Sql, T.DataType]
 
 
 def agreed(names: Sequence[str], conflicts: str) -> list[Sql]:
@@ -59,11 +56,11 @@ class UserAttributes:
             columns[grouped_row.USER_WEIGHT] = sources.weight
         return columns | {cluster_column(index): name for index, name in enumerate(sources.attributes_of_clusters)}
 
-    def of(self, source: Source, as_text: Callable[[DataFrame, str], Sql] = text_in_sql) -> list[Sql]:
+    def of(self, source: SourceTable, as_text: Callable[[DataFrame, str], Sql] = text_in_sql) -> list[Sql]:
         """The attributes in a table under their names on the way: those that part users, as text, and the weight, as a number."""
         return [value.alias(name) for value, name in zip(self.values(source, as_text), self.columns, strict=True)]
 
-    def values(self, source: Source, as_text: Callable[[DataFrame, str], Sql]) -> list[Sql]:
+    def values(self, source: SourceTable, as_text: Callable[[DataFrame, str], Sql]) -> list[Sql]:
         """The same without names."""
         return [
             _weight(named(column).cast("double")) if name == grouped_row.USER_WEIGHT else as_text(source.frame, column)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -9,19 +10,15 @@ from pyspark.sql import functions as F
 
 from spark_rankeval.checks import check_place, is_number, one_of
 from spark_rankeval.errors import DataError, OptionError, listed
+from spark_rankeval.request.options import Table
 from spark_rankeval.spark.local_tables import takes_local_tables
-from spark_rankeval.spark.sql_text import all_of, call, named, number, over, select, when, where
+from spark_rankeval.spark.sql_text import Sql, all_of, call, named, number, over, select, when, where
 from spark_rankeval.spark.storage import writable
-from spark_rankeval.splits.log import ITEM, free_name, read_log
+from spark_rankeval.splits.log import ITEM, Log, free_name, read_log
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from pyspark.sql import DataFrame
 
-    from spark_rankeval.request.options import Table
-    from spark_rankeval.spark.sql_text import Sql
-    from spark_rankeval.splits.log import Log
 
 _N_ITEMS, _N_USERS = "n_items_of_user", "n_users_of_item"
 # Spark cannot read a plan that is twice as deep as this many rounds make it.

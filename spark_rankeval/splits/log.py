@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from fractions import Fraction
@@ -20,16 +20,12 @@ from spark_rankeval.request.column_names import ColumnNames
 from spark_rankeval.request.options import ScoringOptions
 from spark_rankeval.spark.ids import id_reasons
 from spark_rankeval.spark.invalid_rows import none_holds
-from spark_rankeval.spark.source import read_source, require_column, user_column
-from spark_rankeval.spark.sql_text import call, named, number, text, when
+from spark_rankeval.spark.source import SourceTable, read_source, require_column, user_column
+from spark_rankeval.spark.sql_text import Sql, call, named, number, text, when
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
     from pyspark.sql import DataFrame
 
-    from spark_rankeval.spark.source import Source
-    from spark_rankeval.spark.sql_text import Sql
 
 #: A point in time: with a zone, without one, a day, or a number of the column's unit.
 Moment = datetime | date | float
@@ -177,7 +173,7 @@ ITEM = "item_of_pair"
 class Log:
     """A table of events: rows of a user, an item and a time."""
 
-    source: Source
+    source: SourceTable
     time: TimeColumn | None
     grade: Sql | None  # the grade that a row gives, null if it gives none; None: every row is a label
     graded_by: str | None  # the column that has these grades or events

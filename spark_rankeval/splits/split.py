@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -9,15 +10,12 @@ from pyspark.sql import functions as F
 
 from spark_rankeval.checks import one_of
 from spark_rankeval.errors import DataError, OptionError, did_you_mean, listed
-from spark_rankeval.spark.sql_text import aggregate, any_of, call, named, number, select, when, where
+from spark_rankeval.spark.sql_text import Sql, aggregate, any_of, call, named, number, select, when, where
 from spark_rankeval.splits.log import ITEM, RELEVANCE, Log
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from pyspark.sql import DataFrame
 
-    from spark_rankeval.spark.sql_text import Sql
 
 _TIMES = ("first_time", "last_time")
 _PARTS = ("n_training", "n_held_out", "n_ungraded", "n_labels")

@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from datetime import date, timedelta
 
 from pyspark.sql import types as T
 
 from spark_rankeval.checks import is_number, one_of
 from spark_rankeval.errors import OptionError
+from spark_rankeval.request.options import Table
 from spark_rankeval.spark.ids import PLAIN, user_hash
 from spark_rankeval.spark.local_tables import takes_local_tables
-from spark_rankeval.spark.sql_text import call, descending, named, number, over, where, with_columns
-from spark_rankeval.splits.log import free_name, read_log
-from spark_rankeval.splits.split import Rule, read_leave_out, split_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import date, timedelta
-
-    from spark_rankeval.request.options import Table
-    from spark_rankeval.spark.sql_text import Sql
-    from spark_rankeval.splits.log import Log
-    from spark_rankeval.splits.split import Split
+from spark_rankeval.spark.sql_text import Sql, call, descending, named, number, over, where, with_columns
+from spark_rankeval.splits.log import Log, free_name, read_log
+from spark_rankeval.splits.split import Rule, Split, read_leave_out, split_of
 
 # Rows whose hash is below a share of this many are drawn.
 _BITS = 53

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from spark_rankeval.statistics.cluster_sums import Clusters
 from spark_rankeval.statistics.distributions import studentized_range_critical, studentized_range_sf
 from spark_rankeval.statistics.intervals import (
     NOT_KNOWN,
@@ -24,14 +26,8 @@ from spark_rankeval.statistics.intervals import (
     p_beyond_without_spread,
     ratio,
 )
-from spark_rankeval.statistics.moments import MomentsAccumulator, moments_of, with_prefix
+from spark_rankeval.statistics.moments import Moments, MomentsAccumulator, moments_of, with_prefix
 from spark_rankeval.statistics.resampling import LIMIT, FixedPoint, exact_sums, limbs_of, uniform64
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from spark_rankeval.statistics.cluster_sums import Clusters
-    from spark_rankeval.statistics.moments import Moments
 
 Array = np.ndarray[Any, Any]
 Floats = np.ndarray[Any, np.dtype[np.float64]]

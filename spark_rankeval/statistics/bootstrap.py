@@ -8,8 +8,9 @@ out changes them little.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,11 +24,7 @@ from spark_rankeval.statistics.resampling import (
     resampled_sums,
     uniform64,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from spark_rankeval.statistics.sums import Mean
+from spark_rankeval.statistics.sums import Mean
 
 Array = np.ndarray[Any, Any]
 Floats = np.ndarray[Any, np.dtype[np.float64]]

@@ -21,11 +21,12 @@ import binascii
 import math
 import re
 import zlib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -38,9 +39,6 @@ from spark_rankeval.statistics.sums import (
     degrees_of_freedom,
     exact_sum,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 #: How many groups there are, a power of 2, and by how many bits a 64-bit hash is shifted to the number of its group.
 N_GROUPS = 1 << 10

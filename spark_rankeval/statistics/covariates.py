@@ -13,22 +13,18 @@ missing covariates, JASA 2024).
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from spark_rankeval.statistics.description import as_known
-from spark_rankeval.statistics.independent_groups import Group
+from spark_rankeval.statistics.independent_groups import Difference, Group
 from spark_rankeval.statistics.intervals import UNBOUNDED
 from spark_rankeval.statistics.moments import MomentsAccumulator, State, moments_of, with_prefix
 from spark_rankeval.statistics.sums import LIMBS, ExactSums, MeanAccumulator, exact_sum, mean_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from spark_rankeval.statistics.independent_groups import Difference
 
 Array = np.ndarray[Any, Any]
 Column = np.ndarray[tuple[int], np.dtype[np.float64]]

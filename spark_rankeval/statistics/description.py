@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,12 +13,14 @@ from spark_rankeval.checks import is_number
 from spark_rankeval.errors import OptionError
 from spark_rankeval.statistics.bootstrap import (
     BootstrapAccumulator,
+    BootstrapMeans,
+    WithoutBlock,
     bca_interval,
     bootstrap_means_of,
     jackknife_interval,
     percentile_interval,
 )
-from spark_rankeval.statistics.cluster_sums import MANY
+from spark_rankeval.statistics.cluster_sums import MANY, Clusters
 from spark_rankeval.statistics.intervals import (
     UNBOUNDED,
     Interval,
@@ -31,10 +33,6 @@ from spark_rankeval.statistics.intervals import (
 from spark_rankeval.statistics.moments import Moments, MomentsAccumulator, moments_of_columns, too_small
 from spark_rankeval.statistics.quantiles import QuantileAccumulator, quantiles_of, tallies, tallies_of_groups
 from spark_rankeval.statistics.sums import Mean, MeanAccumulator, mean_of
-
-if TYPE_CHECKING:
-    from spark_rankeval.statistics.bootstrap import BootstrapMeans, WithoutBlock
-    from spark_rankeval.statistics.cluster_sums import Clusters
 
 Array = np.ndarray[Any, Any]
 #: The states of the accumulators by what they are for: ``moments``, ``quantiles``, ``means``, ``bootstrap``. The first axis is the groups.

@@ -7,16 +7,14 @@ versions and processors, and an interval must be the same everywhere.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from spark_rankeval.errors import OptionError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 

@@ -16,10 +16,11 @@ groups may have users of the same clusters. Then the variance of the difference 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
+from spark_rankeval.statistics.cluster_sums import Clusters
 from spark_rankeval.statistics.description import t_interval_of
 from spark_rankeval.statistics.distributions import studentized_range_critical, studentized_range_sf, t_critical, t_sf
 from spark_rankeval.statistics.intervals import (
@@ -30,15 +31,9 @@ from spark_rankeval.statistics.intervals import (
     bounds_of_differences,
     fitted,
 )
-from spark_rankeval.statistics.moments import LEAST_USERS, users_needed
+from spark_rankeval.statistics.moments import LEAST_USERS, Moments, users_needed
+from spark_rankeval.statistics.sums import Mean
 from spark_rankeval.statistics.verdicts import TIMES_SPREAD, always_valid_p, reach
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from spark_rankeval.statistics.cluster_sums import Clusters
-    from spark_rankeval.statistics.moments import Moments
-    from spark_rankeval.statistics.sums import Mean
 
 WELCH, MOVER, SEQUENCE = "welch", "mover", "confidence_sequence"
 # Of fewer users with a 0, or with a 1, the spread says little about the mean.

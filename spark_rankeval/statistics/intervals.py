@@ -6,18 +6,15 @@ import math
 import numbers
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from spark_rankeval.checks import is_number
 from spark_rankeval.errors import OptionError
+from spark_rankeval.statistics.cluster_sums import Clusters
 from spark_rankeval.statistics.distributions import noncentral_t_sf, normal_quantile, share_interval, t_critical
+from spark_rankeval.statistics.moments import Moments
 from spark_rankeval.statistics.resampling import check_seed, checked_replicates
-from spark_rankeval.statistics.sums import are_equal, name_of_term
-
-if TYPE_CHECKING:
-    from spark_rankeval.statistics.cluster_sums import Clusters
-    from spark_rankeval.statistics.moments import Moments
-    from spark_rankeval.statistics.sums import Mean
+from spark_rankeval.statistics.sums import Mean, are_equal, name_of_term
 
 #: The bounds of a metric that has none.
 UNBOUNDED = (-math.inf, math.inf)

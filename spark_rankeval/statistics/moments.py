@@ -8,19 +8,14 @@ normal (Berry 1941, Esseen 1942). If few values are far from most, the range is 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from spark_rankeval.statistics.quantiles import tally
+from spark_rankeval.statistics.quantiles import Tally, tally
 from spark_rankeval.statistics.sums import LIMBS, UNIT_BITS, ExactSums, UnitSums, exact_sum
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from spark_rankeval.statistics.quantiles import Tally
 
 Column = np.ndarray[tuple[int], np.dtype[np.float64]]
 Array = np.ndarray[Any, Any]

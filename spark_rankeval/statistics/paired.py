@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from spark_rankeval.ranking.ragged import starts_of_runs
-from spark_rankeval.statistics.cluster_sums import ClusterAccumulator, ClusterSums, clusters_of_column
+from spark_rankeval.statistics.cluster_sums import ClusterAccumulator, Clusters, ClusterSums, clusters_of_column
 from spark_rankeval.statistics.distributions import sign_test_p, t_sf
 from spark_rankeval.statistics.intervals import (
     UNBOUNDED,
+    Interval,
     bounds_of_differences,
     interval_without_spread,
     p_beyond_without_spread,
     ratio,
     t_interval,
 )
-from spark_rankeval.statistics.moments import MomentsAccumulator, moments_of, with_prefix
+from spark_rankeval.statistics.moments import Moments, MomentsAccumulator, moments_of, with_prefix
 from spark_rankeval.statistics.resampling import (
     LIMIT,
     CoinDraw,
@@ -29,13 +31,6 @@ from spark_rankeval.statistics.resampling import (
     resampled_sums,
 )
 from spark_rankeval.statistics.sums import ExactSums, exact_sum
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from spark_rankeval.statistics.cluster_sums import Clusters
-    from spark_rankeval.statistics.intervals import Interval
-    from spark_rankeval.statistics.moments import Moments
 
 Array = np.ndarray[Any, Any]
 Floats = np.ndarray[Any, np.dtype[np.float64]]

@@ -13,15 +13,12 @@ import json
 import math
 import re
 import reprlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 Column = np.ndarray[tuple[int], np.dtype[np.float64]]
 Integers = np.ndarray[Any, np.dtype[np.int64]]

@@ -6,14 +6,12 @@ rows of another user give another fingerprint. A fingerprint tells whether table
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
 from spark_rankeval.statistics.resampling import mixed
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 Integers = np.ndarray[Any, np.dtype[np.int64]]
 

@@ -13,16 +13,13 @@ It approximates a sequence that holds the true mean at all n with the probabilit
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from spark_rankeval.errors import OptionError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from spark_rankeval.statistics.intervals import Interval
+from spark_rankeval.statistics.intervals import Interval
 
 BETTER = "better"
 WORSE = "worse"

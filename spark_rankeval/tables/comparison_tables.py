@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from spark_rankeval.errors import listed
-from spark_rankeval.records.gap_rows import AGAINST_OTHERS, LARGEST_GAP
+from spark_rankeval.records.comparison_rows import ComparisonRow, GroupRow, PairRow
+from spark_rankeval.records.gap_rows import AGAINST_OTHERS, LARGEST_GAP, GapRow
 from spark_rankeval.tables.result_tables import METRIC, MODEL, MOST_LISTED, SLICE, USERS
-from spark_rankeval.tables.table import DASH, Cell, Column, Document, Note, Table, in_one_format, probability, words
+from spark_rankeval.tables.table import (
+    DASH,
+    Cell,
+    Column,
+    Document,
+    Note,
+    Table,
+    Tone,
+    in_one_format,
+    probability,
+    words,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from spark_rankeval.records.comparison_rows import ComparisonRow, GroupRow, PairRow
-    from spark_rankeval.records.gap_rows import GapRow
-    from spark_rankeval.tables.table import Tone
-
     Row: TypeAlias = ComparisonRow | PairRow | GroupRow
+
 
 _TONES: dict[str, Tone] = {"better": "good", "worse": "bad"}
 #: The verdict, in the colour of its meaning.

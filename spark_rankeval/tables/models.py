@@ -7,22 +7,18 @@ from __future__ import annotations
 
 import math
 import string
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import pandas as pd
 
 from spark_rankeval.errors import InputError
 from spark_rankeval.records.comparison_rows import ComparisonRow, PairRow
-from spark_rankeval.records.summary import known_metric
+from spark_rankeval.records.summary import SummaryRow, known_metric
 from spark_rankeval.tables.result_tables import users_in_words
 from spark_rankeval.tables.table import DASH, Cell, Column, Document, Note, Table, in_one_format, words
 from spark_rankeval.tables.writers import OneTable
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from spark_rankeval.records.summary import SummaryRow
 
 _HEAD = "model"
 

@@ -8,22 +8,17 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from spark_rankeval.errors import listed
 from spark_rankeval.metrics.base import RelevanceMetric
 from spark_rankeval.metrics.gain_based import GainMetric
-from spark_rankeval.records.summary import known_metric
+from spark_rankeval.records.comparison_rows import ComparisonRow, PairRow
+from spark_rankeval.records.quality import DataQuality
+from spark_rankeval.records.summary import SummaryRow, known_metric
 from spark_rankeval.request.counts import ALL_COUNTS
 from spark_rankeval.tables.table import Note, number, share
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from spark_rankeval.records.comparison_rows import ComparisonRow, PairRow
-    from spark_rankeval.records.quality import DataQuality
-    from spark_rankeval.records.summary import SummaryRow
 
 # Clusters whose effective number is below this share of their number differ in size.
 _UNEQUAL = 0.9

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from datetime import datetime
+from typing import Any, NamedTuple, Protocol
 
 from spark_rankeval.errors import listed
+from spark_rankeval.records.audit_rows import AuditRow, InvalidRows
+from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.slices import about_items, group_of
 from spark_rankeval.records.stored import changed_tables
-from spark_rankeval.records.summary import SELF_NORMALISED
+from spark_rankeval.records.summary import SELF_NORMALISED, SummaryRow
 from spark_rankeval.statistics.intervals import asked_for
 from spark_rankeval.tables.notes import quality_notes
 from spark_rankeval.tables.table import (
@@ -20,20 +24,12 @@ from spark_rankeval.tables.table import (
     Document,
     Note,
     Table,
+    Tone,
     in_one_format,
     remarks,
     share,
     words,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from datetime import datetime
-
-    from spark_rankeval.records.audit_rows import AuditRow, InvalidRows
-    from spark_rankeval.records.quality import DataQuality
-    from spark_rankeval.records.summary import SummaryRow
-    from spark_rankeval.tables.table import Tone
 
 _METHODS = {
     "": "",

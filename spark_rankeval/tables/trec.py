@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from spark_rankeval.dialects import find_dialect
+from spark_rankeval.dialects import Dialect, find_dialect
 from spark_rankeval.errors import SparkRankEvalError
+from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.naming import parse_metric
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from spark_rankeval.dialects import Dialect
-    from spark_rankeval.metrics.base import Metric
     from spark_rankeval.records.summary import SummaryRow
+
 
 _SYSTEMS = ("trec_eval", "pytrec_eval")
 #: Its measures of whole lists and those with a cutoff, by our names; what it has in one form only stands in one of them.

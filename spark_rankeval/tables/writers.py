@@ -8,14 +8,9 @@ import re
 import shutil
 import textwrap
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
-from spark_rankeval.tables.table import number, on_one_line
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from spark_rankeval.tables.table import Bar, Cell, Document, Kind, Note, Table
+from spark_rankeval.tables.table import Bar, Cell, Document, Kind, Note, Table, number, on_one_line
 
 # If nothing says how wide the page is.
 _WIDTH = 140

@@ -6,12 +6,9 @@ Rust has no look-around, and its ``\s`` has all white space of Unicode.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 #: Numbers by the column's type: Python, C and Java read these alike. Every one of nine digits fits into 32 bits.
 NUMBERS = {

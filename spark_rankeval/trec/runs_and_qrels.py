@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any
@@ -16,12 +16,13 @@ from pyspark.sql import functions as F
 from spark_rankeval.checks import check_table, one_of
 from spark_rankeval.errors import DataError, InputError, listed, warn
 from spark_rankeval.evaluation.evaluate import evaluate
+from spark_rankeval.evaluation.prepare import Metrics
+from spark_rankeval.evaluation.result import Result
 from spark_rankeval.metrics.naming import AskedMetrics, parse_metrics
 from spark_rankeval.metrics.set_based import BPref
-from spark_rankeval.request.options import Facts
-from spark_rankeval.spark.engines import engine_of
+from spark_rankeval.request.options import Facts, Table
 from spark_rankeval.spark.local_tables import takes_local_tables
-from spark_rankeval.spark.platforms import cast_or_null, condition_of, input_files
+from spark_rankeval.spark.platforms import cast_or_null, condition_of, engine_of, input_files
 from spark_rankeval.trec.lines import (
     DIVERSITY_QRELS,
     NUMBERS,
@@ -36,13 +37,8 @@ from spark_rankeval.trec.lines import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from spark_rankeval.evaluation.prepare import Metrics
-    from spark_rankeval.evaluation.result import Result
-    from spark_rankeval.request.options import Table
 
 _MOST_EXAMPLES = 3
 _COMPRESSED = r"\.(gz|gzip|bz2|lz4|zst|zstd)$"

@@ -12,20 +12,18 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_rankeval.checks import check_table, is_number, one_of
-from spark_rankeval.dialects import find_dialect
+from spark_rankeval.dialects import Dialect, find_dialect
 from spark_rankeval.errors import DataError, InputError, OptionError
-from spark_rankeval.spark.engines import engine_of
+from spark_rankeval.request.options import Table
 from spark_rankeval.spark.ids import why_unusable
 from spark_rankeval.spark.local_tables import takes_local_tables
-from spark_rankeval.spark.named_columns import column, find_column
-from spark_rankeval.spark.platforms import save_mode
+from spark_rankeval.spark.platforms import engine_of, save_mode
+from spark_rankeval.spark.sql_text import column, find_column
 from spark_rankeval.spark.storage import exists
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from spark_rankeval.dialects import Dialect
-    from spark_rankeval.request.options import Table
 
 _FIELDS = ("query", "item", "model")
 _TWICE = "an item twice for a query"

@@ -10,29 +10,25 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
 
-from spark_rankeval.ranking.ragged import starts_of_runs
+from spark_rankeval.ranking.ragged import Array, IntArray, starts_of_runs
 from spark_rankeval.records.slices import EVERY
 from spark_rankeval.statistics.cluster_sums import SHIFT, ClusterAccumulator, ClusterSums, sums_by_cluster
+from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.statistics.paired import merged
 from spark_rankeval.statistics.resampling import mixed
 from spark_rankeval.wire import Merger, Message
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from spark_rankeval.ranking.ragged import Array, IntArray
-    from spark_rankeval.statistics.description import DescriptionOptions
-
-    Key = tuple[Any, ...]
-    Roll = Callable[[Key], Iterable[Key]]
-    #: The sums of clusters by the name of their group, as `ClusterAccumulator` has them.
-    ClusterStates = dict[str, dict[str, Array]]
+Key = tuple[Any, ...]
+Roll = Callable[[Key], Iterable[Key]]
+#: The sums of clusters by the name of their group, as `ClusterAccumulator` has them.
+ClusterStates = dict[str, dict[str, Array]]
 
 #: The kinds of messages: users who go on to the others of their cluster, in a bucket for each group of clusters; and sums of clusters.
 CLUSTER_USERS, CLUSTER_SUMS = "users of clusters", "sums of clusters"

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_rankeval.ranking.ragged import Array, BoolArray, IntArray
+from spark_rankeval.statistics.moments import State
 from spark_rankeval.statistics.paired import merged
+from spark_rankeval.worker.group_states import Key
 from spark_rankeval.worker.reading import columns_of, filled, flags, numbers, whole_numbers
 from spark_rankeval.worker.row_hashes import KNOWN_IN_PART, RowHashes, hash_field
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+Owner = str | tuple[str, ...]
 
-    from spark_rankeval.ranking.ragged import Array, BoolArray, IntArray
-    from spark_rankeval.statistics.moments import State
-    from spark_rankeval.worker.group_states import Key
-
-    Owner = str | tuple[str, ...]
 #: The columns of a user: a 64-bit hash, whether the user is null, and the rows of all models as structs.
 USER, NOBODY, ROWS = "user", "nobody", "rows"
 
@@ -129,7 +127,7 @@ def n_other_rows(owners: Mapping[Owner, State], model: str, baseline: str, table
     return sum(int(owners.get(owner, {}).get(name, [0])[0]) for owner in counted)
 
 
-class Users(NamedTuple):
+class ComparedUsers(NamedTuple):
     """Users of a batch, with their values under the models that occur in it."""
 
     ids: IntArray  # int64 hashes, one for each user
@@ -144,7 +142,7 @@ class Users(NamedTuple):
         None  # in how many attributes a user's rows do not agree, if there are attributes or clusters
     )
 
-    def only(self, rows: Array | slice) -> Users:
+    def only(self, rows: Array | slice) -> ComparedUsers:
         """Some of these users. Rows that could not be ranked are counted only for all users together."""
         return self._replace(
             ids=self.ids[rows],
@@ -177,7 +175,7 @@ class Users(NamedTuple):
         return rows
 
 
-def read_users(batch: pa.RecordBatch, n_metrics: int, tables: tuple[str, ...] = ()) -> Users:
+def read_users(batch: pa.RecordBatch, n_metrics: int, tables: tuple[str, ...] = ()) -> ComparedUsers:
     """The users of a batch. Each row of a model has a code for the model and the place of its user."""
     columns = columns_of(batch)
     n_users = batch.num_rows
@@ -200,7 +198,7 @@ def read_users(batch: pa.RecordBatch, n_metrics: int, tables: tuple[str, ...] = 
         # Whose rows name several clusters is a conflict.
         lacks_cluster = flags(columns[CLUSTER].is_null()) & (True if conflicts is None else conflicts == 0)
     hashes_of = {table: RowHashes.read(fields[hash_field(table)], somebody, place, shape) for table in tables}
-    return Users(
+    return ComparedUsers(
         ids=ids,
         hashes=whole_numbers(pc.coalesce(columns[CLUSTER], columns[USER])) if CLUSTER in columns else ids,
         models=models,
@@ -220,7 +218,7 @@ class UserCounts:
         self._baseline = baseline
         self._owners: dict[Owner, State] = {}
 
-    def add(self, users: Users) -> None:
+    def add(self, users: ComparedUsers) -> None:
         """Count the users of a batch; no user may be in two batches."""
         self._count((), N_USERS, np.any(users.n_rows, axis=0))
         if users.lacks_cluster is not None:
@@ -240,7 +238,7 @@ class UserCounts:
             else:
                 self._count_others(table, hashes, users)
 
-    def _count_unequal(self, table: str, hashes: RowHashes, users: Users) -> None:
+    def _count_unequal(self, table: str, hashes: RowHashes, users: ComparedUsers) -> None:
         """Count the users of several models whose rows of a table are not the same for all of these."""
         of_models = (users.n_rows > 0) & (hashes.is_known if table == KNOWN_IN_PART else True)
         largest = np.where(of_models, hashes.values, np.iinfo(np.int64).min).max(axis=0, initial=np.iinfo(np.int64).min)
@@ -249,7 +247,7 @@ class UserCounts:
         )
         self._count((), f"{N_OTHER}{table}", smallest < largest)
 
-    def _count_others(self, table: str, hashes: RowHashes, users: Users) -> None:
+    def _count_others(self, table: str, hashes: RowHashes, users: ComparedUsers) -> None:
         place = users.models.index(self._baseline) if self._baseline in users.models else None
         of_baseline, is_known = hashes.of(place)
         name = f"{N_OTHER}{table}"

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import combinations
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from spark_rankeval.ranking.ragged import Array
 from spark_rankeval.records.slices import roll
 from spark_rankeval.statistics.all_pairs import MOST_LABELS, AllPairsAccumulator
 from spark_rankeval.statistics.covariates import GroupSumAccumulator
+from spark_rankeval.statistics.moments import State
 from spark_rankeval.statistics.paired import PairedAccumulator, PairedClusters, differences_of
 from spark_rankeval.wire import Merger, Mergers, Message, unpack
 from spark_rankeval.worker.clusters import CLUSTER_USERS, ClusterMerger, ClusterRows, Layout, kept_by
@@ -20,27 +23,19 @@ from spark_rankeval.worker.compared_users import (
     CLUSTER,
     N_IN_SEVERAL,
     N_TOO_MANY,
+    ComparedUsers,
     ComparisonStates,
     UserCounts,
-    Users,
     merged_owners,
     read_users,
     slice_field,
 )
-from spark_rankeval.worker.group_states import bucket_of, rows_by_key
+from spark_rankeval.worker.group_states import Key, bucket_of, rows_by_key
 from spark_rankeval.worker.process import sends_messages
 from spark_rankeval.worker.states import HELD_BYTES
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from spark_rankeval.ranking.ragged import Array
-    from spark_rankeval.statistics.moments import State
-    from spark_rankeval.worker.group_states import Key
-
-    Owner = str | tuple[str, ...]
-    Run = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-
+Owner = str | tuple[str, ...]
+Run = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 #: The kind of messages that have the state of a comparison.
 COMPARISON = "comparison"
@@ -113,7 +108,7 @@ def paired_batches(
 def _sent(
     clusters: ClusterRows,
     batch: pa.RecordBatch,
-    users: Users,
+    users: ComparedUsers,
     name: str,
     attributes: Sequence[str],
     values: Array,
@@ -135,7 +130,7 @@ class _Slices:
         self._pairs: dict[Key, _Pairs] = {}
         self.n_bytes = 0
 
-    def add(self, key: Key, users: Users) -> None:
+    def add(self, key: Key, users: ComparedUsers) -> None:
         """Add users of a slice."""
         pairs = self._pairs.setdefault(key, self._new())
         self.n_bytes -= pairs.n_bytes
@@ -177,7 +172,7 @@ class _Pairs:
         """About the memory that these sums take, without those of the sign flips, which slices do not need."""
         return self._n_metrics * _PAIR * sum(len(met.models) for met in self._met)
 
-    def add(self, users: Users) -> None:
+    def add(self, users: ComparedUsers) -> None:
         """Add users."""
         self.n_users += int(np.any(users.n_rows, axis=0).sum())
         self._counts.add(users)

@@ -4,29 +4,25 @@ from __future__ import annotations
 
 import json
 import zlib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, groupby
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from spark_rankeval.ranking.ragged import Ragged, offsets_of
-from spark_rankeval.statistics.description import DescriptionAccumulator
+from spark_rankeval.ranking.ragged import Array, BoolArray, IntArray, Ragged, offsets_of
+from spark_rankeval.statistics.description import DescriptionAccumulator, DescriptionOptions
 from spark_rankeval.statistics.moments import MomentsAccumulator
 from spark_rankeval.statistics.paired import merged_stacks
 from spark_rankeval.statistics.quantiles import merged_sketches, tallies_of_groups
 from spark_rankeval.statistics.table_fingerprints import no_limbs
 from spark_rankeval.worker.reading import filled
 from spark_rankeval.worker.row_hashes import WHOLE
+from spark_rankeval.worker.user_metrics import CountNames
 
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+Tree = Mapping[str, Any]
 
-    from spark_rankeval.ranking.ragged import Array, BoolArray, IntArray
-    from spark_rankeval.statistics.description import DescriptionOptions
-    from spark_rankeval.worker.scoring import CountNames
-
-    Tree = Mapping[str, Any]
 #: The values of the columns that part users into groups: texts, null or `NO_SLICE`.
 Key = tuple[Any, ...]
 Fields = dict[str, np.ndarray[Any, Any]]

@@ -14,7 +14,7 @@ ITEMS_OF_USER, NUMBERS_OF_ITEMS, STRUCTS_OF_ITEMS = "items", "numbers of items",
 ITEMS_OR_STRUCTS, MARKS_OF_ITEMS = "items, or structs of items", "marks of items"
 
 
-class Column(NamedTuple):
+class GroupedColumn(NamedTuple):
     """A column of a grouped row."""
 
     name: str  # a digit in braces counts relevances, slices or attributes
@@ -27,14 +27,14 @@ class Column(NamedTuple):
 
 
 #: All columns, once the modules of the features are loaded.
-GROUPED_ROW: list[Column] = []
+GROUPED_ROW: list[GroupedColumn] = []
 
 
 def column(
     name: str, kind: str, meaning: str, filled_by: str, read_by: str, null: str = "", *, of_each_model: bool = False
 ) -> str:
     """Add a column to the list, and give its name."""
-    GROUPED_ROW.append(Column(name, kind, meaning, filled_by, read_by, null, of_each_model))
+    GROUPED_ROW.append(GroupedColumn(name, kind, meaning, filled_by, read_by, null, of_each_model))
     return name
 
 
@@ -54,7 +54,9 @@ def _of_predictions(name: str, kind: str, meaning: str, filled_by: str = _LISTS,
 #: The lists of each model, with the models' places in the names.
 ITEMS = _of_predictions("items", ITEMS_OF_USER, "the predicted items")
 SCORES = _of_predictions("scores", NUMBERS_OF_ITEMS, "their scores; ranks are negative scores")
-FACTS = _of_predictions("facts", STRUCTS_OF_ITEMS, "facts joined to each", "features.items.join", "worker.scoring")
+FACTS = _of_predictions(
+    "facts", STRUCTS_OF_ITEMS, "facts joined to each", "features.items.spark", "worker.user_metrics"
+)
 PREDICTION_ROWS = _of_predictions("n_prediction_rows", INTEGER, "how many rows of predictions there are")
 VALID_PREDICTIONS = _of_predictions(
     "n_valid_predictions", INTEGER, "how many can be ranked, if only the best are in the lists"
@@ -69,11 +71,11 @@ MARKS = column(
     MARKS_OF_ITEMS,
     "each row's model, whether it is ranked, and its hash",
     _LISTS,
-    "worker.model_lists",
+    "worker.reading",
     _NO_ROW,
 )
 #: Lists from vectors, in the place of those above.
-_VECTORS = "features.vectors.lists"
+_VECTORS = "features.vectors.worker"
 VECTOR = _of_predictions("vector", NUMBERS_OF_ITEMS, "the user's vector", "spark.source", _VECTORS)
 BIAS = _of_predictions("bias", NUMBER, "what is added to the user's scores", "spark.source", _VECTORS)
 CANDIDATES = _of_predictions(
@@ -103,7 +105,12 @@ USER_WEIGHT = column("user_weight", NUMBER, "the user's weight", _ATTRIBUTES, _S
 CLUSTER_HASH = column("cluster_hash", INTEGER, "the hash of the user's cluster", _ATTRIBUTES, _STATES, _UNKNOWN)
 CLUSTERS = column("cluster_{}", TEXT, "an attribute of the cluster", _ATTRIBUTES, "worker.scored_users", _UNKNOWN)
 ATTRIBUTE_CONFLICTS = column(
-    "n_attribute_conflicts", INTEGER, "in how many attributes rows disagree", _ATTRIBUTES, "worker.scoring", "no row"
+    "n_attribute_conflicts",
+    INTEGER,
+    "in how many attributes rows disagree",
+    _ATTRIBUTES,
+    "worker.user_metrics",
+    "no row",
 )
 ABSENT = column(
     "absent",

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
 
 import pyarrow as pa
 
 from spark_rankeval.worker.process import in_worker
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    Batches = Iterator[pa.RecordBatch]
+Batches = Iterator[pa.RecordBatch]
 
 #: The count that says whether a table was too large for workers: 1, and nothing of it is known; else 0.
 TOO_LARGE = "table_too_large"

@@ -7,16 +7,13 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from functools import cache, wraps
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
-from spark_rankeval.wire import rows_of
+import pyarrow as pa
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+from spark_rankeval.wire import Message, rows_of
 
-    from spark_rankeval.wire import Message
-
-    Run = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+Run = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 T = TypeVar("T")
 R = TypeVar("R")

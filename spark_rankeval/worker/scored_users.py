@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -10,22 +10,17 @@ import pyarrow.compute as pc
 
 from spark_rankeval.request.counts import UNUSABLE_FACTS, WEIGHT_SUMS, counts_beside, counts_of_models
 from spark_rankeval.request.readings import NORMALISER
+from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.wire import Message, messages_of
-from spark_rankeval.worker.features import with_features
 from spark_rankeval.worker.grouped_row import ABSENT, hash_column, of_model
 from spark_rankeval.worker.process import in_worker
 from spark_rankeval.worker.reading import columns_of
 from spark_rankeval.worker.row_hashes import hashes_of_users
-from spark_rankeval.worker.scoring import MODEL, beside_column, count_of_model, score
+from spark_rankeval.worker.scored_features import with_features
+from spark_rankeval.worker.user_metrics import MODEL, Scores, beside_column, count_of_model, score
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from spark_rankeval.request.task import ScoringTask
-    from spark_rankeval.worker.scoring import Scores
-
-    #: What makes rows of a batch of users and their scores.
-    Rows = Callable[[pa.RecordBatch, Scores], Iterator[pa.RecordBatch]]
+#: What makes rows of a batch of users and their scores.
+Rows = Callable[[pa.RecordBatch, Scores], Iterator[pa.RecordBatch]]
 
 #: The kind of messages with rows of users.
 USER_ROWS = "user_rows"

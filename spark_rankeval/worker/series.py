@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
@@ -10,14 +10,10 @@ import pyarrow as pa
 
 from spark_rankeval.ranking.ragged import offsets_of
 from spark_rankeval.request.counts import INVALID_COUNTS
+from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.worker.grouped_row import ITEMS, LABELS, SCORES, grades_column
 from spark_rankeval.worker.process import in_worker
-from spark_rankeval.worker.scoring import count_of_model, score
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from spark_rankeval.request.task import ScoringTask
+from spark_rankeval.worker.user_metrics import count_of_model, score
 
 N_INVALID = "n_invalid"
 _COLUMNS = {"items": ITEMS, "scores": SCORES, "labels": LABELS, "grades": grades_column(0)}

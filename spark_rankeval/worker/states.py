@@ -1,4 +1,4 @@
-"""Aggregate per-user values into mergeable partition states.
+"""Aggregate per-user values into mergeable partition states, and merge those of a bucket, where messages of many partitions meet.
 
 Figures of merged states depend on the users alone, not on the order in which their rows came, nor on how they were split.
 """
@@ -6,38 +6,131 @@ Figures of merged states depend on the users alone, not on the order in which th
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_rankeval.wire import Message
-from spark_rankeval.worker.clusters import ClusterRows, Layout, alone
-from spark_rankeval.worker.features import ScoredUsers, StateContext, with_features
-from spark_rankeval.worker.group_states import STATES, GroupStates, StateAccumulator, bytes_of_a_group, rows_by_key
+from spark_rankeval.ranking.ragged import Array, BoolArray, IntArray
+from spark_rankeval.request.task import ScoringTask
+from spark_rankeval.statistics.description import DescriptionOptions
+from spark_rankeval.wire import Merger, Mergers, Message, unpack
+from spark_rankeval.worker.clusters import CLUSTER_USERS, ClusterMerger, ClusterRows, Layout, alone
+from spark_rankeval.worker.group_states import (
+    STATES,
+    GroupStates,
+    Key,
+    StateAccumulator,
+    bytes_of_a_group,
+    keys_of,
+    rows_by_key,
+)
 from spark_rankeval.worker.grouped_row import ABSENT, CLUSTER_HASH, USER_HASH, USER_WEIGHT
-from spark_rankeval.worker.open_users import OpenUsers
+from spark_rankeval.worker.individual_users import (
+    FEW,
+    OPEN_USERS,
+    USERS,
+    OpenUsers,
+    OpenUsersMerger,
+    SmallGroups,
+    UsersOfGroups,
+)
 from spark_rankeval.worker.process import sends_messages
 from spark_rankeval.worker.reading import columns_of, flags, numbers, whole_numbers
 from spark_rankeval.worker.row_hashes import limbs_of_users
-from spark_rankeval.worker.scored_users import messages_with_rows
-from spark_rankeval.worker.scoring import UNRESOLVED, count_names, count_of_model, score
-from spark_rankeval.worker.small_groups import FEW, SmallGroups, Users
+from spark_rankeval.worker.scored_features import FeatureAccumulator, ScoredUsers, StateContext, with_features
+from spark_rankeval.worker.scored_users import Rows, messages_with_rows
+from spark_rankeval.worker.user_metrics import UNRESOLVED, CountNames, count_names, count_of_model, score
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+#: The states of groups from all users of theirs, such as `individual_users.states_of` with the number of values.
+StatesOfUsers = Callable[[Sequence[Mapping[str, Any]]], GroupStates]
+Batches = Iterator[pa.RecordBatch]
 
-    from spark_rankeval.ranking.ragged import Array, BoolArray, IntArray
-    from spark_rankeval.request.task import ScoringTask
-    from spark_rankeval.statistics.description import DescriptionOptions
-    from spark_rankeval.worker.features import FeatureAccumulator
-    from spark_rankeval.worker.group_states import Key
-    from spark_rankeval.worker.scored_users import Rows
-    from spark_rankeval.worker.scoring import CountNames
+#: How much memory the states of a bucket's groups take at the most.
+MERGED_BYTES = 1 << 26
+# The field of a message that has the number of groups instead of their states.
+_N_GROUPS = "n_groups"
 
-    Batches = Iterator[pa.RecordBatch]
+
+class StatesMerger(Merger):
+    """States that come one after the other, as one: all of them at once might not fit into memory.
+
+    Raising in a worker would only run the task again: of groups whose states are too large to be held the number is left.
+    """
+
+    def __init__(self, states_of_users: StatesOfUsers, least_bytes: int = 0) -> None:
+        self._states_of_users, self._least_bytes = states_of_users, least_bytes
+        self._begin()
+
+    def _begin(self) -> None:
+        self._users: list[Mapping[str, Any]] = []
+        self._states: list[GroupStates] = []
+        self._n_bytes = 0
+        self._keys: set[Key] = set()
+        self._fits = True
+
+    def add(self, bucket: int | None, payloads: Iterable[bytes]) -> Iterator[Message]:
+        """Take in the states and the users of small groups of a bucket; gives the states of the groups, or their number."""
+        self._begin()
+        for payload in payloads:
+            self._add(unpack(payload))
+        merged = self._merged()
+        tree = merged.tree() if self._fits else {_N_GROUPS: np.array([len(self._keys)])}
+        yield Message.of_tree(STATES, tree, bucket)
+
+    def _add(self, tree: Mapping[str, Any]) -> None:
+        self._keys.update(keys_of(tree))
+        # Users take far less memory than the states that are made of them.
+        if len(self._keys) > 1 and len(self._keys) * self._least_bytes > MERGED_BYTES:
+            self._fits = False
+        if not self._fits:
+            self._users, self._states = [], []
+            return
+        if USERS in tree:
+            self._users.append(tree)
+            self._n_bytes += sum(column.nbytes for columns in tree[USERS].values() for column in columns.values())
+        else:
+            states = GroupStates.of_tree(tree)
+            self._states.append(states)
+            self._n_bytes += states.n_bytes
+        if self._n_bytes > MERGED_BYTES:
+            self._merged()
+
+    def _merged(self) -> GroupStates:
+        if self._users:
+            self._states.append(self._states_of_users(self._users))
+            self._users = []
+        merged = GroupStates.merged(self._states)
+        self._n_bytes = merged.n_bytes
+        self._fits = self._fits and (self._n_bytes <= MERGED_BYTES or len(self._keys) == 1)
+        self._states = [merged] if self._fits else []
+        return merged
+
+
+def merging_states(states_of_users: StatesOfUsers, layout: Layout | None = None, *, least_bytes: int = 0) -> Mergers:
+    """What makes few messages of the many of each bucket, by kind.
+
+    Args:
+        states_of_users: adds up the users of small groups.
+        layout: of the users of clusters, who become sums of clusters.
+        least_bytes: how much memory the state of a group takes at the least.
+    """
+    mergers: Mergers = {
+        STATES: lambda: StatesMerger(states_of_users, least_bytes),
+        OPEN_USERS: OpenUsersMerger,
+    }
+    if layout is not None:
+        mergers[CLUSTER_USERS] = lambda: ClusterMerger(layout)
+    return mergers
+
+
+def n_groups_of(tree: Mapping[str, Any]) -> int | None:
+    """How many groups a message of states stands for that could not be held; None: it has their states."""
+    return int(tree[_N_GROUPS][0]) if _N_GROUPS in tree else None
+
 
 #: How much memory the states of a task's groups take before they go on as rows.
 HELD_BYTES = 1 << 26
@@ -148,7 +241,7 @@ class PartitionStates:
         self._few = 0 if options.resamples else FEW
         self._most = max(1, HELD_BYTES // bytes_of_a_group(n_values, len(names.users) + len(names.rows), options))
         # A group costs the same for few users as for many, so users of small batches wait for one another.
-        self._waiting: list[tuple[list[pa.Array], BoolArray, Users]] = []
+        self._waiting: list[tuple[list[pa.Array], BoolArray, UsersOfGroups]] = []
 
     def add(
         self,
@@ -172,7 +265,7 @@ class PartitionStates:
         absent = flags(columns[ABSENT]) if ABSENT in columns else np.zeros(batch.num_rows, np.bool_)
         absent = absent if left_out is None else absent | left_out
         keys = [columns[name] for name in self._keys]
-        users = Users(
+        users = UsersOfGroups(
             {str(place): column for place, column in enumerate(values)},
             dict(counts),
             {str(place): column for place, column in normalisers.items()},
@@ -189,7 +282,12 @@ class PartitionStates:
             yield from self._settle()
 
     def _sent_to_clusters(
-        self, clusters: ClusterRows, columns: dict[str, pa.Array], keys: list[pa.Array], users: Users, absent: BoolArray
+        self,
+        clusters: ClusterRows,
+        columns: dict[str, pa.Array],
+        keys: list[pa.Array],
+        users: UsersOfGroups,
+        absent: BoolArray,
     ) -> Iterator[Message]:
         """Send users to the others of their cluster."""
         there = np.flatnonzero(~(users.users["is_null"] | absent))
@@ -209,7 +307,7 @@ class PartitionStates:
             return
         keys, absent, parts = zip(*self._waiting, strict=True)
         self._waiting = []
-        users, is_absent = Users.concatenated(parts), np.concatenate(absent)
+        users, is_absent = UsersOfGroups.concatenated(parts), np.concatenate(absent)
         everybody = np.arange(len(is_absent))
         small: dict[Key, IntArray] = {}
         large: dict[Key, IntArray] = {}
@@ -275,7 +373,7 @@ class PartitionStates:
             yield Message.of_tree(STATES, states.tree(), bucket)
 
 
-def _of_groups(users: Users, absent: BoolArray, groups: Sequence[IntArray]) -> tuple[IntArray, Users]:
+def _of_groups(users: UsersOfGroups, absent: BoolArray, groups: Sequence[IntArray]) -> tuple[IntArray, UsersOfGroups]:
     """The users in the rows of some groups, with the number of each one's group; those who are absent are left out."""
     group, rows = np.repeat(np.arange(len(groups)), list(map(len, groups))), np.concatenate(groups)
     is_there = ~absent[rows]

@@ -8,9 +8,10 @@ from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_rankeval.features.vectors import ranks, scores
-from spark_rankeval.features.vectors.ranks import Limits, rank_items
-from spark_rankeval.features.vectors.scores import LARGEST, Catalogue, Users, is_usable
+from spark_rankeval.features.vectors import catalogue as scores
+from spark_rankeval.features.vectors import catalogue_ranks
+from spark_rankeval.features.vectors.catalogue import LARGEST, Catalogue, ScoredUserVectors, is_usable
+from spark_rankeval.features.vectors.catalogue_ranks import Limits, rank_items
 from spark_rankeval.ranking.ragged import Ragged
 
 #: Vectors whose scores tie, nearly tie, or are too large or small for float32, made of normal ones.
@@ -119,7 +120,7 @@ def expected(world):
 
 def found(world):
     catalogue = Catalogue.of(world.items, world.item_bias)
-    users = Users.of(catalogue, world.users, world.user_bias)
+    users = ScoredUserVectors.of(catalogue, world.users, world.user_bias)
     given_ranks = rank_items(users, world.labels, world.limits, world.ties, world.first)
     label = np.flatnonzero(given_ranks.is_ranked)
     columns = [getattr(given_ranks, name)[label].tolist() for name in ("rank", "above", "tied", "score")]
@@ -145,9 +146,9 @@ def test_ranks_and_lists_are_those_of_the_sorted_table_of_all_scores(world):
 def test_the_sizes_of_blocks_and_steps_change_nothing(world, cells, n_users):
     whole = found(world)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ranks, "_CELLS", cells)
-        patch.setattr(ranks, "_USERS", n_users)
-        patch.setattr(ranks, "_SAMPLED", cells)
+        patch.setattr(catalogue_ranks, "_CELLS", cells)
+        patch.setattr(catalogue_ranks, "_USERS", n_users)
+        patch.setattr(catalogue_ranks, "_SAMPLED", cells)
         patch.setattr(scores, "_CELLS", cells)
         assert found(world) == whole
 
@@ -157,8 +158,8 @@ def test_the_sizes_of_blocks_and_steps_change_nothing(world, cells, n_users):
 def test_each_way_of_counting_counts_the_same(world, compared, few):
     whole = found(world)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ranks, "_COMPARED_LABELS", compared)
-        patch.setattr(ranks, "_FEW_NEAR", few)
+        patch.setattr(catalogue_ranks, "_COMPARED_LABELS", compared)
+        patch.setattr(catalogue_ranks, "_FEW_NEAR", few)
         assert found(world) == whole
 
 
@@ -195,14 +196,14 @@ def test_the_first_of_thousands_of_equal_items_are_those_of_their_order(ties):
 
 @pytest.mark.parametrize("part", [0, 2])
 def test_without_the_error_bound_ranks_and_lists_would_be_wrong(monkeypatch, part):
-    whole = Users.of
+    whole = ScoredUserVectors.of
 
     def without_error(*given):
         users = whole(*given)
         users.error[:] = 0.0
         return users
 
-    monkeypatch.setattr(Users, "of", without_error)
+    monkeypatch.setattr(ScoredUserVectors, "of", without_error)
     assert found(near_ties())[part] != expected(near_ties())[part]
 
 
@@ -210,7 +211,7 @@ def test_without_the_error_bound_ranks_and_lists_would_be_wrong(monkeypatch, par
 @settings(max_examples=examples(40, 1500), deadline=None)
 def test_no_product_is_further_from_the_exact_score_than_the_bound(world):
     catalogue = Catalogue.of(world.items, world.item_bias)
-    users = Users.of(catalogue, world.users, world.user_bias)
+    users = ScoredUserVectors.of(catalogue, world.users, world.user_bias)
     products = users.approximate @ catalogue.approximate
     for user in range(len(world.users)):
         everyone = np.full(len(world.items), user)
@@ -224,7 +225,7 @@ def test_the_bound_is_not_far_too_wide():
     """It would be right all the same, but every item would be scored exactly."""
     rng = np.random.default_rng(4)
     catalogue = Catalogue.of(rng.standard_normal((100, 64)), np.zeros(100))
-    users = Users.of(catalogue, rng.standard_normal((5, 64)), np.zeros(5))
+    users = ScoredUserVectors.of(catalogue, rng.standard_normal((5, 64)), np.zeros(5))
     length = np.linalg.norm(users.approximate.astype(float), axis=1)
     assert (users.error < 70 * 2.0**-24 * length * catalogue.longest).all()
 
@@ -239,11 +240,13 @@ def test_large_biases_or_a_long_vector_leave_few_items_to_exact_scores(monkeypat
     elif kind == "one huge vector":
         items[7] *= 1e100
     labels = Ragged.from_lists([rng.permutation(3000)[:10] for _ in vectors], np.int64)
-    users = Users.of(Catalogue.of(items, bias), vectors, np.zeros(4))
+    users = ScoredUserVectors.of(Catalogue.of(items, bias), vectors, np.zeros(4))
     n_exact = []
-    exact = Users.exact
-    monkeypatch.setattr(Users, "exact", lambda of, user, item: n_exact.append(len(user)) or exact(of, user, item))
-    monkeypatch.setattr(Users, "exact_of_all", None)
+    exact = ScoredUserVectors.exact
+    monkeypatch.setattr(
+        ScoredUserVectors, "exact", lambda of, user, item: n_exact.append(len(user)) or exact(of, user, item)
+    )
+    monkeypatch.setattr(ScoredUserVectors, "exact_of_all", None)
     rank_items(users, labels, Limits(np.ones(4, bool)), first=first)
     assert sum(n_exact) <= 4 * (10 + first) + 20
 
@@ -251,7 +254,7 @@ def test_large_biases_or_a_long_vector_leave_few_items_to_exact_scores(monkeypat
 def test_the_scores_of_a_vector_of_zeros_need_no_products(monkeypatch):
     rng = np.random.default_rng(6)
     catalogue = Catalogue.of(rng.standard_normal((5, 3)), rng.standard_normal(5))
-    users = Users.of(catalogue, np.zeros((1, 3)), np.array([0.5]))
+    users = ScoredUserVectors.of(catalogue, np.zeros((1, 3)), np.array([0.5]))
     scored = users.exact(np.zeros(5, np.int64), np.arange(5))
     monkeypatch.setattr(scores, "added_products", None)
     assert users.exact_of_all(0, 0, 5).tolist() == scored.tolist()
@@ -260,14 +263,16 @@ def test_the_scores_of_a_vector_of_zeros_need_no_products(monkeypatch):
 def test_scores_are_added_dimension_after_dimension():
     """Any other order of these loses the 1 or keeps it twice."""
     items = np.array([[1e16, 1.0, -1e16, 1.0], [1e16, -1e16, 1.0, 1.0]])
-    users = Users.of(Catalogue.of(items, np.zeros(2)), np.ones((1, 4)), np.zeros(1))
+    users = ScoredUserVectors.of(Catalogue.of(items, np.zeros(2)), np.ones((1, 4)), np.zeros(1))
     assert users.exact(np.array([0, 0]), np.array([0, 1])).tolist() == [1.0, 2.0]
     assert users.exact_of_all(0, 0, 2).tolist() == [1.0, 2.0]
 
 
 def test_each_product_is_rounded_before_it_is_added():
     a = 1 + 2.0**-30
-    users = Users.of(Catalogue.of(np.array([[-(a * a), a]]), np.zeros(1)), np.array([[1.0, a]]), np.zeros(1))
+    users = ScoredUserVectors.of(
+        Catalogue.of(np.array([[-(a * a), a]]), np.zeros(1)), np.array([[1.0, a]]), np.zeros(1)
+    )
     assert users.exact(np.array([0]), np.array([0])).tolist() == [0.0]
 
 
@@ -275,7 +280,7 @@ def test_no_score_of_numbers_that_can_be_used_is_infinite():
     numbers = np.array([LARGEST, -LARGEST, np.nextafter(LARGEST, np.inf), 1e300, np.inf, -np.inf, np.nan])
     assert is_usable(numbers).tolist() == [True, True, *[False] * 5]
     largest, bias = np.full((2, 20), LARGEST), np.full(2, LARGEST)
-    users = Users.of(Catalogue.of(largest, bias), largest, bias)
+    users = ScoredUserVectors.of(Catalogue.of(largest, bias), largest, bias)
     assert np.isfinite(users.exact_of_all(0, 0, 2)).all()
     assert np.isfinite(users.error).all()
     # No array is longer.
@@ -284,7 +289,7 @@ def test_no_score_of_numbers_that_can_be_used_is_infinite():
 
 def test_cosines_are_of_vectors_of_length_one():
     catalogue = Catalogue.of(np.array([[3.0, 4.0], [0.0, 0.0], [3e200, 4e200]]), np.zeros(3), "cosine")
-    users = Users.of(catalogue, np.array([[1e-200, 0.0]]), np.array([0.5]))
+    users = ScoredUserVectors.of(catalogue, np.array([[1e-200, 0.0]]), np.array([0.5]))
     assert users.exact_of_all(0, 0, 3).tolist() == [1.1, 0.5, 1.1]
 
 
@@ -292,7 +297,7 @@ def test_cosines_are_of_vectors_of_length_one():
 def test_no_items_and_no_dimensions(shape):
     n_items, length = shape
     labels = Ragged.from_lists([[-1], [n_items - 1]], np.int64)
-    users = Users.of(Catalogue.of(np.zeros(shape), np.zeros(n_items)), np.zeros((2, length)), np.zeros(2))
+    users = ScoredUserVectors.of(Catalogue.of(np.zeros(shape), np.zeros(n_items)), np.zeros((2, length)), np.zeros(2))
     found_ranks = rank_items(users, labels, Limits(np.ones(2, bool)), first=2)
     assert found_ranks.first.values.tolist() == [0, 1] * 2 * bool(n_items)
     assert found_ranks.rank.tolist() == [0, n_items]

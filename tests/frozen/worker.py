@@ -18,8 +18,8 @@ from spark_rankeval.comparison.compare_models import paired_merger
 from spark_rankeval.comparison.comparison_inputs import ComparedMetric
 from spark_rankeval.comparison.group_comparison import ClustersOfGroups
 from spark_rankeval.comparison.rows import AgainstBaseline, OfPairs, pair_rows, rolled
-from spark_rankeval.features.item_groups.scored_pairs import score_pairs
-from spark_rankeval.features.item_groups.tables import ATTRIBUTE_KEY, GROUP_KEY
+from spark_rankeval.features.item_groups.group_rankings import ATTRIBUTE_KEY, GROUP_KEY
+from spark_rankeval.features.item_groups.worker import score_pairs
 from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.ranking.recommended import TABLES_OF
 from spark_rankeval.records.slices import is_of_all, item_attribute, item_groups_in, roll, roll_with_items, slice_name
@@ -27,7 +27,7 @@ from spark_rankeval.request.counts import Overlap, counts_beside, counts_of_mode
 from spark_rankeval.request.options import ItemGroups, ScoringOptions
 from spark_rankeval.request.readings import Lists, read_request
 from spark_rankeval.request.task import GROUP_FACTS
-from spark_rankeval.spark import settling
+from spark_rankeval.spark import describing
 from spark_rankeval.spark.describing import Groups, figures_by_group
 from spark_rankeval.spark.scoring import totals_in
 from spark_rankeval.statistics.covariates import GroupSumAccumulator
@@ -45,13 +45,12 @@ from spark_rankeval.worker.comparing import (
     paired_batches,
     paired_layout,
 )
-from spark_rankeval.worker.features import features_of
 from spark_rankeval.worker.grouped_row import slice_column
-from spark_rankeval.worker.merging import merging
 from spark_rankeval.worker.row_hashes import hash_field
+from spark_rankeval.worker.scored_features import features_of
 from spark_rankeval.worker.scored_users import score_batches
-from spark_rankeval.worker.scoring import MODEL, CountNames, count_names, count_of_model
-from spark_rankeval.worker.states import state_of_batches, state_of_columns
+from spark_rankeval.worker.states import merging_states, state_of_batches, state_of_columns
+from spark_rankeval.worker.user_metrics import MODEL, CountNames, count_names, count_of_model
 
 from .rows import Rows
 
@@ -158,10 +157,10 @@ class _Run:
         """The figures of each slice, as the driver has them."""
         messages = []
         if (keep := self.case.get("keep")) and not any(each.needs_all_users for each in self.task.features):
-            with mock.patch.object(settling, "messages_of_groups", self._met):
+            with mock.patch.object(describing, "messages_of_groups", self._met):
                 first = self._states(self.rows.tasks(keep), leaves_open=True)
                 again = lambda hashes: self._states(self.rows.tasks(only=set(hashes.tolist())))  # noqa: E731
-                settled = settling.settled(first, self.groups, again)
+                settled = describing.settled(first, self.groups, again)
             assert settled.is_whole
             assert settled.n_open, "the case has no open user"
             figures = settled.figures
@@ -186,7 +185,7 @@ class _Run:
             kind: merger for each in features_of(self.task) for kind, merger in each.mergers(groups.options).items()
         }
         if groups.n_keys or groups.layout is not None or groups.options.resamples or features:
-            return _merged(states, merging(groups.states_of_users, groups.layout) | features)
+            return _merged(states, merging_states(groups.states_of_users, groups.layout) | features)
         return list(chain.from_iterable(states))
 
     def summarised(self, per_user):

@@ -7,7 +7,7 @@ from effort import part_of
 from pyspark.sql import functions as F
 
 from spark_rankeval.errors import ConfigurationError, SupersededError
-from spark_rankeval.jobs import partitions, runs
+from spark_rankeval.jobs import job_tables, runs
 from spark_rankeval.jobs.config import parse_config
 from spark_rankeval.jobs.evaluate import EvaluateConfig, main
 from spark_rankeval.jobs.events import EventLog
@@ -201,7 +201,7 @@ def test_a_commit_protocol_that_cannot_replace_a_partition_is_refused_before_any
 ):
     protocol, codes = "org.apache.spark.internal.io.cloud.PathOutputCommitProtocol", []
     # The class is in none of the jars that PySpark comes with.
-    monkeypatch.setattr(partitions, "setting", lambda session, name, default: protocol)
+    monkeypatch.setattr(job_tables, "setting", lambda session, name, default: protocol)
     for arguments in ((), ("--dry-run",)):
         assert jobs_of(lambda arguments=arguments: codes.append(start(*arguments))) == 0
         reason = (

@@ -24,15 +24,12 @@ from spark_rankeval.jobs.compare import CompareConfig, Comparison
 from spark_rankeval.jobs.compare_groups import CompareGroupsConfig, Experiment
 from spark_rankeval.jobs.config import Output, Report, Session, Source, load_config, parse_config
 from spark_rankeval.jobs.evaluate import Columns, EvaluateConfig, Evaluation, EvaluationOutput, Tracking
-from spark_rankeval.jobs.overrides import overridden
+from spark_rankeval.jobs.evaluate_sections import LogSplit, VectorTables
 from spark_rankeval.jobs.reporting import write_report
-from spark_rankeval.jobs.settings import documented, json_schema, read_settings
-from spark_rankeval.jobs.split_settings import LogSplit
-from spark_rankeval.jobs.vector_settings import VectorTables
+from spark_rankeval.jobs.settings import documented, json_schema, overridden, read_settings
 from spark_rankeval.ranking.batch import POPULATIONS
 from spark_rankeval.report.contents import write_page
-from spark_rankeval.request.options import PopulationName, RankingOptions, ScoringOptions, SummaryOptions
-from spark_rankeval.request.vectors import Vectors
+from spark_rankeval.request.options import PopulationName, RankingOptions, ScoringOptions, SummaryOptions, Vectors
 from spark_rankeval.splits import by_hash, by_time, last_n
 
 CONF = Path(__file__).parents[2] / "conf"

@@ -20,7 +20,7 @@ from spark_rankeval.jobs.config import Session, load_config, parse_config
 from spark_rankeval.jobs.evaluate import EvaluateConfig, main
 from spark_rankeval.jobs.runs import run_id_of
 from spark_rankeval.jobs.session import check_packages, outcome_of
-from spark_rankeval.spark.engines import engine_of
+from spark_rankeval.spark.platforms import engine_of
 
 SMALLEST = {
     "predictions": {"path": "p"},
@@ -123,7 +123,7 @@ def test_an_engine_that_is_refused_is_a_wrong_configuration(spark, job, capsys, 
     def refuse(session):
         raise EngineError("no test has run on it")
 
-    monkeypatch.setattr("spark_rankeval.spark.engines.engine_of", refuse)
+    monkeypatch.setattr("spark_rankeval.spark.platforms.engine_of", refuse)
     assert main(job) == 2
     assert "evaluate: wrong config: no test has run on it" in capsys.readouterr().err
     monkeypatch.setattr("spark_rankeval.local.check_installed", lambda: refuse(None))
@@ -177,7 +177,7 @@ SERVER = """
 from pysail.spark import SparkConnectServer
 from pyspark.sql import SparkSession
 from spark_rankeval.errors import EngineError
-from spark_rankeval.spark.engines import engine_of
+from spark_rankeval.spark.platforms import engine_of
 
 server = SparkConnectServer("127.0.0.1", 0)
 server.start(background=True)

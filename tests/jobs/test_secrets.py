@@ -17,7 +17,6 @@ from spark_rankeval.jobs import runs, tracking
 from spark_rankeval.jobs.config import parse_config
 from spark_rankeval.jobs.evaluate import COMMAND, EvaluateConfig
 from spark_rankeval.jobs.events import EventLog
-from spark_rankeval.jobs.overrides import overridden
 from spark_rankeval.jobs.reporting import about_the_run
 from spark_rankeval.jobs.secrets import (
     HIDDEN,
@@ -30,6 +29,7 @@ from spark_rankeval.jobs.secrets import (
     secrets_of,
 )
 from spark_rankeval.jobs.session import job_session, run_job
+from spark_rankeval.jobs.settings import overridden
 from spark_rankeval.report.page_tables import manifest_tables
 
 SETTINGS = {"predictions": {"path": "p"}, "evaluation": {"metrics": ["ndcg@10"]}, "output": {"path": "out"}}

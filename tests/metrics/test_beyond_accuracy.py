@@ -31,7 +31,7 @@ from spark_rankeval.features.exposure.items import (
     exposures_of,
     slots_of,
 )
-from spark_rankeval.features.items import lists as side_lists
+from spark_rankeval.features.items import worker as side_lists
 from spark_rankeval.metrics import RankingBatch, parse_metric
 from spark_rankeval.metrics.base import REGISTRY, UNSET
 from spark_rankeval.metrics.exposure_based import Exposure
@@ -41,8 +41,8 @@ from spark_rankeval.ranking.recommended import TABLES_OF, Totals
 from spark_rankeval.request.readings import Lists, resolve
 from spark_rankeval.request.task import View
 from spark_rankeval.wire import pack, rows_of
-from spark_rankeval.worker import scoring
-from spark_rankeval.worker.scoring import score
+from spark_rankeval.worker import user_metrics
+from spark_rankeval.worker.user_metrics import score
 
 OF_USERS = [metric for metric in BEYOND if not metric.corpus_level]
 OF_ALL = [metric for metric in BEYOND if metric.corpus_level]
@@ -164,7 +164,7 @@ def test_lists_are_ranked_in_slices_and_no_bit_changes(monkeypatch):
     world = random_world(12)
     metrics = [kind().resolve() for kind in OF_USERS]
     whole = values_of(metrics, world)
-    monkeypatch.setattr(scoring, "_SLICE", 20)
+    monkeypatch.setattr(user_metrics, "_SLICE", 20)
     np.testing.assert_array_equal(bits(values_of(metrics, world)), bits(whole))
 
 

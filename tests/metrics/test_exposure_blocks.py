@@ -18,7 +18,7 @@ from spark_rankeval.metrics import parse_metric
 from spark_rankeval.ranking.lists import RankingPolicy
 from spark_rankeval.request.task import View
 from spark_rankeval.wire import rows_of
-from spark_rankeval.worker.scoring import score
+from spark_rankeval.worker.user_metrics import score
 
 OF_ALL = [variant for metric in BEYOND if metric.corpus_level for variant in variants(metric)]
 

@@ -22,10 +22,10 @@ from worlds import batch_of, random_world
 from spark_rankeval.errors import MetricError
 from spark_rankeval.features.exposure.groups import GroupAccumulator, group_exposures_of, group_slots_of
 from spark_rankeval.features.exposure.items import Slot, exposures_of, slice_as_text, slots_of
-from spark_rankeval.features.items.tables import ItemFacts
-from spark_rankeval.features.items.wire import GROUP as NAME
-from spark_rankeval.features.items.wire import GROUPS_TABLE, LEVELS_TABLE, TRAINING_INTERACTIONS, TRAINING_USERS
-from spark_rankeval.features.items.wire import ITEM as ITEM_OF_TABLE
+from spark_rankeval.features.items.item_columns import GROUP as NAME
+from spark_rankeval.features.items.item_columns import GROUPS_TABLE, LEVELS_TABLE, TRAINING_INTERACTIONS, TRAINING_USERS
+from spark_rankeval.features.items.item_columns import ITEM as ITEM_OF_TABLE
+from spark_rankeval.features.items.item_facts import ItemFacts
 from spark_rankeval.metrics import parse_metric
 from spark_rankeval.metrics.base import UNSET
 from spark_rankeval.metrics.group_amounts import GroupExposure
@@ -35,12 +35,12 @@ from spark_rankeval.ranking.recommended import Totals
 from spark_rankeval.request.task import View
 from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.wire import messages_of, rows_of
-from spark_rankeval.worker.features import with_features
 from spark_rankeval.worker.group_states import STATES
 from spark_rankeval.worker.grouped_row import grades_column
 from spark_rankeval.worker.packed import stream_of
-from spark_rankeval.worker.scoring import score
+from spark_rankeval.worker.scored_features import with_features
 from spark_rankeval.worker.states import state_of_batches
+from spark_rankeval.worker.user_metrics import score
 
 EVERY = pytest.mark.parametrize("metric", GROUPS, ids=lambda metric: metric.name)
 

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from spark_rankeval import audit
 from spark_rankeval.errors import DataError, InputError, OptionError
 from spark_rankeval.records.audit_rows import CHECKS
-from spark_rankeval.request.vectors import Vectors
+from spark_rankeval.request.options import Vectors
 
 TRAINING, LABELS = "user int, item string, timestamp int", "user int, item string, timestamp int"
 NO_TIME = "training and labels have no column 'timestamp' (time=)"

@@ -32,8 +32,8 @@ from spark_rankeval.errors import (
     UnknownMetricError,
 )
 from spark_rankeval.metrics import parse_metric
-from spark_rankeval.spark.collecting import MESSAGE_SCHEMA, merged_messages
 from spark_rankeval.spark.ids import hash_in
+from spark_rankeval.spark.tasks import MESSAGE_SCHEMA, merged_messages
 from spark_rankeval.statistics.bootstrap import WithoutBlock, blocks_of, jackknife_interval
 
 OF_USERS = [

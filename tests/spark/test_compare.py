@@ -11,7 +11,7 @@ from statsmodels.stats.power import TTestPower
 
 from spark_rankeval import all_pairs, compare, detectable_difference, differences, evaluate, score_users, summarise
 from spark_rankeval.errors import DataError, InputError, MetricError, OptionError, UnknownMetricError
-from spark_rankeval.spark import collecting as states
+from spark_rankeval.spark import tasks as states
 
 
 def marked(frame, kinds, dialect="default", definition=None):

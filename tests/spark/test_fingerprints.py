@@ -11,9 +11,8 @@ from shuffles import shuffled_into
 
 from spark_rankeval import Facts, Vectors, compare, evaluate, merge, score_users, summarise
 from spark_rankeval.errors import SparkRankEvalWarning
-from spark_rankeval.spark.engines import engine_of
 from spark_rankeval.spark.ids import hash_in
-from spark_rankeval.spark.platforms import draws_anew, may_change
+from spark_rankeval.spark.platforms import draws_anew, engine_of, may_change
 
 METRICS = ["ndcg@1", "rr@2"]
 ASKED = {"score": "score", "relevance": "grade", "on_invalid": "drop"}

@@ -13,7 +13,7 @@ from scipy import stats
 
 from spark_rankeval import BCa, Facts, Percentile, Student, evaluate, score_users, summarise
 from spark_rankeval.errors import OptionError, SparkRankEvalWarning
-from spark_rankeval.spark import collecting as states
+from spark_rankeval.spark import tasks as states
 from spark_rankeval.statistics.quantiles import RELATIVE_ACCURACY
 
 METRICS = ["precision@5", "ndcg@5", "rr", "dcg@5"]

@@ -9,7 +9,7 @@ from shuffles import settings_of, shuffled_into
 from spark_rankeval import Facts, evaluate, score_users
 from spark_rankeval.evaluation.prepare import prepare
 from spark_rankeval.request.options import ScoringOptions
-from spark_rankeval.spark.engines import engine_of
+from spark_rankeval.spark.platforms import engine_of
 
 METRICS = [f"{name}@{k}" for name in ("precision", "recall", "ndcg", "ap", "rr") for k in range(1, 21)]
 

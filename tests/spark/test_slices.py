@@ -14,7 +14,7 @@ from spark_rankeval import BCa, Cube, Facts, Vectors, compare, evaluate, merge, 
 from spark_rankeval.errors import DataError, InputError, OptionError, SparkRankEvalWarning
 from spark_rankeval.jobs.runs import metrics_table
 from spark_rankeval.spark import describing as scoring
-from spark_rankeval.worker import merging
+from spark_rankeval.worker import states
 
 METRICS = ["ndcg@5", "recall@3", "rr"]
 FIELDS = (
@@ -316,8 +316,8 @@ def test_more_slices_than_the_driver_holds_are_refused_with_their_number(tables,
 def test_replicates_that_no_worker_holds_are_refused_before_any_job(tables, jobs_of, monkeypatch):
     predictions, labels, about = tables
     # Without slices there is room for more. Here is a hundredth of both: the driver makes an empty state to measure it.
-    assert merging.MERGED_BYTES < scoring._LARGEST_STATE
-    monkeypatch.setattr(scoring, "MERGED_BYTES", merging.MERGED_BYTES // 100)
+    assert states.MERGED_BYTES < scoring._LARGEST_STATE
+    monkeypatch.setattr(scoring, "MERGED_BYTES", states.MERGED_BYTES // 100)
     monkeypatch.setattr(scoring, "_LARGEST_STATE", scoring._LARGEST_STATE // 100)
 
     def calls():

@@ -11,7 +11,7 @@ from spark_rankeval import evaluate, metrics_column, score_users
 from spark_rankeval.errors import MetricError, OptionError
 from spark_rankeval.metrics import parse_metric
 from spark_rankeval.metrics.expected_ties import TiesOfTheCall
-from spark_rankeval.spark.engines import engine_of
+from spark_rankeval.spark.platforms import engine_of
 
 METRICS = [
     *("precision@3", "recall@3", "f1@3", "hit_rate@3", "rr@3", "ap@3", "cg@3", "dcg@3", "ndcg(ideal='labels')@3"),

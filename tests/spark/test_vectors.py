@@ -19,7 +19,7 @@ from spark_rankeval.errors import (
     SparkRankEvalWarning,
 )
 from spark_rankeval.features.vectors import catalogue
-from spark_rankeval.request.vectors import CATALOGUE_TOO_LARGE
+from spark_rankeval.request.options import CATALOGUE_TOO_LARGE
 
 N_USERS, N_ITEMS, LENGTH = 24, 15, 3
 METRICS = ["ndcg@5", "ap", "rr", "auc", "percentile_rank", "recall@3"]

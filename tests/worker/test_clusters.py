@@ -18,10 +18,9 @@ from spark_rankeval.worker import clusters
 from spark_rankeval.worker.clusters import Layout, group_name, merged_clusters
 from spark_rankeval.worker.group_states import STATES, GroupStates
 from spark_rankeval.worker.grouped_row import CLUSTER_HASH, USER_HASH, USER_WEIGHT
-from spark_rankeval.worker.merging import merging
-from spark_rankeval.worker.scoring import CountNames
-from spark_rankeval.worker.small_groups import states_of
-from spark_rankeval.worker.states import state_of_columns
+from spark_rankeval.worker.individual_users import states_of
+from spark_rankeval.worker.states import merging_states, state_of_columns
+from spark_rankeval.worker.user_metrics import CountNames
 
 N_USERS, N_CLUSTERS = 3000, 211
 OPTIONS = DescriptionOptions("bca", 0.95, 40, 1, (), weighted=True, normalised=(1,), clustered=True)
@@ -64,7 +63,7 @@ def merged_messages(order, n_partitions, options=OPTIONS, keys=("slice",), size=
     for part in np.array_split(order, n_partitions):
         sent += run(iter(TABLE.take(pa.array(part)).combine_chunks().to_batches(max_chunksize=size)))
     layout = Layout.of(2, options, len(keys), roll(len(keys))) if options.clustered else None
-    return met(sent, merging(partial(states_of, n_values=2, names=names, options=options), layout), n_partitions)
+    return met(sent, merging_states(partial(states_of, n_values=2, names=names, options=options), layout), n_partitions)
 
 
 def exactly(states):

@@ -9,7 +9,7 @@ from spark_rankeval.request.counts import COUNTS
 from spark_rankeval.request.readings import Lists, resolve, views_of
 from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.worker.grouped_row import EXCLUDED, ITEMS, LABELS, SCORES
-from spark_rankeval.worker.scoring import count_of_model, score
+from spark_rankeval.worker.user_metrics import count_of_model, score
 
 KNOWN = Lists(scored_arrays=True, label_arrays=True)
 

@@ -15,8 +15,8 @@ from spark_rankeval.request.counts import COUNTS
 from spark_rankeval.request.readings import Lists, resolve, views_of
 from spark_rankeval.request.task import ScoringTask, View
 from spark_rankeval.worker.grouped_row import ITEMS, LABELS, SCORES, grades_column
-from spark_rankeval.worker.scoring import count_of_model, score
 from spark_rankeval.worker.series import N_INVALID, score_series
+from spark_rankeval.worker.user_metrics import count_of_model, score
 
 METRICS = [
     "precision@2", "hit_rate@1", "r_precision", "ap(denominator='labels')", "rr", "ndcg(gain='binary', ideal='labels')@2",

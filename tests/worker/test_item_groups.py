@@ -19,8 +19,7 @@ from worlds import batch_of as grouped
 from spark_rankeval import score_users
 from spark_rankeval.errors import EngineError, OptionError
 from spark_rankeval.features.item_groups import worker as item_groups
-from spark_rankeval.features.item_groups.scored_pairs import score_pairs
-from spark_rankeval.features.item_groups.tables import (
+from spark_rankeval.features.item_groups.group_rankings import (
     ATTRIBUTE_KEY,
     GROUP_KEY,
     GroupTables,
@@ -28,8 +27,8 @@ from spark_rankeval.features.item_groups.tables import (
     by_popularity,
     table_of,
 )
-from spark_rankeval.features.item_groups.worker import GroupsOfBatch, GroupsOfPartition, with_users_outside
-from spark_rankeval.features.items.wire import GROUP, ITEM, ROWS, TRAINING_INTERACTIONS, TRAINING_USERS
+from spark_rankeval.features.item_groups.worker import GroupsOfBatch, GroupsOfPartition, score_pairs, with_users_outside
+from spark_rankeval.features.items.item_columns import GROUP, ITEM, ROWS, TRAINING_INTERACTIONS, TRAINING_USERS
 from spark_rankeval.metrics.naming import parse_metric, parse_metrics
 from spark_rankeval.ranking.lists import RankingPolicy
 from spark_rankeval.records.slices import EVERY, NOT_LISTED, UNSEEN, item_groups_in, roll, roll_with_items
@@ -37,13 +36,12 @@ from spark_rankeval.request.options import Facts, ItemGroups
 from spark_rankeval.request.task import GROUP_FACTS, View, has_groups, is_about_labels
 from spark_rankeval.spark.describing import Groups, figures_by_group
 from spark_rankeval.statistics.description import DescriptionOptions
-from spark_rankeval.worker.features import with_features
 from spark_rankeval.worker.group_states import rows_by_key
 from spark_rankeval.worker.grouped_row import ABSENT, NO_USER, USER_HASH
-from spark_rankeval.worker.merging import merging
 from spark_rankeval.worker.packed import stream_of
-from spark_rankeval.worker.scoring import count_names, score
-from spark_rankeval.worker.states import state_of_batches
+from spark_rankeval.worker.scored_features import with_features
+from spark_rankeval.worker.states import merging_states, state_of_batches
+from spark_rankeval.worker.user_metrics import count_names, score
 
 VARIANTS = {metric.name: variants(metric, ties=("order",)) for metric in METRICS if is_about_labels(metric().resolve())}
 
@@ -250,7 +248,7 @@ def test_a_group_without_a_label_is_one_of_all_users_with_its_size_and_edges():
     rows = list(state_of_batches(task, options, NO_USER, keys)(iter([batch])))
     attributes = asked.attributes
     asked_groups = Groups(count_names(task), 1, options, len(keys), roll_with_items(roll(1), attributes), attributes)
-    merged = met(rows, merging(asked_groups.states_of_users))
+    merged = met(rows, merging_states(asked_groups.states_of_users))
     figures = figures_by_group(merged, asked_groups)
     with pytest.raises(EngineError, match="users of one slice in two places"):
         figures_by_group(merged * 2, asked_groups._replace(roll=lambda key: [key]))

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_rankeval.worker import model_lists
+from spark_rankeval.worker import reading
 from spark_rankeval.worker.grouped_row import (
     FACTS,
     INFINITE_PREDICTIONS,
@@ -18,7 +18,7 @@ from spark_rankeval.worker.grouped_row import (
     hash_column,
     of_model,
 )
-from spark_rankeval.worker.model_lists import (
+from spark_rankeval.worker.reading import (
     KIND_BITS,
     MODEL_BITS,
     OF_INFINITE_SCORE,
@@ -75,7 +75,7 @@ def batch_of(rows, *, counts_infinite):
 @pytest.mark.parametrize("together", [1, 50, 1 << 20])
 @pytest.mark.parametrize("counts_infinite", [False, True])
 def test_every_model_has_the_rows_that_name_it(monkeypatch, together, counts_infinite):
-    monkeypatch.setattr(model_lists, "_TOGETHER", together)
+    monkeypatch.setattr(reading, "_TOGETHER", together)
     random = np.random.default_rng(8)
     drawn = rows(random)
     batch = batch_of(drawn, counts_infinite=counts_infinite)

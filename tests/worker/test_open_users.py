@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from spark_rankeval.request.options import SummaryOptions
-from spark_rankeval.spark import settling
+from spark_rankeval.spark import describing
 from spark_rankeval.spark.describing import Groups
 from spark_rankeval.wire import Message, pack
-from spark_rankeval.worker import open_users as named
+from spark_rankeval.worker import individual_users as named
 from spark_rankeval.worker.group_states import STATES, StateAccumulator
-from spark_rankeval.worker.open_users import OpenUsers
-from spark_rankeval.worker.scoring import CountNames
+from spark_rankeval.worker.individual_users import OpenUsers
+from spark_rankeval.worker.user_metrics import CountNames
 
 NAMES, OPTIONS = CountNames(("unresolved",), ("invalid",)), SummaryOptions().described(weighted=False)
 
@@ -30,10 +30,10 @@ def state_of(values):
 
 def settle(monkeypatch, first, later):
     runs = iter([first, later])
-    monkeypatch.setattr(settling, "messages_of_groups", lambda *_: next(runs))
+    monkeypatch.setattr(describing, "messages_of_groups", lambda *_: next(runs))
     groups = Groups(NAMES, 1, OPTIONS, 0, lambda key: [key])
     asked = []
-    return settling.settled(None, groups, lambda hashes: asked.append(hashes.tolist())), asked
+    return describing.settled(None, groups, lambda hashes: asked.append(hashes.tolist())), asked
 
 
 def test_what_travels_does_not_depend_on_the_order():

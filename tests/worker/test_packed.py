@@ -7,9 +7,8 @@ from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_rankeval.features.items.counting import add_counts, count_items
-from spark_rankeval.features.items.tables import ItemIndex
-from spark_rankeval.features.items.wire import CONSUMED, ROWS, TRAINING_HASH
+from spark_rankeval.features.items.item_columns import CONSUMED, ROWS, TRAINING_HASH
+from spark_rankeval.features.items.item_facts import ItemIndex, add_counts, count_items
 from spark_rankeval.worker import packed
 from spark_rankeval.worker.packed import PACKED, Bound, pack_together, received, rows_in, tables_in, unpacked
 

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_rankeval.worker import row_hashes, xxhash
+from spark_rankeval.worker import row_hashes
 from spark_rankeval.worker.grouped_row import ITEMS, PREDICTION_ROWS, SCORES, hash_column, of_model
-from spark_rankeval.worker.row_hashes import hashes_of_users
-from spark_rankeval.worker.xxhash import xxhash64
+from spark_rankeval.worker.row_hashes import hashes_of_users, xxhash64
 
 _P1, _P2, _P3, _P4, _P5 = (
     0x9E3779B185EBCA87,
@@ -57,7 +56,7 @@ def test_the_digits_are_those_of_spark():
 def test_hashes_are_those_of_the_specification(together, pairs):
     items, scores = np.array([item for item, _ in pairs], np.int64), np.array([score for _, score in pairs], float)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(xxhash, "_TOGETHER", together)
+        patched.setattr(row_hashes, "_VALUES_TOGETHER", together)
         assert xxhash64(items, scores).tolist() == [of_pair(*pair) for pair in pairs]
 
 

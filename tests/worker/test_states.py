@@ -12,16 +12,14 @@ from met_messages import met
 from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.statistics.moments import moments_of_columns
 from spark_rankeval.wire import Message, merged_by_bucket, messages_of, rows_of, unpack
-from spark_rankeval.worker import merging, states
+from spark_rankeval.worker import states
 from spark_rankeval.worker.comparing import all_pairs_batches, merging_comparisons, paired_batches
 from spark_rankeval.worker.group_states import BUCKETS, GroupStates, bucket_of, rows_by_key
 from spark_rankeval.worker.group_states import COUNTS as OF_COUNTS
 from spark_rankeval.worker.grouped_row import ABSENT, USER_HASH, USER_WEIGHT
-from spark_rankeval.worker.merging import merging as merging_of
-from spark_rankeval.worker.merging import n_groups_of
-from spark_rankeval.worker.scoring import CountNames
-from spark_rankeval.worker.small_groups import USERS, SmallGroups, Users, states_of
-from spark_rankeval.worker.states import state_of_columns
+from spark_rankeval.worker.individual_users import USERS, SmallGroups, UsersOfGroups, states_of
+from spark_rankeval.worker.states import merging_states, n_groups_of, state_of_columns
+from spark_rankeval.worker.user_metrics import CountNames
 
 OPTIONS = DescriptionOptions("bca", 0.95, 60, 1, (0.5, 0.9), weighted=True)
 N_USERS = 400
@@ -186,7 +184,7 @@ def test_what_meets_is_that_of_all_users(options):
     partitions[0] = np.array([row for row in partitions[0] if table["slice"][row] in {f"s{n}" for n in range(20, 40)}])
     users_of_partitions = np.concatenate(partitions)
     rows = [row for part in partitions for row in run(options=options)(batches_of(table, part, 50))]
-    merged = met(rows, merging_of(partial(states_of, n_values=2, names=COUNTS, options=options)), 3)
+    merged = met(rows, merging_states(partial(states_of, n_values=2, names=COUNTS, options=options)), 3)
     together = GroupStates.merged(GroupStates.of_tree(message.tree) for message in merged)
     expected = whole(run(options=options)(batches_of(table, users_of_partitions, 50)), options)
     assert figures(together, options) == figures(expected, options)
@@ -196,8 +194,8 @@ def test_users_without_counts_meet_those_who_have_some():
     """As those of groups of items meet all others."""
     options, small = DescriptionOptions("t"), [SmallGroups(), SmallGroups()]
     values, about = np.array([0.5, 0.25, 0.75]), {"is_null": np.zeros(3, np.bool_)}
-    small[0].add([("a",), ("b",)], np.array([0, 1, 1]), Users({"0": values}, {"count": values}, {}, {}, about))
-    small[1].add([("b",), ("c",)], np.array([0, 0, 1]), Users({"0": values}, {}, {}, {}, about))
+    small[0].add([("a",), ("b",)], np.array([0, 1, 1]), UsersOfGroups({"0": values}, {"count": values}, {}, {}, about))
+    small[1].add([("b",), ("c",)], np.array([0, 0, 1]), UsersOfGroups({"0": values}, {}, {}, {}, about))
     together = states_of([tree for each in small for _, tree in each.trees()], 1, COUNTS, options)
     n_values, n_counts = together.parts["moments"]["n"][:, 0], together.parts[OF_COUNTS]["n"][:, 0]
     counted = dict(zip(together.keys, zip(n_values.tolist(), n_counts.tolist(), strict=True), strict=True))
@@ -213,7 +211,7 @@ def test_the_places_of_a_partition_are_merged_one_after_the_other_and_what_is_to
     def n_keys(tree):
         return len(GroupStates.of_tree(tree).keys)
 
-    mergers = merging_of(partial(states_of, n_values=2, names=COUNTS, options=OPTIONS))
+    mergers = merging_states(partial(states_of, n_values=2, names=COUNTS, options=OPTIONS))
     table, order = users(40), np.arange(N_USERS)
     places = {bucket_of(key) for tree in merged(1) for key in GroupStates.of_tree(tree).keys}
     for n_parts in (1, 3):
@@ -223,9 +221,9 @@ def test_the_places_of_a_partition_are_merged_one_after_the_other_and_what_is_to
         assert {n_groups_of(tree) for tree in trees} == {None}
     # Each place by itself holds what is allowed, although the partition as a whole has more.
     most = max(map(n_keys, merged(1)))
-    monkeypatch.setattr(merging, "MERGED_BYTES", most * states.bytes_of_a_group(2, 1, OPTIONS))
+    monkeypatch.setattr(states, "MERGED_BYTES", most * states.bytes_of_a_group(2, 1, OPTIONS))
     assert {n_groups_of(tree) for tree in merged(3)} == {None}
-    monkeypatch.setattr(merging, "MERGED_BYTES", states.bytes_of_a_group(2, 1, OPTIONS))
+    monkeypatch.setattr(states, "MERGED_BYTES", states.bytes_of_a_group(2, 1, OPTIONS))
     assert max(n_groups_of(tree) or 0 for tree in merged(3)) == most
 
 

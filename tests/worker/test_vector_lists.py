@@ -10,14 +10,21 @@ from scored import task_of_views
 
 from spark_rankeval.dialects import find_dialect
 from spark_rankeval.features.vectors import catalogue
-from spark_rankeval.features.vectors import lists as vector_lists
-from spark_rankeval.features.vectors.catalogue import BIAS, IN_CATALOGUE, ITEM, VECTOR, PackedCatalogue, pack_catalogue
-from spark_rankeval.features.vectors.lists import first_items_of_batches
+from spark_rankeval.features.vectors import worker as vector_lists
+from spark_rankeval.features.vectors.catalogue import (
+    IN_CATALOGUE,
+    ITEM,
+    ITEM_BIAS,
+    VECTOR,
+    PackedCatalogue,
+    pack_catalogue,
+)
+from spark_rankeval.features.vectors.worker import first_items_of_batches
 from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.request.readings import Lists, resolve, views_of
 from spark_rankeval.worker import grouped_row
-from spark_rankeval.worker.features import with_features
-from spark_rankeval.worker.scoring import score
+from spark_rankeval.worker.scored_features import with_features
+from spark_rankeval.worker.user_metrics import score
 
 METRICS = [
     "ndcg@3",
@@ -66,7 +73,7 @@ def catalogue_rows(items, vectors, bias):
         {
             ITEM: pa.array(items, pa.string()),
             VECTOR: pa.array(vectors.tolist(), pa.list_(pa.float64())),
-            BIAS: pa.array(bias),
+            ITEM_BIAS: pa.array(bias),
             IN_CATALOGUE: pa.array(np.ones(len(items), bool)),
         }
     )
@@ -234,7 +241,7 @@ class TestWhatCannotBeUsed:
             {
                 ITEM: pa.array(items),
                 VECTOR: pa.array(vectors, pa.list_(pa.float64())),
-                BIAS: pa.array([0.0] * len(items) if bias is None else bias),
+                ITEM_BIAS: pa.array([0.0] * len(items) if bias is None else bias),
             }
         )
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
 from spark_rankeval.wire import Merger, Message
 from spark_rankeval.worker.packed import stream_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 # Tables that wait are added up if they are larger than this.
 _WAITING = 2 << 20

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from spark_rankeval.features.exposure.counted_tables import added_up, message_of, table_of, total_of
-from spark_rankeval.metrics.group_amounts import AllListsGroupMetric, GroupExposure
-from spark_rankeval.ranking.ragged import Ragged
+from spark_rankeval.features.exposure.items import Exposed
+from spark_rankeval.metrics.group_amounts import AllListsGroupMetric, Amounts, Given, GroupExposure
+from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray, IntArray, Ragged
+from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.statistics.bootstrap import N_BLOCKS
+from spark_rankeval.wire import Message
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-
-    from spark_rankeval.features.exposure.items import Exposed
-    from spark_rankeval.metrics.group_amounts import Amounts, Given
-    from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray, IntArray
-    from spark_rankeval.request.task import ScoringTask
-    from spark_rankeval.wire import Message
-
-    Key = tuple[object, ...]
-    Name = str | None
+Key = tuple[object, ...]
+Name = str | None
 
 #: The kind of messages, and the column whose numbers add up.
 GROUP_EXPOSURE, COUNT = "exposure of groups", "count"

@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -18,24 +19,18 @@ import pyarrow.compute as pc
 
 from spark_rankeval.features.exposure.counted_tables import TableSum, added_up, message_of, table_of, total_of
 from spark_rankeval.metrics.exposure_based import CorpusMetric, Exposure
-from spark_rankeval.ranking.ragged import offsets_of, position_within, starts_of_runs
+from spark_rankeval.ranking.batch import RankingBatch
+from spark_rankeval.ranking.ragged import Array, BoolArray, IntArray, offsets_of, position_within, starts_of_runs
+from spark_rankeval.ranking.recommended import Recommended, Totals
 from spark_rankeval.records.slices import EVERY
+from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.statistics.bootstrap import N_BLOCKS
 from spark_rankeval.statistics.resampling import mixed
-from spark_rankeval.wire import Merger
+from spark_rankeval.wire import Merger, Message
 from spark_rankeval.worker.reading import numbers, whole_numbers
-from spark_rankeval.worker.xxhash import xxhash64
+from spark_rankeval.worker.row_hashes import xxhash64
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from spark_rankeval.ranking.batch import RankingBatch
-    from spark_rankeval.ranking.ragged import Array, BoolArray, IntArray
-    from spark_rankeval.ranking.recommended import Recommended, Totals
-    from spark_rankeval.request.task import ScoringTask
-    from spark_rankeval.wire import Message
-
-    Key = tuple[Any, ...]
+Key = tuple[Any, ...]
 
 #: The kinds of messages: counts of items, in buckets of items; and histograms.
 EXPOSURE, HISTOGRAMS = "exposure", "histograms of exposure"

@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import types as T
 
 from spark_rankeval.features.intents.worker import INTENT, INTENTS
-from spark_rankeval.features.items.wire import ITEM
+from spark_rankeval.features.items.item_columns import ITEM
+from spark_rankeval.ranking.recommended import Fact
 from spark_rankeval.request.counts import Overlap
-from spark_rankeval.spark.features import GroupedFeature, SourceFeature
+from spark_rankeval.request.options import Facts
+from spark_rankeval.request.task import ScoringTask
+from spark_rankeval.spark.grouped_features import GroupedFeature, GroupingContext, SourceFeature, Typed
 from spark_rankeval.spark.ids import as_text, problem_of_type, readable
 from spark_rankeval.spark.invalid_rows import none_holds, says_something, unusual_reasons
-from spark_rankeval.spark.source import ValueColumn, array_value, require_column
-from spark_rankeval.spark.sql_text import aggregate_lists, call, named, select, where, with_columns
+from spark_rankeval.spark.source import SourceTable, ValueColumn, array_value, require_column
+from spark_rankeval.spark.sql_text import Sql, aggregate_lists, call, named, select, where, with_columns
 from spark_rankeval.worker.grouped_row import grades_column
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pyspark.sql import DataFrame
 
-    from spark_rankeval.ranking.recommended import Fact
-    from spark_rankeval.request.options import Facts
-    from spark_rankeval.request.task import ScoringTask
-    from spark_rankeval.spark.features import GroupingContext, Typed
-    from spark_rankeval.spark.source import Source
-    from spark_rankeval.spark.sql_text import Sql
 
 # The place of an entry of an array.
 _PLACE = "place_"
@@ -38,7 +34,7 @@ _SUBTOPIC, _HASH = "subtopic_", "subtopics_hash_"
 class IntentColumns(NamedTuple):
     """Where the intents of labels come from."""
 
-    labels: Source  # as they were given: an item may have a row for each of its subtopics
+    labels: SourceTable  # as they were given: an item may have a row for each of its subtopics
     subtopic: ValueColumn | None  # their column of subtopics; None: the intents are the categories of items
 
     def subtopics(self) -> Sql | None:
@@ -48,7 +44,7 @@ class IntentColumns(NamedTuple):
         is_field, name = self.subtopic.is_field, self.subtopic.name
         return self.labels.field(name) if is_field else named(name)
 
-    def read(self) -> Source:
+    def read(self) -> SourceTable:
         """The labels with what their hash and examples need of subtopics."""
         labels, subtopics = self.labels, self.subtopics()
         if self.subtopic is None or subtopics is None:
@@ -60,7 +56,7 @@ class IntentColumns(NamedTuple):
         return replace(labels, frame=frame, hashed=_SUBTOPIC, subtopic=_SUBTOPIC)
 
 
-def _intents_in_labels(labels: Source, name: str | None, problems: list[str]) -> IntentColumns:
+def _intents_in_labels(labels: SourceTable, name: str | None, problems: list[str]) -> IntentColumns:
     """The labels with their column of subtopics of this name; what is wrong with it is added to the problems."""
     if name is None:
         return IntentColumns(labels, None)
@@ -93,7 +89,7 @@ class IntentSources(SourceFeature):
     """Where the intents of labels come from, and the table of items if they are its categories."""
 
     columns: IntentColumns
-    items: Source | None = None
+    items: SourceTable | None = None
     category: str | None = None  # the column of items that has them
 
     def columns_of_items(self) -> dict[str, bool]:
@@ -158,7 +154,7 @@ class GroupedIntents(GroupedFeature):
 
 
 def read_intents(
-    facts: Facts, asked: frozenset[Fact], items: Source | None, labels: Source, problems: list[str]
+    facts: Facts, asked: frozenset[Fact], items: SourceTable | None, labels: SourceTable, problems: list[str]
 ) -> IntentSources | None:
     """Where the intents of labels come from; None if nobody asks for any, or if there are problems already."""
     if problems or not ("intents" in asked or facts.subtopic is not None):
@@ -169,7 +165,7 @@ def read_intents(
     return IntentSources(_intents_in_labels(labels, facts.subtopic, problems), items, category)
 
 
-def _judged_items(labels: Source, subtopics: Sql | None, typed: Typed) -> tuple[DataFrame, list[str]]:
+def _judged_items(labels: SourceTable, subtopics: Sql | None, typed: Typed) -> tuple[DataFrame, list[str]]:
     """A row for each label with its item and grades, whose names are returned as well, and its subtopic or subtopics."""
     users = typed.named_users(labels)
     grades = [grades_column(place) for place in range(len(labels.grades))]

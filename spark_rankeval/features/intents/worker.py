@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_rankeval.features.items.lists import fields_in
-from spark_rankeval.features.items.wire import ITEM
-from spark_rankeval.ranking.lists import IntentLists
-from spark_rankeval.worker.features import BatchFeature, PartitionFeature, ScoringFeature
+from spark_rankeval.features.items.item_columns import ITEM
+from spark_rankeval.features.items.worker import fields_in
+from spark_rankeval.ranking.lists import IntentLists, RawLists
+from spark_rankeval.ranking.ragged import Array, IntArray, Ragged
+from spark_rankeval.request.task import ScoringTask, View
 from spark_rankeval.worker.grouped_row import STRUCTS_OF_ITEMS, column
-from spark_rankeval.worker.reading import filled, numbers, side_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    import pyarrow as pa
-
-    from spark_rankeval.ranking.lists import RawLists
-    from spark_rankeval.ranking.ragged import Array, IntArray, Ragged
-    from spark_rankeval.request.task import ScoringTask, View
-    from spark_rankeval.worker.reading import Side
-
+from spark_rankeval.worker.reading import Side, filled, numbers, side_of
+from spark_rankeval.worker.scored_features import BatchFeature, PartitionFeature, ScoringFeature
 
 #: The column of a grouped row, and the field of its structs that has the intent.
 INTENTS = column(

@@ -1,35 +1,36 @@
-"""The tables that put items into groups: checked, and packed so that every task looks labelled items up in them."""
+"""The tables that put items into groups, checked and packed for every task; and the lazy table of every user in every group of items."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
+from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_rankeval.checks import check_table
 from spark_rankeval.errors import InputError
-from spark_rankeval.features.item_groups.tables import POPULARITY_TABLES, table_of
-from spark_rankeval.features.item_groups.worker import FiguresOfGroups
-from spark_rankeval.features.items.grouped import GroupedTables, packed_groups
-from spark_rankeval.features.items.sources import SideSources
-from spark_rankeval.request.column_names import DEFAULT_ITEM
-from spark_rankeval.request.options import POPULARITY
-from spark_rankeval.spark.features import GroupedFeature, SourceFeature, Typed
+from spark_rankeval.features.item_groups.group_rankings import ATTRIBUTE_KEY, GROUP_KEY, POPULARITY_TABLES, table_of
+from spark_rankeval.features.item_groups.worker import FiguresOfGroups, score_pairs
+from spark_rankeval.features.items.grouped_tables import GroupedTables, packed_groups
+from spark_rankeval.features.items.spark import SideSources
+from spark_rankeval.metrics.naming import parse_metric
+from spark_rankeval.request.column_names import DEFAULT_ITEM, ColumnNames
+from spark_rankeval.request.options import POPULARITY, Facts, ItemGroups
+from spark_rankeval.request.task import Feature, has_groups
+from spark_rankeval.spark.grouped_features import GroupedFeature, GroupingContext, SourceFeature, Typed
 from spark_rankeval.spark.ids import common_id_type, problem_of_type
-from spark_rankeval.spark.named_columns import find_column
-from spark_rankeval.spark.packed import given_to_tasks
-from spark_rankeval.spark.source import Source, read_source, require_column, user_column
+from spark_rankeval.spark.source import SourceTable, read_source, require_column, user_column
+from spark_rankeval.spark.sql_text import find_column
+from spark_rankeval.spark.tasks import given_to_tasks, run_on_workers
+from spark_rankeval.worker.grouped_row import USER_WEIGHT
+from spark_rankeval.worker.user_metrics import MODEL
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pyspark.sql import DataFrame
 
-    from spark_rankeval.request.column_names import ColumnNames
-    from spark_rankeval.request.options import Facts, ItemGroups
-    from spark_rankeval.request.task import Feature
-    from spark_rankeval.spark.features import GroupingContext
+    from spark_rankeval.spark.scoring import Scoring
 
 
 @dataclass(frozen=True)
@@ -37,12 +38,12 @@ class GroupSources(SourceFeature):
     """The tables that put items into groups, their columns found and their types checked."""
 
     groups: ItemGroups  # the columns are named as the table names them
-    items: Source | None  # the table of items; None if no column of it is asked for
-    training: Source | None  # the training data; None if nobody asked for popularity
+    items: SourceTable | None  # the table of items; None if no column of it is asked for
+    training: SourceTable | None  # the training data; None if nobody asked for popularity
 
     takes_one_table = True
 
-    def tables(self) -> list[Source]:
+    def tables(self) -> list[SourceTable]:
         """Those that there are."""
         return [source for source in (self.items, self.training) if source is not None]
 
@@ -76,13 +77,13 @@ class GroupedGroups(GroupedFeature):
         # Metrics may have brought the table of popularity already.
         if training is not None and not set(POPULARITY_TABLES) & set(users.columns):
             names = [user_column(index) for index in range(len(training.user))]
-            typed = Typed(names, Source.named_users_sql, self.item_type)
+            typed = Typed(names, SourceTable.named_users_sql, self.item_type)
             counted = GroupedTables(SideSources(training=training), frozenset(), typed)
             tables[table_of(len(columns))] = counted.packed_popularity()
         return given_to_tasks(users, tables)
 
 
-def read_groups(facts: Facts, predictions: Source, names: ColumnNames, problems: list[str]) -> GroupSources | None:
+def read_groups(facts: Facts, predictions: SourceTable, names: ColumnNames, problems: list[str]) -> GroupSources | None:
     """Find and check the columns that put items into groups, before any job; None if nobody asked for groups."""
     groups = facts.item_groups
     if groups is None or problems:
@@ -111,8 +112,12 @@ def _check_given(facts: Facts, groups: ItemGroups) -> None:
 
 
 def _read(
-    role: Literal["items", "training"], frame: DataFrame | None, names: ColumnNames, problems: list[str], left: Source
-) -> Source | None:
+    role: Literal["items", "training"],
+    frame: DataFrame | None,
+    names: ColumnNames,
+    problems: list[str],
+    left: SourceTable,
+) -> SourceTable | None:
     """A table of items as a source whose items compare with those of predictions."""
     if frame is None:
         return None
@@ -129,7 +134,7 @@ def _read(
     return source
 
 
-def _columns_of(items: Source, groups: ItemGroups, problems: list[str]) -> Iterator[str]:
+def _columns_of(items: SourceTable, groups: ItemGroups, problems: list[str]) -> Iterator[str]:
     """The columns that make groups, as the table names them."""
     for name in groups.columns:
         found = require_column("items", items.frame, name, "item_by", problems)
@@ -138,3 +143,47 @@ def _columns_of(items: Source, groups: ItemGroups, problems: list[str]) -> Itera
             entries = kind.elementType if isinstance(kind, T.ArrayType) else kind
             problems += problem_of_type(f"items: the column {found!r} (item_by=)", entries, "category")
             yield found
+
+
+# The columns that tell the group.
+ITEM_ATTRIBUTE, ITEM_GROUP = "item_attribute", "item_group"
+
+
+def per_item_group(scoring: Scoring) -> DataFrame:
+    """The lazy table of every user and group of items: the user's columns, the group, a double for each metric that groups have."""
+    if not scoring.item_attributes:
+        msg = "the evaluation has no groups of items; name them with facts=Facts(items=…, item_by=…)"
+        raise InputError(msg)
+    task, schema = scoring.reading.task, scoring.schema
+    grouping = scoring.grouping(scoring.plan(exact=True, lazy=True))
+    users = grouping.frame(with_users=True)
+    values = tuple(f"metric_{place}" for place in range(len(scoring.reading.columns)))
+    name_of = dict(zip(scoring.reading.columns, values, strict=True))
+    attributes = list(grouping.attributes.columns)
+    counted = [task.weight_count] if task.weight_count else []
+    text, double = T.StringType(), T.DoubleType()
+    kinds = [
+        *zip(grouping.user_columns, grouping.user_types(), strict=True),
+        *((name, double if name == USER_WEIGHT else text) for name in attributes),
+        *((name, T.LongType()) for name in counted),
+        *((name, text) for name in (ATTRIBUTE_KEY, GROUP_KEY, MODEL)),
+        *((name, double) for name in values),
+    ]
+    run = score_pairs(task, (*grouping.user_columns, *attributes), values)
+    scored = run_on_workers(users, run, T.StructType([T.StructField(name, kind) for name, kind in kinds]))
+    metrics = tuple(
+        replace(metric, normaliser="", standard="", standard_column="")
+        for metric in schema.metrics
+        if has_groups(parse_metric(metric.definition).resolve())
+    )
+    schema = replace(schema, metrics=metrics, counts=(), hashes={})
+    ours = [*grouping.user_columns, *attributes, *counted, *([] if schema.model is None else [MODEL])]
+    columns = schema.marked([F.col(name) for name in (*ours, *(name_of[metric.column] for metric in metrics))])
+    if twice := [name for name in (ITEM_ATTRIBUTE, ITEM_GROUP) if name in schema.marks()]:
+        msg = (
+            f"the table of users and groups has a column {twice[0]!r} of its own; rename the other column of that name"
+        )
+        raise InputError(msg)
+    groups = [F.col(ATTRIBUTE_KEY).alias(ITEM_ATTRIBUTE), F.col(GROUP_KEY).alias(ITEM_GROUP)]
+    n_users = len(schema.users)
+    return scored.select(*columns[:n_users], *groups, *columns[n_users:])

@@ -1,40 +1,166 @@
-"""Groups of items as a feature of a task: users get values in every group where they have a label, in states of their own."""
+"""Groups of items as a feature of a task: users get values in every group where they have a label, in states or rows of their own."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from spark_rankeval.features.item_groups.scores import ScoresOfGroups
-from spark_rankeval.features.item_groups.tables import (
+from spark_rankeval.features.item_groups.group_rankings import (
     ATTRIBUTE_KEY,
     GROUP_FAULTS,
     GROUP_KEY,
     POPULARITY_TABLES,
     GroupTables,
+    Pairs,
     table_of,
 )
+from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.group_rates import GroupShare
+from spark_rankeval.ranking.batch import RankingBatch
+from spark_rankeval.ranking.ragged import Array, BoolArray, IntArray, Ragged
+from spark_rankeval.ranking.recommended import Recommended
 from spark_rankeval.records.slices import is_of_all
-from spark_rankeval.request.task import GROUP_FACTS
-from spark_rankeval.worker.features import BatchFeature, PartitionFeature, ScoringFeature
+from spark_rankeval.request.options import ItemGroups
+from spark_rankeval.request.task import GROUP_FACTS, ScoringTask, View, is_about_labels
+from spark_rankeval.statistics.description import DescriptionOptions, Figures
+from spark_rankeval.wire import Message
+from spark_rankeval.worker.group_states import Key
+from spark_rankeval.worker.grouped_row import ABSENT, NO_USER
+from spark_rankeval.worker.process import in_worker
+from spark_rankeval.worker.reading import Side, flags
+from spark_rankeval.worker.scored_features import (
+    BatchFeature,
+    FeatureAccumulator,
+    PartitionFeature,
+    RankedView,
+    ScoredUsers,
+    ScoringFeature,
+    StateContext,
+    with_features,
+)
 from spark_rankeval.worker.states import PartitionStates
+from spark_rankeval.worker.user_metrics import MODEL, count_of_model, score
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+Batches = Iterator[pa.RecordBatch]
 
-    from spark_rankeval.ranking.batch import RankingBatch
-    from spark_rankeval.ranking.ragged import Array, Ragged
-    from spark_rankeval.request.options import ItemGroups
-    from spark_rankeval.request.task import ScoringTask
-    from spark_rankeval.statistics.description import DescriptionOptions, Figures
-    from spark_rankeval.wire import Message
-    from spark_rankeval.worker.features import FeatureAccumulator, RankedView, ScoredUsers, StateContext
-    from spark_rankeval.worker.group_states import Key
-    from spark_rankeval.worker.reading import Side
+
+@dataclass
+class ScoresOfPairs:
+    """The values of pairs of a user and a group of an attribute of items; float64 (n_pairs,) each, as in `Scores`."""
+
+    keys: dict[str, pa.Array]  # the columns that tell the groups apart
+    user: IntArray  # int64, the user of each pair
+    values: list[Array] = field(default_factory=list)
+    beside: list[Array] = field(default_factory=list)
+    normalisers: dict[int, Array] = field(default_factory=dict)
+
+    def add(self, view: View, ranked: RankedPairs, included: BoolArray) -> None:
+        """Add the metrics of a view; users who are not included have NaN."""
+        is_in = included[self.user]
+        for place, metric in enumerate(view.metrics, len(self.values)):
+            if metric.normalises:
+                self.normalisers[place] = np.where(is_in, ranked.normaliser(metric), 0.0)
+        for computed, metrics in ((self.values, view.metrics), (self.beside, view.beside)):
+            of_metrics = [ranked.values(metric) for metric in metrics]
+            computed.extend(of_metrics if is_in.all() else [np.where(is_in, values, np.nan) for values in of_metrics])
+
+    def where(self, keep: BoolArray) -> ScoresOfPairs:
+        """These of the pairs."""
+        kept = pa.array(keep)
+        return ScoresOfPairs(
+            {name: column.filter(kept) for name, column in self.keys.items()},
+            self.user[keep],
+            [values[keep] for values in self.values],
+            [values[keep] for values in self.beside],
+            {place: values[keep] for place, values in self.normalisers.items()},
+        )
+
+
+@dataclass
+class RankedPairs:
+    """What a view says of the users and groups of an attribute of items.
+
+    If any metric is a share of a group, there is a pair of every user with every group; else only of those with a label.
+    """
+
+    pairs: Pairs
+    n_groups: int
+    recommended: Recommended | None = None  # the items of the lists, if any metric is a share of a group
+    # Which of these items are in which groups: an entry for each membership.
+    memberships: tuple[IntArray, IntArray] = (np.zeros(0, np.int64), np.zeros(0, np.int64))
+
+    def whole(self, values: Array, missing: float) -> Array:
+        """Values of the pairs with a label as those of all pairs; the others have the missing value."""
+        if self.recommended is None:
+            return values
+        every = np.full(self.recommended.n_users * self.n_groups, missing)
+        every[self.pairs.user * self.n_groups + self.pairs.group] = values
+        return every
+
+    def values(self, metric: Metric) -> Array:
+        """The values of a metric; NaN of metrics that look at more than labels, unless they are shares of a group."""
+        if isinstance(metric, GroupShare) and self.recommended is not None:
+            return metric.of_groups(self.recommended, *self.memberships, self.n_groups)
+        values = metric.compute(self.pairs.batch) if is_about_labels(metric) else np.full(len(self.pairs.user), np.nan)
+        return self.whole(values, np.nan)
+
+    def normaliser(self, metric: Metric) -> Array:
+        """The weights of these values."""
+        none = np.zeros(len(self.pairs.user))
+        return self.whole(metric.normaliser(self.pairs.batch) if is_about_labels(metric) else none, 0.0)
+
+
+@dataclass
+class ScoresOfGroups:
+    """The values of the groups of all attributes of items, of a batch of users."""
+
+    tables: GroupTables
+    places: Mapping[str, Array]  # of the labels as they came, as of `GroupTables.places`
+    has_shares: bool = False  # whether any metric is a share of a group
+    attributes: list[ScoresOfPairs] = field(default_factory=list)
+
+    def add(self, view: View, batch: RankingBatch, included: BoolArray, items: pa.Array) -> None:
+        """Add the metrics of a view, from its rankings; `items` are those of ``batch.recommended``, if there are any.
+
+        The labels, and so the pairs, are those of every other view.
+        """
+        for place, pairs in enumerate(self.tables.pairs(batch, self.places)):
+            n_groups = len(self.tables.attributes[place].names)
+            user, group = pairs.user, pairs.group
+            ranked = RankedPairs(pairs, n_groups)
+            if self.has_shares:
+                user, group = np.divmod(np.arange(batch.n_users * n_groups), n_groups)
+                recommended = Recommended.none(batch.n_users) if batch.recommended is None else batch.recommended
+                ranked = RankedPairs(pairs, n_groups, recommended, self.tables.memberships(place, items))
+            if place == len(self.attributes):
+                self.attributes.append(ScoresOfPairs(self.tables.keys(place, group), user))
+            self.attributes[place].add(view, ranked, included)
+
+    def batches(self, users: pa.RecordBatch, no_user: str) -> Iterator[tuple[pa.RecordBatch, ScoresOfPairs]]:
+        """What tells about the users of each attribute's pairs, with the keys of their groups, and the values of the pairs.
+
+        Rows of nobody have no pairs: what is wrong with them is counted among all.
+        """
+        keys = set(self.tables.no_keys(0))
+        columns = [
+            name for name in users.schema.names if name not in keys and not _is_of_rows(users.schema.field(name))
+        ]
+        nobody = flags(users.column(no_user))
+        for whole in self.attributes:
+            scores = whole.where(~nobody[whole.user]) if nobody.any() else whole
+            rows = users.select(columns).take(pa.array(scores.user))
+            arrays = [*rows.columns, *scores.keys.values()]
+            yield pa.RecordBatch.from_arrays(arrays, names=[*columns, *scores.keys]), scores
+
+
+def _is_of_rows(column: pa.Field) -> bool:
+    """Whether a column holds lists, or bytes of tables; they are read already."""
+    return bool(pa.types.is_nested(column.type) or pa.types.is_binary(column.type))
+
 
 # If every user has a value in every group of items, so many values are computed at once: 64 MB.
 _MOST_VALUES = 1 << 23
@@ -121,7 +247,7 @@ class GroupsOfPartition(PartitionFeature):
 
     def new_accumulator(self, context: StateContext) -> FeatureAccumulator:
         """States of users in groups of items."""
-        return _Accumulator(self, context)
+        return _GroupAccumulator(self, context)
 
 
 class GroupsOfBatch(BatchFeature):
@@ -164,7 +290,7 @@ def with_users_outside(figures: Mapping[Key, Figures], n_attributes: int) -> dic
     return counted
 
 
-class _Accumulator:
+class _GroupAccumulator:
     def __init__(self, partition: GroupsOfPartition, context: StateContext) -> None:
         self._partition, self._context = partition, context
         self._states = PartitionStates(context, has_hashes=False)
@@ -186,3 +312,38 @@ class _Accumulator:
         n_attributes = len(self._context.keys) - len(FiguresOfGroups.keys)
         yield from self._states.add_counts(tables.group_facts(n_attributes))
         yield from self._states.messages()
+
+
+def score_pairs(task: ScoringTask, passed_on: tuple[str, ...], names: tuple[str, ...]) -> Callable[[Batches], Batches]:
+    """A function for ``mapInArrow``: the metrics of every user and group of items, a row for each model.
+
+    The columns come in this order: those passed on unchanged, the attribute of items, the group, the model's name, the metrics. If a
+    count is the users' weight, it follows the first of these. A metric that has no values of groups is NaN.
+    """
+
+    @in_worker
+    def run(batches: Batches) -> Batches:
+        for whole, received in with_features(task, batches):
+            # Users who are only in a table of attributes are not evaluated.
+            present = None if ABSENT not in whole.schema.names else pc.invert(whole.column(ABSENT))
+            batch = whole if present is None else whole.filter(present)
+            scores = score(task, batch, received)
+            nobody = flags(batch.column(NO_USER))
+            columns = {name: batch.column(name) for name in passed_on}
+            if task.weight_count:
+                # Models do not differ in it.
+                columns[task.weight_count] = pa.array(scores.counts[count_of_model(task.weight_count, 0)])
+            of_users = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+            of_groups = (feature.scores for feature in scores.features if isinstance(feature, GroupsOfBatch))
+            for of_attribute in (each for groups in of_groups for each in groups.attributes):
+                pairs = of_attribute.where(~nobody[of_attribute.user])
+                users = of_users.take(pa.array(pairs.user))
+                keys = [pairs.keys[name].dictionary_decode() for name in (ATTRIBUTE_KEY, GROUP_KEY)]
+                for model, name in enumerate(task.models):
+                    values = pairs.values[model * len(names) : (model + 1) * len(names)]
+                    models = pa.repeat(pa.scalar(name), users.num_rows)
+                    arrays = [*users.columns, *keys, models, *(pa.array(np.asarray(each)) for each in values)]
+                    kept = [*users.schema.names, ATTRIBUTE_KEY, GROUP_KEY, MODEL, *names]
+                    yield pa.RecordBatch.from_arrays(arrays, names=kept)
+
+    return run

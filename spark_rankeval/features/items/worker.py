@@ -1,26 +1,217 @@
-"""Facts of items as a feature of a task: what metrics ask to be known of recommended items and of users' other lists."""
+"""Facts of items as a feature of a task: of recommended and labelled items, and of the lists that users have in other tables."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
 
-from spark_rankeval.features.items.lists import SideLists, in_parts
-from spark_rankeval.features.items.tables import ItemFacts
-from spark_rankeval.features.items.wire import BASELINE, FAULTS, HISTORY, ITEM_TABLES, TOTALS
-from spark_rankeval.worker.features import BatchFeature, PartitionFeature, ScoringFeature
+import numpy as np
+import pyarrow as pa
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+from spark_rankeval.features.items import item_columns
+from spark_rankeval.features.items.item_columns import BASELINE, FAULTS, HISTORY, ITEM_TABLES, TOTALS
+from spark_rankeval.features.items.item_facts import CategorySets, ItemFacts, decoded
+from spark_rankeval.ranking.batch import RankingBatch
+from spark_rankeval.ranking.lists import RawLists
+from spark_rankeval.ranking.matching import contained, match
+from spark_rankeval.ranking.ragged import Array, IntArray, Ragged
+from spark_rankeval.ranking.ranks import rank_lists
+from spark_rankeval.ranking.recommended import (
+    GROUP_SET,
+    LEVEL,
+    UNKNOWN,
+    CategoryShares,
+    Fact,
+    Recommended,
+    unit_vectors,
+)
+from spark_rankeval.request.task import ScoringTask, View
+from spark_rankeval.worker.grouped_row import ITEMS
+from spark_rankeval.worker.reading import Side, columns_of, numbers, side_of, whole_numbers
+from spark_rankeval.worker.scored_features import BatchFeature, PartitionFeature, RankedView, ScoringFeature
 
-    import pyarrow as pa
+# So many numbers of vectors are worked at a time.
+_CELLS = 1 << 21
 
-    from spark_rankeval.ranking.batch import RankingBatch
-    from spark_rankeval.ranking.ragged import Array, Ragged
-    from spark_rankeval.ranking.recommended import Fact
-    from spark_rankeval.request.task import ScoringTask
-    from spark_rankeval.worker.features import RankedView
-    from spark_rankeval.worker.reading import Side
+
+@dataclass(frozen=True, eq=False)
+class SideLists:
+    """What came with a batch of users from tables beside predictions and labels, and the facts of items."""
+
+    facts: frozenset[Fact]  # those that metrics ask for
+    items: ItemFacts  # those of the tables that the task received
+    #: The lists of users, by column: the different items of the training data, and the baseline's with scores.
+    sides: dict[str, Side]
+    history_fields: Mapping[str, pa.Array]  # the facts that were joined to the items of the history
+    totals: Mapping[str, int]  # `TOTALS` by name, 0 if the batch has no user
+    #: The items of these lists so that they compare with those of the predictions, and their order as of `RawLists`.
+    lists: Mapping[str, Ragged] = field(default_factory=dict)
+    order: Callable[[Array], Array] | None = None
+    categories: CategorySets = field(default_factory=CategorySets)  # of facts that were joined
+
+    @classmethod
+    def read(cls, facts: frozenset[Fact], columns: Mapping[str, pa.Array], items: ItemFacts | None) -> SideLists:
+        """From the columns of a batch, and from the tables that its task received."""
+        items = items or ItemFacts.read(facts, {})
+        sides: dict[str, Side] = {}
+        fields: dict[str, dict[str, pa.Array]] = {}
+        for name in (item_columns.HISTORY, item_columns.BASELINE):
+            if name in columns:
+                side = side_of(columns[name])
+                fields[name] = fields_in(side.ids) if pa.types.is_struct(side.ids.type) else {}
+                sides[name] = side._replace(ids=fields[name].pop(item_columns.ITEM, side.ids))
+        if item_columns.BASELINE in sides:
+            sides[item_columns.BASELINE].values.append(numbers(columns[item_columns.BASELINE_SCORES].flatten()))
+        totals = {
+            name: int(whole_numbers(columns[name]).max(initial=0)) for name in item_columns.TOTALS if name in columns
+        }
+        return cls(facts, items, sides, fields.get(item_columns.HISTORY, {}), {**totals, **items.totals})
+
+    def with_facts(
+        self, view: View, recommended: Recommended, predictions: Ragged, ids: pa.Array, joined: pa.ListArray | None
+    ) -> Recommended:
+        """Recommended items with the facts that metrics ask for; `predictions` with their `ids`, and the facts joined to them."""
+        user_facts = self._user_facts
+        of_predictions, of_baselines = self._list_facts(view, predictions)
+        # Looked up for the items that are left: most were cut off.
+        kept = pa.array(recommended.entry)
+        fields = {} if joined is None else fields_in(joined.flatten().take(kept))
+        of_items = self._item_facts(ids.take(kept), item_columns.fields_of(self.facts), fields)
+        return recommended.knowing(
+            of_items, of_predictions, {**self._sets, **user_facts, **of_baselines}, item_columns.sizes_of(self.totals)
+        )
+
+    def label_facts(self, ids: pa.Array) -> dict[str, Array]:
+        """The facts of labelled items, which travel with labels as float64."""
+        known = self.items.look_up(ids, {GROUP_SET, LEVEL} & item_columns.fields_of(self.facts))
+        return {name: values.astype(np.float64) for name, values in known.items()}
+
+    @property
+    def _sets(self) -> dict[str, Any]:
+        """What makes sets of the codes among facts."""
+        return {"category_sets": self.categories.sets(), **self.items.sets}
+
+    def _item_facts(self, ids: pa.Array, names: set[str], joined: Mapping[str, pa.Array]) -> dict[str, Array]:
+        """Facts of items: those that were joined to them, and others that are looked up."""
+        facts = decoded(joined, self.totals.get(item_columns.DIMENSION, 0), self.categories)
+        return {**self.items.look_up(ids, names - facts.keys()), **facts}
+
+    @cached_property
+    def _user_facts(self) -> dict[str, Any]:
+        """The facts of users' histories, whatever is recommended to them."""
+        if item_columns.HISTORY not in self.lists:
+            return {}
+        history = self.lists[item_columns.HISTORY]
+        user, n_users = history.user, history.n_users
+        facts = self._item_facts(
+            self.sides[item_columns.HISTORY].ids, item_columns.fields_of(self.facts, history=True), self.history_fields
+        )
+        known: dict[str, Any] = {"history_size": history.lengths}
+        if item_columns.TRAINING_USERS in facts:
+            # Whole numbers below 2^53, whose sum is exact in any order.
+            known["history_popularity"] = np.bincount(user, facts[item_columns.TRAINING_USERS], n_users).astype(
+                np.int64
+            )
+        if item_columns.CATEGORY_SET in facts:
+            known["history_categories"] = shares_of_categories(
+                user, facts[item_columns.CATEGORY_SET], self._sets["category_sets"]
+            )
+        if item_columns.VECTOR in facts:
+            known["history_vector"] = self._mean_directions(history, facts[item_columns.VECTOR])
+        sets = {GROUP_SET: "history_groups", LEVEL: "history_levels"}
+        return known | {name: history.like(facts[of_items]) for of_items, name in sets.items() if of_items in facts}
+
+    def _mean_directions(self, history: Ragged, vectors: Array) -> Array:
+        items, user = history.values, history.user
+        # Rows come in any order; sums of floats have one.
+        order = np.lexsort((items if self.order is None else self.order(items), user))
+        unit, user = unit_vectors(vectors)[order], user[order]
+        size = np.maximum(history.lengths, 1)
+        sums = [np.bincount(user, along, history.n_users) / size for along in unit.T]
+        return np.stack(sums, axis=1) if sums else np.zeros((history.n_users, 0))
+
+    def _list_facts(self, view: View, predictions: Ragged) -> tuple[dict[str, Array], dict[str, Array]]:
+        """The facts of predictions, and of users, by users' other lists."""
+        of_predictions: dict[str, Array] = {}
+        if item_columns.HISTORY in self.lists:
+            of_predictions["consumed"] = contained(predictions, self.lists[item_columns.HISTORY])
+        if item_columns.BASELINE not in self.lists:
+            return of_predictions, {}
+        kept, rank = self._ranked_baseline(view)
+        matched = match(predictions, kept)
+        of_predictions["baseline_rank"] = np.zeros(len(predictions.values), np.int64)
+        of_predictions["baseline_rank"][matched.prediction] = rank[matched.label]
+        return of_predictions, {"baseline_size": self.lists[item_columns.BASELINE].lengths}
+
+    def _ranked_baseline(self, view: View) -> tuple[Ragged, IntArray]:
+        """The baseline's items down to a view's largest cutoff, each once, and their ranks."""
+        items = self.lists[item_columns.BASELINE]
+        scores = items.like(self.sides[item_columns.BASELINE].values[0])
+        none = Ragged(np.empty(0, items.values.dtype), np.zeros(items.n_users + 1, np.int64))
+        lists = RawLists(items, scores, labels=none, order=self.order, entry=np.arange(len(items.values)))
+        policy = replace(view.ranking, duplicates="keep_best", unpredicted_labels="left_out")
+        ranked = rank_lists(lists, policy, largest_cutoff=view.largest_cutoff)[0].recommended
+        assert ranked is not None, "entries were given"
+        rank = np.zeros(len(items.values), np.int64)
+        rank[ranked.entry] = ranked.rank
+        return items.where(rank > 0), rank[rank > 0]
+
+
+def shares_of_categories(user: IntArray, places: IntArray, sets: Ragged) -> CategoryShares:
+    """Which share of each user's items is of each category; an item is of all of its categories in equal parts.
+
+    Items without a category are left out, and users who have no other.
+
+    Args:
+        user: int64, of each item.
+        places: int64, the place of each item's categories among the sets.
+        sets: as of `CategorySets.sets`.
+    """
+    known = places != UNKNOWN
+    user, places = user[known], places[known]
+    if not len(user):
+        none = np.empty(0, np.int64)
+        return CategoryShares(none, none, np.empty(0))
+    n_categories, n_sizes = int(sets.values.max()) + 1, int(sets.lengths.max()) + 1
+    of_items = sets.take(places)
+    # Items come in any order, and sums of floats have one: items that share alike are counted, then added by how they share.
+    cell = (user[of_items.user] * n_categories + of_items.values) * n_sizes + of_items.lengths[of_items.user]
+    cells, counts = np.unique(cell, return_counts=True)
+    pairs, pair = np.unique(cells // n_sizes, return_inverse=True)
+    n_items = np.bincount(user)
+    share = np.bincount(pair, counts / (cells % n_sizes)) / n_items[pairs // n_categories]
+    return CategoryShares(pairs // n_categories, pairs % n_categories, share)
+
+
+def in_parts(batch: pa.RecordBatch, items: ItemFacts | None = None) -> Iterator[pa.RecordBatch]:
+    """The batch in parts whose vectors, one per prediction, fit into little memory; no value depends on how it is cut.
+
+    The parts have the hash of the training data: if facts are looked up, their table has it, else users bring it.
+    """
+    totals = {} if items is None else items.totals
+    if item_columns.TRAINING_HASH in totals:
+        hashes = pa.array(np.full(batch.num_rows, totals[item_columns.TRAINING_HASH]))
+        batch = pa.RecordBatch.from_pydict({**columns_of(batch), item_columns.TRAINING_HASH: hashes})
+    dimension = totals.get(item_columns.DIMENSION, 0)
+    if item_columns.DIMENSION in batch.schema.names:
+        dimension = int(whole_numbers(batch.column(item_columns.DIMENSION)).max(initial=0))
+    size = batch.num_rows
+    if dimension:
+        names = [name for name in batch.schema.names if name.startswith((ITEMS, item_columns.HISTORY))]
+        n_cells = dimension * sum(len(batch.column(name).flatten()) for name in names)
+        size //= -(-n_cells // _CELLS) or 1
+    size = max(1, size)
+    yield from (batch.slice(start, size) for start in range(0, max(1, batch.num_rows), size))
+
+
+def fields_in(structs: pa.StructArray) -> dict[str, pa.Array]:
+    """The fields of structs by name."""
+    names = [structs.type.field(index).name for index in range(structs.type.num_fields)]
+    # Flattened: the nulls and the slice of the structs are those of the fields, too.
+    return dict(zip(names, structs.flatten(), strict=True))
+
 
 # The tables of users' lists, by role.
 _ROLES = {"training": HISTORY, "baseline": BASELINE}

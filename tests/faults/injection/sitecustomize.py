@@ -18,12 +18,12 @@ from pathlib import Path
 FOLDER = Path(os.environ["FAULTS_FOLDER"])
 #: Where faults can happen on an executor: functions that a worker calls once a batch, by their module.
 PLACES = {
-    "spark_rankeval.worker.scoring": "score",
+    "spark_rankeval.worker.user_metrics": "score",
     "spark_rankeval.worker.comparing": "read_users",
     "spark_rankeval.features.exposure.items": "_items_of",
 }
 #: And on the driver: what a job calls once a table that it writes, manifest and status among them.
-PLACES_OF_JOBS = {"spark_rankeval.jobs.partitions": "write_partition"}
+PLACES_OF_JOBS = {"spark_rankeval.jobs.job_tables": "write_partition"}
 DEADLINE = 150
 
 

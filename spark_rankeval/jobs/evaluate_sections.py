@@ -1,19 +1,25 @@
-"""The section of a configuration that makes labels and training data of a log."""
+"""Sections of the configuration that evaluates tables: a split of a log into labels and training, vectors of users and items, an audit."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping  # noqa: TC003 # of a field, whose type is looked at
-from dataclasses import dataclass, fields
+from collections.abc import Mapping  # of a field, whose type is looked at
+from dataclasses import dataclass, field, fields
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
+from spark_rankeval.auditing.audit_result import check_limits
 from spark_rankeval.errors import ConfigurationError, InputError, OptionError
-from spark_rankeval.jobs.config import Source, empty_names
+from spark_rankeval.jobs.config import (
+    Source,  # the same
+    empty_names,
+)
+from spark_rankeval.request.options import NO_PARTS, ColumnOptions, Similarity, Vectors
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from spark_rankeval.request.options import ColumnOptions
     from spark_rankeval.splits import Split, SplitCounts
+
 
 _LOG = "split.log"
 # The keys of each split beside those of all splits; the first one asks for it.
@@ -134,3 +140,69 @@ class LogSplit:
         if self.grades is None or not is_whole:
             return self.grades
         return {int(event) if event.lstrip("-").isdecimal() else event: grade for event, grade in self.grades.items()}
+
+
+#: The keys that are tables.
+TABLES_OF_VECTORS = ("users", "items", "candidates")
+
+
+@dataclass(frozen=True)
+class VectorTables:
+    """Vectors of users and items, from which the whole catalogue is ranked; the keys are the arguments of `Vectors`.
+
+    Attributes:
+        users: a row for each user, with the user's columns and the vector.
+        items: the catalogue: a row for each item, with the column of items and the vector.
+        candidates: the items that can be recommended, or those of each user; left out, the whole catalogue.
+        vector: the column of both tables that holds the vectors: arrays of numbers, all of the same length.
+        user_bias: the column of users with a number to add to all scores of the user.
+        item_bias: the column of items with a number to add to all scores of the item.
+        similarity: dot, the sum of products; or cosine, the same of vectors that are scaled to length 1 first.
+    """
+
+    #: What to do about keys that there were.
+    REMOVED = MappingProxyType({"parts": NO_PARTS})
+
+    users: Source
+    items: Source
+    candidates: Source | None = None
+    vector: str = Vectors.vector
+    user_bias: str | None = Vectors.user_bias
+    item_bias: str | None = Vectors.item_bias
+    similarity: Similarity = Vectors.similarity
+
+    def options(self) -> dict[str, Any]:
+        """The arguments of `Vectors`, except tables."""
+        return {name: value for name, value in vars(self).items() if name not in TABLES_OF_VECTORS}
+
+    def sources(self, section: str) -> dict[str, Source]:
+        """The tables to read, by the names of their sections in this one."""
+        tables = {name: getattr(self, name) for name in TABLES_OF_VECTORS}
+        return {f"{section}.{name}": source for name, source in tables.items() if source is not None}
+
+    def of(self, tables: Mapping[str, Any], section: str) -> Vectors:
+        """The vectors in tables that were read, by the names of their sections in this one."""
+        arguments = self.options() | {name: tables.get(f"{section}.{name}") for name in TABLES_OF_VECTORS}
+        return Vectors(**arguments)
+
+
+@dataclass(frozen=True)
+class AuditSettings:
+    """An audit of training, labels and predictions: what leaked.
+
+    Attributes:
+        time: the column of times in training and labels, and in predictions that of the prediction, if they have it.
+        limits: the largest share that passes, from 0 to 1, by the name of the check; a run above one exits with 4.
+    """
+
+    time: str = "timestamp"
+    limits: Mapping[str, float] = field(default_factory=dict)
+
+    def problems(self) -> list[str]:
+        """The limits that cannot be met or belong to no check."""
+        problems = empty_names("audit", {"time": self.time})
+        try:
+            check_limits(self.limits)
+        except OptionError as error:
+            problems.append(f"audit.{error}")
+        return problems

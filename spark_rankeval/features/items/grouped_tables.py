@@ -1,6 +1,6 @@
 """The tables that metrics ask for beside predictions and labels, grouped once by user or by item.
 
-Facts of items are joined to predictions (`join`), or workers look them up (`lookup`).
+Facts of items are joined to predictions, or workers look them up: `features.items.spark` chooses.
 """
 
 from __future__ import annotations
@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pyspark.sql import types as T
 
-from spark_rankeval.features.items import wire
-from spark_rankeval.features.items.counting import add_counts, count_items, counted_items
-from spark_rankeval.spark.engines import engine_of
-from spark_rankeval.spark.features import GroupedFeature, Typed
+from spark_rankeval.features.items import item_columns
+from spark_rankeval.features.items.item_facts import add_counts, count_items, counted_items
+from spark_rankeval.ranking.recommended import Fact
 from spark_rankeval.spark.fingerprints import total_of_hashes, training_hash
+from spark_rankeval.spark.grouped_features import GroupedFeature, Typed
 from spark_rankeval.spark.ids import name_in_sql, set_in, text_in_sql, usable
-from spark_rankeval.spark.packed import given_to_rows, given_to_tasks, packed
+from spark_rankeval.spark.platforms import engine_of
+from spark_rankeval.spark.source import SourceTable
 from spark_rankeval.spark.sql_text import (
+    Sql,
     aggregate,
     aggregate_lists,
     all_of,
@@ -33,17 +35,14 @@ from spark_rankeval.spark.sql_text import (
     where,
     with_columns,
 )
-from spark_rankeval.spark.workers import run_on_workers
-from spark_rankeval.worker.packed import pack_together, rows_in, tables_in
+from spark_rankeval.spark.tasks import given_to_rows, given_to_tasks, packed, run_on_workers
+from spark_rankeval.worker.packed import Bound, pack_together, rows_in, tables_in
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from spark_rankeval.features.items.sources import SideSources
-    from spark_rankeval.ranking.recommended import Fact
-    from spark_rankeval.spark.source import Source
-    from spark_rankeval.spark.sql_text import Sql
-    from spark_rankeval.worker.packed import Bound
+    from spark_rankeval.features.items.spark import SideSources
+
 
 Given = TypeVar("Given")
 
@@ -81,75 +80,80 @@ class GroupedTables(GroupedFeature):
     @property
     def item_fields(self) -> set[str]:
         """The fields that hold the facts of predicted items."""
-        return wire.fields_of(self.facts)
+        return item_columns.fields_of(self.facts)
 
     @property
     def history_fields(self) -> set[str]:
         """The fields that hold the facts of the items of a history."""
-        return wire.fields_of(self.facts, history=True)
+        return item_columns.fields_of(self.facts, history=True)
 
     @property
     def reads_popularity(self) -> bool:
         """Whether the popularity of items is asked for."""
-        return bool((self.item_fields | self.history_fields) & wire.POPULARITY_FIELDS)
+        return bool((self.item_fields | self.history_fields) & item_columns.POPULARITY_FIELDS)
 
     @property
     def reads_attributes(self) -> bool:
         """Whether attributes of items are asked for."""
-        return bool((self.item_fields | self.history_fields) & wire.ATTRIBUTE_FIELDS)
+        return bool((self.item_fields | self.history_fields) & item_columns.ATTRIBUTE_FIELDS)
 
     @cached_property
     def by_user(self) -> DataFrame:
         """The training data, one row per user: the items as often as they are there, and how many rows cannot be used."""
         source, typed = _required(self.sources.training), self.typed
-        hashed = training_hash(source).alias(wire.TRAINING_HASH)
+        hashed = training_hash(source).alias(item_columns.TRAINING_HASH)
         rows = select(source.frame, *typed.named_users(source), typed.item(source.ids_sql()), hashed)
         # A column of its own: inside the aggregate Spark computes it slowly.
-        rows = with_columns(rows, {wire.ITEM: when(typed.is_valid(), named(wire.ITEM))})
+        rows = with_columns(rows, {item_columns.ITEM: when(typed.is_valid(), named(item_columns.ITEM))})
         grouped = aggregate_lists(
             rows,
             typed.user_columns,
-            call("collect_list", named(wire.ITEM)).alias(wire.CONSUMED),
-            count_of(named(wire.ITEM).is_null(), wire.ROWS),
-            call("sum", named(wire.TRAINING_HASH)).alias(wire.TRAINING_HASH),
+            call("collect_list", named(item_columns.ITEM)).alias(item_columns.CONSUMED),
+            count_of(named(item_columns.ITEM).is_null(), item_columns.ROWS),
+            call("sum", named(item_columns.TRAINING_HASH)).alias(item_columns.TRAINING_HASH),
         )
-        has_list, has_hash = call("size", named(wire.CONSUMED)) >= 0, named(wire.TRAINING_HASH).is_not_null()
-        return _one_table(grouped, has_list, named(wire.ROWS) >= 0, has_hash)
+        has_list, has_hash = (
+            call("size", named(item_columns.CONSUMED)) >= 0,
+            named(item_columns.TRAINING_HASH).is_not_null(),
+        )
+        return _one_table(grouped, has_list, named(item_columns.ROWS) >= 0, has_hash)
 
     @cached_property
     def popularity(self) -> DataFrame:
         """One row per item of the training data, and one of a null item, as of `count_items`."""
-        counted = [wire.TRAINING_USERS, wire.TRAINING_INTERACTIONS]
+        counted = [item_columns.TRAINING_USERS, item_columns.TRAINING_INTERACTIONS]
         fields = [
-            T.StructField(wire.ITEM, self.typed.item_type),
-            *(T.StructField(name, T.LongType()) for name in [*counted, wire.TRAINING_HASH]),
+            T.StructField(item_columns.ITEM, self.typed.item_type),
+            *(T.StructField(name, T.LongType()) for name in [*counted, item_columns.TRAINING_HASH]),
         ]
         rows = run_on_workers(self._consumed, counted_items, T.StructType(fields))
         sums = (call("sum", named(name)).alias(name) for name in counted)
-        popularity = aggregate(rows, [wire.ITEM], *sums, total_of(wire.TRAINING_HASH))
+        popularity = aggregate(rows, [item_columns.ITEM], *sums, total_of(item_columns.TRAINING_HASH))
         # Spark knows that this hash is never null.
-        has_hash = bits_or(named(wire.TRAINING_HASH), 1) != 0
+        has_hash = bits_or(named(item_columns.TRAINING_HASH), 1) != 0
         return _one_table(popularity, *(named(name) >= 0 for name in counted), has_hash)
 
     @property
     def _consumed(self) -> DataFrame:
-        return select(self.by_user, *map(named, (wire.CONSUMED, wire.ROWS, wire.TRAINING_HASH)))
+        return select(self.by_user, *map(named, (item_columns.CONSUMED, item_columns.ROWS, item_columns.TRAINING_HASH)))
 
     @property
     def attribute_names(self) -> list[str]:
         """The columns of the table of items that hold facts."""
         fields = self.item_fields | self.history_fields
-        return [name for name in (wire.CATEGORY, wire.CATEGORY_SET, wire.VECTOR) if name in fields]
+        return [
+            name for name in (item_columns.CATEGORY, item_columns.CATEGORY_SET, item_columns.VECTOR) if name in fields
+        ]
 
     @cached_property
     def attributes(self) -> DataFrame:
         """The table of items, one row per item: sets of categories add up, and another attribute in which its rows do not agree is null."""
         source, names = _required(self.sources.items), self.attribute_names
         attributes = {}
-        if wire.CATEGORY in names:
-            attributes[wire.CATEGORY] = text_in_sql(source.frame, _required(self.sources.category))
-        if wire.CATEGORY_SET in names:
-            attributes[wire.CATEGORY_SET] = set_in(source.frame, _required(self.sources.category))
+        if item_columns.CATEGORY in names:
+            attributes[item_columns.CATEGORY] = text_in_sql(source.frame, _required(self.sources.category))
+        if item_columns.CATEGORY_SET in names:
+            attributes[item_columns.CATEGORY_SET] = set_in(source.frame, _required(self.sources.category))
         if self.sources.vector is not None:
             vector = named(self.sources.vector).cast(T.ArrayType(T.DoubleType()))
             # One with a hole or without a number is none, and is counted by its length.
@@ -157,33 +161,33 @@ class GroupedTables(GroupedFeature):
             is_no_number = one.is_null() | call("isnan", one) | (call("abs", one) == math.inf)
             broken = call("exists", vector, function_of(["one"], is_no_number))
             none = call("array").cast(T.ArrayType(T.DoubleType()))
-            attributes[wire.VECTOR] = when(broken, none, vector)
+            attributes[item_columns.VECTOR] = when(broken, none, vector)
         given = (values.alias(name) for name, values in attributes.items())
         rows = select(source.frame, self.typed.item(source.ids_sql()), *given)
-        aggregates = [call("count", 1).alias(wire.ROWS)]
-        if attributes.pop(wire.CATEGORY_SET, None) is not None:
-            together = call("flatten", call("collect_list", named(wire.CATEGORY_SET)))
+        aggregates = [call("count", 1).alias(item_columns.ROWS)]
+        if attributes.pop(item_columns.CATEGORY_SET, None) is not None:
+            together = call("flatten", call("collect_list", named(item_columns.CATEGORY_SET)))
             in_order = call("to_json", call("array_sort", call("array_distinct", together)))
-            is_known = call("count", named(wire.CATEGORY_SET)) > 0
-            aggregates.append(when(is_known, in_order).alias(wire.CATEGORY_SET))
+            is_known = call("count", named(item_columns.CATEGORY_SET)) > 0
+            aggregates.append(when(is_known, in_order).alias(item_columns.CATEGORY_SET))
         for name in attributes:
             least = call("min", named(name))
             agree = least == call("max", named(name))
-            aggregates += [when(agree, least).alias(name), (~agree).alias(wire.CONFLICT + name)]
-        return aggregate(rows, [wire.ITEM], *aggregates)
+            aggregates += [when(agree, least).alias(name), (~agree).alias(item_columns.CONFLICT + name)]
+        return aggregate(rows, [item_columns.ITEM], *aggregates)
 
     def history(self) -> DataFrame:
         """The different items of each user in the training data, one row per user."""
-        items = call("array_distinct", named(wire.CONSUMED)).alias(wire.HISTORY)
+        items = call("array_distinct", named(item_columns.CONSUMED)).alias(item_columns.HISTORY)
         return select(self.by_user, *self.typed.users, items)
 
     def packed_tables(self) -> dict[str, DataFrame]:
         """The tables that are never joined, of any size, as one row each: labelled and consumed items are looked up in them, too."""
         sources, tables = self.sources, {}
         if sources.group is not None and sources.items is not None:
-            tables[wire.GROUPS_TABLE] = packed_groups(sources.items, sources.group, self.typed.item_type)
+            tables[item_columns.GROUPS_TABLE] = packed_groups(sources.items, sources.group, self.typed.item_type)
         if "levels" in self.facts:
-            tables[wire.LEVELS_TABLE] = self.packed_popularity()
+            tables[item_columns.LEVELS_TABLE] = self.packed_popularity()
         return tables
 
     def packed_popularity(self, bound: Bound | None = None) -> DataFrame:
@@ -195,17 +199,17 @@ class GroupedTables(GroupedFeature):
         """The baseline's items and scores, one row per user."""
         valid = where(self._baseline_rows(), named(_VALID))
         # Two lists of numbers, which are built and carried much faster than a list of structs.
-        items, scores = (call("collect_list", named(name)) for name in (wire.ITEM, wire.SCORE))
-        lists = (items.alias(wire.BASELINE), scores.alias(wire.BASELINE_SCORES))
+        items, scores = (call("collect_list", named(name)) for name in (item_columns.ITEM, item_columns.SCORE))
+        lists = (items.alias(item_columns.BASELINE), scores.alias(item_columns.BASELINE_SCORES))
         return aggregate_lists(valid, self.typed.user_columns, *lists)
 
     def totals(self) -> list[DataFrame]:
         """One row each: how many rows cannot be used of tables that are not grouped by item."""
         rows = []
         if self.sources.training is not None and not self.reads_popularity:
-            n_users = count_of(call("size", named(wire.CONSUMED)) > 0, wire.N_TRAINING_USERS)
-            n_invalid = sum_of(named(wire.ROWS), "n_invalid_training")
-            rows.append(aggregate(self.by_user, (), n_users, n_invalid, total_of(wire.TRAINING_HASH)))
+            n_users = count_of(call("size", named(item_columns.CONSUMED)) > 0, item_columns.N_TRAINING_USERS)
+            n_invalid = sum_of(named(item_columns.ROWS), "n_invalid_training")
+            rows.append(aggregate(self.by_user, (), n_users, n_invalid, total_of(item_columns.TRAINING_HASH)))
         if self.sources.items is not None and not self.reads_attributes:
             n_invalid = count_of(self.sources.items.ids_sql().is_null(), "n_invalid_items")
             rows.append(aggregate(self.sources.items.frame, (), n_invalid))
@@ -220,29 +224,31 @@ class GroupedTables(GroupedFeature):
         source, typed = _required(self.sources.baseline), self.typed
         if source.arrays:
             values = [one.alias(_SCORES) for one in source.values_sql()]
-            entry = call("posexplode_outer", source.ids_sql()).aliases(_PLACE, wire.ITEM)
+            entry = call("posexplode_outer", source.ids_sql()).aliases(_PLACE, item_columns.ITEM)
             entries = select(source.frame, *typed.named_users(source), entry, *values)
             score = call("get", named(_SCORES), named(_PLACE)) if values else -named(_PLACE)
-            users, item = typed.users, usable(named(wire.ITEM), source.item_type)
+            users, item = typed.users, usable(named(item_columns.ITEM), source.item_type)
         else:
             entries, users, item = source.frame, typed.named_users(source), source.ids_sql()
             score = source.values_sql()[0].cast("double")
             score = -score if source.value_kind == "rank" else score
-        rows = select(entries, *users, typed.item(item), score.cast("double").alias(wire.SCORE))
-        return with_columns(rows, {_VALID: typed.is_valid(wire.SCORE)})
+        rows = select(entries, *users, typed.item(item), score.cast("double").alias(item_columns.SCORE))
+        return with_columns(rows, {_VALID: typed.is_valid(item_columns.SCORE)})
 
 
-def packed_groups(items: Source, name: str, item_type: T.DataType) -> DataFrame:
+def packed_groups(items: SourceTable, name: str, item_type: T.DataType) -> DataFrame:
     """Each item with each of its groups once, in one row, and how many rows of the table say so; a null stands for no group."""
-    item, group = items.ids_sql().cast(item_type).alias(wire.ITEM), named(name)
+    item, group = items.ids_sql().cast(item_type).alias(item_columns.ITEM), named(name)
     if isinstance(items.frame.schema[name].dataType, T.ArrayType):
-        rows = select(items.frame, item, call("posexplode_outer", group).aliases(_PLACE, wire.GROUP))
+        rows = select(items.frame, item, call("posexplode_outer", group).aliases(_PLACE, item_columns.GROUP))
     else:
-        rows = select(items.frame, item, number(0).alias(_PLACE), group.alias(wire.GROUP))
-    rows = select(rows, named(wire.ITEM), named(_PLACE), name_in_sql(rows, wire.GROUP).alias(wire.GROUP))
+        rows = select(items.frame, item, number(0).alias(_PLACE), group.alias(item_columns.GROUP))
+    rows = select(
+        rows, named(item_columns.ITEM), named(_PLACE), name_in_sql(rows, item_columns.GROUP).alias(item_columns.GROUP)
+    )
     # A row of an array counts once, by its first entry.
-    n_rows = count_of(call("coalesce", named(_PLACE), 0) == 0, wire.ROWS)
-    grouped = aggregate(rows, [wire.ITEM, wire.GROUP], n_rows)
+    n_rows = count_of(call("coalesce", named(_PLACE), 0) == 0, item_columns.ROWS)
+    grouped = aggregate(rows, [item_columns.ITEM, item_columns.GROUP], n_rows)
     # Not by a limit: without all of them nothing can be said of groups.
     return packed(grouped.repartition(1), pack_together(rows_in, lambda table: table, None))
 

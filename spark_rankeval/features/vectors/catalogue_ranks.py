@@ -5,20 +5,16 @@ Products in float32 find the ranks. Exact scores decide between items that are c
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from spark_rankeval.features.vectors.catalogue import ScoredUserVectors
+from spark_rankeval.ranking.lists import Ties
 from spark_rankeval.ranking.matching import contained
-from spark_rankeval.ranking.ragged import Array, Ragged, offsets_of, position_within
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from spark_rankeval.features.vectors.scores import Users
-    from spark_rankeval.ranking.lists import Ties
-    from spark_rankeval.ranking.ragged import BoolArray, FloatArray, IntArray
+from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray, IntArray, Ragged, offsets_of, position_within
 
 # A block of products has at most so many cells, 16 MB, and so many users. It stays in a processor's cache while it is looked through, and
 # more users make a matrix product no faster.
@@ -93,7 +89,9 @@ class Ranks(NamedTuple):
     first_scores: FloatArray | None = None
 
 
-def rank_items(users: Users, items: Ragged, limits: Limits, ties: Ties = "item_asc", first: int = 0) -> Ranks:
+def rank_items(
+    users: ScoredUserVectors, items: Ragged, limits: Limits, ties: Ties = "item_asc", first: int = 0
+) -> Ranks:
     """The ranks of each user's `items`, given by their places in the catalogue, and the `first` items of every list.
 
     Equal scores are ordered by the items' places: ``item_asc``, or ``item_desc``.
@@ -120,7 +118,7 @@ def rank_items(users: Users, items: Ragged, limits: Limits, ties: Ties = "item_a
     return ranks._replace(first=Ragged(firsts.item, offsets_of(lengths)), first_scores=firsts.score)
 
 
-def _count_blocks(users: Users, counts: _Counts, limits: Limits, ties: Ties, first: int) -> _Firsts:
+def _count_blocks(users: ScoredUserVectors, counts: _Counts, limits: Limits, ties: Ties, first: int) -> _Firsts:
     """Count what stands around the ranked items, block by block, and choose the `first` items of every list."""
     none = np.empty(0, np.int64)
     chosen: list[tuple[IntArray, IntArray]] = []
@@ -146,7 +144,7 @@ def _count_blocks(users: Users, counts: _Counts, limits: Limits, ties: Ties, fir
     return _Firsts(*map(np.concatenate, zip(*settled, strict=True)))
 
 
-def _blocks(users: Users, rows: IntArray, limits: Limits) -> Iterator[tuple[IntArray, int, Array]]:
+def _blocks(users: ScoredUserVectors, rows: IntArray, limits: Limits) -> Iterator[tuple[IntArray, int, Array]]:
     """Some users, the place of an item, and these users' products with it and the following ones; −∞ for what is in no list."""
     catalogue = users.catalogue
     n_users = min(_USERS, max(1, len(rows)))
@@ -179,10 +177,10 @@ def _cells(items: Ragged, users: IntArray, start: int, width: int) -> tuple[IntA
 class _Counts:
     """How many items score higher than each ranked one, the same, and the same before it: counted block by block."""
 
-    users: Users
+    users: ScoredUserVectors
     ranked: Ragged  # the places of items in the lists of their users
-    score: FloatArray  # theirs, as of `Users.exact`
-    low: Array  # of the type of `Users.about`, the lowest that may be of an item that scores the same; and the highest one
+    score: FloatArray  # theirs, as of `ScoredUserVectors.exact`
+    low: Array  # of the type of `ScoredUserVectors.about`, the lowest that may be of an item that scores the same; and the highest one
     high: Array
     above: IntArray
     tied: IntArray
@@ -192,7 +190,7 @@ class _Counts:
     n_near: int = 0
 
     @classmethod
-    def of(cls, users: Users, ranked: Ragged, score: FloatArray) -> _Counts:
+    def of(cls, users: ScoredUserVectors, ranked: Ragged, score: FloatArray) -> _Counts:
         user = ranked.user
         about, error = users.as_about(user, score), users.error[user]
         kind = np.float32 if users.catalogue.is_plain else np.float64
@@ -337,7 +335,7 @@ class _Firsts(NamedTuple):
     score: FloatArray
 
 
-def _first(users: Users, chosen: list[tuple[IntArray, IntArray]], first: int, ties: Ties) -> _Firsts:
+def _first(users: ScoredUserVectors, chosen: list[tuple[IntArray, IntArray]], first: int, ties: Ties) -> _Firsts:
     """The first of some items of each user, in the order of exact scores."""
     user, item = map(np.concatenate, zip(*chosen, strict=True))
     score = users.exact(user, item)

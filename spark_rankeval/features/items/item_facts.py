@@ -1,33 +1,129 @@
-"""Tables of items that every task receives packed: where workers look up the facts of items by their ids."""
+"""Facts of items by their ids: counted by workers from the training data, and looked up in tables that every task receives packed."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_rankeval.features.items import wire
-from spark_rankeval.features.items.counting import levels_of
-from spark_rankeval.ranking.ragged import Ragged, starts_of_runs
-from spark_rankeval.ranking.recommended import GROUP_SET, LEVEL, UNKNOWN, GroupSets
+from spark_rankeval.features.items import item_columns
+from spark_rankeval.ranking.ragged import Array, FloatArray, IntArray, Ragged, starts_of_runs
+from spark_rankeval.ranking.recommended import GROUP_SET, LEVEL, UNKNOWN, Fact, GroupSets, PopularityLevels
 from spark_rankeval.worker.packed import TOO_LARGE, unpacked
-from spark_rankeval.worker.reading import filled, numbers, places_among, whole_numbers
+from spark_rankeval.worker.process import in_worker
+from spark_rankeval.worker.reading import filled, flat, numbers, places_among, whole_numbers
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+Batches = Iterator[pa.RecordBatch]
 
-    from spark_rankeval.ranking.ragged import Array, IntArray
-    from spark_rankeval.ranking.recommended import Fact
+
+def levels_of(n_users: IntArray) -> tuple[IntArray, PopularityLevels]:
+    """The level of each item by how many users have it, and behind these that of an unknown item; and the levels."""
+    different, place, n_items = np.unique(n_users, return_inverse=True, return_counts=True)
+    pairs, items = (np.append(1.0, shares) for shares in shares_above(different, n_items))
+    return np.append(1 + place, 0).astype(np.int64), PopularityLevels(pairs, items, np.append(0, n_items))
+
+
+def shares_above(n_users: IntArray, n_items: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Which share of all pairs of a user and an item, and which share of the items, is of items that more users have.
+
+    Items that nobody has are no items of the training data, and have 1.
+
+    Args:
+        n_users: int64, different numbers of users, ascending.
+        n_items: int64, how many items have so many users.
+    """
+    n_items = np.where(n_users > 0, n_items, 0)
+    pairs, items = (
+        # The sum of those before a number and of its own, taken from the whole, leaves those above it.
+        np.where(n_users > 0, (amount.sum() - np.cumsum(amount)) / max(1, int(amount.sum())), 1.0)
+        for amount in (n_users * n_items, n_items)
+    )
+    return pairs, items
+
+
+def count_items(batch: pa.RecordBatch) -> pa.Table:
+    """How many users have each item, and how often it is there: from the lists of users, each in a row.
+
+    A row of a null item has the number of users with any item, the number of rows that cannot be used, and the sum of all rows' hashes.
+    """
+    items, offsets = flat(batch.column(item_columns.CONSUMED))
+    (code, coded), lengths = _coded(items), np.diff(offsets)
+    # In one number, narrow if it fits: sorting is quicker than a table of all pairs. Users stay where they are.
+    kind = np.int32 if len(lengths) * len(coded) < np.iinfo(np.int32).max else np.int64
+    user = np.repeat((np.arange(len(lengths)) * len(coded)).astype(kind), lengths)
+    pairs = np.sort(user + code.astype(kind))
+    first = starts_of_runs(pairs)
+    users = np.bincount(pairs[first] - user[first], minlength=len(coded))
+    occurs = np.flatnonzero(users)
+    columns = {
+        item_columns.ITEM: pa.concat_arrays([coded.take(pa.array(occurs)), pa.nulls(1, items.type)]),
+        item_columns.TRAINING_USERS: np.append(users[occurs], np.count_nonzero(lengths)),
+        item_columns.TRAINING_INTERACTIONS: np.append(
+            np.bincount(code)[occurs], whole_numbers(batch.column(item_columns.ROWS)).sum()
+        ),
+        item_columns.TRAINING_HASH: np.append(
+            np.zeros(len(occurs), np.int64), whole_numbers(batch.column(item_columns.TRAINING_HASH)).sum()
+        ),
+    }
+    return pa.table({name: pa.array(values) for name, values in columns.items()})
+
+
+def _coded(items: pa.Array) -> tuple[IntArray, pa.Array]:
+    """Items as places among different ones, of which some may not occur.
+
+    If whole numbers lie close together, a place is the number minus the least, which takes a tenth of the time.
+    """
+    if pa.types.is_integer(items.type) and len(items):
+        numbers = whole_numbers(items)
+        least, most = int(numbers.min()), int(numbers.max())
+        if most - least < len(items):
+            return numbers - least, pa.array(np.arange(most - least + 1) + least).cast(items.type)
+    encoded = items.dictionary_encode()
+    return filled(encoded.indices, 0).astype(np.int64), encoded.dictionary
+
+
+def add_counts(counts: pa.Table) -> pa.Table:
+    """The counts of each item, from those of several parts of the users."""
+    counted = [item_columns.TRAINING_USERS, item_columns.TRAINING_INTERACTIONS, item_columns.TRAINING_HASH]
+    grouped = counts.group_by(item_columns.ITEM, use_threads=False).aggregate([(name, "sum") for name in counted])
+    return pa.table(
+        {item_columns.ITEM: grouped[item_columns.ITEM], **{name: grouped[f"{name}_sum"] for name in counted}}
+    )
+
+
+@in_worker
+def counted_items(batches: Batches) -> Batches:
+    """For ``mapInArrow``: the same as rows, those of an item in any number of parts."""
+    for batch in batches:
+        yield from count_items(batch).to_batches()
+
+
+@in_worker
+def rows_of_shares(batches: Batches) -> Batches:
+    """For ``mapInArrow`` in one task: the shares of `shares_above` as rows, from rows of how many items have a number of users."""
+    rows = list(batches)
+    if rows:
+        counts = pa.Table.from_batches(rows).sort_by(item_columns.TRAINING_USERS)
+        n_users, n_items = (counts[name].to_numpy() for name in (item_columns.TRAINING_USERS, item_columns.ROWS))
+        shares = dict(zip(item_columns.LONG_TAIL, shares_above(n_users, n_items), strict=True))
+        yield from pa.table({item_columns.TRAINING_USERS: n_users, **shares}).to_batches()
+
 
 # Whole numbers are looked up in a table of all numbers from the least to the greatest, if it has at most so many entries per item.
 _SPARSE = 8
 # The types of tables without a row, in which columns of other types were never seen.
-_COUNTS = dict.fromkeys((wire.TRAINING_USERS, wire.TRAINING_INTERACTIONS, wire.TRAINING_HASH, wire.ROWS), pa.int64())
-_TEXTS = dict.fromkeys((wire.CATEGORY, wire.CATEGORY_SET, wire.GROUP), pa.string())
-_NO_ROWS = pa.schema({wire.ITEM: pa.null(), **_COUNTS, **_TEXTS, wire.VECTOR: pa.list_(pa.float64())}).empty_table()
+_COUNTS = dict.fromkeys(
+    (item_columns.TRAINING_USERS, item_columns.TRAINING_INTERACTIONS, item_columns.TRAINING_HASH, item_columns.ROWS),
+    pa.int64(),
+)
+_TEXTS = dict.fromkeys((item_columns.CATEGORY, item_columns.CATEGORY_SET, item_columns.GROUP), pa.string())
+_NO_ROWS = pa.schema(
+    {item_columns.ITEM: pa.null(), **_COUNTS, **_TEXTS, item_columns.VECTOR: pa.list_(pa.float64())}
+).empty_table()
 
 
 class ItemIndex:
@@ -81,7 +177,7 @@ class ItemFacts(NamedTuple):
     def read(cls, facts: Iterable[Fact], packed: Mapping[str, pa.Scalar]) -> ItemFacts:
         """From the first row of a task. In a table that is too large no item is known."""
         facts = list(facts)
-        fields = wire.fields_of(facts) | wire.fields_of(facts, history=True)
+        fields = item_columns.fields_of(facts) | item_columns.fields_of(facts, history=True)
         tables = [_READ[name](table_in(cell), fields) for name, cell in packed.items()]
         totals = {name: total for table in tables for name, total in table.totals.items()}
         totals[TOO_LARGE] = int(any(cell.is_valid and unpacked(cell) is None for cell in packed.values()))
@@ -105,7 +201,7 @@ def table_in(cell: pa.Scalar) -> pa.Table:
 
 def split_rows(table: pa.Table) -> tuple[pa.Table, pa.Table]:
     """The rows of a table that have an item, and the others."""
-    is_item = table[wire.ITEM].is_valid()
+    is_item = table[item_columns.ITEM].is_valid()
     return table.filter(is_item), table.filter(pc.invert(is_item))
 
 
@@ -115,59 +211,59 @@ def _sum(table: pa.Table, name: str) -> int:
 
 def _read_levels(table: pa.Table, _: Collection[str]) -> ItemTable:
     items, _others = split_rows(table)
-    level, levels = levels_of(whole_numbers(_column(items, wire.TRAINING_USERS)))
-    return ItemTable(ItemIndex(_column(items, wire.ITEM)), {LEVEL: level}, {}, {"levels": levels})
+    level, levels = levels_of(whole_numbers(_column(items, item_columns.TRAINING_USERS)))
+    return ItemTable(ItemIndex(_column(items, item_columns.ITEM)), {LEVEL: level}, {}, {"levels": levels})
 
 
 def _read_popularity(table: pa.Table, fields: Collection[str]) -> ItemTable:
     items, others = split_rows(table)
     totals = {
-        wire.N_TRAINING_USERS: _sum(others, wire.TRAINING_USERS),
-        wire.N_TRAINING_ITEMS: items.num_rows,
-        wire.N_TRAINING_INTERACTIONS: _sum(items, wire.TRAINING_INTERACTIONS),
-        "n_invalid_training": _sum(others, wire.TRAINING_INTERACTIONS),
-        wire.TRAINING_HASH: _sum(others, wire.TRAINING_HASH),
+        item_columns.N_TRAINING_USERS: _sum(others, item_columns.TRAINING_USERS),
+        item_columns.N_TRAINING_ITEMS: items.num_rows,
+        item_columns.N_TRAINING_INTERACTIONS: _sum(items, item_columns.TRAINING_INTERACTIONS),
+        "n_invalid_training": _sum(others, item_columns.TRAINING_INTERACTIONS),
+        item_columns.TRAINING_HASH: _sum(others, item_columns.TRAINING_HASH),
     }
-    read = _read_facts(items, wire.POPULARITY_FIELDS, totals)
-    if not {LEVEL, wire.SHARE_ABOVE, wire.ITEMS_ABOVE} & {*fields}:
+    read = _read_facts(items, item_columns.POPULARITY_FIELDS, totals)
+    if not {LEVEL, item_columns.SHARE_ABOVE, item_columns.ITEMS_ABOVE} & {*fields}:
         return read
     # All counts are sorted for it.
-    level, levels = levels_of(read.facts[wire.TRAINING_USERS][:-1])
-    shares = {wire.SHARE_ABOVE: levels.share_above[level], wire.ITEMS_ABOVE: levels.items_above[level]}
+    level, levels = levels_of(read.facts[item_columns.TRAINING_USERS][:-1])
+    shares = {item_columns.SHARE_ABOVE: levels.share_above[level], item_columns.ITEMS_ABOVE: levels.items_above[level]}
     return read._replace(facts={**read.facts, **shares, LEVEL: level}, sets={"levels": levels})
 
 
 def _read_attributes(table: pa.Table, _: Collection[str]) -> ItemTable:
     items, others = split_rows(table)
-    totals = {wire.N_ITEMS: items.num_rows, "n_invalid_items": _sum(others, wire.ROWS)}
+    totals = {item_columns.N_ITEMS: items.num_rows, "n_invalid_items": _sum(others, item_columns.ROWS)}
     totals |= {
-        total: _sum(items, wire.CONFLICT + name)
-        for name, total in wire.CONFLICTS.items()
-        if wire.CONFLICT + name in items.column_names
+        total: _sum(items, item_columns.CONFLICT + name)
+        for name, total in item_columns.CONFLICTS.items()
+        if item_columns.CONFLICT + name in items.column_names
     }
-    if wire.VECTOR in items.column_names:
-        lengths = pc.drop_null(pc.list_value_length(items[wire.VECTOR])).to_numpy()
+    if item_columns.VECTOR in items.column_names:
+        lengths = pc.drop_null(pc.list_value_length(items[item_columns.VECTOR])).to_numpy()
         lengths, counts = np.unique(lengths, return_counts=True)
         # Vectors are as long as most of them are; of two lengths that as many have, the greater one.
         usual = np.lexsort((lengths, counts))[-1:]
-        totals[wire.DIMENSION] = int(lengths[usual].sum())
+        totals[item_columns.DIMENSION] = int(lengths[usual].sum())
         totals["n_ragged_vectors"] = int(counts.sum() - counts[usual].sum())
-    items = items.append_column(wire.IN_ITEMS, pa.array(np.ones(items.num_rows, np.bool_)))
-    return _read_facts(items, wire.ATTRIBUTE_FIELDS, totals)
+    items = items.append_column(item_columns.IN_ITEMS, pa.array(np.ones(items.num_rows, np.bool_)))
+    return _read_facts(items, item_columns.ATTRIBUTE_FIELDS, totals)
 
 
 def _read_facts(items: pa.Table, names: Collection[str], totals: dict[str, int]) -> ItemTable:
-    items = items.select([name for name in items.column_names if name in (wire.ITEM, *names)])
+    items = items.select([name for name in items.column_names if name in (item_columns.ITEM, *names)])
     whole = pa.concat_tables([items, pa.Table.from_pylist([{}], schema=items.schema)])
     columns, sets = {name: _column(whole, name) for name in whole.column_names}, CategorySets()
-    facts = decoded(columns, totals.get(wire.DIMENSION, 0), sets)
-    category_sets = {"category_sets": sets.sets()} if wire.CATEGORY_SET in facts else {}
-    return ItemTable(ItemIndex(columns[wire.ITEM][:-1]), facts, totals, category_sets)
+    facts = decoded(columns, totals.get(item_columns.DIMENSION, 0), sets)
+    category_sets = {"category_sets": sets.sets()} if item_columns.CATEGORY_SET in facts else {}
+    return ItemTable(ItemIndex(columns[item_columns.ITEM][:-1]), facts, totals, category_sets)
 
 
 def _read_groups(table: pa.Table, _: Collection[str]) -> ItemTable:
     items, _others = split_rows(table)
-    ids, named = (_column(items, name).dictionary_encode() for name in (wire.ITEM, wire.GROUP))
+    ids, named = (_column(items, name).dictionary_encode() for name in (item_columns.ITEM, item_columns.GROUP))
     given, index = named.dictionary.to_pylist(), ItemIndex(ids.dictionary)
     # By their bytes: sums over groups then have one order.
     names = tuple(sorted(given, key=str.encode))
@@ -241,14 +337,14 @@ class CategorySets:
 def decoded(fields: Mapping[str, pa.Array], dimension: int, categories: CategorySets) -> dict[str, Array]:
     """Facts under the names that `Recommended` has for them; null is what an item has that no table knows."""
     read: dict[str, Callable[[pa.Array], Array]] = {
-        wire.TRAINING_USERS: whole_numbers,
-        wire.TRAINING_INTERACTIONS: whole_numbers,
-        wire.SHARE_ABOVE: lambda values: filled(values, 1.0),
-        wire.ITEMS_ABOVE: lambda values: filled(values, 1.0),
-        wire.CATEGORY: lambda values: filled(values.dictionary_encode().indices, UNKNOWN).astype(np.int64),
-        wire.CATEGORY_SET: categories.places,
-        wire.VECTOR: lambda values: _vectors(values, dimension),
-        wire.IN_ITEMS: lambda values: pc.fill_null(values, False).to_numpy(zero_copy_only=False),
+        item_columns.TRAINING_USERS: whole_numbers,
+        item_columns.TRAINING_INTERACTIONS: whole_numbers,
+        item_columns.SHARE_ABOVE: lambda values: filled(values, 1.0),
+        item_columns.ITEMS_ABOVE: lambda values: filled(values, 1.0),
+        item_columns.CATEGORY: lambda values: filled(values.dictionary_encode().indices, UNKNOWN).astype(np.int64),
+        item_columns.CATEGORY_SET: categories.places,
+        item_columns.VECTOR: lambda values: _vectors(values, dimension),
+        item_columns.IN_ITEMS: lambda values: pc.fill_null(values, False).to_numpy(zero_copy_only=False),
     }
     return {name: read_values(fields[name]) for name, read_values in read.items() if name in fields}
 
@@ -265,8 +361,8 @@ def _vectors(values: pa.Array, dimension: int) -> Array:
 
 
 _READ: dict[str, Callable[[pa.Table, Collection[str]], ItemTable]] = {
-    wire.POPULARITY_TABLE: _read_popularity,
-    wire.LEVELS_TABLE: _read_levels,
-    wire.ATTRIBUTES_TABLE: _read_attributes,
-    wire.GROUPS_TABLE: _read_groups,
+    item_columns.POPULARITY_TABLE: _read_popularity,
+    item_columns.LEVELS_TABLE: _read_levels,
+    item_columns.ATTRIBUTES_TABLE: _read_attributes,
+    item_columns.GROUPS_TABLE: _read_groups,
 }

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
+from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.logged_feedback import lowest_limit
 from spark_rankeval.ranking.batch import RankingBatch
 from spark_rankeval.ranking.lists import RawLists
 from spark_rankeval.ranking.matching import contained, distinct
-from spark_rankeval.ranking.ragged import pieces
+from spark_rankeval.ranking.ragged import Array, IntArray, Ragged, pieces
 from spark_rankeval.ranking.ranks import RankingCounts, rank_lists
 from spark_rankeval.request.counts import INVALID_COUNTS, WEIGHT_SUMS, counts_of_models
-from spark_rankeval.worker.comparable_ids import comparable
-from spark_rankeval.worker.features import BatchFeature, RankedView, begun
+from spark_rankeval.request.task import ScoringTask, View
+from spark_rankeval.worker.comparable_ids import comparable, overlap_counts, tables_met
 from spark_rankeval.worker.grouped_row import ATTRIBUTE_CONFLICTS, FACTS, of_model
-from spark_rankeval.worker.overlaps import overlap_counts, tables_met
 from spark_rankeval.worker.reading import (
     Side,
     columns_of,
@@ -27,16 +29,7 @@ from spark_rankeval.worker.reading import (
     read_predictions,
     whole_numbers,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    import pyarrow as pa
-
-    from spark_rankeval.metrics.base import Metric
-    from spark_rankeval.ranking.ragged import Array, IntArray, Ragged
-    from spark_rankeval.request.task import ScoringTask, View
-    from spark_rankeval.worker.features import PartitionFeature, Ranker
+from spark_rankeval.worker.scored_features import BatchFeature, PartitionFeature, RankedView, Ranker, begun
 
 # Users are scored in slices of about this many predictions, whatever the size of a batch: matrices stay in a core's cache.
 _SLICE = 1 << 17

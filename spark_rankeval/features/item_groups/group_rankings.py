@@ -6,36 +6,32 @@ count. So no list is ranked twice, and a pair of user and group without a label 
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_rankeval.features.items import wire
-from spark_rankeval.features.items.tables import ItemIndex, split_rows, table_in
-from spark_rankeval.ranking.ragged import Ragged, offsets_of, starts_of_runs
+from spark_rankeval.features.items import item_columns
+from spark_rankeval.features.items.item_facts import ItemIndex, split_rows, table_in
+from spark_rankeval.ranking.batch import RankingBatch
+from spark_rankeval.ranking.ragged import Array, IntArray, Ragged, offsets_of, starts_of_runs
 from spark_rankeval.records.slices import NO_SLICE, NOT_LISTED, UNSEEN
+from spark_rankeval.request.options import ItemGroups
 from spark_rankeval.request.task import GROUP_FACTS
+from spark_rankeval.worker.group_states import Key
 from spark_rankeval.worker.grouped_row import BYTES, NOT_FIRST, column
 from spark_rankeval.worker.reading import filled, whole_numbers
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from spark_rankeval.ranking.batch import RankingBatch
-    from spark_rankeval.ranking.ragged import Array, IntArray
-    from spark_rankeval.request.options import ItemGroups
-    from spark_rankeval.worker.group_states import Key
 
 #: The columns of a batch that tell which group of which attribute of items a row is about; null: all items.
 ATTRIBUTE_KEY, GROUP_KEY = "item_attribute_", "item_group_"
 #: The counts of rows of these tables that cannot be used, which every user repeats.
 GROUP_FAULTS = ("n_invalid_items", "n_invalid_training")
 #: The columns that may have the table of popularity already, for metrics.
-POPULARITY_TABLES = (wire.POPULARITY_TABLE, wire.LEVELS_TABLE)
+POPULARITY_TABLES = (item_columns.POPULARITY_TABLE, item_columns.LEVELS_TABLE)
 # What labels have beside their grades while they are ranked: the place of their item in the table of an attribute.
 _PLACE = "place_"
 
@@ -239,29 +235,29 @@ def _given_of(given: Ragged, attribute: Attribute, places: Array, pair_key: IntA
 def by_column(table: pa.Table) -> Attribute:
     """An attribute from rows of items and groups; an item that the table lacks is in a group of its own."""
     items, others = split_rows(table)
-    ids = items[wire.ITEM].combine_chunks().dictionary_encode()
-    named = items[wire.GROUP].combine_chunks().dictionary_encode("encode")
+    ids = items[item_columns.ITEM].combine_chunks().dictionary_encode()
+    named = items[item_columns.GROUP].combine_chunks().dictionary_encode("encode")
     item, group = (filled(each.indices, 0).astype(np.int64) for each in (ids, named))
     names = (*named.dictionary.to_pylist(), NOT_LISTED)
     offsets = np.append(offsets_of(np.bincount(item, minlength=len(ids.dictionary))), len(item) + 1)
     groups = Ragged(np.append(group[np.argsort(item, kind="stable")], len(names) - 1), offsets)
-    n_unusable = pc.sum(others[wire.ROWS]).as_py() or 0
+    n_unusable = pc.sum(others[item_columns.ROWS]).as_py() or 0
     return Attribute(ItemIndex(ids.dictionary), names, groups, n_unusable, is_listing=True)
 
 
 def by_popularity(table: pa.Table, n_groups: int) -> Attribute:
     """Items in groups by how many users of the training data have them; an item that it lacks is in a group of its own."""
     items, others = split_rows(table)
-    users = whole_numbers(items[wire.TRAINING_USERS].combine_chunks())
+    users = whole_numbers(items[item_columns.TRAINING_USERS].combine_chunks())
     # Groups without an item have no figures: a share of 0 would look as if nobody were shown their items.
     nonempty, group = np.unique(popularity_groups(users, n_groups), return_inverse=True)
     names = (*(group_name(place, n_groups) for place in nonempty.tolist()), UNSEEN)
     values = np.append(group, len(nonempty))
     return Attribute(
-        ItemIndex(items[wire.ITEM].combine_chunks()),
+        ItemIndex(items[item_columns.ITEM].combine_chunks()),
         names,
         Ragged(values, np.arange(len(values) + 1)),
-        pc.sum(others[wire.TRAINING_INTERACTIONS]).as_py() or 0,
+        pc.sum(others[item_columns.TRAINING_INTERACTIONS]).as_py() or 0,
         is_listing=False,
         popularity=users,
     )

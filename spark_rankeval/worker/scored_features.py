@@ -6,30 +6,27 @@ Hooks that a feature does not need do nothing.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from spark_rankeval.request.task import Feature
-from spark_rankeval.worker.model_lists import with_lists_of_models
+import pyarrow as pa
+
+from spark_rankeval.ranking.batch import RankingBatch
+from spark_rankeval.ranking.lists import RawLists
+from spark_rankeval.ranking.ragged import Array, BoolArray, Ragged
+from spark_rankeval.ranking.ranks import RankingCounts
+from spark_rankeval.request.task import Feature, ScoringTask, View
+from spark_rankeval.statistics.description import DescriptionOptions, Figures
+from spark_rankeval.wire import Mergers, Message
 from spark_rankeval.worker.packed import received
+from spark_rankeval.worker.reading import Side, with_lists_of_models
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    import pyarrow as pa
-
-    from spark_rankeval.ranking.batch import RankingBatch
-    from spark_rankeval.ranking.lists import RawLists
-    from spark_rankeval.ranking.ragged import Array, BoolArray, Ragged
-    from spark_rankeval.ranking.ranks import RankingCounts
-    from spark_rankeval.request.task import ScoringTask, View
-    from spark_rankeval.statistics.description import DescriptionOptions, Figures
-    from spark_rankeval.wire import Mergers, Message
     from spark_rankeval.worker.group_states import Key
-    from spark_rankeval.worker.reading import Side
-    from spark_rankeval.worker.scoring import CountNames
+    from spark_rankeval.worker.user_metrics import CountNames
 
-    Batches = Iterator[pa.RecordBatch]
+Batches = Iterator[pa.RecordBatch]
 
 
 class RankedView(NamedTuple):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
 
-from spark_rankeval.ranking.recommended import FIELDS_OF, OF_ITEMS, TABLES_OF, Totals
+from spark_rankeval.ranking.recommended import FIELDS_OF, OF_ITEMS, TABLES_OF, Fact, Totals
 from spark_rankeval.worker.grouped_row import (
     BYTES,
     INTEGER,
@@ -17,13 +17,8 @@ from spark_rankeval.worker.grouped_row import (
 )
 from spark_rankeval.worker.packed import TOO_LARGE, Bound
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from spark_rankeval.ranking.recommended import Fact
-
 #: Columns of a grouped row.
-_GROUPED, _LISTS = "features.items.grouped", "features.items.lists"
+_GROUPED, _LISTS = "features.items.grouped_tables", "features.items.worker"
 HISTORY = column(
     "history", ITEMS_OR_STRUCTS, "the user's items in the training data, with facts", _GROUPED, _LISTS, "none"
 )
@@ -43,7 +38,7 @@ POPULARITY_FIELDS, ATTRIBUTE_FIELDS = (
 CONSUMED, ROWS, TRAINING_HASH, GROUP = "consumed", "rows", hash_column("training"), "group"
 #: Packed tables of items, in which workers look facts up.
 POPULARITY_TABLE, ATTRIBUTES_TABLE, GROUPS_TABLE, LEVELS_TABLE = ITEM_TABLES = tuple(
-    column(f"{name}_table", BYTES, f"the packed table of {name}", _GROUPED, "features.items.tables", NOT_FIRST)
+    column(f"{name}_table", BYTES, f"the packed table of {name}", _GROUPED, "features.items.item_facts", NOT_FIRST)
     for name in ("popularity", "attributes", "groups", "levels")
 )
 #: Columns of attributes in which the rows of an item disagree begin so.

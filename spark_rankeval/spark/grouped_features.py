@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from spark_rankeval.request.column_names import ColumnNames
+from spark_rankeval.request.counts import Overlap
+from spark_rankeval.request.options import Lookup, Vectors
+from spark_rankeval.request.task import Feature, ScoringTask
 from spark_rankeval.spark.fingerprints import ROW_HASH, row_hash, total_of_hashes
-from spark_rankeval.spark.sql_text import aggregate_lists, all_of, any_of, call, named, number, select
+from spark_rankeval.spark.plan import Plan
+from spark_rankeval.spark.source import SourceTable
+from spark_rankeval.spark.sql_text import Sql, aggregate_lists, all_of, any_of, call, named, number, select
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
     from pyspark.sql import DataFrame
     from pyspark.sql import types as T
 
-    from spark_rankeval.request.column_names import ColumnNames
-    from spark_rankeval.request.counts import Overlap
-    from spark_rankeval.request.options import Lookup
-    from spark_rankeval.request.task import Feature, ScoringTask
-    from spark_rankeval.request.vectors import Vectors
-    from spark_rankeval.spark.plan import Plan
-    from spark_rankeval.spark.source import Source
-    from spark_rankeval.spark.sql_text import Sql
 
 #: The item of a row on the way to lists of a feature.
 ITEM = "item"
@@ -32,7 +29,7 @@ class Typed:
     """How users and items of all tables compare."""
 
     user_columns: list[str]  # our names of the user's columns
-    named_users: Callable[[Source], list[Sql]]  # a table's user columns under these names
+    named_users: Callable[[SourceTable], list[Sql]]  # a table's user columns under these names
     item_type: T.DataType  # the type that items of all tables get
 
     @property
@@ -50,7 +47,7 @@ class Typed:
         are_nan = (call("coalesce", call("isnan", named(name)), number(False)) for name in numbers)
         return all_of([is_whole, *(~is_nan for is_nan in are_nan)])
 
-    def lists(self, source: Source, name: str, hashed: str = "") -> DataFrame:
+    def lists(self, source: SourceTable, name: str, hashed: str = "") -> DataFrame:
         """Each user's items of a table of users and items, as a list of this name; a null matches nothing.
 
         A column `hashed` has the sum of the rows' hashes, if it has a name.
@@ -106,7 +103,7 @@ class SourceFeature:
     #: Whether it has a meaning if predictions and labels are arrays in the rows of one table.
     takes_one_table = False
 
-    def tables(self) -> list[Source]:
+    def tables(self) -> list[SourceTable]:
         """Tables whose users and items are to compare with those of predictions."""
         return []
 
@@ -142,11 +139,11 @@ class TablesOfCall:
         return {}
 
     def read(
-        self, predictions: Sequence[Source], labels: Source, names: ColumnNames, problems: list[str]
-    ) -> tuple[tuple[SourceFeature, ...], Source]:
+        self, predictions: Sequence[SourceTable], labels: SourceTable, names: ColumnNames, problems: list[str]
+    ) -> tuple[tuple[SourceFeature, ...], SourceTable]:
         """The tables of all features with their columns, and the labels as they are read; what is wrong is added to the problems."""
         return (), labels
 
-    def read_vectors(self, vectors: Vectors, names: ColumnNames, problems: list[str]) -> Source:
+    def read_vectors(self, vectors: Vectors, names: ColumnNames, problems: list[str]) -> SourceTable:
         """The tables of a model that ranks by vectors, with their columns."""
         raise NotImplementedError

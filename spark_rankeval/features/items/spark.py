@@ -1,0 +1,304 @@
+"""The tables beside predictions and labels: their columns found and checked, and their facts joined to rows, or packed for workers.
+
+Joins are a shuffle by item, for tables of any size. Tables that workers look up are one row each, which every task receives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
+from typing import TYPE_CHECKING, NamedTuple
+
+from pyspark.sql import types as T
+
+from spark_rankeval.features.items import item_columns
+from spark_rankeval.features.items.grouped_tables import GroupedTables, count_of, sum_of, total_of
+from spark_rankeval.features.items.item_facts import rows_of_shares
+from spark_rankeval.ranking.recommended import OF_ITEMS, TABLES_OF, Fact
+from spark_rankeval.request.column_names import ColumnNames
+from spark_rankeval.request.counts import Overlap
+from spark_rankeval.request.options import Facts, Lookup, LookupOption
+from spark_rankeval.request.task import ScoringTask
+from spark_rankeval.spark.grouped_features import GroupedFeature, GroupingContext, SourceFeature
+from spark_rankeval.spark.ids import problem_of_type
+from spark_rankeval.spark.plan import Plan
+from spark_rankeval.spark.source import Role, SourceTable, names_or_arrays, read_source, require_column
+from spark_rankeval.spark.sql_text import aggregate, aggregate_lists, call, named, number, select, when, where
+from spark_rankeval.spark.tasks import packed, run_on_workers
+from spark_rankeval.worker.grouped_row import FACTS, ITEMS
+from spark_rankeval.worker.packed import Bound, pack_together, rows_in
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+# The length of vectors on the way.
+_LENGTH = "length_"
+
+
+@dataclass(frozen=True)
+class JoinedFacts(GroupedTables):
+    """Tables whose facts of items are joined."""
+
+    @property
+    def joins(self) -> bool:
+        """Whether any fact of predicted items is asked for that is joined."""
+        return bool(self.item_fields & (item_columns.POPULARITY_FIELDS | item_columns.ATTRIBUTE_FIELDS))
+
+    @property
+    def listed(self) -> tuple[str, ...]:  # type: ignore[override] # it depends on the facts
+        """The facts of each prediction."""
+        return (FACTS,) if self.joins else ()
+
+    def with_facts(self, rows: DataFrame) -> DataFrame:
+        """Rows of items with a struct of the facts of each; null if a row has no item."""
+        if not self.joins:
+            return rows
+        known = self._facts_of_items
+        fields = [name for name in known.columns if name not in (item_columns.ITEM, item_columns.TRAINING_HASH)]
+        joined = rows.join(known.withColumnRenamed(item_columns.ITEM, ITEMS), ITEMS, "left")
+        facts = when(named(ITEMS).is_not_null(), call("struct", *map(named, fields)))
+        return select(joined, *map(named, rows.columns), facts.alias(FACTS))
+
+    def history(self) -> DataFrame:
+        """The different items of each user in the training data with the facts that metrics ask for, one row per user."""
+        users, wanted, facts = self.typed.user_columns, self.history_fields, []
+        if item_columns.TRAINING_USERS in wanted:
+            facts.append(self.popularity.select(item_columns.ITEM, item_columns.TRAINING_USERS))
+        if attributes := [name for name in (item_columns.CATEGORY_SET, item_columns.VECTOR) if name in wanted]:
+            facts.append(self.attributes.select(item_columns.ITEM, *attributes))
+        if not facts:
+            return super().history()
+        item = call("explode", call("array_distinct", named(item_columns.CONSUMED))).alias(item_columns.ITEM)
+        pairs = select(self.by_user, *self.typed.users, item)
+        pairs = reduce(lambda left, right: left.join(right, item_columns.ITEM, "left"), facts, pairs)
+        fields = [named(name) for name in pairs.columns if name not in users]
+        return aggregate_lists(pairs, users, call("collect_list", call("struct", *fields)).alias(item_columns.HISTORY))
+
+    def totals(self) -> list[DataFrame]:
+        """One row each: how large the tables of items are, and how much of them cannot be used."""
+        rows = [*super().totals(), *([self._totals_of_popularity()] if self.reads_popularity else [])]
+        if self.reads_attributes:
+            rows.append(self._totals_of_attributes())
+            rows += [] if self.sources.vector is None else [self._totals_of_vectors()]
+        return rows
+
+    @cached_property
+    def _facts_of_items(self) -> DataFrame:
+        tables, fields = [], self.item_fields
+        if fields & {*item_columns.LONG_TAIL}:
+            tables.append(self._popularity_with_shares())
+        elif fields & item_columns.POPULARITY_FIELDS:
+            tables.append(self.popularity)
+        if fields & item_columns.ATTRIBUTE_FIELDS:
+            known = (*map(named, (item_columns.ITEM, *self.attribute_names)), number(True).alias(item_columns.IN_ITEMS))
+            tables.append(select(self.attributes, *known))
+        return reduce(lambda one, other: one.join(other, item_columns.ITEM, "full"), tables)
+
+    def _popularity_with_shares(self) -> DataFrame:
+        """The popularity with which shares are of more popular items: one task adds up how many items have which number of users."""
+        popularity = self.popularity
+        of_items = where(popularity, named(item_columns.ITEM).is_not_null())
+        counts = aggregate(
+            of_items, [item_columns.TRAINING_USERS], call("count", 1).alias(item_columns.ROWS)
+        ).repartition(1)
+        fields = [T.StructField(item_columns.TRAINING_USERS, T.LongType())]
+        fields += [T.StructField(name, T.DoubleType()) for name in item_columns.LONG_TAIL]
+        shares = run_on_workers(counts, rows_of_shares, T.StructType(fields))
+        return popularity.join(shares.hint("broadcast"), item_columns.TRAINING_USERS, "left")
+
+    def _totals_of_popularity(self) -> DataFrame:
+        is_item = named(item_columns.ITEM).is_not_null()
+        n_users, n_rows = named(item_columns.TRAINING_USERS), named(item_columns.TRAINING_INTERACTIONS)
+        return aggregate(
+            self.popularity,
+            (),
+            sum_of(when(~is_item, n_users), item_columns.N_TRAINING_USERS),
+            sum_of(when(~is_item, n_rows), "n_invalid_training"),
+            count_of(is_item, item_columns.N_TRAINING_ITEMS),
+            sum_of(when(is_item, n_rows), item_columns.N_TRAINING_INTERACTIONS),
+            total_of(item_columns.TRAINING_HASH),
+        )
+
+    def _totals_of_attributes(self) -> DataFrame:
+        usable = named(item_columns.ITEM).is_not_null()
+        counted = [
+            count_of(usable, item_columns.N_ITEMS),
+            sum_of(when(~usable, named(item_columns.ROWS)), "n_invalid_items"),
+        ]
+        attributes = [name for name in self.attribute_names if name in item_columns.CONFLICTS]
+        counted += [
+            count_of(named(item_columns.CONFLICT + name) & usable, item_columns.CONFLICTS[name]) for name in attributes
+        ]
+        return aggregate(self.attributes, (), *counted)
+
+    def _totals_of_vectors(self) -> DataFrame:
+        usable = named(item_columns.ITEM).is_not_null() & named(item_columns.VECTOR).is_not_null()
+        lengths = select(where(self.attributes, usable), call("size", named(item_columns.VECTOR)).alias(_LENGTH))
+        lengths = aggregate(lengths, [_LENGTH], call("count", 1).alias(item_columns.ROWS))
+        # Vectors are as long as most of them are.
+        length, n = named(_LENGTH), named(item_columns.ROWS)
+        usual = call("coalesce", call("max_by", length, call("struct", n, length)), 0)
+        n_ragged = call("coalesce", call("sum", n) - call("max", n), 0)
+        return aggregate(lengths, (), usual.alias(item_columns.DIMENSION), n_ragged.alias("n_ragged_vectors"))
+
+
+def with_lookup(
+    plan: Plan, facts: frozenset[Fact], option: LookupOption, *, lazy: bool, tables_fit: bool, from_vectors: bool
+) -> Plan:
+    """The plan with how facts of items come to predictions."""
+    fields = item_columns.fields_of(facts) | item_columns.fields_of(facts, history=True)
+    if not fields & (item_columns.POPULARITY_FIELDS | item_columns.ATTRIBUTE_FIELDS):
+        return plan
+    most = f"{item_columns.BOUND.rows:,} items and {item_columns.BOUND.n_bytes >> 20} MB"
+    looked_up = "Every task receives the tables of items, and workers look up the facts of predicted items"
+    joined = "Facts of items are joined to predictions"
+    lookup: Lookup = "join"
+    if option == "join":
+        words = f"{joined}: lookup='join' was asked for."
+    elif from_vectors:
+        lookup, words = "workers", f"{looked_up}: there are no rows to join them to."
+    elif option == "workers":
+        lookup, words = "workers", f"{looked_up}: lookup='workers' was asked for."
+    elif lazy:
+        words = f"{joined}: the size of their tables is not known before a table per user is computed."
+    elif not tables_fit:
+        words = f"{joined}: a table has more than {most}. To find out, the evaluation began twice; lookup='join' saves that."
+    else:
+        lookup, words = "workers", f"{looked_up}: each table has at most {most}."
+    return replace(plan, lookup=lookup, words=(*plan.words, words))
+
+
+@dataclass(frozen=True)
+class PackedFacts(GroupedTables):
+    """Tables in which workers look facts of items up."""
+
+    must_fit: bool  # whether tables of any size are packed; else one that is too large is none
+
+    def packed_tables(self) -> dict[str, DataFrame]:
+        """All tables of items as one row each."""
+        bound = None if self.must_fit else item_columns.BOUND
+        tables = super().packed_tables()
+        if self.reads_popularity:
+            # It has the levels, too.
+            tables.pop(item_columns.LEVELS_TABLE, None)
+            tables[item_columns.POPULARITY_TABLE] = self.packed_popularity(bound)
+        if self.reads_attributes:
+            tables[item_columns.ATTRIBUTES_TABLE] = self._packed_attributes(bound)
+        return tables
+
+    def _packed_attributes(self, bound: Bound | None) -> DataFrame:
+        rows = self.attributes
+        # One row more than a table may have shows that it is too large, and no worker need read them all.
+        # Spark drops a limit that it knows to be above the table, and the one partition with it.
+        rows = rows.repartition(1) if bound is None else rows.limit(bound.rows + 1).coalesce(1)
+        return packed(rows, pack_together(rows_in, lambda table: table, bound))
+
+
+class SideTables(NamedTuple):
+    """The tables that metrics ask for, as the caller gave them."""
+
+    given: Facts = Facts()
+    facts: frozenset[Fact] = frozenset()  # those that metrics ask for
+    roles: Collection[str] = ()  # the tables that hold these
+
+    def frames(self) -> dict[str, DataFrame | None]:
+        """The tables by their roles."""
+        return {role: frame if role in self.roles else None for role, frame in self.given.tables().items()}
+
+
+@dataclass(frozen=True)
+class SideSources(SourceFeature):
+    """Tables that metrics ask for beside predictions and labels; None if none does."""
+
+    training: SourceTable | None = None  # interactions of users with items
+    items: SourceTable | None = None  # attributes of items
+    baseline: SourceTable | None = None  # the recommendations of a baseline
+    category: str | None = None  # the column of `items` that has categories
+    vector: str | None = None  # the one that has vectors
+    group: str | None = None  # the one that has groups, or arrays of them
+    lookup: LookupOption = "auto"  # how facts of items come to predictions
+
+    def tables(self) -> list[SourceTable]:
+        """Those that there are."""
+        return [source for source in (self.training, self.items, self.baseline) if source is not None]
+
+    def columns_of_items(self) -> dict[str, bool]:
+        """The columns that metrics read; vectors are neither ids nor texts."""
+        return {name: name != self.vector for name in (self.category, self.vector, self.group) if name is not None}
+
+    def overlaps(self, task: ScoringTask) -> Iterator[Overlap]:
+        """Recommended items should be in the tables, and the users of the training data and of the baseline among those with lists."""
+        # The intents of labels are of items that need not be predicted.
+        tables = {table for fact in task.facts - {"intents"} for table in TABLES_OF[fact]}
+        yield from (Overlap(table, "items") for table in ("training", "items", "baseline") if table in tables)
+        if any(fact.startswith("history") for fact in task.facts):
+            yield Overlap("training", "users")
+        if "baseline" in tables:
+            yield Overlap("baseline", "users")
+
+    def plan(self, plan: Plan, task: ScoringTask, *, lazy: bool, tables_fit: bool, from_vectors: bool) -> Plan:
+        """The plan with how facts of items come to predictions."""
+        return with_lookup(plan, task.facts, self.lookup, lazy=lazy, tables_fit=tables_fit, from_vectors=from_vectors)
+
+    def grouped(self, context: GroupingContext) -> GroupedFeature:
+        """The tables as rows of predictions and users get them."""
+        facts, typed = context.task.facts, context.typed
+        if context.lookup == "join":
+            return JoinedFacts(self, facts, typed)
+        return PackedFacts(self, facts, typed, must_fit=self.lookup == "workers" or context.from_vectors)
+
+
+def read_side_tables(
+    tables: SideTables, predictions: SourceTable, names: ColumnNames, problems: list[str]
+) -> SideSources:
+    """Find and check the columns of the tables; what is wrong with them is added to the problems."""
+    given, facts, frames = tables.given, tables.facts, tables.frames()
+    if predictions.vectors is not None:
+        if given.lookup == "join":
+            problems.append(
+                "lookup='join' joins facts of items to rows of predictions, and Vectors have none; leave it out"
+            )
+    elif facts & set(OF_ITEMS) and predictions.arrays:
+        problems.append(
+            "metrics of items need predictions as rows, and these are arrays. Explode them with predictions.select('user', "
+            "F.posexplode('item').alias('rank', 'item')), and pass rank='rank'"
+        )
+    # A baseline may have its items in order even if the predictions have scores.
+    sources = {
+        role: None if frame is None else read_source(role, frame, names, problems)  # type: ignore[arg-type] # a role
+        for role, frame in frames.items()
+    }
+    items, category, vector, group = frames["items"], None, None, None
+    if items is not None and facts & {"category", "categories", "history_categories"}:
+        category = require_column("items", items, given.category, "category", problems)
+        if category is not None:
+            kind = items.schema[category].dataType
+            words = f"items: the column {category!r} (category=)"
+            if isinstance(kind, T.ArrayType) and "category" in facts:
+                problems.append(
+                    f"{words} is {kind.simpleString()}, several categories for each item. diversity(by='categories') compares such "
+                    "sets; metrics of one category need one value for each item"
+                )
+            else:
+                kind = kind.elementType if isinstance(kind, T.ArrayType) else kind
+                problems += problem_of_type(words, kind, "category")
+    if items is not None and facts & {"vector", "history_vector"}:
+        vector = array_of_numbers("items", items, given.vector, problems)
+    if items is not None and "groups" in facts:
+        group = names_or_arrays("items", items, given.group, "group", problems)
+    read = SideSources(sources["training"], sources["items"], sources["baseline"])
+    return replace(read, category=category, vector=vector, group=group, lookup=given.lookup)
+
+
+def array_of_numbers(role: Role, frame: DataFrame, name: str, problems: list[str]) -> str:
+    """The name of a column of vectors as the table spells it; what is wrong with it is added to the problems."""
+    found = require_column(role, frame, name, "vector", problems)
+    kind = T.NullType() if found is None else frame.schema[found].dataType
+    if found is not None and not (isinstance(kind, T.ArrayType) and isinstance(kind.elementType, T.NumericType)):
+        problems.append(
+            f"{role}: the column {found!r} (vector=) must be an array of numbers; it is {kind.simpleString()}. Convert a vector of "
+            "pyspark.ml with pyspark.ml.functions.vector_to_array"
+        )
+    return found or name

@@ -1,0 +1,155 @@
+"""What Spark's tasks receive and give back: functions for Python workers, small tables that every task holds, and messages for the driver.
+
+Messages of many partitions become few on their way to the driver: by a tree that is no wider for larger states.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from spark_rankeval.checks import is_connect, tested_engine
+from spark_rankeval.errors import EngineError
+from spark_rankeval.spark.platforms import engine_of, setting
+from spark_rankeval.spark.python_workers import check_local_workers, pandas_notice_held, workers_explained
+from spark_rankeval.spark.sql_text import call, named, row_of_partition, select, true_for_every_row, with_columns
+from spark_rankeval.wire import BUCKET, KIND, PAYLOAD, Mergers, Message, merged_by_bucket
+from spark_rankeval.worker.packed import PACKED, attach
+from spark_rankeval.worker.process import Run, in_worker, panics_raised
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+
+def run_on_workers(frame: DataFrame, run: Run, schema: T.StructType | str) -> DataFrame:
+    """``mapInArrow``, if workers on this machine can run the function, and without PySpark's remarks on pandas."""
+    _check_workers_of(frame.sparkSession)
+    with pandas_notice_held():
+        return frame.mapInArrow(panics_raised(run), schema)
+
+
+def pandas_function(run: Callable[..., object], schema: T.StructType) -> Callable[..., Column]:
+    """A pandas UDF of a function with type hints that say what it takes, without PySpark's remarks on pandas."""
+    session = SparkSession.getActiveSession()
+    if session is not None:
+        _check_workers_of(session)
+    with pandas_notice_held():
+        return F.pandas_udf(run, schema)  # type: ignore[attr-defined, no-any-return] # missing from the stubs
+
+
+def _check_workers_of(session: SparkSession) -> None:
+    tested_engine(session)
+    # A Connect server is somewhere else, unless this process has started it.
+    if not is_connect(session) or "SPARK_LOCAL_REMOTE" in os.environ:
+        check_local_workers(setting(session, "spark.master", ""))
+
+
+_SCHEMA = T.StructType([T.StructField(PACKED, T.BinaryType())])
+# A message of Spark Connect takes 128 MB, and the tables are a part of one.
+_MOST_BYTES = 120 << 20
+_TOO_LARGE = (
+    "the vectors, facts or groups of the items take more than 120 MB, and no larger table reaches the Python code of this engine; use "
+    "PySpark, or fewer items"
+)
+# Columns that tell to which rows a table is given.
+_FIRST, _EVERY = "first_", "every_"
+
+
+def packed(rows: DataFrame, pack: Run) -> DataFrame:
+    """A row a partition with the packed table of its rows; `pack` is a `pack_together`."""
+    return run_on_workers(rows, pack, _SCHEMA)
+
+
+def given_to_rows(rows: DataFrame, one: DataFrame) -> DataFrame:
+    """The rows, each with the columns of the one row of another table, which is broadcast.
+
+    By a key that is always true, and Spark does not know: beside a join of all rows with all it would leave partitions small.
+    """
+    keyed = with_columns(rows, {_EVERY: true_for_every_row()})
+    hashed = call("xxhash64", *map(named, one.columns))
+    given = with_columns(one, {_EVERY: call("pmod", hashed, 2) < 2})
+    return keyed.join(given.hint("broadcast"), _EVERY, "left").drop(_EVERY)
+
+
+def given_to_tasks(rows: DataFrame, tables: Mapping[str, DataFrame]) -> DataFrame:
+    """The rows with a column for each packed table, a row or none. The first row of each partition has it, the others have null.
+
+    It is broadcast, so that nothing is shuffled and no row moves. What runs next on each partition finds it in its first row. An engine
+    that may move rows gets the tables with the function, after an action.
+    """
+    if not engine_of(rows.sparkSession).keeps_order:
+        return _attached(rows, tables)
+    numbered = with_columns(rows, {_FIRST: row_of_partition() == 0})
+    for name, table in tables.items():
+        # Always true, and Spark does not know: of a constant it would make a join of all rows with all.
+        is_first = named(PACKED).is_not_null().alias(_FIRST)
+        one = select(table, is_first, named(PACKED).alias(name))
+        numbered = numbered.join(one.hint("broadcast"), _FIRST, "left")
+    return numbered.drop(_FIRST)
+
+
+def _cell(table: DataFrame) -> bytes | None:
+    """The packed table of a table of one row or none."""
+    try:
+        rows = table.collect()
+    except PySparkException as error:
+        if "larger than max" not in str(error):
+            raise
+        raise EngineError(_TOO_LARGE) from error
+    return bytes(rows[0][PACKED]) if rows else None
+
+
+def _attached(rows: DataFrame, tables: Mapping[str, DataFrame]) -> DataFrame:
+    """The same by a function that holds the tables, which are collected first."""
+    with workers_explained():
+        cells = {name: _cell(table) for name, table in tables.items()}
+    if sum(map(len, filter(None, cells.values()))) > _MOST_BYTES:
+        raise EngineError(_TOO_LARGE)
+    columns = [T.StructField(name, T.BinaryType()) for name in cells]
+    return run_on_workers(rows, attach(cells), T.StructType([*rows.schema.fields, *columns]))
+
+
+MESSAGE_SCHEMA = T.StructType(
+    [
+        T.StructField(BUCKET, T.IntegerType()),
+        T.StructField(KIND, T.StringType()),
+        T.StructField(PAYLOAD, T.BinaryType()),
+    ]
+)
+# Smaller states the driver takes as they are: a shuffle in between would cost more.
+_TAKEN_BY_DRIVER = 128_000
+# Messages without a bucket meet in so many; if their states are larger than this, they meet once more in one.
+_WIDTH, _LARGE = 8, 1 << 23
+
+
+def collected_messages(
+    messages: DataFrame, mergers: Mergers, n_bytes: int, *, have_buckets: bool = False
+) -> list[Message]:
+    """The messages of all partitions, merged on the way if they are large, in one action.
+
+    A message travels by its bucket or its partition, never by its bytes: if it is lost and made again, it goes where it went before. If
+    messages have buckets, each is merged by itself, so that no two of the results have a group in common. `n_bytes` is the size of a
+    packed state.
+    """
+    widths = [_WIDTH] * (n_bytes > _TAKEN_BY_DRIVER) + [1] * (n_bytes > _LARGE)
+    for width in [_WIDTH] if have_buckets else widths:
+        messages = merged_messages(messages, mergers, width)
+    with workers_explained():
+        return [Message(row[BUCKET], row[KIND], bytes(row[PAYLOAD])) for row in messages.collect()]
+
+
+def merged_messages(messages: DataFrame, mergers: Mergers, width: int = _WIDTH) -> DataFrame:
+    """The messages with those of each bucket merged; others meet in so many places by their partition."""
+    bucket = call("coalesce", named(BUCKET), call("mod", call("spark_partition_id"), width))
+    met = select(messages, bucket.alias(BUCKET), named(KIND), named(PAYLOAD)).repartition(BUCKET)
+    # Adaptive execution may put several buckets into one partition: they are merged one after the other even so.
+    keeps_order = engine_of(messages.sparkSession).keeps_order
+    if keeps_order:
+        met = met.sortWithinPartitions(BUCKET, KIND)
+    return run_on_workers(met, in_worker(merged_by_bucket(mergers, sort=not keeps_order)), MESSAGE_SCHEMA)
