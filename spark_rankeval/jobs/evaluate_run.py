@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, fields, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_rankeval.auditing.audit_result import Audit
@@ -50,6 +49,8 @@ from spark_rankeval.spark.storage import staged
 from spark_rankeval.splits import SplitCounts
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pyspark.sql import DataFrame, SparkSession
 
     Tables = Mapping[str, DataFrame]

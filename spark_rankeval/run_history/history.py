@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from operator import attrgetter
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -29,6 +28,8 @@ from spark_rankeval.tables.result_tables import HistoryRow, changes_of, figure_i
 from spark_rankeval.tables.writers import as_text
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from spark_rankeval.charts.marks import Drawing
 
 
