@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from spark_rankeval.request.counts import CountNames
 from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.wire import pack, unpack
 from spark_rankeval.worker.group_states import GroupStates, StateAccumulator
-from spark_rankeval.worker.user_metrics import CountNames
 
 PACKAGE = Path(__file__).parents[1] / "spark_rankeval"
 MODULES = sorted(PACKAGE.rglob("*.py"))

@@ -19,7 +19,7 @@ WRAPPERS = {"wrapper", "run_in_order"}
 PROGRAM = """
 import gc
 from spark_rankeval.worker import states
-from spark_rankeval.worker.user_metrics import CountNames
+from spark_rankeval.request.counts import CountNames
 from spark_rankeval.statistics.description import MOMENTS_ALONE
 assert gc.get_freeze_count() == 0, "importing freezes nothing: the driver imports it, too"
 run = states.state_of_columns(("value",), CountNames((), ()), MOMENTS_ALONE, "nobody")

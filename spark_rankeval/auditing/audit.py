@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING
 
 from pyspark.sql import types as T
 
-from spark_rankeval.auditing.audit_counts import Counts, count
+from spark_rankeval.auditing.audit_counts import AuditTables, Counts, count
 from spark_rankeval.auditing.audit_result import Audit
 from spark_rankeval.checks import check_name, check_table, one_of
 from spark_rankeval.errors import DataError, InputError, listed
@@ -29,43 +28,6 @@ if TYPE_CHECKING:
 #: The time column that is looked for if the caller names none.
 DEFAULT_TIME = "timestamp"
 _TIMES = (T.NumericType, T.DateType, T.TimestampType, T.TimestampNTZType)
-
-
-@dataclass(frozen=True)
-class AuditTables:
-    """The tables of an audit, and what its columns become on the way.
-
-    Attributes:
-        training: rows of users and items.
-        labels: rows or arrays.
-        predictions: rows or arrays; None if there are none.
-        items: the catalogue; None if there is none.
-        model: the column of predictions that names the model.
-        times: the time column of each table that has one and needs it.
-        user_types: the type under which each column of the user compares.
-        item_type: that of the items.
-        time_type: that of the times.
-        lacking: why there is no such thing, for each thing that checks need and that is lacking.
-    """
-
-    training: SourceTable
-    labels: SourceTable
-    predictions: SourceTable | None
-    items: SourceTable | None
-    model: str | None
-    times: Mapping[Role, str]
-    user_types: tuple[T.DataType, ...]
-    item_type: T.DataType
-    time_type: T.DataType
-    lacking: Mapping[Need, str]
-
-    def sources(self) -> list[SourceTable]:
-        """Every table that there is."""
-        return [each for each in (self.training, self.labels, self.predictions, self.items) if each is not None]
-
-    def why_not(self, needs: Iterable[Need]) -> str:
-        """Why a check with these needs cannot be made; empty if it can."""
-        return next((self.lacking[need] for need in needs if need in self.lacking), "")
 
 
 def read_tables(

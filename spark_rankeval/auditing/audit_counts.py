@@ -6,12 +6,14 @@ groups rows by item. An example is the flagged user or item with the smallest ha
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql import types as T
 
+from spark_rankeval.records.audit_rows import Need
 from spark_rankeval.spark.ids import for_example, usable
 from spark_rankeval.spark.source import WITHOUT_USERS, Role, SourceTable, user_column
 from spark_rankeval.spark.sql_text import (
@@ -37,8 +39,6 @@ from spark_rankeval.spark.tasks import given_to_rows
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from spark_rankeval.auditing.audit import AuditTables
-
 
 _ITEM, _TIME, _MODEL, _IS_VALID = "item", "time", "model", "is_valid"
 # A user's arrays: the items of training; labels; the items of predictions; and how many of these repeat an item of their list.
@@ -47,6 +47,43 @@ _KNOWN, _LABELS, _RECOMMENDED, _REPEATED, _REPEATED_ITEM = "known", "asked", "re
 _N_PARTS = 3
 _HASH = "hash"
 _FLOATING = (T.FloatType, T.DoubleType)
+
+
+@dataclass(frozen=True)
+class AuditTables:
+    """The tables of an audit, and what its columns become on the way.
+
+    Attributes:
+        training: rows of users and items.
+        labels: rows or arrays.
+        predictions: rows or arrays; None if there are none.
+        items: the catalogue; None if there is none.
+        model: the column of predictions that names the model.
+        times: the time column of each table that has one and needs it.
+        user_types: the type under which each column of the user compares.
+        item_type: that of the items.
+        time_type: that of the times.
+        lacking: why there is no such thing, for each thing that checks need and that is lacking.
+    """
+
+    training: SourceTable
+    labels: SourceTable
+    predictions: SourceTable | None
+    items: SourceTable | None
+    model: str | None
+    times: Mapping[Role, str]
+    user_types: tuple[T.DataType, ...]
+    item_type: T.DataType
+    time_type: T.DataType
+    lacking: Mapping[Need, str]
+
+    def sources(self) -> list[SourceTable]:
+        """Every table that there is."""
+        return [each for each in (self.training, self.labels, self.predictions, self.items) if each is not None]
+
+    def why_not(self, needs: Iterable[Need]) -> str:
+        """Why a check with these needs cannot be made; empty if it can."""
+        return next((self.lacking[need] for need in needs if need in self.lacking), "")
 
 
 class AuditFinding(NamedTuple):

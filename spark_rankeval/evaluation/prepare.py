@@ -18,7 +18,6 @@ from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.ranking.lists import RankingPolicy
 from spark_rankeval.ranking.recommended import Fact
 from spark_rankeval.request.column_names import ColumnNames
-from spark_rankeval.request.counts import counts_beside
 from spark_rankeval.request.options import Facts, ScoringOptions, Table, Vectors
 from spark_rankeval.request.readings import (
     NORMALISER,
@@ -29,7 +28,7 @@ from spark_rankeval.request.readings import (
     read_request,
     tables_asked_for,
 )
-from spark_rankeval.request.task import ScoringTask
+from spark_rankeval.request.task import ScoringTask, counts_beside
 from spark_rankeval.spark.inputs import AttributeNames, Sources, read_sources
 from spark_rankeval.spark.invalid_rows import columns_of_rejected
 from spark_rankeval.spark.per_user import TABLES, MetricColumn, Settings, table_hash

@@ -25,7 +25,8 @@ from spark_rankeval.records.slices import ItemGroup, by_slice
 from spark_rankeval.records.stored import READ_BACK, fingerprints_of, read_stored, read_text, stored_values
 from spark_rankeval.records.summary import SummaryRow
 from spark_rankeval.report import Gate
-from spark_rankeval.report.contents import Audited, ReportedComparison, checked_path, text_of, write_page, write_report
+from spark_rankeval.report.contents import Audited, ReportedComparison
+from spark_rankeval.report.report_file import checked_path, text_of, write_page, write_report
 from spark_rankeval.spark.per_user import PerUserSchema
 from spark_rankeval.spark.per_user_figures import queries_of, totals_of, users_by_value
 from spark_rankeval.tables.models import Compared, ModelsTable, models_table

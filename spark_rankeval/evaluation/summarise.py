@@ -15,7 +15,7 @@ from spark_rankeval.evaluation.build import Findings, build_result, need_users
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.records.slices import Key, is_of_all, roll
 from spark_rankeval.records.stored import RUN_ID
-from spark_rankeval.request.counts import COUNTS, INVALID_COUNTS, UNUSABLE_FACTS, WEIGHT_SUMS
+from spark_rankeval.request.counts import COUNTS, INVALID_COUNTS, UNUSABLE_FACTS, WEIGHT_SUMS, CountNames
 from spark_rankeval.request.on_invalid import OnInvalid
 from spark_rankeval.request.options import By, SummaryOptions, Table, attributes_in
 from spark_rankeval.request.readings import NORMALISER
@@ -38,7 +38,6 @@ from spark_rankeval.spark.storage import exists, publish, staged
 from spark_rankeval.statistics.description import DescriptionOptions, Figures
 from spark_rankeval.statistics.intervals import IntervalMethod
 from spark_rankeval.statistics.moments import Moments
-from spark_rankeval.worker.user_metrics import CountNames
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from spark_rankeval.request.task import ScoringTask
-
 
 @dataclass(frozen=True)
 class Count:
@@ -94,20 +92,12 @@ class Overlap(NamedTuple):
 OVERLAP = "overlap_"
 
 
-def counts_of_models(task: ScoringTask) -> tuple[str, ...]:
-    """The names of the counts that every user of a task has for each model, in the order of their columns."""
-    there = {feature.name for feature in task.features} | ({"subtopics"} if task.has_subtopic_rows else set())
-    names = (count.name for count in ALL_COUNTS if not count.only or count.only in there)
-    return (*names, *(overlap.column for overlap in task.overlaps))
+class CountNames(NamedTuple):
+    """The names of the counts of users."""
 
-
-def counts_beside(task: ScoringTask) -> tuple[str, ...]:
-    """The names of the counts that every user of a task has, in the order of their columns."""
-    return (
-        *counts_of_models(task),
-        *(WEIGHT_SUMS if task.weighted else ()),
-        *((UNUSABLE_FACTS,) if any(feature.faults for feature in task.features) else ()),
-    )
+    users: tuple[str, ...]  # counts of users
+    rows: tuple[str, ...]  # counts of rows that cannot be ranked, which rows without a user have as well
+    tables: tuple[str, ...] = ()  # the tables that have a fingerprint; their columns have the names of `hash_column`
 
 
 def is_sum(name: str) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from spark_rankeval.dialects import UnusualGrades
 from spark_rankeval.metrics.base import Metric, RelevanceMetric, as_float32
@@ -13,11 +12,8 @@ from spark_rankeval.ranking.batch import Population
 from spark_rankeval.ranking.lists import RankingPolicy
 from spark_rankeval.ranking.recommended import Fact
 from spark_rankeval.ranking.ties import Look
+from spark_rankeval.request.counts import ALL_COUNTS, UNUSABLE_FACTS, WEIGHT_SUMS, Overlap
 from spark_rankeval.request.options import RankingOptions
-
-if TYPE_CHECKING:
-    from spark_rankeval.request.counts import Overlap
-
 
 #: What is told of each group of items: how many there are, and how many users of the training data have the least and the most popular one.
 GROUP_FACTS = ("n_items_of_group", "least_of_group", "most_of_group")
@@ -188,3 +184,19 @@ class ScoringTask:
     def largest_grade(self) -> float:
         """The largest grade that every metric can take; infinite grades are none."""
         return min(metric.largest_grade for metric in self.metrics)
+
+
+def counts_of_models(task: ScoringTask) -> tuple[str, ...]:
+    """The names of the counts that every user of a task has for each model, in the order of their columns."""
+    there = {feature.name for feature in task.features} | ({"subtopics"} if task.has_subtopic_rows else set())
+    names = (count.name for count in ALL_COUNTS if not count.only or count.only in there)
+    return (*names, *(overlap.column for overlap in task.overlaps))
+
+
+def counts_beside(task: ScoringTask) -> tuple[str, ...]:
+    """The names of the counts that every user of a task has, in the order of their columns."""
+    return (
+        *counts_of_models(task),
+        *(WEIGHT_SUMS if task.weighted else ()),
+        *((UNUSABLE_FACTS,) if any(feature.faults for feature in task.features) else ()),
+    )

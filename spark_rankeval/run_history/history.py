@@ -19,7 +19,7 @@ from spark_rankeval.checks import check_table, needs_extra
 from spark_rankeval.errors import InputError, UnknownMetricError, listed
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.records.stored import COLUMNS, LATER, OF_CLUSTERS, RUN_ID, TIME, row_of, values_of
-from spark_rankeval.report.contents import checked_path, write_page
+from spark_rankeval.report.report_file import checked_path, write_page
 from spark_rankeval.request.options import Table
 from spark_rankeval.run_history.gate_rules import FIGURES, GateRule, names
 from spark_rankeval.spark.local_tables import takes_local_tables

@@ -16,6 +16,7 @@ from spark_rankeval.errors import EngineError, OptionError
 from spark_rankeval.ranking.ragged import Array, IntArray
 from spark_rankeval.records.slices import EVERY, is_of_all
 from spark_rankeval.records.summary import without_collection
+from spark_rankeval.request.counts import CountNames
 from spark_rankeval.spark.ids import hash_in
 from spark_rankeval.spark.per_user import type_of_count
 from spark_rankeval.spark.sql_text import any_null, column
@@ -38,7 +39,6 @@ from spark_rankeval.worker.group_states import (
 from spark_rankeval.worker.grouped_row import CLUSTER_HASH, NO_USER, USER_HASH, USER_WEIGHT, hash_column
 from spark_rankeval.worker.individual_users import OPEN_USERS, OpenUsers, states_of
 from spark_rankeval.worker.states import MERGED_BYTES, StatesOfUsers, merging_states, n_groups_of, state_of_columns
-from spark_rankeval.worker.user_metrics import CountNames
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -11,10 +11,10 @@ from pyspark.sql import types as T
 
 from spark_rankeval.ranking.ragged import IntArray
 from spark_rankeval.records.slices import ItemGroup, is_of_all, item_groups_in, roll, roll_with_items
-from spark_rankeval.request.counts import WEIGHT_SUMS, counts_beside, counts_of_models
+from spark_rankeval.request.counts import WEIGHT_SUMS
 from spark_rankeval.request.options import SummaryOptions
 from spark_rankeval.request.readings import NORMALISER, Reading, Value
-from spark_rankeval.request.task import GROUP_FACTS, ScoringTask
+from spark_rankeval.request.task import GROUP_FACTS, ScoringTask, counts_beside, counts_of_models
 from spark_rankeval.spark.describing import (
     Groups,
     Settled,

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from spark_rankeval.ranking.ragged import starts_of_runs
 from spark_rankeval.statistics.cluster_sums import ClusterAccumulator, Clusters, ClusterSums, clusters_of_column
 from spark_rankeval.statistics.distributions import sign_test_p, t_sf
 from spark_rankeval.statistics.intervals import (
@@ -21,6 +19,7 @@ from spark_rankeval.statistics.intervals import (
     ratio,
     t_interval,
 )
+from spark_rankeval.statistics.merging import MOST, smallest
 from spark_rankeval.statistics.moments import Moments, MomentsAccumulator, moments_of, with_prefix
 from spark_rankeval.statistics.resampling import (
     LIMIT,
@@ -41,9 +40,6 @@ TIE = 2.0**-40
 _ROUNDING = 2.0**-41
 # Of fewer users a spread that happens to be small says little about others.
 _FEW = 30
-
-#: So many differences are tried under all signs, 2^15 of them up to the sign of all; as many are kept of each column.
-MOST = 16
 
 _SIDES = ("difference", "value", "baseline")
 _COUNTS = ("n_undefined", "n_excessive", "wins", "losses")
@@ -302,15 +298,6 @@ def _tolerance(state: dict[str, Any]) -> float:
     return float(exact_sum(state["magnitudes"])) * _ROUNDING
 
 
-def smallest(kept: Floats, sizes: Floats) -> Floats:
-    """The `MOST` smallest sizes of each column, ascending, of those kept before and new ones; infinite ones fill up."""
-    if sizes.shape[1] > MOST:
-        sizes = np.partition(sizes, MOST - 1, axis=1)[:, :MOST]
-    both = np.concatenate([kept, sizes], axis=1)
-    both.sort(axis=1)
-    return both[:, :MOST]
-
-
 def _exact_p(sizes: Floats, wins: int, losses: int, total: float, largest: float, tolerance: float) -> float:
     """The share of all signs under which the sum is at least as far from 0, 2^(1 − n) or more; NaN if it is not known.
 
@@ -328,41 +315,3 @@ def _exact_p(sizes: Floats, wins: int, losses: int, total: float, largest: float
     if largest - sizes[0] <= tolerance / n:
         return sign_test_p(wins, losses)
     return math.nan
-
-
-# How fields are combined whose names end so; others are added.
-_COMBINE: dict[str, Callable[[Array, Array], Array]] = {
-    "least": np.minimum,
-    "greatest": np.maximum,
-    "smallest": smallest,
-    "joined": lambda first, second: np.concatenate([first, second], axis=1),
-}
-
-
-def merged(states: Iterable[dict[str, Array]]) -> dict[str, Array]:
-    """The state of all rows, from one or more states of parts of them, in any order; sketches have `merged_sketches`."""
-    total: dict[str, Array] = {}
-    for state in states:
-        for name, values in state.items():
-            total[name] = values if name not in total else _combine(name)(total[name], values)
-    return total
-
-
-def merged_stacks(fields: Mapping[str, Array], groups: Array) -> dict[str, Array]:
-    """The states of several groups, from fields with an entry for each part of a group: `groups` says whose each entry is.
-
-    The fields are added, or their least or greatest values are taken. Each group from 0 on has at least one entry.
-    """
-    order = np.argsort(groups, kind="stable")
-    starts = np.flatnonzero(starts_of_runs(groups[order]))
-    merged_fields = {}
-    for name, values in fields.items():
-        combine = _combine(name)
-        assert isinstance(combine, np.ufunc), f"{name} is of one group alone"
-        entries = values[order]
-        merged_fields[name] = entries if len(starts) == len(entries) else combine.reduceat(entries, starts, axis=0)
-    return merged_fields
-
-
-def _combine(name: str) -> Callable[[Array, Array], Array]:
-    return _COMBINE.get(name.rpartition("_")[2], np.add)

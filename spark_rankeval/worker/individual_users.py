@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spark_rankeval.ranking.ragged import Array, IntArray
+from spark_rankeval.request.counts import CountNames
 from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.wire import Merger, Message, unpack
 from spark_rankeval.worker.group_states import KEYS, GroupStates, Key, StateAccumulator, in_buckets, keys_of, written
-from spark_rankeval.worker.user_metrics import CountNames
 
 Tree = Mapping[str, Any]
 

@@ -23,8 +23,8 @@ from spark_rankeval.worker.packed import received
 from spark_rankeval.worker.reading import Side, with_lists_of_models
 
 if TYPE_CHECKING:
+    from spark_rankeval.request.counts import CountNames
     from spark_rankeval.worker.group_states import Key
-    from spark_rankeval.worker.user_metrics import CountNames
 
 Batches = Iterator[pa.RecordBatch]
 

@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_rankeval.request.counts import UNUSABLE_FACTS, WEIGHT_SUMS, counts_beside, counts_of_models
+from spark_rankeval.request.counts import UNUSABLE_FACTS, WEIGHT_SUMS
 from spark_rankeval.request.readings import NORMALISER
-from spark_rankeval.request.task import ScoringTask
+from spark_rankeval.request.task import ScoringTask, counts_beside, counts_of_models
 from spark_rankeval.wire import Message, messages_of
 from spark_rankeval.worker.grouped_row import ABSENT, hash_column, of_model
 from spark_rankeval.worker.process import in_worker

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_rankeval.ranking.ragged import Array, BoolArray, IntArray
+from spark_rankeval.request.counts import CountNames
 from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.wire import Merger, Mergers, Message, unpack
@@ -43,7 +44,7 @@ from spark_rankeval.worker.reading import columns_of, flags, numbers, whole_numb
 from spark_rankeval.worker.row_hashes import limbs_of_users
 from spark_rankeval.worker.scored_features import FeatureAccumulator, ScoredUsers, StateContext, with_features
 from spark_rankeval.worker.scored_users import Rows, messages_with_rows
-from spark_rankeval.worker.user_metrics import UNRESOLVED, CountNames, count_names, count_of_model, score
+from spark_rankeval.worker.user_metrics import UNRESOLVED, count_names, count_of_model, score
 
 #: The states of groups from all users of theirs, such as `individual_users.states_of` with the number of values.
 StatesOfUsers = Callable[[Sequence[Mapping[str, Any]]], GroupStates]

@@ -16,8 +16,8 @@ from spark_rankeval.ranking.lists import RawLists
 from spark_rankeval.ranking.matching import contained, distinct
 from spark_rankeval.ranking.ragged import Array, IntArray, Ragged, pieces
 from spark_rankeval.ranking.ranks import RankingCounts, rank_lists
-from spark_rankeval.request.counts import INVALID_COUNTS, WEIGHT_SUMS, counts_of_models
-from spark_rankeval.request.task import ScoringTask, View
+from spark_rankeval.request.counts import INVALID_COUNTS, WEIGHT_SUMS, CountNames
+from spark_rankeval.request.task import ScoringTask, View, counts_of_models
 from spark_rankeval.worker.comparable_ids import comparable, overlap_counts, tables_met
 from spark_rankeval.worker.grouped_row import ATTRIBUTE_CONFLICTS, FACTS, of_model
 from spark_rankeval.worker.reading import (
@@ -43,14 +43,6 @@ UNRESOLVED = "unresolved"
 def count_of_model(name: str, model: int) -> str:
     """The name of a model's count among those of all models; `name` is one of `counts_of_models`."""
     return f"{model}.{name}"
-
-
-class CountNames(NamedTuple):
-    """The names of the counts in `Scores`."""
-
-    users: tuple[str, ...]  # counts of users
-    rows: tuple[str, ...]  # counts of rows that cannot be ranked, which rows without a user have as well
-    tables: tuple[str, ...] = ()  # the tables that have a fingerprint; their columns have the names of `hash_column`
 
 
 def count_names(task: ScoringTask, tables: tuple[str, ...] = ()) -> CountNames:

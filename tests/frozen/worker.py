@@ -23,10 +23,10 @@ from spark_rankeval.features.item_groups.worker import score_pairs
 from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.ranking.recommended import TABLES_OF
 from spark_rankeval.records.slices import is_of_all, item_attribute, item_groups_in, roll, roll_with_items, slice_name
-from spark_rankeval.request.counts import Overlap, counts_beside, counts_of_models
+from spark_rankeval.request.counts import CountNames, Overlap
 from spark_rankeval.request.options import ItemGroups, ScoringOptions
 from spark_rankeval.request.readings import Lists, read_request
-from spark_rankeval.request.task import GROUP_FACTS
+from spark_rankeval.request.task import GROUP_FACTS, counts_beside, counts_of_models
 from spark_rankeval.spark import describing
 from spark_rankeval.spark.describing import Groups, figures_by_group
 from spark_rankeval.spark.scoring import totals_in
@@ -50,7 +50,7 @@ from spark_rankeval.worker.row_hashes import hash_field
 from spark_rankeval.worker.scored_features import features_of
 from spark_rankeval.worker.scored_users import score_batches
 from spark_rankeval.worker.states import merging_states, state_of_batches, state_of_columns
-from spark_rankeval.worker.user_metrics import MODEL, CountNames, count_names, count_of_model
+from spark_rankeval.worker.user_metrics import MODEL, count_names, count_of_model
 
 from .rows import Rows
 

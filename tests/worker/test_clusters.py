@@ -11,6 +11,7 @@ from effort import part_of
 from met_messages import met
 
 from spark_rankeval.records.slices import EVERY, roll
+from spark_rankeval.request.counts import CountNames
 from spark_rankeval.statistics.cluster_sums import N_GROUPS, clusters_of
 from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.statistics.sums import LIMBS, exact_sum
@@ -20,7 +21,6 @@ from spark_rankeval.worker.group_states import STATES, GroupStates
 from spark_rankeval.worker.grouped_row import CLUSTER_HASH, USER_HASH, USER_WEIGHT
 from spark_rankeval.worker.individual_users import states_of
 from spark_rankeval.worker.states import merging_states, state_of_columns
-from spark_rankeval.worker.user_metrics import CountNames
 
 N_USERS, N_CLUSTERS = 3000, 211
 OPTIONS = DescriptionOptions("bca", 0.95, 40, 1, (), weighted=True, normalised=(1,), clustered=True)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from spark_rankeval.request.counts import CountNames
 from spark_rankeval.request.options import SummaryOptions
 from spark_rankeval.spark import describing
 from spark_rankeval.spark.describing import Groups
@@ -10,7 +11,6 @@ from spark_rankeval.wire import Message, pack
 from spark_rankeval.worker import individual_users as named
 from spark_rankeval.worker.group_states import STATES, StateAccumulator
 from spark_rankeval.worker.individual_users import OpenUsers
-from spark_rankeval.worker.user_metrics import CountNames
 
 NAMES, OPTIONS = CountNames(("unresolved",), ("invalid",)), SummaryOptions().described(weighted=False)
 

@@ -9,6 +9,7 @@ import pytest
 from descriptions import descriptions_of
 from met_messages import met
 
+from spark_rankeval.request.counts import CountNames
 from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.statistics.moments import moments_of_columns
 from spark_rankeval.wire import Message, merged_by_bucket, messages_of, rows_of, unpack
@@ -19,7 +20,6 @@ from spark_rankeval.worker.group_states import COUNTS as OF_COUNTS
 from spark_rankeval.worker.grouped_row import ABSENT, USER_HASH, USER_WEIGHT
 from spark_rankeval.worker.individual_users import USERS, SmallGroups, UsersOfGroups, states_of
 from spark_rankeval.worker.states import merging_states, n_groups_of, state_of_columns
-from spark_rankeval.worker.user_metrics import CountNames
 
 OPTIONS = DescriptionOptions("bca", 0.95, 60, 1, (0.5, 0.9), weighted=True)
 N_USERS = 400
