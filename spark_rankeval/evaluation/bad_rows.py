@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 from spark_rankeval.errors import DataError, listed, warn
 from spark_rankeval.features.intents.spark import IntentSources
+from spark_rankeval.features.items.item_columns import CONFLICTS
 from spark_rankeval.features.vectors.catalogue import LARGEST
 from spark_rankeval.metrics.base import Metric
+from spark_rankeval.ranking.recommended import ATTRIBUTES
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.request.counts import Overlap
 from spark_rankeval.request.on_invalid import KINDS, OnInvalid
@@ -96,8 +98,7 @@ _OF_FACTS = {
     "n_invalid_training": "rows of training with a null user or item",
     "n_invalid_items": "rows of items without an item",
     "n_invalid_baseline": "rows of the baseline with a null user, item, score or rank",
-    "n_conflicting_categories": "items whose rows give them different categories",
-    "n_conflicting_vectors": "items whose rows give them different vectors",
+    **{count: f"items whose rows give them different {ATTRIBUTES[name].plural}" for name, count in CONFLICTS.items()},
     "n_invalid_facts": KINDS["invalid_facts"].error,
     "n_invalid_catalogue": (
         f"rows of the items of Vectors without an item, or whose vector or bias is missing, NaN, infinite or beyond ±{LARGEST:g}"

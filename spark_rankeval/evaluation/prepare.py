@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
 from spark_rankeval.checks import check_name
@@ -18,7 +18,7 @@ from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.ranking.lists import RankingPolicy
 from spark_rankeval.ranking.recommended import Fact
 from spark_rankeval.request.column_names import ColumnNames
-from spark_rankeval.request.options import Facts, ScoringOptions, Table, Vectors
+from spark_rankeval.request.options import FactColumns, Facts, ScoringOptions, Table, Vectors
 from spark_rankeval.request.readings import (
     NORMALISER,
     Lists,
@@ -149,8 +149,8 @@ def _side_tables(metrics: Mapping[str, Metric], convention: Dialect, facts: Fact
         raise InputError(msg)
     if not needed.facts and not needed.tables and facts.subtopic is None:
         return SideTables(facts)
-    for option in ("category", "vector", "group", "subtopic"):
-        check_name(option, getattr(facts, option))
+    for option in fields(FactColumns):
+        check_name(option.name, getattr(facts, option.name))
     return SideTables(facts, needed.facts, needed.tables)
 
 

@@ -25,8 +25,10 @@ from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.group_rates import GroupShare
 from spark_rankeval.metrics.logged_feedback import EstimatorOfTheCall
 from spark_rankeval.metrics.naming import parse_metric, parse_metrics
+from spark_rankeval.ranking.recommended import NUMBERS
 from spark_rankeval.request.options import (
     ColumnOptions,
+    FactColumns,
     Facts,
     LookupOption,
     RankingOptions,
@@ -45,13 +47,8 @@ _LONGEST_EXPERIMENT = 500
 
 
 @dataclass(frozen=True)
-class Columns(ColumnOptions):
+class Columns(FactColumns, ColumnOptions):
     """The names of the columns, as in `evaluate`."""
-
-    category: str = Facts.category
-    vector: str = Facts.vector
-    group: str = Facts.group
-    subtopic: str | None = Facts.subtopic
 
 
 @dataclass(frozen=True)
@@ -235,10 +232,10 @@ class EvaluateConfig(JobConfig):
     def names_of_ids(self) -> frozenset[str]:
         """The columns that identify users, items, models, slices and groups of items."""
         columns, evaluation = self.columns, self.evaluation
+        of_facts = (getattr(columns, each.name) for each in fields(FactColumns) if each.name not in NUMBERS)
         ids = names_in(
-            columns.user, columns.item, columns.model, columns.category, columns.group, columns.subtopic,
-            evaluation.by, evaluation.item_by, evaluation.cluster,
-        )  # fmt: skip
+            columns.user, columns.item, columns.model, *of_facts, evaluation.by, evaluation.item_by, evaluation.cluster
+        )
         # A field of arrays, "recs.movieId", is the column "movieId" in tables of single items.
         return ids | {name.rpartition(".")[2] for name in ids}
 

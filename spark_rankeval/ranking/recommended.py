@@ -166,6 +166,25 @@ FIELDS_OF: Final[dict[Fact, tuple[str, ...]]] = {
     "history_groups": ("group_set",),
     "history_levels": ("level",),
 }
+
+
+class Attribute(NamedTuple):
+    """A column of the table of items that holds a field."""
+
+    option: str  # of `Facts`, which names the column
+    kind: Literal["text", "texts", "vector"]  # one name of each item, names or arrays of them, or arrays of numbers
+    plural: str = ""  # what the rows of an item may disagree in; empty: they add up
+
+
+#: The columns of the table of items, by their fields.
+ATTRIBUTES: Final = {
+    "category": Attribute("category", "text", "categories"),
+    "category_set": Attribute("category", "texts"),
+    "vector": Attribute("vector", "vector", "vectors"),
+    "group_set": Attribute("group", "texts"),
+}
+#: The options whose columns hold numbers, not names.
+NUMBERS: Final = frozenset(each.option for each in ATTRIBUTES.values() if not each.kind.startswith("text"))
 #: Facts about labels alone: metrics that ask for these do not look at other items.
 OF_LABELS: Final[frozenset[Fact]] = frozenset({"intents"})
 

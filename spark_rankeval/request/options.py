@@ -94,7 +94,27 @@ class ItemGroups:
 
 
 @dataclass(frozen=True)
-class Facts:
+class FactTables:
+    """The tables that hold facts."""
+
+    attributes: Table | None = None
+    training: Table | None = None
+    items: Table | None = None
+    baseline: Table | None = None
+
+
+@dataclass(frozen=True)
+class FactColumns:
+    """The names of columns that hold facts."""
+
+    category: str = "category"
+    vector: str = "vector"
+    group: str = "group"
+    subtopic: str | None = None
+
+
+@dataclass(frozen=True)
+class Facts(FactColumns, FactTables):
     """Further tables about users and items.
 
     ``Facts(training=ratings, items=films, category="genre")``
@@ -130,14 +150,6 @@ class Facts:
         popularity_groups: the same for groups by popularity in `training`: ``10`` makes deciles of items.
     """
 
-    attributes: Table | None = None
-    training: Table | None = None
-    items: Table | None = None
-    baseline: Table | None = None
-    category: str = "category"
-    vector: str = "vector"
-    group: str = "group"
-    subtopic: str | None = None
     lookup: LookupOption = "auto"
     item_by: str | Sequence[str] = ()
     popularity_groups: int | None = None

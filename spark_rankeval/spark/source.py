@@ -203,16 +203,6 @@ def read_source(
     return _read_rows(role, frame, tuple(users), item, names, problems)
 
 
-def names_or_arrays(table: Role, frame: DataFrame, name: str, option: str, problems: list[str]) -> str | None:
-    """A column of values that name something, or of arrays of these, as the table names it; None and a problem if there is none."""
-    found = require_column(table, frame, name, option, problems)
-    if found is not None:
-        kind = frame.schema[found].dataType
-        entries = kind.elementType if isinstance(kind, T.ArrayType) else kind
-        problems += problem_of_type(f"{table}: the column {found!r} ({option}=)", entries, "category")
-    return found
-
-
 def require_column(role: Role, frame: DataFrame, name: str, meaning: str, problems: list[str]) -> str | None:
     """The name of a column as the table spells it; None, and a problem, if there is none or more than one."""
     try:

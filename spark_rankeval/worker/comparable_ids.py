@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_rankeval.ranking.ragged import Array, BoolArray, IntArray, pieces
-from spark_rankeval.ranking.recommended import UNKNOWN, Recommended
+from spark_rankeval.ranking.recommended import ATTRIBUTES, UNKNOWN, Recommended
 from spark_rankeval.request.counts import Overlap
 from spark_rankeval.worker.reading import Side, filled
 
@@ -133,9 +133,9 @@ _IN_TABLE: dict[str, dict[str, Callable[[Array], BoolArray]]] = {
     },
     "items": {
         "in_items": lambda in_items: in_items,
-        "category": lambda codes: codes != UNKNOWN,
-        "category_set": lambda places: places != UNKNOWN,
-        "vector": lambda vectors: ~np.isnan(vectors),
+        **dict.fromkeys(
+            ATTRIBUTES, lambda values: ~np.isnan(values) if values.dtype.kind == "f" else values != UNKNOWN
+        ),
         "group_set": lambda places: places > 0,
     },
     "baseline": {"baseline_rank": lambda ranks: ranks > 0},

@@ -760,6 +760,9 @@ def test_categories_of_items_are_the_intents_of_their_labels(spark, judged):
     assert [row.mean for row in of_rows.summary] == [row.mean for row in expected.summary]
     with pytest.raises(InputError, match="one value for each item"):
         ours.evaluate(**{**given, "metrics": metrics, "facts": Facts(items=in_arrays, category="kinds")})
+    nested = Facts(items=in_arrays.withColumn("kinds", F.array("kinds")), category="kinds")
+    with pytest.raises(InputError, match=r"one value for each item\Z"):
+        ours.evaluate(**{**given, "metrics": ["diversity@3", "diversity(by='categories')@3"], "facts": nested})
     unknown = in_arrays.union(spark.createDataFrame([(None, ["x"])], in_arrays.schema))
     with pytest.raises(DataError, match="rows of items without an item: 1"):
         ours.evaluate(**{**given, "metrics": "s_recall@3", "facts": Facts(items=unknown, category="kinds")})

@@ -8,18 +8,18 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from pyspark.sql import types as T
 
 from spark_rankeval.features.items import item_columns
 from spark_rankeval.features.items.item_facts import add_counts, count_items, counted_items
-from spark_rankeval.ranking.recommended import Fact
+from spark_rankeval.ranking.recommended import ATTRIBUTES, Attribute, Fact
 from spark_rankeval.spark.fingerprints import total_of_hashes, training_hash
 from spark_rankeval.spark.grouped_features import GroupedFeature, Typed
-from spark_rankeval.spark.ids import name_in_sql, set_in, text_in_sql, usable
+from spark_rankeval.spark.ids import name_in_sql, problem_of_type, set_in, text_in_sql, usable
 from spark_rankeval.spark.platforms import engine_of
-from spark_rankeval.spark.source import SourceTable
+from spark_rankeval.spark.source import Role, SourceTable, require_column
 from spark_rankeval.spark.sql_text import (
     Sql,
     aggregate,
@@ -43,8 +43,6 @@ if TYPE_CHECKING:
 
     from spark_rankeval.features.items.spark import SideSources
 
-
-Given = TypeVar("Given")
 
 # Columns of ours on the way: whether a row can be used; the place of an entry of an array, and its scores.
 _VALID, _PLACE, _SCORES = "valid_", "place_", "scores_"
@@ -140,41 +138,26 @@ class GroupedTables(GroupedFeature):
     @property
     def attribute_names(self) -> list[str]:
         """The columns of the table of items that hold facts."""
-        fields = self.item_fields | self.history_fields
-        return [
-            name for name in (item_columns.CATEGORY, item_columns.CATEGORY_SET, item_columns.VECTOR) if name in fields
-        ]
+        fields = (self.item_fields | self.history_fields) & item_columns.ATTRIBUTE_FIELDS
+        return [name for name in ATTRIBUTES if name in fields]
 
     @cached_property
     def attributes(self) -> DataFrame:
         """The table of items, one row per item: sets of categories add up, and another attribute in which its rows do not agree is null."""
-        source, names = _required(self.sources.items), self.attribute_names
-        attributes = {}
-        if item_columns.CATEGORY in names:
-            attributes[item_columns.CATEGORY] = text_in_sql(source.frame, _required(self.sources.category))
-        if item_columns.CATEGORY_SET in names:
-            attributes[item_columns.CATEGORY_SET] = set_in(source.frame, _required(self.sources.category))
-        if self.sources.vector is not None:
-            vector = named(self.sources.vector).cast(T.ArrayType(T.DoubleType()))
-            # One with a hole or without a number is none, and is counted by its length.
-            one = named("one")
-            is_no_number = one.is_null() | call("isnan", one) | (call("abs", one) == math.inf)
-            broken = call("exists", vector, function_of(["one"], is_no_number))
-            none = call("array").cast(T.ArrayType(T.DoubleType()))
-            attributes[item_columns.VECTOR] = when(broken, none, vector)
-        given = (values.alias(name) for name, values in attributes.items())
-        rows = select(source.frame, self.typed.item(source.ids_sql()), *given)
-        aggregates = [call("count", 1).alias(item_columns.ROWS)]
-        if attributes.pop(item_columns.CATEGORY_SET, None) is not None:
-            together = call("flatten", call("collect_list", named(item_columns.CATEGORY_SET)))
-            in_order = call("to_json", call("array_sort", call("array_distinct", together)))
-            is_known = call("count", named(item_columns.CATEGORY_SET)) > 0
-            aggregates.append(when(is_known, in_order).alias(item_columns.CATEGORY_SET))
-        for name in attributes:
-            least = call("min", named(name))
-            agree = least == call("max", named(name))
-            aggregates += [when(agree, least).alias(name), (~agree).alias(item_columns.CONFLICT + name)]
-        return aggregate(rows, [item_columns.ITEM], *aggregates)
+        source = _required(self.sources.items)
+        columns, aggregates = [self.typed.item(source.ids_sql())], [call("count", 1).alias(item_columns.ROWS)]
+        for name in self.attribute_names:
+            option, kind, plural = ATTRIBUTES[name]
+            columns.append(_VALUES[kind](source.frame, self.sources.columns[option]).alias(name))
+            if plural:
+                least = call("min", named(name))
+                agree = least == call("max", named(name))
+                aggregates += [when(agree, least).alias(name), (~agree).alias(item_columns.CONFLICT + name)]
+            else:
+                together = call("flatten", call("collect_list", named(name)))
+                in_order = call("to_json", call("array_sort", call("array_distinct", together)))
+                aggregates.append(when(call("count", named(name)) > 0, in_order).alias(name))
+        return aggregate(select(source.frame, *columns), [item_columns.ITEM], *aggregates)
 
     def history(self) -> DataFrame:
         """The different items of each user in the training data, one row per user."""
@@ -184,8 +167,8 @@ class GroupedTables(GroupedFeature):
     def packed_tables(self) -> dict[str, DataFrame]:
         """The tables that are never joined, of any size, as one row each: labelled and consumed items are looked up in them, too."""
         sources, tables = self.sources, {}
-        if sources.group is not None and sources.items is not None:
-            tables[item_columns.GROUPS_TABLE] = packed_groups(sources.items, sources.group, self.typed.item_type)
+        if group := sources.columns.get("group"):
+            tables[item_columns.GROUPS_TABLE] = packed_groups(_required(sources.items), group, self.typed.item_type)
         if "levels" in self.facts:
             tables[item_columns.LEVELS_TABLE] = self.packed_popularity()
         return tables
@@ -253,6 +236,47 @@ def packed_groups(items: SourceTable, name: str, item_type: T.DataType) -> DataF
     return packed(grouped.repartition(1), pack_together(rows_in, lambda table: table, None))
 
 
+def column_of(items: DataFrame, attribute: Attribute, name: str, problems: list[str]) -> str:
+    """The column of an attribute as the table of items spells it; what is wrong with it is added to the problems."""
+    if attribute.kind == "vector":
+        return array_of_numbers("items", items, name, problems)
+    if (found := require_column("items", items, name, attribute.option, problems)) is None:
+        return name
+    kind, words = items.schema[found].dataType, f"items: the column {found!r} ({attribute.option}=)"
+    if isinstance(kind, T.ArrayType) and attribute.kind == "text":
+        problems.append(
+            f"{words} is {kind.simpleString()}, several {attribute.plural} for each item. diversity(by='categories') compares such "
+            f"sets; metrics of one {attribute.option} need one value for each item"
+        )
+    else:
+        problems += problem_of_type(words, kind.elementType if isinstance(kind, T.ArrayType) else kind, "category")
+    return found
+
+
+def array_of_numbers(role: Role, frame: DataFrame, name: str, problems: list[str]) -> str:
+    """The name of a column of vectors as the table spells it; what is wrong with it is added to the problems."""
+    found = require_column(role, frame, name, "vector", problems)
+    kind = T.NullType() if found is None else frame.schema[found].dataType
+    if found is not None and not (isinstance(kind, T.ArrayType) and isinstance(kind.elementType, T.NumericType)):
+        problems.append(
+            f"{role}: the column {found!r} (vector=) must be an array of numbers; it is {kind.simpleString()}. Convert a vector of "
+            "pyspark.ml with pyspark.ml.functions.vector_to_array"
+        )
+    return found or name
+
+
+def _usable_vectors(_: DataFrame, name: str) -> Sql:
+    """Vectors as arrays of doubles; one with a hole or without a number is none, and is counted by its length."""
+    vector, one = named(name).cast(T.ArrayType(T.DoubleType())), named("one")
+    is_no_number = one.is_null() | call("isnan", one) | (call("abs", one) == math.inf)
+    broken = call("exists", vector, function_of(["one"], is_no_number))
+    return when(broken, call("array").cast(T.ArrayType(T.DoubleType())), vector)
+
+
+# The values of attributes in the table of items, by kind.
+_VALUES = {"text": text_in_sql, "texts": set_in, "vector": _usable_vectors}
+
+
 def count_of(condition: Sql, name: str) -> Sql:
     """How many rows meet a condition, under a name."""
     return call("count", when(condition, 1)).alias(name)
@@ -268,8 +292,8 @@ def total_of(name: str) -> Sql:
     return call("coalesce", total_of_hashes(named(name)), 0).alias(name)
 
 
-def _required(table: Given | None) -> Given:
-    """A table or a column that the call was checked for."""
+def _required(table: SourceTable | None) -> SourceTable:
+    """A table that the call was checked for."""
     assert table is not None, "a fact of the table is asked for"
     return table
 

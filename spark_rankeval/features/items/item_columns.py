@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from spark_rankeval.ranking.recommended import FIELDS_OF, OF_ITEMS, TABLES_OF, Fact, Totals
+from spark_rankeval.ranking.recommended import ATTRIBUTES, FIELDS_OF, OF_ITEMS, TABLES_OF, Fact, Totals
 from spark_rankeval.worker.grouped_row import (
     BYTES,
     INTEGER,
@@ -44,7 +44,7 @@ POPULARITY_TABLE, ATTRIBUTES_TABLE, GROUPS_TABLE, LEVELS_TABLE = ITEM_TABLES = t
 #: Columns of attributes in which the rows of an item disagree begin so.
 CONFLICT = "conflict_"
 #: The counts of items whose rows disagree, by the attribute.
-CONFLICTS = {CATEGORY: "n_conflicting_categories", VECTOR: "n_conflicting_vectors"}
+CONFLICTS = {name: f"n_conflicting_{each.plural}" for name, each in ATTRIBUTES.items() if each.plural}
 #: The sizes of the tables, in columns that every row repeats.
 N_TRAINING_USERS, N_TRAINING_ITEMS, N_TRAINING_INTERACTIONS, N_ITEMS = SIZES = (
     "n_training_users",

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from spark_rankeval.features.items import item_columns
 from spark_rankeval.ranking.ragged import Array, FloatArray, IntArray, Ragged, starts_of_runs
-from spark_rankeval.ranking.recommended import GROUP_SET, LEVEL, UNKNOWN, Fact, GroupSets, PopularityLevels
+from spark_rankeval.ranking.recommended import ATTRIBUTES, GROUP_SET, LEVEL, UNKNOWN, Fact, GroupSets, PopularityLevels
 from spark_rankeval.worker.packed import TOO_LARGE, unpacked
 from spark_rankeval.worker.process import in_worker
 from spark_rankeval.worker.reading import filled, flat, numbers, places_among, whole_numbers
@@ -120,10 +120,9 @@ _COUNTS = dict.fromkeys(
     (item_columns.TRAINING_USERS, item_columns.TRAINING_INTERACTIONS, item_columns.TRAINING_HASH, item_columns.ROWS),
     pa.int64(),
 )
-_TEXTS = dict.fromkeys((item_columns.CATEGORY, item_columns.CATEGORY_SET, item_columns.GROUP), pa.string())
-_NO_ROWS = pa.schema(
-    {item_columns.ITEM: pa.null(), **_COUNTS, **_TEXTS, item_columns.VECTOR: pa.list_(pa.float64())}
-).empty_table()
+_KINDS = {"text": pa.string(), "texts": pa.string(), "vector": pa.list_(pa.float64())}
+_TYPES = {item_columns.GROUP: pa.string(), **{name: _KINDS[each.kind] for name, each in ATTRIBUTES.items()}}
+_NO_ROWS = pa.schema({item_columns.ITEM: pa.null(), **_COUNTS, **_TYPES}).empty_table()
 
 
 class ItemIndex:
@@ -257,7 +256,7 @@ def _read_facts(items: pa.Table, names: Collection[str], totals: dict[str, int])
     whole = pa.concat_tables([items, pa.Table.from_pylist([{}], schema=items.schema)])
     columns, sets = {name: _column(whole, name) for name in whole.column_names}, CategorySets()
     facts = decoded(columns, totals.get(item_columns.DIMENSION, 0), sets)
-    category_sets = {"category_sets": sets.sets()} if item_columns.CATEGORY_SET in facts else {}
+    category_sets = {"category_sets": sets.sets()} if sets.sets().n_users else {}
     return ItemTable(ItemIndex(columns[item_columns.ITEM][:-1]), facts, totals, category_sets)
 
 
@@ -341,11 +340,14 @@ def decoded(fields: Mapping[str, pa.Array], dimension: int, categories: Category
         item_columns.TRAINING_INTERACTIONS: whole_numbers,
         item_columns.SHARE_ABOVE: lambda values: filled(values, 1.0),
         item_columns.ITEMS_ABOVE: lambda values: filled(values, 1.0),
-        item_columns.CATEGORY: lambda values: filled(values.dictionary_encode().indices, UNKNOWN).astype(np.int64),
-        item_columns.CATEGORY_SET: categories.places,
-        item_columns.VECTOR: lambda values: _vectors(values, dimension),
         item_columns.IN_ITEMS: lambda values: pc.fill_null(values, False).to_numpy(zero_copy_only=False),
     }
+    kinds: dict[str, Callable[[pa.Array], Array]] = {
+        "text": lambda values: filled(values.dictionary_encode().indices, UNKNOWN).astype(np.int64),
+        "texts": categories.places,
+        "vector": lambda values: _vectors(values, dimension),
+    }
+    read |= {name: kinds[each.kind] for name, each in ATTRIBUTES.items()}
     return {name: read_values(fields[name]) for name, read_values in read.items() if name in fields}
 
 

@@ -5,25 +5,24 @@ Joins are a shuffle by item, for tables of any size. Tables that workers look up
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import types as T
 
 from spark_rankeval.features.items import item_columns
-from spark_rankeval.features.items.grouped_tables import GroupedTables, count_of, sum_of, total_of
+from spark_rankeval.features.items.grouped_tables import GroupedTables, column_of, count_of, sum_of, total_of
 from spark_rankeval.features.items.item_facts import rows_of_shares
-from spark_rankeval.ranking.recommended import OF_ITEMS, TABLES_OF, Fact
+from spark_rankeval.ranking.recommended import ATTRIBUTES, NUMBERS, OF_ITEMS, TABLES_OF, Fact
 from spark_rankeval.request.column_names import ColumnNames
 from spark_rankeval.request.counts import Overlap
 from spark_rankeval.request.options import Facts, Lookup, LookupOption
 from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.spark.grouped_features import GroupedFeature, GroupingContext, SourceFeature
-from spark_rankeval.spark.ids import problem_of_type
 from spark_rankeval.spark.plan import Plan
-from spark_rankeval.spark.source import Role, SourceTable, names_or_arrays, read_source, require_column
+from spark_rankeval.spark.source import SourceTable, read_source
 from spark_rankeval.spark.sql_text import aggregate, aggregate_lists, call, named, number, select, when, where
 from spark_rankeval.spark.tasks import packed, run_on_workers
 from spark_rankeval.worker.grouped_row import FACTS, ITEMS
@@ -66,7 +65,7 @@ class JoinedFacts(GroupedTables):
         users, wanted, facts = self.typed.user_columns, self.history_fields, []
         if item_columns.TRAINING_USERS in wanted:
             facts.append(self.popularity.select(item_columns.ITEM, item_columns.TRAINING_USERS))
-        if attributes := [name for name in (item_columns.CATEGORY_SET, item_columns.VECTOR) if name in wanted]:
+        if attributes := [name for name in self.attribute_names if name in wanted]:
             facts.append(self.attributes.select(item_columns.ITEM, *attributes))
         if not facts:
             return super().history()
@@ -81,7 +80,7 @@ class JoinedFacts(GroupedTables):
         rows = [*super().totals(), *([self._totals_of_popularity()] if self.reads_popularity else [])]
         if self.reads_attributes:
             rows.append(self._totals_of_attributes())
-            rows += [] if self.sources.vector is None else [self._totals_of_vectors()]
+            rows += [self._totals_of_vectors()] if item_columns.VECTOR in self.attribute_names else []
         return rows
 
     @cached_property
@@ -215,9 +214,7 @@ class SideSources(SourceFeature):
     training: SourceTable | None = None  # interactions of users with items
     items: SourceTable | None = None  # attributes of items
     baseline: SourceTable | None = None  # the recommendations of a baseline
-    category: str | None = None  # the column of `items` that has categories
-    vector: str | None = None  # the one that has vectors
-    group: str | None = None  # the one that has groups, or arrays of them
+    columns: Mapping[str, str] = field(default_factory=dict)  # the columns of `items`, by the options that name them
     lookup: LookupOption = "auto"  # how facts of items come to predictions
 
     def tables(self) -> list[SourceTable]:
@@ -226,7 +223,7 @@ class SideSources(SourceFeature):
 
     def columns_of_items(self) -> dict[str, bool]:
         """The columns that metrics read; vectors are neither ids nor texts."""
-        return {name: name != self.vector for name in (self.category, self.vector, self.group) if name is not None}
+        return {name: option not in NUMBERS for option, name in self.columns.items()}
 
     def overlaps(self, task: ScoringTask) -> Iterator[Overlap]:
         """Recommended items should be in the tables, and the users of the training data and of the baseline among those with lists."""
@@ -270,35 +267,10 @@ def read_side_tables(
         role: None if frame is None else read_source(role, frame, names, problems)  # type: ignore[arg-type] # a role
         for role, frame in frames.items()
     }
-    items, category, vector, group = frames["items"], None, None, None
-    if items is not None and facts & {"category", "categories", "history_categories"}:
-        category = require_column("items", items, given.category, "category", problems)
-        if category is not None:
-            kind = items.schema[category].dataType
-            words = f"items: the column {category!r} (category=)"
-            if isinstance(kind, T.ArrayType) and "category" in facts:
-                problems.append(
-                    f"{words} is {kind.simpleString()}, several categories for each item. diversity(by='categories') compares such "
-                    "sets; metrics of one category need one value for each item"
-                )
-            else:
-                kind = kind.elementType if isinstance(kind, T.ArrayType) else kind
-                problems += problem_of_type(words, kind, "category")
-    if items is not None and facts & {"vector", "history_vector"}:
-        vector = array_of_numbers("items", items, given.vector, problems)
-    if items is not None and "groups" in facts:
-        group = names_or_arrays("items", items, given.group, "group", problems)
-    read = SideSources(sources["training"], sources["items"], sources["baseline"])
-    return replace(read, category=category, vector=vector, group=group, lookup=given.lookup)
-
-
-def array_of_numbers(role: Role, frame: DataFrame, name: str, problems: list[str]) -> str:
-    """The name of a column of vectors as the table spells it; what is wrong with it is added to the problems."""
-    found = require_column(role, frame, name, "vector", problems)
-    kind = T.NullType() if found is None else frame.schema[found].dataType
-    if found is not None and not (isinstance(kind, T.ArrayType) and isinstance(kind.elementType, T.NumericType)):
-        problems.append(
-            f"{role}: the column {found!r} (vector=) must be an array of numbers; it is {kind.simpleString()}. Convert a vector of "
-            "pyspark.ml with pyspark.ml.functions.vector_to_array"
-        )
-    return found or name
+    columns: dict[str, str] = {}
+    if (items := frames["items"]) is not None:
+        fields = item_columns.fields_of(facts) | item_columns.fields_of(facts, history=True)
+        for option, attribute in ((each.option, each) for name, each in ATTRIBUTES.items() if name in fields):
+            # If fields share a column, the first of them asks the most of it.
+            columns[option] = columns.get(option) or column_of(items, attribute, getattr(given, option), problems)
+    return SideSources(sources["training"], sources["items"], sources["baseline"], columns, given.lookup)

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_rankeval.errors import InputError
-from spark_rankeval.features.items.spark import array_of_numbers
+from spark_rankeval.features.items.grouped_tables import array_of_numbers
 from spark_rankeval.features.vectors.catalogue import (
     IN_CATALOGUE,
     ITEM,
