@@ -1,5 +1,7 @@
 """What executors import: the zip alone, with numpy, pandas and pyarrow beside it."""
 
+import ast
+import graphlib
 import shutil
 import subprocess
 import sys
@@ -140,3 +142,23 @@ def test_the_zip_can_be_written_over_itself(package_zip, tmp_path):
 def test_the_zip_says_nothing_of_the_time_when_it_was_written(package_zip):
     with zipfile.ZipFile(package_zip) as archive:
         assert {entry.date_time for entry in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
+
+
+def imported_modules(tree, modules):
+    """The modules of the package that a program imports, also those that only a type checker reads, but not inside functions."""
+    inside = {id(node) for each in ast.walk(tree) if isinstance(each, ast.FunctionDef) for node in ast.walk(each)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and id(node) not in inside:
+            for alias in node.names:
+                whole = f"{node.module}.{alias.name}"
+                yield whole if whole in modules else node.module
+
+
+def test_no_module_imports_itself_by_way_of_others():
+    paths = {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in (ROOT / "spark_rankeval").rglob("*.py")
+    }
+    modules = {name for name in paths if not name.endswith("__init__")}
+    graph = {name: {*imported_modules(ast.parse(paths[name].read_text()), modules)} & modules for name in modules}
+    # A circle is a CycleError that names its modules.
+    graphlib.TopologicalSorter(graph).prepare()

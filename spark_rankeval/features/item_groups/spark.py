@@ -13,8 +13,7 @@ from spark_rankeval.checks import check_table
 from spark_rankeval.errors import InputError
 from spark_rankeval.features.item_groups.group_rankings import ATTRIBUTE_KEY, GROUP_KEY, POPULARITY_TABLES, table_of
 from spark_rankeval.features.item_groups.worker import FiguresOfGroups, score_pairs
-from spark_rankeval.features.items.grouped_tables import GroupedTables, packed_groups
-from spark_rankeval.features.items.spark import SideSources
+from spark_rankeval.features.items.grouped_tables import GroupedTables, ItemSources, packed_groups
 from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.request.column_names import DEFAULT_ITEM, ColumnNames
 from spark_rankeval.request.options import POPULARITY, Facts, ItemGroups
@@ -78,7 +77,7 @@ class GroupedGroups(GroupedFeature):
         if training is not None and not set(POPULARITY_TABLES) & set(users.columns):
             names = [user_column(index) for index in range(len(training.user))]
             typed = Typed(names, SourceTable.named_users_sql, self.item_type)
-            counted = GroupedTables(SideSources(training=training), frozenset(), typed)
+            counted = GroupedTables(ItemSources(training=training), frozenset(), typed)
             tables[table_of(len(columns))] = counted.packed_popularity()
         return given_to_tasks(users, tables)
 

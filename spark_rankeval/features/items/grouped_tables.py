@@ -6,7 +6,8 @@ Facts of items are joined to predictions, or workers look them up: `features.ite
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING
 
@@ -41,18 +42,26 @@ from spark_rankeval.worker.packed import Bound, pack_together, rows_in, tables_i
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from spark_rankeval.features.items.spark import SideSources
-
 
 # Columns of ours on the way: whether a row can be used; the place of an entry of an array, and its scores.
 _VALID, _PLACE, _SCORES = "valid_", "place_", "scores_"
 
 
 @dataclass(frozen=True)
+class ItemSources:
+    """The tables that hold facts; None if no metric asks for one."""
+
+    training: SourceTable | None = None  # interactions of users with items
+    items: SourceTable | None = None  # attributes of items
+    baseline: SourceTable | None = None  # the recommendations of a baseline
+    columns: Mapping[str, str] = field(default_factory=dict)  # the columns of `items`, by the options that name them
+
+
+@dataclass(frozen=True)
 class GroupedTables(GroupedFeature):
     """The tables of an evaluation, and the columns of grouped users that are made of them."""
 
-    sources: SideSources
+    sources: ItemSources
     facts: frozenset[Fact]  # those that metrics ask for
     typed: Typed
 

@@ -5,15 +5,22 @@ Joins are a shuffle by item, for tables of any size. Tables that workers look up
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import types as T
 
 from spark_rankeval.features.items import item_columns
-from spark_rankeval.features.items.grouped_tables import GroupedTables, column_of, count_of, sum_of, total_of
+from spark_rankeval.features.items.grouped_tables import (
+    GroupedTables,
+    ItemSources,
+    column_of,
+    count_of,
+    sum_of,
+    total_of,
+)
 from spark_rankeval.features.items.item_facts import rows_of_shares
 from spark_rankeval.ranking.recommended import ATTRIBUTES, NUMBERS, OF_ITEMS, TABLES_OF, Fact
 from spark_rankeval.request.column_names import ColumnNames
@@ -208,13 +215,9 @@ class SideTables(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SideSources(SourceFeature):
+class SideSources(ItemSources, SourceFeature):
     """Tables that metrics ask for beside predictions and labels; None if none does."""
 
-    training: SourceTable | None = None  # interactions of users with items
-    items: SourceTable | None = None  # attributes of items
-    baseline: SourceTable | None = None  # the recommendations of a baseline
-    columns: Mapping[str, str] = field(default_factory=dict)  # the columns of `items`, by the options that name them
     lookup: LookupOption = "auto"  # how facts of items come to predictions
 
     def tables(self) -> list[SourceTable]:
