@@ -17,6 +17,7 @@ from spark_rankeval.spark.grouped_features import SourceFeature, TablesOfCall
 from spark_rankeval.spark.ids import problem_of_type, readable, text_in_sql
 from spark_rankeval.spark.source import SourceTable, check_together, read_source, require_column
 from spark_rankeval.spark.sql_text import find_column, named, select
+from spark_rankeval.worker.row_hashes import WHOLE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -70,9 +71,9 @@ class Sources:
         return tuple(columns.similarity for columns in vectors if columns is not None)
 
     def side_tables(self) -> dict[str, SourceTable]:
-        """The tables of features, each once, by role."""
+        """The tables of features that are the same for every model, each once, by role; candidates are those of a model."""
         tables: dict[str, SourceTable] = {}
-        for source in (source for feature in self.features for source in feature.tables()):
+        for source in (source for feature in self.features for source in feature.tables() if source.role in WHOLE):
             tables.setdefault(source.role, source)
         return tables
 

@@ -45,6 +45,7 @@ class World:
             [(f"i{item:02}", self.item_vectors[item].tolist(), float(item % 3)) for item in range(N_ITEMS)],
             "item string, vector array<double>, bias double",
         )
+        self.categories = self.items.select("item", F.substring("item", 3, 1).alias("category"))
         pairs = sorted(
             {
                 (int(user), int(item))
@@ -144,11 +145,12 @@ def test_each_user_can_have_candidates_of_their_own(world):
         ],
         "user int, item string",
     )
-    ours = evaluate(
-        Vectors(world.users, world.items, candidates=candidates), world.labels, METRICS, exclude=world.training
-    )
+    # The table of items has a column that candidates lack.
+    options = {"exclude": world.training, "facts": Facts(items=world.categories)}
+    metrics = [*METRICS, "diversity@4"]
+    ours = evaluate(Vectors(world.users, world.items, candidates=candidates), world.labels, metrics, **options)
     table = world.scores(only=lambda user, item: (user + item) % 3)
-    assert_same(ours, evaluate(table, world.labels, METRICS, score="score", exclude=world.training))
+    assert_same(ours, evaluate(table, world.labels, metrics, score="score", **options))
 
 
 def test_the_table_of_users_is_that_of_the_table_of_all_scores(world):
@@ -168,9 +170,8 @@ def test_the_table_of_users_is_that_of_the_table_of_all_scores(world):
 
 
 def test_measures_beyond_accuracy_are_those_of_the_table_of_all_scores(world):
-    categories = world.items.select("item", F.substring("item", 3, 1).alias("category"))
     baseline = world.scores(bias=True).where("item < 'i08'")
-    facts = Facts(items=categories, training=world.training, baseline=baseline)
+    facts = Facts(items=world.categories, training=world.training, baseline=baseline)
     # Metrics of the whole list, of which no item is looked at, stand beside them.
     metrics = ["rr", "auc", "novelty@5", "coverage@5", "gini@5", "diversity@4", "repetition@5", "serendipity@3"]
     options = {"facts": facts, "score": "score", "by": "parity", "ties": "item_desc"}
@@ -421,5 +422,10 @@ def test_candidates_that_are_no_items_are_named_and_user_ids_are_not_blamed(spar
             "none of the 2 items of candidates is among the 15 with a vector, for example '0.0' and 'i00', so all lists are empty. If "
             "both mean the same items, use the same ids: cast or trim them, or map them by a join"
         ]
+    ours = world.scores().select("user", "item")
+    models = {"ours": Vectors(**given, candidates=ours), "other": Vectors(**given, candidates=others)}
+    with pytest.warns(SparkRankEvalWarning) as said:
+        evaluate(models, world.labels, "rr")
+    assert "model 'other': none of the 2 items of candidates is among the 15 with a vector" in str(said[1].message)
     with pytest.warns(SparkRankEvalWarning, match="none of the 17 labelled items is among the 15 with a vector"):
         evaluate(Vectors(**given), world.labels.withColumn("item", F.upper("item")), "rr")
