@@ -116,10 +116,12 @@ class GroupTables(NamedTuple):
 
     @property
     def faults(self) -> dict[str, int]:
-        """How many rows of the tables cannot be used, by the names of `GROUP_FAULTS`."""
-        listing = [attribute.n_unusable for attribute in self.attributes if attribute.is_listing]
-        popularity = [attribute.n_unusable for attribute in self.attributes if not attribute.is_listing]
-        return {"n_invalid_items": max(listing, default=0), "n_invalid_training": max(popularity, default=0)}
+        """How many rows of the tables that there are cannot be used, by the names of `GROUP_FAULTS`; metrics may read the others."""
+        faults: dict[str, int] = {}
+        for attribute in self.attributes:
+            name = "n_invalid_items" if attribute.is_listing else "n_invalid_training"
+            faults[name] = max(faults.get(name, 0), attribute.n_unusable)
+        return faults
 
     def places(self, items: pa.Array) -> dict[str, Array]:
         """The places of labelled items in each table, to travel with the labels as float64."""
