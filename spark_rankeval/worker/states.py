@@ -42,7 +42,13 @@ from spark_rankeval.worker.individual_users import (
 from spark_rankeval.worker.process import sends_messages
 from spark_rankeval.worker.reading import columns_of, flags, numbers, whole_numbers
 from spark_rankeval.worker.row_hashes import limbs_of_users
-from spark_rankeval.worker.scored_features import FeatureAccumulator, ScoredUsers, StateContext, with_features
+from spark_rankeval.worker.scored_features import (
+    BatchFeature,
+    FeatureAccumulator,
+    ScoredUsers,
+    StateContext,
+    with_features,
+)
 from spark_rankeval.worker.scored_users import Rows, messages_with_rows
 from spark_rankeval.worker.user_metrics import UNRESOLVED, count_names, count_of_model, score
 
@@ -179,9 +185,9 @@ def state_of_batches(
                 weights = scores.counts[count_of_model(task.weight_count, 0)].astype(np.float64)
             values = [*scores.metrics, *scores.beside]
             yield from states.add(batch, values, scores.counts, scores.normalisers, unresolved, weights)
-            for accumulator, feature in zip(accumulators, scores.features, strict=True):
-                if accumulator is not None:
-                    yield from accumulator.add(ScoredUsers(batch, unresolved, weights), feature)
+            yield from _added(accumulators, ScoredUsers(batch, unresolved, weights), scores.features)
+            # What features have of a batch, such as lists of candidates, makes room for that of the next one.
+            del scores
         if open_users.n:
             yield open_users.message()
         yield from states.messages()
@@ -190,6 +196,15 @@ def state_of_batches(
                 yield from accumulator.messages()
 
     return run
+
+
+def _added(
+    accumulators: Sequence[FeatureAccumulator | None], users: ScoredUsers, features: Sequence[BatchFeature]
+) -> Iterator[Message]:
+    """Add the users of a batch to what features add up; gives the messages that had to make room."""
+    for accumulator, feature in zip(accumulators, features, strict=True):
+        if accumulator is not None:
+            yield from accumulator.add(users, feature)
 
 
 def state_of_columns(

@@ -1,5 +1,7 @@
 """Lists from vectors have, to the bit, the values of a table of all scores; what the vectors cannot say is counted."""
 
+import weakref
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -19,11 +21,13 @@ from spark_rankeval.features.vectors.catalogue import (
     PackedCatalogue,
     pack_catalogue,
 )
-from spark_rankeval.features.vectors.worker import first_items_of_batches
+from spark_rankeval.features.vectors.worker import VectorLists, first_items_of_batches
 from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.request.readings import Lists, resolve, views_of
+from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.worker import grouped_row
 from spark_rankeval.worker.scored_features import with_features
+from spark_rankeval.worker.states import state_of_batches
 from spark_rankeval.worker.user_metrics import score
 
 METRICS = [
@@ -224,6 +228,19 @@ def test_no_more_users_are_scored_at_a_time_than_their_first_items_fit_into_memo
     values = [score(task, *part).metrics for part in parts]
     for found, metric in zip(zip(*values, strict=True), expected.metrics, strict=True):
         np.testing.assert_array_equal(np.concatenate(found), metric)
+    # The lists of a part are gone when those of the next one come.
+    read, lists, n_kept = VectorLists.read, [], []
+
+    def noted(*of_batch):
+        n_kept.append(sum(each() is not None for each in lists))
+        found = read(*of_batch)
+        lists.append(weakref.ref(found))
+        return found
+
+    monkeypatch.setattr(VectorLists, "read", noted)
+    run = state_of_batches(task, DescriptionOptions(None, quantiles=()), grouped_row.NO_USER)
+    assert [*run(iter([batch]))]
+    assert n_kept == [0, 0, 0, 0]
 
 
 def test_a_catalogue_that_no_row_can_hold_ends_before_it_is_copied(monkeypatch):
