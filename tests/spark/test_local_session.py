@@ -131,7 +131,7 @@ def test_a_process_has_one_engine(name):
         [sys.executable, "-c", program],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=120,  # the endless query takes processors from whatever else runs
         env=settings | {"TZ": "Europe/Berlin", "GRPC_VERBOSITY": "ERROR"},
         check=False,
     )
