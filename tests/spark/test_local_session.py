@@ -59,10 +59,15 @@ from spark_rankeval.local import session
 
 spark = session()
 endless = "SELECT count(*) FROM range(100000000000) WHERE id * id % 7 = 3"
-threading.Timer(1, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+# A signal may come while Python cannot raise: another one follows.
+timers = [threading.Timer(after, lambda: os.kill(os.getpid(), signal.SIGINT)) for after in (1, 11, 21)]
+for timer in timers:
+    timer.start()
 try:
     spark.sql(endless).collect()
 except KeyboardInterrupt:
+    for timer in timers:
+        timer.cancel()
     print(spark.range(3).count(), spark.conf.get("spark.sql.session.timeZone"))
 def run():
     with contextlib.suppress(Exception):
