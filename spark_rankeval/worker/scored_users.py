@@ -35,7 +35,7 @@ def score_batches(
     @in_worker
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for whole, received in with_features(task, batches):
-            batch = _present(whole, whole)
+            batch = evaluated_users(whole, whole)
             yield from rows(batch, score(task, batch, received))
 
     return run
@@ -74,12 +74,14 @@ def rows_of_users(
             values = map(pa.array, [*metrics, *counts, *shared.values(), *normalisers, *beside])
             hashes = [hashes_of_users(of_model(each, model * (each == "predictions")), read) for each in tables]
             columns = [*kept, models, *values, *hashes]
-            yield _present(pa.RecordBatch.from_arrays(columns, names=[*passed_on, MODEL, *names, *further]), batch)
+            yield evaluated_users(
+                pa.RecordBatch.from_arrays(columns, names=[*passed_on, MODEL, *names, *further]), batch
+            )
 
     return rows
 
 
-def _present(rows: pa.RecordBatch, users: pa.RecordBatch) -> pa.RecordBatch:
+def evaluated_users(rows: pa.RecordBatch, users: pa.RecordBatch) -> pa.RecordBatch:
     """The rows of users who are evaluated; those who are only in a table of attributes are not."""
     return rows if ABSENT not in users.schema.names else rows.filter(pc.invert(users.column(ABSENT)))
 

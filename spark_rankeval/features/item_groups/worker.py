@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from spark_rankeval.features.item_groups.group_rankings import (
     ATTRIBUTE_KEY,
@@ -29,7 +28,7 @@ from spark_rankeval.request.task import GROUP_FACTS, ScoringTask, View, is_about
 from spark_rankeval.statistics.description import DescriptionOptions, Figures
 from spark_rankeval.wire import Message
 from spark_rankeval.worker.group_states import Key
-from spark_rankeval.worker.grouped_row import ABSENT, NO_USER
+from spark_rankeval.worker.grouped_row import NO_USER
 from spark_rankeval.worker.process import in_worker
 from spark_rankeval.worker.reading import Side, flags
 from spark_rankeval.worker.scored_features import (
@@ -42,6 +41,7 @@ from spark_rankeval.worker.scored_features import (
     StateContext,
     with_features,
 )
+from spark_rankeval.worker.scored_users import evaluated_users
 from spark_rankeval.worker.states import PartitionStates
 from spark_rankeval.worker.user_metrics import MODEL, count_of_model, score
 
@@ -324,9 +324,7 @@ def score_pairs(task: ScoringTask, passed_on: tuple[str, ...], names: tuple[str,
     @in_worker
     def run(batches: Batches) -> Batches:
         for whole, received in with_features(task, batches):
-            # Users who are only in a table of attributes are not evaluated.
-            present = None if ABSENT not in whole.schema.names else pc.invert(whole.column(ABSENT))
-            batch = whole if present is None else whole.filter(present)
+            batch = evaluated_users(whole, whole)
             scores = score(task, batch, received)
             nobody = flags(batch.column(NO_USER))
             columns = {name: batch.column(name) for name in passed_on}
