@@ -10,8 +10,8 @@ import sys
 import time
 from collections import Counter
 
-from beyond_oracle import World, value
 from fuzz_cases import MADE_OF, TOGETHER, Batch, name_of
+from oracles.lists import World, value
 from pyspark.sql import functions as F
 from shuffles import shuffled_into
 

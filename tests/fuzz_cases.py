@@ -11,7 +11,7 @@ import sys
 from collections import Counter
 from dataclasses import dataclass, field
 
-from oracle import User, value
+from oracles.rankings import User, value
 
 NAN, INF = math.nan, math.inf
 WORDS = [

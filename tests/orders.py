@@ -5,7 +5,7 @@ import itertools
 import math
 from collections import Counter
 
-from oracle import METRICS_OF_GAIN, User, value
+from oracles.rankings import METRICS_OF_GAIN, User, value
 
 from spark_rankeval.metrics.base import Metric
 

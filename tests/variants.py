@@ -32,7 +32,7 @@ VALUES = {
     "recall": (0.0, 0.1, 0.35, 0.5, 1.0),
 }
 # Without weights there is nothing to estimate: tests/metrics/test_logged_feedback.py has the estimators. `judged_only` changes lists:
-# tests/test_views.py has it.
+# tests/request/test_views.py has it.
 LEFT_OPEN = ("estimator", "weight_limit", "judged_only")
 
 

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pyarrow as pa
-from beyond_oracle import World
+from oracles.lists import World
 
 from spark_rankeval.features.items import item_columns as names
 from spark_rankeval.worker.grouped_row import (

@@ -5,7 +5,7 @@ import pytest
 from effort import examples, part_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle import User, rank, value
+from oracles.rankings import User, rank, value
 from users import batch_of, in_order, lists_of, random_users, ranked
 from variants import LEFT_OPEN, METRICS, parameters_of, variants
 

@@ -8,11 +8,11 @@ import re
 import numpy as np
 import pyarrow as pa
 import pytest
-from beyond_oracle import FORMULAS, World, value
 from effort import FULL_LENGTH, examples, part_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from met_messages import met
+from oracles.lists import FORMULAS, World, value
 from scored import exposed_in, merging_exposure, task_of_views
 from variants import BEYOND, CUTOFFS, variants
 from worlds import SIMPLE, batch_of, random_world
@@ -387,7 +387,7 @@ def test_it_says_what_it_asks_for_and_needs_no_labels_unless_it_sees_relevance(m
         assert variant.reads.facts <= set(TABLES_OF)
         assert variant.reads.items == "item"
         assert variant.reads.unlabelled
-    # Shares of groups of items are told which items are in them; see tests/worker/test_item_groups.py.
+    # Shares of groups of items are told which items are in them; see tests/features/test_item_groups.py.
     needs_facts = not (metric.corpus_level or metric in (ExposureShare, HitShare))
     assert not needs_facts or all(variant.reads.facts for variant in variants(metric))
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from descriptions import descriptions_of
-from oracle import User, value
+from oracles.rankings import User, value
 from users import batch_of, random_users
 
 from spark_rankeval.errors import MetricError, UnknownMetricError

@@ -4,11 +4,11 @@ import math
 
 import numpy as np
 import pytest
-from beyond_oracle import FORMULAS
 from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from met_messages import met
+from oracles.lists import FORMULAS
 from scored import exposed_in, merging_exposure, task_of_views
 from variants import BEYOND, variants
 from worlds import batch_of, random_world

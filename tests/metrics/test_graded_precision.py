@@ -4,7 +4,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from graded import GRADED, check, figures_of, value_of
-from oracle import User, value
+from oracles.rankings import User, value
 from users import batch_of, in_order, random_users
 
 from spark_rankeval.errors import MetricError

@@ -9,12 +9,12 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
-from beyond_oracle import World
 from effort import examples, part_of
-from group_oracle import OF_ALL, OF_USERS, groups_of, value
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from met_messages import met
+from oracles.item_groups import OF_ALL, OF_USERS, groups_of, value
+from oracles.lists import World
 from scored import exposed_in, merging_exposure, task_of_views
 from variants import EVERY_METRIC, GROUPS
 from worlds import batch_of, random_world

@@ -10,8 +10,8 @@ import pytest
 from effort import examples, part_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from intents_oracle import FORMULAS, labels_of, random_judged, value
-from oracle import rank
+from oracles.intents import FORMULAS, labels_of, random_judged, value
+from oracles.rankings import rank
 from users import lists_of, ranked
 from variants import CUTOFFS, INTENTS, parameters_of, variants
 

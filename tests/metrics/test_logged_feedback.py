@@ -8,7 +8,7 @@ from descriptions import descriptions_of
 from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle import User, estimate
+from oracles.rankings import User, estimate
 from users import batch_of, lists_of, random_users, ranked
 from variants import variants
 

@@ -4,8 +4,8 @@ import string
 
 import numpy as np
 import pytest
-from oracle import User
-from oracle import value as value_by_oracle
+from oracles.rankings import User
+from oracles.rankings import value as value_by_oracle
 from users import batch_of, in_order, random_users
 
 from spark_rankeval.errors import MetricError

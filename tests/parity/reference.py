@@ -4,7 +4,7 @@ import math
 import re
 
 import numpy as np
-import oracle
+from oracles import rankings as oracle
 from parity.conventions import POPULATIONS
 
 NAME = re.compile(r"(?P<name>\w+)(?:@(?P<k>\d+))?(?:\((?P<arguments>.*)\))?")

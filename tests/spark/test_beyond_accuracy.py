@@ -6,15 +6,15 @@ from collections import Counter
 from dataclasses import replace
 from functools import partial
 
-import intents_oracle
 import numpy as np
-import oracle
 import pytest
-from beyond_oracle import FORMULAS, value
 from effort import part_of
-from group_oracle import groups_of
-from group_oracle import value as value_of_groups
-from intents_oracle import random_judged
+from oracles import intents as intents_oracle
+from oracles import rankings as oracle
+from oracles.intents import random_judged
+from oracles.item_groups import groups_of
+from oracles.item_groups import value as value_of_groups
+from oracles.lists import FORMULAS, value
 from plans import plan_of
 from pyspark.sql import functions as F
 from shuffles import shuffled_into

@@ -5,8 +5,8 @@ import re
 
 import numpy as np
 import pytest
-from cluster_oracle import correction, degrees_of_freedom, effective_n, sizes_of
 from effort import part_of
+from oracles.clusters import correction, degrees_of_freedom, effective_n, sizes_of
 from pyspark.sql import functions as F
 from random_logs import random_logs
 from scipy import stats

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from effort import FULL_LENGTH, part_of
-from oracle import User, estimate
+from oracles.rankings import User, estimate
 from pyspark.sql import functions as F
 from random_logs import assert_tricky, random_logs
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import fixed_users
 import numpy as np
 import pytest
-from beyond_oracle import World, value
 from effort import FULL_LENGTH
+from oracles.lists import World, value
 from shuffles import settings_of, shuffled_into
 
 from spark_rankeval import BCa, Cube, Facts, all_pairs, compare, evaluate, metrics_column, score_users

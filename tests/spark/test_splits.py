@@ -4,9 +4,9 @@ import random
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
-import splits_oracle as oracle
 from chispa import assert_df_equality
 from effort import FULL_LENGTH, part_of
+from oracles import splits as oracle
 from pyspark.sql import functions as F
 
 from spark_rankeval import evaluate

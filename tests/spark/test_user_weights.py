@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from cluster_oracle import degrees_of_freedom
 from effort import FULL_LENGTH, part_of
+from oracles.clusters import degrees_of_freedom
 from pyspark.sql import functions as F
 from random_logs import random_logs
 from scipy import stats

@@ -6,8 +6,8 @@ import math
 import numpy as np
 import pytest
 import statsmodels.api as sm
-from cluster_oracle import correction, degrees_of_freedom, effective_n, sizes_of
 from descriptions import descriptions_of
+from oracles.clusters import correction, degrees_of_freedom, effective_n, sizes_of
 from scipy import stats
 
 from spark_rankeval.statistics.all_pairs import AllPairsAccumulator, all_pairs_of

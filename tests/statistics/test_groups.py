@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from cluster_oracle import degrees_of_freedom
+from oracles.clusters import degrees_of_freedom
 from scipy import stats
 from scipy.stats import ttest_ind
 from user_groups import SHARE, cautious_welch, group

@@ -5,10 +5,10 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 import pytest
-from cluster_oracle import effective_n
 from descriptions import descriptions_of
 from effort import part_of
 from met_messages import met
+from oracles.clusters import effective_n
 
 from spark_rankeval.records.slices import EVERY, roll
 from spark_rankeval.request.counts import CountNames

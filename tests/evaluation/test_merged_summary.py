@@ -8,10 +8,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import statsmodels.api as sm
-from cluster_oracle import correction, degrees_of_freedom, sizes_of
 from descriptions import descriptions_of
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from oracles.clusters import correction, degrees_of_freedom, sizes_of
 from scipy import stats
 from summary_rows import row
 

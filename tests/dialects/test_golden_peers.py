@@ -22,7 +22,7 @@ from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.ranking.batch import POPULATIONS, Population
 from spark_rankeval.ranking.lists import RankingPolicy
 
-PEERS = json.loads((Path(__file__).parent / "golden" / "peers.json").read_text())
+PEERS = json.loads((Path(__file__).parents[1] / "golden" / "peers.json").read_text())
 QUERIES = {
     name: ([*map(tuple, case["run"] or [])], [*(case["qrels"] or {}).items()]) for name, case in PEERS["cases"].items()
 }

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.api as sm
-from cluster_oracle import correction, degrees_of_freedom, sizes_of
 from model_frames import groups_of_frames
+from oracles.clusters import correction, degrees_of_freedom, sizes_of
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 from user_groups import cautious_welch

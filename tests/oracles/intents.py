@@ -6,7 +6,7 @@ A list is of items, best first; judgements are (item, intent, grade) triples, ea
 import math
 from fractions import Fraction
 
-from oracle import is_relevant
+from oracles.rankings import is_relevant
 
 GRADES = (0.0, 0.0, 1.0, 1.0, 2.0, 3.0)
 N_INTENTS = 5

@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
-from beyond_oracle import World, exposure_share, hit_share
 from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from met_messages import met
-from oracle import User, value
+from oracles.lists import World, exposure_share, hit_share
+from oracles.rankings import User, value
 from scored import feature_of, task_of_views
 from users import lists_of, random_users, ranked
 from variants import METRICS, parameters_of, variants

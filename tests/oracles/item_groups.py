@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 
-from beyond_oracle import is_head
+from oracles.lists import is_head
 
 UNIT = 2.0**-32
 
