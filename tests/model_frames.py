@@ -28,7 +28,7 @@ from spark_rankeval.worker.compared_users import (
     value_field,
 )
 from spark_rankeval.worker.comparing import COMPARISON, merging_comparisons
-from spark_rankeval.worker.row_hashes import hash_field
+from spark_rankeval.worker.compared_users import hash_field
 
 BATCH = 64
 METRICS = {"ndcg@10": "ndcg_at_10", "recall@5": "recall_at_5", "percentile_rank": "percentile_rank"}

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pyspark.sql import types as T
 
 from spark_rankeval.errors import InputError
-from spark_rankeval.spark.per_user import holds_readable_text
 from spark_rankeval.spark.sql_text import Sql, any_of, call, function_of, named, number, text, text_of_bytes, when
 
 if TYPE_CHECKING:
@@ -36,6 +36,8 @@ _ADVICE: dict[Named, str] = {
 }
 # From this power of 2 on, floating point lacks some whole numbers: an id may have become the number of another one.
 _BITS = {T.FloatType: 24, T.DoubleType: 53}
+#: The key of a column's metadata under which a per-user table says what the column is.
+MARK_KEY = "spark_rankeval"
 # How `readable` writes the bytes of a text.
 _WRITTEN_OUT = r"^(\\x[0-9A-F]{2})+$"
 
@@ -125,9 +127,15 @@ def set_in(frame: DataFrame, name: str) -> Sql:
     return call("array_compact", call("transform", values, function_of(["one"], as_text(named("one"), element))))
 
 
+def mark_of(item: T.StructField) -> dict[str, Any]:
+    """What a column of a per-user table says of itself; empty if nothing."""
+    mark = item.metadata.get(MARK_KEY)
+    return dict(json.loads(mark)) if mark else {}
+
+
 def is_readable(frame: DataFrame, name: str) -> bool:
-    """Whether a column of a table says that `readable` made it."""
-    return holds_readable_text(frame.schema[name])
+    """Whether a column of a table says that `readable` made it when the table was scored."""
+    return mark_of(frame.schema[name]).get("kind") in ("slice", "cluster", "model")
 
 
 def name_in_sql(frame: DataFrame, name: str) -> Sql:

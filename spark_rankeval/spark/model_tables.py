@@ -36,7 +36,7 @@ from spark_rankeval.worker.compared_users import (
     value_field,
 )
 from spark_rankeval.worker.comparing import COMPARISON, Run, merging_comparisons
-from spark_rankeval.worker.row_hashes import hash_field
+from spark_rankeval.worker.compared_users import hash_field
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -11,6 +11,7 @@ from pyspark.sql import types as T
 
 from spark_rankeval.request.counts import OVERLAP, is_sum
 from spark_rankeval.request.on_invalid import Given
+from spark_rankeval.spark.ids import MARK_KEY, mark_of
 from spark_rankeval.spark.platforms import engine_of
 from spark_rankeval.spark.sql_text import column
 from spark_rankeval.worker.row_hashes import WHOLE
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 
-# The key of a column's metadata under which the mark stands.
-_KEY = "spark_rankeval"
 #: The tables that may have a column of hashes.
 TABLES = ("predictions", "labels", "users", "exclude", "attributes", *WHOLE)
 # Fields of a metric that its mark has only if they are not empty.
@@ -87,7 +86,7 @@ class PerUserSchema:
     @classmethod
     def read(cls, frame: DataFrame) -> PerUserSchema:
         """The schema of a table; of one whose columns say nothing it is empty."""
-        marks = {item.name: mark for item in frame.schema.fields if (mark := _mark_of(item))}
+        marks = {item.name: mark for item in frame.schema.fields if (mark := mark_of(item))}
 
         def of_kind(kind: str) -> dict[str, dict[str, Any]]:
             return {name: mark for name, mark in marks.items() if mark["kind"] == kind}
@@ -152,7 +151,7 @@ class PerUserSchema:
         marks = self.marks()
         return [
             # Text keeps the types of a mark: numbers and None come back as they were, through any storage that keeps metadata.
-            given.alias(name, metadata={_KEY: json.dumps(mark)})
+            given.alias(name, metadata={MARK_KEY: json.dumps(mark)})
             for given, (name, mark) in zip(columns, marks.items(), strict=True)
         ]
 
@@ -173,7 +172,7 @@ def without_standards(per_user: DataFrame) -> DataFrame:
 
 def columns_of_models(frame: DataFrame) -> tuple[str, ...]:
     """The columns that say that they name models; a table that was joined from two may have several."""
-    return tuple(item.name for item in frame.schema.fields if _mark_of(item).get("kind") == "model")
+    return tuple(item.name for item in frame.schema.fields if mark_of(item).get("kind") == "model")
 
 
 def table_hash(table: str) -> str:
@@ -195,14 +194,9 @@ def type_of_count(name: str) -> T.DataType:
     return T.DoubleType() if is_sum(name) else T.LongType()
 
 
-def holds_readable_text(item: T.StructField) -> bool:
-    """Whether a column has texts that were made to be read, of an attribute or a model, when the table was scored."""
-    return _mark_of(item).get("kind") in ("slice", "cluster", "model")
-
-
 def is_marked(item: T.StructField) -> bool:
     """Whether a column says what it is."""
-    return bool(_mark_of(item))
+    return bool(mark_of(item))
 
 
 def how_marks_are_read(frame: DataFrame) -> str:
@@ -222,9 +216,4 @@ def marked_as_covariate(frame: DataFrame, name: str) -> DataFrame:
     if not is_marked(frame.schema[name]):
         return frame
     # Empty metadata would not do: on Spark 3.5 a column without any takes that of the column that it is made of.
-    return frame.withMetadata(name, {_KEY: json.dumps({"kind": "covariate"})})
-
-
-def _mark_of(item: T.StructField) -> dict[str, Any]:
-    text = item.metadata.get(_KEY)
-    return dict(json.loads(text)) if text else {}
+    return frame.withMetadata(name, {MARK_KEY: json.dumps({"kind": "covariate"})})

@@ -15,7 +15,7 @@ from spark_rankeval.statistics.merging import merged
 from spark_rankeval.statistics.moments import State
 from spark_rankeval.worker.group_states import Key
 from spark_rankeval.worker.reading import columns_of, filled, flags, numbers, whole_numbers
-from spark_rankeval.worker.row_hashes import KNOWN_IN_PART, RowHashes, hash_field
+from spark_rankeval.worker.row_hashes import KNOWN_IN_PART
 
 Owner = str | tuple[str, ...]
 
@@ -49,6 +49,11 @@ def slice_field(index: int) -> str:
 def value_field(index: int) -> str:
     """The field of a metric's value in a model's row, by its place."""
     return f"value_{index}"
+
+
+def hash_field(table: str) -> str:
+    """The field of the hash of the user's rows of a table, in a model's row; null: not known."""
+    return f"hash_of_{table}"
 
 
 # The field of a tree with the slice and the owner of each state, as the bytes of a JSON array.
@@ -125,6 +130,32 @@ def n_other_rows(owners: Mapping[Owner, State], model: str, baseline: str, table
     name = f"{N_OTHER}{table}"
     counted = [model] if table == KNOWN_IN_PART else [model, baseline]
     return sum(int(owners.get(owner, {}).get(name, [0])[0]) for owner in counted)
+
+
+class RowHashes(NamedTuple):
+    """Hashes of users' rows of a table, as each model was evaluated on them."""
+
+    values: Array  # int64, models × users; 0 without a row
+    is_known: Array  # bool, models × users
+
+    @classmethod
+    def read(cls, hashes: pa.Array, rows: Array, places: Array, shape: tuple[int, int]) -> RowHashes:
+        """Those in some rows of a column; `places` has for each of them its place in an array of this shape."""
+        values, is_known = np.zeros(shape[0] * shape[1], np.int64), np.zeros(shape[0] * shape[1], np.bool_)
+        values[places] = whole_numbers(hashes)[rows]
+        is_known[places] = hashes.is_valid().to_numpy(zero_copy_only=False)[rows]
+        return cls(values.reshape(shape), is_known.reshape(shape))
+
+    def only(self, users: Array | slice) -> RowHashes:
+        """Those of some users."""
+        return RowHashes(self.values[:, users], self.is_known[:, users])
+
+    def of(self, place: int | None) -> tuple[Array, Array]:
+        """Those of a model by its place, None if the batch does not have it: the hashes, and which are known."""
+        if place is None:
+            n_users = self.values.shape[1]
+            return np.zeros(n_users, np.int64), np.zeros(n_users, np.bool_)
+        return self.values[place], self.is_known[place]
 
 
 class ComparedUsers(NamedTuple):

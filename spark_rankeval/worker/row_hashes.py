@@ -1,4 +1,4 @@
-"""The hashes of users' rows of a table, as limbs of fingerprints and as models were evaluated on them; and Spark's ``xxhash64`` in numpy.
+"""The hashes of users' rows of a table, as limbs of fingerprints; and Spark's ``xxhash64`` in numpy.
 
 Whole numbers and floats have the same hashes as Spark's expression gives.
 """
@@ -6,7 +6,6 @@ Whole numbers and floats have the same hashes as Spark's expression gives.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -89,11 +88,6 @@ _PREDICTIONS = "predictions"
 _TOGETHER = 1 << 18
 
 
-def hash_field(table: str) -> str:
-    """The field of the hash of the user's rows of a table, in a model's row; null: not known."""
-    return f"hash_of_{table}"
-
-
 def hashes_of_users(table: str, columns: Mapping[str, pa.Array]) -> pa.Array:
     """The sums of the hashes of the users' rows of a table, null without a row.
 
@@ -125,29 +119,3 @@ def limbs_of_users(tables: Sequence[str], columns: Mapping[str, pa.Array]) -> di
         users = whole_numbers(columns[USER_HASH]) if USER_HASH in columns else np.zeros_like(rows)
         limbs[table] = limbs_of(users, rows)
     return limbs
-
-
-class RowHashes(NamedTuple):
-    """Hashes of users' rows of a table, as each model was evaluated on them."""
-
-    values: Array  # int64, models × users; 0 without a row
-    is_known: Array  # bool, models × users
-
-    @classmethod
-    def read(cls, hashes: pa.Array, rows: Array, places: Array, shape: tuple[int, int]) -> RowHashes:
-        """Those in some rows of a column; `places` has for each of them its place in an array of this shape."""
-        values, is_known = np.zeros(shape[0] * shape[1], np.int64), np.zeros(shape[0] * shape[1], np.bool_)
-        values[places] = whole_numbers(hashes)[rows]
-        is_known[places] = hashes.is_valid().to_numpy(zero_copy_only=False)[rows]
-        return cls(values.reshape(shape), is_known.reshape(shape))
-
-    def only(self, users: Array | slice) -> RowHashes:
-        """Those of some users."""
-        return RowHashes(self.values[:, users], self.is_known[:, users])
-
-    def of(self, place: int | None) -> tuple[Array, Array]:
-        """Those of a model by its place, None if the batch does not have it: the hashes, and which are known."""
-        if place is None:
-            n_users = self.values.shape[1]
-            return np.zeros(n_users, np.int64), np.zeros(n_users, np.bool_)
-        return self.values[place], self.is_known[place]

@@ -46,7 +46,7 @@ from spark_rankeval.worker.comparing import (
     paired_layout,
 )
 from spark_rankeval.worker.grouped_row import slice_column
-from spark_rankeval.worker.row_hashes import hash_field
+from spark_rankeval.worker.compared_users import hash_field
 from spark_rankeval.worker.scored_features import features_of
 from spark_rankeval.worker.scored_users import score_batches
 from spark_rankeval.worker.states import merging_states, state_of_batches, state_of_columns
