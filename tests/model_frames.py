@@ -11,8 +11,7 @@ from met_messages import met
 
 from spark_rankeval.comparison import compare_models as comparison
 from spark_rankeval.comparison import group_comparison
-from spark_rankeval.spark.model_table import ModelTable
-from spark_rankeval.spark.model_tables import Collected, ModelTables
+from spark_rankeval.spark.model_tables import Collected, ModelTable, ModelTables
 from spark_rankeval.spark.per_user import TABLES, MetricColumn, table_hash
 from spark_rankeval.worker.clusters import merged_clusters
 from spark_rankeval.worker.compared_users import (
@@ -24,11 +23,11 @@ from spark_rankeval.worker.compared_users import (
     ROWS,
     USER,
     ComparisonStates,
+    hash_field,
     slice_field,
     value_field,
 )
 from spark_rankeval.worker.comparing import COMPARISON, merging_comparisons
-from spark_rankeval.worker.compared_users import hash_field
 
 BATCH = 64
 METRICS = {"ndcg@10": "ndcg_at_10", "recall@5": "recall_at_5", "percentile_rank": "percentile_rank"}

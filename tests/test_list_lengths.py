@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_rankeval.spark.plan import lengths_of, share_of
+from spark_rankeval.spark.prediction_lists import lengths_of, share_of
 
 SHARE = 4
 

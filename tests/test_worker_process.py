@@ -159,7 +159,7 @@ def test_whatever_spark_calls_in_a_worker_does_so():
     decorators = list(entries())
     assert [entry for entry, names in decorators if not {"in_worker", "sends_messages"} & {*names}] == []
     assert {
-        "worker/packed.py:run",
+        "worker/process.py:run",
         "features/vectors/catalogue.py:pack_catalogue",
         "worker/series.py:run",
         "features/items/item_facts.py:rows_of_shares",

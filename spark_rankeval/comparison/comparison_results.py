@@ -14,7 +14,7 @@ from spark_rankeval.metrics.base import Metric
 from spark_rankeval.records.comparison_rows import ComparisonRow, GroupRow, PairRow, largest_losses, rows_of_metric
 from spark_rankeval.records.slices import by_slice
 from spark_rankeval.records.summary import as_json_record, frame_of
-from spark_rankeval.spark.per_user_figures import users_by_difference
+from spark_rankeval.spark.per_user import users_by_difference
 from spark_rankeval.tables.comparison_tables import (
     differences_in_words,
     differences_table,

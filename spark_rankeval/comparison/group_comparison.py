@@ -23,8 +23,7 @@ from spark_rankeval.evaluation.result import Result
 from spark_rankeval.records.comparison_rows import GroupRow
 from spark_rankeval.records.slices import EVERY
 from spark_rankeval.spark.local_tables import takes_local_tables
-from spark_rankeval.spark.model_table import ModelTable, read_table
-from spark_rankeval.spark.model_tables import ModelTables
+from spark_rankeval.spark.model_tables import ModelTable, ModelTables, read_table
 from spark_rankeval.spark.per_user import marked_as_covariate
 from spark_rankeval.spark.sql_text import find_column
 from spark_rankeval.statistics.cluster_sums import Clusters, clusters_of, warn_of_few_clusters

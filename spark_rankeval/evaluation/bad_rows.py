@@ -15,7 +15,7 @@ from spark_rankeval.ranking.recommended import ATTRIBUTES
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.request.counts import Overlap
 from spark_rankeval.request.on_invalid import KINDS, OnInvalid
-from spark_rankeval.spark.inputs import Model, Sources
+from spark_rankeval.spark.inputs import Apart, Model, Sources, ids_apart
 from spark_rankeval.spark.invalid_rows import (
     ITEM,
     Finding,
@@ -26,7 +26,6 @@ from spark_rankeval.spark.invalid_rows import (
     repeated_users,
     unusable_weight,
 )
-from spark_rankeval.spark.overlap import Apart, ids_apart
 from spark_rankeval.spark.per_user import Settings
 from spark_rankeval.spark.platforms import draws_anew, may_change
 from spark_rankeval.spark.scoring import Scoring

@@ -27,8 +27,7 @@ from spark_rankeval.records.summary import SummaryRow
 from spark_rankeval.report import Gate
 from spark_rankeval.report.contents import Audited, ReportedComparison
 from spark_rankeval.report.report_file import checked_path, text_of, write_page, write_report
-from spark_rankeval.spark.per_user import PerUserSchema
-from spark_rankeval.spark.per_user_figures import queries_of, totals_of, users_by_value
+from spark_rankeval.spark.per_user import PerUserSchema, queries_of, totals_of, users_by_value
 from spark_rankeval.tables.models import Compared, ModelsTable, models_table
 from spark_rankeval.tables.notes import notes_of
 from spark_rankeval.tables.result_tables import DialectRow, summary_on_paper, summary_on_screen

@@ -30,14 +30,16 @@ from spark_rankeval.worker.clusters import ClusterStates, Layout, group_name, me
 from spark_rankeval.worker.group_states import (
     COUNTS,
     FINGERPRINTS,
+    OPEN_USERS,
     STATES,
     GroupStates,
     Key,
+    OpenUsers,
     StateAccumulator,
     bytes_of_a_group,
+    states_of,
 )
 from spark_rankeval.worker.grouped_row import CLUSTER_HASH, NO_USER, USER_HASH, USER_WEIGHT, hash_column
-from spark_rankeval.worker.individual_users import OPEN_USERS, OpenUsers, states_of
 from spark_rankeval.worker.states import MERGED_BYTES, StatesOfUsers, merging_states, n_groups_of, state_of_columns
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """Hashes of the rows that an evaluation reads, added up for each user while rows are grouped; `statistics.table_fingerprints` goes on.
 
-Workers hash whole lists of predictions if they can, with the same digits: `worker.row_hashes`.
+Workers hash whole lists of predictions if they can, with the same digits: `worker.reading`.
 
 Spark adds whole numbers with checks of overflow, so a sum modulo 2^64 is made of sums of 32-bit halves.
 """
@@ -15,7 +15,7 @@ from pyspark.sql import types as T
 from spark_rankeval.spark.ids import hashable
 from spark_rankeval.spark.source import SourceTable
 from spark_rankeval.spark.sql_text import Sql, all_of, bits_and, bits_or, call, named, when
-from spark_rankeval.worker.row_hashes import SHORT
+from spark_rankeval.worker.reading import SHORT
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -11,7 +11,7 @@ from spark_rankeval.request.counts import Overlap
 from spark_rankeval.request.options import Lookup, Vectors
 from spark_rankeval.request.task import Feature, ScoringTask
 from spark_rankeval.spark.fingerprints import ROW_HASH, row_hash, total_of_hashes
-from spark_rankeval.spark.plan import Plan
+from spark_rankeval.spark.prediction_lists import Plan
 from spark_rankeval.spark.source import SourceTable
 from spark_rankeval.spark.sql_text import Sql, aggregate_lists, all_of, any_of, call, named, number, select
 

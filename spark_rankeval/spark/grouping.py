@@ -35,9 +35,15 @@ from spark_rankeval.spark.sql_text import (
     where,
     with_columns,
 )
-from spark_rankeval.spark.table_hashes import with_whole_hashes
-from spark_rankeval.spark.table_rows import ARRAYS, TableRows, names_of
-from spark_rankeval.spark.user_attributes import TypedSql, UserAttributes, agreed
+from spark_rankeval.spark.table_rows import (
+    ARRAYS,
+    TableRows,
+    TypedSql,
+    UserAttributes,
+    agreed,
+    names_of,
+    with_whole_hashes,
+)
 from spark_rankeval.worker import grouped_row
 from spark_rankeval.worker.grouped_row import cluster_column
 

@@ -25,29 +25,32 @@ from spark_rankeval.spark.describing import (
     settled,
 )
 from spark_rankeval.spark.grouping import Grouping
-from spark_rankeval.spark.inputs import Sources
+from spark_rankeval.spark.inputs import Sources, overlaps_of
 from spark_rankeval.spark.invalid_rows import Quarantine
-from spark_rankeval.spark.overlap import overlaps_of
 from spark_rankeval.spark.per_user import MetricColumn, PerUserSchema, Settings, table_hash, type_of_count
-from spark_rankeval.spark.plan import ListLengths, Plan, choose_plan, sampled_lengths
 from spark_rankeval.spark.platforms import engine_of
-from spark_rankeval.spark.table_hashes import hashed_tables
+from spark_rankeval.spark.prediction_lists import ListLengths, Plan, choose_plan, sampled_lengths
+from spark_rankeval.spark.table_rows import hashed_tables
 from spark_rankeval.spark.tasks import MESSAGE_SCHEMA, run_on_workers
 from spark_rankeval.statistics.description import Description, DescriptionOptions, Figures
 from spark_rankeval.statistics.moments import Moments
 from spark_rankeval.wire import KIND, Message
 from spark_rankeval.worker.group_states import Key
 from spark_rankeval.worker.grouped_row import NO_USER, USER_WEIGHT, hash_column, of_model, slice_column
-from spark_rankeval.worker.packed import TOO_LARGE
+from spark_rankeval.worker.process import TOO_LARGE
 from spark_rankeval.worker.scored_features import features_of
-from spark_rankeval.worker.scored_users import USER_ROWS, Rows, rows_in_messages, rows_of_users, score_batches
 from spark_rankeval.worker.states import state_of_batches
 from spark_rankeval.worker.user_metrics import (
     MODEL,
     UNRESOLVED,
+    USER_ROWS,
+    Rows,
     beside_column,
     count_names,
     count_of_model,
+    rows_in_messages,
+    rows_of_users,
+    score_batches,
 )
 
 if TYPE_CHECKING:

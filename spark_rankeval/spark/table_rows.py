@@ -1,27 +1,41 @@
-"""Rows of the caller's tables under our names. Ids have the types that all tables share, and what cannot be used is null."""
+"""Rows of the caller's tables under our names: ids of the types that all tables share, attributes of users, hashes of whole tables."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_rankeval.request.task import ScoringTask
-from spark_rankeval.spark.fingerprints import ROW_HASH, row_hash
-from spark_rankeval.spark.ids import common_id_type, text_in_sql, text_of, usable, user_hash
+from spark_rankeval.spark.fingerprints import (
+    ROW_HASH,
+    columns_of,
+    hash_of,
+    ids_of,
+    row_hash,
+    total_of_hashes,
+    training_hash,
+    users_of,
+)
+from spark_rankeval.spark.ids import common_id_type, is_readable, readable, text_in_sql, text_of, usable, user_hash
 from spark_rankeval.spark.inputs import Sources
 from spark_rankeval.spark.invalid_rows import none_holds, says_something, unusual_reasons
 from spark_rankeval.spark.prediction_lists import INFINITE, MODEL
 from spark_rankeval.spark.source import WITHOUT_ITEMS, WITHOUT_USERS, SourceTable, user_column
-from spark_rankeval.spark.sql_text import Sql, call, named, number, rows_of_all, select, when
+from spark_rankeval.spark.sql_text import Sql, any_of, call, named, null_of, number, rows_of_all, select, text, when
+from spark_rankeval.spark.tasks import given_to_rows
 from spark_rankeval.worker import grouped_row
+from spark_rankeval.worker.grouped_row import cluster_column, hash_column, of_model, slice_column
+from spark_rankeval.worker.reading import WHOLE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
 
 #: The column of the arrays of a row.
 ARRAYS = "arrays_"
@@ -189,4 +203,154 @@ def _as_numbers(source: SourceTable) -> list[Sql]:
     return [
         values if isinstance(given.kind, T.FloatType) else values.cast(double)
         for values, given in zip(source.values_sql(), source.given_values, strict=True)
+    ]
+
+
+TypedSql = tuple[Sql, T.DataType]
+
+
+def agreed(names: Sequence[str], conflicts: str) -> list[Sql]:
+    """Aggregates of a user's rows: each attribute, null if the rows do not agree, and in how many they do not."""
+    if not names:
+        return []
+    least, greatest = ({name: call(end, named(name)) for name in names} for end in ("min", "max"))
+    agree = {name: least[name] == greatest[name] for name in names}
+    n_conflicts = reduce(add, [when(~agrees, 1, 0) for agrees in agree.values()])
+    attributes = [when(agrees, least[name]).alias(name) for name, agrees in agree.items()]
+    return [*attributes, n_conflicts.cast("bigint").alias(conflicts)]
+
+
+def _weight(value: Sql) -> Sql:
+    """A weight; -1 for NaN and infinity, which are as wrong, and which Sail's min and max of a group do not give."""
+    return when(~(call("abs", value) < math.inf), -1.0, value)
+
+
+@dataclass(frozen=True)
+class UserAttributes:
+    """What users have beside predictions and labels."""
+
+    sources: Sources
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """The columns of the users' attributes by their names on the way: those of slices, the weight, those of clusters alone."""
+        sources = self.sources
+        columns = {slice_column(index): name for index, name in enumerate(sources.slices)}
+        if sources.weight is not None:
+            columns[grouped_row.USER_WEIGHT] = sources.weight
+        return columns | {cluster_column(index): name for index, name in enumerate(sources.attributes_of_clusters)}
+
+    def of(self, source: SourceTable, as_text: Callable[[DataFrame, str], Sql] = text_in_sql) -> list[Sql]:
+        """The attributes in a table under their names on the way: those that part users, as text, and the weight, as a number."""
+        return [value.alias(name) for value, name in zip(self.values(source, as_text), self.columns, strict=True)]
+
+    def values(self, source: SourceTable, as_text: Callable[[DataFrame, str], Sql]) -> list[Sql]:
+        """The same without names."""
+        return [
+            _weight(named(column).cast("double")) if name == grouped_row.USER_WEIGHT else as_text(source.frame, column)
+            for name, column in self.columns.items()
+        ]
+
+    def hashed(self, values: list[Sql]) -> list[Sql]:
+        """The hash of the attributes that a user's rows agree on, if there are any."""
+        return [hash_of(values).alias(grouped_row.hash_column("attributes"))] if values else []
+
+    def readable(self, name: str) -> Sql:
+        """A column of grouped users; that of a text becomes readable, which costs less once a user than once a row."""
+        if name not in self.columns or name == grouped_row.USER_WEIGHT:
+            return named(name)
+        return self._readable_text(name).alias(name)
+
+    def text_on_the_way(self, attribute: str) -> Sql:
+        """An attribute of text of grouped users, by the caller's name, in readable form."""
+        columns = self.columns.items()
+        name = next(name for name, column in columns if column == attribute and name != grouped_row.USER_WEIGHT)
+        return self._readable_text(name)
+
+    def _readable_text(self, name: str) -> Sql:
+        source = self.sources.attributes
+        known = source is not None and is_readable(source.frame, self.columns[name])
+        return readable(named(name), known=known)
+
+    def cluster_hash(self, ids: Mapping[str, TypedSql], attribute: Callable[[str], Sql]) -> list[Sql]:
+        """The hash of each user's cluster, null if one of its columns is; none if users are independent.
+
+        `ids` has the user's columns by name, and `attribute` gives any other as text.
+        """
+        if not self.sources.clusters:
+            return []
+        text = T.StringType()
+        columns = [ids[name] if name in ids else (attribute(name), text) for name in self.sources.clusters]
+        values, types = zip(*columns, strict=True)
+        is_known = ~any_of(value.is_null() for value in values)
+        return [when(is_known, user_hash(values, types)).alias(grouped_row.CLUSTER_HASH)]
+
+
+def hashed_tables(sources: Sources) -> tuple[str, ...]:
+    """The tables whose rows are hashed, by name; the predictions of a model have the name that `of_model` gives."""
+    names = [of_model("predictions", model) for model in range(len(sources.models))]
+    names.append("labels")
+    names += [name for name in ("users", "exclude") if getattr(sources, name) is not None]
+    if sources.slices or sources.weight is not None or sources.attributes_of_clusters:
+        names.append("attributes")
+    return (*names, *(table for table in WHOLE if table in sources.side_tables()))
+
+
+def with_whole_hashes(users: DataFrame, sources: Sources, known: Collection[str] = ()) -> DataFrame:
+    """Every row with the hashes of the tables that are hashed as a whole, except those that are `known`: one row, broadcast."""
+    rows: list[tuple[str, DataFrame, Sql]] = []
+    for table, source in sources.side_tables().items():
+        if table in known:
+            continue
+        if table == "training":
+            hashed = training_hash(source)
+        elif table == "baseline":
+            hashed = hash_of([*users_of(source), row_hash(source)])
+        else:
+            of_items = sources.columns_of_items().items()
+            read = [
+                column for name, are_ids in of_items for column in columns_of(source.frame, [name], are_ids=are_ids)
+            ]
+            hashed = hash_of([*ids_of(source), *read])
+        rows.append((table, source.frame, hashed))
+    for place, model in enumerate(sources.models):
+        rows += [(of_model("predictions", place), *each) for each in _rows_of_vectors(model.source)]
+    if not rows:
+        return users
+    names = list(dict.fromkeys(table for table, _, _ in rows))
+    hashes = [
+        select(frame, *(hashed.alias(name) if name == table else null_of(T.LongType()).alias(name) for name in names))
+        for table, frame, hashed in rows
+    ]
+    totals = [call("coalesce", total_of_hashes(named(name)), 0).alias(hash_column(name)).column for name in names]
+    return given_to_rows(users, reduce(lambda table, other: table.union(other), hashes).agg(*totals))
+
+
+def _rows_of_vectors(source: SourceTable) -> list[tuple[DataFrame, Sql]]:
+    """The tables of a model's vectors with the hash of a row, which says of which of them it is, and how scores are made of them.
+
+    None if the model has lists.
+    """
+    vectors = source.vectors
+    if vectors is None:
+        return []
+    asked: dict[str, tuple[SourceTable, list[Sql], tuple[str | None, ...]]] = {
+        "users": (source, users_of(source), (vectors.vector, vectors.user_bias)),
+        "items": (vectors.items, ids_of(vectors.items), (vectors.item_vector, vectors.item_bias)),
+    }
+    if vectors.candidates is not None:
+        pairs = [*users_of(vectors.candidates), *ids_of(vectors.candidates)]
+        asked["candidates"] = (vectors.candidates, pairs, ())
+    return [
+        (
+            each.frame,
+            hash_of(
+                [
+                    text(f"{role} {vectors.similarity}"),
+                    *ids,
+                    *columns_of(each.frame, [name for name in names if name], are_ids=False),
+                ]
+            ),
+        )
+        for role, (each, ids, names) in asked.items()
     ]

@@ -20,8 +20,7 @@ from spark_rankeval.spark.platforms import engine_of, setting
 from spark_rankeval.spark.python_workers import check_local_workers, pandas_notice_held, workers_explained
 from spark_rankeval.spark.sql_text import call, named, row_of_partition, select, true_for_every_row, with_columns
 from spark_rankeval.wire import BUCKET, KIND, PAYLOAD, Mergers, Message, merged_by_bucket
-from spark_rankeval.worker.packed import PACKED, attach
-from spark_rankeval.worker.process import Run, in_worker, panics_raised
+from spark_rankeval.worker.process import PACKED, Run, attach, in_worker, panics_raised
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -14,8 +14,7 @@ from spark_rankeval.ranking.ragged import Array, BoolArray, IntArray
 from spark_rankeval.statistics.merging import merged
 from spark_rankeval.statistics.moments import State
 from spark_rankeval.worker.group_states import Key
-from spark_rankeval.worker.reading import columns_of, filled, flags, numbers, whole_numbers
-from spark_rankeval.worker.row_hashes import KNOWN_IN_PART
+from spark_rankeval.worker.reading import KNOWN_IN_PART, columns_of, filled, flags, numbers, whole_numbers
 
 Owner = str | tuple[str, ...]
 

@@ -93,7 +93,7 @@ GRADES = column("grades_{}", NUMBERS_OF_ITEMS, "their grades of a relevance", _T
 LABEL_WEIGHTS = column("label_weight", NUMBERS_OF_ITEMS, "their weights", _TABLES, _READING, _NO_LABEL)
 LABEL_ROWS = column("n_label_rows", INTEGER, "how many rows of labels there are", _TABLES, _READING, _NO_LABEL)
 #: The user. A table of users also has the user's own columns, `spark.source.user_column`, which workers pass on.
-_GROUPING, _STATES, _ATTRIBUTES = "spark.grouping", "worker.states", "spark.user_attributes"
+_GROUPING, _STATES, _ATTRIBUTES = "spark.grouping", "worker.states", "spark.table_rows"
 _UNKNOWN = "missing, or rows that disagree"
 NO_USER = column(
     "no_user", FLAG, "whether the rows have no user: only what is wrong with them counts", _GROUPING, _STATES
@@ -103,7 +103,7 @@ EXCLUDED = column("excluded", ITEMS_OF_USER, "the items that predictions leave o
 SLICES = column("slice_{}", TEXT, "an attribute that divides users into slices", _ATTRIBUTES, _STATES, _UNKNOWN)
 USER_WEIGHT = column("user_weight", NUMBER, "the user's weight", _ATTRIBUTES, _STATES, _UNKNOWN)
 CLUSTER_HASH = column("cluster_hash", INTEGER, "the hash of the user's cluster", _ATTRIBUTES, _STATES, _UNKNOWN)
-CLUSTERS = column("cluster_{}", TEXT, "an attribute of the cluster", _ATTRIBUTES, "worker.scored_users", _UNKNOWN)
+CLUSTERS = column("cluster_{}", TEXT, "an attribute of the cluster", _ATTRIBUTES, "worker.user_metrics", _UNKNOWN)
 ATTRIBUTE_CONFLICTS = column(
     "n_attribute_conflicts",
     INTEGER,
@@ -120,7 +120,7 @@ ABSENT = column(
     _STATES,
 )
 #: Hashes of rows, of which fingerprints are made. Those of whole tables are the same in every row.
-_HASHES = "worker.row_hashes"
+_HASHES = "worker.reading"
 for _table in ("predictions", "labels", "users", "exclude", "attributes"):
     column(
         f"hash_of_{_table}", INTEGER, "the sum of the hashes of the user's rows", _GROUPING, _HASHES, "no row",
@@ -128,7 +128,7 @@ for _table in ("predictions", "labels", "users", "exclude", "attributes"):
     )  # fmt: skip
 for _table in ("training", "items", "baseline"):
     column(
-        f"hash_of_{_table}", INTEGER, "the sum of the hashes of all rows of the table", "spark.table_hashes", _HASHES
+        f"hash_of_{_table}", INTEGER, "the sum of the hashes of all rows of the table", "spark.table_rows", _HASHES
     )
 
 

@@ -19,7 +19,7 @@ from spark_rankeval.ranking.ranks import RankingCounts
 from spark_rankeval.request.task import Feature, ScoringTask, View
 from spark_rankeval.statistics.description import DescriptionOptions, Figures
 from spark_rankeval.wire import Mergers, Message
-from spark_rankeval.worker.packed import received
+from spark_rankeval.worker.process import received
 from spark_rankeval.worker.reading import Side, with_lists_of_models
 
 if TYPE_CHECKING:

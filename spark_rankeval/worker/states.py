@@ -21,27 +21,24 @@ from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.wire import Merger, Mergers, Message, unpack
 from spark_rankeval.worker.clusters import CLUSTER_USERS, ClusterMerger, ClusterRows, Layout, alone
 from spark_rankeval.worker.group_states import (
+    FEW,
+    OPEN_USERS,
     STATES,
+    USERS,
     GroupStates,
     Key,
+    OpenUsers,
+    OpenUsersMerger,
+    SmallGroups,
     StateAccumulator,
+    UsersOfGroups,
     bytes_of_a_group,
     keys_of,
     rows_by_key,
 )
 from spark_rankeval.worker.grouped_row import ABSENT, CLUSTER_HASH, USER_HASH, USER_WEIGHT
-from spark_rankeval.worker.individual_users import (
-    FEW,
-    OPEN_USERS,
-    USERS,
-    OpenUsers,
-    OpenUsersMerger,
-    SmallGroups,
-    UsersOfGroups,
-)
 from spark_rankeval.worker.process import sends_messages
-from spark_rankeval.worker.reading import columns_of, flags, numbers, whole_numbers
-from spark_rankeval.worker.row_hashes import limbs_of_users
+from spark_rankeval.worker.reading import columns_of, flags, limbs_of_users, numbers, whole_numbers
 from spark_rankeval.worker.scored_features import (
     BatchFeature,
     FeatureAccumulator,
@@ -49,10 +46,9 @@ from spark_rankeval.worker.scored_features import (
     StateContext,
     with_features,
 )
-from spark_rankeval.worker.scored_users import Rows, messages_with_rows
-from spark_rankeval.worker.user_metrics import UNRESOLVED, count_names, count_of_model, score
+from spark_rankeval.worker.user_metrics import UNRESOLVED, Rows, count_names, count_of_model, messages_with_rows, score
 
-#: The states of groups from all users of theirs, such as `individual_users.states_of` with the number of values.
+#: The states of groups from all users of theirs, such as `group_states.states_of` with the number of values.
 StatesOfUsers = Callable[[Sequence[Mapping[str, Any]]], GroupStates]
 Batches = Iterator[pa.RecordBatch]
 

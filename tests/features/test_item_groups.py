@@ -38,7 +38,7 @@ from spark_rankeval.spark.describing import Groups, figures_by_group
 from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.worker.group_states import rows_by_key
 from spark_rankeval.worker.grouped_row import ABSENT, NO_USER, USER_HASH
-from spark_rankeval.worker.packed import stream_of
+from spark_rankeval.worker.process import stream_of
 from spark_rankeval.worker.scored_features import with_features
 from spark_rankeval.worker.states import merging_states, state_of_batches
 from spark_rankeval.worker.user_metrics import count_names, score

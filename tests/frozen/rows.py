@@ -19,7 +19,7 @@ from spark_rankeval.ranking.recommended import OF_ITEMS, TABLES_OF
 from spark_rankeval.request.options import POPULARITY
 from spark_rankeval.worker import grouped_row
 from spark_rankeval.worker.grouped_row import MARKS, slice_column
-from spark_rankeval.worker.packed import attach, pack_together, stream_of, tables_in
+from spark_rankeval.worker.process import attach, pack_together, stream_of, tables_in
 from spark_rankeval.worker.reading import KIND_BITS, MODEL_BITS, OF_INFINITE_SCORE, RANKED, REJECTED
 
 WHOLE, TEXT, NUMBERS = pa.int64(), pa.string(), pa.list_(pa.float64())

@@ -35,7 +35,7 @@ from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.wire import merged_by_bucket, messages_of, rows_of
 from spark_rankeval.worker import compared_users, grouped_row
 from spark_rankeval.worker.clusters import ClusterMerger, Layout, merged_clusters
-from spark_rankeval.worker.compared_users import ComparisonStates
+from spark_rankeval.worker.compared_users import ComparisonStates, hash_field
 from spark_rankeval.worker.comparing import (
     COMPARISON,
     all_pairs_batches,
@@ -46,11 +46,9 @@ from spark_rankeval.worker.comparing import (
     paired_layout,
 )
 from spark_rankeval.worker.grouped_row import slice_column
-from spark_rankeval.worker.compared_users import hash_field
 from spark_rankeval.worker.scored_features import features_of
-from spark_rankeval.worker.scored_users import score_batches
 from spark_rankeval.worker.states import merging_states, state_of_batches, state_of_columns
-from spark_rankeval.worker.user_metrics import MODEL, count_names, count_of_model
+from spark_rankeval.worker.user_metrics import MODEL, count_names, count_of_model, score_batches
 
 from .rows import Rows
 

@@ -11,7 +11,7 @@ from spark_rankeval.errors import ConfigurationError, DataError
 from spark_rankeval.jobs.config import parse_config
 from spark_rankeval.jobs.evaluate import EvaluateConfig
 from spark_rankeval.jobs.evaluate_run import evaluate_tables, plan
-from spark_rankeval.worker.packed import Bound
+from spark_rankeval.worker.process import Bound
 
 ROWS = {
     "predictions": (

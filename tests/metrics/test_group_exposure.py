@@ -37,7 +37,7 @@ from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.wire import messages_of, rows_of
 from spark_rankeval.worker.group_states import STATES
 from spark_rankeval.worker.grouped_row import grades_column
-from spark_rankeval.worker.packed import stream_of
+from spark_rankeval.worker.process import stream_of
 from spark_rankeval.worker.scored_features import with_features
 from spark_rankeval.worker.states import state_of_batches
 from spark_rankeval.worker.user_metrics import score

@@ -15,7 +15,7 @@ from spark_rankeval.metrics.rank_based import ReciprocalRank
 from spark_rankeval.request.options import RankingOptions, ScoringOptions
 from spark_rankeval.request.readings import Lists, policy_of, resolve, views_of
 from spark_rankeval.request.task import ScoringTask
-from spark_rankeval.spark.plan import choose_plan
+from spark_rankeval.spark.prediction_lists import choose_plan
 
 ENGINE = SimpleNamespace(name="Spark", version="4.3.0", keeps_best=True, sorts_cheaply=True)
 SAIL = SimpleNamespace(name="Sail", version="0.7.2", keeps_best=False, sorts_cheaply=False)

@@ -12,7 +12,7 @@ from spark_rankeval import Facts, evaluate, score_users
 from spark_rankeval.errors import OptionError
 from spark_rankeval.features.items import item_columns
 from spark_rankeval.spark.tasks import given_to_tasks, packed
-from spark_rankeval.worker.packed import Bound, pack_together, rows_in, unpacked
+from spark_rankeval.worker.process import Bound, pack_together, rows_in, unpacked
 
 OF_USERS = [
     "ndcg@3",

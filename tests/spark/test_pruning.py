@@ -12,7 +12,7 @@ from random_logs import assert_tricky, random_logs
 from shuffles import settings_of
 
 from spark_rankeval import BCa, Facts, evaluate, score_users, summarise
-from spark_rankeval.spark import plan, scoring
+from spark_rankeval.spark import prediction_lists, scoring
 from spark_rankeval.spark.platforms import engine_of
 
 METRICS = [f"{name}@{k}" for name in ("precision", "recall", "ndcg", "ap", "rr") for k in (1, 5)]
@@ -194,17 +194,17 @@ def test_a_sample_of_files_says_whether_keeping_the_best_pays(spark, files, monk
 
     short, long, hot = (spark.read.parquet(str(files / name)) for name in ("short", "long", "hot"))
     assert "the table is small, and to keep only the best 9 would cost more" in explained(short)
-    monkeypatch.setattr(plan, "_SMALL", 0)
-    monkeypatch.setattr(plan, "_LONGEST", 20_000)
+    monkeypatch.setattr(prediction_lists, "_SMALL", 0)
+    monkeypatch.setattr(prediction_lists, "_LONGEST", 20_000)
     assert "lists are short (12.0 predictions on average, in a sample of" in explained(short.where("item >= 0"))
     for kept in part_of([hot, long, short.union(short.where("item < 0")), short.repartition(2)], 2):
         assert "A user keeps the best 9 predictions" in explained(kept)
-    lengths = plan.sampled_lengths([SimpleNamespace(frame=hot, user=("user",))])
+    lengths = prediction_lists.sampled_lengths([SimpleNamespace(frame=hot, user=("user",))])
     assert 25_000 < lengths.longest < 35_000
     assert lengths.mean < 10
     # A table of users is pruned by the same sample.
     for frame, is_pruned in ((short, False), (hot, True)):
         words = plan_of(score_users(frame, labels, "ndcg@1", score="score"))
         assert ("min_by" in words or "row_number" in words) == is_pruned
-    monkeypatch.setattr(plan, "_MOST_OF_TASK", 8)
+    monkeypatch.setattr(prediction_lists, "_MOST_OF_TASK", 8)
     assert "A user keeps the best 9 predictions" in explained(short)

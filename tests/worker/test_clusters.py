@@ -17,9 +17,8 @@ from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.statistics.sums import LIMBS, exact_sum
 from spark_rankeval.worker import clusters
 from spark_rankeval.worker.clusters import Layout, group_name, merged_clusters
-from spark_rankeval.worker.group_states import STATES, GroupStates
+from spark_rankeval.worker.group_states import STATES, GroupStates, states_of
 from spark_rankeval.worker.grouped_row import CLUSTER_HASH, USER_HASH, USER_WEIGHT
-from spark_rankeval.worker.individual_users import states_of
 from spark_rankeval.worker.states import merging_states, state_of_columns
 
 N_USERS, N_CLUSTERS = 3000, 211

@@ -8,9 +8,8 @@ from spark_rankeval.request.options import SummaryOptions
 from spark_rankeval.spark import describing
 from spark_rankeval.spark.describing import Groups
 from spark_rankeval.wire import Message, pack
-from spark_rankeval.worker import individual_users as named
-from spark_rankeval.worker.group_states import STATES, StateAccumulator
-from spark_rankeval.worker.individual_users import OpenUsers
+from spark_rankeval.worker import group_states as named
+from spark_rankeval.worker.group_states import STATES, OpenUsers, StateAccumulator
 
 NAMES, OPTIONS = CountNames(("unresolved",), ("invalid",)), SummaryOptions().described(weighted=False)
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from spark_rankeval.features.items.item_columns import CONSUMED, ROWS, TRAINING_HASH
 from spark_rankeval.features.items.item_facts import ItemIndex, add_counts, count_items
-from spark_rankeval.worker import packed
-from spark_rankeval.worker.packed import PACKED, Bound, pack_together, received, rows_in, tables_in, unpacked
+from spark_rankeval.worker import process
+from spark_rankeval.worker.process import PACKED, Bound, pack_together, received, rows_in, tables_in, unpacked
 
 
 def batches_of(*parts):
@@ -40,7 +40,7 @@ def test_a_table_beyond_a_bound_is_too_large(bound, fits):
 
 @pytest.mark.parametrize("waiting", [1, 3, 1000])
 def test_packed_tables_are_put_together_and_combined_in_any_steps(monkeypatch, waiting):
-    monkeypatch.setattr(packed, "_WAITING", waiting)
+    monkeypatch.setattr(process, "_WAITING", waiting)
     distinct = lambda table: table.group_by("item").aggregate([])  # noqa: E731 # it is one
     parts = [pa.record_batch({PACKED: pa.array(cells(batches_of(part)))}) for part in ([1, 2], [2, 3], [3, 1])]
     (cell,) = cells(parts, Bound(3, 1 << 20), distinct, tables_in)

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_rankeval.worker import row_hashes
+from spark_rankeval.worker import reading
 from spark_rankeval.worker.grouped_row import ITEMS, PREDICTION_ROWS, SCORES, hash_column, of_model
-from spark_rankeval.worker.row_hashes import hashes_of_users, xxhash64
+from spark_rankeval.worker.reading import hashes_of_users, xxhash64
 
 _P1, _P2, _P3, _P4, _P5 = (
     0x9E3779B185EBCA87,
@@ -56,7 +56,7 @@ def test_the_digits_are_those_of_spark():
 def test_hashes_are_those_of_the_specification(together, pairs):
     items, scores = np.array([item for item, _ in pairs], np.int64), np.array([score for _, score in pairs], float)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(row_hashes, "_VALUES_TOGETHER", together)
+        patched.setattr(reading, "_VALUES_TOGETHER", together)
         assert xxhash64(items, scores).tolist() == [of_pair(*pair) for pair in pairs]
 
 
@@ -82,7 +82,7 @@ def test_a_user_has_the_sum_of_the_hashes_of_the_list(of_items, of_scores, toget
     expected = [*(sum(of_pair(*pair) >> 28 for pair in pairs) for pairs in lists), 0, None, of_pair(5, 0.5) >> 28]
     of_second = {of_model(name, 1): column for name, column in columns.items()}
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(row_hashes, "_TOGETHER", together)
+        patched.setattr(reading, "_HASHED_TOGETHER", together)
         assert hashes_of_users("predictions", columns).to_pylist() == expected
         assert hashes_of_users(of_model("predictions", 1), of_second).to_pylist() == expected
 

@@ -15,10 +15,18 @@ from spark_rankeval.statistics.moments import moments_of_columns
 from spark_rankeval.wire import Message, merged_by_bucket, messages_of, rows_of, unpack
 from spark_rankeval.worker import states
 from spark_rankeval.worker.comparing import all_pairs_batches, merging_comparisons, paired_batches
-from spark_rankeval.worker.group_states import BUCKETS, GroupStates, bucket_of, rows_by_key
+from spark_rankeval.worker.group_states import (
+    BUCKETS,
+    USERS,
+    GroupStates,
+    SmallGroups,
+    UsersOfGroups,
+    bucket_of,
+    rows_by_key,
+    states_of,
+)
 from spark_rankeval.worker.group_states import COUNTS as OF_COUNTS
 from spark_rankeval.worker.grouped_row import ABSENT, USER_HASH, USER_WEIGHT
-from spark_rankeval.worker.individual_users import USERS, SmallGroups, UsersOfGroups, states_of
 from spark_rankeval.worker.states import merging_states, n_groups_of, state_of_columns
 
 OPTIONS = DescriptionOptions("bca", 0.95, 60, 1, (0.5, 0.9), weighted=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 
 from spark_rankeval.wire import Merger, Message
-from spark_rankeval.worker.packed import stream_of
+from spark_rankeval.worker.process import stream_of
 
 # Tables that wait are added up if they are larger than this.
 _WAITING = 2 << 20

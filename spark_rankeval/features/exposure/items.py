@@ -27,8 +27,7 @@ from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.statistics.bootstrap import N_BLOCKS
 from spark_rankeval.statistics.resampling import mixed
 from spark_rankeval.wire import Merger, Message
-from spark_rankeval.worker.reading import numbers, whole_numbers
-from spark_rankeval.worker.row_hashes import xxhash64
+from spark_rankeval.worker.reading import numbers, whole_numbers, xxhash64
 
 Key = tuple[Any, ...]
 

@@ -41,9 +41,8 @@ from spark_rankeval.worker.scored_features import (
     StateContext,
     with_features,
 )
-from spark_rankeval.worker.scored_users import evaluated_users
 from spark_rankeval.worker.states import PartitionStates
-from spark_rankeval.worker.user_metrics import MODEL, count_of_model, score
+from spark_rankeval.worker.user_metrics import MODEL, count_of_model, evaluated_users, score
 
 Batches = Iterator[pa.RecordBatch]
 

@@ -37,7 +37,7 @@ from spark_rankeval.spark.sql_text import (
     with_columns,
 )
 from spark_rankeval.spark.tasks import given_to_rows, given_to_tasks, packed, run_on_workers
-from spark_rankeval.worker.packed import Bound, pack_together, rows_in, tables_in
+from spark_rankeval.worker.process import Bound, pack_together, rows_in, tables_in
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -15,7 +15,7 @@ from spark_rankeval.worker.grouped_row import (
     column,
     hash_column,
 )
-from spark_rankeval.worker.packed import TOO_LARGE, Bound
+from spark_rankeval.worker.process import TOO_LARGE, Bound
 
 #: Columns of a grouped row.
 _GROUPED, _LISTS = "features.items.grouped_tables", "features.items.worker"

@@ -13,8 +13,7 @@ import pyarrow.compute as pc
 from spark_rankeval.features.items import item_columns
 from spark_rankeval.ranking.ragged import Array, FloatArray, IntArray, Ragged, starts_of_runs
 from spark_rankeval.ranking.recommended import ATTRIBUTES, GROUP_SET, LEVEL, UNKNOWN, Fact, GroupSets, PopularityLevels
-from spark_rankeval.worker.packed import TOO_LARGE, unpacked
-from spark_rankeval.worker.process import in_worker
+from spark_rankeval.worker.process import TOO_LARGE, in_worker, unpacked
 from spark_rankeval.worker.reading import filled, flat, numbers, places_among, whole_numbers
 
 Batches = Iterator[pa.RecordBatch]

@@ -28,12 +28,12 @@ from spark_rankeval.request.counts import Overlap
 from spark_rankeval.request.options import Facts, Lookup, LookupOption
 from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.spark.grouped_features import GroupedFeature, GroupingContext, SourceFeature
-from spark_rankeval.spark.plan import Plan
+from spark_rankeval.spark.prediction_lists import Plan
 from spark_rankeval.spark.source import SourceTable, read_source
 from spark_rankeval.spark.sql_text import aggregate, aggregate_lists, call, named, number, select, when, where
 from spark_rankeval.spark.tasks import packed, run_on_workers
 from spark_rankeval.worker.grouped_row import FACTS, ITEMS
-from spark_rankeval.worker.packed import Bound, pack_together, rows_in
+from spark_rankeval.worker.process import Bound, pack_together, rows_in
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

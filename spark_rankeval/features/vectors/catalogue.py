@@ -12,8 +12,7 @@ import pyarrow.compute as pc
 
 from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray, IntArray
 from spark_rankeval.request.options import CATALOGUE_TOO_LARGE, Similarity
-from spark_rankeval.worker.packed import PACKED, stream_of
-from spark_rankeval.worker.process import in_worker
+from spark_rankeval.worker.process import PACKED, in_worker, stream_of
 from spark_rankeval.worker.reading import flat, numbers
 
 # Half the distance from 1 to the next float32, and the smallest float32 and float64 that lose no digits, or any.

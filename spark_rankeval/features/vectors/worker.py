@@ -30,8 +30,7 @@ from spark_rankeval.ranking.ties import hangs_on_tie
 from spark_rankeval.request.options import Similarity
 from spark_rankeval.request.task import ScoringTask, View
 from spark_rankeval.worker.grouped_row import BIAS, CANDIDATES, CATALOGUE, NO_USER, PREDICTION_ROWS, VECTOR, of_model
-from spark_rankeval.worker.packed import received
-from spark_rankeval.worker.process import in_worker
+from spark_rankeval.worker.process import in_worker, received
 from spark_rankeval.worker.reading import (
     Side,
     columns_of,
