@@ -127,9 +127,7 @@ for _table in ("predictions", "labels", "users", "exclude", "attributes"):
         of_each_model=_table == "predictions",
     )  # fmt: skip
 for _table in ("training", "items", "baseline"):
-    column(
-        f"hash_of_{_table}", INTEGER, "the sum of the hashes of all rows of the table", "spark.table_rows", _HASHES
-    )
+    column(f"hash_of_{_table}", INTEGER, "the sum of the hashes of all rows of the table", "spark.table_rows", _HASHES)
 
 
 def hash_column(table: str) -> str:
