@@ -192,6 +192,7 @@ test-faults: java setup  ## break parts of a standalone cluster while jobs run
 
 conventions: setup  ## write docs/conventions.md from the metrics and dialects in the code
 	@$(BIN)/python tools/write_conventions.py
+	@$(BIN)/python tools/write_schemas.py
 
 # The site has its own environment, because nothing else needs its packages. The API page is made from the source code.
 .venv-docs/.installed: docs/requirements.txt | $(UV)

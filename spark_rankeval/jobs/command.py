@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import json
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib import resources
 from typing import Generic, NoReturn
 
 from spark_rankeval.errors import GateError
@@ -15,7 +15,6 @@ from spark_rankeval.jobs.config import Config, load_config
 from spark_rankeval.jobs.events import FORMATS, EventLog, errors_with_keys
 from spark_rankeval.jobs.secrets import HIDDEN, redacted
 from spark_rankeval.jobs.session import check_packages, job_session, run_job
-from spark_rankeval.jobs.settings import json_schema
 
 #: The options that are short for a setting.
 _SHORT = {"format": "output.printed", "engine": "session.engine"}
@@ -41,8 +40,8 @@ class Command(Generic[Config]):
         """Run the job with a command line, by default that of the process; for the exit code see `run_job`."""
         options = self._options(arguments)
         if options.print_schema:
-            schema = json_schema(self.config, f"configuration of {self.name}")
-            print(json.dumps(schema, indent=2, ensure_ascii=False))
+            schemas = resources.files("spark_rankeval.jobs").joinpath("schemas")
+            sys.stdout.write(schemas.joinpath(f"{self.name}.json").read_text(encoding="utf-8"))
             return 0
         loaded: list[Config] = []
 
@@ -113,7 +112,7 @@ def job_parser(name: str, description: str, about_config: str) -> argparse.Argum
         metavar="KEY=VALUE",
         action="append",
         default=[],
-        help="instead of the file's: evaluation.metrics=ndcg@10, or the end of a key that no other ends with; repeatable",
+        help="a full key and its value, instead of the file's: evaluation.metrics=ndcg@10; repeatable",
     )
     parser.add_argument(
         "--engine",

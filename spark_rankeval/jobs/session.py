@@ -6,7 +6,6 @@ import os
 import shutil
 import sys
 import tempfile
-import threading
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
@@ -54,10 +53,6 @@ _LOCAL = {
 }
 #: Databricks sets this if it has a session, in wheel tasks too. A job must not configure or stop that session.
 _DATABRICKS = "DATABRICKS_RUNTIME_VERSION"
-#: A line that marks the end of the JVM's start-up on stderr; nothing else writes it.
-_STARTED = b"\0started\0\n"
-#: Without native linear algebra Spark uses its own in Java. A C library reports that whatever the settings.
-_NOISE = b"netlib-"
 _ANY = Session()
 _INSTALL_JAVA = (
     "install Java 17 or newer (apt install openjdk-17-jre-headless; brew install openjdk@17) or set JAVA_HOME"
@@ -97,7 +92,7 @@ def outcome_of(error: Exception) -> tuple[str, int]:
 
 @contextmanager
 def job_session(name: str, chosen: Session = _ANY) -> Iterator[SparkSession]:
-    """The session of the platform, which keeps running, or else a quiet local one.
+    """The session of the platform, which keeps running, or else a local one.
 
     Raises:
         ConfigurationError: the session of the platform has another engine or other sizes than the chosen ones, or an engine that is
@@ -228,44 +223,9 @@ def _start_locally(builder: SparkSession.Builder) -> SparkSession:
         if key not in site:
             builder = builder.config(key, value)
     try:
-        with _startup_noise_held():
-            return builder.getOrCreate()
+        return builder.getOrCreate()
     except PySparkRuntimeError as error:
         if condition_of(error) != "JAVA_GATEWAY_EXITED":
             raise
         msg = f"Spark did not start; its own message is above. If it is about Java, {_INSTALL_JAVA}"
         raise ConfigurationError(msg) from error
-
-
-@contextmanager
-def _startup_noise_held() -> Iterator[None]:
-    """Hold back what Spark prints while it starts, and show it only if the start fails; later lines pass, except known noise.
-
-    The JVM warns on stderr before any log setting can reach it. So it inherits a pipe, and a thread forwards what comes later.
-    """
-    stderr = os.dup(2)
-    source, sink = os.pipe()
-    os.dup2(sink, 2)
-    os.close(sink)
-    failed, passed = threading.Event(), threading.Event()
-
-    def forward() -> None:
-        with os.fdopen(source, "rb") as lines:
-            held = b"".join(iter(lines.readline, _STARTED))
-            os.write(stderr, held if failed.is_set() else b"")
-            passed.set()
-            for line in lines:
-                if not line.startswith(_NOISE):
-                    os.write(stderr, line)
-
-    threading.Thread(target=forward, name="spark-stderr", daemon=True).start()
-    try:
-        yield
-    except BaseException:
-        failed.set()
-        raise
-    finally:
-        sys.stderr.flush()
-        os.write(2, _STARTED)
-        passed.wait()
-        os.dup2(stderr, 2)

@@ -1,18 +1,14 @@
-"""Settings of a file or of ``--set key=value``, read into frozen dataclasses with every mistake named at once; and their JSON Schema."""
+"""Settings of a file or of ``--set key=value``, read into frozen dataclasses with every mistake named at once."""
 
 from __future__ import annotations
 
-import difflib
-import inspect
-import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import MISSING, Field, fields, is_dataclass
 from datetime import date, time
-from functools import cache
 from types import UnionType
-from typing import Any, Literal, NamedTuple, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from spark_rankeval.errors import ConfigurationError, did_you_mean
 from spark_rankeval.jobs.secrets import OPTIONS, shown
@@ -21,15 +17,9 @@ Section = TypeVar("Section")
 #: The key of a field's metadata that names the sections that can stand in its place. Exactly one of all must be given.
 INSTEAD = "instead"
 # What hints call a list of a file.
-_LISTS = (tuple, Sequence)
+LISTS = (tuple, Sequence)
 # Which of the two a hint is depends on what stands in it, and on the version of Python.
 _UNIONS = (UnionType, Union)
-
-_DIALECT = "https://json-schema.org/draft/2020-12/schema"
-_TYPES = {str: "string", bool: "boolean", int: "integer", float: "number"}
-_AFTER_FIRST_SENTENCE = re.compile(r"(?<=[.?]) [A-Z`].*")
-# "    name: what it is", as the docstrings have it; what is indented further goes on.
-_ATTRIBUTE = re.compile(r"^ {4}(\w+): (.+(?:\n {8}.+)*)", re.MULTILINE)
 
 
 def read_settings(section: type[Section], settings: object, problems: list[str], path: str = "") -> Section | None:
@@ -54,7 +44,7 @@ def read_settings(section: type[Section], settings: object, problems: list[str],
         key, hint = item.name, hints[item.name]
         nested, many = section_of(hint)
         if key not in settings:
-            if _is_required(item):
+            if is_required(item):
                 words = f"section [{prefix}{key}]" if nested else f"key {prefix}{key} ({_words_of(hint)})"
                 problems.append(f"the {words} is missing")
         elif nested and many:
@@ -72,7 +62,7 @@ def read_settings(section: type[Section], settings: object, problems: list[str],
 
 def _wrong_alternatives(section: type, settings: Mapping[str, Any], prefix: str) -> list[str]:
     problems = []
-    for keys in _alternative_keys(section):
+    for keys in alternative_keys(section):
         one, *others = (f"[{prefix}{key}]" for key in keys)
         given = [f"[{prefix}{key}]" for key in keys if key in settings]
         if not given:
@@ -81,7 +71,7 @@ def _wrong_alternatives(section: type, settings: Mapping[str, Any], prefix: str)
     return problems
 
 
-def _alternative_keys(section: type) -> list[tuple[str, ...]]:
+def alternative_keys(section: type) -> list[tuple[str, ...]]:
     """The sections that stand in each other's place."""
     keys = fields(section)
     return [(key.name, *key.metadata[INSTEAD]) for key in keys if INSTEAD in key.metadata]
@@ -109,7 +99,8 @@ def _sections(section: type, settings: object, problems: list[str], path: str) -
     return {name: read_settings(section, inside, problems, f"{path}.{name}") for name, inside in settings.items()}
 
 
-def _is_required(item: Field[Any]) -> bool:
+def is_required(item: Field[Any]) -> bool:
+    """Whether a file must have the key of a field."""
     return item.default is MISSING and item.default_factory is MISSING
 
 
@@ -139,7 +130,7 @@ def fits(hint: object, value: object) -> bool:
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Literal:
         return isinstance(value, str) and value in arguments
-    if origin in _LISTS:
+    if origin in LISTS:
         return isinstance(value, list) and all(fits(arguments[0], entry) for entry in value)
     if origin is Mapping:
         return isinstance(value, Mapping) and all(
@@ -163,103 +154,19 @@ def _words_of(hint: object) -> str:
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Literal:
         return "one of " + ", ".join(repr(word) for word in arguments if word is not None)
-    if origin in _LISTS:
+    if origin in LISTS:
         return "a list of numbers" if arguments[0] is float else "a list of strings"
     if origin is Mapping:
         return "a table of key = value"
     return {str: "a string", bool: "true or false", int: "a whole number"}.get(hint, "a number")  # type: ignore[call-overload, no-any-return] # a type
 
 
-def json_schema(section: type, title: str) -> dict[str, Any]:
-    """The schema of the dataclass of a configuration; docstrings describe its keys, that of `evaluate` its options."""
-    known: dict[str, Any] = {}
-    whole = _object(section, known)
-    return {"$schema": _DIALECT, "title": title, **whole, "$defs": known}
-
-
-def _object(section: type, known: dict[str, Any]) -> dict[str, Any]:
-    documentation, about = documented(section)
-    about = _described_options() | about
-    hints = get_type_hints(section)
-    either = [{"oneOf": [{"required": [key]} for key in keys]} for keys in _alternative_keys(section)]
-    return {
-        "type": "object",
-        "description": documentation,
-        "properties": {
-            item.name: {
-                **_schema_of(hints[item.name], known),
-                **({"description": about[item.name]} if item.name in about else {}),
-                **({} if item.default in (MISSING, None) else {"default": item.default}),
-            }
-            for item in fields(section)
-        },
-        "required": [item.name for item in fields(section) if _is_required(item)],
-        **({"allOf": either} if either else {}),
-        "additionalProperties": False,
-    }
-
-
-def documented(section: type) -> tuple[str, dict[str, str]]:
-    """What a dataclass is, and what its attributes are, from its docstring and those of its bases."""
-    about: dict[str, str] = {}
-    for kind in reversed(section.__mro__):
-        _, _, attributes = inspect.cleandoc(kind.__doc__ or "").partition("Attributes:\n")
-        about |= _described(attributes)
-    first = inspect.cleandoc(section.__doc__ or "").partition("\n\n")[0]
-    return " ".join(first.split()), about
-
-
-@cache
-def _described_options() -> dict[str, str]:
-    from spark_rankeval.evaluation.evaluate import evaluate  # noqa: PLC0415 # it imports pyspark
-    from spark_rankeval.request.options import Facts  # noqa: PLC0415 # as the other
-
-    arguments = inspect.cleandoc(evaluate.__doc__ or "").partition("Args:\n")[2].partition("\n\n")[0]
-    about = documented(Facts)[1] | _described(arguments)
-    return {name: _AFTER_FIRST_SENTENCE.sub("", text.replace("``", "`")) for name, text in about.items()}
-
-
-def _described(attributes: str) -> dict[str, str]:
-    return {name: " ".join(text.split()) for name, text in _ATTRIBUTE.findall(attributes)}
-
-
-def _schema_of(hint: object, known: dict[str, Any]) -> dict[str, Any]:
-    nested, many = section_of(hint)
-    if nested is not None:
-        if nested.__name__ not in known:
-            # Its name stands before its content, which may be about it again.
-            known[nested.__name__] = {}
-            known[nested.__name__] = _object(nested, known)
-        reference = {"$ref": f"#/$defs/{nested.__name__}"}
-        return {"type": "object", "additionalProperties": reference, "minProperties": 1} if many else reference
-    parts = alternatives(hint)
-    if parts != [hint]:
-        kinds = [_schema_of(part, known) for part in parts]
-        return kinds[0] if len(kinds) == 1 else {"anyOf": kinds}
-    origin, arguments = get_origin(hint), get_args(hint)
-    if origin is Literal:
-        return {"enum": [word for word in arguments if word is not None]}
-    if origin in _LISTS:
-        return {"type": "array", "items": _schema_of(arguments[0], known)}
-    if origin is Mapping:
-        return {"type": "object", "additionalProperties": _schema_of(arguments[1], known)}
-    return {"type": _TYPES[hint]}  # type: ignore[index] # a type
-
-
-class _Key(NamedTuple):
-    """A key of the configuration: its sections and name, and the type of its value; ``*`` is a name of the file's author."""
-
-    path: tuple[str, ...]
-    hint: object
-
-
 def overridden(settings: Mapping[str, Any], overrides: Sequence[str], section: type) -> dict[str, Any]:
-    """Settings of a file with those of the command line in them, texts such as ``evaluation.metrics=ndcg@10``.
+    """Settings of a file with those of the command line in them: full keys and values, such as ``evaluation.metrics=ndcg@10``.
 
-    The key is that of the file, or its end if no other key ends so. The value is TOML if the key takes it so, else a text.
+    The value is TOML if the key takes it so, else a string.
     """
     changed = deepcopy(dict(settings))
-    known = list(_keys(section, ()))
     for number, override in enumerate(overrides, start=1):
         name, equals, text = override.partition("=")
         if not equals or not name.strip():
@@ -267,32 +174,64 @@ def overridden(settings: Mapping[str, Any], overrides: Sequence[str], section: t
             lacking = "key" if equals else "'='"
             msg = f"--set needs key=value, such as evaluation.metrics=ndcg@10; number {number} has no {lacking}"
             raise ConfigurationError(msg)
-        path, hint = _resolved(_parts(name.strip()), known)
+        path, hint = _resolved(name.strip(), section)
         table = changed
         for part in path[:-1]:
             if not isinstance(table.get(part), dict):
                 table[part] = {}
             table = table[part]
         value = _value(text, hint)
-        if hint is Mapping and not isinstance(value, dict):
-            _refuse_section(name.strip(), path, known)
+        if isinstance(hint, type) and is_dataclass(hint) and not isinstance(value, dict):
+            keys = ", ".join(get_type_hints(hint))
+            msg = f"--set {name.strip()}: [{'.'.join(path)}] is a section, not a key; its keys are: {keys}"
+            raise ConfigurationError(msg)
         table[path[-1]] = value
     return changed
 
 
-def _keys(section: type, before: tuple[str, ...]) -> Iterator[_Key]:
-    hints = get_type_hints(section)
-    for item in fields(section):
-        path, hint = (*before, item.name), hints[item.name]
+def _resolved(name: str, section: type) -> tuple[tuple[str, ...], object]:
+    """The path of a full key and the type of its value; the type of a section is its dataclass."""
+    path: tuple[str, ...] = ()
+    rest, kind = _parts(name), section
+    while True:
+        hints = get_type_hints(kind)
+        if rest[0] not in hints:
+            raise ConfigurationError(_no_key(name, path, rest[0], hints))
+        path, rest, hint = (*path, rest[0]), rest[1:], hints[rest[0]]
         nested, many = section_of(hint)
-        if nested is None:
-            yield _Key(path, hint)
+        if nested is not None:
+            if many and rest:
+                # The name of one section of several is the author's.
+                path, rest = (*path, rest[0]), rest[1:]
+            if not rest:
+                return path, nested
+            kind = nested
             continue
-        inside = (*path, "*") if many else path
-        if many:
-            yield _Key(path, Mapping)
-        yield _Key(inside, Mapping)
-        yield from _keys(nested, inside)
+        if not rest:
+            return path, hint
+        inside = [get_args(each)[1] for each in alternatives(hint) if get_origin(each) is Mapping]
+        if not inside:
+            raise ConfigurationError(_no_key(name, path, rest[0], {}))
+        # Names such as fs.s3a.secret.key hold dots of their own.
+        return (*path, ".".join(rest)), inside[0]
+
+
+def _no_key(name: str, path: Sequence[str], key: str, hints: Mapping[str, object]) -> str:
+    if not path:
+        kinds = {place: section_of(hint) for place, hint in hints.items()}
+        holders = [
+            f"{place}.{key}"
+            for place, (nested, many) in kinds.items()
+            if nested and not many and key in get_type_hints(nested)
+        ]
+        near = f"did you mean {' or '.join(holders)}? " if holders else did_you_mean(key, hints)
+        return f"--set {name}: there is no such key; {near}keys are whole, such as output.path; sections are: {', '.join(hints)}"
+    allowed = (
+        f"{did_you_mean(key, hints)}[{'.'.join(path)}] has: {', '.join(hints)}"
+        if hints
+        else f"{'.'.join(path)} has none"
+    )
+    return f"--set {name}: there is no such key; {allowed}"
 
 
 def _parts(name: str) -> tuple[str, ...]:
@@ -308,66 +247,6 @@ def _parts(name: str) -> tuple[str, ...]:
         ((part, inside),) = inside.items()
         parts.append(part)
     return tuple(parts)
-
-
-def _resolved(parts: tuple[str, ...], known: Sequence[_Key]) -> tuple[tuple[str, ...], object]:
-    """The full path of a key of the command line, and the type of its value."""
-    whole = [match for key in known if (match := _match(parts, key, 0))]
-    ends = [match for key in known for start in range(1, len(key.path)) if (match := _match(parts, key, start))]
-    name = ".".join(parts)
-    if whole or len(ends) == 1:
-        return (whole or ends)[0]
-    if ends:
-        candidates = ", ".join(".".join(path) for path, _ in ends)
-        msg = f"--set {name} is ambiguous: it matches {candidates}; write one of these out"
-        raise ConfigurationError(msg)
-    near = _near(parts, known)
-    hint = f"did you mean {' or '.join(near)}? " if near else ""
-    msg = f"--set {name}: there is no such key; {hint}{_allowed(near[0] if near else name, known)}"
-    raise ConfigurationError(msg)
-
-
-def _near(parts: tuple[str, ...], known: Sequence[_Key]) -> list[str]:
-    """Keys that may have been meant, the likeliest first; those in sections of the author's own names last."""
-    names = [".".join(key.path) for key in known]
-    near = difflib.get_close_matches(".".join(parts), names, n=3)
-    ends = difflib.get_close_matches(parts[-1], {key.path[-1] for key in known}, n=3)
-    near += [name for end in ends for name, key in zip(names, known, strict=True) if key.path[-1] == end]
-    return sorted(dict.fromkeys(near), key=lambda name: "*" in name)[:3]
-
-
-def _allowed(name: str, known: Sequence[_Key]) -> str:
-    """The keys of the section that a key is of, or the sections if it is of none."""
-    section = name.partition(".")[0]
-    inside = [".".join(key.path[1:]) for key in known if key.path[0] == section and len(key.path) > 1]
-    if inside:
-        return f"[{section}] has: {', '.join(inside)}"
-    return f"sections are: {', '.join(dict.fromkeys(key.path[0] for key in known))}"
-
-
-def _refuse_section(name: str, path: tuple[str, ...], known: Sequence[_Key]) -> NoReturn:
-    same = [".".join(key.path) for key in known if key.path[-1] == path[-1] and len(key.path) > len(path)]
-    hint = f"did you mean {' or '.join(same)}? " if same else ""
-    msg = f"--set {name}: [{'.'.join(path)}] is a section, not a key; {hint}{_allowed(path[0], known)}"
-    raise ConfigurationError(msg)
-
-
-def _match(parts: tuple[str, ...], key: _Key, start: int) -> tuple[tuple[str, ...], object] | None:
-    """The full path, if the parts are the end of a key from a place on."""
-    tail = key.path[start:]
-    # The name of a section of several is the author's, so that it cannot be left out.
-    if ("*" in key.path[: start + 1] and start) or len(parts) < len(tail):
-        return None
-    if any(expected not in ("*", part) for expected, part in zip(tail, parts, strict=False)):
-        return None
-    path, rest = (*key.path[:start], *parts[: len(tail)]), parts[len(tail) :]
-    if not rest:
-        return path, key.hint
-    for kind in alternatives(key.hint):
-        if get_origin(kind) is Mapping:
-            # Names such as fs.s3a.secret.key hold dots of their own.
-            return (*path, ".".join(rest)), get_args(kind)[1]
-    return None
 
 
 def _value(text: str, hint: object) -> Any:

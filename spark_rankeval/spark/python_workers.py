@@ -178,7 +178,7 @@ def _add(archive: zipfile.ZipFile, folder: Traversable, name: PurePosixPath) -> 
         if part.is_dir():
             if part.name != "__pycache__":
                 _add(archive, part, name / part.name)
-        elif part.name.endswith((".py", ".typed", ".html", ".css")):
+        elif part.name.endswith((".py", ".typed", ".html", ".css", ".json")):
             entry = zipfile.ZipInfo(str(name / part.name), date_time=_DATE)
             entry.create_system, entry.external_attr = 3, 0o644 << 16  # Unix, whatever machine writes it
             archive.writestr(entry, part.read_bytes(), zipfile.ZIP_DEFLATED)

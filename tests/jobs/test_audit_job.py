@@ -90,7 +90,7 @@ def test_rows_without_times_are_refused_or_counted(spark, tmp_path, capsys, with
     assert "rows of training with a null or NaN user or item or time ('day'): 2 of 3. Fix the data" in err
     assert err.endswith("In the configuration: evaluation.on_invalid\n")
     assert not (tmp_path / "out" / "manifests").exists()
-    assert start(tmp_path, "--set", "on_invalid=quarantine", training=training) == 4
+    assert start(tmp_path, "--set", "evaluation.on_invalid=quarantine", training=training) == 4
     left_out = "Left out: 2 of 3 rows of training (66.7%) with a null or NaN user or item or time "
     assert f"\n{left_out}('day')." in capsys.readouterr().out
     (file,) = (tmp_path / "out" / "manifests" / "run_id=day1").glob("*.txt")
@@ -228,10 +228,10 @@ def test_a_split_of_a_job_that_cannot_be_used_is_refused(spark, tmp_path, capsys
     err = capsys.readouterr().err
     assert "log: of 8 rows 1 with a null user cannot be used; fix the data" in err
     assert "In the configuration: evaluation.on_invalid" in err
-    assert start_split(tmp_path, LOG + ",a,click,9\n", "--set", "on_invalid=drop") == 0
+    assert start_split(tmp_path, LOG + ",a,click,9\n", "--set", "evaluation.on_invalid=drop") == 0
     assert "invalid: 1 with a null user" in capsys.readouterr().out
-    assert start_split(tmp_path, LOG, "--set", "cut=100") == 3
+    assert start_split(tmp_path, LOG, "--set", "split.cut=100") == 3
     assert "the split holds no row out: no usable row is at or after the cut 100" in capsys.readouterr().err
-    assert start_split(tmp_path, LOG, "--set", "cut=monday", "--dry-run") == 2
+    assert start_split(tmp_path, LOG, "--set", "split.cut=monday", "--dry-run") == 2
     words = r"\[split\]: cut must be a number, because the column 'day' is (big)?int; got 'monday'"
     assert re.search(words, capsys.readouterr().err)

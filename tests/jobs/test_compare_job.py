@@ -60,7 +60,7 @@ def start(tables, folder, *arguments, models=None):
 
 
 def test_the_job_says_what_compare_says_and_keeps_it(spark, tables, tmp_path, capsys):
-    asked = ("by=country", "margin.rr=0.01", "output.report=true", "report.distributions=['rr']")
+    asked = ("comparison.by=country", "comparison.margin.rr=0.01", "output.report=true", "report.distributions=['rr']")
     assert start(tables, tmp_path, *[word for one in asked for word in ("--set", one)]) == 0
     printed = capsys.readouterr()
     stored = {name: spark.read.parquet(f"{tables}/{name}") for name in ("old", "new")}
@@ -125,7 +125,7 @@ def test_groups_of_different_users_are_compared_as_the_library_does(spark, table
         path = "{tmp_path}/out"
         run_id = "day"
     """)
-    call = ["--config", f"{tmp_path}/groups.toml", "--set", "metrics=rr"]
+    call = ["--config", f"{tmp_path}/groups.toml", "--set", "experiment.metrics=rr"]
     assert groups([*call, "--dry-run"]) == 0
     planned = capsys.readouterr().out
     assert all(
@@ -159,7 +159,7 @@ def test_groups_of_different_users_are_compared_as_the_library_does(spark, table
 
 def test_one_table_of_several_models(spark, tables, tmp_path):
     models = f'[results]\npath = "{tables}/both"'
-    assert start(tables, tmp_path, "--set", "metrics=rr", "--set", "output.report=true", models=models) == 0
+    assert start(tables, tmp_path, "--set", "comparison.metrics=rr", "--set", "output.report=true", models=models) == 0
     (row,) = spark.read.parquet(f"{tmp_path}/out/comparisons").collect()
     assert (row.metric, row.model) == ("rr", "new")
 
@@ -167,7 +167,7 @@ def test_one_table_of_several_models(spark, tables, tmp_path):
 def test_a_dry_run_says_what_would_be_compared(tables, jobs_of, tmp_path, capsys):
     codes = []
     # The footers of two files of Parquet.
-    assert jobs_of(lambda: codes.append(start(tables, tmp_path, "--dry-run", "--set", "by=country"))) <= 2
+    assert jobs_of(lambda: codes.append(start(tables, tmp_path, "--dry-run", "--set", "comparison.by=country"))) <= 2
     assert codes == [0]
     said = capsys.readouterr().out
     assert said.startswith("run day, not started\n")

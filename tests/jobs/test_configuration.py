@@ -11,6 +11,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
+from runpy import run_path
 from types import SimpleNamespace
 from typing import get_args
 
@@ -26,13 +27,15 @@ from spark_rankeval.jobs.config import Output, Report, Session, Source, load_con
 from spark_rankeval.jobs.evaluate import Columns, EvaluateConfig, Evaluation, EvaluationOutput, Tracking
 from spark_rankeval.jobs.evaluate_sections import LogSplit, VectorTables
 from spark_rankeval.jobs.reporting import write_report
-from spark_rankeval.jobs.settings import documented, json_schema, overridden, read_settings
+from spark_rankeval.jobs.settings import overridden, read_settings
 from spark_rankeval.ranking.batch import POPULATIONS
 from spark_rankeval.report.report_file import write_page
 from spark_rankeval.request.options import PopulationName, RankingOptions, ScoringOptions, SummaryOptions, Vectors
 from spark_rankeval.splits import by_hash, by_time, last_n
 
 CONF = Path(__file__).parents[2] / "conf"
+SCHEMAS = run_path(str(CONF.parent / "tools" / "write_schemas.py"))
+json_schema, documented = SCHEMAS["json_schema"], SCHEMAS["documented"]
 COMMANDS = {"evaluate": evaluate.COMMAND, "compare": compare.COMMAND, "compare_groups": compare_groups.COMMAND}
 SMALLEST = {"predictions": {"path": "p"}, "evaluation": {"metrics": ["rr"]}, "output": {"path": "o"}}
 VECTORS = {
@@ -136,15 +139,15 @@ def set_(*overrides, settings=SMALLEST, kind=EvaluateConfig):
     [
         ("evaluation.metrics=ndcg@10", "evaluation.metrics", "ndcg@10"),
         ('evaluation.metrics=["ndcg@10", "rr"]', "evaluation.metrics", ["ndcg@10", "rr"]),
-        ("metrics=ap(denominator='labels')@10", "evaluation.metrics", "ap(denominator='labels')@10"),
-        ("run_id=2026-11-20", "output.run_id", "2026-11-20"),
-        ("run_id=7", "output.run_id", "7"),
-        ("level=0.9", "evaluation.level", 0.9),
-        ("totals=true", "evaluation.totals", True),
-        ("totals=yes", "evaluation.totals", "yes"),
+        ("evaluation.metrics=ap(denominator='labels')@10", "evaluation.metrics", "ap(denominator='labels')@10"),
+        ("output.run_id=2026-11-20", "output.run_id", "2026-11-20"),
+        ("output.run_id=7", "output.run_id", "7"),
+        ("evaluation.level=0.9", "evaluation.level", 0.9),
+        ("evaluation.totals=true", "evaluation.totals", True),
+        ("evaluation.totals=yes", "evaluation.totals", "yes"),
         ("labels.path=l=1.csv", "labels.path", "l=1.csv"),
         ("labels={path = 'l'}", "labels", {"path": "l"}),
-        ("user_weight= spend", "evaluation.user_weight", " spend"),
+        ("evaluation.user_weight= spend", "evaluation.user_weight", " spend"),
         ("predictions.path=a\nformat = 'csv'", "predictions.path", "a\nformat = 'csv'"),
         ("output.report=true", "output.report", True),
         ("output.report=page.html", "output.report", "page.html"),
@@ -158,14 +161,20 @@ def test_a_setting_of_the_command_line_stands_instead(override, place, value):
 
 
 def test_names_of_the_authors_own_may_hold_dots_and_signs():
-    found = set_("predictions.options.fs.s3a.secret.key=s", "on_invalid.negative_grades=clip")
+    found = set_("predictions.options.fs.s3a.secret.key=s", "evaluation.on_invalid.negative_grades=clip")
     assert found["predictions"]["options"] == {"fs.s3a.secret.key": "s"}
     assert found["evaluation"]["on_invalid"] == {"negative_grades": "clip"}
-    found = set_('margin."ndcg@10"=0.01', "margin.rr=0.02", "models.a.path=x", settings=COMPARISON, kind=CompareConfig)
+    found = set_(
+        'comparison.margin."ndcg@10"=0.01',
+        "comparison.margin.rr=0.02",
+        "models.a.path=x",
+        settings=COMPARISON,
+        kind=CompareConfig,
+    )
     assert found["comparison"]["margin"] == {"ndcg@10": 0.01, "rr": 0.02}
     assert found["models"] == {"a": {"path": "x"}, "b": {"path": "b"}}
-    # A model may have any name, so that its section is no end that a key could be short for.
-    found = set_("metrics=rr", "models.metrics.path=x", settings=COMPARISON, kind=CompareConfig)
+    # A model may have any name.
+    found = set_("comparison.metrics=rr", "models.metrics.path=x", settings=COMPARISON, kind=CompareConfig)
     assert found["comparison"]["metrics"] == "rr"
     assert found["models"]["metrics"] == {"path": "x"}
 
@@ -186,27 +195,31 @@ def test_a_list_is_no_text(tmp_path, value):
 
 
 def test_the_last_of_several_stands():
-    assert set_("level=0.8", "evaluation.level=0.9")["evaluation"]["level"] == 0.9
+    assert set_("evaluation.level=0.8", "evaluation.level=0.9")["evaluation"]["level"] == 0.9
 
 
 @pytest.mark.parametrize(
     ("override", "said"),
     [
-        ("path=x", "--set path is ambiguous: it matches output.path, predictions.path, vectors.users.path"),
-        ("vector=x", "--set vector is ambiguous: it matches vectors.vector, columns.vector"),
-        ("model=x", "--set model is ambiguous: it matches evaluation.model, columns.model; write one of these out"),
-        ("evaluation.metrisc=rr", "there is no such key; did you mean evaluation.metrics"),
+        (
+            "vector=x",
+            "--set vector: there is no such key; did you mean vectors.vector or columns.vector? keys are whole",
+        ),
+        ("model=x", "did you mean evaluation.model or columns.model? keys are whole, such as output.path"),
+        ("evaluation.metrisc=rr", "there is no such key; did you mean 'metrics'? [evaluation] has: "),
+        ("models.a=x", "[models.a] is a section, not a key; its keys are: users, items"),
+        ("models.a.b=x", "--set models.a.b: there is no such key; [models.a] has: users, items"),
         ("metrics", "--set needs key=value, such as evaluation.metrics=ndcg@10; number 1 has no '='"),
-        ("metric=rr", "did you mean evaluation.metrics or gates.*.metric? [evaluation] has: "),
+        ("metrics=rr", "did you mean evaluation.metrics? keys are whole"),
         (
             "zzz=1",
-            "--set zzz: there is no such key; sections are: output, session, report, predictions, vectors, models, evaluation",
+            "--set zzz: there is no such key; keys are whole, such as output.path; sections are: output, session, report, predictions",
         ),
         (
             "report=true",
-            "--set report: [report] is a section, not a key; did you mean output.report? [report] has: title",
+            "--set report: [report] is a section, not a key; its keys are: title",
         ),
-        ("labels=l", "--set labels: [labels] is a section, not a key; [labels] has: path, format"),
+        ("labels=l", "--set labels: [labels] is a section, not a key; its keys are: path, format"),
         ("=3", "number 1 has no key"),
         ("output.path.x=3", "--set output.path.x: there is no such key"),
         ("evaluation.=3", "there is no such key"),
@@ -221,11 +234,15 @@ def test_a_key_that_is_none_or_several_is_said(override, said):
 
 def test_what_is_wrong_is_told_of_the_command_line_where_it_is_wrong_there(tmp_path):
     file = write(tmp_path, 'predictions.path = "p"\nevaluation.metrics = "rr"\noutput.path = "o"')
-    with pytest.raises(ConfigurationError, match=r"^--set level: evaluation\.level must be a number; found 'abc'$"):
-        load_config(file, EvaluateConfig, ["seed=1", "level=abc"])
+    with pytest.raises(
+        ConfigurationError, match=r"^--set evaluation\.level: evaluation\.level must be a number; found 'abc'$"
+    ):
+        load_config(file, EvaluateConfig, ["evaluation.seed=1", "evaluation.level=abc"])
     wrong = write(tmp_path, 'predictions.path = "p"\nevaluation.metrics = 1\noutput.path = "o"', "wrong.toml")
-    with pytest.raises(ConfigurationError, match=r"^.*/wrong\.toml with --set level: evaluation\.metrics must be"):
-        load_config(wrong, EvaluateConfig, ["level=abc"])
+    with pytest.raises(
+        ConfigurationError, match=r"^.*/wrong\.toml with --set evaluation\.level: evaluation\.metrics must be"
+    ):
+        load_config(wrong, EvaluateConfig, ["evaluation.level=abc"])
     with pytest.raises(ConfigurationError, match=r"^.*/wrong\.toml: evaluation\.metrics must be"):
         load_config(wrong, EvaluateConfig)
 
@@ -233,9 +250,9 @@ def test_what_is_wrong_is_told_of_the_command_line_where_it_is_wrong_there(tmp_p
 def test_what_the_command_line_says_is_checked_as_the_file_is(tmp_path):
     file = write(tmp_path, 'predictions.path = "p"\nevaluation.metrics = "rr"\noutput.path = "o"')
     with pytest.raises(ConfigurationError, match=r"evaluation\.level must be a number; found 'high'"):
-        load_config(file, EvaluateConfig, ["level=high"])
+        load_config(file, EvaluateConfig, ["evaluation.level=high"])
     with pytest.raises(ConfigurationError, match="no metric is called 'ngcd'"):
-        load_config(file, EvaluateConfig, ["metrics=ngcd@3"])
+        load_config(file, EvaluateConfig, ["evaluation.metrics=ngcd@3"])
 
 
 # --- what editors are told
@@ -251,6 +268,11 @@ def test_the_schema_is_one_and_admits_the_example(name, capsys):
     validator.validate(example)
     for wrong in ({"output": {"path": 3}}, {"output": {"paht": "o"}}, {"lables": {"path": "l"}}):
         assert list(validator.iter_errors(example | wrong)), wrong
+
+
+def test_the_stored_schemas_are_current():
+    stored = {file.name: file.read_text(encoding="utf-8") for file in SCHEMAS["FOLDER"].iterdir()}
+    assert stored == SCHEMAS["texts"](), "run python tools/write_schemas.py"
 
 
 def in_sections(text):
@@ -707,9 +729,7 @@ def test_a_split_stands_in_the_place_of_labels_and_training():
     assert config.keys()["cut"] == "split.cut"
     vectors = {name: section for name, section in VECTORS.items() if name != "labels"}
     assert parse_config({**vectors, "split": SPLIT["split"]}, EvaluateConfig).labels is None
-    assert set_("cut=2026-11-20")["split"] == {"cut": "2026-11-20"}
-    # Keys of other sections keep their short names.
-    assert set_("seed=3")["evaluation"]["seed"] == 3
+    assert set_("split.cut=2026-11-20")["split"] == {"cut": "2026-11-20"}
 
 
 def test_options_of_splits_are_keys_with_their_defaults():
@@ -745,7 +765,11 @@ def test_options_of_vectors_are_keys_with_their_defaults():
 def test_the_command_line_reaches_the_tables_of_vectors(tmp_path):
     file = tmp_path / "job.json.yaml"
     file.write_text(json.dumps(VECTORS))
-    overrides = ("vectors.users.options.fs.s3a.secret.key=s", "similarity=cosine", "vectors.candidates.table=stock")
+    overrides = (
+        "vectors.users.options.fs.s3a.secret.key=s",
+        "vectors.similarity=cosine",
+        "vectors.candidates.table=stock",
+    )
     config = load_config(str(file), EvaluateConfig, overrides)
     assert config.vectors.users.options == {"fs.s3a.secret.key": "s"}
     assert (config.vectors.similarity, config.vectors.candidates.table) == ("cosine", "stock")

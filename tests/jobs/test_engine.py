@@ -137,7 +137,7 @@ def test_a_rerun_leaves_the_other_runs_alone_on_every_storage(spark, job, tmp_pa
     """On Sail in the engine's memory, of which Python sees no files, as of an object store."""
     place = f"memory:///{uuid.uuid4().hex}" if platform == "sail" else f"{tmp_path}/out"
     for run_id in ("first", "second", "second"):
-        assert main([*job, "--set", f"output.path={place}", "--set", f"run_id={run_id}"]) == 0
+        assert main([*job, "--set", f"output.path={place}", "--set", f"output.run_id={run_id}"]) == 0
     assert sorted(row.run_id for row in spark.read.parquet(f"{place}/metrics").collect()) == ["first", "second"]
     assert spark.read.text(f"{place}/manifests").count() == 2
     assert trend.main(["--output", place, "--engine", engine_of(spark).name.lower()]) == 0

@@ -287,7 +287,7 @@ def test_trend_prints_tables_and_writes_a_page(spark, days, tmp_path, capsys):
 
 @pytest.mark.night
 def test_a_trend_shows_the_usual_points_of_curves(start, spark, tmp_path, capsys):
-    metrics = 'metrics=["rr", "ndcg@1..30", "precision_recall_curve"]'
+    metrics = 'evaluation.metrics=["rr", "ndcg@1..30", "precision_recall_curve"]'
     assert start("day1", 6, options=["--set", metrics]) == 0
     out = capsys.readouterr().out
     shown = [line.split()[0] for line in out.splitlines() if "@" in line]

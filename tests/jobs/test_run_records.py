@@ -54,7 +54,8 @@ def finished(prepared, tmp_path_factory):
 def full(prepared, tmp_path_factory):
     """The run ``day``, which was asked for everything that a run can leave, and what it told."""
     asked = (
-        "run_id=day", "on_invalid=quarantine", "gates={rr={min=0.1}}", "output.report=true", "report.distributions=['rr']",
+        "output.run_id=day", "evaluation.on_invalid=quarantine", "gates={rr={min=0.1}}", "output.report=true",
+        "report.distributions=['rr']",
         "report.dialects=['mllib']", "report.title=Nightly", 'labels.options={"token"="t0ken"}',
     )  # fmt: skip
     folder = shutil.copytree(prepared, tmp_path_factory.mktemp("full"), dirs_exist_ok=True)
@@ -128,7 +129,7 @@ def test_status_and_events_of_a_run_that_succeeds(spark, finished):
 
 def test_status_and_events_of_a_run_that_fails(spark, files, capsys, monkeypatch):
     (files / "l.csv").write_text("user,item\n1,a\n,a\n")
-    assert start(files, "--log-format", "json", "--set", "run_id=day") == 3
+    assert start(files, "--log-format", "json", "--set", "output.run_id=day") == 3
     *_, last = events(capsys)
     assert (last["event"], last["exit_code"], last["kind"], last["run_id"]) == ("failed", 3, "bad data", "day")
     assert "null user" in last["error"]
@@ -145,7 +146,7 @@ def test_status_and_events_of_a_run_that_fails(spark, files, capsys, monkeypatch
     seen = []
     (files / "l.csv").write_text("user,item\n1,a\n")
     monkeypatch.setattr(runs, "metrics_table", crash)
-    assert start(files, "--log-format", "json", "--set", "run_id=day") == 1
+    assert start(files, "--log-format", "json", "--set", "output.run_id=day") == 1
     *_, last = events(capsys)
     assert (last["exit_code"], last["kind"]) == (1, "crash")
     assert "RuntimeError" in last["traceback"]
@@ -155,7 +156,7 @@ def test_status_and_events_of_a_run_that_fails(spark, files, capsys, monkeypatch
 
 
 def test_a_wrong_config_is_an_event_too(tmp_path, capsys):
-    assert start(tmp_path, "--log-format", "json", "--set", "level=high") == 2
+    assert start(tmp_path, "--log-format", "json", "--set", "evaluation.level=high") == 2
     first, last = events(capsys)
     assert (first["event"], last["event"], last["exit_code"]) == ("started", "failed", 2)
     assert "evaluation.level must be a number" in last["error"]
@@ -185,9 +186,9 @@ def test_a_rerun_that_stops_midway_leaves_no_manifest_of_its_own_run(finished, f
 
     with monkeypatch.context() as patched:
         patched.setattr(runs, "metrics_table", crash)
-        assert start(files, "--set", "run_id=day") == 1
+        assert start(files, "--set", "output.run_id=day") == 1
     assert runs_with_a_manifest(files) == {"other"}
-    assert start(files, "--set", "run_id=day") == 0
+    assert start(files, "--set", "output.run_id=day") == 0
     assert runs_with_a_manifest(files) == {"day", "other"}
 
 
@@ -200,7 +201,7 @@ def test_a_rerun_that_asks_for_less_leaves_nothing_of_the_earlier_run_beside_its
     if not is_here:
         # On storage that is none of the driver's disks only Spark can write.
         monkeypatch.setattr("spark_rankeval.jobs.runs.on_this_disk", lambda place: files / "not" / "here")
-    assert start(files, "--set", "run_id=day") == 0
+    assert start(files, "--set", "output.run_id=day") == 0
     (line,) = spark.read.text(f"{files}/out/manifests/run_id=day").collect()
     assert set(json.loads(line.value)["outputs"]) == {"per_user", "metrics"}
     gates = spark.read.parquet(f"{files}/out/gates").select("run_id").distinct().collect()
@@ -231,7 +232,7 @@ def test_what_stands_on_the_drivers_disk_at_the_path_of_another_file_system_is_l
         spark.conf.set(name, value)
     try:
         sources = [f"predictions.path=file:{files}/predictions", f"labels.path=file:{files}/l.csv"]
-        asked = [f"output.path={path}", "run_id=day", *sources]
+        asked = [f"output.path={path}", "output.run_id=day", *sources]
         words = [word for one in asked for word in ("--set", one)]
         assert start(files, *words, "--set", "output.report=true") == 0
         assert start(files, *words) == 0
@@ -253,7 +254,7 @@ def test_what_stands_on_the_drivers_disk_at_the_path_of_another_file_system_is_l
         ),
         (("score", "run_id"), ["columns.score=run_id"], "the table quarantine has a column 'run_id'"),
         (("score", "reason"), ["columns.score=reason"], "several columns named 'reason'"),
-        (("", ""), ["metrics=['rr', 'gini@2']"], "In the configuration: [training]"),
+        (("", ""), ["evaluation.metrics=['rr', 'gini@2']"], "In the configuration: [training]"),
     ],
 )
 def test_what_the_columns_tell_is_refused_before_any_job_and_leaves_an_earlier_run_alone(
@@ -266,8 +267,8 @@ def test_what_the_columns_tell_is_refused_before_any_job_and_leaves_an_earlier_r
     asked = [
         "predictions={table='served'}",
         "labels={table='wanted'}",
-        "on_invalid=quarantine",
-        "run_id=day",
+        "evaluation.on_invalid=quarantine",
+        "output.run_id=day",
         *settings,
     ]
     earlier = files / "out/manifests/run_id=day/part-0.txt"
@@ -306,7 +307,7 @@ def test_tables_that_name_users_differently_are_told(files, capsys):
     (files / "l.csv").write_text("user,item\n11,a\n12,a\n13,b\n")
     words = "none of 3 users with labels has predictions; check that both tables use the same user ids"
     advice = "The other users count as users without hits; population='predicted' leaves them out"
-    assert start(files, "--set", f"output.report={files}/page.html", "--set", "run_id=day") == 0
+    assert start(files, "--set", f"output.report={files}/page.html", "--set", "output.run_id=day") == 0
     out, err = capsys.readouterr()
     assert err == f"evaluate: warning: {words}. {advice}. In the configuration: evaluation.population\n"
     assert f"\n!      {words}\n" in out
@@ -321,7 +322,7 @@ def test_tables_that_name_users_differently_are_told(files, capsys):
 def test_items_that_never_match_are_told(spark, files, capsys):
     (files / "l.csv").write_text("user,item\n1,A\n2,A\n")
     words = "none of the 1 labelled items is among the "
-    assert start(files, "--set", "run_id=day") == 0
+    assert start(files, "--set", "output.run_id=day") == 0
     out, err = capsys.readouterr()
     assert err.startswith(f"evaluate: warning: {words}")
     assert "for example 'A' and 'a', so no list has a hit" in err
@@ -335,7 +336,14 @@ def test_a_job_counts_who_is_in_both_where_an_evaluation_cannot_know(spark, file
     spark.createDataFrame(rows, "user int, item string, score double, `the.model` string").createOrReplaceTempView(
         "served"
     )
-    asked = ("--set", 'predictions={table = "served"}', "--set", "columns.model=the.model", "--set", "run_id=day")
+    asked = (
+        "--set",
+        'predictions={table = "served"}',
+        "--set",
+        "columns.model=the.model",
+        "--set",
+        "output.run_id=day",
+    )
     assert start(files, *asked) == 0
     out, err = capsys.readouterr()
     assert err.startswith(
@@ -353,7 +361,7 @@ def test_a_job_counts_who_is_in_both_where_an_evaluation_cannot_know(spark, file
 
 def test_a_dry_run_reads_no_rows_and_writes_nothing(spark, jobs_of, files, capsys):
     codes = []
-    asked = ("--set", "output.report=true", "--set", "on_invalid=quarantine")
+    asked = ("--set", "output.report=true", "--set", "evaluation.on_invalid=quarantine")
     # The footer of a file of Parquet is read by a job of one task; text that says its columns by none.
     assert jobs_of(lambda: codes.append(start(files, "--dry-run", *asked))) <= 1
     assert codes == [0]
@@ -375,7 +383,7 @@ def test_a_dry_run_reads_no_rows_and_writes_nothing(spark, jobs_of, files, capsy
 
 
 def test_a_dry_run_folds_curves(files, capsys):
-    assert start(files, "--dry-run", "--set", 'metrics=["rr", "ndcg@1..8", "recall@1..9"]') == 0
+    assert start(files, "--dry-run", "--set", 'evaluation.metrics=["rr", "ndcg@1..8", "recall@1..9"]') == 0
     shown = capsys.readouterr().out.partition("\nmetrics, ")[2].partition("\n\n")[0].splitlines()[1:]
     names = [line.split()[0] for line in shown]
     assert names == ["rr", *(f"ndcg@{k}" for k in range(1, 9)), "recall@1", "…", "recall@9"]

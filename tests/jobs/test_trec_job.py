@@ -43,7 +43,7 @@ def test_a_job_prints_what_trec_eval_prints(spark, config, capsys):
     expected = "".join((GOLDEN / f"official-{run}.txt").read_text() for run in ("bm25", "dense"))
     assert main(["--config", config, "--format", "trec"]) == 0
     assert capsys.readouterr().out.partition("\n\nrun ")[0] + "\n" == expected
-    assert main(["--config", config, "--set", "printed=trec_queries", "--set", "metrics=map"]) == 0
+    assert main(["--config", config, "--set", "output.printed=trec_queries", "--set", "evaluation.metrics=map"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line for line in lines if line.startswith("map ") and "all" in line] == [
         line for line in expected.splitlines() if line.startswith("map ")
