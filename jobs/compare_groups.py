@@ -1,9 +1,9 @@
-"""The job that compares groups of users as a file that spark-submit takes; what it does is in `spark_rankeval.jobs.compare_groups`."""
+"""The job that compares groups of users as a file that spark-submit takes; what it does is in `spark_rankeval.jobs.compare`."""
 
 import sys
 
 try:
-    from spark_rankeval.jobs.compare_groups import main
+    from spark_rankeval.jobs.compare import groups_main as main
 except ModuleNotFoundError as error:
     sys.stderr.write(
         f"compare_groups: {error}. In a checkout: pip install -e '.[spark]'. "

@@ -1,6 +1,5 @@
 """The command ``spark-rankeval``, through a shell and in this process."""
 
-import importlib
 import os
 import re
 import subprocess
@@ -60,7 +59,7 @@ def test_the_help_names_options_that_jobs_have(call, capsys):
     for job in ("evaluate", "compare", "compare_groups", "trend"):
         option = re.search(rf" {job} .*?: (--\w+) ", helped).group(1)
         with pytest.raises(SystemExit):
-            importlib.import_module(f"spark_rankeval.jobs.{job}").main(["--help"])
+            main([job, "--help"])
         assert f"\n  {option} " in capsys.readouterr().out
 
 

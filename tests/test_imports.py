@@ -123,7 +123,8 @@ def test_the_zip_holds_every_source_and_writes_itself_again(package_zip, tmp_pat
         names = set(archive.namelist())
     sources = {str(path.relative_to(ROOT)) for path in (ROOT / "spark_rankeval").rglob("*.py")}
     templates = {f"spark_rankeval/report/templates/{name}" for name in ("report.html", "style.css")}
-    assert names == sources | templates | {"spark_rankeval/py.typed"}
+    schemas = {f"spark_rankeval/jobs/schemas/{name}.json" for name in ("evaluate", "compare", "compare_groups")}
+    assert names == sources | templates | schemas | {"spark_rankeval/py.typed"}
     done = run(package_zip, f"from spark_rankeval import package_zip\nprint(package_zip({str(tmp_path)!r}))", tmp_path)
     again = tmp_path / "spark_rankeval.zip"
     assert (done.stdout.strip(), done.returncode) == (str(again), 0), done.stderr

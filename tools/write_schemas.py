@@ -18,8 +18,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from spark_rankeval.evaluation.evaluate import evaluate
-from spark_rankeval.jobs.compare import CompareConfig
-from spark_rankeval.jobs.compare_groups import CompareGroupsConfig
+from spark_rankeval.jobs.compare import CompareConfig, CompareGroupsConfig
 from spark_rankeval.jobs.evaluate import EvaluateConfig
 from spark_rankeval.jobs.settings import LISTS, alternative_keys, alternatives, is_required, section_of
 from spark_rankeval.request.options import Facts

@@ -22,18 +22,20 @@ _SHORT = {"format": "output.printed", "engine": "session.engine"}
 
 @dataclass(frozen=True)
 class Command(Generic[Config]):
-    """A job that is started with a configuration; `execute` and `plan` of the module ``<name>_run`` return what is printed of it.
+    """A job that is started with a configuration; `execute` and `plan` of its module return what is printed.
 
     Attributes:
         name: of the job, and of its file in ``jobs/`` and in ``conf/``.
         description: what it does.
         config: the dataclass of its configuration.
+        module: the module of `execute` and `plan`; left out, ``<name>_run``.
         formats: what ``--format`` takes, short for ``--set output.printed``; none: there is no such option.
     """
 
     name: str
     description: str
     config: type[Config]
+    module: str = ""
     formats: tuple[str, ...] = ()
 
     def main(self, arguments: Sequence[str] | None = None) -> int:
@@ -57,7 +59,7 @@ class Command(Generic[Config]):
             keys = config.keys()
             check_packages(config.session)
             # It imports pyspark, for which a wrong configuration does not wait.
-            work = importlib.import_module(f"spark_rankeval.jobs.{self.name}_run")
+            work = importlib.import_module(f"spark_rankeval.jobs.{self.module or self.name + '_run'}")
             if not options.dry_run:
                 with log.with_warnings(keys):
                     work.prepare(config)

@@ -1,24 +1,26 @@
-"""A run of the job that compares: per-user tables are read, compared once, and written with all that is asked for."""
+"""A run of the jobs that compare models or groups: per-user tables are read, compared once, and written with the report."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from functools import reduce
-from typing import TYPE_CHECKING
+from functools import partial, reduce
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
 from spark_rankeval.checks import as_names
 from spark_rankeval.comparison import comparison_inputs
 from spark_rankeval.comparison.compare_models import compare, size_of_state
-from spark_rankeval.comparison.comparison_results import ModelComparison
+from spark_rankeval.comparison.comparison_inputs import compared_metrics
+from spark_rankeval.comparison.comparison_results import GroupComparison, ModelComparison
+from spark_rankeval.comparison.group_comparison import compare_groups, read_groups
 from spark_rankeval.errors import ConfigurationError
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.evaluation.summarise import summarise
 from spark_rankeval.jobs import runs
-from spark_rankeval.jobs.compare import CompareConfig, PerUserTable
-from spark_rankeval.jobs.config import JobConfig, Source
+from spark_rankeval.jobs.compare import CompareConfig, CompareGroupsConfig, Comparison, ComparisonConfig, PerUserTable
+from spark_rankeval.jobs.config import Source
 from spark_rankeval.jobs.dry_run import folded, planned
 from spark_rankeval.jobs.events import EventLog
 from spark_rankeval.jobs.job_tables import check_committer, place_of, read_tables
@@ -38,8 +40,13 @@ if TYPE_CHECKING:
     Results = Mapping[str, DataFrame] | DataFrame
 
 
-#: Columns of the table of comparisons that have another name in `ComparisonRow`.
-_RENAMED = {"n": "n_users", "undefined": "n_undefined", "low": "interval_low", "high": "interval_high"}
+#: Columns of the tables of comparisons that have another name in `ComparisonRow` and `GroupRow`.
+_RENAMED = {
+    "n": "n_users", "n_baseline": "n_baseline_users", "undefined": "n_undefined", "low": "interval_low", "high": "interval_high",
+    "test": "p_test",
+}  # fmt: skip
+# What all rows of a comparison share.
+_SHARED = ("level", "correction", "covariate", "sequential", "tightest_at")
 _COLUMNS = (
     "metric string, model string, baseline string, slice string, n bigint, undefined bigint, mean double, baseline_mean double, "
     "difference double, relative_lift double, std double, standard_error double, low double, high double, p_t double, "
@@ -47,48 +54,61 @@ _COLUMNS = (
     "larger_is_better boolean, verdict string, sentence string, level double, test string, correction string, time timestamp_ltz, "
     "interval_method string, p_margin double, cluster string, n_clusters bigint, design_effect double"
 )
+_GROUP_COLUMNS = (
+    "metric string, group string, baseline string, n bigint, n_baseline bigint, undefined bigint, mean double, baseline_mean double, "
+    "difference double, relative_lift double, standard_error double, df double, low double, high double, interval_method string, "
+    "no_interval string, p double, margin double, larger_is_better boolean, verdict string, sentence string, covariate string, "
+    "theta double, variance_saved double, n_without_covariate bigint, not_adjusted string, cluster string, n_clusters bigint, "
+    "n_baseline_clusters bigint, level double, correction string, sequential boolean, tightest_at bigint, time timestamp_ltz"
+)
 _MODEL = "model"
 
 
-def prepare(config: CompareConfig) -> None:
+def prepare(config: ComparisonConfig) -> None:
     """Nothing is to be done before Spark starts."""
 
 
-def execute(spark: SparkSession, config: CompareConfig, log: EventLog) -> str:
+def execute(spark: SparkSession, config: ComparisonConfig, log: EventLog) -> str:
     """Read the per-user tables, compare them once, write what the configuration asks for, and return what is printed."""
     tables = read_per_user(spark, config)
-    results = _results(config, tables)
+    results = config.compared(tables)
     _check(config, results)
-    with runs.running(spark, "compare", config, tables, log) as run:
-        comparison = compare(results, **config.comparison.options())
-        run.write(_comparisons_table(spark, comparison, run.started).coalesce(1), runs.COMPARISONS)
-        facts, seed = comparison.to_dict(), config.comparison.seed
-
-        def report(path: Path) -> None:
-            _summarised(config, results).report(
-                path,
-                comparison=comparison,
-                title=config.report.title,
-                distributions=config.report.distributions,
-                manifest=about_the_run(run.manifest(facts, seed)),
-            )
-
-        write_report(run, report)
-        run.publish(run.manifest(facts, seed))
+    job = "compare" if isinstance(config, CompareConfig) else "compare_groups"
+    with runs.running(spark, job, config, tables, log) as run:
+        comparison: ModelComparison | GroupComparison
+        if isinstance(config, CompareConfig):
+            comparison, seed = compare(results, **config.comparison.arguments()), config.comparison.seed
+            run.write(_rows(spark, comparison, _COLUMNS, run.started).coalesce(1), runs.COMPARISONS)
+            write_report(run, partial(_report, config, results, comparison, run))
+        else:
+            comparison, seed = compare_groups(results, **config.options.arguments()), None
+            run.write(_rows(spark, comparison, _GROUP_COLUMNS, run.started).coalesce(1), runs.GROUP_COMPARISONS)
+        run.publish(run.manifest(comparison.to_dict(), seed))
     sentences = "\n".join(comparison.sentences)
     return f"{comparison!r}\n{sentences}\n\n{config.written(run.run_id, (*run.written, runs.MANIFESTS))}"
 
 
-def _comparisons_table(spark: SparkSession, comparison: ModelComparison, time: datetime) -> DataFrame:
-    """The comparison of a run as the table that all runs share: a row a metric, model and slice."""
-    of_all = {"level": comparison.level, "correction": comparison.correction, "time": time}
-    records = [{**vars(row), **of_all, "test": row.p_test} for row in (*comparison.rows, *comparison.sliced)]
-    columns = [column.split()[0] for column in _COLUMNS.split(", ")]
+def _report(config: CompareConfig, results: Results, comparison: ModelComparison, run: runs.Run, path: Path) -> None:
+    _summarised(config, results).report(
+        path,
+        comparison=comparison,
+        title=config.report.title,
+        distributions=config.report.distributions,
+        manifest=about_the_run(run.manifest(comparison.to_dict(), config.comparison.seed)),
+    )
+
+
+def _rows(spark: SparkSession, comparison: ModelComparison | GroupComparison, schema: str, time: datetime) -> DataFrame:
+    """The comparison of a run as the table that all runs share: one row per metric, model or group, and slice."""
+    shared = {name: getattr(comparison, name) for name in _SHARED if hasattr(comparison, name)}
+    sliced = comparison.sliced if isinstance(comparison, ModelComparison) else ()
+    records = [{**vars(row), **shared, "time": time} for row in (*comparison.rows, *sliced)]
+    columns = [column.split()[0] for column in schema.split(", ")]
     rows = [tuple(record[_RENAMED.get(column, column)] for column in columns) for record in records]
-    return spark.createDataFrame(rows, _COLUMNS)
+    return spark.createDataFrame(rows, schema)
 
 
-def read_per_user(spark: SparkSession, config: JobConfig) -> dict[str, DataFrame]:
+def read_per_user(spark: SparkSession, config: ComparisonConfig) -> dict[str, DataFrame]:
     """The tables by their sections; those of runs from where the runs have them."""
     sources = config.sources()
     for section, source in sources.items():
@@ -107,35 +127,41 @@ def _partition(spark: SparkSession, source: PerUserTable, section: str) -> Sourc
     return Source(path=place_of(output, runs.PER_USER, run_id))
 
 
-def _results(config: CompareConfig, tables: Mapping[str, DataFrame]) -> Results:
-    return {name: tables[f"models.{name}"] for name in config.models} or tables["results"]
-
-
-def _check(config: CompareConfig, results: Results) -> dict[str, str]:
+def _check(config: ComparisonConfig, results: Results) -> dict[str, str]:
     """Find what is wrong before a job runs, and return the metrics with their definitions."""
-    asked = config.comparison
-    tables = comparison_inputs.read_results(results, asked.user, asked.model, asked.cluster)
-    comparison_inputs.check_baseline(asked.baseline, comparison_inputs.names_of(results, tables))
-    labels = comparison_inputs.labels_of(tables, asked.metrics)
-    comparison_inputs.margins_of(asked.margin, tables, labels)
+    if isinstance(config, CompareGroupsConfig):
+        return _check_groups(config, results)
+    assert isinstance(config, CompareConfig), "there are two jobs"
+    options = config.comparison
+    tables = comparison_inputs.read_results(results, options.user, options.model, options.cluster)
+    comparison_inputs.check_baseline(options.baseline, comparison_inputs.names_of(results, tables))
+    labels = comparison_inputs.labels_of(tables, options.metrics)
+    comparison_inputs.margins_of(options.margin, tables, labels)
     if config.report.distributions:
         comparison_inputs.labels_of(tables, config.report.distributions)
-    tables.check_attributes(as_names("by", asked.by))
+    tables.check_attributes(as_names("by", options.by))
     n_models = len(comparison_inputs.names_of(results, tables))
-    size_of_state(len(labels), max(n_models - 1, 1), asked.replicates)
+    size_of_state(len(labels), max(n_models - 1, 1), options.replicates)
+    return {label: tables.tables[0].metrics[label].definition for label in labels}
+
+
+def _check_groups(config: CompareGroupsConfig, results: Results) -> dict[str, str]:
+    options = config.experiment
+    tables = read_groups(results, options.group, options.user, options.user_weight, options.covariate, options.cluster)
+    labels = [metric.label for metric in compared_metrics(tables, options.metrics, options.margin)]
     return {label: tables.tables[0].metrics[label].definition for label in labels}
 
 
 def _summarised(config: CompareConfig, results: Results) -> Result:
-    asked = config.comparison
-    table, model = (_one_table(results), _MODEL) if isinstance(results, Mapping) else (results, asked.model)
+    options = config.comparison
+    table, model = (_one_table(results), _MODEL) if isinstance(results, Mapping) else (results, options.model)
     return summarise(
         table,
-        user=asked.user,
+        user=options.user,
         model=model,
-        by=parts_of(asked.by, totals=asked.totals),
-        cluster=asked.cluster,
-        ci=Student(asked.level),
+        by=parts_of(options.by, totals=options.totals),
+        cluster=options.cluster,
+        ci=Student(options.level),
     )
 
 
@@ -157,15 +183,23 @@ def _one_table(tables: Mapping[str, DataFrame]) -> DataFrame:
     return together.select(*columns, marked_as_model(F.col(_MODEL), _MODEL, list(tables)))
 
 
-def plan(spark: SparkSession, config: CompareConfig) -> str:
+def plan(spark: SparkSession, config: ComparisonConfig) -> str:
     """What a run would do; nothing is computed."""
     check_committer(spark)
     tables = read_per_user(spark, config)
-    metrics = _check(config, _results(config, tables))
-    asked = config.comparison
-    test = f"{asked.test}, {asked.replicates:,} replicates" if asked.test == "sign_flip" else asked.test
-    options = [("baseline", asked.baseline), ("test", test), ("correction", asked.correction)]
-    if asked.by:
-        options.append(("slices by", ", ".join(as_names("by", asked.by))))
-    parts = [("metrics", folded(list(metrics.items()))), ("comparison", options)]
-    return planned(config, tables, parts, [runs.COMPARISONS])
+    metrics, options = _check(config, config.compared(tables)), config.options
+    facts: list[tuple[str, str]] = [("baseline", options.baseline)]
+    if isinstance(options, Comparison):
+        randomised = options.test == "sign_flip"
+        test = f"{options.test}, {options.replicates:,} replicates" if randomised else options.test
+        optional: dict[str, Any] = {"slices by": options.by}
+        output = runs.COMPARISONS
+    else:
+        sequence = f"confidence sequence, tightest at {options.tightest_at:,} users"
+        test = sequence if options.sequential else "Welch's"
+        optional = {"groups by": options.group, "covariate": options.covariate, "weights": options.user_weight}
+        optional["clusters by"] = options.cluster
+        output = runs.GROUP_COMPARISONS
+    facts += [("test", test), ("correction", options.correction)]
+    facts += [(words, ", ".join(as_names(words, names))) for words, names in optional.items() if names]
+    return planned(config, tables, [("metrics", folded(list(metrics.items()))), (config.section, facts)], [output])

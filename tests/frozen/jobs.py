@@ -9,7 +9,6 @@ from pathlib import Path
 from frozen.comparisons import of_new
 
 from spark_rankeval.jobs import compare as compare_job
-from spark_rankeval.jobs import compare_groups as compare_groups_job
 from spark_rankeval.jobs import evaluate as evaluate_job
 
 #: The files that `write_stored.py` wrote.
@@ -124,7 +123,7 @@ RUNS = {
         run_id="first", views=views(w),
     ),
     "a job that compares groups": lambda w: run(
-        compare_groups_job.main, w, "groups",
+        compare_job.groups_main, w, "groups",
         '[results]\ntable = "frozen_trial"\n[experiment]\nbaseline = "control"\ngroup = "variant"\nmetrics = ["rr"]',
         run_id="first", views=views(w),
     ),

@@ -18,7 +18,7 @@ from frozen.tables import World
 from sessions import session_of
 
 from spark_rankeval import BCa, Facts, evaluate, score_users, write_per_user
-from spark_rankeval.jobs import compare, compare_groups
+from spark_rankeval.jobs import compare
 from spark_rankeval.jobs import evaluate as evaluate_job
 
 DAYS = {"monday": "user < 20", "tuesday": "user >= 16"}
@@ -63,7 +63,7 @@ def write(w):
     for name, table in tables.items():
         table.drop("model").createOrReplaceTempView(f"frozen_{name}")
     groups = '[groups.new]\ntable = "frozen_new"\n[groups.old]\ntable = "frozen_old"\n[experiment]\nbaseline = "old"'
-    run(compare_groups.main, groups, "trial", "groups")
+    run(compare.groups_main, groups, "trial", "groups")
     asked = {"score": "score", "relevance": "grade"}
     snips = score_users(w.new, w.labels, ["recall@5", "precision(estimator='snips')@3"], **asked, weight="weight")
     write_per_user(snips, "snips")

@@ -6,8 +6,8 @@ import pytest
 
 from spark_rankeval import compare, compare_groups, score_users
 from spark_rankeval.jobs import evaluate
+from spark_rankeval.jobs.compare import groups_main as groups
 from spark_rankeval.jobs.compare import main
-from spark_rankeval.jobs.compare_groups import main as groups
 
 N_USERS = 8
 
@@ -153,7 +153,7 @@ def test_groups_of_different_users_are_compared_as_the_library_does(spark, table
     )  # fmt: skip
     (line,) = spark.read.text(f"{tmp_path}/out/manifests/run_id=day").collect()
     assert json.loads(line.value)["job"] == "compare_groups"
-    assert groups([*call, "--set", "group=region"]) == 2
+    assert groups([*call, "--set", "experiment.group=region"]) == 2
     assert "the table has no column 'region'" in capsys.readouterr().err
 
 
@@ -186,10 +186,10 @@ def test_a_dry_run_says_what_would_be_compared(tables, jobs_of, tmp_path, capsys
 @pytest.mark.parametrize(
     ("setting", "said"),
     [
-        ("metrics=recall@3", "not every table has a metric 'recall@3'"),
-        ("margin.recall@3=0.1", "not every table has a metric 'recall@3'"),
-        ("by=device", "has no column 'device'"),
-        ("user=person", "has no column 'person'"),
+        ("comparison.metrics=recall@3", "not every table has a metric 'recall@3'"),
+        ("comparison.margin.recall@3=0.1", "not every table has a metric 'recall@3'"),
+        ("comparison.by=device", "has no column 'device'"),
+        ("comparison.user=person", "has no column 'person'"),
         ("models.new.path=nowhere", "PATH_NOT_FOUND"),
     ],
 )

@@ -20,9 +20,8 @@ import pytest
 
 from spark_rankeval.comparison import group_comparison
 from spark_rankeval.errors import ConfigurationError, MissingExtraError, OptionError
-from spark_rankeval.jobs import compare, compare_groups, evaluate, reporting, trend
-from spark_rankeval.jobs.compare import CompareConfig, Comparison
-from spark_rankeval.jobs.compare_groups import CompareGroupsConfig, Experiment
+from spark_rankeval.jobs import compare, evaluate, reporting, trend
+from spark_rankeval.jobs.compare import CompareConfig, CompareGroupsConfig, Comparison, Experiment
 from spark_rankeval.jobs.config import Output, Report, Session, Source, load_config, parse_config
 from spark_rankeval.jobs.evaluate import Columns, EvaluateConfig, Evaluation, EvaluationOutput, Tracking
 from spark_rankeval.jobs.evaluate_sections import LogSplit, VectorTables
@@ -36,7 +35,7 @@ from spark_rankeval.splits import by_hash, by_time, last_n
 CONF = Path(__file__).parents[2] / "conf"
 SCHEMAS = run_path(str(CONF.parent / "tools" / "write_schemas.py"))
 json_schema, documented = SCHEMAS["json_schema"], SCHEMAS["documented"]
-COMMANDS = {"evaluate": evaluate.COMMAND, "compare": compare.COMMAND, "compare_groups": compare_groups.COMMAND}
+COMMANDS = {"evaluate": evaluate.COMMAND, "compare": compare.COMMAND, "compare_groups": compare.GROUPS_COMMAND}
 SMALLEST = {"predictions": {"path": "p"}, "evaluation": {"metrics": ["rr"]}, "output": {"path": "o"}}
 VECTORS = {
     "vectors": {"users": {"path": "u"}, "items": {"path": "i"}},
@@ -445,7 +444,7 @@ GROUPS = {"results": {"path": "p"}, "experiment": {"baseline": "old", "group": "
         ),
         (
             {"experiment": {"baseline": "old", "group": "variant", "tightest_at": 0, "level": 2.0}},
-            "tightest_at must be a number of users from 1 on; found 0; .*level",
+            "the level of an interval must be .*; experiment.tightest_at must be a number of users from 1 on; found 0",
         ),
         ({"output": {"path": "o", "report": True}}, "this job writes no report"),
     ],
