@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 PUBLISHED = Path(__file__).resolve().parent.parent / "benchmarks" / "figures.json"
 
 
-def arguments(given: list[str] | None = None) -> argparse.Namespace:
+def arguments(words: list[str] | None = None) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     shape, usual = Shape(), Measurement(works=())
@@ -81,7 +81,7 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--runs", type=_names(runs.RUNS), default=None, help="with --check: some of the runs, with commas"
     )
-    return parser.parse_args(given)
+    return parser.parse_args(words)
 
 
 def _choices(field: str) -> tuple[str, ...]:
@@ -90,21 +90,21 @@ def _choices(field: str) -> tuple[str, ...]:
     return choices
 
 
-def _names(known: Collection[str]) -> Callable[[str], list[str]]:
+def _names(choices: Collection[str]) -> Callable[[str], list[str]]:
     def read(text: str) -> list[str]:
         names = text.split(",")
-        unknown = [name for name in names if name not in known]
+        unknown = [name for name in names if name not in choices]
         if unknown:
-            msg = f"{unknown[0]!r} is none of {', '.join(known)}"
+            msg = f"{unknown[0]!r} is none of {', '.join(choices)}"
             raise argparse.ArgumentTypeError(msg)
         return names
 
     return read
 
 
-def main(given: list[str] | None = None) -> int:
+def main(words: list[str] | None = None) -> int:
     """Run the benchmark and print its figures."""
-    options = arguments(given)
+    options = arguments(words)
     if options.check:
         return check(options.runs or list(runs.RUNS), options.json)
     if options.quick:

@@ -136,9 +136,9 @@ def quickstart(spark: SparkSession, file: str | None, output: str, relevance_thr
         msg = f"{file}: no user has two ratings, one to train on and one to hold out"
         raise ConfigurationError(msg)
     engine = engine_of(spark)
-    stand_in = "" if engine.name == SPARK else "; ALS needs Spark, so item_to_item stands in for it"
+    substitute = "" if engine.name == SPARK else "; ALS needs Spark, so item_to_item stands in for it"
     print(
-        f"run on {engine.name} {engine.version}{stand_in}\n"
+        f"run on {engine.name} {engine.version}{substitute}\n"
         f"{counts.ratings:,} ratings of {counts.movies:,} movies by {counts.users:,} users, from {source}\n"
         f"{counts.labels:,} of them are held out as labels: the last {HELD_OUT:.0%} of each user, "
         f"equal times in a seeded random order\n"
@@ -223,21 +223,21 @@ def read_ratings(spark: SparkSession, file: str) -> DataFrame:
     separator = next((text for text in ("::", "\t", ",") if text in line), ",")
     fields = line.split(separator)
     has_header = not fields[0].strip().isdigit()
-    known = list(_SPELLINGS)
+    columns = list(_SPELLINGS)
     if has_header:
         words = [field.strip().strip('"').replace("_", "").lower() for field in fields]
-        known = [next((name for name, all_ in _SPELLINGS.items() if word in all_), word) for word in words]
-    if len(known) > len(fields) or not set(_SPELLINGS) <= set(known):
+        columns = [next((name for name, all_ in _SPELLINGS.items() if word in all_), word) for word in words]
+    if len(columns) > len(fields) or not set(_SPELLINGS) <= set(columns):
         msg = f"--ratings: {file} must have user, movie, rating and timestamp; its first line is {line[:80]!r}"
         raise ConfigurationError(msg)
     if separator == "::":
         # Not every engine reads CSV with separators of several characters.
         table = spark.read.text(file).select(F.split("value", separator).alias("fields"))
-        column = {name: F.col("fields")[index] for index, name in enumerate(known)}
+        column = {name: F.col("fields")[index] for index, name in enumerate(columns)}
     else:
         schema = ", ".join(f"c{index} string" for index in range(len(fields)))
         table = spark.read.csv(file, sep=separator, header=has_header, schema=schema, enforceSchema=True)
-        column = {name: F.col(f"c{index}") for index, name in enumerate(known)}
+        column = {name: F.col(f"c{index}") for index, name in enumerate(columns)}
     return (
         table.select(
             # ALS takes ids of 32 bits, which all of MovieLens fits in.
@@ -255,8 +255,8 @@ def read_ratings(spark: SparkSession, file: str) -> DataFrame:
 def hold_out(ratings: DataFrame, share: float, seed: int) -> DataFrame:
     """Mark the last ratings of each user as held out, at least one of a user who has two.
 
-    Ratings of one time are ordered by a seeded hash of user and item: the same in every run and partitioning, and
-    unrelated to the ids, which may follow popularity.
+    A seeded hash of user and item orders ratings of one time. It is the same in every run and partitioning.
+    It is unrelated to the ids, which may follow popularity.
 
     Args:
         ratings: user, item, rating, timestamp; a user and item at most once.

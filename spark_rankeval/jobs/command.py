@@ -100,9 +100,9 @@ class _Parser(argparse.ArgumentParser):
     """A parser that does not repeat what stands in the wrong place, as in ``--set key= value``: it may be a secret."""
 
     def error(self, message: str) -> NoReturn:
-        known, words, rest = message.partition("unrecognized arguments: ")
+        beginning, words, rest = message.partition("unrecognized arguments: ")
         names = [word.partition("=")[0] if word.startswith("--") else HIDDEN for word in rest.split()]
-        super().error(f"{known}{words}{' '.join(names)}")
+        super().error(f"{beginning}{words}{' '.join(names)}")
 
 
 def job_parser(name: str, description: str, about_config: str) -> argparse.ArgumentParser:
@@ -137,7 +137,7 @@ def overrides_of(options: argparse.Namespace) -> list[str]:
 
 
 def run_as_task(main: Callable[[], int]) -> None:
-    """Run a job as an entry point of the package, whose return value nobody reads (Databricks' wheel tasks)."""
+    """Run a job as an entry point of the package, whose return value has no reader (Databricks' wheel tasks)."""
     code = main()
     if code:
         sys.exit(code)

@@ -91,11 +91,11 @@ class Source:
     def _problems_of_trec(self, section: str) -> list[str]:
         if self.format not in _TREC_OPTIONS:
             return []
-        known = _TREC_OPTIONS[self.format]
-        of = f"[{section}] of format {self.format!r}"
-        problems = [] if self.schema is None else [f"{of} takes no schema, because the format has one"]
-        unknown = [name for name in self.options if name not in known]
-        return problems + [f"{of} has no option {name!r}; it has: {', '.join(known)}" for name in unknown]
+        option_names = _TREC_OPTIONS[self.format]
+        prefix = f"[{section}] of format {self.format!r}"
+        problems = [] if self.schema is None else [f"{prefix} takes no schema, because the format has one"]
+        unknown = [name for name in self.options if name not in option_names]
+        return problems + [f"{prefix} has no option {name!r}; it has: {', '.join(option_names)}" for name in unknown]
 
 
 @dataclass(frozen=True)
@@ -261,9 +261,9 @@ def keys_of(section: str, kind: type) -> dict[str, str]:
     return {key.name: f"{section}.{key.name}" for key in fields(kind)}
 
 
-def names_in(*given: str | Sequence[str] | None) -> frozenset[str]:
+def names_in(*columns: str | Sequence[str] | None) -> frozenset[str]:
     """The column names in several keys; a key holds a name, several, or none."""
-    keys = [(names,) if isinstance(names, str) else names or () for names in given]
+    keys = [(names,) if isinstance(names, str) else names or () for names in columns]
     return frozenset(name for names in keys for name in names)
 
 

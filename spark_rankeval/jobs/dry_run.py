@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-# More metrics of a kind than these are a curve, of which the first and the last say enough.
+# More metrics of a kind than these are a curve. Its first and last say enough.
 _MOST_ALIKE = 8
 
 Part = tuple[str, list[tuple[str, str]]]

@@ -36,7 +36,7 @@ from spark_rankeval.request.options import (
     SummaryOptions,
     parts_of,
 )
-from spark_rankeval.run_history.gate_rules import GateRule, check_known, read_gates
+from spark_rankeval.run_history.gate_rules import GateRule, check_figures, read_gates
 from spark_rankeval.statistics.intervals import BCa, IntervalMethod, Percentile, Student
 
 #: The sections that name tables, but for those of vectors and of a split.
@@ -185,7 +185,7 @@ class EvaluateConfig(JobConfig):
         labels, relevance = parse_metrics(self.evaluation.metrics), self.columns.relevance
         several = relevance if isinstance(relevance, tuple) and len(relevance) > 1 else ()
         keys = [f"{label} [{name}]" for label in labels for name in several] or list(labels)
-        check_known(
+        check_figures(
             rules,
             keys,
             intervals=self.evaluation.ci != "none",
@@ -211,8 +211,8 @@ class EvaluateConfig(JobConfig):
         sources = {name: source for name in _TABLES if (source := getattr(self, name)) is not None}
         if self.split is not None:
             sources |= self.split.sources()
-        of_vectors = [vectors.sources(section) for section, vectors in self.all_vectors().items()]
-        return reduce(or_, [*of_vectors, sources])
+        vector_sources = [vectors.sources(section) for section, vectors in self.all_vectors().items()]
+        return reduce(or_, [*vector_sources, sources])
 
     def arguments(self, tables: Mapping[str, Any]) -> dict[str, Any]:
         """The tables that were read, and those of a split, by the arguments of `evaluate` that take them."""
@@ -224,17 +224,23 @@ class EvaluateConfig(JobConfig):
             }
             if self.split.exclude_training:
                 arguments.setdefault("exclude", arguments["training"])
-        of_models = [vectors.of(tables, section) for section, vectors in self.all_vectors().items()]
+        model_vectors = [vectors.read(tables, section) for section, vectors in self.all_vectors().items()]
         if self.models:
-            return {"predictions": dict(zip(self.models, of_models, strict=True)), **arguments}
-        return {"predictions": of_models[0], **arguments} if of_models else arguments
+            return {"predictions": dict(zip(self.models, model_vectors, strict=True)), **arguments}
+        return {"predictions": model_vectors[0], **arguments} if model_vectors else arguments
 
     def names_of_ids(self) -> frozenset[str]:
         """The columns that identify users, items, models, slices and groups of items."""
         columns, evaluation = self.columns, self.evaluation
-        of_facts = (getattr(columns, each.name) for each in fields(FactColumns) if each.name not in NUMBERS)
+        fact_columns = (getattr(columns, each.name) for each in fields(FactColumns) if each.name not in NUMBERS)
         ids = names_in(
-            columns.user, columns.item, columns.model, *of_facts, evaluation.by, evaluation.item_by, evaluation.cluster
+            columns.user,
+            columns.item,
+            columns.model,
+            *fact_columns,
+            evaluation.by,
+            evaluation.item_by,
+            evaluation.cluster,
         )
         # A field of arrays, "recs.movieId", is the column "movieId" in tables of single items.
         return ids | {name.rpartition(".")[2] for name in ids}
@@ -250,10 +256,10 @@ class EvaluateConfig(JobConfig):
         if self.audit is not None:
             keys["time"] = "audit.time"
         if self.all_vectors():
-            of_vectors = keys_of("models.…" if self.models else "vectors", VectorTables)
-            for name in of_vectors.keys() - TABLES_OF_VECTORS:
+            vector_keys = keys_of("models.…" if self.models else "vectors", VectorTables)
+            for name in vector_keys.keys() - TABLES_OF_VECTORS:
                 # Both Vectors and Facts have a column of vectors.
-                keys[name] = " or ".join([of_vectors[name], *filter(None, [keys.get(name)])])
+                keys[name] = " or ".join([vector_keys[name], *filter(None, [keys.get(name)])])
         return keys
 
     def problems(self) -> list[str]:
@@ -368,9 +374,11 @@ def _is_among(metrics: Mapping[str, Metric], name: str) -> bool:
 
 def parted(metrics: str | tuple[str, ...] | Mapping[str, str]) -> tuple[dict[str, Metric], dict[str, Metric]]:
     """The metrics of single users and the others, of all lists together or of groups of items, by label."""
-    asked = parse_metrics(metrics)
-    of_all = {label: one for label, one in asked.items() if one.corpus_level or isinstance(one, GroupShare)}
-    return {label: metric for label, metric in asked.items() if label not in of_all}, of_all
+    all_metrics = parse_metrics(metrics)
+    other_metrics = {
+        label: one for label, one in all_metrics.items() if one.corpus_level or isinstance(one, GroupShare)
+    }
+    return {label: metric for label, metric in all_metrics.items() if label not in other_metrics}, other_metrics
 
 
 def _wrong_metrics(metrics: object) -> list[str]:

@@ -117,7 +117,7 @@ def evaluate_tables(spark: SparkSession, config: EvaluateConfig, log: EventLog |
 
 
 def _split_counts(config: EvaluateConfig, run: Run) -> SplitCounts | None:
-    """The sizes of the split that makes the labels; None if there is none. A split that leaves nobody is refused."""
+    """The sizes of the split that makes the labels; None if there is none. A split that leaves no user is refused."""
     if config.split is None:
         return None
     counts = config.split.checked(run.tables, config.columns, config.evaluation.on_invalid)
@@ -127,11 +127,11 @@ def _split_counts(config: EvaluateConfig, run: Run) -> SplitCounts | None:
 
 def _call(config: EvaluateConfig, tables: Tables) -> dict[str, Any]:
     """The arguments of `score_users`: metrics of all lists together are another matter."""
-    asked = config.evaluation
-    about_items = {"lookup": asked.lookup, "item_by": asked.item_by, "popularity_groups": asked.popularity_groups}
-    given = {**config.arguments(tables), **vars(config.columns), **about_items}
-    facts = Facts(**{fact.name: given.pop(fact.name) for fact in fields(Facts) if fact.name in given})
-    call = {**given, **config.scoring(), "facts": facts, "metrics": parted(config.evaluation.metrics)[0]}
+    options = config.evaluation
+    about_items = {"lookup": options.lookup, "item_by": options.item_by, "popularity_groups": options.popularity_groups}
+    arguments = {**config.arguments(tables), **vars(config.columns), **about_items}
+    facts = Facts(**{fact.name: arguments.pop(fact.name) for fact in fields(Facts) if fact.name in arguments})
+    call = {**arguments, **config.scoring(), "facts": facts, "metrics": parted(config.evaluation.metrics)[0]}
     if config.evaluation.model:
         call["predictions"] = {config.evaluation.model: call["predictions"]}
     return call
@@ -140,13 +140,13 @@ def _call(config: EvaluateConfig, tables: Tables) -> dict[str, Any]:
 def _frames(config: EvaluateConfig, tables: Tables) -> dict[str, DataFrame]:
     """Lazy tables with the columns of those that a run writes, of users and of rejected rows; making them runs no job."""
     # Only the run itself looks at how long lists are.
-    call, asked = {**_call(config, tables), "prune": "never"}, config.evaluation
+    call, options = {**_call(config, tables), "prune": "never"}, config.evaluation
     frames = {runs.PER_USER: scoring_to_describe(**call).per_user()}
-    check_memory(frames[runs.PER_USER], asked.summary())
-    if asked.on_invalid == "quarantine" or parted(asked.metrics)[1]:
+    check_memory(frames[runs.PER_USER], options.summary())
+    if options.on_invalid == "quarantine" or parted(options.metrics)[1]:
         # The table of rejected rows knows all metrics, so that what those of all lists together lack is found here.
-        frames[runs.QUARANTINE] = quarantine(**{**call, "metrics": asked.metrics})
-    if asked.on_invalid != "quarantine":
+        frames[runs.QUARANTINE] = quarantine(**{**call, "metrics": options.metrics})
+    if options.on_invalid != "quarantine":
         frames.pop(runs.QUARANTINE, None)
     for name, frame in frames.items():
         check_columns(name, frame)
@@ -156,11 +156,11 @@ def _frames(config: EvaluateConfig, tables: Tables) -> dict[str, DataFrame]:
 def _write_users(run: Run, config: EvaluateConfig) -> Result:
     """Write every user's values, and give the result; one action computes both from the tables."""
     call = _call(config, run.tables)
-    of_users, of_all = parted(config.evaluation.metrics)
+    user_metrics, other_metrics = parted(config.evaluation.metrics)
     scoring = scoring_to_describe(**call)
-    if of_all or call["facts"].item_groups is not None:
+    if other_metrics or call["facts"].item_groups is not None:
         # Metrics of users come first, so that their columns have the same names as without the others.
-        whole = scoring_to_describe(**{**call, "metrics": of_users | of_all}, users_alone=False)
+        whole = scoring_to_describe(**{**call, "metrics": user_metrics | other_metrics}, users_alone=False)
         try:
             result = _write_whole(run, config, call, scoring, whole)
         except TablesTooLargeError:
@@ -198,10 +198,10 @@ def _summary(table: DataFrame, config: EvaluateConfig, call: Mapping[str, Any], 
 
 def _with_all_lists(config: EvaluateConfig, result: Result, others: Result) -> Result:
     """The result with the metrics of all lists together and the groups of items, which no table of users can give."""
-    labels, of_all = list(parse_metrics(config.evaluation.metrics)), parted(config.evaluation.metrics)[1]
+    labels, other_metrics = list(parse_metrics(config.evaluation.metrics)), parted(config.evaluation.metrics)[1]
     blocks: dict[tuple[str, str, str], list[SummaryRow]] = {}
-    further = [row for row in others.summary if row.metric in of_all or has_item_group(row.slice)]
-    for row in (*result.summary, *further):
+    other_rows = [row for row in others.summary if row.metric in other_metrics or has_item_group(row.slice)]
+    for row in (*result.summary, *other_rows):
         blocks.setdefault((row.model, row.slice, row.relevance), []).append(row)
     summary = tuple(row for rows in blocks.values() for row in sorted(rows, key=lambda row: labels.index(row.metric)))
     return replace(result, summary=summary, item_groups=others.item_groups)
@@ -218,9 +218,9 @@ def _report(
 ) -> None:
     rows: tuple[MapRow, ...] = ()
     if config.report.dialects:
-        given = {**config.arguments(run.tables), **vars(config.columns)}
+        arguments = {**config.arguments(run.tables), **vars(config.columns)}
         rows = dialect_map(
-            **{name: value for name, value in given.items() if name not in _NOT_OF_MAPS},
+            **{name: value for name, value in arguments.items() if name not in _NOT_OF_MAPS},
             metrics=config.evaluation.metrics,
             relevance_threshold=config.evaluation.relevance_threshold,
             on_invalid=config.evaluation.on_invalid,
@@ -260,10 +260,10 @@ def _text(
 
 def _table(result: Result) -> str:
     """The result as it shows itself, but of curves the usual points alone."""
-    of_all = [row for row in result.summary if row.slice == "all"]
-    keys = {*headline_keys(of_all)}
+    total_rows = [row for row in result.summary if row.slice == "all"]
+    keys = {*headline_keys(total_rows)}
     text = repr(replace(result, summary=tuple(row for row in result.summary if row.key in keys)))
-    n_more = len({row.key for row in of_all} - keys)
+    n_more = len({row.key for row in total_rows} - keys)
     if n_more:
         text += f"\n\n{n_more:,} more metrics, as points of curves, are in the table metrics"
     return text
@@ -277,12 +277,14 @@ def plan(spark: SparkSession, config: EvaluateConfig) -> str:
     schema = PerUserSchema.read(frames[runs.PER_USER])
     metrics = [(metric.label, metric.definition) for metric in schema.metrics]
     for label, metric in parted(config.evaluation.metrics)[1].items():
-        of_what = "groups of items" if isinstance(metric, GroupShare) else "all lists together"
-        metrics.append((label, f"of {of_what}"))
+        scope = "groups of items" if isinstance(metric, GroupShare) else "all lists together"
+        metrics.append((label, f"of {scope}"))
     parts: list[Part] = [(f"metrics, dialect '{schema.settings.dialect}'", folded(list(dict(metrics).items())))]
     if config.split is not None:
-        of_split = config.split.tables(tables, config.columns)
-        columns = [(name, ", ".join(f"{column} {kind}" for column, kind in of_split[name].dtypes)) for name in of_split]
+        split_tables = config.split.tables(tables, config.columns)
+        columns = [
+            (name, ", ".join(f"{column} {kind}" for column, kind in split_tables[name].dtypes)) for name in split_tables
+        ]
         parts.append((f"split of the log: {config.split.rule}", columns))
     if config.evaluation.by:
         totals = "with totals" if config.evaluation.totals else ""
@@ -298,8 +300,8 @@ def plan(spark: SparkSession, config: EvaluateConfig) -> str:
 
 def _groups_of_items(config: EvaluateConfig) -> list[Part]:
     """What a dry run says of the groups of items that have figures."""
-    asked = config.evaluation
-    groups = [(name, "a column of [items]") for name in attributes_in(asked.item_by)]
-    if asked.popularity_groups is not None:
-        groups.append((POPULARITY, f"{asked.popularity_groups} groups of the items of [training]"))
+    options = config.evaluation
+    groups = [(name, "a column of [items]") for name in attributes_in(options.item_by)]
+    if options.popularity_groups is not None:
+        groups.append((POPULARITY, f"{options.popularity_groups} groups of the items of [training]"))
     return [("groups of items", groups)] if groups else []

@@ -68,15 +68,17 @@ class LogSplit:
     def problems(self, columns: ColumnOptions) -> list[str]:
         """What is not valid here, alone or together with the names of the columns."""
         problems = empty_names("split", {"time": self.time})
-        asked = [keys[0] for keys in _KEYS.values() if getattr(self, keys[0]) is not None]
-        if len(asked) != 1:
-            got = " and ".join(asked) or "none of them"
+        rules = [keys[0] for keys in _KEYS.values() if getattr(self, keys[0]) is not None]
+        if len(rules) != 1:
+            got = " and ".join(rules) or "none of them"
             problems.append(f"[split] needs one of {', '.join(keys[0] for keys in _KEYS.values())}; found {got}")
         else:
-            known = {key for keys in _KEYS.values() for key in keys}
-            given = [key.name for key in fields(self) if getattr(self, key.name) != key.default and key.name in known]
-            unused = [name for name in given if name not in _KEYS[self.rule]]
-            problems += [f"split.{name} does nothing with split.{asked[0]}; leave it out" for name in unused]
+            rule_keys = {key for keys in _KEYS.values() for key in keys}
+            settings = [
+                key.name for key in fields(self) if getattr(self, key.name) != key.default and key.name in rule_keys
+            ]
+            unused = [name for name in settings if name not in _KEYS[self.rule]]
+            problems += [f"split.{name} does nothing with split.{rules[0]}; leave it out" for name in unused]
         if self.grades is not None and columns.relevance is None:
             problems.append("split.grades needs the log's column of events; name it in columns.relevance")
         if isinstance(columns.relevance, tuple):
@@ -129,7 +131,7 @@ class LogSplit:
         return {"labels": labels, "training": split.training}
 
     def checked(self, tables: Mapping[str, DataFrame], columns: ColumnOptions, on_invalid: object) -> SplitCounts:
-        """The counts of the split, in one action; a `DataError` if it leaves nobody, or if rows cannot be used and may not be dropped."""
+        """The counts of the split, in one action; a `DataError` if it leaves no user, or if bad rows may not be dropped."""
         leaves_out = on_invalid in ("drop", "quarantine")
         return self.split(tables, columns).checked_counts("drop" if leaves_out else "error")
 
@@ -180,7 +182,7 @@ class VectorTables:
         tables = {name: getattr(self, name) for name in TABLES_OF_VECTORS}
         return {f"{section}.{name}": source for name, source in tables.items() if source is not None}
 
-    def of(self, tables: Mapping[str, Any], section: str) -> Vectors:
+    def read(self, tables: Mapping[str, Any], section: str) -> Vectors:
         """The vectors in tables that were read, by the names of their sections in this one."""
         arguments = self.options() | {name: tables.get(f"{section}.{name}") for name in TABLES_OF_VECTORS}
         return Vectors(**arguments)

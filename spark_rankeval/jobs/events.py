@@ -90,7 +90,7 @@ def with_keys(text: str, keys: Mapping[str, str]) -> str:
     # Up to "Fix the data" it is about rows: user=1 is no option there.
     options = _OPTION.findall(_METRIC.sub("", text.rpartition("Fix the ")[2]))
     named = dict.fromkeys(keys[option] for option in options if option in keys)
-    # A message may pass several places, of which the first knows best.
+    # A message may pass several places. The first knows best.
     if not named or _BEGINNING in text:
         return text
     return f"{text.rstrip('.')}. {_BEGINNING}{', '.join(named)}"

@@ -1,4 +1,4 @@
-"""The gates of a run: what they are compared with, and how their outcomes are stored; the audit of a run, and its limits as gates."""
+"""The gates of a run, what they are compared with, and how outcomes are stored; and its audit, whose limits are gates."""
 
 from __future__ import annotations
 
@@ -78,10 +78,10 @@ def _last_rows(
     """
     began = F.concat_ws(" ", RUN_ID, F.unix_micros(TIME).cast("string"))
     figure = next(F.col(name) for name, shown in COLUMNS.items() if shown == attribute)
-    of_rows = [F.col(name).isin(sorted({getattr(row, COLUMNS[name]) for row in rows})) for name in _FIGURE]
+    row_conditions = [F.col(name).isin(sorted({getattr(row, COLUMNS[name]) for row in rows})) for name in _FIGURE]
     conditions = [
         F.col(RUN_ID).isin(list(runs)),
-        *of_rows,
+        *row_conditions,
         began.isin([f"{name} {(time - _EPOCH) // timedelta(microseconds=1)}" for name, time in runs.items()]),
         F.abs(figure) < math.inf,
     ]
@@ -116,16 +116,16 @@ def audit_tables(config: EvaluateConfig, tables: Mapping[str, DataFrame]) -> Aud
     if config.audit is None:
         return None
     # An evaluation reads no times, and not all of training. So rows that it can use may be bad rows of the audit.
-    given = config.evaluation.on_invalid
-    return audit(**_call(config, tables), on_invalid="drop" if given == "quarantine" else given)
+    on_invalid = config.evaluation.on_invalid
+    return audit(**_call(config, tables), on_invalid="drop" if on_invalid == "quarantine" else on_invalid)
 
 
 def checks_to_make(config: EvaluateConfig, tables: Mapping[str, DataFrame]) -> list[tuple[str, str]]:
     """The checks of a run by name, and why some cannot be made; tables that cannot be audited are refused."""
     if config.audit is None:
         return []
-    found = read_tables(**_call(config, tables))
-    reasons = {check.name: found.why_not(check.needs) for check in CHECKS}
+    inputs = read_tables(**_call(config, tables))
+    reasons = {check.name: inputs.why_not(check.needs) for check in CHECKS}
     return [(name, f"not made: {reason}" if reason else "") for name, reason in reasons.items()]
 
 
@@ -153,10 +153,10 @@ def outcomes_of_audit(config: EvaluateConfig, audited: Audit | None) -> list[Gat
 def _call(config: EvaluateConfig, tables: Mapping[str, DataFrame]) -> dict[str, Any]:
     """The arguments of `audit`, except `on_invalid`. Vectors are no lists, so a run of them audits training and labels."""
     assert config.audit is not None, "the caller looked"
-    columns, given = config.columns, config.arguments(tables)
+    columns, arguments = config.columns, config.arguments(tables)
     return {
-        "training": given["training"],
-        "labels": given["labels"],
+        "training": arguments["training"],
+        "labels": arguments["labels"],
         "predictions": tables.get("predictions"),
         "items": tables.get("items"),
         "time": config.audit.time,

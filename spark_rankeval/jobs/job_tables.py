@@ -108,15 +108,15 @@ def _frame(spark: SparkSession, source: Source, names_of_ids: Collection[str]) -
         return frame
     ids = {name.lower() for name in names_of_ids}
     roots = [str(value) for name, value in source.options.items() if name.lower() == "basepath"] or source.paths
-    in_folders = _columns_in(file.rpartition("/")[0] for file in input_files(frame)) - _columns_in(roots)
+    folder_columns = _columns_in(file.rpartition("/")[0] for file in input_files(frame)) - _columns_in(roots)
     if source.schema is None:
         # Parquet and ORC have types; but Spark infers those of the columns that only the names of folders have.
-        inferred = ids if source.format in _INFERRED else ids & in_folders
+        inferred = ids if source.format in _INFERRED else ids & folder_columns
         if source.format == "json" and not engine.reads_json_as_text:
             frame = _from_lines(spark.read.options(**source.options).format("text").load(paths), frame, ids)
         else:
             frame = _with_ids_as_written(reader, paths, frame, inferred)
-    return frame if engine.reads_null_partitions else _with_nulls(frame, in_folders)
+    return frame if engine.reads_null_partitions else _with_nulls(frame, folder_columns)
 
 
 def _columns_in(folders: Iterable[str]) -> set[str]:
@@ -124,9 +124,9 @@ def _columns_in(folders: Iterable[str]) -> set[str]:
     return {unquote(part.partition("=")[0]).lower() for folder in folders for part in folder.split("/") if "=" in part}
 
 
-def _with_nulls(frame: DataFrame, in_folders: Collection[str]) -> DataFrame:
+def _with_nulls(frame: DataFrame, folder_columns: Collection[str]) -> DataFrame:
     """A table with null in the columns of folders where the names of folders stand for it."""
-    texts = [name for name, kind in frame.dtypes if kind == "string" and name.lower() in in_folders]
+    texts = [name for name, kind in frame.dtypes if kind == "string" and name.lower() in folder_columns]
     nulls = {name: F.when(~column(name).isin(*_NULL_IN_FOLDERS), column(name)) for name in texts}
     return frame.withColumns(nulls) if nulls else frame
 
@@ -152,15 +152,15 @@ def _with_ids_as_written(
     reader: DataFrameReader, paths: str | list[str], inferred: DataFrame, ids: Collection[str]
 ) -> DataFrame:
     """A table whose inferred ids are text, unless all are whole numbers as Spark writes them: it would read 007 as 7."""
-    found = {field.name: field.dataType for field in inferred.schema.fields}
-    types = {name: _with_text(kind, ids, is_id=name.lower() in ids) for name, kind in found.items()}
+    inferred_types = {field.name: field.dataType for field in inferred.schema.fields}
+    types = {name: _with_text(kind, ids, is_id=name.lower() in ids) for name, kind in inferred_types.items()}
     whole = [name for name, kind in types.items() if name.lower() in ids and isinstance(kind, T.IntegralType)]
     if whole:
         text = reader.schema(_schema(types | dict.fromkeys(whole, T.StringType()))).load(paths)
         written = [F.min(column(name).rlike(_WHOLE_NUMBER)).alias(str(place)) for place, name in enumerate(whole)]
         (row,) = text.agg(*written).collect()
         types |= {name: T.StringType() for name, is_written in zip(whole, row, strict=True) if not is_written}
-    return inferred if types == found else reader.schema(_schema(types)).load(paths)
+    return inferred if types == inferred_types else reader.schema(_schema(types)).load(paths)
 
 
 def _with_text(kind: T.DataType, ids: Collection[str], *, is_id: bool) -> T.DataType:

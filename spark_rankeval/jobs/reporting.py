@@ -11,8 +11,8 @@ from spark_rankeval.errors import ConfigurationError, OptionError
 from spark_rankeval.jobs.runs import REPORTS, Run, stop_if_superseded
 
 #: What the report has other sections for.
-_IN_OTHER_SECTIONS = ("plan", "data_quality", "data_quality_of_models", "gates_failed", "audit")
-# A table of users' values has a column a metric.
+_OTHER_SECTIONS = ("plan", "data_quality", "data_quality_of_models", "gates_failed", "audit")
+# A table of users' values has one column per metric.
 _MOST_COLUMNS = 20
 
 
@@ -21,19 +21,19 @@ def write_report(run: Run, write: Callable[[Path], object]) -> None:
 
     It is ``report.html`` beside the manifest if the outputs are on the driver's disk. Elsewhere Spark writes and names a file of text.
     """
-    asked = run.config.output.report
-    if not asked:
+    report = run.config.output.report
+    if not report:
         return
     stop_if_superseded(run)
-    if isinstance(asked, str):
+    if isinstance(report, str):
         try:
-            write(Path(asked))
+            write(Path(report))
         except OptionError as error:
             if not isinstance(error.__cause__, OSError):
                 raise
             msg = f"output.report: {error}"
             raise ConfigurationError(msg) from error
-        run.has_written("report", asked)
+        run.has_written("report", report)
         return
     folder = run.folder(REPORTS)
     if folder is not None:
@@ -49,12 +49,12 @@ def write_report(run: Run, write: Callable[[Path], object]) -> None:
 
 
 def report_file(run: Run, folder: Path) -> Path | None:
-    """The report of a run on the driver's disk, or a copy of it in a folder if it is on other storage; None: there is none."""
-    asked = run.config.output.report
-    if not asked:
+    """The report of a run on the driver's disk, or a copy in a folder if it is on other storage; None without a report."""
+    report = run.config.output.report
+    if not report:
         return None
-    if isinstance(asked, str):
-        return Path(asked)
+    if isinstance(report, str):
+        return Path(report)
     on_disk = run.folder(REPORTS)
     if on_disk is not None:
         return on_disk / "report.html"
@@ -66,11 +66,11 @@ def report_file(run: Run, folder: Path) -> Path | None:
 
 def about_the_run(manifest: Mapping[str, Any]) -> dict[str, Any]:
     """What the report says of how a run was made."""
-    facts = {name: value for name, value in manifest.items() if name not in _IN_OTHER_SECTIONS}
-    return {**facts, "inputs": {name: _in_short(table) for name, table in facts.get("inputs", {}).items()}}
+    facts = {name: value for name, value in manifest.items() if name not in _OTHER_SECTIONS}
+    return {**facts, "inputs": {name: _short_table(table) for name, table in facts.get("inputs", {}).items()}}
 
 
-def _in_short(table: Mapping[str, Any]) -> dict[str, Any]:
+def _short_table(table: Mapping[str, Any]) -> dict[str, Any]:
     columns = [f"{name} {kind}" for name, kind in table["columns"].items()]
     if len(columns) > _MOST_COLUMNS:
         columns = [*columns[:_MOST_COLUMNS], f"… ({len(columns):,} in all)"]

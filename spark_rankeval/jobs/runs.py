@@ -1,7 +1,7 @@
 """What a run leaves: in each table a partition of its own, and last of all a manifest, without which it is no whole run.
 
-Two attempts at a run meet if a scheduler takes a driver for dead and starts it again. Each claims the run's name in its status, looks
-there before each write, and stops if it has lost the name. docs/reliability.md says what this leaves open.
+Two attempts at a run meet if a scheduler takes a driver for dead and starts it again. Each claims the run's name in its status.
+It looks there before each write, and stops if it has lost the name. docs/reliability.md says what this leaves open.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _OPTIONAL = {"evaluate": (QUARANTINE, GATES, REPORTS), "compare": (REPORTS,), "c
 # How often a configuration with secrets is hashed: a tenth of a second, which makes trying many passwords slow.
 _ROUNDS = 200_000
 #: What is in tables, and would make the one row of a manifest too long.
-_IN_TABLES = ("summary", "gates", "rows", "slices")
+_TABLE_FACTS = ("summary", "gates", "rows", "slices")
 
 _TEXTS = [
     "model",
@@ -85,7 +85,7 @@ _METRICS_SCHEMA = ", ".join(f"`{name}` {_TYPES.get(name, 'double')}" for name in
 class Run:
     """A run under way: the tables that it reads, by section, and the places of those that it has written.
 
-    The attempt is its id among all attempts at runs of this name; it is on disk if the driver has the output on a disk of its own.
+    The attempt is its id among all attempts at runs of this name. The run is on disk if the output is on a disk of the driver.
     """
 
     spark: SparkSession
@@ -176,7 +176,7 @@ class Run:
             },
             "seed": seed,
             "outputs": {name: self.config.redacted(place) for name, place in self.written.items()},
-            **{name: value for name, value in facts.items() if name not in _IN_TABLES},
+            **{name: value for name, value in facts.items() if name not in _TABLE_FACTS},
         }
 
 
@@ -213,7 +213,7 @@ def running(
             # The run may have failed because the other attempt replaced what it reads.
             raise loss from error
         except Exception as second:
-            # The first error is the one to mend.
+            # The first error is the one to fix.
             log.tell("status not written", error=str(second))
         raise
     stop_if_superseded(run)
@@ -365,7 +365,7 @@ def run_id_of(config: JobConfig, tables: Mapping[str, DataFrame]) -> str:
 
 
 def metrics_table(spark: SparkSession, result: Result, time: datetime) -> DataFrame:
-    """The summary as the table that all runs share: a row a model, metric and slice."""
+    """The summary as the table that all runs share: one row per model, metric and slice."""
     return spark.createDataFrame([(*values_of(row), time) for row in result.summary], _METRICS_SCHEMA)
 
 

@@ -118,7 +118,7 @@ def redacted(text: str, secrets: Iterable[str] = ()) -> str:
     for variant in sorted(variants, key=len, reverse=True):
         pattern = re.escape(variant)
         text = re.sub(pattern if len(variant) >= _ANYWHERE else rf"(?<!\w){pattern}(?!\w)", HIDDEN, text)
-    return _without(text)
+    return _hide_matches(text)
 
 
 def shown(value: object) -> str:
@@ -154,10 +154,10 @@ def _visited(settings: Any, visit: Callable[..., Any], name: str = "", *, is_opt
 def _hidden(name: str, value: Any, *, is_option: bool) -> Any:
     if is_option and not is_shown(name, value):
         return HIDDEN
-    return _without(value, is_setting=True) if isinstance(value, str) else value
+    return _hide_matches(value, is_setting=True) if isinstance(value, str) else value
 
 
-def _without(text: str, *, is_setting: bool = False) -> str:
+def _hide_matches(text: str, *, is_setting: bool = False) -> str:
     for pattern in _patterns(_session_names, is_setting=is_setting):
         text = pattern.sub(rf"\g<before>{HIDDEN}", text)
     return text

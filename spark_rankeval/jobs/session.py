@@ -108,7 +108,7 @@ def job_session(name: str, chosen: Session = _ANY) -> Iterator[SparkSession]:
         yield running
         return
     builder = SparkSession.builder.appName(name)
-    spark = builder.getOrCreate() if _place_is_given() else _start_locally(builder)
+    spark = builder.getOrCreate() if _has_place() else _start_locally(builder)
     try:
         engine = _checked_engine(spark, chosen)
         _hide_secrets_of(spark)
@@ -181,7 +181,7 @@ def _hide_secrets_of(spark: SparkSession) -> None:
 
 def why_spark_does_not_start() -> str:
     """What this machine lacks to start Spark, and what to do; empty if no lack is known."""
-    if _place_is_given():
+    if _has_place():
         return ""
     import pyspark  # noqa: PLC0415
 
@@ -192,7 +192,7 @@ def why_spark_does_not_start() -> str:
     return ""
 
 
-def _place_is_given() -> bool:
+def _has_place() -> bool:
     """Whether spark-submit, Spark Connect or the user's settings say where Spark runs."""
     chosen = ("PYSPARK_GATEWAY_PORT", "PYSPARK_SUBMIT_ARGS", "SPARK_REMOTE", "MASTER")
     return any(os.environ.get(name) for name in chosen) or "spark.master" in _site_settings()

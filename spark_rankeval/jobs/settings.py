@@ -64,10 +64,12 @@ def _wrong_alternatives(section: type, settings: Mapping[str, Any], prefix: str)
     problems = []
     for keys in alternative_keys(section):
         one, *others = (f"[{prefix}{key}]" for key in keys)
-        given = [f"[{prefix}{key}]" for key in keys if key in settings]
-        if not given:
+        sections = [f"[{prefix}{key}]" for key in keys if key in settings]
+        if not sections:
             problems.append(f"the section {one}, or {' or '.join(others)} in its place, is missing")
-        problems += [f"{other} stands in the place of {given[0]}; found both, so leave one out" for other in given[1:]]
+        problems += [
+            f"{other} stands in the place of {sections[0]}; found both, so leave one out" for other in sections[1:]
+        ]
     return problems
 
 

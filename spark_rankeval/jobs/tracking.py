@@ -98,13 +98,13 @@ def _client(tracking: Tracking) -> MlflowClient:
 
 def _experiment(client: MlflowClient, tracking: Tracking) -> str:
     name = tracking.experiment
-    known = client.get_experiment_by_name(name)
-    if known is None:
+    experiment = client.get_experiment_by_name(name)
+    if experiment is None:
         return str(client.create_experiment(name))
-    if known.lifecycle_stage == "deleted":
+    if experiment.lifecycle_stage == "deleted":
         msg = f"the experiment {name!r} is deleted there; restore it, or name another"
         raise ConfigurationError(msg)
-    return str(known.experiment_id)
+    return str(experiment.experiment_id)
 
 
 def _one_line(error: Exception) -> str:
@@ -178,10 +178,10 @@ def _log(
             # A figure that is not defined is no point of a chart, and not every store takes NaN.
             if math.isfinite(value):
                 metrics.append(Metric(names[row.key, row.slice, suffix], value, time, 0))
-    given = [Param(name, value) for name, value in params.items()]
-    for first in range(0, max(len(metrics), len(given)), _BATCH):
+    parameters = [Param(name, value) for name, value in params.items()]
+    for first in range(0, max(len(metrics), len(parameters)), _BATCH):
         last = first + _BATCH
-        client.log_batch(identity, metrics=metrics[first:last], params=given[first:last])
+        client.log_batch(identity, metrics=metrics[first:last], params=parameters[first:last])
 
 
 def _names_of(result: Result, slash: str) -> dict[_Figure, str]:
@@ -198,16 +198,18 @@ def _names_of(result: Result, slash: str) -> dict[_Figure, str]:
         for suffix in [""] if users else _SUFFIXES:
             names[key, slice_, suffix] = name + suffix
     n_alike = Counter(map(_folded, names.values()))
-    return {of: f"{name}-{_hash_of(of)}" if n_alike[_folded(name)] > 1 else name for of, name in names.items()}
+    return {
+        figure: f"{name}-{_hash_of(figure)}" if n_alike[_folded(name)] > 1 else name for figure, name in names.items()
+    }
 
 
-def _name(text: str, of: Sequence[str], *, has_folders: bool = True) -> str:
+def _name(text: str, figure: Sequence[str], *, has_folders: bool = True) -> str:
     """A text as a name that MLflow takes, with a hash of what it stands for if it is not that text."""
     parts = _UNWANTED.sub("_", text).split("/")
     name = ("/" if has_folders else "_").join("_" if part in ("", ".", "..") else part for part in parts)
     if name == text and len(name.encode()) <= _LONGEST_NAME:
         return name
-    end = f"-{_hash_of(of)}"
+    end = f"-{_hash_of(figure)}"
     return name.encode()[: _LONGEST_NAME - len(end)].decode(errors="ignore") + end
 
 

@@ -96,17 +96,17 @@ def _read(spark: SparkSession, output: str, slice_: str | None, metrics: Sequenc
         if run["state"] == "failed" and run["started"] == whole.get(run[RUN_ID])
     }
     failed |= {run[RUN_ID]: "gates failed" for run in manifests if run["gates_failed"] not in (None, "0")}
-    of_runs = read_metrics(spark, output, missing_ok=missing_ok).where(F.col(RUN_ID).isin(list(whole)))
-    rows = history(_of_metrics(of_runs, metrics), slice=slice_).rows
+    run_rows = read_metrics(spark, output, missing_ok=missing_ok).where(F.col(RUN_ID).isin(list(whole)))
+    rows = history(_metric_rows(run_rows, metrics), slice=slice_).rows
     if not rows and whole and slice_ is not None:
-        slices = [row["slice"] for row in of_runs.select("slice").distinct().collect()]
+        slices = [row["slice"] for row in run_rows.select("slice").distinct().collect()]
         if slice_ not in slices:
             msg = _no_slice(slice_, sorted(slices))
             raise ConfigurationError(msg)
     return History(rows, failed)
 
 
-def _of_metrics(table: DataFrame, metrics: Sequence[str]) -> DataFrame:
+def _metric_rows(table: DataFrame, metrics: Sequence[str]) -> DataFrame:
     """The rows of the metrics that are asked for; all rows if one is unknown, so that a message can list them."""
     from pyspark.sql import functions as F  # noqa: PLC0415
 
@@ -114,18 +114,18 @@ def _of_metrics(table: DataFrame, metrics: Sequence[str]) -> DataFrame:
 
     if not metrics:
         return table
-    known = [tuple(record) for record in table.select("metric", "relevance").distinct().collect()]
-    keys = {f"{metric} [{relevance}]" if relevance else metric: metric for metric, relevance in known}
-    answering = {asked: [metric for key, metric in keys.items() if names(asked, key)] for asked in metrics}
+    available = [tuple(record) for record in table.select("metric", "relevance").distinct().collect()]
+    keys = {f"{metric} [{relevance}]" if relevance else metric: metric for metric, relevance in available}
+    answering = {name: [metric for key, metric in keys.items() if names(name, key)] for name in metrics}
     if not all(answering.values()):
         return table
     return table.where(F.col("metric").isin(sorted({metric for some in answering.values() for metric in some})))
 
 
-def _no_slice(asked: str, known: Sequence[str]) -> str:
-    more = f", … ({len(known):,} in all)" if len(known) > _MOST_SLICES else ""
-    there = f"There are: {', '.join(known[:_MOST_SLICES])}{more}"
-    return f"no run has a slice {asked!r}; {did_you_mean(asked, known)}{there}; --slice every is each"
+def _no_slice(name: str, available: Sequence[str]) -> str:
+    more = f", … ({len(available):,} in all)" if len(available) > _MOST_SLICES else ""
+    there = f"There are: {', '.join(available[:_MOST_SLICES])}{more}"
+    return f"no run has a slice {name!r}; {did_you_mean(name, available)}{there}; --slice every is each"
 
 
 task = partial(run_as_task, main)

@@ -59,8 +59,8 @@ class GateRule:
     @property
     def conditions(self) -> dict[str, float]:
         """The conditions that were given, by name."""
-        given = {name: getattr(self, name) for name in CONDITIONS}
-        return {name: value for name, value in given.items() if value is not None}
+        values = {name: getattr(self, name) for name in CONDITIONS}
+        return {name: value for name, value in values.items() if value is not None}
 
     @property
     def looks_back(self) -> bool:
@@ -86,7 +86,9 @@ def read_gates(settings: Mapping[str, Any]) -> tuple[GateRule, ...]:
     if not isinstance(settings, Mapping):
         msg = f"gates must be a table of conditions by metric; found {settings!r}"
         raise ConfigurationError(msg)
-    problems = [f"gate {name!r}: {problem}" for name, given in settings.items() for problem in _problems(given)]
+    problems = [
+        f"gate {name!r}: {problem}" for name, conditions in settings.items() for problem in _problems(conditions)
+    ]
     if problems:
         raise ConfigurationError("; ".join(problems))
     return tuple(GateRule(**{"metric": str(name), **conditions}) for name, conditions in settings.items())
@@ -96,10 +98,10 @@ def _problems(conditions: object) -> Iterator[str]:
     if not isinstance(conditions, Mapping):
         yield f"conditions must be a table, such as {{ min = 0.3 }}; found {conditions!r}"
         return
-    known = [item.name for item in fields(GateRule)]
+    keys = [item.name for item in fields(GateRule)]
     for key in conditions:
-        if key not in known:
-            yield f"unknown key {key!r}; {did_you_mean(key, known)}allowed: {', '.join(known)}"
+        if key not in keys:
+            yield f"unknown key {key!r}; {did_you_mean(key, keys)}allowed: {', '.join(keys)}"
     for name in CONDITIONS:
         value = conditions.get(name, 0.0)
         if not is_number(value) or not math.isfinite(value):
@@ -123,14 +125,14 @@ def _problems(conditions: object) -> Iterator[str]:
 
 
 def _problems_of_same_labels(conditions: Mapping[object, object]) -> Iterator[str]:
-    given = conditions.get("same_labels", False)
-    if not isinstance(given, bool):
-        yield f"same_labels must be true or false; found {given!r}"
-    elif given and not any(name in conditions for name in RELATIVE):
+    value = conditions.get("same_labels", False)
+    if not isinstance(value, bool):
+        yield f"same_labels must be true or false; found {value!r}"
+    elif value and not any(name in conditions for name in RELATIVE):
         yield f"same_labels is about the last good run; give at least one of {', '.join(RELATIVE)}"
 
 
-def check_known(
+def check_figures(
     rules: Iterable[GateRule],
     keys: Sequence[str],
     *,

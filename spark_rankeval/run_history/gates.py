@@ -25,7 +25,7 @@ from spark_rankeval.tables.writers import as_text
 _LEAST = ("min", "max_drop", "max_drop_share")
 # The model, slice and key of a row.
 _Figure = tuple[str, str, str]
-_figure_of: Callable[[SummaryRow], _Figure] = attrgetter("model", "slice", "key")
+_figure_key: Callable[[SummaryRow], _Figure] = attrgetter("model", "slice", "key")
 # In the place of a slice: each of them.
 _EVERY_SLICE = "*"
 
@@ -80,18 +80,20 @@ def check_gates(
     """
     outcomes = []
     changed: dict[tuple[str, str], None] = {}
-    earlier_of = _by_figure(earlier)
+    earlier_rows = _by_figure(earlier)
     for rule in rules:
         if rule.gap:
-            outcomes += _of_gap(rule, rows)
+            outcomes += _gap_outcomes(rule, rows)
             continue
         chosen = _rows_of(rule, rows)
         for row in chosen:
-            before = earlier_of.get(_figure_of(row), ())
-            of_row = [_outcome(rule, condition, row, before) for condition in rule.conditions]
-            outcomes += of_row
+            before = earlier_rows.get(_figure_key(row), ())
+            row_outcomes = [_outcome(rule, condition, row, before) for condition in rule.conditions]
+            outcomes += row_outcomes
             if not rule.same_labels:
-                changed |= dict.fromkeys((outcome.changed, outcome.earlier) for outcome in of_row if outcome.changed)
+                changed |= dict.fromkeys(
+                    (outcome.changed, outcome.earlier) for outcome in row_outcomes if outcome.changed
+                )
         if not chosen:
             outcomes.append(_absent(rule, [row for row in rows if names(rule.metric, row.key)]))
     if changed:
@@ -100,12 +102,12 @@ def check_gates(
     return outcomes
 
 
-def _of_gap(rule: GateRule, rows: Sequence[SummaryRow]) -> list[GateOutcome]:
+def _gap_outcomes(rule: GateRule, rows: Sequence[SummaryRow]) -> list[GateOutcome]:
     """The outcomes of a gate on the largest gap between slices."""
-    of_metric = [row for row in rows if names(rule.metric, row.key)]
-    named = [row for row in of_metric if rule.model in (None, row.model)]
+    metric_rows = [row for row in rows if names(rule.metric, row.key)]
+    named = [row for row in metric_rows if rule.model in (None, row.model)]
     if not any(rule.gap in attributes_of(row.slice) for row in named):
-        absent = _absent(rule, of_metric)
+        absent = _absent(rule, metric_rows)
         return [replace(absent, found=f"no slices by {rule.gap!r} in the run") if named else absent]
     outcomes = []
     for row, slices in largest_gaps(named, rule.gap):
@@ -128,19 +130,19 @@ def lacking_rows(
     rules: Iterable[GateRule], rows: Sequence[SummaryRow], earlier: Iterable[tuple[str, SummaryRow]]
 ) -> list[tuple[str, list[SummaryRow]]]:
     """The rows whose gates refer to a figure that no earlier run has, by that figure, such as ``mean``."""
-    earlier_of = _by_figure(earlier)
+    earlier_rows = _by_figure(earlier)
     by_figure: dict[str, dict[_Figure, SummaryRow]] = {}
     for rule in rules:
         for row in _rows_of(rule, rows) if rule.looks_back else ():
-            if not any(_same(other, row, rule.on) for _, other in earlier_of.get(_figure_of(row), ())):
-                by_figure.setdefault(rule.on, {})[_figure_of(row)] = row
+            if not any(_same(other, row, rule.on) for _, other in earlier_rows.get(_figure_key(row), ())):
+                by_figure.setdefault(rule.on, {})[_figure_key(row)] = row
     return [(on, list(lacking.values())) for on, lacking in by_figure.items()]
 
 
 def _by_figure(rows: Iterable[tuple[str, SummaryRow]]) -> dict[_Figure, list[tuple[str, SummaryRow]]]:
     by_figure: dict[_Figure, list[tuple[str, SummaryRow]]] = {}
     for run, row in rows:
-        by_figure.setdefault(_figure_of(row), []).append((run, row))
+        by_figure.setdefault(_figure_key(row), []).append((run, row))
     return by_figure
 
 
@@ -180,16 +182,16 @@ class _Limit(NamedTuple):
 
 
 def _limit(rule: GateRule, condition: str, row: SummaryRow, earlier: Sequence[tuple[str, SummaryRow]]) -> _Limit:
-    asked, is_least = rule.conditions[condition], condition in _LEAST
+    bound, is_least = rule.conditions[condition], condition in _LEAST
     if condition in FIXED:
-        return _Limit(f"at {'least' if is_least else 'most'} {asked:.6g}", _decimal(asked))
+        return _Limit(f"at {'least' if is_least else 'most'} {bound:.6g}", _decimal(bound))
     share = condition.endswith("_share")
-    step = f"{100 * asked:.6g} %" if share else f"{asked:.6g}"
+    step = f"{100 * bound:.6g} %" if share else f"{bound:.6g}"
     words = f"at most {step} {'below' if is_least else 'above'} the last good run"
     for run, other in earlier:
         if _same(other, row, rule.on):
             before = _figure(other, rule.on)
-            far = _decimal(asked) * abs(_decimal(before)) if share else _decimal(asked)
+            far = _decimal(bound) * abs(_decimal(before)) if share else _decimal(bound)
             changed = listed(changed_tables(other.fingerprints, row.fingerprints))
             unknown = _why_unknown(run, other, row)
             return _Limit(words, _decimal(before) + (-far if is_least else far), run, before, changed, unknown)
@@ -197,14 +199,14 @@ def _limit(rule: GateRule, condition: str, row: SummaryRow, earlier: Sequence[tu
 
 
 def _why_unknown(run: str, earlier: SummaryRow, row: SummaryRow) -> str:
-    """Why nobody knows whether a run has the labels of an earlier one, and what to do; empty if it is known."""
+    """Why it is unknown whether two runs have the same labels, and what to do; empty if it is known."""
     sides = (("this run", row), (f"the run {run}", earlier))
-    without = [side for side, figures in sides if not figures.fingerprints]
-    if not without:
+    lacking = [side for side, figures in sides if not figures.fingerprints]
+    if not lacking:
         return ""
-    have = "has" if len(without) == 1 else "have"
+    have = "has" if len(lacking) == 1 else "have"
     return (
-        f"{listed(without)} {have} no fingerprints, so nobody knows whether labels changed; evaluate it again, or leave out "
+        f"{listed(lacking)} {have} no fingerprints, so nobody knows whether labels changed; evaluate it again, or leave out "
         "same_labels for one run"
     )
 
@@ -279,8 +281,8 @@ def _why_undefined(row: SummaryRow, on: str) -> str:
 
 
 def _name(metric: str, model: str, slice_: str) -> str:
-    of_model = f" of {model}" if model else ""
-    return metric + of_model + (f" in {slice_}" if slice_ != "all" else "")
+    model_suffix = f" of {model}" if model else ""
+    return metric + model_suffix + (f" in {slice_}" if slice_ != "all" else "")
 
 
 def failed(outcomes: Iterable[GateOutcome]) -> list[str]:

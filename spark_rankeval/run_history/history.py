@@ -115,7 +115,7 @@ class History:
         return list(dict.fromkeys(key for run in reversed(by_run) for key in by_run[run]))
 
     def to_pandas(self) -> pd.DataFrame:
-        """A row a run, model, metric and slice, the earliest run first; the columns are those of the table."""
+        """One row per run, model, metric and slice, the earliest run first; the columns are those of the table."""
         shown = [name for name in COLUMNS if name not in ("quantiles", *LATER)]
         records = [
             {"run_id": run, "time": time, **dict(zip(COLUMNS, values_of(row), strict=True))}
@@ -129,15 +129,15 @@ class History:
         Raises:
             UnknownMetricError: no run has one of them.
         """
-        asked = [metrics] if isinstance(metrics, str | Metric) else list(metrics)
+        entries = [metrics] if isinstance(metrics, str | Metric) else list(metrics)
         wanted: dict[str, None] = {}
-        for metric in asked:
-            of_metric = [key for key in self.keys() if names(str(metric), key)]
-            if not of_metric:
+        for metric in entries:
+            matches = [key for key in self.keys() if names(str(metric), key)]
+            if not matches:
                 msg = f"no run has a metric {str(metric)!r}; available: {_listed(self.keys()) or 'none, and no runs'}"
                 raise UnknownMetricError(msg)
-            wanted |= dict.fromkeys(of_metric)
-        return self._of_keys(wanted)
+            wanted |= dict.fromkeys(matches)
+        return self._select_keys(wanted)
 
     def headline(self, also: Sequence[str] = ()) -> History:
         """The metrics to begin with: of one at many cutoffs the usual ones, and no points of a recall curve.
@@ -147,9 +147,9 @@ class History:
         """
         wanted = {*headline_keys([row for _, _, row in self.rows])}
         wanted |= {key for key in self.keys() if any(names(metric, key) for metric in also)}
-        return self._of_keys(wanted)
+        return self._select_keys(wanted)
 
-    def _of_keys(self, keys: Collection[str]) -> History:
+    def _select_keys(self, keys: Collection[str]) -> History:
         return History(tuple(each for each in self.rows if each.row.key in keys), self.failed)
 
     @property
@@ -160,7 +160,7 @@ class History:
     def report(
         self, path: str | os.PathLike[str], *, gates: Sequence[GateRule] = (), title: str = "Metrics over all runs"
     ) -> Path:
-        """Write a page of HTML that opens offline: a chart and a table a metric; needs the extra ``report``.
+        """Write a page of HTML that opens offline: one chart and one table per metric; needs the extra ``report``.
 
         Args:
             path: of the file on this machine; one that is there is replaced, at once and whole.
@@ -179,11 +179,11 @@ class History:
             from spark_rankeval.report.page import Part, history_page  # noqa: PLC0415 # of an extra
         parts = []
         for key in self.keys():
-            of_metric = [each for each in self.rows if each.row.key == key]
-            for slice_ in sorted({row.slice for _, _, row in of_metric}, key=lambda name: (name != "all", name)):
-                of_slice = [each for each in of_metric if each.row.slice == slice_]
+            metric_rows = [each for each in self.rows if each.row.key == key]
+            for slice_ in sorted({row.slice for _, _, row in metric_rows}, key=lambda name: (name != "all", name)):
+                slice_rows = [each for each in metric_rows if each.row.slice == slice_]
                 draw = partial(self.plot, key, slice=slice_, gates=gates)
-                parts.append(Part(figure_in_words(key, slice_), draw, of_slice, self.failed))
+                parts.append(Part(figure_in_words(key, slice_), draw, slice_rows, self.failed))
         return write_page(target, history_page(title, parts))
 
     def __repr__(self) -> str:
@@ -216,7 +216,7 @@ class HistoryPlots:
         gates: Sequence[GateRule] = (),
         width: int = WIDTH,
     ) -> Drawing:
-        """Draw a metric over the runs: a line a model, with a band from end to end of its intervals.
+        """Draw a metric over the runs: one line per model, with a band from end to end of its intervals.
 
         Args:
             metric: its label, or another spelling of it; None: the first.
@@ -236,9 +236,9 @@ class HistoryPlots:
             msg = f"the metric {str(metric)!r} {what}; available: {', '.join(keys)}"
             raise UnknownMetricError(msg)
         key = answering[0] if answering else str(metric or "metrics")
-        of_figure = [each for each in self.rows if (each.row.key, each.row.slice) == (key, slice)]
-        drawn = _of_one_definition(of_figure)
-        left_out = len({run for run, _, _ in of_figure} - {run for run, _, _ in drawn})
+        figure_rows = [each for each in self.rows if (each.row.key, each.row.slice) == (key, slice)]
+        drawn = _comparable_rows(figure_rows)
+        left_out = len({run for run, _, _ in figure_rows} - {run for run, _, _ in drawn})
         reading = [interval_reading([row for _, _, row in drawn[-1:]], "band", "separately for each run")]
         if left_out:
             reading.append(f"{left_out} runs with another definition are left out.")
@@ -274,7 +274,7 @@ class HistoryPlots:
         )
 
 
-def _of_one_definition(rows: Sequence[HistoryRow]) -> list[HistoryRow]:
+def _comparable_rows(rows: Sequence[HistoryRow]) -> list[HistoryRow]:
     """The rows of the same definition as the newest one: others are no points of the same line."""
     aspects = attrgetter("definition", "dialect", "user_weight")
     return [each for each in rows if aspects(each.row) == aspects(rows[-1].row)]
@@ -287,6 +287,6 @@ def _limits_of(gates: Sequence[GateRule], key: str, slice_: str) -> list[tuple[s
         if names(gate.metric, key) and gate.slice == slice_ and not gate.gap:
             whose = f" of {gate.model}" if gate.model else ""
             on = f" ({FIGURES[gate.on]})" if gate.on != "mean" else ""
-            given = (("min", gate.min), ("max", gate.max))
-            limits += [(f"{name} {value:g}{on}{whose}", value) for name, value in given if value is not None]
+            bounds = (("min", gate.min), ("max", gate.max))
+            limits += [(f"{name} {value:g}{on}{whose}", value) for name, value in bounds if value is not None]
     return limits

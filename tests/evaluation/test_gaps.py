@@ -15,7 +15,7 @@ from spark_rankeval.evaluation.gaps import Gaps, gaps_of
 from spark_rankeval.records.gap_rows import gap_rows
 from spark_rankeval.records.merged import merged_rows
 from spark_rankeval.report.page_tables import gap_tables, on_page
-from spark_rankeval.run_history.gate_rules import check_known, read_gates
+from spark_rankeval.run_history.gate_rules import check_figures, read_gates
 from spark_rankeval.run_history.gates import check_gates
 from spark_rankeval.tables.comparison_tables import gaps_tables
 
@@ -223,7 +223,7 @@ def test_a_gate_on_a_gap_looks_at_no_earlier_run_and_needs_slices():
     with pytest.raises(ConfigurationError, match="takes min, max, on and model; found max_drop, slice"):
         read_gates({"ndcg@10": {"gap": "country", "max_drop": 0.1, "slice": "*"}})
     with pytest.raises(ConfigurationError, match="gap = 'country' needs slices; set by"):
-        check_known(read_gates({"ndcg@10": {"gap": "country", "max": 0.1}}), ["ndcg@10"], slices=False)
+        check_figures(read_gates({"ndcg@10": {"gap": "country", "max": 0.1}}), ["ndcg@10"], slices=False)
 
 
 def test_a_report_has_the_gaps_of_each_attribute():

@@ -544,16 +544,16 @@ def test_a_place_that_is_given_is_left_alone(monkeypatch, tmp_path):
         "SPARK_CONF_DIR",
     ):
         monkeypatch.delenv(name, raising=False)
-    assert not session._place_is_given()
+    assert not session._has_place()
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
-    assert not session._place_is_given()
+    assert not session._has_place()
     (tmp_path / "spark-defaults.conf").write_text("# spark.master local\nspark.sql.shuffle.partitions=5\n")
-    assert (session._place_is_given(), session._site_settings()) == (False, {"spark.sql.shuffle.partitions"})
+    assert (session._has_place(), session._site_settings()) == (False, {"spark.sql.shuffle.partitions"})
     (tmp_path / "spark-defaults.conf").write_text("spark.master   yarn\n")
-    assert session._place_is_given()
+    assert session._has_place()
     monkeypatch.delenv("SPARK_CONF_DIR")
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
-    assert session._place_is_given()
+    assert session._has_place()
 
 
 def test_the_session_of_databricks_is_neither_configured_nor_stopped(spark, monkeypatch):

@@ -9,7 +9,7 @@ from summary_rows import row, undefined
 
 from spark_rankeval.errors import ConfigurationError
 from spark_rankeval.report import Gate
-from spark_rankeval.run_history.gate_rules import GateRule, check_known, read_gates
+from spark_rankeval.run_history.gate_rules import GateRule, check_figures, read_gates
 from spark_rankeval.run_history.gates import check_gates, failed
 
 ROWS = (
@@ -200,27 +200,27 @@ def test_all_problems_are_named_at_once():
 
 def test_a_gate_of_an_unknown_metric_is_refused_before_anything_runs():
     rules = read_gates({"MAP@10": {"min": 0.1}, "ndcg@10": {"min": 0.1}})
-    check_known(rules, ["ap@10 [click]", "headline", "ndcg@10"])
+    check_figures(rules, ["ap@10 [click]", "headline", "ndcg@10"])
     with pytest.raises(
         ConfigurationError,
         match=r"gate 'ndcg@10': the evaluation has no such metric; did you mean 'ndcg@5'\? it has: ap@10, ndcg@5",
     ):
-        check_known(rules, ["ap@10", "ndcg@5"])
-    check_known([GateRule(metric="headline", min=0.1)], ["headline"])
+        check_figures(rules, ["ap@10", "ndcg@5"])
+    check_figures([GateRule(metric="headline", min=0.1)], ["headline"])
     with pytest.raises(ConfigurationError, match="needs an interval"):
-        check_known([GateRule(metric="headline", min=0.1, on="ci_low")], ["headline"], intervals=False)
+        check_figures([GateRule(metric="headline", min=0.1, on="ci_low")], ["headline"], intervals=False)
 
 
 def test_a_gate_of_a_slice_or_model_that_cannot_be_there_is_refused_before_anything_runs():
     of_slice, of_model = GateRule(metric="rr", min=0.1, slice="*"), GateRule(metric="rr", min=0.1, model="als")
-    check_known([of_slice, of_model], ["rr"])
-    check_known([of_model], ["rr"], models=["als", "pop"])
+    check_figures([of_slice, of_model], ["rr"])
+    check_figures([of_model], ["rr"], models=["als", "pop"])
     with pytest.raises(ConfigurationError, match=r"slice = '\*' needs slices; set by"):
-        check_known([of_slice], ["rr"], slices=False)
+        check_figures([of_slice], ["rr"], slices=False)
     with pytest.raises(ConfigurationError, match="there is no model 'als'; there is: 'pop'"):
-        check_known([of_model], ["rr"], models=["pop"])
+        check_figures([of_model], ["rr"], models=["pop"])
     with pytest.raises(ConfigurationError, match="there is no model 'als'; the only model has no name"):
-        check_known([of_model], ["rr"], models=[""])
+        check_figures([of_model], ["rr"], models=[""])
 
 
 def test_of_several_relevances_a_label_is_all_of_them():
