@@ -12,8 +12,7 @@ from typing import Generic, NoReturn
 
 from spark_rankeval.errors import GateError
 from spark_rankeval.jobs.config import Config, load_config
-from spark_rankeval.jobs.events import FORMATS, EventLog, errors_with_keys
-from spark_rankeval.jobs.secrets import HIDDEN, redacted
+from spark_rankeval.jobs.logs import FORMATS, HIDDEN, EventLog, errors_with_keys, redacted
 from spark_rankeval.jobs.session import check_packages, job_session, run_job
 
 #: The options that are short for a setting.

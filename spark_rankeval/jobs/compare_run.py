@@ -21,10 +21,9 @@ from spark_rankeval.evaluation.summarise import summarise
 from spark_rankeval.jobs import runs
 from spark_rankeval.jobs.compare import CompareConfig, CompareGroupsConfig, Comparison, ComparisonConfig, PerUserTable
 from spark_rankeval.jobs.config import Source
-from spark_rankeval.jobs.dry_run import folded, planned
-from spark_rankeval.jobs.events import EventLog
 from spark_rankeval.jobs.job_tables import check_committer, place_of, read_tables
-from spark_rankeval.jobs.reporting import about_the_run, write_report
+from spark_rankeval.jobs.logs import EventLog
+from spark_rankeval.jobs.reporting import about_the_run, folded, planned, write_report
 from spark_rankeval.request.options import parts_of
 from spark_rankeval.spark.per_user import marked_as_model
 from spark_rankeval.spark.sql_text import column, find_column

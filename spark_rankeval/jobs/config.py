@@ -16,8 +16,7 @@ from typing import Any, Literal, TypeVar
 
 from spark_rankeval.checks import check_extra, check_place, needs_extra
 from spark_rankeval.errors import ConfigurationError, OptionError, SparkRankEvalError
-from spark_rankeval.jobs.events import with_keys
-from spark_rankeval.jobs.secrets import HIDDEN, is_shown, redacted, secrets_of, shown
+from spark_rankeval.jobs.logs import HIDDEN, is_shown, redacted, secrets_of, shown, with_keys
 from spark_rankeval.jobs.settings import overridden, read_settings
 from spark_rankeval.local import settings_of
 

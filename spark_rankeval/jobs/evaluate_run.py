@@ -20,9 +20,7 @@ from spark_rankeval.evaluation.evaluate import (
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.evaluation.summarise import check_memory, summary_of
 from spark_rankeval.jobs import runs
-from spark_rankeval.jobs.dry_run import Part, folded, planned
 from spark_rankeval.jobs.evaluate import EvaluateConfig, parted
-from spark_rankeval.jobs.events import EventLog
 from spark_rankeval.jobs.gating import (
     audit_tables,
     checks_to_make,
@@ -32,7 +30,8 @@ from spark_rankeval.jobs.gating import (
     write_gates,
 )
 from spark_rankeval.jobs.job_tables import check_columns, check_committer, read_tables
-from spark_rankeval.jobs.reporting import about_the_run, write_report
+from spark_rankeval.jobs.logs import EventLog
+from spark_rankeval.jobs.reporting import Part, about_the_run, folded, planned, write_report
 from spark_rankeval.jobs.runs import Run
 from spark_rankeval.jobs.tracking import reach, track
 from spark_rankeval.metrics.group_rates import GroupShare

@@ -18,7 +18,7 @@ from pyspark.sql import types as T
 
 from spark_rankeval.errors import ConfigurationError, InputError
 from spark_rankeval.jobs.config import Source
-from spark_rankeval.jobs.events import errors_with_keys
+from spark_rankeval.jobs.logs import errors_with_keys
 from spark_rankeval.records.stored import RUN_ID
 from spark_rankeval.spark.platforms import engine_of, input_files, said_by_java, setting
 from spark_rankeval.spark.sql_text import column

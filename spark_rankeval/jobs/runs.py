@@ -27,9 +27,8 @@ from spark_rankeval.checks import SPARK
 from spark_rankeval.errors import ConfigurationError, OptionError, SupersededError
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.jobs.config import JobConfig
-from spark_rankeval.jobs.events import EventLog, errors_with_keys
 from spark_rankeval.jobs.job_tables import check_committer, on_this_disk, place_of, write_line, write_partition
-from spark_rankeval.jobs.secrets import redacted_settings
+from spark_rankeval.jobs.logs import EventLog, errors_with_keys, redacted_settings
 from spark_rankeval.jobs.session import OK, outcome_of
 from spark_rankeval.records.stored import COLUMNS, RUN_ID, TIME, values_of
 from spark_rankeval.spark.platforms import engine_of, input_files

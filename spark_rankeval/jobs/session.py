@@ -17,8 +17,7 @@ from spark_rankeval import errors, local
 from spark_rankeval.checks import EXTRAS
 from spark_rankeval.errors import ConfigurationError
 from spark_rankeval.jobs.config import Session
-from spark_rankeval.jobs.events import EventLog
-from spark_rankeval.jobs.secrets import follow_session, redacted
+from spark_rankeval.jobs.logs import EventLog, follow_session, redacted
 from spark_rankeval.spark.python_workers import PANDAS_NOTICE, package_zip
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from types import UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from spark_rankeval.errors import ConfigurationError, did_you_mean
-from spark_rankeval.jobs.secrets import OPTIONS, shown
+from spark_rankeval.jobs.logs import OPTIONS, shown
 
 Section = TypeVar("Section")
 #: The key of a field's metadata that names the sections that can stand in its place. Exactly one of all must be given.

@@ -13,7 +13,7 @@ from spark_rankeval.errors import ConfigurationError, did_you_mean
 from spark_rankeval.jobs.command import job_parser, overrides_of, run_as_task
 from spark_rankeval.jobs.config import Session, load_config
 from spark_rankeval.jobs.evaluate import EvaluateConfig
-from spark_rankeval.jobs.events import EventLog
+from spark_rankeval.jobs.logs import EventLog
 from spark_rankeval.jobs.session import job_session, run_job
 from spark_rankeval.run_history.gate_rules import GateRule
 

@@ -10,7 +10,7 @@ from spark_rankeval.errors import ConfigurationError, SupersededError
 from spark_rankeval.jobs import job_tables, runs
 from spark_rankeval.jobs.config import parse_config
 from spark_rankeval.jobs.evaluate import EvaluateConfig, main
-from spark_rankeval.jobs.events import EventLog
+from spark_rankeval.jobs.logs import EventLog
 
 TABLES = ("per_user", "metrics")
 

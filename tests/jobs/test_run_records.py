@@ -15,7 +15,7 @@ from spark_rankeval.errors import SparkRankEvalWarning
 from spark_rankeval.jobs import reporting, runs
 from spark_rankeval.jobs.compare import main as compare
 from spark_rankeval.jobs.evaluate import main
-from spark_rankeval.jobs.events import EventLog
+from spark_rankeval.jobs.logs import EventLog
 
 
 @pytest.fixture(scope="module")

@@ -16,18 +16,18 @@ from spark_rankeval.evaluation.result import Result
 from spark_rankeval.jobs import runs, tracking
 from spark_rankeval.jobs.config import parse_config
 from spark_rankeval.jobs.evaluate import COMMAND, EvaluateConfig
-from spark_rankeval.jobs.events import EventLog
-from spark_rankeval.jobs.reporting import about_the_run
-from spark_rankeval.jobs.secrets import (
+from spark_rankeval.jobs.logs import (
     HIDDEN,
     SECRET_NAMES,
     SHORT_NAMES,
     SHOWN_OPTIONS,
+    EventLog,
     follow_session,
     redacted,
     redacted_settings,
     secrets_of,
 )
+from spark_rankeval.jobs.reporting import about_the_run
 from spark_rankeval.jobs.session import job_session, run_job
 from spark_rankeval.jobs.settings import overridden
 from spark_rankeval.report.page_tables import manifest_tables

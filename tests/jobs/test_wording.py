@@ -8,7 +8,7 @@ import pytest
 from spark_rankeval.jobs.compare import CompareConfig
 from spark_rankeval.jobs.config import parse_config
 from spark_rankeval.jobs.evaluate import EvaluateConfig
-from spark_rankeval.jobs.events import with_keys
+from spark_rankeval.jobs.logs import with_keys
 
 EVALUATE = {"predictions": {"path": "p"}, "evaluation": {"metrics": "rr"}, "output": {"path": "o"}}
 COMPARE = {"results": {"path": "p"}, "comparison": {"baseline": "a"}, "output": {"path": "o"}}
