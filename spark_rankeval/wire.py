@@ -91,7 +91,7 @@ class Message(NamedTuple):
     payload: bytes
 
     @classmethod
-    def of_tree(cls, kind: str, tree: Mapping[str, Any], bucket: int | None = None) -> Message:
+    def from_tree(cls, kind: str, tree: Mapping[str, Any], bucket: int | None = None) -> Message:
         """A message with a packed state."""
         return cls(bucket, kind, pack(tree))
 

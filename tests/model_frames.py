@@ -18,8 +18,8 @@ from spark_rankeval.worker.compared_users import (
     CLUSTER,
     CONFLICTS,
     INVALID,
+    IS_NULL_USER,
     MODEL,
-    NOBODY,
     ROWS,
     USER,
     ComparisonStates,
@@ -83,20 +83,20 @@ class ModelFrames(ModelTables):
         for table in self.tables:
             for record in table.frame.to_dict("records"):
                 values = [record[table.metrics[label].column] for label in labels]
-                values += [record[name] for name in table.further]
+                values += [record[name] for name in table.extra_columns]
                 fields = {value_field(place): value for place, value in enumerate(values)}
                 given = {name: record.get(table.hashes.get(name), 0) for name in shared}
                 hashes = {hash_field(name): None if pd.isna(value) else int(value) for name, value in given.items()}
                 user = None if pd.isna(record["user"]) else record["user"]
                 rows.setdefault(user, []).append({MODEL: table.model, INVALID: 0, **fields, **hashes})
                 attributes[user] = [record[name] for name in by]
-        n_values = len(labels) + len(self.tables[0].further)
+        n_values = len(labels) + len(self.tables[0].extra_columns)
         values = [(value_field(place), pa.float64()) for place in range(n_values)]
         hashes = [(hash_field(name), pa.int64()) for name in shared]
         row = pa.struct([(MODEL, pa.string()), (INVALID, pa.int64()), *values, *hashes])
         columns = {
             USER: pd.util.hash_array(np.array([0 if user is None else user for user in rows], np.int64)).view(np.int64),
-            NOBODY: pa.array([user is None for user in rows], pa.bool_()),
+            IS_NULL_USER: pa.array([user is None for user in rows], pa.bool_()),
             ROWS: pa.array(list(rows.values()), pa.list_(row)),
             **{
                 slice_field(place): pa.array([of[place] for of in attributes.values()], pa.string(), from_pandas=True)
@@ -114,7 +114,7 @@ class ModelFrames(ModelTables):
         sent = chain.from_iterable(run(iter(part.combine_chunks().to_batches(max_chunksize=BATCH))) for part in parts)
         messages = met(sent, merging_comparisons(clusters))
         trees = (message.tree for message in messages if message.kind == COMPARISON)
-        return Collected(ComparisonStates.merged(map(ComparisonStates.of_tree, trees)), merged_clusters(messages))
+        return Collected(ComparisonStates.merged(map(ComparisonStates.from_tree, trees)), merged_clusters(messages))
 
 
 def _compared_by(function, frames, columns, n_partitions, **options):
@@ -171,7 +171,7 @@ def groups_of_frames(
             {},
             name,
             weights=weights,
-            further=further,
+            extra_columns=further,
             clusters=cluster,
             keeps_without_cluster=keeps_without_cluster,
         )

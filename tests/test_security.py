@@ -138,7 +138,7 @@ def states(key=(), n_values=3, ci="bca"):
 @pytest.mark.parametrize("key", [(), ("DE", None), ("", "null"), ('"a/b"', "ü\n𝄞")])
 def test_states_come_back_as_they_were(key):
     made = states(key)
-    found = GroupStates.of_tree(unpack(pack(made.tree())))
+    found = GroupStates.from_tree(unpack(pack(made.tree())))
     assert found.keys == [key]
     assert set(found.parts) == set(made.parts)
     for part, fields in made.parts.items():

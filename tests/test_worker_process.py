@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import spark_rankeval
-from spark_rankeval.worker.process import in_worker, panics_raised
+from spark_rankeval.worker.process import panics_raised, runs_in_worker
 
 PACKAGE = Path(spark_rankeval.__file__).parent
 # These call a function that says so itself.
@@ -60,7 +60,7 @@ def test_a_panic_of_the_engine_is_an_error(raised, seen):
 def test_tasks_of_one_process_compute_in_turns_and_wait_apart():
     waits, goes_on, computing, together = threading.Event(), threading.Event(), threading.Lock(), []
 
-    @in_worker
+    @runs_in_worker
     def run(rows):
         for row in rows:
             if not computing.acquire(blocking=False):
@@ -97,13 +97,13 @@ def test_tasks_of_one_process_compute_in_turns_and_wait_apart():
 
 
 def test_a_task_that_fails_ends_its_turn():
-    @in_worker
+    @runs_in_worker
     def fails(rows):
         for _ in rows:
             raise ZeroDivisionError
         yield
 
-    @in_worker
+    @runs_in_worker
     def plain(value):
         return value
 
@@ -157,7 +157,7 @@ def entries():
 
 def test_whatever_spark_calls_in_a_worker_does_so():
     decorators = list(entries())
-    assert [entry for entry, names in decorators if not {"in_worker", "sends_messages"} & {*names}] == []
+    assert [entry for entry, names in decorators if not {"runs_in_worker", "sends_messages"} & {*names}] == []
     assert {
         "worker/process.py:run",
         "features/vectors/catalogue.py:pack_catalogue",

@@ -48,7 +48,7 @@ def read_tables(
     problems: list[str] = []
     known = read_source("training", training, names, problems)
     wanted = read_source("labels", labels, names, problems)
-    lists = None if predictions is None else read_source("predictions", predictions, names, problems, in_order=False)
+    lists = None if predictions is None else read_source("predictions", predictions, names, problems, are_ranked=False)
     catalogue = None if items is None else read_source("items", items, names, problems)
     if not problems:
         check_comparable(known, (wanted, lists, catalogue), problems)

@@ -34,7 +34,7 @@ from spark_rankeval.spark.sql_text import (
     where,
     with_columns,
 )
-from spark_rankeval.spark.tasks import given_to_rows
+from spark_rankeval.spark.tasks import broadcast_row
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -224,7 +224,7 @@ def _grouped(tables: AuditTables, users: list[str], rows: Mapping[Role, DataFram
     grouped = aggregate_lists(together, users, *(value.alias(name) for name, value in collected.items()))
     if has_times:
         end = aggregate(usable["training"], [], call("max", named(_TIME)).alias("training_end"))
-        grouped = given_to_rows(grouped, end)
+        grouped = broadcast_row(grouped, end)
     return grouped
 
 

@@ -35,7 +35,7 @@ from spark_rankeval.statistics.moments import State
 from spark_rankeval.statistics.resampling import check_seed, checked_replicates
 from spark_rankeval.statistics.verdicts import adjusted
 from spark_rankeval.tables.notes import notes_of_clusters
-from spark_rankeval.worker.clusters import ClusterMerger, Layout
+from spark_rankeval.worker.clusters import ClusterLayout, ClusterMerger
 from spark_rankeval.worker.compared_users import (
     N_CONFLICTS,
     N_INVALID,
@@ -175,7 +175,7 @@ def compare(
     )
     report_not_shared({name: against.not_shared(owners, name) for name in others}, baseline, is_error=same_labels)
     rows = against.rows(owners, test, replicates)
-    sliced = against.rows_of_slices(rolled(found.users.of_slices, attributes, totals=has_totals))
+    sliced = against.rows_of_slices(rolled(found.users.by_slice, attributes, totals=has_totals))
     warn_of_few_clusters([*rows, *sliced])
     notes = _notes(tables, labels, rows, n_without_cluster(owners))
     return ModelComparison(
@@ -263,7 +263,7 @@ def all_pairs(
     compared = compared_metrics(tables, metrics, margin)
     labels = [metric.label for metric in compared]
     size = size_of_state(len(labels), max(len(names), 1), max(drawn, 1))
-    layout = Layout(len(labels), n_keys=1, kept=((True,),)) if tables.clusters else None
+    layout = ClusterLayout(len(labels), n_keys=1, kept=((True,),)) if tables.clusters else None
     shared = tables.shared_tables
     run = all_pairs_batches(len(labels), drawn, seed, test == "games_howell", layout, shared)
     merger = None if layout is None else partial(ClusterMerger, layout)

@@ -201,7 +201,7 @@ def compared_metrics(tables: ModelTables, metrics: Metrics, margin: Margin) -> l
     compared = []
     for label in labels:
         metric = _metric_of(tables, label)
-        known = ComparedMetric(label, tables.asked(label), margins[label])
+        known = ComparedMetric(label, tables.caller_key(label), margins[label])
         if metric is not None:
             known = known._replace(larger_is_better=metric.larger_is_better, bounds=metric.bounds)
         compared.append(known)

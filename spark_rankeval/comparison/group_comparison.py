@@ -274,7 +274,7 @@ def _table(
     weights = (weight,) if weight is not None else table.weights
     further = (*weights, *([] if before is None else [before]))
     metrics = {label: metric for label, metric in table.metrics.items() if metric.column not in further}
-    return replace(table, weights=weights, further=further, metrics=metrics)
+    return replace(table, weights=weights, extra_columns=further, metrics=metrics)
 
 
 def _number(frame: DataFrame, name: str | None, option: str, words: str) -> str | None:

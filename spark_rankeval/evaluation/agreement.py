@@ -119,7 +119,7 @@ def _as_labels(source: SourceTable) -> DataFrame:
     else:
         value = source.values_sql()[0].column.cast("double")
         order = -value if source.value_kind == "rank" else value
-        rows = source.frame.select(*users, source.given_ids_sql().column.alias(_ITEM), order.alias(_ORDER))
+        rows = source.frame.select(*users, source.raw_ids_sql().column.alias(_ITEM), order.alias(_ORDER))
     # Counted from the last place up, the row number is length − rank + 1.
     from_below = Window.partitionBy(*users).orderBy(F.col(_ORDER).asc(), F.col(_ITEM).desc())
     known = ~(F.col(_ORDER).isNull() | F.isnan(_ORDER))
@@ -130,7 +130,7 @@ def _as_labels(source: SourceTable) -> DataFrame:
 def _exploded(source: SourceTable) -> DataFrame:
     """The entries of arrays with the score or place that orders them; a null array has one null entry."""
     users = [column(name) for name in source.user]
-    ids, *values = (values.column for values in (source.given_ids_sql(), *source.values_sql()))
+    ids, *values = (values.column for values in (source.raw_ids_sql(), *source.values_sql()))
     frame = source.frame.where(any_null([ids]) | (F.size(ids) > 0))
     if not values:
         places = frame.select(*users, F.posexplode_outer(ids).alias("place", _ITEM))

@@ -250,7 +250,7 @@ def _warn_of_values_out_of_range(findings: Findings) -> None:
         if wrong:
             least, greatest = min(each.least for each in wrong), max(each.greatest for each in wrong)
             msg = (
-                f"{metric.asked_key or metric.key} has values from {least:g} to {greatest:g}, outside of the range "
+                f"{metric.caller_key or metric.key} has values from {least:g} to {greatest:g}, outside of the range "
                 f"{bounds[0]:g} to {bounds[1]:g} that its class declares, so no interval can rely on this range. Correct _values, or "
                 "value_range"
             )

@@ -57,7 +57,7 @@ def prepare(
     requested, convention = parse_metrics(metrics), options.convention
     names = ColumnNames.given(options, one_table=labels is None)
     side_tables = _side_tables(requested, convention, options.facts)
-    attributes = AttributeNames.of(options)
+    attributes = AttributeNames.from_options(options)
     sources = read_sources(
         predictions, labels, options.users, options.exclude, names, options.facts.attributes, attributes,
         FeatureTables(side_tables, has_groups=not users_alone),

@@ -91,7 +91,7 @@ class Result(Shown):
         ``F.avg(F.nanvl("ndcg_at_10", F.lit(None)))``.
         """
         table = self._table()
-        return PerUserSchema.read(table).of_somebody(table)
+        return PerUserSchema.read(table).with_valid_users(table)
 
     @cached_property
     def per_item_group(self) -> DataFrame:

@@ -19,7 +19,7 @@ from spark_rankeval.request.counts import COUNTS, INVALID_COUNTS, UNUSABLE_FACTS
 from spark_rankeval.request.on_invalid import OnInvalid
 from spark_rankeval.request.options import By, SummaryOptions, Table, attributes_in
 from spark_rankeval.request.readings import NORMALISER
-from spark_rankeval.spark.describing import RUN, check_size, describe_table, of_every_user
+from spark_rankeval.spark.describing import RUN, check_size, describe_table, shared_count
 from spark_rankeval.spark.ids import check_types, model_in, name_in
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.per_user import (
@@ -121,7 +121,7 @@ def summary_of(
     groups = _describe(per_user, schema, options, described, run)
     if run is not None:
         _check_one_run(groups, run, has_models=schema.model is not None)
-    unusable = of_every_user(groups, UNUSABLE_FACTS, n_before=int(schema.model is not None))
+    unusable = shared_count(groups, UNUSABLE_FACTS, n_before=int(schema.model is not None))
     figures = EvaluationFigures(
         _by_model(groups, schema, missing), {UNUSABLE_FACTS: unusable}, ("The table of users was summarised as it is.",)
     )

@@ -26,7 +26,7 @@ from spark_rankeval.statistics.description import DescriptionOptions, Figures, d
 from spark_rankeval.statistics.moments import Moments, MomentsByName
 from spark_rankeval.statistics.table_fingerprints import digits_of
 from spark_rankeval.wire import Mergers, Message
-from spark_rankeval.worker.clusters import ClusterStates, Layout, group_name, merged_clusters, no_clusters
+from spark_rankeval.worker.clusters import ClusterLayout, ClusterStates, group_name, merged_clusters, no_clusters
 from spark_rankeval.worker.group_states import (
     COUNTS,
     FINGERPRINTS,
@@ -59,15 +59,15 @@ _HASHES = 2**40
 RUN = "run"
 
 
-def of_all_users(groups: Mapping[Key, Figures], name: str, n_before: int = 0) -> list[Moments]:
+def count_moments(groups: Mapping[Key, Figures], name: str, n_before: int = 0) -> list[Moments]:
     """The moments of a count over all users, if it is counted; the first `n_before` entries of a key are no attributes."""
     everybody = [group.counts for key, group in groups.items() if is_of_all(key[n_before:])]
     return [counts[name] for counts in everybody if name in counts]
 
 
-def of_every_user(groups: Mapping[Key, Figures], name: str, n_before: int = 0) -> int:
+def shared_count(groups: Mapping[Key, Figures], name: str, n_before: int = 0) -> int:
     """A count that is the same for every user, such as how large a table is; 0 if nobody has it."""
-    return max((int(count.greatest) for count in of_all_users(groups, name, n_before) if count.n), default=0)
+    return max((int(count.greatest) for count in count_moments(groups, name, n_before) if count.n), default=0)
 
 
 class Groups(NamedTuple):
@@ -93,11 +93,11 @@ class Groups(NamedTuple):
         return self.empty.n_bytes if self.n_keys and not self.options.resamples else 0
 
     @property
-    def layout(self) -> Layout | None:
+    def layout(self) -> ClusterLayout | None:
         """The rows of users who go on to their clusters; None if users are independent."""
         if not self.options.clustered:
             return None
-        layout = Layout.of(self.n_values, self.options, self.n_keys, self.roll)
+        layout = ClusterLayout.for_options(self.n_values, self.options, self.n_keys, self.roll)
         # Users of a group of items are never put together with others: both columns that tell it stay.
         kept = tuple((*each[len(self.items) :], True, True) for each in layout.kept)
         return layout._replace(kept=kept) if self.items else layout
@@ -110,9 +110,9 @@ class Groups(NamedTuple):
     def sums_of_clusters(self, group: Key, states: ClusterStates) -> dict[str, Array] | None:
         """The sums of the clusters of a group; None if it has none."""
         if self.items:
-            of_items, of_users = group[: len(self.items)], group[len(self.items) :]
-            named = [pair for pair in zip(self.items, of_items, strict=True) if pair[1] is not EVERY]
-            group = (*of_users, *(named[0] if named else (None, None)))
+            item_values, user_values = group[: len(self.items)], group[len(self.items) :]
+            named = [pair for pair in zip(self.items, item_values, strict=True) if pair[1] is not EVERY]
+            group = (*user_values, *(named[0] if named else (None, None)))
         return states.get(group_name(group))
 
     def size(self) -> int:
@@ -168,16 +168,16 @@ def figures_by_group(messages: list[Message], groups: Groups, later: GroupStates
     # One after the other: together they may be larger than the driver's memory.
     for tree in (message.tree for message in messages if message.kind == STATES):
         n_lost = n_groups_of(tree)
-        states = GroupStates([], {}) if n_lost is not None else GroupStates.of_tree(tree)
+        states = GroupStates([], {}) if n_lost is not None else GroupStates.from_tree(tree)
         if n_keys:
             n_groups += len(states.keys) if n_lost is None else n_lost
         fits = fits and n_lost is None and n_groups * n_values <= _MOST_FIGURES
         if not fits:
             continue
         keys = set(states.keys)
-        states, later = GroupStates.merged([states, later.only(keys)]), later.without(keys)
-        own, rolled = _rolled_up(states, groups)
-        figures |= _figures(_apart(own, figures), groups, clusters)
+        states, later = GroupStates.merged([states, later.only(keys)]), later.excluding(keys)
+        finest, rolled = _rolled_up(states, groups)
+        figures |= _figures(_apart(finest, figures), groups, clusters)
         totals = GroupStates.merged([totals, rolled])
     if not fits:
         raise OptionError(_too_large(n_groups, n_values, options))
@@ -196,20 +196,20 @@ def _rolled_up(states: GroupStates, groups: Groups) -> tuple[GroupStates, GroupS
     has_users = np.ones(len(states.keys), np.bool_)
     if groups.n_keys and n_counted.shape[1]:
         has_users = (n_counted[:, 0] > 0) | (n_counted[:, -1] == 0)
-    own: list[int] = []
+    finest: list[int] = []
     # By the columns that are rolled up: all totals at once would be as many copies of the states.
     rolled: dict[tuple[bool, ...], list[tuple[int, Key]]] = {}
     for number, key in enumerate(states.keys):
-        of_key = list(groups.roll(key))
-        for group in of_key if has_users[number] else [max(of_key, key=lambda each: each.count(EVERY))]:
+        key_groups = list(groups.roll(key))
+        for group in key_groups if has_users[number] else [max(key_groups, key=lambda each: each.count(EVERY))]:
             if groups.n_keys and group == key:
-                own.append(number)
+                finest.append(number)
             else:
                 rolled.setdefault(tuple(value is EVERY for value in group), []).append((number, group))
     totals = GroupStates.merged(
         states.take([number for number, _ in pairs]).summed([group for _, group in pairs]) for pairs in rolled.values()
     )
-    return states.take(own), totals
+    return states.take(finest), totals
 
 
 def _apart(states: GroupStates, figures: Mapping[Key, Figures]) -> GroupStates:
@@ -236,11 +236,11 @@ def _figures(states: GroupStates, groups: Groups, clusters: ClusterStates) -> di
     if not states.keys:
         return {}
     layout = groups.layout
-    of_clusters = None
+    group_clusters = None
     if layout is not None:
-        known = [groups.sums_of_clusters(group, clusters) for group in states.keys]
-        of_clusters = [clusters_of(no_clusters(layout) if each is None else each) for each in known]
-    described = descriptions_of_groups(states.parts, groups.options, of_clusters)
+        group_sums = [groups.sums_of_clusters(group, clusters) for group in states.keys]
+        group_clusters = [clusters_of(no_clusters(layout) if each is None else each) for each in group_sums]
+    described = descriptions_of_groups(states.parts, groups.options, group_clusters)
     names = (*groups.names.users, *groups.names.rows)
     return {
         group: Figures(
@@ -314,7 +314,7 @@ def describe_table(
     return collected(run_on_workers(frame, worker, MESSAGE_SCHEMA), described)
 
 
-class Settled(NamedTuple):
+class RecomputedFigures(NamedTuple):
     """The figures of each group, and of how many users a value was left open at first."""
 
     figures: dict[Key, Figures]
@@ -322,22 +322,26 @@ class Settled(NamedTuple):
     is_whole: bool  # whether these users are in the figures
 
 
-def settled(states: DataFrame, groups: Groups, again: Callable[[IntArray], DataFrame]) -> Settled:
-    """The figures of each group, from states that leave users open; `again` gives the states of users by the hashes of their ids.
+def recompute_open_users(
+    states: DataFrame, groups: Groups, states_of_hashes: Callable[[IntArray], DataFrame]
+) -> RecomputedFigures:
+    """The figures of each group, from states without users whose list ends inside a tie.
+
+    `states_of_hashes` gives the states of these users by the hashes of their ids.
 
     The figures are not whole if there are more open users than can be named, or if the hash of one is another user's, too.
     """
     first = messages_of_groups(states, groups)
-    open_users = OpenUsers.of_trees(message.tree for message in first if message.kind == OPEN_USERS)
+    open_users = OpenUsers.from_trees(message.tree for message in first if message.kind == OPEN_USERS)
     others = [message for message in first if message.kind != OPEN_USERS]
     if not open_users.n:
-        return Settled(figures_by_group(others, groups), 0, is_whole=True)
+        return RecomputedFigures(figures_by_group(others, groups), 0, is_whole=True)
     if len(open_users.hashes) < open_users.n:
-        return Settled({}, open_users.n, is_whole=False)
-    messages = messages_of_groups(again(open_users.hashes), groups)
-    later = GroupStates.merged(GroupStates.of_tree(message.tree) for message in messages)
+        return RecomputedFigures({}, open_users.n, is_whole=False)
+    messages = messages_of_groups(states_of_hashes(open_users.hashes), groups)
+    later = GroupStates.merged(GroupStates.from_tree(message.tree) for message in messages)
     # Each state counts its users once for every count; the first will do.
     n_later = int(later.parts[COUNTS]["n"][:, 0].sum()) if later.keys else 0
     if n_later != open_users.n:
-        return Settled({}, open_users.n, is_whole=False)
-    return Settled(figures_by_group(others, groups, later), open_users.n, is_whole=True)
+        return RecomputedFigures({}, open_users.n, is_whole=False)
+    return RecomputedFigures(figures_by_group(others, groups, later), open_users.n, is_whole=True)

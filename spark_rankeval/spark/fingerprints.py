@@ -58,16 +58,16 @@ def row_hash(source: SourceTable) -> Sql:
     """
     double, item_type = T.DoubleType(), source.item_type
     values = [value.cast(T.ArrayType(double) if source.arrays else double) for value in source.values_sql()]
-    beside = [] if source.hashed is None else [named(source.hashed)]
+    extra_columns = [] if source.hashed is None else [named(source.hashed)]
     # Spark's hash passes over a null, which only matters beside values that could stand in its place.
-    tells_nulls = bool(source.arrays or beside or len(values) + 1 >= _SEVERAL)
+    tells_nulls = bool(source.arrays or extra_columns or len(values) + 1 >= _SEVERAL)
     id_type = T.ArrayType(item_type) if source.arrays else item_type
-    columns = [hashable(source.given_ids_sql(), id_type, keeps_null=tells_nulls), *values]
+    columns = [hashable(source.raw_ids_sql(), id_type, keeps_null=tells_nulls), *values]
     if not tells_nulls:
         return call("xxhash64", *columns)
     if source.arrays:
         columns += [call("array_size", array) for array in columns]
-    return hash_of([*columns, *beside])
+    return hash_of([*columns, *extra_columns])
 
 
 def users_of(source: SourceTable) -> list[Sql]:
@@ -86,8 +86,8 @@ def columns_of(frame: DataFrame, names: Sequence[str], *, are_ids: bool = True) 
     for name in names:
         kind, values = frame.schema[name].dataType, named(name)
         is_array = isinstance(kind, T.ArrayType)
-        of_values = kind.elementType if isinstance(kind, T.ArrayType) else kind
-        if isinstance(of_values, T.DecimalType) or not are_ids:
+        element = kind.elementType if isinstance(kind, T.ArrayType) else kind
+        if isinstance(element, T.DecimalType) or not are_ids:
             columns.append(values.cast(T.ArrayType(T.DoubleType()) if is_array else T.DoubleType()))
         else:
             columns.append(hashable(values, kind, keeps_null=True))

@@ -84,15 +84,15 @@ class GroupedFeature:
         """Rows of predictions with the columns that are `listed`."""
         return rows
 
-    def beside_predictions(self) -> list[DataFrame]:
+    def prediction_tables(self) -> list[DataFrame]:
         """Tables of one row per user, for the users with predictions."""
         return []
 
-    def beside_labels(self) -> list[DataFrame]:
+    def label_tables(self) -> list[DataFrame]:
         """Tables of one row per user, for the users with labels."""
         return []
 
-    def given(self, users: DataFrame) -> DataFrame:
+    def with_broadcasts(self, users: DataFrame) -> DataFrame:
         """Grouped users with what every row, or the first row of each partition, brings to the workers."""
         return users
 

@@ -53,9 +53,9 @@ if TYPE_CHECKING:
 
 
 # Columns of ours on the way: how many rows a row stands for; whether a user is known from more than attributes.
-_ROW, _KNOWN = "row_", "known_"
+_ROW, _EVALUATED = "row_", "known_"
 # Whether a row is of the table of further users.
-_IN_USERS = "in_users_"
+_USER_ROW = "in_users_"
 
 
 @dataclass(frozen=True)
@@ -110,11 +110,11 @@ class Grouping:
                         self._ids(self.rows.typed_users(first)), partial(name_in_sql, first.frame)
                     )
                 ),
-                *self.attributes.of(first, name_in_sql),
+                *self.attributes.named_values(first, name_in_sql),
                 *(row_hash(source).alias(grouped_row.hash_column(source.role)) for source in (first, labels)),
                 *self.attributes.hashed(self.attributes.values(first, text_in_sql)),
             )
-            return self._given(with_whole_hashes(grouped, self.sources))
+            return self._with_broadcasts(with_whole_hashes(grouped, self.sources))
         joined = self._lists()
         if not self._is_grouped_once:
             # Two groupings and a join of the groups: tables bucketed by user need no shuffle at all.
@@ -122,7 +122,7 @@ class Grouping:
         users = [named(name) for name in self.user_columns]
         no_user = any_of(user.is_null() for user in users).alias(grouped_row.NO_USER)
         hashed = [self._hash_of(users)] if with_user_hash else []
-        left_behind = {_KNOWN}
+        left_behind = {_EVALUATED}
         if with_user_hash or not with_users:
             hashed += self.attributes.cluster_hash(self._ids(users), self.attributes.text_on_the_way)
         if not with_users:
@@ -132,21 +132,21 @@ class Grouping:
         kept += self.attributes.hashed([named(name) for name in self.attributes.columns])
         if self.sources.attributes is not None:
             # Somebody whom only the attributes know is not evaluated; but an empty slice is a slice.
-            absent = named(grouped_row.PREDICTION_ROWS).is_null() & (call("coalesce", named(_KNOWN), 0) == 0)
+            absent = named(grouped_row.PREDICTION_ROWS).is_null() & (call("coalesce", named(_EVALUATED), 0) == 0)
             kept.append(absent.alias(grouped_row.ABSENT))
         grouped = select(joined, *kept, no_user, *hashed)
-        known = [table for feature in self._features for table in feature.hashed]
-        return self._given(with_whole_hashes(grouped, self.sources, known))
+        hashed_tables = [table for feature in self._features for table in feature.hashed]
+        return self._with_broadcasts(with_whole_hashes(grouped, self.sources, hashed_tables))
 
     def lists(self) -> DataFrame:
         """The grouped table without labels: the user's columns, what the worker reads, and whether a row belongs to nobody."""
         lists = self._lists()
         no_user = any_of(named(name).is_null() for name in self.user_columns).alias(grouped_row.NO_USER)
-        return self._given(select(lists, *map(named, lists.columns), no_user))
+        return self._with_broadcasts(select(lists, *map(named, lists.columns), no_user))
 
-    def _given(self, users: DataFrame) -> DataFrame:
+    def _with_broadcasts(self, users: DataFrame) -> DataFrame:
         """Grouped users with what features bring to the workers."""
-        return reduce(lambda rows, feature: feature.given(rows), self._features, users)
+        return reduce(lambda rows, feature: feature.with_broadcasts(rows), self._features, users)
 
     def _lists(self) -> DataFrame:
         """A row a user with the predictions of every model, and the user's other lists."""
@@ -158,7 +158,7 @@ class Grouping:
             predictions = predictions.join(excluded, self.user_columns, "left")
             # 0 says that nothing of the user is excluded; null, that nobody looked.
             predictions = with_columns(predictions, {hashed: call("coalesce", named(hashed), 0)})
-        for lists in (lists for feature in self._features for lists in feature.beside_predictions()):
+        for lists in (lists for feature in self._features for lists in feature.prediction_tables()):
             predictions = predictions.join(lists, self.user_columns, "left")
         return predictions
 
@@ -199,9 +199,9 @@ class Grouping:
         first = self.sources.predictions
         if first.arrays:
             return self._grouped_arrays(
-                self.rows.of_models(self.rows.arrays_of), grouped_row.PREDICTION_ROWS, len(self._models)
+                self.rows.all_models(self.rows.arrays_of), grouped_row.PREDICTION_ROWS, len(self._models)
             )
-        rows = self.rows.of_both() if self._is_grouped_once else self.rows.of_models(self.rows.of)
+        rows = self.rows.rows_of_both() if self._is_grouped_once else self.rows.all_models(self.rows.user_rows)
         if not self.merge_duplicates:
             rows = self._with_facts(rows)
         users = self.user_columns
@@ -219,8 +219,8 @@ class Grouping:
         by_workers = self.gathering == "all" and n_rows is None and is_hashed_by_workers(self.item_type())
         counts_infinite = self.rows.counts_infinite(first)
         lists = PredictionLists(users, len(self._models), self.gathering, self.keep, self._listed, counts_infinite)
-        beside = self._label_lists(call("count", 1)) if self._is_grouped_once else ()
-        return lists.of(rows, None if by_workers else hashed, n_rows, merged, beside)
+        label_lists = self._label_lists(call("count", 1)) if self._is_grouped_once else ()
+        return lists.grouped(rows, None if by_workers else hashed, n_rows, merged, label_lists)
 
     @property
     def _listed(self) -> tuple[str, ...]:
@@ -233,27 +233,29 @@ class Grouping:
     def _labels(self) -> DataFrame:
         """One row per user with the labels, and with what features know of them."""
         labels = self._grouped_labels()
-        for table in (table for feature in self._features for table in feature.beside_labels()):
+        for table in (table for feature in self._features for table in feature.label_tables()):
             labels = labels.join(table, self.user_columns, "left")
         return labels
 
     def _grouped_labels(self) -> DataFrame:
         source, others = self.sources.labels, self._users_without_labels()
         attributes = agreed(list(self.attributes.columns), grouped_row.ATTRIBUTE_CONFLICTS)
-        is_known = call("max", named(_KNOWN)).alias(_KNOWN)
+        is_evaluated = call("max", named(_EVALUATED)).alias(_EVALUATED)
         if source.arrays:
             labels = self._grouped_arrays(self.rows.arrays_of(source), grouped_row.LABEL_ROWS)
             if others is None:
                 return labels
-            grouped = aggregate(others, self.user_columns, is_known, *attributes, *self._hash_of_users)
+            grouped = aggregate(others, self.user_columns, is_evaluated, *attributes, *self._hash_of_users)
             joined = labels.join(grouped, self.user_columns, "full")
-            return with_columns(joined, {_KNOWN: when(named(grouped_row.LABEL_ROWS).is_not_null(), 1, named(_KNOWN))})
-        rows = self.rows.of(source)
+            return with_columns(
+                joined, {_EVALUATED: when(named(grouped_row.LABEL_ROWS).is_not_null(), 1, named(_EVALUATED))}
+            )
+        rows = self.rows.user_rows(source)
         n_rows, more = call("count", 1), []
         if others is not None:
             # They are rows without a label: a third table in a join would cost a shuffle more.
-            rows = union(with_columns(rows, {_ROW: number(1), _KNOWN: number(1)}), others)
-            n_rows, more = call("sum", named(_ROW)), [is_known, *attributes, *self._hash_of_users]
+            rows = union(with_columns(rows, {_ROW: number(1), _EVALUATED: number(1)}), others)
+            n_rows, more = call("sum", named(_ROW)), [is_evaluated, *attributes, *self._hash_of_users]
         return aggregate_lists(rows, self.user_columns, *self._label_lists(n_rows), *more)
 
     def _label_lists(self, n_rows: Sql) -> list[Sql]:
@@ -266,7 +268,7 @@ class Grouping:
     @property
     def _hash_of_users(self) -> list[Sql]:
         """How many rows a user has in the table of further users, which hold nothing else that is read; null: none."""
-        hashed = call("sum", named(_IN_USERS)).alias(grouped_row.hash_column("users"))
+        hashed = call("sum", named(_USER_ROW)).alias(grouped_row.hash_column("users"))
         return [] if self.sources.users is None else [hashed]
 
     def _users_without_labels(self) -> DataFrame | None:
@@ -275,13 +277,19 @@ class Grouping:
         rows = None
         if users is not None:
             # A row that names nobody is no user to count; it is reported as a row that cannot be used.
-            nobody = any_of(user.is_null() for user in users.users_sql())
-            row, known = when(nobody, 1, 0).alias(_ROW), number(1).alias(_KNOWN)
-            rows = select(users.frame, *self.rows.named_users(users), row, known, number(1).alias(_IN_USERS))
+            has_no_user = any_of(user.is_null() for user in users.users_sql())
+            row, evaluated = when(has_no_user, 1, 0).alias(_ROW), number(1).alias(_EVALUATED)
+            rows = select(users.frame, *self.rows.named_users(users), row, evaluated, number(1).alias(_USER_ROW))
         if attributes is not None:
-            row, known = number(0).alias(_ROW), number(0).alias(_KNOWN)
-            somebody = where(attributes.frame, ~any_of(user.is_null() for user in attributes.users_sql()))
-            about = select(somebody, *self.rows.named_users(attributes), row, known, *self.attributes.of(attributes))
+            row, evaluated = number(0).alias(_ROW), number(0).alias(_EVALUATED)
+            rows_with_user = where(attributes.frame, ~any_of(user.is_null() for user in attributes.users_sql()))
+            about = select(
+                rows_with_user,
+                *self.rows.named_users(attributes),
+                row,
+                evaluated,
+                *self.attributes.named_values(attributes),
+            )
             rows = about if rows is None else union(rows, about)
         return None if rows is None else self.rows.chosen(rows)
 
@@ -292,20 +300,20 @@ class Grouping:
         table = "predictions" if n_rows == grouped_row.PREDICTION_ROWS else "labels"
         for model in range(n_models):
             row, each = (values_of_model(model, values, n_models) for values in (named(ARRAYS), number(1)))
-            counts.append(call("count", each).alias(grouped_row.of_model(n_rows, model)))
+            counts.append(call("count", each).alias(grouped_row.column_of_model(n_rows, model)))
             if ROW_HASH in rows.columns:
                 hashed = values_of_model(model, named(ROW_HASH), n_models)
                 counts.append(
-                    total_of_hashes(hashed).alias(grouped_row.hash_column(grouped_row.of_model(table, model)))
+                    total_of_hashes(hashed).alias(grouped_row.hash_column(grouped_row.column_of_model(table, model)))
                 )
             # Of a user's rows the one whose arrays come last in order: any would do, but always the same.
-            in_order = call("sort_array", call("collect_list", row), False)
-            last = call("max", row) if compares else call("get", in_order, 0)
+            sorted_rows = call("sort_array", call("collect_list", row), False)
+            last = call("max", row) if compares else call("get", sorted_rows, 0)
             first.append(last.alias(f"{ARRAYS}{model}"))
         grouped = aggregate(rows, self.user_columns, *counts, *first)
         names = rows.schema[ARRAYS].dataType.names  # type: ignore[attr-defined] # a struct, by construction
         arrays = [
-            field_of(f"{ARRAYS}{model}", name).alias(grouped_row.of_model(name, model))
+            field_of(f"{ARRAYS}{model}", name).alias(grouped_row.column_of_model(name, model))
             for model in range(n_models)
             for name in names
         ]

@@ -22,7 +22,7 @@ _FLOATING = (T.FloatType, T.DoubleType)
 PLAIN = (
     T.NumericType, T.StringType, T.BooleanType, T.DateType, T.TimestampType, T.TimestampNTZType, T.BinaryType,
 )  # fmt: skip
-_OF_ITEMS = (T.IntegralType, T.StringType, *_FLOATING)
+_ITEM_TYPES = (T.IntegralType, T.StringType, *_FLOATING)
 #: What a column names.
 Named = Literal["user", "item", "slice", "cluster", "model", "category", "intent"]
 _ADVICE: dict[Named, str] = {
@@ -47,7 +47,7 @@ def why_unusable(kind: T.DataType, named: Named) -> str:
     # Spark 3.5 knows no collations. Spark alone compares by them; workers, hashes and dicts compare the bytes.
     if isinstance(kind, T.StringType) and getattr(kind, "collation", "UTF8_BINARY") != "UTF8_BINARY":
         return "strings are compared by their bytes, not by a collation: cast it to string, after lower() if case does not matter"
-    return "" if isinstance(kind, _OF_ITEMS if named == "item" else PLAIN) else _ADVICE[named]
+    return "" if isinstance(kind, _ITEM_TYPES if named == "item" else PLAIN) else _ADVICE[named]
 
 
 def problem_of_type(what: str, kind: T.DataType, named: Named) -> list[str]:
@@ -99,7 +99,7 @@ def is_utf8(words: Sql) -> Sql:
     return call("regexp_replace", words, text("^"), text("")) == words
 
 
-def readable(words: Sql, *, known: bool = False) -> Sql:
+def readable(words: Sql, *, is_written_out: bool = False) -> Sql:
     r"""Text that Python can read, and that differs wherever the given texts differ.
 
     Text that is not UTF-8, as bytes of a binary column may be, has its bytes written out: ``\x61\xFF``. So has text that looks
@@ -109,7 +109,7 @@ def readable(words: Sql, *, known: bool = False) -> Sql:
     written_out = call(
         "replace", call("regexp_replace", call("hex", words), text("(..)"), text("/x$1")), text("/"), text("\\")
     )
-    is_fine = is_utf8(words) if known else is_utf8(words) & ~call("rlike", words, text(_WRITTEN_OUT))
+    is_fine = is_utf8(words) if is_written_out else is_utf8(words) & ~call("rlike", words, text(_WRITTEN_OUT))
     return when(is_fine | words.is_null(), words, written_out)
 
 
@@ -140,7 +140,7 @@ def is_readable(frame: DataFrame, name: str) -> bool:
 
 def name_in_sql(frame: DataFrame, name: str) -> Sql:
     """What a column of a table names, as readable text."""
-    return readable(text_in_sql(frame, name), known=is_readable(frame, name))
+    return readable(text_in_sql(frame, name), is_written_out=is_readable(frame, name))
 
 
 def name_in(frame: DataFrame, name: str) -> Column:

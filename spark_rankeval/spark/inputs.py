@@ -115,7 +115,7 @@ def read_sources(
     exclude: DataFrame | None,
     names: ColumnNames,
     attributes: DataFrame | None = None,
-    asked: AttributeNames | None = None,
+    attribute_names: AttributeNames | None = None,
     tables: TablesOfCall | None = None,
 ) -> Sources:
     """Find and check the columns of all tables, before any job; but a column of models is read for their names.
@@ -135,8 +135,8 @@ def read_sources(
     for role, other in {**others, **tables.frames()}.items():
         if other is not None:
             check_table(role, other)
-    of_users = [_table_of_users(table) for table in by_model.values()]
-    first = of_users[0]
+    user_frames = [_table_of_users(table) for table in by_model.values()]
+    first = user_frames[0]
     problems: list[str] = []
     if isinstance(predictions, Mapping) and names.model is not None:
         problems.append("predictions is a dict by model, so the model column is not needed; leave model= out")
@@ -151,8 +151,8 @@ def read_sources(
     right = read_source("labels", first if labels is None else labels, names, problems)
     everyone = None if users is None else read_source("users", users, names, problems)
     left_out = None if exclude is None else read_source("exclude", exclude, names, problems)
-    asked = (asked or AttributeNames()).beside(names.user)
-    about = _attributes(attributes, asked, [users, labels, *of_users], names, problems)
+    attribute_names = (attribute_names or AttributeNames()).with_user_clusters(names.user)
+    about = _attributes(attributes, attribute_names, [users, labels, *user_frames], names, problems)
     features, right = tables.read([model.source for model in models], right, names, problems)
     if labels is None:
         if not problems and not (left.arrays and right.arrays):
@@ -168,7 +168,7 @@ def read_sources(
             several or None,
             any(not feature.takes_one_table for feature in features) or None,
         )
-        problems += [words for words, found in zip(_ONE_TABLE, met, strict=True) if found is not None]
+        problems += [words for words, problem in zip(_ONE_TABLE, met, strict=True) if problem is not None]
     if not problems:
         check_together(
             models,
@@ -182,13 +182,15 @@ def read_sources(
         models = [Model(name, left) for name in _model_names(first, column)]
     shared = labels is None
     models = [model._replace(source=replace(model.source, shares_table=shared)) for model in models]
-    slices = () if about is None else tuple(str(find_column(about.frame, name)) for name in asked.by)
-    weights = None if about is None or asked.weight is None else find_column(about.frame, asked.weight)
-    clusters = [str(find_column(left.frame, name)) for name in asked.user_clusters]
-    clusters += [] if about is None else [str(find_column(about.frame, name)) for name in asked.cluster]
+    slices = () if about is None else tuple(str(find_column(about.frame, name)) for name in attribute_names.by)
+    weights = (
+        None if about is None or attribute_names.weight is None else find_column(about.frame, attribute_names.weight)
+    )
+    clusters = [str(find_column(left.frame, name)) for name in attribute_names.user_clusters]
+    clusters += [] if about is None else [str(find_column(about.frame, name)) for name in attribute_names.cluster]
     return Sources(
         tuple(models), replace(right, shares_table=shared), everyone, left_out, column, about, slices, weights,
-        tuple(clusters), features, asked.weight_count,
+        tuple(clusters), features, attribute_names.weight_count,
     )  # fmt: skip
 
 
@@ -212,18 +214,18 @@ class AttributeNames(NamedTuple):
     weight_count: str | None = None  # the count of the per-user table that is the users' weight, if no column is
 
     @classmethod
-    def of(cls, options: UserOptions) -> AttributeNames:
+    def from_options(cls, options: UserOptions) -> AttributeNames:
         """Those that a call names."""
         counted = options.user_weight if options.user_weight in WEIGHTS else None
         weight = None if counted else options.user_weight
         return cls(attributes_in(options.by), weight, options.clusters or (), weight_count=counted)
 
-    def beside(self, users: tuple[str, ...]) -> AttributeNames:
+    def with_user_clusters(self, users: tuple[str, ...]) -> AttributeNames:
         """The same, with the columns of the user taken out of those that make a cluster."""
-        known = [name.lower() for name in users]
-        of_users = tuple(name for name in self.cluster if name.lower() in known)
+        user_names = [name.lower() for name in users]
+        user_clusters = tuple(name for name in self.cluster if name.lower() in user_names)
         return self._replace(
-            cluster=tuple(name for name in self.cluster if name not in of_users), user_clusters=of_users
+            cluster=tuple(name for name in self.cluster if name not in user_clusters), user_clusters=user_clusters
         )
 
     @property
@@ -231,7 +233,7 @@ class AttributeNames(NamedTuple):
         """All that some table must have beside the user."""
         return (*self.by, *([] if self.weight is None else [self.weight]), *self.cluster)
 
-    def in_words(self) -> str:
+    def words(self) -> str:
         """The options as the caller wrote them."""
         words = [f"by={list(self.by)}"] if self.by else []
         words += [] if self.weight is None else [f"user_weight={self.weight!r}"]
@@ -239,46 +241,48 @@ class AttributeNames(NamedTuple):
 
 
 def _attributes(
-    given: DataFrame | None,
-    asked: AttributeNames,
+    table: DataFrame | None,
+    attribute_names: AttributeNames,
     others: Iterable[DataFrame | None],
     names: ColumnNames,
     problems: list[str],
 ) -> SourceTable | None:
-    if not asked.all:
-        if given is not None:
+    if not attribute_names.all:
+        if table is not None:
             problems.append(
                 "attributes has no effect without by=, user_weight= or cluster=; name the columns to slice by with by=, the column "
                 "of weights with user_weight=, or those of clusters with cluster="
             )
         return None
-    frames = [frame for frame in ([given] if given is not None else others) if frame is not None]
-    holder = next((frame for frame in frames if all(find_column(frame, name) for name in asked.all)), None)
+    frames = [frame for frame in ([table] if table is not None else others) if frame is not None]
+    holder = next((frame for frame in frames if all(find_column(frame, name) for name in attribute_names.all)), None)
     if holder is None:
         there = "; ".join(", ".join(frame.columns) for frame in frames)
-        advice = "" if given is not None else ". Pass a table of users that has them as facts=Facts(attributes=…)"
-        if asked.by:
+        advice = "" if table is not None else ". Pass a table of users that has them as facts=Facts(attributes=…)"
+        if attribute_names.by:
             advice += ". For groups of items use facts=Facts(items=…, item_by=…)"
         problems.append(
-            f"{asked.in_words()}: no table has all these columns beside the user; available: {there}{advice}"
+            f"{attribute_names.words()}: no table has all these columns beside the user; available: {there}{advice}"
         )
         return None
-    for name in asked.by:
+    for name in attribute_names.by:
         kind = holder.schema[str(find_column(holder, name))].dataType
         problems += problem_of_type(f"by: the column {name!r}", kind, "slice")
-    for name in asked.cluster:
+    for name in attribute_names.cluster:
         kind = holder.schema[str(find_column(holder, name))].dataType
         problems += problem_of_type(f"cluster: the column {name!r}", kind, "cluster")
-    if asked.weight is not None:
-        kind = holder.schema[str(find_column(holder, asked.weight))].dataType
+    if attribute_names.weight is not None:
+        kind = holder.schema[str(find_column(holder, attribute_names.weight))].dataType
         if not isinstance(kind, T.NumericType):
-            problems.append(f"user_weight={asked.weight!r} must be a number; it is {kind.simpleString()}. Cast it")
+            problems.append(
+                f"user_weight={attribute_names.weight!r} must be a number; it is {kind.simpleString()}. Cast it"
+            )
     return read_source("attributes", holder, names, problems)
 
 
-def _table_of_users(given: DataFrame | Vectors) -> DataFrame:
+def _table_of_users(table: DataFrame | Vectors) -> DataFrame:
     """The table that has the users of a model."""
-    return given.users if isinstance(given, Vectors) else given
+    return table.users if isinstance(table, Vectors) else table
 
 
 def _problems_with_vectors(
@@ -295,13 +299,13 @@ def _problems_with_vectors(
         problems.append(
             "labels=None is for one table of arrays, and Vectors have none; pass labels as a separate table"
         )
-    given = {"model": names.model}
+    options = {"model": names.model}
     if not has_baseline:
         # A baseline's rows have the columns of predictions.
-        given |= {"score": names.score, "rank": names.rank}
+        options |= {"score": names.score, "rank": names.rank}
     problems += [
         f"{option}={name!r} is for tables of lists, and Vectors have none; leave it out"
-        for option, name in given.items()
+        for option, name in options.items()
         if name is not None
     ]
     return problems
@@ -311,12 +315,12 @@ def _read_model(
     name: str, table: DataFrame | Vectors, names: ColumnNames, tables: TablesOfCall, problems: list[str]
 ) -> Model:
     """The predictions of a model; of several tables it is said which one lacks something."""
-    of_model: list[str] = []
+    model_problems: list[str] = []
     if isinstance(table, Vectors):
-        model, what = Model(name, tables.read_vectors(table, names, of_model)), "Vectors"
+        model, what = Model(name, tables.read_vectors(table, names, model_problems)), "Vectors"
     else:
-        model, what = Model(name, read_source("predictions", table, names, of_model)), "predictions"
-    problems += [words.replace(what, _called(what, name), 1) for words in of_model]
+        model, what = Model(name, read_source("predictions", table, names, model_problems)), "predictions"
+    problems += [words.replace(what, _called(what, name), 1) for words in model_problems]
     return model
 
 
@@ -395,9 +399,9 @@ def ids_apart(sources: Sources, model: Model, overlap: Overlap) -> Apart | None:
     keys = aggregate(ids, [_KEY], *_each("sum", (*_SIDES, _BOTH)), *_each("min", _EXAMPLES))
     both = all_of(named(example).is_not_null() for example in _EXAMPLES)
     alike = call("min", when(both, call("struct", *map(named, _EXAMPLES)))).alias(_KEY)
-    found = aggregate(keys, (), *_each("sum", (*_SIDES, _BOTH)), *_each("min", _EXAMPLES), alike)
+    sums = aggregate(keys, (), *_each("sum", (*_SIDES, _BOTH)), *_each("min", _EXAMPLES), alike)
     pair = (readable(call("coalesce", named(_KEY).field(example), named(example))) for example in _EXAMPLES)
-    n_left, n_right, n_both, one, other = select(found, *map(named, (*_SIDES, _BOTH)), *pair).collect()[0]
+    n_left, n_right, n_both, one, other = select(sums, *map(named, (*_SIDES, _BOTH)), *pair).collect()[0]
     if n_both or not n_left or not n_right:
         return None
     kinds = left.user_types() if overlap.kind == "users" else [left.item_type]

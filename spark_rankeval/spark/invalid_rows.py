@@ -51,7 +51,19 @@ _KINDS = {"predictions": ("invalid_predictions", "infinite_scores")}
 ITEM = "item_"
 _MODEL, _REASON, _PLACE, _ROW, _VALUE, _OTHER = "model_", "reason_", "place_", "row_", "value", "other_"
 # Words in the names of columns that name models.
-_OF_MODELS = {"model", "models", "run", "runs", "runid", "system", "tag", "algorithm", "variant", "experiment", "fold"}
+_MODEL_WORDS = {
+    "model",
+    "models",
+    "run",
+    "runs",
+    "runid",
+    "system",
+    "tag",
+    "algorithm",
+    "variant",
+    "experiment",
+    "fold",
+}
 # A column with more values names something else than models, and more unused columns are not compared.
 _MOST_MODELS, _MOST_UNUSED = 100, 30
 
@@ -60,14 +72,14 @@ def invalid_reasons(source: SourceTable, ids: Sql, values: Sequence[Sql], task: 
     """Why a row, or an entry of an array, says nothing that could be ranked: conditions by what they mean."""
     may_be_null = task.keep_null_items and source.role == "predictions"
     reasons = id_reasons(f"{source.role.rstrip('s')} item", ids, source.item_type, may_be_null=may_be_null)
-    for given, kind, value in _numbers(source, values):
-        is_grade = source.value_kind == "relevance" and not given.beside
+    for column_of_values, kind, value in _numbers(source, values):
+        is_grade = source.value_kind == "relevance" and not column_of_values.label_column
         reasons[f"null {kind}"] = value.is_null()
         if is_grade and task.unusual_grades == "keep":
             continue
         reasons[f"NaN {kind}"] = call("isnan", value)
-        if given.beside:
-            wrong = LABEL_COLUMNS[given.beside].wrong
+        if column_of_values.label_column:
+            wrong = LABEL_COLUMNS[column_of_values.label_column].wrong
             reasons |= {words: compare(value, bound) for words, compare, bound in wrong}
         if source.value_kind == "rank":
             reasons["negative rank"] = value < 0
@@ -75,7 +87,7 @@ def invalid_reasons(source: SourceTable, ids: Sql, values: Sequence[Sql], task: 
             reasons["fractional rank"] = value != call("rint", value)
         if is_grade:
             largest = task.largest_grade
-            held = as_float32(largest) if isinstance(given.kind, T.FloatType) else largest
+            held = as_float32(largest) if isinstance(column_of_values.kind, T.FloatType) else largest
             above = f"{kind} above {largest:,.6g}, the largest grade of a metric"
             if largest < _HUGE:
                 reasons[f"{above} (set max_grade or gain='linear')"] = value > held
@@ -86,7 +98,9 @@ def invalid_reasons(source: SourceTable, ids: Sql, values: Sequence[Sql], task: 
 
 def unusual_reasons(source: SourceTable, values: Sequence[Sql], task: ScoringTask) -> dict[str, Sql]:
     """Why a row that could be ranked is not: infinite scores and negative grades, which the caller may allow."""
-    numbers = [(kind, value) for given, kind, value in _numbers(source, values) if not given.beside]
+    numbers = [
+        (kind, value) for column_of_values, kind, value in _numbers(source, values) if not column_of_values.label_column
+    ]
     if source.value_kind == "score" and not task.rank_infinite:
         return {f"infinite {kind}": call("abs", value) == math.inf for kind, value in numbers}
     if source.value_kind == "relevance" and task.unusual_grades == "error" and not task.clip_grades:
@@ -98,10 +112,10 @@ def _numbers(source: SourceTable, values: Sequence[Sql]) -> list[tuple[ValueColu
     """Each column of numbers with what messages call it, and its values as doubles; a cast loses no null."""
     several = len(source.grades) > 1
     kinds = [
-        value.beside or (f"{source.value_kind} {value.name!r}" if several else str(source.value_kind))
-        for value in source.given_values
+        value.label_column or (f"{source.value_kind} {value.name!r}" if several else str(source.value_kind))
+        for value in source.value_columns
     ]
-    return list(zip(source.given_values, kinds, [value.cast("double") for value in values], strict=True))
+    return list(zip(source.value_columns, kinds, [value.cast("double") for value in values], strict=True))
 
 
 def none_holds(conditions: dict[str, Sql]) -> Sql:
@@ -116,13 +130,13 @@ def says_something(source: SourceTable, task: ScoringTask, model_column: str | N
     """Whether a row of a table of rows has all that a ranking needs."""
     needed = [*source.users_sql(), *([] if model_column is None else [named(model_column)])]
     return all_of(values.is_not_null() for values in needed) & none_holds(
-        invalid_reasons(source, source.given_ids_sql(), source.values_sql(), task)
+        invalid_reasons(source, source.raw_ids_sql(), source.values_sql(), task)
     )
 
 
 def _values(source: SourceTable) -> list[str]:
     """Our names for the columns of scores, ranks or grades, and of what labels have beside these."""
-    return [f"value_{index}" for index in range(len(source.given_values))]
+    return [f"value_{index}" for index in range(len(source.value_columns))]
 
 
 def _with_reasons(
@@ -136,40 +150,42 @@ def _with_reasons(
         return source.vectors.users_with_reasons(source, ITEM, _REASON)
     if source.role == "users":
         users = {f"{words} in the table of users": holds for words, holds in source.user_reasons().items()}
-        return with_columns(select(source.frame, *source.given_users()), {_REASON: first_true(users)})
-    nobody, about = source.user_reasons(), source.given_users()
+        return with_columns(select(source.frame, *source.raw_users()), {_REASON: first_true(users)})
+    user_reasons, about = source.user_reasons(), source.raw_users()
     if model_column is not None:
-        nobody[f"null model ({model_column})"] = named(_MODEL).is_null()
+        user_reasons[f"null model ({model_column})"] = named(_MODEL).is_null()
         about.append(readable(text_in_sql(source.frame, model_column)).alias(_MODEL))
     if source.shares_table:
         about.append(call("monotonically_increasing_id").alias(_ROW))
     names = [ITEM, *_values(source)]
-    given = [
-        value.alias(name) for value, name in zip((source.given_ids_sql(), *source.values_sql()), names, strict=True)
+    entry_columns = [
+        value.alias(name) for value, name in zip((source.raw_ids_sql(), *source.values_sql()), names, strict=True)
     ]
     subtopic = [] if source.subtopic is None else [named(source.subtopic)]
-    rows = select(source.frame, *about, *given, *subtopic, *kept)
+    rows = select(source.frame, *about, *entry_columns, *subtopic, *kept)
     ids, *values = map(named, names)
     reasons = invalid_reasons(source, ids, values, task) | unusual_reasons(source, values, task)
     if not source.arrays:
-        return with_columns(rows, {_REASON: first_true(nobody | reasons)})
-    entries = _entries(source, rows, names, nobody)
+        return with_columns(rows, {_REASON: first_true(user_reasons | reasons)})
+    entries = _entries(source, rows, names, user_reasons)
     return with_columns(entries, {_REASON: call("coalesce", named(_REASON), first_true(reasons))})
 
 
-def _entries(source: SourceTable, rows: DataFrame, names: Sequence[str], nobody: Mapping[str, Sql]) -> DataFrame:
+def _entries(source: SourceTable, rows: DataFrame, names: Sequence[str], user_reasons: Mapping[str, Sql]) -> DataFrame:
     """The entries of arrays; a row that says nothing as a whole is one entry without an item, with its reason.
 
     Of a user's several rows one is read, the one that comes last in the order of its arrays, as when they are grouped.
     """
     ids, *values = arrays = [named(name) for name in names]
-    reasons = dict(nobody)
+    reasons = dict(user_reasons)
     if not source.shares_table:
         keys = [named(name) for name in rows.columns if name not in names]
         reasons[REPEATED_USER] = over(call("row_number"), keys, map(descending, arrays)) > 1
-    in_words = " and ".join([source.item, *(value.name for value in source.given_values)])
+    arrays_in_words = " and ".join([source.item, *(value.name for value in source.value_columns)])
     reasons[f"null array of {source.role}"] = any_of(array.is_null() for array in arrays)
-    reasons[f"unequal lengths of {in_words}"] = any_of(call("size", array) != call("size", ids) for array in values)
+    reasons[f"unequal lengths of {arrays_in_words}"] = any_of(
+        call("size", array) != call("size", ids) for array in values
+    )
     rows = with_columns(rows, {_REASON: first_true(reasons)})
     # A place beyond the arrays' ends is null, and so is what a row without an entry has.
     places = call("slice", call("sequence", -1, call("size", ids) - 1), 2, call("size", ids))
@@ -211,7 +227,7 @@ class Quarantine:
                 parts.append(self._named(source, self._repeated(source, rows)))
         rows = _with_reasons(labels, self.task)
         parts.append(self._named(labels, rows))
-        if self.conflicting_labels and labels.given_values:
+        if self.conflicting_labels and labels.value_columns:
             parts.append(self._named(labels, self._conflicting(rows)))
         if sources.users is not None:
             parts.append(self._named(sources.users, _with_reasons(sources.users, self.task)))
@@ -222,7 +238,7 @@ class Quarantine:
         rows = rows.where(F.col(_REASON).isNull() & F.col(ITEM).isNotNull())
         if self.sources.exclude is not None:
             left_out = self.sources.exclude
-            items = select(left_out.frame, *left_out.named_users_sql(), left_out.given_ids_sql().alias(ITEM))
+            items = select(left_out.frame, *left_out.named_users_sql(), left_out.raw_ids_sql().alias(ITEM))
             rows = rows.join(items, items.columns, "left_anti")
         values = [F.col(name) for name in _values(source)]
         order = [value.asc() if source.value_kind == "rank" else value.desc() for value in values]
@@ -247,17 +263,17 @@ class Quarantine:
 
     def _named(self, source: SourceTable, rows: DataFrame) -> DataFrame:
         """Rejected rows of a table under the names that they are shown by."""
-        value_of = dict(zip((value.name for value in source.given_values), _values(source), strict=True))
+        value_names = dict(zip((value.name for value in source.value_columns), _values(source), strict=True))
 
-        def known(name: str, kind: T.DataType) -> Sql:
+        def column_or_null(name: str, kind: T.DataType) -> Sql:
             return named(name).cast(kind) if name in rows.columns else null_of(kind)
 
         columns = [
             text(source.role),
-            *[known(_MODEL, T.StringType())] * bool(self.sources.models[0].name),
-            *(known(user_column(index), kind) for index, kind in enumerate(self.user_types)),
-            known(ITEM, self.item_type),
-            *(known(value_of.get(name, ""), T.DoubleType()) for name in _value_names(self.sources)),
+            *[column_or_null(_MODEL, T.StringType())] * bool(self.sources.models[0].name),
+            *(column_or_null(user_column(index), kind) for index, kind in enumerate(self.user_types)),
+            column_or_null(ITEM, self.item_type),
+            *(column_or_null(value_names.get(name, ""), T.DoubleType()) for name in _value_names(self.sources)),
             named(_REASON),
         ]
         shown = [
@@ -283,7 +299,7 @@ def columns_of_rejected(sources: Sources) -> list[str]:
 
 def _value_names(sources: Sources) -> list[str]:
     """The columns of scores, ranks and grades; one that both tables have is one column."""
-    values = (*sources.predictions.given_values, *sources.labels.given_values)
+    values = (*sources.predictions.value_columns, *sources.labels.value_columns)
     return list(dict.fromkeys(value.name for value in values))
 
 
@@ -332,12 +348,12 @@ def repeated_users(source: SourceTable, model_column: str | None) -> Repeats | N
     """Users in several rows of a table of arrays, only one of them read; None if there are none."""
     if not source.arrays or source.shares_table:
         return None
-    nobody = any_of(user.is_null() for user in source.users_sql())
+    has_no_user = any_of(user.is_null() for user in source.users_sql())
     keys = [*source.named_users_sql(), *([] if model_column is None else [named(model_column).alias(_MODEL)])]
-    items = source.given_ids_sql() if source.vectors is None else named(source.vectors.vector)
+    items = source.raw_ids_sql() if source.vectors is None else named(source.vectors.vector)
     value = call("xxhash64", items, *source.values_sql()).alias(_VALUE)
     unused = _unused_columns(source, model_column)
-    rows = select(where(source.frame, ~nobody), *keys, value, *_hashes(unused))
+    rows = select(where(source.frame, ~has_no_user), *keys, value, *_hashes(unused))
     return _repeats(source, model_column, rows, rows.columns[: len(keys)], unused)
 
 
@@ -409,7 +425,7 @@ def _comparable(source: SourceTable, names: Sequence[str]) -> list[str]:
 
 
 def _may_name_models(name: str) -> bool:
-    return not _OF_MODELS.isdisjoint(re.split(r"[\W_]+", name.lower()))
+    return not _MODEL_WORDS.isdisjoint(re.split(r"[\W_]+", name.lower()))
 
 
 def _hashes(unused: Mapping[str, str]) -> list[Sql]:
@@ -432,8 +448,8 @@ def unusable_weight(source: SourceTable, name: str) -> Row | None:
     """A user whose weight cannot be used; None if every user with a row has one."""
     weight = named(name).cast("double")
     wrong = any_of([weight.is_null(), call("isnan", weight), weight < 0, weight == math.inf])
-    somebody = where(source.frame, all_of([wrong, *(user.is_not_null() for user in source.users_sql())]))
-    rows = select(somebody, *source.named_users_sql(), weight.alias("weight")).limit(1)
+    rows_with_user = where(source.frame, all_of([wrong, *(user.is_not_null() for user in source.users_sql())]))
+    rows = select(rows_with_user, *source.named_users_sql(), weight.alias("weight")).limit(1)
     return next(iter(rows.select(*_shown(rows, rows.columns)).collect()), None)
 
 

@@ -59,7 +59,7 @@ def takes_local_tables(function: Callable[P, R]) -> Callable[P, R]:
         if not any(map(local_package, parts)):
             return function(*args, **kwargs)
         tables = _Tables(next((part.sparkSession for part in parts if is_table(part)), None))
-        values = [tables.of(value, name) for name, value in arguments]
+        values = [tables.converted(value, name) for name, value in arguments]
         return function(*values[: len(args)], **dict(zip(kwargs, values[len(args) :], strict=True)))
 
     return run
@@ -84,19 +84,20 @@ class _Tables:
     session: SparkSession | None
     frames: dict[int, DataFrame] = field(default_factory=dict)
 
-    def of(self, value: Any, name: str) -> Any:
+    def converted(self, value: Any, name: str) -> Any:
         """An argument with DataFrames for its tables; the name is for messages."""
         if local_package(value):
             if id(value) not in self.frames:
                 self.frames[id(value)] = self._frame(value, name)
             return self.frames[id(value)]
         if isinstance(value, Mapping):
-            return {key: self.of(part, f"{name} of {key!r}") for key, part in value.items()}
+            return {key: self.converted(part, f"{name} of {key!r}") for key, part in value.items()}
         if isinstance(value, Facts | Vectors):
             parts = {part.name: getattr(value, part.name) for part in fields(value)}
             owner = " of Vectors" if isinstance(value, Vectors) else ""
             return replace(
-                value, **{key: self.of(part, f"{key}{owner}") for key, part in parts.items() if local_package(part)}
+                value,
+                **{key: self.converted(part, f"{key}{owner}") for key, part in parts.items() if local_package(part)},
             )
         return value
 
@@ -108,7 +109,7 @@ class _Tables:
                 "SparkSession.builder.getOrCreate(), or Sail, which needs no Java, with spark_rankeval.local.session()"
             )
             raise InputError(msg)
-        table = _of_spark_types(_as_arrow(value, name), name)
+        table = _with_spark_types(_as_arrow(value, name), name)
         schema = _schema(table, name)
         try:
             frame = local.write_table(self.session, table)
@@ -162,7 +163,7 @@ def _check_names(names: Iterable[Any], table: str) -> None:
         raise InputError(msg)
 
 
-def _of_spark_types(table: pa.Table, name: str) -> pa.Table:
+def _with_spark_types(table: pa.Table, name: str) -> pa.Table:
     """The same values in types that Spark has. Times have microseconds there."""
     columns = {}
     for column, values in zip(table.column_names, table.columns, strict=True):

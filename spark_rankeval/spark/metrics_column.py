@@ -64,11 +64,11 @@ def metrics_column(
         OptionError: `ties` is not known, or is ``average`` and a metric has none.
     """
     convention = find_dialect(dialect)
-    asked = parse_metrics(metrics)
-    names = column_names(asked, taken=(N_INVALID,))
+    parsed = parse_metrics(metrics)
+    names = column_names(parsed, taken=(N_INVALID,))
     one_of("ties", ties, (None, "item_asc", "item_desc", "position", "average"))
     lists = Lists(scores is not None, label_arrays=True, relevances=() if relevance is None else ("relevance",))
-    resolved = resolve(asked, convention, None, lists, ties)
+    resolved = resolve(parsed, convention, None, lists, ties)
     views, values = views_of(resolved, convention, lists, ties=ties)  # type: ignore[arg-type] # checked above
     task = ScoringTask(
         views=tuple(views),
@@ -83,17 +83,17 @@ def metrics_column(
         if not (optional or hasattr(type(value), "getField") or (isinstance(value, str) and value.strip())):
             msg = f"{name} must be a column name or a Column; got {value!r}"
             raise InputError(msg)
-    given = {name: _without_null_entries(value) for name, value in arguments.items() if value is not None}
-    given |= {name: _readable_ids(given[name]) for name in ("items", "labels")}
-    if "grades" in given:
+    arrays = {name: _without_null_entries(value) for name, value in arguments.items() if value is not None}
+    arrays |= {name: _readable_ids(arrays[name]) for name in ("items", "labels")}
+    if "grades" in arrays:
         # Thresholds are rounded as the grades are.
-        given["single"] = F.typeof(given["grades"]) == "array<float>"
+        arrays["single"] = F.typeof(arrays["grades"]) == "array<float>"
     # Scores and grades may be any numbers.
-    given |= {name: given[name].cast("array<double>") for name in ("scores", "grades") if name in given}
+    arrays |= {name: arrays[name].cast("array<double>") for name in ("scores", "grades") if name in arrays}
     fields = [T.StructField(name, T.DoubleType()) for name in fields_of_values]
     returned = T.StructType([*fields, T.StructField(N_INVALID, T.LongType())])
-    udf = pandas_function(score_series(task, tuple(given), tuple(fields_of_values)), returned)
-    scored = udf(*given.values())
+    udf = pandas_function(score_series(task, tuple(arrays), tuple(fields_of_values)), returned)
+    scored = udf(*arrays.values())
     # Arrow turns NaN in a pandas frame into null, but null must mean that the row was refused.
     fine = scored.getField(N_INVALID) == 0
     shown = [

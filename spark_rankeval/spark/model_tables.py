@@ -44,8 +44,8 @@ from spark_rankeval.worker.compared_users import (
     CLUSTER,
     CONFLICTS,
     INVALID,
+    IS_NULL_USER,
     MODEL,
-    NOBODY,
     ROWS,
     USER,
     ComparisonStates,
@@ -70,7 +70,7 @@ class ModelTable:
     model: str | None = None  # the model's name; None: `model_column` says whose a row is
     model_column: str | None = None  # the column of models' names
     weights: tuple[str, ...] = ()  # columns of users' weights
-    further: tuple[str, ...] = ()  # columns whose values follow those of the metrics
+    extra_columns: tuple[str, ...] = ()  # columns whose values follow those of the metrics
     clusters: tuple[str, ...] = ()  # columns that make users a cluster; none: users are independent
     keeps_without_cluster: bool = False  # whether users without a cluster were chosen to count as clusters alone
     dialect: str = ""  # whose conventions filled what metrics leave open
@@ -88,8 +88,8 @@ class ModelTable:
 
     def users_like(self, names: Sequence[str]) -> list[str]:
         """The user's columns of these names, in any case if none has the same; fewer if some are lacking."""
-        of_any_case = {name.lower(): name for name in self.users}
-        same = [name if name in self.users else of_any_case.get(name.lower()) for name in names]
+        lower_case = {name.lower(): name for name in self.users}
+        same = [name if name in self.users else lower_case.get(name.lower()) for name in names]
         return [name for name in same if name is not None]
 
 
@@ -127,9 +127,9 @@ def read_table(
     errors = _errors_of(frame, schema)
     check_unambiguous(frame, (*user, *models, *(metric.column for metric in metrics.values()), *errors))
     weights = () if schema.weight is None else (schema.weight,)
-    of_clusters = schema.clusters if clusters is None else _named(frame, clusters, name)
-    check_types(frame, of_clusters, "cluster", name)
-    check_unambiguous(frame, of_clusters)
+    cluster_columns = schema.clusters if clusters is None else _named(frame, clusters, name)
+    check_types(frame, cluster_columns, "cluster", name)
+    check_unambiguous(frame, cluster_columns)
     hashes = schema.hashes or hashes_by_name(frame)
     name_of_models = next(iter(models), None)
     keeps = bool(schema.metrics) and OnInvalid.read(schema.settings.on_invalid).missing_clusters == "drop"
@@ -142,7 +142,7 @@ def read_table(
         name_of_models,
         weights,
         (),
-        of_clusters,
+        cluster_columns,
         keeps,
         schema.settings.dialect,
         hashes,
@@ -253,12 +253,12 @@ class ModelTables:
                 )
                 raise InputError(msg)
             for place, name in enumerate(names):
-                wanted, given = types[place], other.frame.schema[name].dataType
-                common = common_id_type(wanted, given)
+                wanted, kind = types[place], other.frame.schema[name].dataType
+                common = common_id_type(wanted, kind)
                 if common is None:
                     msg = (
                         f"users have different types: {name!r} is {wanted.simpleString()} in {first.name} and "
-                        f"{given.simpleString()} in {other.name}. Cast one of them, or read it with a schema"
+                        f"{kind.simpleString()} in {other.name}. Cast one of them, or read it with a schema"
                     )
                     raise InputError(msg)
                 types[place] = common
@@ -309,19 +309,19 @@ class ModelTables:
     def notes(self, labels: Sequence[str]) -> tuple[str, ...]:
         """What figures of these metrics could be taken for."""
         noted = [label for label in labels if any(table.metrics[label].standard for table in self.tables)]
-        note = note_of_labels([self.asked(label) or label for label in noted])
+        note = note_of_labels([self.caller_key(label) or label for label in noted])
         return (note,) if note else ()
 
-    def asked(self, label: str) -> str:
+    def caller_key(self, label: str) -> str:
         """What the caller called a metric, in the first table; empty: by its label."""
-        return self.tables[0].metrics[label].asked_key
+        return self.tables[0].metrics[label].caller_key
 
     def check_definitions(self, labels: Sequence[str]) -> None:
         """Refuse labels that do not mean the same in all tables."""
         for label in labels:
-            known = [(table, definition) for table in self.tables if (definition := table.definition(label))]
-            for table, definition in known[1:]:
-                first, expected = known[0]
+            definitions = [(table, definition) for table in self.tables if (definition := table.definition(label))]
+            for table, definition in definitions[1:]:
+                first, expected = definitions[0]
                 if definition != expected:
                     msg = (
                         f"{label!r} is not the same metric in all tables: {expected} in {first.name}, "
@@ -365,7 +365,7 @@ class ModelTables:
         typed = zip(self._users_of(table), self.user_types, strict=True)
         users = [id_.cast(type_).alias(user_column(index)) for index, (id_, type_) in enumerate(typed)]
         errors = [F.coalesce(column(name).cast("bigint"), F.lit(0)) * weight for name, weight in table.errors.items()]
-        named_values = [*(table.metrics[label].column for label in labels), *table.further]
+        named_values = [*(table.metrics[label].column for label in labels), *table.extra_columns]
         doubles = [column(name).cast("double") for name in named_values]
         # A column's metadata, which the greatest of two loses, would stay behind in a struct of Sail's plans.
         values = [F.greatest(value, value).alias(value_field(index)) for index, value in enumerate(doubles)]
@@ -382,18 +382,18 @@ class ModelTables:
         """The hash of the cluster of each row's user, null if one of its columns is; none if users are independent."""
         if not self.clusters:
             return []
-        of_users = dict(zip(table.users_like(self.tables[0].users), self.user_types, strict=True))
+        types_by_user = dict(zip(table.users_like(self.tables[0].users), self.user_types, strict=True))
         same = [next(name for name in table.clusters if name.lower() == first.lower()) for first in self.clusters]
         text = T.StringType()
         typed = [
-            (named(name).cast(of_users[name]), of_users[name])
-            if name in of_users
+            (named(name).cast(types_by_user[name]), types_by_user[name])
+            if name in types_by_user
             else (name_in_sql(table.frame, name), text)
             for name in same
         ]
         values, types = zip(*typed, strict=True)
-        is_known = ~any_null([column(name) for name in same])
-        return [F.when(is_known, user_hash(values, types).column).alias(CLUSTER)]
+        has_cluster = ~any_null([column(name) for name in same])
+        return [F.when(has_cluster, user_hash(values, types).column).alias(CLUSTER)]
 
     def collected(
         self,
@@ -412,14 +412,14 @@ class ModelTables:
         attributes += [CONFLICTS] if attributes else []
         users = [named(user_column(index)) for index in range(len(self.user_types))]
         hashed = user_hash(users, self.user_types).column.alias(USER)
-        nobody = any_null(self._users()).alias(NOBODY)
-        grouped = self.grouped(labels, by, shared).select(hashed, nobody, ROWS, *attributes)
+        is_null_user = any_null(self._users()).alias(IS_NULL_USER)
+        grouped = self.grouped(labels, by, shared).select(hashed, is_null_user, ROWS, *attributes)
         messages = collected_messages(
             run_on_workers(grouped, run, MESSAGE_SCHEMA), merging_comparisons(clusters), bytes_each,
             have_buckets=bool(by) or clusters is not None,
         )  # fmt: skip
         trees = (message.tree for message in messages if message.kind == COMPARISON)
-        return Collected(ComparisonStates.merged(map(ComparisonStates.of_tree, trees)), merged_clusters(messages))
+        return Collected(ComparisonStates.merged(map(ComparisonStates.from_tree, trees)), merged_clusters(messages))
 
     def n_rows_without_model(self) -> int:
         """How many rows have a null in the column of models, which reads as the name ``null``: an action."""
@@ -451,9 +451,9 @@ class ModelTables:
             msg = f"the column {taken[0]!r} has the name that the model column gets; rename it"
             raise InputError(msg)
         grouped = self.grouped(labels).where(~any_null(self._users()))
-        of_baseline = F.get(F.filter(ROWS, lambda row: row[MODEL] == F.lit(baseline)), F.lit(0))
+        baseline_row = F.get(F.filter(ROWS, lambda row: row[MODEL] == F.lit(baseline)), F.lit(0))
         others = F.filter(ROWS, lambda row: row[MODEL] != F.lit(baseline))
-        rows = grouped.select(*self._users(), of_baseline.alias(_BASELINE), F.explode(others).alias(_ROW))
+        rows = grouped.select(*self._users(), baseline_row.alias(_BASELINE), F.explode(others).alias(_ROW))
         values = [
             F.col(_ROW).getField(value_field(place)) - F.col(_BASELINE).getField(value_field(place))
             for place in range(len(columns))

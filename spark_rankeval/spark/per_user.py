@@ -54,7 +54,7 @@ class MetricColumn:
         return f"{self.label} [{self.relevance}]" if self.relevance else self.label
 
     @property
-    def asked_key(self) -> str:
+    def caller_key(self) -> str:
         """The same as the caller called it; empty: as `key` has it."""
         return f"{self.asked} [{self.relevance}]" if self.asked and self.relevance else self.asked
 
@@ -95,14 +95,14 @@ class PerUserSchema:
         """The schema of a table; of one whose columns say nothing it is empty."""
         marks = {item.name: mark for item in frame.schema.fields if (mark := mark_of(item))}
 
-        def of_kind(kind: str) -> dict[str, dict[str, Any]]:
+        def marks_by_kind(kind: str) -> dict[str, dict[str, Any]]:
             return {name: mark for name, mark in marks.items() if mark["kind"] == kind}
 
-        standards = {mark["of"]: name for name, mark in of_kind("standard").items()}
-        models = of_kind("model")
-        settings = next(iter(of_kind("metric").values()), {})
+        standards = {mark["of"]: name for name, mark in marks_by_kind("standard").items()}
+        models = marks_by_kind("model")
+        settings = next(iter(marks_by_kind("metric").values()), {})
         return cls(
-            users=tuple(of_kind("user")),
+            users=tuple(marks_by_kind("user")),
             metrics=tuple(
                 MetricColumn(
                     column=name,
@@ -112,17 +112,17 @@ class PerUserSchema:
                     standard_column=standards.get(name, ""),
                     **{text: mark.get(text, "") for text in _IF_ANY},
                 )
-                for name, mark in of_kind("metric").items()
+                for name, mark in marks_by_kind("metric").items()
             ),
-            counts=tuple(of_kind("count")),
-            hashes={mark["table"]: name for name, mark in of_kind("hash").items()},
-            slices=tuple(of_kind("slice")),
+            counts=tuple(marks_by_kind("count")),
+            hashes={mark["table"]: name for name, mark in marks_by_kind("hash").items()},
+            slices=tuple(marks_by_kind("slice")),
             weight=next((name for name, mark in marks.items() if mark["kind"] == "weight" or mark.get("weight")), None),
             clusters=tuple(name for name, mark in marks.items() if mark.get("cluster")),
             model=next(iter(models), None),
             models=tuple(next(iter(models.values())).get("models", ())) if models else ("",),
             settings=Settings(**{item.name: settings[item.name] for item in fields(Settings) if item.name in settings}),
-            differences={mark["label"]: name for name, mark in of_kind("difference").items()},
+            differences={mark["label"]: name for name, mark in marks_by_kind("difference").items()},
             is_marked=bool(marks),
         )
 
@@ -158,11 +158,11 @@ class PerUserSchema:
         marks = self.marks()
         return [
             # Text keeps the types of a mark: numbers and None come back as they were, through any storage that keeps metadata.
-            given.alias(name, metadata={MARK_KEY: json.dumps(mark)})
-            for given, (name, mark) in zip(columns, marks.items(), strict=True)
+            values.alias(name, metadata={MARK_KEY: json.dumps(mark)})
+            for values, (name, mark) in zip(columns, marks.items(), strict=True)
         ]
 
-    def of_somebody(self, frame: DataFrame) -> DataFrame:
+    def with_valid_users(self, frame: DataFrame) -> DataFrame:
         """The table without the row that belongs to nobody, which counts rows with a null user."""
         for name in self.users:
             frame = frame.where(column(name).isNotNull())
@@ -213,9 +213,9 @@ def how_marks_are_read(frame: DataFrame) -> str:
     return ". On Sail, Parquet keeps it with option('skip_metadata', 'false'), Delta by path, Iceberg never"
 
 
-def marked_as_model(given: Column, name: str, models: Sequence[str]) -> Column:
+def marked_as_model(names: Column, name: str, models: Sequence[str]) -> Column:
     """A column of models' names, under a name and with its mark."""
-    return PerUserSchema(model=name, models=tuple(models)).marked([given])[0]
+    return PerUserSchema(model=name, models=tuple(models)).marked([names])[0]
 
 
 def marked_as_covariate(frame: DataFrame, name: str) -> DataFrame:
@@ -334,12 +334,12 @@ def _hits(rows: Sequence[SummaryRow], columns: Mapping[str, str]) -> Column:
 def _divisor(row: SummaryRow) -> Column | None:
     """What a share of the hits is a share of; null for a user whose list is longer than the metric looks."""
     try:
-        asked, metric = parse_metric(row.metric), parse_metric(row.definition)
+        short_form, metric = parse_metric(row.metric), parse_metric(row.definition)
     except MetricError:
         return None
     chosen: dict[str, Any] = metric.chosen()
     # The counts are of the threshold of all metrics.
-    if "relevance_threshold" in asked.chosen() or chosen.get("ties") == "average":
+    if "relevance_threshold" in short_form.chosen() or chosen.get("ties") == "average":
         return None
     whole: Column = {
         ("recall", "labels"): column("n_relevant"),

@@ -127,10 +127,10 @@ def _check_nan(session: SparkSession, name: str) -> None:
         table = session.read.parquet(path)
         if table.where(F.isnan("x")).count() == 1:
             return
-        is_known = table.count() == 2
+        keeps_rows = table.count() == 2
     except PySparkException:
-        is_known = False
-    if is_known:
+        keeps_rows = False
+    if keeps_rows:
         msg = f"{name} reads NaN in files as other values with its settings; start it with {_WITH_NAN}, or use local.session()"
         raise EngineError(msg)
     # An engine of several processes may have no memory that they share.
@@ -170,8 +170,8 @@ def condition_of(error: PySparkException) -> str | None:
     if named() is not None:
         return named()
     # A Connect client of 3.5 has nothing but the text of the server's errors.
-    in_text = _CONDITION.match(str(error))
-    return in_text[1] if in_text else None
+    match = _CONDITION.match(str(error))
+    return match[1] if match else None
 
 
 def file_vanished(error: Exception) -> bool:
@@ -218,7 +218,7 @@ def bytes_of_plain_scan(frame: DataFrame) -> int | None:
     A plan's text is no interface, so whatever is not recognised counts as something else, and so does a platform that tells nothing.
     """
     try:
-        plan, n_bytes = _told_by_connect(frame) if is_connect(frame.sparkSession) else _told_by_driver(frame)
+        plan, n_bytes = _connect_plan(frame) if is_connect(frame.sparkSession) else _driver_plan(frame)
     except Exception:  # shared clusters refuse the driver's objects by errors of their own; then the size is unknown
         return None
     for line in plan.splitlines():
@@ -231,13 +231,13 @@ def bytes_of_plain_scan(frame: DataFrame) -> int | None:
     return None
 
 
-def _told_by_driver(frame: DataFrame) -> tuple[str, int]:
+def _driver_plan(frame: DataFrame) -> tuple[str, int]:
     """The physical plan of a table, and about how many bytes it has."""
     planned = frame._jdf.queryExecution()  # public methods print a plan, and tell no size
     return planned.executedPlan().toString(), int(str(planned.optimizedPlan().stats().sizeInBytes()))
 
 
-def _told_by_connect(frame: DataFrame) -> tuple[str, int]:
+def _connect_plan(frame: DataFrame) -> tuple[str, int]:
     text = frame._explain_string(mode="cost")  # type: ignore[operator] # the same
     logical, _, physical = text.partition("== Physical Plan ==")
     size, unit = re.findall(r"sizeInBytes=([\d.E+]+) (\w*)B", logical.partition("== Optimized Logical Plan ==")[2])[0]
@@ -295,7 +295,7 @@ def draws_anew(frame: DataFrame) -> bool:
     for a table that the client has sent is not in the plan any more.
     """
     try:
-        plan, _ = _told_by_connect(frame) if is_connect(frame.sparkSession) else _told_by_driver(frame)
+        plan, _ = _connect_plan(frame) if is_connect(frame.sparkSession) else _driver_plan(frame)
     except Exception:  # as in `bytes_of_plain_scan`
         return True
     cached = math.inf

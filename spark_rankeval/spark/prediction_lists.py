@@ -37,7 +37,7 @@ from spark_rankeval.spark.sql_text import (
 )
 from spark_rankeval.worker import grouped_row
 from spark_rankeval.worker.grouped_row import MARKS
-from spark_rankeval.worker.reading import KIND_BITS, MODEL_BITS, OF_INFINITE_SCORE, RANKED, REJECTED
+from spark_rankeval.worker.reading import INFINITE_SCORE, KIND_BITS, MODEL_BITS, RANKED, REJECTED
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -64,8 +64,13 @@ class PredictionLists:
     columns: tuple[str, ...]  # what there is a list of: items, scores, facts of items
     counts_infinite: bool  # whether rows of infinite score are counted by themselves
 
-    def of(
-        self, rows: DataFrame, hashed: Sql | None, n_rows: Sql | None, merged: Sql | None, beside: Sequence[Sql]
+    def grouped(
+        self,
+        rows: DataFrame,
+        hashed: Sql | None,
+        n_rows: Sql | None,
+        merged: Sql | None,
+        extra_aggregates: Sequence[Sql],
     ) -> DataFrame:
         """A row a user.
 
@@ -74,7 +79,7 @@ class PredictionLists:
             hashed: the hash of a row; None: workers hash the lists.
             n_rows: how many rows of a table a row stands for; None: one.
             merged: how many of these were merged with another.
-            beside: aggregates of what else is to be known of a user's rows. Several models with whole lists take none.
+            extra_aggregates: aggregates of what else is to be known of a user's rows. Several models with whole lists take none.
         """
         if self.n_models > 1 and self.gathering == "all":
             # Spark computes a column of its own much faster than what is inside an aggregate.
@@ -87,14 +92,14 @@ class PredictionLists:
             )
             rows = rows.withColumn(_NTH, F.row_number().over(order))
         models = range(self.n_models)
-        rows = with_columns(rows, {name: of for model in models for name, of in self._made_of(model).items()})
-        columns = [column for model in models for column in self._of_model(model, hashed, n_rows, merged)]
-        grouped = aggregate_lists(rows, self.users, *columns, *beside)
+        rows = with_columns(rows, {name: values for model in models for name, values in self._made_of(model).items()})
+        columns = [column for model in models for column in self._model_columns(model, hashed, n_rows, merged)]
+        grouped = aggregate_lists(rows, self.users, *columns, *extra_aggregates)
         if self.gathering != "best_by_score_and_item":
             return grouped
         names = [named(name) for name in grouped.columns if not name.startswith(_BEST)]
         lists = [
-            field_of(f"{_BEST}{model}", name).alias(grouped_row.of_model(name, model))
+            field_of(f"{_BEST}{model}", name).alias(grouped_row.column_of_model(name, model))
             for model in models
             for name in self.columns
         ]
@@ -115,9 +120,7 @@ class PredictionLists:
 
     def _mark(self, hashed: Sql | None) -> Sql:
         """The mark of a row. One of 32 bits says to the workers that no hash is in it."""
-        rejected: Sql | int = (
-            when(named(INFINITE) == 1, OF_INFINITE_SCORE, REJECTED) if self.counts_infinite else REJECTED
-        )
+        rejected: Sql | int = when(named(INFINITE) == 1, INFINITE_SCORE, REJECTED) if self.counts_infinite else REJECTED
         kind = when(named(grouped_row.ITEMS).is_not_null(), RANKED, rejected)
         mark = bits_or(call("shiftleft", kind, MODEL_BITS), named(MODEL).cast("int"))
         if hashed is None:
@@ -125,30 +128,30 @@ class PredictionLists:
         # With hashes in the marks, ten models take a quarter more time to group.
         return bits_or(call("shiftleft", hashed.cast("bigint"), MODEL_BITS + KIND_BITS), mark.cast("bigint"))
 
-    def _of_model(self, model: int, hashed: Sql | None, n_rows: Sql | None, merged: Sql | None) -> list[Sql]:
+    def _model_columns(self, model: int, hashed: Sql | None, n_rows: Sql | None, merged: Sql | None) -> list[Sql]:
         """How many rows a user has of a model, the sum of their hashes, and the predictions.
 
         `n_rows` and `merged` are None if no row stands for several.
         """
 
         def under(values: Sql, name: str) -> Sql:
-            return values.alias(grouped_row.of_model(name, model))
+            return values.alias(grouped_row.column_of_model(name, model))
 
         def summed(values: Sql, name: str) -> Sql:
-            return under(call("coalesce", call("sum", self._of(model, values)), 0), name)
+            return under(call("coalesce", call("sum", self._values_of(model, values)), 0), name)
 
         if n_rows is None:
             # To count costs less than to add up.
-            counts = [under(call("count", self._of(model, number(1))), grouped_row.PREDICTION_ROWS)]
+            counts = [under(call("count", self._values_of(model, number(1))), grouped_row.PREDICTION_ROWS)]
         else:
             counts = [summed(n_rows, grouped_row.PREDICTION_ROWS)]
         if hashed is not None:
-            total = call("sum", self._of(model, hashed))
-            counts.append(total.alias(grouped_row.hash_column(grouped_row.of_model("predictions", model))))
+            total = call("sum", self._values_of(model, hashed))
+            counts.append(total.alias(grouped_row.hash_column(grouped_row.column_of_model("predictions", model))))
         if self.counts_infinite:
             counts.append(summed(named(INFINITE), grouped_row.INFINITE_PREDICTIONS))
         if self.gathering != "all":
-            items = self._of(model, named(grouped_row.ITEMS))
+            items = self._values_of(model, named(grouped_row.ITEMS))
             counts.append(under(call("count", items), grouped_row.VALID_PREDICTIONS))
             if merged is not None:
                 counts.append(summed(merged, grouped_row.MERGED_PREDICTIONS))
@@ -167,7 +170,7 @@ class PredictionLists:
 
     def _made_of(self, model: int) -> dict[str, Sql]:
         """What the lists of a model are made of, where that is no column yet: inside an aggregate Spark computes it slowly."""
-        values = {name: self._of(model, named(name)) for name in self.columns}
+        values = {name: self._values_of(model, named(name)) for name in self.columns}
         if self.gathering == "best_by_score_and_item":
             items, scores = values[grouped_row.ITEMS], values[grouped_row.SCORES]
             order = call("struct", (-scores).alias("score"), items.alias("item"))
@@ -188,7 +191,7 @@ class PredictionLists:
         """The column that a list of a model is made of."""
         return f"{name}_of_{model}" if self._is_made else name
 
-    def _of(self, model: int, values: Sql) -> Sql:
+    def _values_of(self, model: int, values: Sql) -> Sql:
         return values_of_model(model, values, self.n_models)
 
 

@@ -46,7 +46,7 @@ def progress(spark: SparkSession) -> Iterator[None]:
     if not hasattr(spark, "conf"):
         msg = f"progress needs the Spark session that does the work, as in progress(spark); got {type(spark).__name__}"
         raise InputError(msg)
-    if not _somebody_looks():
+    if not _is_watched():
         yield
         return
     if not is_connect(spark):
@@ -75,11 +75,11 @@ def progress(spark: SparkSession) -> Iterator[None]:
         bars.close()
 
 
-def _somebody_looks() -> bool:
+def _is_watched() -> bool:
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython else None
-    in_notebook = shell is not None and "IPKernelApp" in shell.config
-    return in_notebook or (sys.stderr is not None and sys.stderr.isatty())
+    is_notebook = shell is not None and "IPKernelApp" in shell.config
+    return is_notebook or (sys.stderr is not None and sys.stderr.isatty())
 
 
 def _bar_maker() -> Callable[[], Any]:

@@ -108,11 +108,11 @@ def workers_explained() -> Iterator[None]:
             raise EngineError(msg) from error
         if CATALOGUE_TOO_LARGE in str(error):
             raise EngineError(CATALOGUE_TOO_LARGE) from error
-        found = what_workers_lack(str(error))
-        if not found:
+        problem = what_workers_lack(str(error))
+        if not problem:
             raise
         msg = (
-            f"Spark's Python workers {found}; on one machine, set os.environ['PYSPARK_PYTHON'] = sys.executable (here "
+            f"Spark's Python workers {problem}; on one machine, set os.environ['PYSPARK_PYTHON'] = sys.executable (here "
             f"{sys.executable}) before the first session. On a cluster, install the driver's version of Python "
             "with numpy, pandas and pyarrow, and send this package: --py-files spark_rankeval.zip, or "
             "spark.addArtifacts(package_zip(folder), pyfile=True)"

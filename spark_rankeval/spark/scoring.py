@@ -17,12 +17,12 @@ from spark_rankeval.request.readings import NORMALISER, Reading, Value
 from spark_rankeval.request.task import GROUP_FACTS, ScoringTask, counts_beside, counts_of_models
 from spark_rankeval.spark.describing import (
     Groups,
-    Settled,
+    RecomputedFigures,
+    count_moments,
     figures_by_group,
     messages_of_groups,
-    of_all_users,
-    of_every_user,
-    settled,
+    recompute_open_users,
+    shared_count,
 )
 from spark_rankeval.spark.grouping import Grouping
 from spark_rankeval.spark.inputs import Sources, overlaps_of
@@ -36,7 +36,7 @@ from spark_rankeval.statistics.description import Description, DescriptionOption
 from spark_rankeval.statistics.moments import Moments
 from spark_rankeval.wire import KIND, Message
 from spark_rankeval.worker.group_states import Key
-from spark_rankeval.worker.grouped_row import NO_USER, USER_WEIGHT, hash_column, of_model, slice_column
+from spark_rankeval.worker.grouped_row import NO_USER, USER_WEIGHT, column_of_model, hash_column, slice_column
 from spark_rankeval.worker.process import TOO_LARGE
 from spark_rankeval.worker.scored_features import features_of
 from spark_rankeval.worker.states import state_of_batches
@@ -45,12 +45,12 @@ from spark_rankeval.worker.user_metrics import (
     UNRESOLVED,
     USER_ROWS,
     Rows,
-    beside_column,
     count_names,
     count_of_model,
     rows_in_messages,
     rows_of_users,
     score_batches,
+    standard_value_column,
 )
 
 if TYPE_CHECKING:
@@ -193,10 +193,10 @@ class Scoring:
         """
         task, schema, grouping = self._task_of_users, self.schema, self._lazy_grouping
         values = self._value_names
-        name_of = dict(zip(self.reading.columns, values, strict=True))
+        names_by_column = dict(zip(self.reading.columns, values, strict=True))
         normalised = [values[place] for place in task.normalised if place < len(values)]
-        beside = [value for value in self.reading.beside if value.model == task.models[0]]
-        place_of = {value.key: beside_column(place) for place, value in enumerate(beside)}
+        standards = [value for value in self.reading.beside if value.model == task.models[0]]
+        columns_by_key = {value.key: standard_value_column(place) for place, value in enumerate(standards)}
         attributes = list(grouping.attributes.columns)
         text, double = T.StringType(), T.DoubleType()
         kinds = [
@@ -206,7 +206,7 @@ class Scoring:
             *((name, double) for name in values),
             *((name, type_of_count(name)) for name in schema.counts),
             *((f"{name}{NORMALISER}", double) for name in normalised),
-            *((name, double) for name in place_of.values()),
+            *((name, double) for name in columns_by_key.values()),
             *((hash_column(table), T.LongType()) for table in schema.hashes),
         ]
         run, frame = rows_in_messages, self.stored
@@ -219,11 +219,11 @@ class Scoring:
             *grouping.user_columns,
             *attributes,
             *([] if schema.model is None else [MODEL]),
-            *(name_of[metric.column] for metric in schema.metrics),
+            *(names_by_column[metric.column] for metric in schema.metrics),
             *schema.counts,
-            *(f"{name_of[metric.column]}{NORMALISER}" for metric in schema.metrics if metric.normaliser),
+            *(f"{names_by_column[metric.column]}{NORMALISER}" for metric in schema.metrics if metric.normaliser),
             *(
-                place_of[task.models[0], metric.relevance, metric.label]
+                columns_by_key[task.models[0], metric.relevance, metric.label]
                 for metric in schema.metrics
                 if metric.standard_column
             ),
@@ -264,7 +264,7 @@ class Scoring:
         """
         plan = self.plan(exact=self.stored is not None)
         first = self._first_go(plan, options, totals=totals)
-        if of_every_user(first.figures, TOO_LARGE):
+        if shared_count(first.figures, TOO_LARGE):
             if self.stored is not None:
                 raise TablesTooLargeError
             return replace(self, tables_fit=False).describe(options, totals=totals)
@@ -275,29 +275,29 @@ class Scoring:
             words = (*plan.words, f"The evaluation ran twice: ties left the values of {first.n_open:,} user(s) open.")
         elif first.n_open:
             words = (*words, f"Ties left the values of {first.n_open:,} user(s) open, who were computed again.")
-        task, of_values = self.reading.task, self._keys_of(self.reading.values)
-        of_beside = self._keys_of(self.reading.beside, first=len(self.reading.values))
+        task, value_indices = self.reading.task, self._keys_of(self.reading.values)
+        standard_indices = self._keys_of(self.reading.beside, first=len(self.reading.values))
         n_values = len(self.reading.values) + len(self.reading.beside)
         assert all(len(group.values) == n_values for group in by_group.values()), "every value has a figure"
         figures: dict[str, dict[Key, ModelFigures]] = {}
         for place, model in enumerate(task.models):
             for key, group in by_group.items():
-                of_all = is_of_all(key)
+                is_total = is_of_all(key)
                 figures.setdefault(model, {})[key] = ModelFigures(
-                    {name: group.values[value] for name, value in of_values[model]},
-                    {name: group.values[value].mean for name, value in of_beside[model]},
-                    self.counts_of(group, place) if of_all else {},
-                    self._fingerprints_of(group, place) if of_all else {},
+                    {name: group.values[value] for name, value in value_indices[model]},
+                    {name: group.values[value].mean for name, value in standard_indices[model]},
+                    self.counts_of(group, place) if is_total else {},
+                    self._fingerprints_of(group, place) if is_total else {},
                 )
         return EvaluationFigures(figures, totals_in(task, by_group), words, self._item_groups(by_group))
 
     def _keys_of(self, values: Sequence[Value], first: int = 0) -> dict[str, list[tuple[str, int]]]:
         """The metrics' keys with the places of their values, by model; `first` is the place of the first value."""
         keys = {(metric.relevance, metric.label): metric.key for metric in self.metrics}
-        of_models: dict[str, list[tuple[str, int]]] = {model: [] for model in self.reading.task.models}
+        indices: dict[str, list[tuple[str, int]]] = {model: [] for model in self.reading.task.models}
         for place, value in enumerate(values, first):
-            of_models[value.model].append((keys[value.relevance, value.label], place))
-        return of_models
+            indices[value.model].append((keys[value.relevance, value.label], place))
+        return indices
 
     @property
     def item_attributes(self) -> tuple[str, ...]:
@@ -307,29 +307,29 @@ class Scoring:
     def _item_groups(self, figures: Mapping[Key, Figures]) -> tuple[ItemGroup, ...]:
         if not self.item_attributes:
             return ()
-        told = {
+        facts = {
             key: {name: int(count.greatest) if (count := group.counts[name]).n else 0 for name in GROUP_FACTS}
             for key, group in figures.items()
         }
-        return item_groups_in(told, self.item_attributes)
+        return item_groups_in(facts, self.item_attributes)
 
-    def _first_go(self, plan: Plan, options: DescriptionOptions, *, totals: bool) -> Settled:
+    def _first_go(self, plan: Plan, options: DescriptionOptions, *, totals: bool) -> RecomputedFigures:
         """The figures as of `describe_values`, of users whose value no tie leaves open."""
         # The sum of a cluster needs all its users at once.
         needs_all_users = options.clustered or any(feature.needs_all_users for feature in self.reading.task.features)
         if plan.gathering == "best_by_score" and not needs_all_users:
             exact, groups = self.plan(exact=True), self._groups(options, totals=totals)
-            first = settled(
-                self._states(plan, options, groups, leaves_open=True),
+            first = recompute_open_users(
+                self._states(plan, options, groups, defers_open_users=True),
                 groups,
                 lambda hashes: self._states(exact, options, groups, only=hashes),
             )
             return first._replace(figures=self._with_features(first.figures, [], options))
         figures = self.describe_values(plan, options, totals=totals)
         if plan.gathering != "best_by_score":
-            return Settled(figures, 0, is_whole=True)
-        n_open = max((int(count.total) for count in of_all_users(figures, UNRESOLVED)), default=0)
-        return Settled(figures, n_open, is_whole=n_open == 0)
+            return RecomputedFigures(figures, 0, is_whole=True)
+        n_open = max((int(count.total) for count in count_moments(figures, UNRESOLVED)), default=0)
+        return RecomputedFigures(figures, n_open, is_whole=n_open == 0)
 
     def describe_values(self, plan: Plan, options: DescriptionOptions, *, totals: bool = False) -> dict[Key, Figures]:
         """The same by the places of the values in the task, those beside them last.
@@ -337,7 +337,9 @@ class Scoring:
         A value of all lists together is the mean of the figures, which then stand on as many users as have a list.
         """
         groups = self._groups(options, totals=totals)
-        mergers = {kind: of for each in features_of(self.reading.task) for kind, of in each.mergers(options).items()}
+        mergers = {
+            kind: merger for each in features_of(self.reading.task) for kind, merger in each.mergers(options).items()
+        }
         messages = messages_of_groups(self._states(plan, options, groups), groups, mergers)
         return self._with_features(figures_by_group(messages, groups), messages, options)
 
@@ -359,8 +361,8 @@ class Scoring:
 
     @property
     def _keys(self) -> tuple[str, ...]:
-        of_users = tuple(slice_column(index) for index in range(len(self.sources.slices)))
-        return (*of_users, *(key for feature in features_of(self.reading.task) for key in feature.keys))
+        user_keys = tuple(slice_column(index) for index in range(len(self.sources.slices)))
+        return (*user_keys, *(key for feature in features_of(self.reading.task) for key in feature.keys))
 
     def _groups(self, options: DescriptionOptions, *, totals: bool) -> Groups:
         task, items = self.reading.task, self.item_attributes
@@ -381,7 +383,7 @@ class Scoring:
         groups: Groups,
         *,
         only: IntArray | None = None,
-        leaves_open: bool = False,
+        defers_open_users: bool = False,
         rows: Rows | None = None,
     ) -> DataFrame:
         """The states of all partitions' users, or only of those whose ids have some hashes; as of `state_of_batches`."""
@@ -389,7 +391,8 @@ class Scoring:
             return self.stored.where(F.col(KIND) != USER_ROWS)
         grouping = replace(self.grouping(plan), only=None if only is None else tuple(only.tolist()))
         run = state_of_batches(
-            self.reading.task, options, NO_USER, self._keys, groups.roll, tables=groups.names.tables, leaves_open=leaves_open, rows=rows
+            self.reading.task, options, NO_USER, self._keys, groups.roll, tables=groups.names.tables,
+            defers_open_users=defers_open_users, rows=rows,
         )  # fmt: skip
         has_ids = options.clustered or bool(grouping.user_columns)
         return run_on_workers(grouping.frame(with_users=rows is not None, with_user_hash=has_ids), run, MESSAGE_SCHEMA)
@@ -397,12 +400,12 @@ class Scoring:
     @property
     def _tables_of_a_model(self) -> list[str]:
         """The tables that have a fingerprint; the predictions of several models have one name."""
-        others = [of_model("predictions", model) for model in range(1, len(self.sources.models))]
+        others = [column_of_model("predictions", model) for model in range(1, len(self.sources.models))]
         return [table for table in hashed_tables(self.sources) if table not in others]
 
     def _fingerprints_of(self, group: Figures, model: int) -> dict[str, str]:
         """The fingerprints of the tables of a model, by its place."""
-        named = {table: of_model(table, model * (table == "predictions")) for table in self._tables_of_a_model}
+        named = {table: column_of_model(table, model * (table == "predictions")) for table in self._tables_of_a_model}
         return {table: group.fingerprints[name] for table, name in named.items()}
 
     def counts_of(self, group: Figures, model: int) -> dict[str, Moments]:
@@ -416,4 +419,4 @@ class Scoring:
 
 def totals_in(task: ScoringTask, groups: Mapping[Key, Figures]) -> dict[str, int]:
     """How large the tables of facts are, and how much of them cannot be used: every user has the same numbers."""
-    return {name: of_every_user(groups, name) for name in task.totals}
+    return {name: shared_count(groups, name) for name in task.totals}

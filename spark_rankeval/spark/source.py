@@ -26,7 +26,7 @@ Role = Literal[
     "candidates", "log",
 ]  # fmt: skip
 #: Tables without a list of a user: what is asked of them are single rows of items.
-_OF_ITEMS = ("exclude", "training", "items", "catalogue", "candidates", "log")
+_ITEM_ROLES = ("exclude", "training", "items", "catalogue", "candidates", "log")
 #: Tables whose users, or whose items, are none.
 WITHOUT_USERS, WITHOUT_ITEMS = ("items", "catalogue"), ("users", "attributes")
 ValueKind = Literal["score", "rank", "relevance"]
@@ -46,7 +46,7 @@ class ValueColumn(NamedTuple):
     kind: T.DataType  # its type; of an array that of its elements
     is_field: bool = False  # whether it is a field of the items' structs
     # The name of what labels have beside their grades, such as ``weight``; empty: it has scores, ranks or grades.
-    beside: str = ""
+    label_column: str = ""
 
 
 class VectorColumns(NamedTuple):
@@ -60,7 +60,7 @@ class VectorColumns(NamedTuple):
     similarity: Similarity
     candidates: SourceTable | None  # the items, or the users and items, that can be recommended
 
-    def of_users(self) -> list[Sql]:
+    def user_columns(self) -> list[Sql]:
         """A user's vector, and the number that is added to the scores, under our names."""
         bias = number(0.0) if self.user_bias is None else named(self.user_bias).cast("double")
         return [named(self.vector).cast(T.ArrayType(T.DoubleType())).alias(VECTOR), bias.alias(BIAS)]
@@ -85,7 +85,7 @@ class SourceTable:
     item_type: T.DataType
     item_field: str | None = None  # the field of items, if the column holds arrays of structs
     # The column of scores or ranks, or the columns of grades and then those beside them; none if there are none.
-    given_values: tuple[ValueColumn, ...] = ()
+    value_columns: tuple[ValueColumn, ...] = ()
     value_kind: ValueKind | None = None
     arrays: bool = False  # a row is a user with a list, not a user with one item
     # Labels that stand in the rows of the predictions: a row is then a user, and nothing is joined.
@@ -98,22 +98,22 @@ class SourceTable:
     @property
     def has_value(self) -> bool:
         """Whether there are scores, ranks or grades."""
-        return bool(self.given_values)
+        return bool(self.value_columns)
 
     @property
     def grades(self) -> tuple[str, ...]:
         """The names of the columns of grades."""
-        return tuple(value.name for value in self.given_values if not value.beside)
+        return tuple(value.name for value in self.value_columns if not value.label_column)
 
     @property
     def label_columns(self) -> tuple[str, ...]:
         """What labels have beside their grades, by name."""
-        return tuple(value.beside for value in self.given_values if value.beside)
+        return tuple(value.label_column for value in self.value_columns if value.label_column)
 
     @property
     def columns_read(self) -> list[str]:
         """The names of the columns that an evaluation reads, each once."""
-        values = [value.name for value in self.given_values if not value.is_field]
+        values = [value.name for value in self.value_columns if not value.is_field]
         items = [self.item] if self.vectors is None else [self.vectors.vector]
         return list(dict.fromkeys([*self.user, *items, *values, *([] if self.subtopic is None else [self.subtopic])]))
 
@@ -121,7 +121,7 @@ class SourceTable:
         """The user's columns, null if they name nobody, as SQL."""
         return [usable(named(name), kind) for name, kind in zip(self.user, self.user_types(), strict=True)]
 
-    def given_users(self) -> list[Sql]:
+    def raw_users(self) -> list[Sql]:
         """The user's columns under our names, as the table has them, as SQL."""
         return [named(name).alias(user_column(index)) for index, name in enumerate(self.user)]
 
@@ -134,9 +134,9 @@ class SourceTable:
 
     def ids_sql(self) -> Sql:
         """The item, null if it names none, or the array of items, as SQL."""
-        return self.given_ids_sql() if self.arrays else usable(self.given_ids_sql(), self.item_type)
+        return self.raw_ids_sql() if self.arrays else usable(self.raw_ids_sql(), self.item_type)
 
-    def given_ids_sql(self) -> Sql:
+    def raw_ids_sql(self) -> Sql:
         """The item, or the array of items, as the table has them, as SQL."""
         return named(self.item) if self.item_field is None else self.field(self.item_field)
 
@@ -146,7 +146,7 @@ class SourceTable:
 
     def values_sql(self) -> list[Sql]:
         """The scores, ranks or grades, or the arrays of them, as SQL: a column for each that was named."""
-        return [self.field(value.name) if value.is_field else named(value.name) for value in self.given_values]
+        return [self.field(value.name) if value.is_field else named(value.name) for value in self.value_columns]
 
     def named_users_sql(self) -> list[Sql]:
         """The user's columns under our names, null if they name nobody, as SQL."""
@@ -163,19 +163,19 @@ class SourceTable:
 
 
 def read_source(
-    role: Role, frame: DataFrame, names: ColumnNames, problems: list[str], *, in_order: bool = True
+    role: Role, frame: DataFrame, names: ColumnNames, problems: list[str], *, are_ranked: bool = True
 ) -> SourceTable:
     """Find the columns that a table of this role has; what is wrong is added to the problems, to be said all at once.
 
-    Predictions in rows need scores or ranks, unless nobody asks for them `in_order`.
+    Predictions in rows need scores or ranks, unless nobody asks for them `are_ranked`.
     """
     users = []
     for name in names.user if role not in WITHOUT_USERS else ():
-        found = require_column(role, frame, name, "user", problems)
-        if found is None:
+        column = require_column(role, frame, name, "user", problems)
+        if column is None:
             continue
-        users.append(found)
-        problems += problem_of_type(f"{role}: the user column {found!r}", frame.schema[found].dataType, "user")
+        users.append(column)
+        problems += problem_of_type(f"{role}: the user column {column!r}", frame.schema[column].dataType, "user")
     if len(set(users)) < len(users):
         problems.append(f"{role}: user names the column {users[0]!r} twice")
     if role in WITHOUT_ITEMS:
@@ -187,7 +187,7 @@ def read_source(
     if item is None:
         return SourceTable(role, frame, tuple(users), wanted, T.NullType())
     kind = frame.schema[item].dataType
-    if role in _OF_ITEMS:
+    if role in _ITEM_ROLES:
         if isinstance(kind, T.ArrayType):
             problems.append(
                 f"{role}: the item column {item!r} is {kind.simpleString()}; pass a row for each item, as F.explode makes them"
@@ -197,7 +197,7 @@ def read_source(
         return SourceTable(role, frame, tuple(users), item, kind)
     if isinstance(kind, T.ArrayType):
         return _read_arrays(role, frame, tuple(users), item, wanted, names, problems)
-    if not in_order:
+    if not are_ranked:
         problems += problem_of_type(f"{role}: the item column {item!r}", kind, "item")
         return SourceTable(role, frame, tuple(users), item, kind)
     return _read_rows(role, frame, tuple(users), item, names, problems)
@@ -206,20 +206,20 @@ def read_source(
 def require_column(role: Role, frame: DataFrame, name: str, meaning: str, problems: list[str]) -> str | None:
     """The name of a column as the table spells it; None, and a problem, if there is none or more than one."""
     try:
-        found = find_column(frame, name)
+        column = find_column(frame, name)
     except InputError as error:
         problems.append(f"{role}: {error}")
         return None
-    if found is None:
+    if column is None:
         there = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in frame.schema.fields)
         near = did_you_mean(name, frame.columns)
         problems.append(f"{role} has no column {name!r} ({meaning}=); {near}it has: {there}")
-    return found
+    return column
 
 
 def _array_with(role: Role, frame: DataFrame, item: str, names: ColumnNames, problems: list[str]) -> str | None:
     """The array column that holds the items if no column has their name; None, and a problem, if none or several can."""
-    arrays = [] if role in _OF_ITEMS else _arrays_with(frame, item, names)
+    arrays = [] if role in _ITEM_ROLES else _arrays_with(frame, item, names)
     if not arrays:
         return require_column(role, frame, item, "item", problems)
     if len(arrays) > 1:
@@ -296,8 +296,8 @@ def _read_rows(
     wanted: tuple[str, ...] = ()
     value_kind: ValueKind = "relevance"
     if role in ("predictions", "baseline"):
-        given: dict[ValueKind, str | None] = {"score": names.score, "rank": names.rank}
-        chosen = {kind: name for kind, name in given.items() if name is not None}
+        options: dict[ValueKind, str | None] = {"score": names.score, "rank": names.rank}
+        chosen = {kind: name for kind, name in options.items() if name is not None}
         if len(chosen) == 1:
             value_kind, wanted = next(iter(chosen)), tuple(chosen.values())
         else:
@@ -309,11 +309,11 @@ def _read_rows(
         wanted = names.relevance
 
     def find(name: str, meaning: str) -> ValueColumn | None:
-        found = require_column(role, frame, name, meaning, problems)
-        return None if found is None else ValueColumn(found, frame.schema[found].dataType)
+        column = require_column(role, frame, name, meaning, problems)
+        return None if column is None else ValueColumn(column, frame.schema[column].dataType)
 
     values = _values(role, names, wanted, value_kind, find, problems)
-    return SourceTable(role, frame, users, item, item_type, given_values=values, value_kind=value_kind)
+    return SourceTable(role, frame, users, item, item_type, value_columns=values, value_kind=value_kind)
 
 
 def _read_arrays(
@@ -371,8 +371,8 @@ def _values(
     n_of_name = Counter(value.name for value in values)
     problems += [f"{role}: {value_kind} names the column {name!r} twice" for name, n in n_of_name.items() if n > 1]
     if role == "labels":
-        for beside, name in names.beside.items():
-            values += [value._replace(beside=beside) for value in checked(name, beside)]
+        for label_column, name in names.beside.items():
+            values += [value._replace(label_column=label_column) for value in checked(name, label_column)]
     return tuple(values)
 
 
@@ -382,20 +382,20 @@ def array_value(
     """The field of the items' structs, or the array beside them, that has this name."""
     if isinstance(element, T.StructType) and (field := find_field(frame, item, element.names, name)):
         return ValueColumn(field, element[field].dataType, is_field=True)
-    found = find_column(frame, name)
-    if found is None:
+    column = find_column(frame, name)
+    if column is None:
         fields = (
             f"; the structs in {item!r} have: {', '.join(element.names)}" if isinstance(element, T.StructType) else ""
         )
         problems.append(f"{role} has no column {name!r} ({meaning}=); it has: {', '.join(frame.columns)}{fields}")
         return None
-    kind = frame.schema[found].dataType
+    kind = frame.schema[column].dataType
     if not isinstance(kind, T.ArrayType):
         problems.append(
-            f"{role}: {meaning}={found!r} must be an array like the array {item!r}; it is {kind.simpleString()}"
+            f"{role}: {meaning}={column!r} must be an array like the array {item!r}; it is {kind.simpleString()}"
         )
         return None
-    return ValueColumn(found, kind.elementType)
+    return ValueColumn(column, kind.elementType)
 
 
 def check_together(

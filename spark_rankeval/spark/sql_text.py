@@ -225,9 +225,9 @@ def over(value: Sql, keys: Iterable[Sql], order: Iterable[Sql] = (), *, frame: s
 
     The frame is of all rows, or of those up to this one if there is an order.
     """
-    by, sorted_by = (", ".join(map(str, columns)) for columns in (keys, order))
+    key_text, order_text = (", ".join(map(str, columns)) for columns in (keys, order))
     return Sql(
-        f"{value} OVER (PARTITION BY {by}{f' ORDER BY {sorted_by}' if sorted_by else ''}{f' {frame}' if frame else ''})"
+        f"{value} OVER (PARTITION BY {key_text}{f' ORDER BY {order_text}' if order_text else ''}{f' {frame}' if frame else ''})"
     )
 
 
@@ -316,13 +316,13 @@ def find_column(frame: DataFrame, name: str) -> str | None:
 def find_field(frame: DataFrame, array: str, fields: Sequence[str], name: str) -> str | None:
     """The name of a field of an array's structs as they spell it; it may follow the array's name and a dot."""
     dotted = {f"{array}.{field}": field for field in fields}
-    known = [*fields, *dotted]
-    found = _spelling(frame, name, known, f"the field {name!r} is ambiguous: the array {array!r} has")
-    return None if found is None else dotted.get(found, found)
+    spellings = [*fields, *dotted]
+    match = _spelling(frame, name, spellings, f"the field {name!r} is ambiguous: the array {array!r} has")
+    return None if match is None else dotted.get(match, match)
 
 
-def _spelling(frame: DataFrame, name: str, known: Sequence[str], ambiguous: str) -> str | None:
-    matches = [each for each in known if each.lower() == name.lower()]
+def _spelling(frame: DataFrame, name: str, spellings: Sequence[str], ambiguous: str) -> str | None:
+    matches = [each for each in spellings if each.lower() == name.lower()]
     if len(matches) > 1 and setting(frame.sparkSession, "spark.sql.caseSensitive", "false").lower() == "true":
         matches = [each for each in matches if each == name] or matches
     if len(matches) > 1:
@@ -333,7 +333,7 @@ def _spelling(frame: DataFrame, name: str, known: Sequence[str], ambiguous: str)
 
 def check_unambiguous(frame: DataFrame, names: Iterable[str]) -> None:
     """Refuse columns of a table that Spark could take for others of it."""
-    n_of_name = Counter(known.lower() for known in frame.columns)
+    n_of_name = Counter(existing.lower() for existing in frame.columns)
     for name in names:
         if n_of_name[name.lower()] > 1:
             find_column(frame, name)

@@ -29,9 +29,9 @@ from spark_rankeval.spark.invalid_rows import none_holds, says_something, unusua
 from spark_rankeval.spark.prediction_lists import INFINITE, MODEL
 from spark_rankeval.spark.source import WITHOUT_ITEMS, WITHOUT_USERS, SourceTable, user_column
 from spark_rankeval.spark.sql_text import Sql, any_of, call, named, null_of, number, rows_of_all, select, text, when
-from spark_rankeval.spark.tasks import given_to_rows
+from spark_rankeval.spark.tasks import broadcast_row
 from spark_rankeval.worker import grouped_row
-from spark_rankeval.worker.grouped_row import cluster_column, hash_column, of_model, slice_column
+from spark_rankeval.worker.grouped_row import cluster_column, column_of_model, hash_column, slice_column
 from spark_rankeval.worker.reading import WHOLE
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class TableRows:
     def array_columns(self, source: SourceTable) -> list[Sql]:
         """The arrays of a table under our names; of a table of vectors the vectors."""
         if source.vectors is not None:
-            return source.vectors.of_users()
+            return source.vectors.user_columns()
         ids, values = names_of(source)
         array, item_type = source.ids_sql(), self.item_type()
         if source.item_type != item_type:
@@ -109,12 +109,12 @@ class TableRows:
         numbers = zip(_as_numbers(source), values, strict=True)
         return [array.alias(ids), *(entries.alias(name) for entries, name in numbers)]
 
-    def of(self, source: SourceTable) -> DataFrame:
+    def user_rows(self, source: SourceTable) -> DataFrame:
         """Rows under our names; a row that cannot be used keeps its user, so that it is counted, and loses the rest."""
         about = (*self.named_users(source), *self._model_of(source))
         return self.chosen(select(source.frame, *about, *self._columns_of(source)))
 
-    def of_both(self) -> DataFrame:
+    def rows_of_both(self) -> DataFrame:
         """The rows of a table that are predictions and labels at once, under our names."""
         first, labels = self.sources.predictions, self.sources.labels
         columns = (*self._columns_of(first), *self._columns_of(labels))
@@ -130,7 +130,10 @@ class TableRows:
             infinite = [when(valid & unusual, 1, 0).alias(INFINITE)]
             valid = valid & ~unusual
         columns = [when(valid, source.ids_sql().cast(self.item_type())).alias(ids)]
-        columns += [when(valid, given).alias(name) for given, name in zip(_as_numbers(source), values, strict=True)]
+        columns += [
+            when(valid, values_of_row).alias(name)
+            for values_of_row, name in zip(_as_numbers(source), values, strict=True)
+        ]
         # Predictions are hashed where they are added up: a column more of them would cost more than the hash.
         hashed = [row_hash(source).alias(ROW_HASH)] if source.role == "labels" else []
         return [*columns, *infinite, *hashed]
@@ -153,7 +156,7 @@ class TableRows:
         """Whether rows have the place of their model."""
         return len(self.sources.models) > 1
 
-    def of_models(self, rows: Callable[[SourceTable], DataFrame]) -> DataFrame:
+    def all_models(self, rows: Callable[[SourceTable], DataFrame]) -> DataFrame:
         """The rows of all models under our names, each with its model's place if there are several."""
         models = self.sources.models
         if self.sources.model_column is not None:
@@ -187,7 +190,7 @@ class TableRows:
 def names_of(source: SourceTable) -> tuple[str, list[str]]:
     """Our names for the items of a table, and for its scores, or for its grades and what stands beside them."""
     if source.role == "predictions":
-        return grouped_row.ITEMS, [grouped_row.SCORES] * len(source.given_values)
+        return grouped_row.ITEMS, [grouped_row.SCORES] * len(source.value_columns)
     grades = [grouped_row.grades_column(index) for index in range(len(source.grades))]
     return grouped_row.LABELS, [*grades, *map(grouped_row.label_column, source.label_columns)]
 
@@ -201,8 +204,8 @@ def _as_numbers(source: SourceTable) -> list[Sql]:
         return [-ranks.cast("double") for ranks in source.values_sql()]
     double = T.ArrayType(T.DoubleType()) if source.arrays else T.DoubleType()
     return [
-        values if isinstance(given.kind, T.FloatType) else values.cast(double)
-        for values, given in zip(source.values_sql(), source.given_values, strict=True)
+        values if isinstance(value.kind, T.FloatType) else values.cast(double)
+        for values, value in zip(source.values_sql(), source.value_columns, strict=True)
     ]
 
 
@@ -240,7 +243,7 @@ class UserAttributes:
             columns[grouped_row.USER_WEIGHT] = sources.weight
         return columns | {cluster_column(index): name for index, name in enumerate(sources.attributes_of_clusters)}
 
-    def of(self, source: SourceTable, as_text: Callable[[DataFrame, str], Sql] = text_in_sql) -> list[Sql]:
+    def named_values(self, source: SourceTable, as_text: Callable[[DataFrame, str], Sql] = text_in_sql) -> list[Sql]:
         """The attributes in a table under their names on the way: those that part users, as text, and the weight, as a number."""
         return [value.alias(name) for value, name in zip(self.values(source, as_text), self.columns, strict=True)]
 
@@ -269,8 +272,8 @@ class UserAttributes:
 
     def _readable_text(self, name: str) -> Sql:
         source = self.sources.attributes
-        known = source is not None and is_readable(source.frame, self.columns[name])
-        return readable(named(name), known=known)
+        is_written_out = source is not None and is_readable(source.frame, self.columns[name])
+        return readable(named(name), is_written_out=is_written_out)
 
     def cluster_hash(self, ids: Mapping[str, TypedSql], attribute: Callable[[str], Sql]) -> list[Sql]:
         """The hash of each user's cluster, null if one of its columns is; none if users are independent.
@@ -282,13 +285,13 @@ class UserAttributes:
         text = T.StringType()
         columns = [ids[name] if name in ids else (attribute(name), text) for name in self.sources.clusters]
         values, types = zip(*columns, strict=True)
-        is_known = ~any_of(value.is_null() for value in values)
-        return [when(is_known, user_hash(values, types)).alias(grouped_row.CLUSTER_HASH)]
+        has_cluster = ~any_of(value.is_null() for value in values)
+        return [when(has_cluster, user_hash(values, types)).alias(grouped_row.CLUSTER_HASH)]
 
 
 def hashed_tables(sources: Sources) -> tuple[str, ...]:
-    """The tables whose rows are hashed, by name; the predictions of a model have the name that `of_model` gives."""
-    names = [of_model("predictions", model) for model in range(len(sources.models))]
+    """The tables whose rows are hashed, by name; the predictions of a model have the name that `column_of_model` gives."""
+    names = [column_of_model("predictions", model) for model in range(len(sources.models))]
     names.append("labels")
     names += [name for name in ("users", "exclude") if getattr(sources, name) is not None]
     if sources.slices or sources.weight is not None or sources.attributes_of_clusters:
@@ -296,25 +299,25 @@ def hashed_tables(sources: Sources) -> tuple[str, ...]:
     return (*names, *(table for table in WHOLE if table in sources.side_tables()))
 
 
-def with_whole_hashes(users: DataFrame, sources: Sources, known: Collection[str] = ()) -> DataFrame:
-    """Every row with the hashes of the tables that are hashed as a whole, except those that are `known`: one row, broadcast."""
+def with_whole_hashes(users: DataFrame, sources: Sources, hashed_tables: Collection[str] = ()) -> DataFrame:
+    """Every row with the hashes of the tables that are hashed as a whole, except those that are `hashed_tables`: one row, broadcast."""
     rows: list[tuple[str, DataFrame, Sql]] = []
     for table, source in sources.side_tables().items():
-        if table in known:
+        if table in hashed_tables:
             continue
         if table == "training":
             hashed = training_hash(source)
         elif table == "baseline":
             hashed = hash_of([*users_of(source), row_hash(source)])
         else:
-            of_items = sources.columns_of_items().items()
+            item_columns = sources.columns_of_items().items()
             read = [
-                column for name, are_ids in of_items for column in columns_of(source.frame, [name], are_ids=are_ids)
+                column for name, are_ids in item_columns for column in columns_of(source.frame, [name], are_ids=are_ids)
             ]
             hashed = hash_of([*ids_of(source), *read])
         rows.append((table, source.frame, hashed))
     for place, model in enumerate(sources.models):
-        rows += [(of_model("predictions", place), *each) for each in _rows_of_vectors(model.source)]
+        rows += [(column_of_model("predictions", place), *each) for each in _rows_of_vectors(model.source)]
     if not rows:
         return users
     names = list(dict.fromkeys(table for table, _, _ in rows))
@@ -323,7 +326,7 @@ def with_whole_hashes(users: DataFrame, sources: Sources, known: Collection[str]
         for table, frame, hashed in rows
     ]
     totals = [call("coalesce", total_of_hashes(named(name)), 0).alias(hash_column(name)).column for name in names]
-    return given_to_rows(users, reduce(lambda table, other: table.union(other), hashes).agg(*totals))
+    return broadcast_row(users, reduce(lambda table, other: table.union(other), hashes).agg(*totals))
 
 
 def _rows_of_vectors(source: SourceTable) -> list[tuple[DataFrame, Sql]]:
@@ -334,13 +337,13 @@ def _rows_of_vectors(source: SourceTable) -> list[tuple[DataFrame, Sql]]:
     vectors = source.vectors
     if vectors is None:
         return []
-    asked: dict[str, tuple[SourceTable, list[Sql], tuple[str | None, ...]]] = {
+    tables: dict[str, tuple[SourceTable, list[Sql], tuple[str | None, ...]]] = {
         "users": (source, users_of(source), (vectors.vector, vectors.user_bias)),
         "items": (vectors.items, ids_of(vectors.items), (vectors.item_vector, vectors.item_bias)),
     }
     if vectors.candidates is not None:
         pairs = [*users_of(vectors.candidates), *ids_of(vectors.candidates)]
-        asked["candidates"] = (vectors.candidates, pairs, ())
+        tables["candidates"] = (vectors.candidates, pairs, ())
     return [
         (
             each.frame,
@@ -352,5 +355,5 @@ def _rows_of_vectors(source: SourceTable) -> list[tuple[DataFrame, Sql]]:
                 ]
             ),
         )
-        for role, (each, ids, names) in asked.items()
+        for role, (each, ids, names) in tables.items()
     ]

@@ -20,7 +20,7 @@ from spark_rankeval.spark.platforms import engine_of, setting
 from spark_rankeval.spark.python_workers import check_local_workers, pandas_notice_held, workers_explained
 from spark_rankeval.spark.sql_text import call, named, row_of_partition, select, true_for_every_row, with_columns
 from spark_rankeval.wire import BUCKET, KIND, PAYLOAD, Mergers, Message, merged_by_bucket
-from spark_rankeval.worker.process import PACKED, Run, attach, in_worker, panics_raised
+from spark_rankeval.worker.process import PACKED, Run, attach, panics_raised, runs_in_worker
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -65,18 +65,18 @@ def packed(rows: DataFrame, pack: Run) -> DataFrame:
     return run_on_workers(rows, pack, _SCHEMA)
 
 
-def given_to_rows(rows: DataFrame, one: DataFrame) -> DataFrame:
+def broadcast_row(rows: DataFrame, one: DataFrame) -> DataFrame:
     """The rows, each with the columns of the one row of another table, which is broadcast.
 
     By a key that is always true, and Spark does not know: beside a join of all rows with all it would leave partitions small.
     """
     keyed = with_columns(rows, {_EVERY: true_for_every_row()})
     hashed = call("xxhash64", *map(named, one.columns))
-    given = with_columns(one, {_EVERY: call("pmod", hashed, 2) < 2})
-    return keyed.join(given.hint("broadcast"), _EVERY, "left").drop(_EVERY)
+    one_row = with_columns(one, {_EVERY: call("pmod", hashed, 2) < 2})
+    return keyed.join(one_row.hint("broadcast"), _EVERY, "left").drop(_EVERY)
 
 
-def given_to_tasks(rows: DataFrame, tables: Mapping[str, DataFrame]) -> DataFrame:
+def broadcast_tables(rows: DataFrame, tables: Mapping[str, DataFrame]) -> DataFrame:
     """The rows with a column for each packed table, a row or none. The first row of each partition has it, the others have null.
 
     It is broadcast, so that nothing is shuffled and no row moves. What runs next on each partition finds it in its first row. An engine
@@ -151,4 +151,4 @@ def merged_messages(messages: DataFrame, mergers: Mergers, width: int = _WIDTH) 
     keeps_order = engine_of(messages.sparkSession).keeps_order
     if keeps_order:
         met = met.sortWithinPartitions(BUCKET, KIND)
-    return run_on_workers(met, in_worker(merged_by_bucket(mergers, sort=not keeps_order)), MESSAGE_SCHEMA)
+    return run_on_workers(met, runs_in_worker(merged_by_bucket(mergers, sort=not keeps_order)), MESSAGE_SCHEMA)

@@ -209,7 +209,7 @@ class Log:
         for name, kind in zip(source.user, source.user_types(), strict=True):
             for words, holds in id_reasons("user", named(name), kind).items():
                 reasons[words] = holds | reasons[words] if words in reasons else holds
-        reasons |= id_reasons("item", source.given_ids_sql(), source.item_type)
+        reasons |= id_reasons("item", source.raw_ids_sql(), source.item_type)
         if self.time is not None:
             reasons["null time"] = named(self.time.name).is_null()
             if self.time.may_be_nan:

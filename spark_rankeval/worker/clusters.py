@@ -36,7 +36,7 @@ CLUSTER_USERS, CLUSTER_SUMS = "users of clusters", "sums of clusters"
 # A worker holds so many bytes of users before they go on, and so many of sums.
 _HELD = 1 << 26
 # The words of a row before those of its groups: the hash of its cluster, that of the user, and whether the cluster is not known.
-_CLUSTER, _USER, _IS_WITHOUT, _KEYS = range(4)
+_CLUSTER, _USER, _HAS_NO_CLUSTER, _KEYS = range(4)
 # Sets the hashes of users who stand for a cluster alone apart from those of clusters, which may have the users' ids.
 _ALONE = np.uint64(0x9E3779B97F4A7C15)
 # A null in a column that divides users into groups.
@@ -49,7 +49,7 @@ def alone(users: IntArray) -> IntArray:
     return hashes
 
 
-class Layout(NamedTuple):
+class ClusterLayout(NamedTuple):
     """What the rows of users hold, and which groups their sums are for.
 
     Attributes:
@@ -71,7 +71,9 @@ class Layout(NamedTuple):
     grouped: bool = False
 
     @classmethod
-    def of(cls, n_values: int, options: DescriptionOptions, n_keys: int, roll: Roll | None = None) -> Layout:
+    def for_options(
+        cls, n_values: int, options: DescriptionOptions, n_keys: int, roll: Roll | None = None
+    ) -> ClusterLayout:
         """The rows of users who are described; `roll` gives the groups that the users of a key belong to."""
         n_described = n_values - options.n_plain
         return cls(
@@ -125,7 +127,7 @@ class Accumulator(Protocol):
 class ClusterRows:
     """Users of a partition who go on to the others of their cluster."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: ClusterLayout) -> None:
         self._layout = layout
         self._waiting: list[Array] = []
         self._n_waiting = 0
@@ -146,15 +148,15 @@ class ClusterRows:
         layout = self._layout
         rows = np.empty((len(users), layout.n_words))
         words = rows.view(np.int64)
-        words[:, _IS_WITHOUT] = clusters.is_null().to_numpy(zero_copy_only=False)
+        words[:, _HAS_NO_CLUSTER] = clusters.is_null().to_numpy(zero_copy_only=False)
         words[:, _CLUSTER] = clusters.fill_null(0).to_numpy(zero_copy_only=False)
         words[:, _USER] = users
-        words[:, _CLUSTER] = np.where(words[:, _IS_WITHOUT], alone(users), words[:, _CLUSTER])
+        words[:, _CLUSTER] = np.where(words[:, _HAS_NO_CLUSTER], alone(users), words[:, _CLUSTER])
         for place, key in enumerate(keys, _KEYS):
             words[:, place] = _hashes(key)
-        given = [] if weights is None else [weights]
-        given += [normalisers[place] for place in layout.normalised] if normalisers else []
-        for place, column in enumerate([*given, *values[: layout.n_values]], _KEYS + layout.n_keys):
+        numbers = [] if weights is None else [weights]
+        numbers += [normalisers[place] for place in layout.normalised] if normalisers else []
+        for place, column in enumerate([*numbers, *values[: layout.n_values]], _KEYS + layout.n_keys):
             rows[:, place] = column
         if weights is not None:
             rows = rows[(weights > 0) & np.isfinite(weights)]
@@ -180,7 +182,7 @@ class ClusterRows:
 class ClusterMerger(Merger):
     """The sums of clusters from the users of one bucket after the other; `new` makes an accumulator of a group that keeps some columns."""
 
-    def __init__(self, layout: Layout, new: Callable[[tuple[bool, ...]], Accumulator] | None = None) -> None:
+    def __init__(self, layout: ClusterLayout, new: Callable[[tuple[bool, ...]], Accumulator] | None = None) -> None:
         self._layout = layout
         self._new = new or (lambda kept: layout.new_sums())
         self._groups: dict[str, Accumulator] = {}
@@ -199,8 +201,8 @@ class ClusterMerger(Merger):
         for kept in self._layout.kept:
             self._add_groups(rows, kept)
         self._n_buckets += 1
-        of_a_value = (9 if self._layout.cubes else 6) * 256 + 24 * self._n_buckets * self._layout.grouped
-        accumulators = len(self._groups) * self._layout.n_values * of_a_value
+        value_bytes = (9 if self._layout.cubes else 6) * 256 + 24 * self._n_buckets * self._layout.grouped
+        accumulators = len(self._groups) * self._layout.n_values * value_bytes
         if accumulators > _HELD:
             yield from self.rest()
 
@@ -217,20 +219,20 @@ class ClusterMerger(Merger):
         sums = sums_by_cluster(
             words[:, _CLUSTER], starts, rows[:, layout.n_words - layout.n_values :], layout.weights(rows)
         )
-        n_without = np.add.reduceat(words[:, _IS_WITHOUT], np.flatnonzero(is_first_of_group))
+        n_alone = np.add.reduceat(words[:, _HAS_NO_CLUSTER], np.flatnonzero(is_first_of_group))
         firsts = np.flatnonzero(is_first_of_group[starts])
         for group, (first, end) in enumerate(zip(firsts, [*firsts[1:], len(starts)], strict=True)):
             values = iter([int(column[starts[first]]) for column in columns])
             name = json.dumps([next(values) if is_kept else None for is_kept in kept])
             if name not in self._groups:
                 self._groups[name] = self._new(kept)
-            self._groups[name].add(ClusterSums(*(each[first:end] for each in sums)), int(n_without[group]))
+            self._groups[name].add(ClusterSums(*(each[first:end] for each in sums)), int(n_alone[group]))
 
     def rest(self) -> Iterator[Message]:
         """The sums so far. Afterwards it holds nothing."""
         groups, self._groups, self._n_buckets = self._groups, {}, 0
         if groups:
-            yield Message.of_tree(CLUSTER_SUMS, {name: sums.state() for name, sums in groups.items()})
+            yield Message.from_tree(CLUSTER_SUMS, {name: sums.state() for name, sums in groups.items()})
 
 
 def merged_clusters(messages: Iterable[Message]) -> ClusterStates:
@@ -247,7 +249,7 @@ def group_name(key: Key) -> str:
     return json.dumps([None if value is EVERY else _hash(value) for value in key])
 
 
-def no_clusters(layout: Layout) -> dict[str, Array]:
+def no_clusters(layout: ClusterLayout) -> dict[str, Array]:
     """The sums of no cluster."""
     return layout.new_sums().state()
 
@@ -255,8 +257,8 @@ def no_clusters(layout: Layout) -> dict[str, Array]:
 def _hashes(column: pa.Array) -> IntArray:
     """A hash of each text, for which the group is known."""
     encoded = column if isinstance(column, pa.DictionaryArray) else column.dictionary_encode("encode")
-    known = np.array([_hash(value) for value in encoded.dictionary.to_pylist()], np.int64)
-    hashes: IntArray = known[encoded.indices.to_numpy(zero_copy_only=False)]
+    text_hashes = np.array([_hash(value) for value in encoded.dictionary.to_pylist()], np.int64)
+    hashes: IntArray = text_hashes[encoded.indices.to_numpy(zero_copy_only=False)]
     return hashes
 
 

@@ -78,24 +78,24 @@ def last_bytes(texts: pa.Array) -> Array | None:
 def _codes(sides: Sequence[pa.Array], offsets: Sequence[IntArray]) -> tuple[list[Array], Callable[[Array], Array]]:
     """A number a text, which is the same for equal texts of a user, and what maps these to places in the order of bytes."""
     codes = [np.empty(len(texts), np.int32) for texts in sides]
-    known = [sides[0].slice(0, 0)]
-    n_known = 0
+    dictionaries = [sides[0].slice(0, 0)]
+    n_codes = 0
     for start, stop in pieces(np.add.reduce(offsets), _TOGETHER):
         parts = [slice(each[start], each[stop]) for each in offsets]
         together = pa.concat_arrays([texts[part] for texts, part in zip(sides, parts, strict=True)])
         encoded = together.dictionary_encode()
         # A null has the number of some text, if there is any.
-        found = filled(encoded.indices, -n_known) + n_known
-        for of_side, part in zip(codes, parts, strict=True):
-            of_side[part], found = np.split(found, [part.stop - part.start])
-        known.append(encoded.dictionary)
-        n_known += len(encoded.dictionary)
+        indices = filled(encoded.indices, -n_codes) + n_codes
+        for side_codes, part in zip(codes, parts, strict=True):
+            side_codes[part], indices = np.split(indices, [part.stop - part.start])
+        dictionaries.append(encoded.dictionary)
+        n_codes += len(encoded.dictionary)
     places: list[Array] = []
 
     def order(some: Array) -> Array:
         if not places:
             # As bytes: no collation may come between, and numbers in text are text.
-            once = pa.concat_arrays(known).dictionary_encode()
+            once = pa.concat_arrays(dictionaries).dictionary_encode()
             by_bytes = pc.array_sort_indices(once.dictionary.cast(pa.large_binary())).to_numpy()
             place = np.empty(len(by_bytes), np.int64)
             place[by_bytes] = np.arange(len(by_bytes))
@@ -124,7 +124,7 @@ def _narrow(sides: list[Array]) -> list[Array]:
 
 
 # Which recommended items a table has, by the facts that it tells.
-_IN_TABLE: dict[str, dict[str, Callable[[Array], BoolArray]]] = {
+_TABLE_CHECKS: dict[str, dict[str, Callable[[Array], BoolArray]]] = {
     "training": {
         "training_users": lambda n_users: n_users > 0,
         "share_above": lambda shares: shares < 1,
@@ -132,7 +132,7 @@ _IN_TABLE: dict[str, dict[str, Callable[[Array], BoolArray]]] = {
         "consumed": lambda consumed: consumed,
     },
     "items": {
-        "in_items": lambda in_items: in_items,
+        "in_items": lambda is_listed: is_listed,
         **dict.fromkeys(
             ATTRIBUTES, lambda values: ~np.isnan(values) if values.dtype.kind == "f" else values != UNKNOWN
         ),
@@ -147,7 +147,7 @@ def tables_met(lists: Iterable[Recommended | None]) -> set[str]:
     return {
         table
         for recommended in lists
-        for table, facts in _IN_TABLE.items()
+        for table, facts in _TABLE_CHECKS.items()
         for name, is_in_table in facts.items()
         if (fact := getattr(recommended, name, None)) is not None and is_in_table(fact).any()
     }
@@ -169,14 +169,16 @@ def overlap_counts(
         predicted: the predicted items.
         has_list: which users have predictions.
     """
-    found: dict[str, Any] = {}
+    is_met_by_name: dict[str, Any] = {}
     for overlap in overlaps:
         side = sides.get(overlap.role)
         if overlap.kind == "users":
-            found[overlap.column] = side is not None and bool((side.lists.lengths[has_list] > 0).any())
+            is_met_by_name[overlap.column] = side is not None and bool((side.lists.lengths[has_list] > 0).any())
         else:
-            found[overlap.column] = overlap.role in met or (side is not None and _share_an_item(side.ids, predicted))
-    return {name: np.full(len(has_list), is_met, np.int64) for name, is_met in found.items()}
+            is_met_by_name[overlap.column] = overlap.role in met or (
+                side is not None and _share_an_item(side.ids, predicted)
+            )
+    return {name: np.full(len(has_list), is_met, np.int64) for name, is_met in is_met_by_name.items()}
 
 
 def _share_an_item(left: pa.Array, right: pa.Array) -> bool:

@@ -14,12 +14,12 @@ from spark_rankeval.ranking.ragged import Array, BoolArray, IntArray
 from spark_rankeval.statistics.merging import merged
 from spark_rankeval.statistics.moments import State
 from spark_rankeval.worker.group_states import Key
-from spark_rankeval.worker.reading import KNOWN_IN_PART, columns_of, filled, flags, numbers, whole_numbers
+from spark_rankeval.worker.reading import PARTIAL_TABLE, columns_of, filled, flags, numbers, whole_numbers
 
 Owner = str | tuple[str, ...]
 
 #: The columns of a user: a 64-bit hash, whether the user is null, and the rows of all models as structs.
-USER, NOBODY, ROWS = "user", "nobody", "rows"
+USER, IS_NULL_USER, ROWS = "user", "nobody", "rows"
 
 #: A hash of the user's cluster, if users come in clusters; null if it is not known.
 CLUSTER = "cluster"
@@ -73,7 +73,7 @@ class ComparisonStates(NamedTuple):
         return self.slices.get(None, {})
 
     @property
-    def of_slices(self) -> dict[Key, dict[Owner, State]]:
+    def by_slice(self) -> dict[Key, dict[Owner, State]]:
         """The states of the users of each slice."""
         return {key: owners for key, owners in self.slices.items() if key is not None}
 
@@ -88,7 +88,11 @@ class ComparisonStates(NamedTuple):
 
     def tree(self) -> dict[str, Any]:
         """The same as `wire.pack` takes it."""
-        owners = [(key, owner, state) for key, of_slice in self.slices.items() for owner, state in of_slice.items()]
+        owners = [
+            (key, owner, state)
+            for key, owners_of_slice in self.slices.items()
+            for owner, state in owners_of_slice.items()
+        ]
         # In an order of the names alone, so that equal states have equal bytes.
         owners.sort(key=lambda each: json.dumps(each[:2]))
         names = json.dumps([(key, owner) for key, owner, _ in owners]).encode()
@@ -96,12 +100,12 @@ class ComparisonStates(NamedTuple):
         return {_NAMES: np.frombuffer(names, np.uint8), **states}
 
     @classmethod
-    def of_tree(cls, tree: Mapping[str, Any]) -> ComparisonStates:
+    def from_tree(cls, tree: Mapping[str, Any]) -> ComparisonStates:
         """The states that `tree` gave."""
         slices: dict[Key | None, dict[Owner, State]] = {}
         for number, (key, owner) in enumerate(json.loads(tree[_NAMES].tobytes())):
-            of_slice = slices.setdefault(None if key is None else tuple(key), {})
-            of_slice[owner if isinstance(owner, str) else tuple(owner)] = tree[str(number)]
+            owners_of_slice = slices.setdefault(None if key is None else tuple(key), {})
+            owners_of_slice[owner if isinstance(owner, str) else tuple(owner)] = tree[str(number)]
         return cls(slices)
 
 
@@ -127,7 +131,7 @@ def n_unequal_rows(owners: Mapping[Owner, State], table: str) -> int:
 def n_other_rows(owners: Mapping[Owner, State], model: str, baseline: str, table: str) -> int:
     """Of how many users the rows of a table are not the same for a model and the baseline, by owner."""
     name = f"{N_OTHER}{table}"
-    counted = [model] if table == KNOWN_IN_PART else [model, baseline]
+    counted = [model] if table == PARTIAL_TABLE else [model, baseline]
     return sum(int(owners.get(owner, {}).get(name, [0])[0]) for owner in counted)
 
 
@@ -135,26 +139,26 @@ class RowHashes(NamedTuple):
     """Hashes of users' rows of a table, as each model was evaluated on them."""
 
     values: Array  # int64, models × users; 0 without a row
-    is_known: Array  # bool, models × users
+    has_hash: Array  # bool, models × users
 
     @classmethod
     def read(cls, hashes: pa.Array, rows: Array, places: Array, shape: tuple[int, int]) -> RowHashes:
         """Those in some rows of a column; `places` has for each of them its place in an array of this shape."""
-        values, is_known = np.zeros(shape[0] * shape[1], np.int64), np.zeros(shape[0] * shape[1], np.bool_)
+        values, has_hash = np.zeros(shape[0] * shape[1], np.int64), np.zeros(shape[0] * shape[1], np.bool_)
         values[places] = whole_numbers(hashes)[rows]
-        is_known[places] = hashes.is_valid().to_numpy(zero_copy_only=False)[rows]
-        return cls(values.reshape(shape), is_known.reshape(shape))
+        has_hash[places] = hashes.is_valid().to_numpy(zero_copy_only=False)[rows]
+        return cls(values.reshape(shape), has_hash.reshape(shape))
 
     def only(self, users: Array | slice) -> RowHashes:
         """Those of some users."""
-        return RowHashes(self.values[:, users], self.is_known[:, users])
+        return RowHashes(self.values[:, users], self.has_hash[:, users])
 
-    def of(self, place: int | None) -> tuple[Array, Array]:
+    def for_model(self, place: int | None) -> tuple[Array, Array]:
         """Those of a model by its place, None if the batch does not have it: the hashes, and which are known."""
         if place is None:
             n_users = self.values.shape[1]
             return np.zeros(n_users, np.int64), np.zeros(n_users, np.bool_)
-        return self.values[place], self.is_known[place]
+        return self.values[place], self.has_hash[place]
 
 
 class ComparedUsers(NamedTuple):
@@ -166,7 +170,7 @@ class ComparedUsers(NamedTuple):
     values: Array  # float64, metrics × models × users; NaN without a value
     n_rows: Array  # int64, models × users; 0 for a null user
     n_invalid: Array  # a number for each model
-    hashes_of: dict[str, RowHashes]  # by table
+    row_hashes: dict[str, RowHashes]  # by table
     lacks_cluster: BoolArray | None = None  # whose cluster is not known, if users come in clusters
     n_conflicts: IntArray | None = (
         None  # in how many attributes a user's rows do not agree, if there are attributes or clusters
@@ -182,7 +186,7 @@ class ComparedUsers(NamedTuple):
             n_invalid=np.zeros_like(self.n_invalid),
             lacks_cluster=None,
             n_conflicts=None,
-            hashes_of={table: hashes.only(rows) for table, hashes in self.hashes_of.items()},
+            row_hashes={table: hashes.only(rows) for table, hashes in self.row_hashes.items()},
         )
 
     @property
@@ -190,7 +194,7 @@ class ComparedUsers(NamedTuple):
         """The models with rows of users. Rows of a null user may name others, or none."""
         return [model for model, rows in zip(self.models, self.n_rows, strict=True) if rows.any()]
 
-    def of(self, model: str) -> Array:
+    def values_of(self, model: str) -> Array:
         """The values of a model, metrics × users; NaN if the batch does not have it."""
         if model not in self.models:
             return np.full((len(self.values), len(self.hashes)), np.nan)
@@ -215,19 +219,19 @@ def read_users(batch: pa.RecordBatch, n_metrics: int, tables: tuple[str, ...] = 
     encoded = fields[MODEL].dictionary_encode()
     models = encoded.dictionary.to_pylist()
     code = filled(encoded.indices, 0).astype(np.int64)
-    somebody = ~flags(columns[NOBODY])[user]
-    place = (code * n_users + user)[somebody]
+    has_user = ~flags(columns[IS_NULL_USER])[user]
+    place = (code * n_users + user)[has_user]
     ids = whole_numbers(columns[USER])
     values = np.full((n_metrics, len(models) * n_users), np.nan)
     for index in range(n_metrics):
-        values[index, place] = numbers(fields[value_field(index)])[somebody]
+        values[index, place] = numbers(fields[value_field(index)])[has_user]
     shape = (len(models), n_users)
     conflicts = whole_numbers(columns[CONFLICTS]) if CONFLICTS in columns else None
     lacks_cluster = None
     if CLUSTER in columns:
         # Whose rows name several clusters is a conflict.
         lacks_cluster = flags(columns[CLUSTER].is_null()) & (True if conflicts is None else conflicts == 0)
-    hashes_of = {table: RowHashes.read(fields[hash_field(table)], somebody, place, shape) for table in tables}
+    row_hashes = {table: RowHashes.read(fields[hash_field(table)], has_user, place, shape) for table in tables}
     return ComparedUsers(
         ids=ids,
         hashes=whole_numbers(pc.coalesce(columns[CLUSTER], columns[USER])) if CLUSTER in columns else ids,
@@ -237,7 +241,7 @@ def read_users(batch: pa.RecordBatch, n_metrics: int, tables: tuple[str, ...] = 
         n_invalid=np.bincount(code, whole_numbers(fields[INVALID]), len(models)).astype(np.int64),
         lacks_cluster=lacks_cluster,
         n_conflicts=conflicts,
-        hashes_of=hashes_of,
+        row_hashes=row_hashes,
     )
 
 
@@ -262,7 +266,7 @@ class UserCounts:
             self._count(model, N_SHARED, shared & (n_rows > 0))
             self._count(model, N_REPEATED, n_rows > 1)
             self._count(model, N_INVALID, users.n_invalid[index])
-        for table, hashes in users.hashes_of.items():
+        for table, hashes in users.row_hashes.items():
             if self._baseline is None:
                 self._count_unequal(table, hashes, users)
             else:
@@ -270,27 +274,25 @@ class UserCounts:
 
     def _count_unequal(self, table: str, hashes: RowHashes, users: ComparedUsers) -> None:
         """Count the users of several models whose rows of a table are not the same for all of these."""
-        of_models = (users.n_rows > 0) & (hashes.is_known if table == KNOWN_IN_PART else True)
-        largest = np.where(of_models, hashes.values, np.iinfo(np.int64).min).max(axis=0, initial=np.iinfo(np.int64).min)
-        smallest = np.where(of_models, hashes.values, np.iinfo(np.int64).max).min(
-            axis=0, initial=np.iinfo(np.int64).max
-        )
+        has_row = (users.n_rows > 0) & (hashes.has_hash if table == PARTIAL_TABLE else True)
+        largest = np.where(has_row, hashes.values, np.iinfo(np.int64).min).max(axis=0, initial=np.iinfo(np.int64).min)
+        smallest = np.where(has_row, hashes.values, np.iinfo(np.int64).max).min(axis=0, initial=np.iinfo(np.int64).max)
         self._count((), f"{N_OTHER}{table}", smallest < largest)
 
     def _count_others(self, table: str, hashes: RowHashes, users: ComparedUsers) -> None:
         place = users.models.index(self._baseline) if self._baseline in users.models else None
-        of_baseline, is_known = hashes.of(place)
+        baseline_hashes, has_hash = hashes.for_model(place)
         name = f"{N_OTHER}{table}"
-        if table == KNOWN_IN_PART:
+        if table == PARTIAL_TABLE:
             for index, model in enumerate(users.models):
-                others, are_known = hashes.of(index)
-                self._count(model, name, is_known & are_known & (others != of_baseline))
+                others, have_hash = hashes.for_model(index)
+                self._count(model, name, has_hash & have_hash & (others != baseline_hashes))
             return
         # Whom a model does not know at all has no rows there. Its batch may lack the model, so the driver adds those of the baseline.
         for index, model in enumerate(users.models):
-            has, (others, _) = users.n_rows[index] > 0, hashes.of(index)
-            differs, of_both = has & (others != of_baseline), has & (of_baseline != 0)
-            self._count(model, name, of_baseline != 0 if index == place else differs.astype(np.int64) - of_both)
+            has, (others, _) = users.n_rows[index] > 0, hashes.for_model(index)
+            differs, n_both = has & (others != baseline_hashes), has & (baseline_hashes != 0)
+            self._count(model, name, baseline_hashes != 0 if index == place else differs.astype(np.int64) - n_both)
 
     def _count(self, owner: Owner, name: str, counted: Array) -> None:
         counts = self._owners.setdefault(owner, {})

@@ -18,7 +18,7 @@ from spark_rankeval.statistics.covariates import GroupSumAccumulator
 from spark_rankeval.statistics.moments import State
 from spark_rankeval.statistics.paired import PairedAccumulator, PairedClusters, differences_of
 from spark_rankeval.wire import Merger, Mergers, Message, unpack
-from spark_rankeval.worker.clusters import CLUSTER_USERS, ClusterMerger, ClusterRows, Layout, kept_by
+from spark_rankeval.worker.clusters import CLUSTER_USERS, ClusterLayout, ClusterMerger, ClusterRows, kept_by
 from spark_rankeval.worker.compared_users import (
     CLUSTER,
     N_IN_SEVERAL,
@@ -47,13 +47,13 @@ MOST_GROUPS = 500
 _PAIR = 8_000
 
 
-def paired_layout(n_metrics: int, n_attributes: int, *, totals: bool) -> Layout:
+def paired_layout(n_metrics: int, n_attributes: int, *, totals: bool) -> ClusterLayout:
     """The rows of users who go on to their clusters: a row for each model, with the differences to the baseline."""
     groups = roll(n_attributes, totals=totals, n_before=1)
-    return Layout(n_metrics, n_keys=1 + n_attributes, kept=kept_by(groups, 1 + n_attributes))
+    return ClusterLayout(n_metrics, n_keys=1 + n_attributes, kept=kept_by(groups, 1 + n_attributes))
 
 
-def paired_merger(layout: Layout, replicates: int, seed: int) -> Callable[[], ClusterMerger]:
+def paired_merger(layout: ClusterLayout, replicates: int, seed: int) -> Callable[[], ClusterMerger]:
     """What makes the place where users of a cluster meet: of each slice no signs are drawn."""
 
     def new(kept: tuple[bool, ...]) -> PairedClusters:
@@ -69,7 +69,7 @@ def paired_batches(
     seed: int,
     n_attributes: int = 0,
     tables: tuple[str, ...] = (),
-    layout: Layout | None = None,
+    layout: ClusterLayout | None = None,
 ) -> Run:
     """A function for ``mapInArrow``: every model against the baseline; of `tables` it counts users whose rows differ.
 
@@ -89,7 +89,7 @@ def paired_batches(
             everyone.add(users)
             if clusters is not None:
                 for model in sorted(set(users.present) - {baseline}):
-                    differences = differences_of(users.of(model), users.of(baseline))
+                    differences = differences_of(users.values_of(model), users.values_of(baseline))
                     yield from _sent(clusters, batch, users, model, attributes, differences)
             if not attributes:
                 continue
@@ -118,8 +118,10 @@ def _sent(
     there = np.flatnonzero(~np.isnan(values).all(axis=0))
     rows = pa.array(there)
     keys = [pa.repeat(pa.scalar(name), len(there)), *(batch.column(attribute).take(rows) for attribute in attributes)]
-    of_users = None if weights is None else weights[there]
-    yield from clusters.add(batch.column(CLUSTER).take(rows), users.ids[there], keys, list(values[:, there]), of_users)
+    user_weights = None if weights is None else weights[there]
+    yield from clusters.add(
+        batch.column(CLUSTER).take(rows), users.ids[there], keys, list(values[:, there]), user_weights
+    )
 
 
 class _Slices:
@@ -176,12 +178,12 @@ class _Pairs:
         """Add users."""
         self.n_users += int(np.any(users.n_rows, axis=0).sum())
         self._counts.add(users)
-        known = {self._baseline}.union(*(met.models for met in self._met))
-        if new := sorted(set(users.present) - known):
+        met_models = {self._baseline}.union(*(met.models for met in self._met))
+        if new := sorted(set(users.present) - met_models):
             self._met.append(_MetTogether(new, self._new(len(new) * self._n_metrics)))
         for models, accumulator in self._met:
-            values = np.concatenate([users.of(model) for model in models])
-            accumulator.add(users.hashes, values, np.tile(users.of(self._baseline), (len(models), 1)))
+            values = np.concatenate([users.values_of(model) for model in models])
+            accumulator.add(users.hashes, values, np.tile(users.values_of(self._baseline), (len(models), 1)))
 
     def owners(self) -> dict[Owner, State]:
         """The states so far, by owner."""
@@ -197,7 +199,7 @@ class _Pairs:
 
 
 def _message(slices: dict[Key | None, dict[Owner, State]], bucket: int | None = None) -> Message:
-    return Message.of_tree(COMPARISON, ComparisonStates(slices).tree(), bucket)
+    return Message.from_tree(COMPARISON, ComparisonStates(slices).tree(), bucket)
 
 
 class ComparisonMerger(Merger):
@@ -207,8 +209,8 @@ class ComparisonMerger(Merger):
         """Take in the states of a bucket; gives their sum."""
         total = ComparisonStates({})
         for payload in payloads:
-            total = ComparisonStates.merged([total, ComparisonStates.of_tree(unpack(payload))])
-        yield Message.of_tree(COMPARISON, total.tree(), bucket)
+            total = ComparisonStates.merged([total, ComparisonStates.from_tree(unpack(payload))])
+        yield Message.from_tree(COMPARISON, total.tree(), bucket)
 
 
 def merging_comparisons(clusters: Callable[[], ClusterMerger] | None = None) -> Mergers:
@@ -227,7 +229,7 @@ def all_pairs_batches(
     replicates: int,
     seed: int,
     pairwise: bool = False,
-    layout: Layout | None = None,
+    layout: ClusterLayout | None = None,
     tables: tuple[str, ...] = (),
 ) -> Run:
     """A function for ``mapInArrow``: all models as the columns of one block a user; of `tables` it counts users whose rows differ.
@@ -256,7 +258,7 @@ def all_pairs_batches(
                         n_metrics, len(models), replicates=drawn, seed=seed, pairwise=pairwise
                     )
             if accumulator is not None:
-                values = np.stack([users.of(model) for model in models], axis=1)
+                values = np.stack([users.values_of(model) for model in models], axis=1)
                 accumulator.add(users.hashes, values)
                 if clusters is None:
                     continue
@@ -274,12 +276,12 @@ def all_pairs_batches(
     return run
 
 
-def layout_of_groups(n_metrics: int, *, weighted: bool) -> Layout:
+def layout_of_groups(n_metrics: int, *, weighted: bool) -> ClusterLayout:
     """The rows of users who go on to their clusters: those of each group, and all of them together."""
-    return Layout(n_metrics, weighted=weighted, n_keys=1, kept=((True,), (False,)), grouped=True)
+    return ClusterLayout(n_metrics, weighted=weighted, n_keys=1, kept=((True,), (False,)), grouped=True)
 
 
-def group_batches(n_metrics: int, *, weighted: bool, covariate: bool, layout: Layout | None = None) -> Run:
+def group_batches(n_metrics: int, *, weighted: bool, covariate: bool, layout: ClusterLayout | None = None) -> Run:
     """A function for ``mapInArrow``: the sums of each group of users, in place of a model.
 
     The values of a row are those of the metrics, then the user's weight and then the covariate, if there are any. The state has
@@ -301,14 +303,14 @@ def group_batches(n_metrics: int, *, weighted: bool, covariate: bool, layout: La
             n_in_several += np.count_nonzero((users.n_rows > 0).sum(axis=0) > 1)
             for place, name in enumerate(users.models):
                 values = users.values[:, place, users.n_rows[place] > 0]
-                further = iter(values[n_metrics:])
+                extra_values = iter(values[n_metrics:])
                 group = groups.setdefault(name, GroupSumAccumulator(n_metrics, weighted=weighted, covariate=covariate))
-                weights = next(further) if weighted else None
-                group.add(values[:n_metrics], weights, next(further) if covariate else None)
+                weights = next(extra_values) if weighted else None
+                group.add(values[:n_metrics], weights, next(extra_values) if covariate else None)
                 if clusters is not None:
-                    of_group = users.values[:, place]
-                    given = of_group[n_metrics] if weighted else None
-                    yield from _sent(clusters, batch, users, name, (), of_group[:n_metrics], given)
+                    group_values = users.values[:, place]
+                    cluster_weights = group_values[n_metrics] if weighted else None
+                    yield from _sent(clusters, batch, users, name, (), group_values[:n_metrics], cluster_weights)
         sums: dict[Owner, State] = {name: group.state() for name, group in groups.items()}
         yield _message({None: merged_owners([counts.owners(), {(): {N_IN_SEVERAL: n_in_several}}, sums])})
         if clusters is not None:

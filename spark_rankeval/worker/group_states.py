@@ -76,7 +76,7 @@ class GroupStates(NamedTuple):
         """Those of some groups, by their keys, as far as there are any."""
         return self.take([number for number, key in enumerate(self.keys) if key in keys])
 
-    def without(self, keys: Collection[Key]) -> GroupStates:
+    def excluding(self, keys: Collection[Key]) -> GroupStates:
         """Those of other groups."""
         return self.take([number for number, key in enumerate(self.keys) if key not in keys])
 
@@ -110,7 +110,7 @@ class GroupStates(NamedTuple):
         if self.keys == [()]:
             yield None, self
             return
-        for bucket, some in groupby(in_buckets(self.keys), key=lambda entry: entry[0]):
+        for bucket, some in groupby(sorted_by_bucket(self.keys), key=lambda entry: entry[0]):
             yield bucket, self.take([number for _, number in some])
 
     def tree(self) -> dict[str, Any]:
@@ -118,7 +118,7 @@ class GroupStates(NamedTuple):
         return {KEYS: written(self.keys), **self.parts}
 
     @classmethod
-    def of_tree(cls, tree: Tree) -> GroupStates:
+    def from_tree(cls, tree: Tree) -> GroupStates:
         """The states that `tree` gave."""
         return cls(keys_of(tree), {name: dict(fields) for name, fields in tree.items() if name != KEYS})
 
@@ -179,8 +179,8 @@ class StateAccumulator:
         first = 0
         # Rows without a user can be counted, too.
         for named, rows in ((self._names.users, valid), (self._names.rows, slice(None))):
-            known = tuple(name for name in named if name in counts)
-            for some in [known] if known == named else [(name,) for name in known]:
+            counted_names = tuple(name for name in named if name in counts)
+            for some in [counted_names] if counted_names == named else [(name,) for name in counted_names]:
                 if not some:
                     continue
                 columns = [counts[name][rows].astype(np.float64, copy=False) for name in some]
@@ -233,7 +233,7 @@ def bucket_of(key: Key) -> int:
     return zlib.crc32(json.dumps(key).encode()) % BUCKETS
 
 
-def in_buckets(keys: Sequence[Key]) -> list[tuple[int, int]]:
+def sorted_by_bucket(keys: Sequence[Key]) -> list[tuple[int, int]]:
     """The bucket in which each group meets and its number among the keys: by bucket, and then in an order of the keys alone."""
     ordered = sorted((bucket_of(key), json.dumps(key), number) for number, key in enumerate(keys))
     return [(bucket, number) for bucket, _, number in ordered]
@@ -325,18 +325,18 @@ class SmallGroups:
             np.concatenate([part[0] for part in parts]),
             UsersOfGroups.concatenated([part[1] for part in parts]),
         )
-        in_order = in_buckets(keys)
+        ordered = sorted_by_bucket(keys)
         rank = np.empty(len(keys), np.int64)
-        rank[[number for _, number in in_order]] = np.arange(len(keys))
+        rank[[number for _, number in ordered]] = np.arange(len(keys))
         order = np.argsort(rank[group], kind="stable")
         group, users = rank[group][order], users.take(order)
         first = 0
-        for bucket, some in groupby(in_order, key=lambda entry: entry[0]):
-            of_bucket = [keys[number] for _, number in some]
-            rows = slice(*np.searchsorted(group, [first, first + len(of_bucket)]))
+        for bucket, some in groupby(ordered, key=lambda entry: entry[0]):
+            bucket_keys = [keys[number] for _, number in some]
+            rows = slice(*np.searchsorted(group, [first, first + len(bucket_keys)]))
             columns = {name: columns for name, columns in users.take(rows)._asdict().items() if columns}
-            yield bucket, {KEYS: written(of_bucket), USERS: columns | {_GROUP: {_GROUP: group[rows] - first}}}
-            first += len(of_bucket)
+            yield bucket, {KEYS: written(bucket_keys), USERS: columns | {_GROUP: {_GROUP: group[rows] - first}}}
+            first += len(bucket_keys)
 
 
 def states_of(trees: Sequence[Tree], n_values: int, names: CountNames, options: DescriptionOptions) -> GroupStates:
@@ -384,7 +384,7 @@ class OpenUsers:
         self.hashes = np.sort(np.concatenate([self.hashes, hashes]))[:MOST_OPEN]
 
     @classmethod
-    def of_trees(cls, trees: Iterable[Mapping[str, Any]]) -> OpenUsers:
+    def from_trees(cls, trees: Iterable[Mapping[str, Any]]) -> OpenUsers:
         """The users of all that `tree` gave."""
         users = cls()
         for tree in trees:
@@ -397,7 +397,7 @@ class OpenUsers:
 
     def message(self) -> Message:
         """The users as a message; those of all partitions meet in one place."""
-        return Message.of_tree(OPEN_USERS, self.tree(), bucket=0)
+        return Message.from_tree(OPEN_USERS, self.tree(), bucket=0)
 
 
 class OpenUsersMerger(Merger):
@@ -405,4 +405,4 @@ class OpenUsersMerger(Merger):
 
     def add(self, _: int | None, payloads: Iterable[bytes]) -> Iterator[Message]:
         """Take in the users of partitions; gives all of them."""
-        yield OpenUsers.of_trees(map(unpack, payloads)).message()
+        yield OpenUsers.from_trees(map(unpack, payloads)).message()

@@ -20,10 +20,10 @@ class GroupedColumn(NamedTuple):
     name: str  # a digit in braces counts relevances, slices or attributes
     kind: str
     meaning: str
-    filled_by: str  # modules of the package
-    read_by: str
+    writers: str  # modules of the package
+    readers: str
     null: str = ""  # what a null means; empty: it is never null
-    of_each_model: bool = False  # further models have columns of their own, named as of `of_model`
+    per_model: bool = False  # further models have columns of their own, named as of `column_of_model`
 
 
 #: All columns, once the modules of the features are loaded.
@@ -31,14 +31,14 @@ GROUPED_ROW: list[GroupedColumn] = []
 
 
 def column(
-    name: str, kind: str, meaning: str, filled_by: str, read_by: str, null: str = "", *, of_each_model: bool = False
+    name: str, kind: str, meaning: str, writers: str, readers: str, null: str = "", *, per_model: bool = False
 ) -> str:
     """Add a column to the list, and give its name."""
-    GROUPED_ROW.append(GroupedColumn(name, kind, meaning, filled_by, read_by, null, of_each_model))
+    GROUPED_ROW.append(GroupedColumn(name, kind, meaning, writers, readers, null, per_model))
     return name
 
 
-def of_model(name: str, model: int) -> str:
+def column_of_model(name: str, model: int) -> str:
     """The column of a model's predictions, by the model's place: one table of predictions has the plain name."""
     return f"{name}_of_{model}" if model else name
 
@@ -47,22 +47,24 @@ _LISTS, _READING = "spark.prediction_lists, spark.table_rows", "worker.reading"
 _NO_ROW = "no row of predictions"
 
 
-def _of_predictions(name: str, kind: str, meaning: str, filled_by: str = _LISTS, read_by: str = _READING) -> str:
-    return column(name, kind, meaning, filled_by, read_by, _NO_ROW, of_each_model=True)
+def _prediction_column(name: str, kind: str, meaning: str, writers: str = _LISTS, readers: str = _READING) -> str:
+    return column(name, kind, meaning, writers, readers, _NO_ROW, per_model=True)
 
 
 #: The lists of each model, with the models' places in the names.
-ITEMS = _of_predictions("items", ITEMS_OF_USER, "the predicted items")
-SCORES = _of_predictions("scores", NUMBERS_OF_ITEMS, "their scores; ranks are negative scores")
-FACTS = _of_predictions(
+ITEMS = _prediction_column("items", ITEMS_OF_USER, "the predicted items")
+SCORES = _prediction_column("scores", NUMBERS_OF_ITEMS, "their scores; ranks are negative scores")
+FACTS = _prediction_column(
     "facts", STRUCTS_OF_ITEMS, "facts joined to each", "features.items.spark", "worker.user_metrics"
 )
-PREDICTION_ROWS = _of_predictions("n_prediction_rows", INTEGER, "how many rows of predictions there are")
-VALID_PREDICTIONS = _of_predictions(
+PREDICTION_ROWS = _prediction_column("n_prediction_rows", INTEGER, "how many rows of predictions there are")
+VALID_PREDICTIONS = _prediction_column(
     "n_valid_predictions", INTEGER, "how many can be ranked, if only the best are in the lists"
 )
-MERGED_PREDICTIONS = _of_predictions("n_merged_predictions", INTEGER, "how many were left out as they repeat an item")
-INFINITE_PREDICTIONS = _of_predictions("n_infinite_predictions", INTEGER, "how many were left out as infinite")
+MERGED_PREDICTIONS = _prediction_column(
+    "n_merged_predictions", INTEGER, "how many were left out as they repeat an item"
+)
+INFINITE_PREDICTIONS = _prediction_column("n_infinite_predictions", INTEGER, "how many were left out as infinite")
 #: Those that `worker.reading.read_predictions` takes.
 PREDICTION_COLUMNS = (ITEMS, SCORES, PREDICTION_ROWS, VALID_PREDICTIONS, MERGED_PREDICTIONS, INFINITE_PREDICTIONS)
 #: The lists of several models as one, in the place of those above.
@@ -76,15 +78,15 @@ MARKS = column(
 )
 #: Lists from vectors, in the place of those above.
 _VECTORS = "features.vectors.worker"
-VECTOR = _of_predictions("vector", NUMBERS_OF_ITEMS, "the user's vector", "spark.source", _VECTORS)
-BIAS = _of_predictions("bias", NUMBER, "what is added to the user's scores", "spark.source", _VECTORS)
-CANDIDATES = _of_predictions(
+VECTOR = _prediction_column("vector", NUMBERS_OF_ITEMS, "the user's vector", "spark.source", _VECTORS)
+BIAS = _prediction_column("bias", NUMBER, "what is added to the user's scores", "spark.source", _VECTORS)
+CANDIDATES = _prediction_column(
     "candidates", ITEMS_OF_USER, "the items that the user can be recommended", "features.vectors.spark", _VECTORS
 )
 #: A packed table that the first row of a partition has.
 NOT_FIRST = "not the first row of a partition"
 CATALOGUE = column(
-    "catalogue", BYTES, "the packed catalogue", "features.vectors.spark", _VECTORS, NOT_FIRST, of_each_model=True
+    "catalogue", BYTES, "the packed catalogue", "features.vectors.spark", _VECTORS, NOT_FIRST, per_model=True
 )
 #: The labels.
 _NO_LABEL, _TABLES = "no row of labels", "spark.table_rows, spark.grouping"
@@ -124,7 +126,7 @@ _HASHES = "worker.reading"
 for _table in ("predictions", "labels", "users", "exclude", "attributes"):
     column(
         f"hash_of_{_table}", INTEGER, "the sum of the hashes of the user's rows", _GROUPING, _HASHES, "no row",
-        of_each_model=_table == "predictions",
+        per_model=_table == "predictions",
     )  # fmt: skip
 for _table in ("training", "items", "baseline"):
     column(f"hash_of_{_table}", INTEGER, "the sum of the hashes of all rows of the table", "spark.table_rows", _HASHES)

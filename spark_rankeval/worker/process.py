@@ -24,7 +24,7 @@ _turn = threading.Lock()
 _END = object()
 
 
-def in_worker(run: Callable[..., R]) -> Callable[..., R]:
+def runs_in_worker(run: Callable[..., R]) -> Callable[..., R]:
     """Decorate a function that Spark calls in a Python worker; the first call prepares the process.
 
     Between two tasks Spark has the garbage collector visit every object of the process. For numpy, pandas and pyarrow that takes 17 ms
@@ -71,10 +71,10 @@ def _settle() -> None:
 def _run_in_turns(run: Callable[..., R], args: tuple[Any, ...]) -> R:
     with _turn:
         result = run(*(_between_turns(each) if isinstance(each, Iterator) else each for each in args))
-    return _in_turns(result) if isinstance(result, Iterator) else result  # type: ignore[return-value] # an iterator of the same
+    return _one_per_turn(result) if isinstance(result, Iterator) else result  # type: ignore[return-value] # an iterator of the same
 
 
-def _in_turns(items: Iterator[T]) -> Iterator[T]:
+def _one_per_turn(items: Iterator[T]) -> Iterator[T]:
     """The items; each is made in a turn, and nothing holds the turn while the caller has it."""
     while True:
         with _turn:
@@ -100,7 +100,7 @@ def _between_turns(items: Iterator[T]) -> Iterator[T]:
 def sends_messages(messages: Callable[[Iterator[pa.RecordBatch]], Iterator[Message]]) -> Run:
     """A function for ``mapInArrow`` that sends the messages of another."""
 
-    @in_worker
+    @runs_in_worker
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from rows_of(messages(batches))
 
@@ -137,7 +137,7 @@ def pack_together(
         bound: a table beyond it is too large, and `unpacked` says so. None: no table is.
     """
 
-    @in_worker
+    @runs_in_worker
     def run(batches: Batches) -> Batches:
         waiting: list[pa.Table] = []
         fits = True
@@ -201,7 +201,7 @@ def received(batches: Batches, names: tuple[str, ...]) -> Iterator[tuple[pa.Reco
 def attach(cells: Mapping[str, bytes | None]) -> Callable[[Batches], Batches]:
     """A function for ``mapInArrow``: the rows with a column for each packed table, which the first row of a task has."""
 
-    @in_worker
+    @runs_in_worker
     def run(batches: Batches) -> Batches:
         is_first = True
         for batch in batches:

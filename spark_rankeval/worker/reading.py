@@ -33,10 +33,10 @@ from spark_rankeval.worker.grouped_row import (
     SCORES,
     USER_HASH,
     VALID_PREDICTIONS,
+    column_of_model,
     grades_column,
     hash_column,
     label_column,
-    of_model,
 )
 
 Batches = Iterator[pa.RecordBatch]
@@ -64,32 +64,38 @@ class Side(NamedTuple):
 
 def read_predictions(task: ScoringTask, columns: dict[str, pa.Array], model: int = 0) -> Side:
     """The predictions of a model, of a batch of grouped users."""
-    given = {name: columns[of_model(name, model)] for name in PREDICTION_COLUMNS if of_model(name, model) in columns}
-    rows = _rows(given, PREDICTION_ROWS)
-    total = whole_numbers(given[VALID_PREDICTIONS]) if VALID_PREDICTIONS in given else None
+    lists = {
+        name: columns[column_of_model(name, model)]
+        for name in PREDICTION_COLUMNS
+        if column_of_model(name, model) in columns
+    }
+    rows = _rows(lists, PREDICTION_ROWS)
+    total = whole_numbers(lists[VALID_PREDICTIONS]) if VALID_PREDICTIONS in lists else None
     if task.prediction_arrays:
-        nobody = _nobody(columns, len(rows))
-        side = _check_arrays(rows, nobody, given[ITEMS], _present(given, SCORES), [np.isnan], task.keep_null_items)
+        is_null_user = _null_users(columns, len(rows))
+        side = _check_arrays(
+            rows, is_null_user, lists[ITEMS], _existing_columns(lists, SCORES), [np.isnan], task.keep_null_items
+        )
         if total is not None:
             # Of those that were read, entries that are no items are no predictions.
-            total = total - np.diff(flat(given[ITEMS])[1]) + side.lists.lengths
+            total = total - np.diff(flat(lists[ITEMS])[1]) + side.lists.lengths
         return _counted(side, np.isinf, None if task.rank_infinite else _left_out)._replace(total=total)
-    side = side_of(given[ITEMS], [numbers(flat(given[SCORES])[0])])
-    merged = whole_numbers(given[MERGED_PREDICTIONS]) if MERGED_PREDICTIONS in given else side.merged
+    side = side_of(lists[ITEMS], [numbers(flat(lists[SCORES])[0])])
+    merged = whole_numbers(lists[MERGED_PREDICTIONS]) if MERGED_PREDICTIONS in lists else side.merged
     n_listed = side.lists.lengths if total is None else total
     side = side._replace(invalid=rows - n_listed - merged, merged=merged, total=total)
-    if INFINITE_PREDICTIONS in given:
-        return side._replace(unusual=whole_numbers(given[INFINITE_PREDICTIONS]))
+    if INFINITE_PREDICTIONS in lists:
+        return side._replace(unusual=whole_numbers(lists[INFINITE_PREDICTIONS]))
     return _counted(side, np.isinf, None)
 
 
 def read_labels(task: ScoringTask, columns: dict[str, pa.Array]) -> Side:
     """The labels of a batch of grouped users; what stands beside their grades comes last of their values."""
     rows = _rows(columns, LABEL_ROWS)
-    grades = _present(columns, *(grades_column(index) for index in range(len(columns))))
-    given = [*grades, *(columns[label_column(name)] for name in task.label_columns)]
+    grades = _existing_columns(columns, *(grades_column(index) for index in range(len(columns))))
+    value_columns = [*grades, *(columns[label_column(name)] for name in task.label_columns)]
     if task.label_arrays:
-        nobody, largest = _nobody(columns, len(rows)), task.largest_grade
+        is_null_user, largest = _null_users(columns, len(rows)), task.largest_grade
         checks: list[Callable[[Array], BoolArray]] = [_never] * len(grades)
         if task.unusual_grades != "keep":
             single = [has_single_precision(columns, relevance) for relevance in range(len(grades))]
@@ -97,9 +103,9 @@ def read_labels(task: ScoringTask, columns: dict[str, pa.Array]) -> Side:
                 partial(_bad_grade, largest=as_float32(largest) if is_single else largest) for is_single in single
             ]
         checks += [LABEL_COLUMNS[name].is_wrong for name in task.label_columns]
-        side = _check_arrays(rows, nobody, columns[LABELS], given, checks, keep_null_items=False)
+        side = _check_arrays(rows, is_null_user, columns[LABELS], value_columns, checks, keep_null_items=False)
     else:
-        side = side_of(columns[LABELS], [numbers(flat(column)[0]) for column in given])
+        side = side_of(columns[LABELS], [numbers(flat(column)[0]) for column in value_columns])
         side = side._replace(invalid=rows - side.lists.lengths)
     if task.clip_grades:
         side = _counted(side, _negative, partial(_clipped, n_grades=len(grades)), len(grades))
@@ -169,7 +175,7 @@ def side_of(items: pa.Array, values: Sequence[Array] = ()) -> Side:
     return Side(Ragged(np.empty(len(ids), np.bool_), offsets), ids, list(values), none, none, none)
 
 
-def _present(columns: dict[str, pa.Array], *names: str) -> list[pa.Array]:
+def _existing_columns(columns: dict[str, pa.Array], *names: str) -> list[pa.Array]:
     return [columns[name] for name in names if name in columns]
 
 
@@ -185,13 +191,13 @@ def _never(values: Array) -> BoolArray:
     return np.zeros(len(values), np.bool_)
 
 
-def _nobody(columns: dict[str, pa.Array], n_users: int) -> BoolArray:
+def _null_users(columns: dict[str, pa.Array], n_users: int) -> BoolArray:
     return flags(columns[NO_USER]) if NO_USER in columns else np.zeros(n_users, np.bool_)
 
 
 def _check_arrays(
     rows: IntArray,
-    nobody: BoolArray,
+    is_null_user: BoolArray,
     ids_column: pa.Array,
     values_columns: list[pa.Array],
     bad: Sequence[Callable[[Array], BoolArray]],
@@ -204,7 +210,7 @@ def _check_arrays(
     """
     # A user in several rows keeps the first; a row with a null array says nothing.
     null_row = np.logical_or.reduce([_nulls(column) for column in (ids_column, *values_columns)])
-    invalid = np.where(nobody, rows, np.maximum(rows - 1, 0) + ((rows > 0) & null_row))
+    invalid = np.where(is_null_user, rows, np.maximum(rows - 1, 0) + ((rows > 0) & null_row))
     side = side_of(ids_column)
     ids, lists = side.ids, side.lists
     parallel = [Ragged(numbers(entries), offsets) for entries, offsets in map(flat, values_columns)]
@@ -214,12 +220,12 @@ def _check_arrays(
     for array in parallel:
         unequal |= array.lengths != lists.lengths
     if unequal.any():
-        invalid += unequal & ~null_row & ~nobody
+        invalid += unequal & ~null_row & ~is_null_user
         values = [array.values[~unequal[array.user]] for array in parallel]
         keep = ~unequal[lists.user]
         ids, lists = ids.filter(pa.array(keep)), lists.where(keep)
-    if nobody.any():
-        ids, values, lists = _kept(~nobody[lists.user], ids, values, lists)
+    if is_null_user.any():
+        ids, values, lists = _kept(~is_null_user[lists.user], ids, values, lists)
     missing = _nulls(ids)
     wrong = np.zeros(len(ids), np.bool_)
     if pa.types.is_floating(ids.type):
@@ -285,11 +291,11 @@ def filled(values: pa.Array, fill: float) -> Array:
     return without_null
 
 
-def places_among(ids: pa.Array, known: pa.Array, *, unknown: int) -> IntArray:
-    """The place of each id among different ids of the same type, or `unknown`; int64. Of the two zeros, `known` has 0.0."""
+def places_among(ids: pa.Array, distinct_ids: pa.Array, *, unknown: int) -> IntArray:
+    """The place of each id among different ids of the same type, or `unknown`; int64. Of the two zeros, `distinct_ids` has 0.0."""
     if pa.types.is_floating(ids.type):
         ids = pc.add(ids, pa.scalar(0.0, ids.type))
-    places: IntArray = filled(pc.index_in(ids, value_set=known), unknown).astype(np.int64)
+    places: IntArray = filled(pc.index_in(ids, value_set=distinct_ids), unknown).astype(np.int64)
     return places
 
 
@@ -297,7 +303,7 @@ def places_among(ids: pa.Array, known: pa.Array, *, unknown: int) -> IntArray:
 #: How many bits of a mark are the place of the model, and how many the kind of the row.
 MODEL_BITS, KIND_BITS = 16, 2
 #: The kinds of rows: in the lists; left out; left out for its infinite score.
-RANKED, REJECTED, OF_INFINITE_SCORE = 0, 1, 2
+RANKED, REJECTED, INFINITE_SCORE = 0, 1, 2
 # So many predictions of all models are parted at a time: they are in memory twice.
 _TOGETHER = 1 << 20
 
@@ -325,7 +331,7 @@ def _parted(n_models: int, batch: pa.RecordBatch) -> pa.RecordBatch:
     rows = lengths = np.bincount(cells, minlength=n_cells)
     infinite = None
     if INFINITE_PREDICTIONS in columns:
-        infinite = np.bincount(cells[kind == OF_INFINITE_SCORE], minlength=n_cells)
+        infinite = np.bincount(cells[kind == INFINITE_SCORE], minlength=n_cells)
     ranked = kind == RANKED
     if not ranked.all():
         marks, model, lengths = marks[ranked], model[ranked], np.bincount(cells[ranked], minlength=n_cells)
@@ -337,17 +343,19 @@ def _parted(n_models: int, batch: pa.RecordBatch) -> pa.RecordBatch:
         name: flat(columns.pop(name))[0].take(pa.array(order)) for name in (ITEMS, SCORES, FACTS) if name in columns
     }
     for place in range(n_models):
-        of_users = slice(place * batch.num_rows, (place + 1) * batch.num_rows)
+        model_rows = slice(place * batch.num_rows, (place + 1) * batch.num_rows)
         offsets = bounds[place * batch.num_rows : (place + 1) * batch.num_rows + 1]
         for name, entries in lists.items():
             part = entries.slice(offsets[0], offsets[-1] - offsets[0])
-            columns[of_model(name, place)] = pa.LargeListArray.from_arrays(offsets - offsets[0], part)
-        columns[of_model(PREDICTION_ROWS, place)] = pa.array(rows[of_users])
+            columns[column_of_model(name, place)] = pa.LargeListArray.from_arrays(offsets - offsets[0], part)
+        columns[column_of_model(PREDICTION_ROWS, place)] = pa.array(rows[model_rows])
         if totals is not None:
             # Without a row there is no hash.
-            columns[hash_column(of_model("predictions", place))] = pa.array(totals[of_users], mask=rows[of_users] == 0)
+            columns[hash_column(column_of_model("predictions", place))] = pa.array(
+                totals[model_rows], mask=rows[model_rows] == 0
+            )
         if infinite is not None:
-            columns[of_model(INFINITE_PREDICTIONS, place)] = pa.array(infinite[of_users])
+            columns[column_of_model(INFINITE_PREDICTIONS, place)] = pa.array(infinite[model_rows])
     return pa.RecordBatch.from_pydict(columns)
 
 
@@ -380,7 +388,7 @@ def xxhash64(*columns: Array) -> Array:
         part = slice(start, start + _VALUES_TOGETHER)
         seed: Array | np.uint64 = np.uint64(_SEED)
         for column in columns:
-            seed = _of_numbers(_bits(column[part]), seed)
+            seed = _hashes_of_numbers(_bits(column[part]), seed)
         hashes[part] = seed
     return hashes.view(np.int64)
 
@@ -390,7 +398,7 @@ def _bits(values: Array) -> Array:
     return (values + 0.0 if values.dtype.kind == "f" else values).view(np.uint64)
 
 
-def _of_numbers(bits: Array, seed: Array | np.uint64) -> Array:
+def _hashes_of_numbers(bits: Array, seed: Array | np.uint64) -> Array:
     hashes = bits * _P2
     _rotate(hashes, 31)
     hashes *= _P1
@@ -414,7 +422,7 @@ def _rotate(values: Array, n_bits: int) -> None:
 
 
 #: Nothing is known of the rows of this table for users without predictions.
-KNOWN_IN_PART = "exclude"
+PARTIAL_TABLE = "exclude"
 #: These tables are hashed as a whole: their rows are of users who are not evaluated, too, or of none.
 WHOLE = ("training", "items", "baseline")
 #: So many bits of the hash of a prediction add up: 2^28 equal rows of a user would overflow 64 bits.
@@ -432,16 +440,16 @@ def hashes_of_users(table: str, columns: Mapping[str, pa.Array]) -> pa.Array:
     if hash_column(table) in columns:
         return columns[hash_column(table)]
     assert table.startswith(_PREDICTIONS), "Spark hashes the rows of all other tables"
-    of_model = table.removeprefix(_PREDICTIONS)
-    items, offsets = flat(columns[ITEMS + of_model])
-    scores = flat(columns[SCORES + of_model])[0]
+    suffix = table.removeprefix(_PREDICTIONS)
+    items, offsets = flat(columns[ITEMS + suffix])
+    scores = flat(columns[SCORES + suffix])[0]
     totals = np.zeros(len(offsets) - 1, np.int64)
     for start, stop in pieces(offsets, _HASHED_TOGETHER):
         first, last = offsets[start], offsets[stop]
         whole, parts = (column.slice(first, last - first) for column in (items, scores))
         hashes = xxhash64(whole_numbers(whole), numbers(parts)) >> (64 - SHORT)
         totals[start:stop] = Ragged(hashes, offsets[start : stop + 1] - first).summed()
-    return pa.array(totals, mask=whole_numbers(columns[PREDICTION_ROWS + of_model]) == 0)
+    return pa.array(totals, mask=whole_numbers(columns[PREDICTION_ROWS + suffix]) == 0)
 
 
 def limbs_of_users(tables: Sequence[str], columns: Mapping[str, pa.Array]) -> dict[str, Array]:

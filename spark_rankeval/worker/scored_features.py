@@ -45,7 +45,7 @@ class Ranker(Protocol):
     """A model that ranks items by itself, if its lists do not come as rows or arrays."""
 
     @property
-    def is_known(self) -> BoolArray:
+    def is_rankable(self) -> BoolArray:
         """Which labels are of items that it can rank."""
 
     def predictions(self) -> Side:

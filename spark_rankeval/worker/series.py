@@ -12,7 +12,7 @@ from spark_rankeval.ranking.ragged import offsets_of
 from spark_rankeval.request.counts import INVALID_COUNTS
 from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.worker.grouped_row import ITEMS, LABELS, SCORES, grades_column
-from spark_rankeval.worker.process import in_worker
+from spark_rankeval.worker.process import runs_in_worker
 from spark_rankeval.worker.user_metrics import count_of_model, score
 
 N_INVALID = "n_invalid"
@@ -20,8 +20,8 @@ _COLUMNS = {"items": ITEMS, "scores": SCORES, "labels": LABELS, "grades": grades
 _HARMLESS = {"n_duplicate_labels"}
 
 
-def score_series(task: ScoringTask, given: tuple[str, ...], names: tuple[str, ...]) -> Callable[..., pd.DataFrame]:
-    """A function for a pandas UDF: the arrays that `given` names in, a frame with the metrics of each row out.
+def score_series(task: ScoringTask, arguments: tuple[str, ...], names: tuple[str, ...]) -> Callable[..., pd.DataFrame]:
+    """A function for a pandas UDF: the arrays that `arguments` names in, a frame with the metrics of each row out.
 
     Beside grades ``single`` may say whether these are floats of 32 bits, the same in every row.
     """
@@ -29,9 +29,9 @@ def score_series(task: ScoringTask, given: tuple[str, ...], names: tuple[str, ..
     if task.views[0].ranking.conflicting_labels == "last":
         refusing.remove("n_conflicting_labels")
 
-    @in_worker
+    @runs_in_worker
     def run(*series: pd.Series) -> pd.DataFrame:
-        by_name = dict(zip(given, series, strict=True))
+        by_name = dict(zip(arguments, series, strict=True))
         kind = _common_kind(by_name["items"], by_name["labels"])
         n_rows = len(series[0])
         if kind is None:

@@ -19,7 +19,7 @@ from spark_rankeval.request.counts import CountNames
 from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.wire import Merger, Mergers, Message, unpack
-from spark_rankeval.worker.clusters import CLUSTER_USERS, ClusterMerger, ClusterRows, Layout, alone
+from spark_rankeval.worker.clusters import CLUSTER_USERS, ClusterLayout, ClusterMerger, ClusterRows, alone
 from spark_rankeval.worker.group_states import (
     FEW,
     OPEN_USERS,
@@ -82,7 +82,7 @@ class StatesMerger(Merger):
             self._add(unpack(payload))
         merged = self._merged()
         tree = merged.tree() if self._fits else {_N_GROUPS: np.array([len(self._keys)])}
-        yield Message.of_tree(STATES, tree, bucket)
+        yield Message.from_tree(STATES, tree, bucket)
 
     def _add(self, tree: Mapping[str, Any]) -> None:
         self._keys.update(keys_of(tree))
@@ -96,7 +96,7 @@ class StatesMerger(Merger):
             self._users.append(tree)
             self._n_bytes += sum(column.nbytes for columns in tree[USERS].values() for column in columns.values())
         else:
-            states = GroupStates.of_tree(tree)
+            states = GroupStates.from_tree(tree)
             self._states.append(states)
             self._n_bytes += states.n_bytes
         if self._n_bytes > MERGED_BYTES:
@@ -113,7 +113,9 @@ class StatesMerger(Merger):
         return merged
 
 
-def merging_states(states_of_users: StatesOfUsers, layout: Layout | None = None, *, least_bytes: int = 0) -> Mergers:
+def merging_states(
+    states_of_users: StatesOfUsers, layout: ClusterLayout | None = None, *, least_bytes: int = 0
+) -> Mergers:
     """What makes few messages of the many of each bucket, by kind.
 
     Args:
@@ -149,7 +151,7 @@ def state_of_batches(
     roll: Callable[[Key], Iterable[Key]] = lambda key: [key],
     *,
     tables: tuple[str, ...] = (),
-    leaves_open: bool = False,
+    defers_open_users: bool = False,
     rows: Rows | None = None,
 ) -> Callable[[Batches], Batches]:
     """A function for ``mapInArrow``: messages with the states of all users of a partition, in groups by the columns `keys`.
@@ -172,14 +174,14 @@ def state_of_batches(
             if rows is not None:
                 yield from messages_with_rows(rows(batch, scores))
             unresolved = None
-            if leaves_open and scores.counts[UNRESOLVED].any():
+            if defers_open_users and scores.counts[UNRESOLVED].any():
                 unresolved = (scores.counts[UNRESOLVED] > 0) & ~flags(batch.column(no_user))
                 open_users.add(whole_numbers(batch.column(USER_HASH))[unresolved])
             weights = None
             if task.weight_count:
                 # Those of the first model: users have the same for all.
                 weights = scores.counts[count_of_model(task.weight_count, 0)].astype(np.float64)
-            values = [*scores.metrics, *scores.beside]
+            values = [*scores.metrics, *scores.standard_values]
             yield from states.add(batch, values, scores.counts, scores.normalisers, unresolved, weights)
             yield from _added(accumulators, ScoredUsers(batch, unresolved, weights), scores.features)
             # What features have of a batch, such as lists of candidates, makes room for that of the next one.
@@ -243,7 +245,9 @@ class PartitionStates:
         self._new = partial(StateAccumulator, n_values, names, options)
         self._options, self._no_user, self._keys = options, context.no_user, context.keys
         self._hashed = names.tables if has_hashes else ()
-        self._clusters = ClusterRows(Layout.of(n_values, options, len(context.keys))) if options.clustered else None
+        self._clusters = (
+            ClusterRows(ClusterLayout.for_options(n_values, options, len(context.keys))) if options.clustered else None
+        )
         # Without keys all users are added to one state.
         self._whole = None if context.keys else self._new()
         self._held = GroupStates([], {})
@@ -323,31 +327,31 @@ class PartitionStates:
         everybody = np.arange(len(is_absent))
         small: dict[Key, IntArray] = {}
         large: dict[Key, IntArray] = {}
-        for key, of_group in rows_by_key(
+        for key, group_rows in rows_by_key(
             [pa.concat_arrays(columns) for columns in zip(*keys, strict=True)], len(everybody)
         ):
-            rows = everybody[of_group]
+            rows = everybody[group_rows]
             self._n_seen[key] += len(rows)
             (small if self._n_seen[key] <= self._few else large)[key] = rows
         if small:
-            self._small.add(list(small), *_of_groups(users, is_absent, list(small.values())))
+            self._small.add(list(small), *_users_of_groups(users, is_absent, list(small.values())))
         if self._small.n_bytes > HELD_BYTES:
             yield from self._small_messages()
         for some in self._chunks(large):
             yield from self._make_room(some)
             states = self._new(len(some))
-            group, present = _of_groups(users, is_absent, [large[key] for key in some])
+            group, present = _users_of_groups(users, is_absent, [large[key] for key in some])
             present.add_to(states, group)
             self._hold(states.states(some))
 
-    def add_counts(self, counts_of: Iterable[tuple[Key, Mapping[str, Array]]]) -> Iterator[Message]:
+    def add_counts(self, group_counts: Iterable[tuple[Key, Mapping[str, Array]]]) -> Iterator[Message]:
         """Take in counts of groups, an entry each, whether they have users or not; gives the messages that had to make room."""
-        known = dict(counts_of)
-        for some in self._chunks(known):
+        counts_by_key = dict(group_counts)
+        for some in self._chunks(counts_by_key):
             yield from self._make_room(some)
             states = self._new(len(some))
-            of_groups = [known[key] for key in some]
-            counts = {name: np.concatenate([each[name] for each in of_groups]) for name in of_groups[0]}
+            chunk_counts = [counts_by_key[key] for key in some]
+            counts = {name: np.concatenate([each[name] for each in chunk_counts]) for name in chunk_counts[0]}
             states.add_counts(counts, group=np.arange(len(some)))
             self._hold(states.states(some))
 
@@ -377,15 +381,17 @@ class PartitionStates:
     def _small_messages(self) -> Iterator[Message]:
         self._n_seen.clear()
         for bucket, tree in self._small.trees():
-            yield Message.of_tree(STATES, tree, bucket)
+            yield Message.from_tree(STATES, tree, bucket)
 
     def _held_messages(self) -> Iterator[Message]:
         held, self._held = self._held, GroupStates([], {})
         for bucket, states in held.by_bucket():
-            yield Message.of_tree(STATES, states.tree(), bucket)
+            yield Message.from_tree(STATES, states.tree(), bucket)
 
 
-def _of_groups(users: UsersOfGroups, absent: BoolArray, groups: Sequence[IntArray]) -> tuple[IntArray, UsersOfGroups]:
+def _users_of_groups(
+    users: UsersOfGroups, absent: BoolArray, groups: Sequence[IntArray]
+) -> tuple[IntArray, UsersOfGroups]:
     """The users in the rows of some groups, with the number of each one's group; those who are absent are left out."""
     group, rows = np.repeat(np.arange(len(groups)), list(map(len, groups))), np.concatenate(groups)
     is_there = ~absent[rows]

@@ -22,8 +22,8 @@ from spark_rankeval.request.readings import NORMALISER
 from spark_rankeval.request.task import ScoringTask, View, counts_beside, counts_of_models
 from spark_rankeval.wire import Message, messages_of
 from spark_rankeval.worker.comparable_ids import comparable, overlap_counts, tables_met
-from spark_rankeval.worker.grouped_row import ABSENT, ATTRIBUTE_CONFLICTS, FACTS, hash_column, of_model
-from spark_rankeval.worker.process import in_worker
+from spark_rankeval.worker.grouped_row import ABSENT, ATTRIBUTE_CONFLICTS, FACTS, column_of_model, hash_column
+from spark_rankeval.worker.process import runs_in_worker
 from spark_rankeval.worker.reading import (
     Side,
     columns_of,
@@ -60,9 +60,9 @@ def count_of_model(name: str, model: int) -> str:
 def count_names(task: ScoringTask, tables: tuple[str, ...] = ()) -> CountNames:
     """The names of all counts of a task in a fixed order, and those of the tables that have a fingerprint."""
     models = range(len(task.models))
-    of_users = [name for name in counts_of_models(task) if name not in INVALID_COUNTS]
+    user_counts = [name for name in counts_of_models(task) if name not in INVALID_COUNTS]
     users = [UNRESOLVED, *(WEIGHT_SUMS if task.weighted else ()), *_shared_counts(task)]
-    users += [count_of_model(name, model) for model in models for name in of_users]
+    users += [count_of_model(name, model) for model in models for name in user_counts]
     rows = [count_of_model(name, model) for model in models for name in INVALID_COUNTS]
     return CountNames(tuple(users), tuple(rows), tables)
 
@@ -72,7 +72,7 @@ def _shared_counts(task: ScoringTask) -> tuple[str, ...]:
     return (*task.totals, *(name for feature in task.features for name in feature.group_counts))
 
 
-def beside_column(place: int) -> str:
+def standard_value_column(place: int) -> str:
     """The temporary name of the column of a metric beside those of a view."""
     return f"beside_{place}"
 
@@ -85,7 +85,7 @@ class Scores(NamedTuple):
     # those of features; and `UNRESOLVED`.
     counts: dict[str, Array]
     normalisers: dict[int, Array]  # float64 (n_users,) for each metric that normalises, by its place
-    beside: list[Array]  # float64 (n_users,) for each metric beside those of a view, view by view
+    standard_values: list[Array]  # float64 (n_users,) for each metric beside those of a view, view by view
     features: list[BatchFeature]  # what the features have of the batch, in their order
 
 
@@ -139,17 +139,17 @@ def _read(task: ScoringTask, batch: pa.RecordBatch, partition: Sequence[Partitio
         sides |= feature.sides()
     read = [*predictions, *sides.values()]
     ids, order = comparable(*((each.ids, each.lists.offsets) for each in read))
-    items = [each.lists.like(of_side) for each, of_side in zip(read, ids, strict=True)]
-    of_roles = dict(zip(sides, items[len(predictions) :], strict=True))
+    items = [each.lists.like(side_ids) for each, side_ids in zip(read, ids, strict=True)]
+    items_by_role = dict(zip(sides, items[len(predictions) :], strict=True))
     for feature in features:
-        feature.compare(of_roles, order)
+        feature.compare(items_by_role, order)
     return _Inputs(
         columns=columns,
         predictions=predictions,
         items=items[: len(predictions)],
         labels=labels,
-        label_items=of_roles["labels"],
-        excluded=None if excluded is None else distinct(of_roles["exclude"]),
+        label_items=items_by_role["labels"],
+        excluded=None if excluded is None else distinct(items_by_role["exclude"]),
         sides=sides,
         order=order,
         features=features,
@@ -179,25 +179,25 @@ def _score_model(
     task: ScoringTask, inputs: _Inputs, model: int, scores: Scores
 ) -> list[tuple[RankingBatch, RankingCounts]]:
     """Add the metrics and counts of a model to the scores, and return its rankings, one for each view."""
-    lists, entry, n_excluded = _without(inputs.excluded, inputs.lists(task, model))
+    lists, entry, n_excluded = _without_excluded(inputs.excluded, inputs.lists(task, model))
     ranker = inputs.rankers[model] if inputs.rankers else None
-    predictions, facts = inputs.predictions[model], inputs.columns.get(of_model(FACTS, model))
+    predictions, facts = inputs.predictions[model], inputs.columns.get(column_of_model(FACTS, model))
     views = _views_of(task, model, inputs.columns)
     parts = list(pieces(lists.items.offsets + lists.labels.offsets, _SLICE)) or [(0, 0)]
     ranked = []
     for place, view in views.items():
         # Ranking items without a label costs time, so only views that read them do it.
-        of_view = replace(lists, grades=inputs.grades(task, view), entry=entry if view.reads_items else None)
+        view_lists = replace(lists, grades=inputs.grades(task, view), entry=entry if view.reads_items else None)
         for feature in inputs.features:
-            of_view = feature.lists_of(of_view, view)
-        batch, findings = _rank(view, of_view, parts) if ranker is None else ranker.rank(view, of_view)
+            view_lists = feature.lists_of(view_lists, view)
+        batch, findings = _rank(view, view_lists, parts) if ranker is None else ranker.rank(view, view_lists)
         included = view.population.includes(batch, findings.unjudged)
         for feature in inputs.features:
             batch = feature.add(RankedView(place, view, batch, included, predictions, inputs.items[model], facts))
         ranked.append((batch, findings))
         scores.normalisers.update(_normalisers(view, batch, included, len(scores.metrics)))
         scores.metrics.extend(_compute(view.metrics, batch, included))
-        scores.beside.extend(_compute(view.beside, batch, included))
+        scores.standard_values.extend(_compute(view.beside, batch, included))
     counts = _counts(next(iter(views.values())), ranked, predictions, inputs.labels)
     counts["n_excluded"] = n_excluded
     if task.has_subtopic_rows:
@@ -228,8 +228,8 @@ def _overlaps(
     met = tables_met(batch.recommended for batch, _ in ranked)
     # Some dialects rank labelled items that nobody predicted.
     is_hit = any(len(batch.user) > findings.unpredicted.sum() for batch, findings in ranked)
-    is_known = bool(inputs.rankers) and bool(inputs.rankers[model].is_known.any())
-    met |= {"labels"} if is_hit or is_known else set()
+    is_rankable = bool(inputs.rankers) and bool(inputs.rankers[model].is_rankable.any())
+    met |= {"labels"} if is_hit or is_rankable else set()
     met |= {"exclude"} if counts["n_excluded"].any() else set()
     for feature in inputs.features:
         met |= feature.tables_met()
@@ -246,7 +246,7 @@ def _views_of(task: ScoringTask, model: int, columns: dict[str, pa.Array]) -> di
     }
 
 
-def _without(excluded: Ragged | None, lists: RawLists) -> tuple[RawLists, IntArray, IntArray]:
+def _without_excluded(excluded: Ragged | None, lists: RawLists) -> tuple[RawLists, IntArray, IntArray]:
     """Lists without the excluded items, the former place of each item, and how many items each user lost; int64 (n_users,)."""
     entry = np.arange(len(lists.items.values))
     if excluded is None:
@@ -342,12 +342,12 @@ USER_ROWS = "user_rows"
 
 
 def score_batches(
-    task: ScoringTask, passed_on: tuple[str, ...], names: tuple[str, ...], tables: tuple[str, ...] = ()
+    task: ScoringTask, carried: tuple[str, ...], names: tuple[str, ...], tables: tuple[str, ...] = ()
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """A function for ``mapInArrow``: the rows of every user, as of `rows_of_users`."""
-    rows = rows_of_users(task, passed_on, names, tables)
+    rows = rows_of_users(task, carried, names, tables)
 
-    @in_worker
+    @runs_in_worker
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for whole, received in with_features(task, batches):
             batch = evaluated_users(whole, whole)
@@ -357,7 +357,7 @@ def score_batches(
 
 
 def rows_of_users(
-    task: ScoringTask, passed_on: tuple[str, ...], names: tuple[str, ...], tables: tuple[str, ...] = ()
+    task: ScoringTask, carried: tuple[str, ...], names: tuple[str, ...], tables: tuple[str, ...] = ()
 ) -> Rows:
     """What makes rows of the scores of a batch: the metrics and counts of every user, a row for each model.
 
@@ -365,12 +365,12 @@ def rows_of_users(
     normalisers, the metrics beside a view's own. The hashes of the user's rows of `tables` are last. Only some metrics have a normaliser.
     """
     normalised = [place for place in task.normalised if place < len(names)]
-    n_beside = sum(len(view.beside) for view in task.views if view.model == 0)
+    n_standards = sum(len(view.beside) for view in task.views if view.model == 0)
     faults = dict.fromkeys(name for feature in task.features for name in feature.faults)
-    further = [
+    extra_names = [
         *counts_beside(task),
         *(f"{names[place]}{NORMALISER}" for place in normalised),
-        *(beside_column(place) for place in range(n_beside)),
+        *(standard_value_column(place) for place in range(n_standards)),
         *map(hash_column, tables),
     ]
 
@@ -379,18 +379,18 @@ def rows_of_users(
         if faults:
             shared[UNUSABLE_FACTS] = np.sum([scores.counts[name] for name in faults], axis=0)
         read = columns_of(batch)
-        kept = [batch.column(batch.schema.get_field_index(name)) for name in passed_on]
+        kept = [batch.column(batch.schema.get_field_index(name)) for name in carried]
         for model, name in enumerate(task.models):
             metrics = scores.metrics[model * len(names) : (model + 1) * len(names)]
             models = pa.repeat(pa.scalar(name), batch.num_rows)
             normalisers = [scores.normalisers[model * len(names) + place] for place in normalised]
-            beside = scores.beside[model * n_beside : (model + 1) * n_beside]
+            standards = scores.standard_values[model * n_standards : (model + 1) * n_standards]
             counts = [scores.counts[count_of_model(name, model)] for name in counts_of_models(task)]
-            values = map(pa.array, [*metrics, *counts, *shared.values(), *normalisers, *beside])
-            hashes = [hashes_of_users(of_model(each, model * (each == "predictions")), read) for each in tables]
+            values = map(pa.array, [*metrics, *counts, *shared.values(), *normalisers, *standards])
+            hashes = [hashes_of_users(column_of_model(each, model * (each == "predictions")), read) for each in tables]
             columns = [*kept, models, *values, *hashes]
             yield evaluated_users(
-                pa.RecordBatch.from_arrays(columns, names=[*passed_on, MODEL, *names, *further]), batch
+                pa.RecordBatch.from_arrays(columns, names=[*carried, MODEL, *names, *extra_names]), batch
             )
 
     return rows
@@ -410,7 +410,7 @@ def messages_with_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[Message]:
         yield Message(None, USER_ROWS, sink.getvalue().to_pybytes())
 
 
-@in_worker
+@runs_in_worker
 def rows_in_messages(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The rows that are in messages, for ``mapInArrow``."""
     for message in messages_of(batches):

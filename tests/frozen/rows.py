@@ -20,7 +20,7 @@ from spark_rankeval.request.options import POPULARITY
 from spark_rankeval.worker import grouped_row
 from spark_rankeval.worker.grouped_row import MARKS, slice_column
 from spark_rankeval.worker.process import attach, pack_together, stream_of, tables_in
-from spark_rankeval.worker.reading import KIND_BITS, MODEL_BITS, OF_INFINITE_SCORE, RANKED, REJECTED
+from spark_rankeval.worker.reading import INFINITE_SCORE, KIND_BITS, MODEL_BITS, RANKED, REJECTED
 
 WHOLE, TEXT, NUMBERS = pa.int64(), pa.string(), pa.list_(pa.float64())
 ITEM_TYPES = {"int64": (WHOLE, int), "string": (TEXT, str), "double": (pa.float64(), float)}
@@ -130,7 +130,7 @@ class Rows:
         score = self.score(row)
         if user["id"] is None or self.item(row["item"]) is None or score is None:
             return REJECTED
-        return OF_INFINITE_SCORE if math.isinf(score) and not self.task.rank_infinite else RANKED
+        return INFINITE_SCORE if math.isinf(score) and not self.task.rank_infinite else RANKED
 
     def are_together(self, keep):
         """Whether the lists of all models come as one."""
@@ -143,7 +143,7 @@ class Rows:
             given = [user["predictions"][model] for user in users]
             given = given if self.case.get("arrays") else [rows or None for rows in given]
             of_model = one(users, given, model, keep)
-            columns |= {grouped_row.of_model(name, model): values for name, values in of_model.items()}
+            columns |= {grouped_row.column_of_model(name, model): values for name, values in of_model.items()}
         return columns
 
     def lists(self, users, given, model, keep):
@@ -154,7 +154,7 @@ class Rows:
         ]
         columns = {grouped_row.PREDICTION_ROWS: pa.array([rows and len(rows) for rows in given], WHOLE)}
         if not self.task.rank_infinite:
-            columns[grouped_row.INFINITE_PREDICTIONS] = pa.array([of.count(OF_INFINITE_SCORE) for of in kinds], WHOLE)
+            columns[grouped_row.INFINITE_PREDICTIONS] = pa.array([of.count(INFINITE_SCORE) for of in kinds], WHOLE)
         if keep or self.kind != WHOLE:
             columns[HASH_OF_PREDICTIONS] = hashes_of(given)
         if keep:
@@ -186,7 +186,7 @@ class Rows:
                 or None
             )
             ranked.append([row for kind, (_, row) in zip(kinds, rows, strict=True) if kind == RANKED])
-            n_infinite.append(kinds.count(OF_INFINITE_SCORE))
+            n_infinite.append(kinds.count(INFINITE_SCORE))
         columns = {
             MARKS: pa.array(marks, pa.list_(WHOLE if has_hashes else pa.int32())),
             grouped_row.PREDICTION_ROWS: pa.array([each and len(each) for each in marks], WHOLE),
@@ -479,7 +479,8 @@ class Rows:
                 tables[table_of(place)] = self.packed_popularity
         catalogues = range(len(self.case.get("vectors", ())))
         return tables | {
-            grouped_row.of_model(grouped_row.CATALOGUE, model): self.packed_catalogue(model) for model in catalogues
+            grouped_row.column_of_model(grouped_row.CATALOGUE, model): self.packed_catalogue(model)
+            for model in catalogues
         }
 
     def packed_groups(self, name):

@@ -34,7 +34,7 @@ from spark_rankeval.statistics.covariates import GroupSumAccumulator
 from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.wire import merged_by_bucket, messages_of, rows_of
 from spark_rankeval.worker import compared_users, grouped_row
-from spark_rankeval.worker.clusters import ClusterMerger, Layout, merged_clusters
+from spark_rankeval.worker.clusters import ClusterLayout, ClusterMerger, merged_clusters
 from spark_rankeval.worker.compared_users import ComparisonStates, hash_field
 from spark_rankeval.worker.comparing import (
     COMPARISON,
@@ -110,7 +110,7 @@ class _Run:
             name: " ".join(filter(None, value.key[:0:-1]))
             for name, value in zip(self.columns, self.values, strict=False)
         }
-        models = [grouped_row.of_model("predictions", model) for model in range(len(self.task.models))]
+        models = [grouped_row.column_of_model("predictions", model) for model in range(len(self.task.models))]
         others = {"labels": True, "exclude": "exclude" in case, "attributes": self.rows.has_attributes}
         others |= {table: table in self.rows.tables for table in ("training", "items", "baseline")}
         self.others = tuple(table for table, is_there in others.items() if is_there)
@@ -156,9 +156,9 @@ class _Run:
         messages = []
         if (keep := self.case.get("keep")) and not any(each.needs_all_users for each in self.task.features):
             with mock.patch.object(describing, "messages_of_groups", self._met):
-                first = self._states(self.rows.tasks(keep), leaves_open=True)
+                first = self._states(self.rows.tasks(keep), defers_open_users=True)
                 again = lambda hashes: self._states(self.rows.tasks(only=set(hashes.tolist())))  # noqa: E731
-                settled = describing.settled(first, self.groups, again)
+                settled = describing.recompute_open_users(first, self.groups, again)
             assert settled.is_whole
             assert settled.n_open, "the case has no open user"
             figures = settled.figures
@@ -238,7 +238,7 @@ class _Run:
         fields |= {compared_users.value_field(place): pa.float64() for place in range(len(values))}
         fields |= {hash_field(name): pa.int64() for name in tables}
         columns = {
-            compared_users.USER: (pa.int64(), grouped_row.USER_HASH), compared_users.NOBODY: (pa.bool_(), grouped_row.NO_USER),
+            compared_users.USER: (pa.int64(), grouped_row.USER_HASH), compared_users.IS_NULL_USER: (pa.bool_(), grouped_row.NO_USER),
             **{compared_users.slice_field(place): (pa.string(), name) for place, name in enumerate(slices)},
             **({} if layout is None else {compared_users.CLUSTER: (pa.int64(), grouped_row.CLUSTER_HASH)}),
         }  # fmt: skip
@@ -267,7 +267,7 @@ class _Run:
         merger = merger or (None if layout is None else partial(ClusterMerger, layout))
         met = _merged(tasks, merging_comparisons(merger))
         trees = (message.tree for message in met if message.kind == COMPARISON)
-        return ComparisonStates.merged(map(ComparisonStates.of_tree, trees)), merged_clusters(met)
+        return ComparisonStates.merged(map(ComparisonStates.from_tree, trees)), merged_clusters(met)
 
     def compare(self, per_user, baseline, test="sign_flip", replicates=99, correction="holm", margin=0.0):
         metrics, n, cube = self._metrics(margin), len(self.slices), "cube" in self.case
@@ -281,12 +281,12 @@ class _Run:
         against = AgainstBaseline(baseline, others, metrics, 0.9, correction, 0.01, shared, clusters, cluster, n)
         rows = against.rows(state.everyone, test, replicates)
         return [
-            _row(row) for row in (*rows, *against.rows_of_slices(rolled(state.of_slices, ATTRIBUTES[:n], totals=cube)))
+            _row(row) for row in (*rows, *against.rows_of_slices(rolled(state.by_slice, ATTRIBUTES[:n], totals=cube)))
         ]
 
     def all_pairs(self, per_user, test="tukey", replicates=50):
         metrics, drawn = self._metrics(), replicates if test == "randomised" else 0
-        layout = Layout(len(metrics), n_keys=1, kept=((True,),)) if "cluster" in self.case else None
+        layout = ClusterLayout(len(metrics), n_keys=1, kept=((True,),)) if "cluster" in self.case else None
         run = all_pairs_batches(len(metrics), drawn, 7, test == "games_howell", layout, ("labels",))
         state, clusters = self._owners(per_user, run, layout)
         of_pairs = None if layout is None else OfPairs(clusters, "cluster")

@@ -11,7 +11,7 @@ from shuffles import settings_of, shuffled_into
 from spark_rankeval import Facts, evaluate, score_users
 from spark_rankeval.errors import OptionError
 from spark_rankeval.features.items import item_columns
-from spark_rankeval.spark.tasks import given_to_tasks, packed
+from spark_rankeval.spark.tasks import broadcast_tables, packed
 from spark_rankeval.worker.process import Bound, pack_together, rows_in, unpacked
 
 OF_USERS = [
@@ -129,7 +129,7 @@ def test_predictions_are_not_shuffled_by_item(tables, spark):
 def test_the_first_row_of_each_partition_has_the_packed_table(spark):
     table = packed(spark.range(5).repartition(1), pack_together(rows_in, lambda rows: rows, None))
     nothing = packed(spark.range(0).repartition(1), pack_together(rows_in, lambda rows: rows, None))
-    given = given_to_tasks(spark.range(0, 100, 1, 4).toDF("n"), {"table": table, "nothing": nothing})
+    given = broadcast_tables(spark.range(0, 100, 1, 4).toDF("n"), {"table": table, "nothing": nothing})
     rows = given.withColumn("partition", F.spark_partition_id()).collect()
     assert len(rows) == 100
     with_table = [row for row in rows if row["table"] is not None]

@@ -16,7 +16,7 @@ from spark_rankeval.statistics.cluster_sums import N_GROUPS, clusters_of
 from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.statistics.sums import LIMBS, exact_sum
 from spark_rankeval.worker import clusters
-from spark_rankeval.worker.clusters import Layout, group_name, merged_clusters
+from spark_rankeval.worker.clusters import ClusterLayout, group_name, merged_clusters
 from spark_rankeval.worker.group_states import STATES, GroupStates, states_of
 from spark_rankeval.worker.grouped_row import CLUSTER_HASH, USER_HASH, USER_WEIGHT
 from spark_rankeval.worker.states import merging_states, state_of_columns
@@ -61,7 +61,7 @@ def merged_messages(order, n_partitions, options=OPTIONS, keys=("slice",), size=
     sent = []
     for part in np.array_split(order, n_partitions):
         sent += run(iter(TABLE.take(pa.array(part)).combine_chunks().to_batches(max_chunksize=size)))
-    layout = Layout.of(2, options, len(keys), roll(len(keys))) if options.clustered else None
+    layout = ClusterLayout.for_options(2, options, len(keys), roll(len(keys))) if options.clustered else None
     return met(sent, merging_states(partial(states_of, n_values=2, names=names, options=options), layout), n_partitions)
 
 
@@ -122,11 +122,11 @@ def test_the_sums_of_each_slice_are_those_of_its_users(options):
 def test_means_stay_the_same_and_bootstraps_draw_clusters():
     order = np.arange(N_USERS)
     with_clusters = merged_messages(order, 3, OPTIONS, ())
-    states = GroupStates.merged(GroupStates.of_tree(each.tree) for each in with_clusters if each.kind == STATES)
+    states = GroupStates.merged(GroupStates.from_tree(each.tree) for each in with_clusters if each.kind == STATES)
     found = descriptions_of(states.parts, OPTIONS, clusters_of(merged_clusters(with_clusters)["[]"]))
     alone = DescriptionOptions("bca", 0.95, 40, 1, (), weighted=True, normalised=(1,))
     without = merged_messages(order, 3, alone, ())
-    plain = descriptions_of(GroupStates.merged(GroupStates.of_tree(each.tree) for each in without).parts, alone)
+    plain = descriptions_of(GroupStates.merged(GroupStates.from_tree(each.tree) for each in without).parts, alone)
     assert [each.mean for each in found] == [each.mean for each in plain]
     for clustered, independent in zip(found, plain, strict=True):
         assert clustered.moments == independent.moments
@@ -151,7 +151,7 @@ def test_users_without_names_have_an_order_all_the_same():
 
 
 def test_clusters_spread_over_all_places():
-    rows = clusters.ClusterRows(Layout(1))
+    rows = clusters.ClusterRows(ClusterLayout(1))
     hashes = np.random.default_rng(2).integers(-(2**63), 2**63 - 1, 50_000)
     sent = [*rows.add(pa.array(hashes), hashes, [], [np.ones(50_000)]), *rows.messages()]
     assert [message.bucket for message in sent] == list(range(N_GROUPS))

@@ -15,13 +15,13 @@ from spark_rankeval.worker.grouped_row import (
     MARKS,
     PREDICTION_ROWS,
     SCORES,
+    column_of_model,
     hash_column,
-    of_model,
 )
 from spark_rankeval.worker.reading import (
+    INFINITE_SCORE,
     KIND_BITS,
     MODEL_BITS,
-    OF_INFINITE_SCORE,
     RANKED,
     REJECTED,
     with_lists_of_models,
@@ -33,7 +33,7 @@ N_MODELS, N_USERS = 3, 40
 def mark(row, counts_infinite):
     _, model, item, score, hashed = row
     if item is None:
-        kind, hashed = OF_INFINITE_SCORE if score > 0.5 and counts_infinite else REJECTED, 0
+        kind, hashed = INFINITE_SCORE if score > 0.5 and counts_infinite else REJECTED, 0
     else:
         kind = RANKED
     return (((hashed << KIND_BITS) | kind) << MODEL_BITS) | model
@@ -89,14 +89,14 @@ def test_every_model_has_the_rows_that_name_it(monkeypatch, together, counts_inf
         listed = [[row for row in some if row[2] is not None] for some in of_users]
 
         def column(name, model=model):
-            return whole[of_model(name, model)].to_pylist()
+            return whole[column_of_model(name, model)].to_pylist()
 
         assert column(ITEMS) == [[f"item {item}" for _, _, item, _, _ in some] for some in listed]
         assert column(SCORES) == [[score for _, _, _, score, _ in some] for some in listed]
         assert column(FACTS) == [[{"users": item} for _, _, item, _, _ in some] for some in listed]
         assert column(PREDICTION_ROWS) == list(map(len, of_users))
         hashes = [sum(row[4] for row in some) if of_users[user] else None for user, some in enumerate(listed)]
-        assert whole[hash_column(of_model("predictions", model))].to_pylist() == hashes
+        assert whole[hash_column(column_of_model("predictions", model))].to_pylist() == hashes
         if counts_infinite:
             assert column(INFINITE_PREDICTIONS) == [
                 sum(row[2] is None and row[3] > 0.5 for row in some) for some in of_users
@@ -115,11 +115,11 @@ def test_marks_without_hashes_part_the_lists_and_leave_the_hashes_to_the_reader(
     place = batch.schema.get_field_index(MARKS)
     (wide,) = with_lists_of_models(N_MODELS, iter([batch]))
     (parted,) = with_lists_of_models(N_MODELS, iter([batch.set_column(place, MARKS, narrow)]))
-    hashes = {hash_column(of_model("predictions", model)) for model in range(N_MODELS)}
+    hashes = {hash_column(column_of_model("predictions", model)) for model in range(N_MODELS)}
     assert set(wide.schema.names) - set(parted.schema.names) == hashes
     assert parted == wide.select(parted.schema.names)
 
 
 def test_lists_of_each_model_go_on_as_they_are():
-    batch = pa.RecordBatch.from_pydict({ITEMS: [["a"]], of_model(ITEMS, 1): [["b"]]})
+    batch = pa.RecordBatch.from_pydict({ITEMS: [["a"]], column_of_model(ITEMS, 1): [["b"]]})
     assert list(with_lists_of_models(2, iter([batch]))) == [batch]

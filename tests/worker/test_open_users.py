@@ -24,7 +24,7 @@ def state_of(values):
     table = StateAccumulator(1, NAMES, OPTIONS)
     zeros = np.zeros(len(values))
     table.add([np.array(values)], {"unresolved": zeros, "invalid": zeros}, zeros.astype(bool), None)
-    return Message.of_tree(STATES, table.states().tree())
+    return Message.from_tree(STATES, table.states().tree())
 
 
 def settle(monkeypatch, first, later):
@@ -32,7 +32,7 @@ def settle(monkeypatch, first, later):
     monkeypatch.setattr(describing, "messages_of_groups", lambda *_: next(runs))
     groups = Groups(NAMES, 1, OPTIONS, 0, lambda key: [key])
     asked = []
-    return describing.settled(None, groups, lambda hashes: asked.append(hashes.tolist())), asked
+    return describing.recompute_open_users(None, groups, lambda hashes: asked.append(hashes.tolist())), asked
 
 
 def test_what_travels_does_not_depend_on_the_order():
@@ -41,7 +41,7 @@ def test_what_travels_does_not_depend_on_the_order():
     one.add(np.array([9]))
     other.add(np.array([9, -3, 5]))
     assert pack(one.tree()) == pack(other.tree())
-    assert OpenUsers.of_trees([one.tree(), other.tree()]).n == 6
+    assert OpenUsers.from_trees([one.tree(), other.tree()]).n == 6
 
 
 def test_the_open_are_computed_again_and_merged(monkeypatch):

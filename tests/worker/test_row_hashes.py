@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_rankeval.worker import reading
-from spark_rankeval.worker.grouped_row import ITEMS, PREDICTION_ROWS, SCORES, hash_column, of_model
+from spark_rankeval.worker.grouped_row import ITEMS, PREDICTION_ROWS, SCORES, column_of_model, hash_column
 from spark_rankeval.worker.reading import hashes_of_users, xxhash64
 
 _P1, _P2, _P3, _P4, _P5 = (
@@ -80,11 +80,11 @@ def test_a_user_has_the_sum_of_the_hashes_of_the_list(of_items, of_scores, toget
     n_rows = [*(len(pairs) or 1 for pairs in lists), 3, None, 1]
     columns = {ITEMS: column(0, of_items), SCORES: column(1, of_scores), PREDICTION_ROWS: pa.array(n_rows, pa.int64())}
     expected = [*(sum(of_pair(*pair) >> 28 for pair in pairs) for pairs in lists), 0, None, of_pair(5, 0.5) >> 28]
-    of_second = {of_model(name, 1): column for name, column in columns.items()}
+    of_second = {column_of_model(name, 1): column for name, column in columns.items()}
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(reading, "_HASHED_TOGETHER", together)
         assert hashes_of_users("predictions", columns).to_pylist() == expected
-        assert hashes_of_users(of_model("predictions", 1), of_second).to_pylist() == expected
+        assert hashes_of_users(column_of_model("predictions", 1), of_second).to_pylist() == expected
 
 
 def test_hashes_that_spark_has_added_up_are_taken():

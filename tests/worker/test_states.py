@@ -72,7 +72,7 @@ def whole(rows, options=OPTIONS):
 
 def states_in(trees, options=OPTIONS):
     trees = list(trees)
-    states = [GroupStates.of_tree(tree) for tree in trees if USERS not in tree]
+    states = [GroupStates.from_tree(tree) for tree in trees if USERS not in tree]
     return GroupStates.merged([*states, states_of([tree for tree in trees if USERS in tree], 2, COUNTS, options)])
 
 
@@ -90,7 +90,7 @@ def first(fields):
 
 
 def keys_of(state):
-    return GroupStates.of_tree(unpack(state)).keys
+    return GroupStates.from_tree(unpack(state)).keys
 
 
 @pytest.mark.parametrize("keys", [(), ("slice",)], ids=["all users", "slices"])
@@ -193,7 +193,7 @@ def test_what_meets_is_that_of_all_users(options):
     users_of_partitions = np.concatenate(partitions)
     rows = [row for part in partitions for row in run(options=options)(batches_of(table, part, 50))]
     merged = met(rows, merging_states(partial(states_of, n_values=2, names=COUNTS, options=options)), 3)
-    together = GroupStates.merged(GroupStates.of_tree(message.tree) for message in merged)
+    together = GroupStates.merged(GroupStates.from_tree(message.tree) for message in merged)
     expected = whole(run(options=options)(batches_of(table, users_of_partitions, 50)), options)
     assert figures(together, options) == figures(expected, options)
 
@@ -217,11 +217,11 @@ def test_the_places_of_a_partition_are_merged_one_after_the_other_and_what_is_to
         return [message.tree for message in met(rows, mergers)]
 
     def n_keys(tree):
-        return len(GroupStates.of_tree(tree).keys)
+        return len(GroupStates.from_tree(tree).keys)
 
     mergers = merging_states(partial(states_of, n_values=2, names=COUNTS, options=OPTIONS))
     table, order = users(40), np.arange(N_USERS)
-    places = {bucket_of(key) for tree in merged(1) for key in GroupStates.of_tree(tree).keys}
+    places = {bucket_of(key) for tree in merged(1) for key in GroupStates.from_tree(tree).keys}
     for n_parts in (1, 3):
         trees = merged(n_parts)
         assert len(trees) == len(places)

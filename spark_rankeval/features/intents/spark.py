@@ -118,7 +118,7 @@ class GroupedIntents(GroupedFeature):
         """If a metric asks for intents, or to tell judgements of one subtopic from others."""
         return "intents" in self.context.task.facts or self.context.task.has_subtopic_rows
 
-    def beside_labels(self) -> list[DataFrame]:
+    def label_tables(self) -> list[DataFrame]:
         """What the labels of each user are about: structs of item, intent and grades."""
         if not self.joins:
             return []

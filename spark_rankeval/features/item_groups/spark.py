@@ -22,7 +22,7 @@ from spark_rankeval.spark.grouped_features import GroupedFeature, GroupingContex
 from spark_rankeval.spark.ids import common_id_type, problem_of_type
 from spark_rankeval.spark.source import SourceTable, read_source, require_column, user_column
 from spark_rankeval.spark.sql_text import find_column
-from spark_rankeval.spark.tasks import given_to_tasks, run_on_workers
+from spark_rankeval.spark.tasks import broadcast_tables, run_on_workers
 from spark_rankeval.worker.grouped_row import USER_WEIGHT
 from spark_rankeval.worker.user_metrics import MODEL
 
@@ -67,7 +67,7 @@ class GroupedGroups(GroupedFeature):
     sources: GroupSources
     item_type: T.DataType
 
-    def given(self, users: DataFrame) -> DataFrame:
+    def with_broadcasts(self, users: DataFrame) -> DataFrame:
         """The users, the first of each task with the packed tables."""
         tables, columns, training = {}, self.sources.groups.columns, self.sources.training
         if self.sources.items is not None:
@@ -79,7 +79,7 @@ class GroupedGroups(GroupedFeature):
             typed = Typed(names, SourceTable.named_users_sql, self.item_type)
             counted = GroupedTables(ItemSources(training=training), frozenset(), typed)
             tables[table_of(len(columns))] = counted.packed_popularity()
-        return given_to_tasks(users, tables)
+        return broadcast_tables(users, tables)
 
 
 def read_groups(facts: Facts, predictions: SourceTable, names: ColumnNames, problems: list[str]) -> GroupSources | None:

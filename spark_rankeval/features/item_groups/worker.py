@@ -29,7 +29,7 @@ from spark_rankeval.statistics.description import DescriptionOptions, Figures
 from spark_rankeval.wire import Message
 from spark_rankeval.worker.group_states import Key
 from spark_rankeval.worker.grouped_row import NO_USER
-from spark_rankeval.worker.process import in_worker
+from spark_rankeval.worker.process import runs_in_worker
 from spark_rankeval.worker.reading import Side, flags
 from spark_rankeval.worker.scored_features import (
     BatchFeature,
@@ -320,7 +320,7 @@ def score_pairs(task: ScoringTask, passed_on: tuple[str, ...], names: tuple[str,
     count is the users' weight, it follows the first of these. A metric that has no values of groups is NaN.
     """
 
-    @in_worker
+    @runs_in_worker
     def run(batches: Batches) -> Batches:
         for whole, received in with_features(task, batches):
             batch = evaluated_users(whole, whole)

@@ -36,7 +36,7 @@ from spark_rankeval.spark.sql_text import (
     where,
     with_columns,
 )
-from spark_rankeval.spark.tasks import given_to_rows, given_to_tasks, packed, run_on_workers
+from spark_rankeval.spark.tasks import broadcast_row, broadcast_tables, packed, run_on_workers
 from spark_rankeval.worker.process import Bound, pack_together, rows_in, tables_in
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class GroupedTables(GroupedFeature):
     facts: frozenset[Fact]  # those that metrics ask for
     typed: Typed
 
-    def beside_predictions(self) -> list[DataFrame]:
+    def prediction_tables(self) -> list[DataFrame]:
         """What each user has in the training data, and what the baseline recommends: one row per user each."""
         lists = [self.history()] if any(fact.startswith("history") for fact in self.facts) else []
         return [*lists, self._baseline()] if "baseline" in self.facts else lists
@@ -75,14 +75,14 @@ class GroupedTables(GroupedFeature):
         """The tables whose hashes come with their totals, as they are grouped anyway."""
         return () if self.sources.training is None else ("training",)
 
-    def given(self, users: DataFrame) -> DataFrame:
+    def with_broadcasts(self, users: DataFrame) -> DataFrame:
         """Attach sizes and fault counts of tables to every row, and packed tables, which have their own, to the first of each task."""
         if rows := self.totals():
             totals = reduce(lambda left, right: left.crossJoin(right), rows)
             totals = select(totals, *(named(name).cast("bigint").alias(name) for name in totals.columns))
-            users = given_to_rows(users, totals)
+            users = broadcast_row(users, totals)
         tables = self.packed_tables()
-        return given_to_tasks(users, tables) if tables else users
+        return broadcast_tables(users, tables) if tables else users
 
     @property
     def item_fields(self) -> set[str]:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from spark_rankeval.features.items import item_columns
 from spark_rankeval.ranking.ragged import Array, FloatArray, IntArray, Ragged, starts_of_runs
 from spark_rankeval.ranking.recommended import ATTRIBUTES, GROUP_SET, LEVEL, UNKNOWN, Fact, GroupSets, PopularityLevels
-from spark_rankeval.worker.process import TOO_LARGE, in_worker, unpacked
+from spark_rankeval.worker.process import TOO_LARGE, runs_in_worker, unpacked
 from spark_rankeval.worker.reading import filled, flat, numbers, places_among, whole_numbers
 
 Batches = Iterator[pa.RecordBatch]
@@ -94,14 +94,14 @@ def add_counts(counts: pa.Table) -> pa.Table:
     )
 
 
-@in_worker
+@runs_in_worker
 def counted_items(batches: Batches) -> Batches:
     """For ``mapInArrow``: the same as rows, those of an item in any number of parts."""
     for batch in batches:
         yield from count_items(batch).to_batches()
 
 
-@in_worker
+@runs_in_worker
 def rows_of_shares(batches: Batches) -> Batches:
     """For ``mapInArrow`` in one task: the shares of `shares_above` as rows, from rows of how many items have a number of users."""
     rows = list(batches)

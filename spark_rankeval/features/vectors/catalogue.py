@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray, IntArray
 from spark_rankeval.request.options import CATALOGUE_TOO_LARGE, Similarity
-from spark_rankeval.worker.process import PACKED, in_worker, stream_of
+from spark_rankeval.worker.process import PACKED, runs_in_worker, stream_of
 from spark_rankeval.worker.reading import flat, numbers
 
 # Half the distance from 1 to the next float32, and the smallest float32 and float64 that lose no digits, or any.
@@ -305,7 +305,7 @@ class PackedCatalogue(NamedTuple):
         return cls(batch.column(ITEM), vectors.reshape(batch.num_rows, length), bias, Faults(**counts))
 
 
-@in_worker
+@runs_in_worker
 def pack_catalogue(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """A function for ``mapInArrow``: the rows of a catalogue as a row of bytes; a row that is not of the catalogue is passed over."""
     given: list[pa.RecordBatch] = []
@@ -324,7 +324,7 @@ def pack_catalogue(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch
     yield pa.RecordBatch.from_pydict({PACKED: pa.array([catalogue.pack()], pa.binary())})
 
 
-@in_worker
+@runs_in_worker
 def count_lengths(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """A function for ``mapInArrow``: how many rows of a catalogue that can be used have vectors of each length; a length may come again."""
     for batch in batches:

@@ -57,8 +57,8 @@ from spark_rankeval.spark.sql_text import (
     where,
     with_columns,
 )
-from spark_rankeval.spark.tasks import given_to_tasks, packed, run_on_workers
-from spark_rankeval.worker.grouped_row import BIAS, CANDIDATES, CATALOGUE, of_model
+from spark_rankeval.spark.tasks import broadcast_tables, packed, run_on_workers
+from spark_rankeval.worker.grouped_row import BIAS, CANDIDATES, CATALOGUE, column_of_model
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -92,23 +92,23 @@ class GroupedVectors(GroupedFeature):
     models: tuple[VectorColumns, ...]
     typed: Typed
 
-    def beside_predictions(self) -> list[DataFrame]:
+    def prediction_tables(self) -> list[DataFrame]:
         """The candidates of users, if they have any of their own."""
         candidates = {model: columns.candidates for model, columns in enumerate(self.models)}
         return [
-            self.typed.lists(source, of_model(CANDIDATES, model))
+            self.typed.lists(source, column_of_model(CANDIDATES, model))
             for model, source in candidates.items()
             if source is not None and source.role == "candidates"
         ]
 
-    def given(self, users: DataFrame) -> DataFrame:
+    def with_broadcasts(self, users: DataFrame) -> DataFrame:
         """The first row of each partition gets the catalogues."""
         item_type = self.typed.item_type
         catalogues = {
-            of_model(CATALOGUE, model): packed_catalogue(columns, item_type)
+            column_of_model(CATALOGUE, model): packed_catalogue(columns, item_type)
             for model, columns in enumerate(self.models)
         }
-        return given_to_tasks(users, catalogues)
+        return broadcast_tables(users, catalogues)
 
 
 def packed_catalogue(columns: VectorColumns, item_type: T.DataType) -> DataFrame:
@@ -156,7 +156,7 @@ class CatalogueColumns(VectorColumns):
 
     def users_with_reasons(self, source: SourceTable, item: str, reason: str) -> DataFrame:
         """The rows of users' vectors under our names, without an item, each with why it cannot be used, or null."""
-        rows = select(source.frame, *source.given_users(), *self.of_users())
+        rows = select(source.frame, *source.raw_users(), *self.user_columns())
         users = [named(user_column(index)) for index in range(len(source.user))]
         rows = _with_reasons(rows, self, users, source.user_reasons(), REPEATED_USER, reason)
         return with_columns(rows, {item: null_of(source.item_type)})

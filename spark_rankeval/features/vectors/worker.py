@@ -29,8 +29,16 @@ from spark_rankeval.ranking.ranks import RankingCounts, rank_lists
 from spark_rankeval.ranking.ties import hangs_on_tie
 from spark_rankeval.request.options import Similarity
 from spark_rankeval.request.task import ScoringTask, View
-from spark_rankeval.worker.grouped_row import BIAS, CANDIDATES, CATALOGUE, NO_USER, PREDICTION_ROWS, VECTOR, of_model
-from spark_rankeval.worker.process import in_worker, received
+from spark_rankeval.worker.grouped_row import (
+    BIAS,
+    CANDIDATES,
+    CATALOGUE,
+    NO_USER,
+    PREDICTION_ROWS,
+    VECTOR,
+    column_of_model,
+)
+from spark_rankeval.worker.process import received, runs_in_worker
 from spark_rankeval.worker.reading import (
     Side,
     columns_of,
@@ -93,7 +101,7 @@ class Catalogues:
         if self._models:
             return
         for model, similarity in enumerate(self._similarities):
-            if (name := of_model(CATALOGUE, model)) in tables:
+            if (name := column_of_model(CATALOGUE, model)) in tables:
                 packed = PackedCatalogue.unpack(tables[name].as_buffer())
                 self._models[model] = TaskCatalogue.of(packed, similarity)
 
@@ -120,8 +128,8 @@ class UserVectors(NamedTuple):
 
         If no length is known, none is wrong.
         """
-        column, added = columns[of_model(VECTOR, model)], numbers(columns[of_model(BIAS, model)])
-        rows = whole_numbers(columns[of_model(PREDICTION_ROWS, model)])
+        column, added = columns[column_of_model(VECTOR, model)], numbers(columns[column_of_model(BIAS, model)])
+        rows = whole_numbers(columns[column_of_model(PREDICTION_ROWS, model)])
         nobody = flags(columns[NO_USER])
         entries, _ = flat(column)
         lengths = pc.fill_null(pc.list_value_length(column), -1).to_numpy(zero_copy_only=False)
@@ -163,7 +171,7 @@ class VectorLists:
     ) -> VectorLists:
         """From the columns of a batch."""
         vectors = UserVectors.read(columns, model, catalogue.scored)
-        candidates = columns.get(of_model(CANDIDATES, model))
+        candidates = columns.get(column_of_model(CANDIDATES, model))
         limits = Limits(
             has_list=vectors.has_vector,
             excluded=None if excluded is None else catalogue.places(excluded),
@@ -175,7 +183,7 @@ class VectorLists:
         return cls(catalogue, vectors, limits, places, first)
 
     @property
-    def is_known(self) -> BoolArray:
+    def is_rankable(self) -> BoolArray:
         """Which labels are of items of the catalogue."""
         return self.places.values >= 0
 
@@ -207,7 +215,7 @@ class VectorLists:
             self._ranks[ties] = rank_items(self.vectors.users, self.places, self.limits, ties)
         ranks, user = self._ranks[ties], labels.items.user
         if self._n_unknown is None:
-            self._n_unknown = np.bincount(user[~self.is_known[labels.entry]], minlength=labels.items.n_users)
+            self._n_unknown = np.bincount(user[~self.is_rankable[labels.entry]], minlength=labels.items.n_users)
         settled = np.flatnonzero(ranks.is_ranked[labels.entry])
         settled = settled[np.lexsort((ranks.rank[labels.entry[settled]], user[settled]))]
         label = labels.entry[settled]
@@ -261,7 +269,7 @@ def first_items_of_batches(
 ) -> Callable[[Batches], Batches]:
     """A function for ``mapInArrow``: the first k items of every user as structs of `item` and score, beside the columns passed on."""
 
-    @in_worker
+    @runs_in_worker
     def run(batches: Batches) -> Batches:
         catalogues, in_order = Catalogues([similarity]), FirstItems(k, "item_asc")
         for batch, tables in received(few_users(batches, k), (CATALOGUE,)):
@@ -298,7 +306,7 @@ class ListsFromVectors(ScoringFeature):
 
     def tables(self) -> tuple[str, ...]:
         """The catalogues of the models."""
-        return tuple(of_model(CATALOGUE, model) for model in range(len(self.similarities)))
+        return tuple(column_of_model(CATALOGUE, model) for model in range(len(self.similarities)))
 
     def begin(self, task: ScoringTask) -> PartitionFeature:
         """The catalogues, and how much of the lists a task looks at."""
