@@ -70,7 +70,7 @@ def test_every_column_of_a_batch_is_one_of_a_grouped_row():
     for column in grouped_row.GROUPED_ROW:
         pattern = re.escape(column.name).replace(r"\{\}", r"\d+") + r"(_of_\d+)?" * column.per_model
         known[re.compile(pattern)] = column
-        for module in f"{column.filled_by}, {column.read_by}".split(", "):
+        for module in f"{column.writers}, {column.readers}".split(", "):
             assert find_spec(f"spark_rankeval.{module}") is not None, column
     met = set()
     for case in CASES.values():
