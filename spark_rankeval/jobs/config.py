@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeVar
 
 from spark_rankeval.checks import check_extra, check_place, needs_extra
 from spark_rankeval.errors import ConfigurationError, OptionError, SparkRankEvalError
-from spark_rankeval.jobs.logs import HIDDEN, is_shown, redacted, secrets_of, shown, with_keys
+from spark_rankeval.jobs.logs import HIDDEN, redacted, secrets_of, shown, with_keys
 from spark_rankeval.jobs.settings import overridden, read_settings
 from spark_rankeval.local import settings_of
 
@@ -57,8 +57,7 @@ class Source:
         if self.table is not None:
             return f"table {self.table}"
         if self.format == "jdbc":
-            table = self.options.get("dbtable", "")
-            return f"jdbc {table}" if table and is_shown("dbtable", table) else "jdbc query"
+            return "jdbc table" if self.options.get("dbtable") else "jdbc query"
         return self.redacted(f"{self.format} {', '.join(self.paths)}")
 
     def redacted(self, text: str) -> str:

@@ -16,23 +16,8 @@ from urllib.parse import quote, unquote
 from spark_rankeval.errors import ConfigurationError, SparkRankEvalError, SparkRankEvalWarning
 
 HIDDEN = "***"
-#: The tables whose keys name options of Spark's readers. Other free names are the author's: labels of metrics, models, gates.
+#: The tables of options of Spark's readers, whose values are never shown: a name need not say that its value is a secret.
 OPTIONS = "options"
-# Of text, of files, of databases, and of delta, iceberg and TREC.
-_SHOWN = """
-allowComments allowSingleQuotes allowUnquotedFieldNames charToEscapeQuoteEscaping charset columnNameOfCorruptRecord
-comment dateFormat delimiter emptyValue encoding enforceSchema escape header ignoreLeadingWhiteSpace
-ignoreTrailingWhiteSpace inferSchema lineSep locale maxCharsPerColumn maxColumns mode multiLine nanValue negativeInf
-nullValue positiveInf preferDate prefersDecimal primitivesAsString quote samplingRatio sep timestampFormat
-timestampNTZFormat timeZone unescapedQuoteHandling
-codec compression datetimeRebaseMode ignoreCorruptFiles ignoreMissingFiles int96RebaseMode mergeSchema modifiedAfter
-modifiedBefore pathGlobFilter recursiveFileLookup
-batchsize driver fetchsize isolationLevel lowerBound numPartitions partitionColumn preferTimestampNTZ
-pushDownAggregate pushDownLimit pushDownPredicate queryTimeout upperBound
-as-of-timestamp branch snapshot-id split-size tag timestampAsOf versionAsOf model on_invalid
-"""
-#: Options whose values are shown, in small letters. Any other value is hidden: a name need not say that its value is a secret.
-SHOWN_OPTIONS = frozenset(_SHOWN.lower().split())
 #: What a name holds whose value is hidden in any string: patterns, of which the first four cover Spark's `spark.redaction.regex`.
 SECRET_NAMES = (
     *("secret", "password", "token", "access[._-]?key"),
@@ -43,8 +28,6 @@ SECRET_NAMES = (
 #: Common words: they end a name or a part of it before a dot, and = or a quote follows.
 SHORT_NAMES = ("pass", "auth", "sig", "sas")
 
-# A table may be a query, whose text may hold anything.
-_TABLE_NAME = re.compile(r"[\w.]+")
 # Shorter values are a part of too many words: those of fewer letters are hidden as whole words alone, or not at all.
 _ANYWHERE, _LEAST = 6, 4
 # What many texts and paths hold for other reasons: a short word or number.
@@ -64,17 +47,6 @@ def follow_session(regex: str) -> None:
         warnings.warn(msg, SparkRankEvalWarning, stacklevel=2)
 
 
-def is_shown(option: str, value: object) -> bool:
-    """Whether the value of an option of a reader may be printed and stored.
-
-    >>> [is_shown(name, "x") for name in ("sep", "mergeSchema", "dbtable", "url", "cred", "pat")]
-    [True, True, True, False, False, False]
-    """
-    name = option.lower()
-    is_table = name == "dbtable" and _TABLE_NAME.fullmatch(str(value))
-    return bool(name in SHOWN_OPTIONS or is_table) and not (_session_names and re.search(_session_names, option))
-
-
 def secrets_of(settings: Any) -> set[str]:
     """The secrets that settings hold in options and in URLs.
 
@@ -86,7 +58,7 @@ def secrets_of(settings: Any) -> set[str]:
     secrets: set[str] = set()
 
     def look(name: str, value: Any, *, is_option: bool) -> None:
-        if is_option and not is_shown(name, value) and not isinstance(value, bool):
+        if is_option and not isinstance(value, bool):
             text = str(value)
             is_named = re.match(_secret_name(_session_names), f"{name}=", re.IGNORECASE)
             secrets.update({text, *_passwords(f"{name}={text}")} if is_named else filter(_is_rare, [text]))
@@ -128,7 +100,7 @@ def shown(value: object) -> str:
     """A value of a configuration for a message, without secrets.
 
     >>> shown({"cred": "t0", "sep": ";"})
-    "{'cred': '***', 'sep': ';'}"
+    "{'cred': '***', 'sep': '***'}"
     """
     return redacted(repr(_visited(value, _hidden, is_option=isinstance(value, Mapping))))
 
@@ -137,7 +109,7 @@ def redacted_settings(settings: Any) -> Any:
     """Settings without their secrets.
 
     >>> redacted_settings({"path": "s3a://AK:s3cr3t@bucket/t", "options": {"cred": "t0", "sep": ";"}})
-    {'path': 's3a://***@bucket/t', 'options': {'cred': '***', 'sep': ';'}}
+    {'path': 's3a://***@bucket/t', 'options': {'cred': '***', 'sep': '***'}}
     >>> redacted_settings({"metrics": {"token_key": "ndcg@10"}})
     {'metrics': {'token_key': 'ndcg@10'}}
     """
@@ -155,7 +127,7 @@ def _visited(settings: Any, visit: Callable[..., Any], name: str = "", *, is_opt
 
 
 def _hidden(name: str, value: Any, *, is_option: bool) -> Any:
-    if is_option and not is_shown(name, value):
+    if is_option:
         return HIDDEN
     return _hide_matches(value, is_setting=True) if isinstance(value, str) else value
 

@@ -66,7 +66,7 @@ def test_tables_of_a_database_are_evaluated_and_no_password_is_left(spark, datab
     # What a dry run prints of it.
     assert main([*configuration(tmp_path, database), "--dry-run"]) == 0
     printed = capsys.readouterr()
-    assert "jdbc predictions: user int, item string, score double" in printed.out
+    assert "jdbc table: user int, item string, score double" in printed.out
     assert "jdbc query: user int, item string" in printed.out
     assert not any(value in printed.out + printed.err for value in ("hunter2", database))
 
