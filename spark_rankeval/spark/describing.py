@@ -1,4 +1,4 @@
-"""What is said of many users: the figures of a per-user table, or of states that workers made, in one action.
+"""Describe many users in one action: the figures of a per-user table, or of the states that workers made.
 
 Users whose pruned list ends inside a tie are computed again, and their state is merged with the others'.
 """
@@ -53,7 +53,7 @@ _MOST_FIGURES = 500_000
 _LARGEST_STATE = 1 << 28
 # How much of a state is left when it is packed.
 _PACKED = 0.35
-# So many values of a column of any type are told apart by a number.
+# So many values of a column of any type get different numbers.
 _HASHES = 2**40
 #: The count that tells whether all users of a group have the same value in a column.
 RUN = "run"
@@ -66,7 +66,7 @@ def count_moments(groups: Mapping[Key, Figures], name: str, n_before: int = 0) -
 
 
 def shared_count(groups: Mapping[Key, Figures], name: str, n_before: int = 0) -> int:
-    """A count that is the same for every user, such as how large a table is; 0 if nobody has it."""
+    """A count that is the same for every user, such as how large a table is; 0 if no user has it."""
     return max((int(count.greatest) for count in count_moments(groups, name, n_before) if count.n), default=0)
 
 
@@ -269,7 +269,7 @@ def describe_table(
 ) -> dict[Key, Figures]:
     """The figures of a per-user table, fresh or read back, in one action, by groups.
 
-    A row with a null user belongs to nobody. `keys` are texts that part the rows, and `roll` gives the groups of a key. Normalisers are
+    A row with a null user belongs to no user. `keys` are texts that part the rows, and `roll` gives the groups of a key. Normalisers are
     columns by those of their values, and hashes of the users' rows are columns by table. A count `RUN` tells whether all users of a
     group have the same value in the column `run`. Users of the same values in the columns `cluster` are one cluster.
     """
@@ -288,7 +288,7 @@ def describe_table(
     ids = [column(name) for name in users]
     hashed = []
     if options.clustered or (users and (options.resamples or hashes)):
-        # Users without a name are told apart by their values.
+        # The values distinguish users without a name.
         hashed.append(hash_in(per_user, users).column.alias(USER_HASH))
     if options.clustered and not users:
         alone = F.when(any_null([column(name) for name in cluster]), F.xxhash64(F.monotonically_increasing_id()))

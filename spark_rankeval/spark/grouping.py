@@ -1,4 +1,4 @@
-"""One row a user: the caller's tables grouped into the columns that the worker reads."""
+"""One row per user: the caller's tables grouped into the columns that the worker reads."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ _USER_ROW = "in_users_"
 
 @dataclass(frozen=True)
 class Grouping:
-    """How tables become one row a user."""
+    """How tables become one row per user."""
 
     sources: Sources
     task: ScoringTask
@@ -89,7 +89,7 @@ class Grouping:
         return self.rows.item_type()
 
     def frame(self, *, with_users: bool = False, with_user_hash: bool = False) -> DataFrame:
-        """The grouped table: whether a row belongs to nobody, what the worker reads, and on request who the user is.
+        """The grouped table: whether a row has no user, what the worker reads, and on request who the user is.
 
         Columns that tell clusters become a hash, unless only users are asked for.
         """
@@ -131,7 +131,7 @@ class Grouping:
         kept = [self.attributes.readable(name) for name in joined.columns if name not in left_behind]
         kept += self.attributes.hashed([named(name) for name in self.attributes.columns])
         if self.sources.attributes is not None:
-            # Somebody whom only the attributes know is not evaluated; but an empty slice is a slice.
+            # Users found only in the attributes table are not evaluated, but their slice still appears.
             absent = named(grouped_row.PREDICTION_ROWS).is_null() & (call("coalesce", named(_EVALUATED), 0) == 0)
             kept.append(absent.alias(grouped_row.ABSENT))
         grouped = select(joined, *kept, no_user, *hashed)
@@ -139,7 +139,7 @@ class Grouping:
         return self._with_broadcasts(with_whole_hashes(grouped, self.sources, hashed_tables))
 
     def lists(self) -> DataFrame:
-        """The grouped table without labels: the user's columns, what the worker reads, and whether a row belongs to nobody."""
+        """The grouped table without labels: the user's columns, what the worker reads, and whether a row has no user."""
         lists = self._lists()
         no_user = any_of(named(name).is_null() for name in self.user_columns).alias(grouped_row.NO_USER)
         return self._with_broadcasts(select(lists, *map(named, lists.columns), no_user))
@@ -149,14 +149,14 @@ class Grouping:
         return reduce(lambda rows, feature: feature.with_broadcasts(rows), self._features, users)
 
     def _lists(self) -> DataFrame:
-        """A row a user with the predictions of every model, and the user's other lists."""
+        """One row per user with the predictions of every model, and the user's other lists."""
         predictions = self._predictions()
         if self.sources.exclude is not None:
             # Before the other join, which forgets that its left side is sorted by user.
             hashed = grouped_row.hash_column("exclude")
             excluded = self._typed.lists(self.sources.exclude, grouped_row.EXCLUDED, hashed)
             predictions = predictions.join(excluded, self.user_columns, "left")
-            # 0 says that nothing of the user is excluded; null, that nobody looked.
+            # 0 says that nothing of the user is excluded; null, that no table was read.
             predictions = with_columns(predictions, {hashed: call("coalesce", named(hashed), 0)})
         for lists in (lists for feature in self._features for lists in feature.prediction_tables()):
             predictions = predictions.join(lists, self.user_columns, "left")
@@ -195,7 +195,7 @@ class Grouping:
         return user_hash(users, self.user_types()).alias(grouped_row.USER_HASH)
 
     def _predictions(self) -> DataFrame:
-        """A row a user with the predictions of every model, each in columns of its own."""
+        """One row per user with the predictions of every model, each in columns of its own."""
         first = self.sources.predictions
         if first.arrays:
             return self._grouped_arrays(
@@ -272,11 +272,11 @@ class Grouping:
         return [] if self.sources.users is None else [hashed]
 
     def _users_without_labels(self) -> DataFrame | None:
-        """Users to count besides, and users whose attributes are known, as rows; those of nobody are rows of the former only."""
+        """Users to count besides, and users whose attributes are known, as rows; rows without a user are of the former only."""
         users, attributes = self.sources.users, self.sources.attributes
         rows = None
         if users is not None:
-            # A row that names nobody is no user to count; it is reported as a row that cannot be used.
+            # A row without a valid user is not counted; it is reported as an invalid row.
             has_no_user = any_of(user.is_null() for user in users.users_sql())
             row, evaluated = when(has_no_user, 1, 0).alias(_ROW), number(1).alias(_EVALUATED)
             rows = select(users.frame, *self.rows.named_users(users), row, evaluated, number(1).alias(_USER_ROW))
@@ -294,7 +294,7 @@ class Grouping:
         return None if rows is None else self.rows.chosen(rows)
 
     def _grouped_arrays(self, rows: DataFrame, n_rows: str, n_models: int = 1) -> DataFrame:
-        """One row a user of a table of arrays: one of the user's rows, how many there are, and their hash, of each model."""
+        """One row per user of a table of arrays: one of the user's rows, how many there are, and their hash, of each model."""
         first, counts = [], []
         compares = engine_of(rows.sparkSession).compares_arrays_in_structs
         table = "predictions" if n_rows == grouped_row.PREDICTION_ROWS else "labels"

@@ -43,7 +43,7 @@ _WRITTEN_OUT = r"^(\\x[0-9A-F]{2})+$"
 
 
 def why_unusable(kind: T.DataType, named: Named) -> str:
-    """Why a column of this type (of arrays: of their items) cannot name users and so on, and what to do about it; empty if it can."""
+    """Why a column of this type cannot name users and so on, and what to do about it; empty if it can. Of arrays it is the items' type."""
     # Spark 3.5 knows no collations. Spark alone compares by them; workers, hashes and dicts compare the bytes.
     if isinstance(kind, T.StringType) and getattr(kind, "collation", "UTF8_BINARY") != "UTF8_BINARY":
         return "strings are compared by their bytes, not by a collation: cast it to string, after lower() if case does not matter"

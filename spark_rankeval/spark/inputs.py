@@ -354,8 +354,8 @@ def _type_of(source: SourceTable) -> str:
 _ID, _KEY, _BOTH = "id_", "key_", "both_"
 _SIDES = _LEFT, _RIGHT = ("left_", "right_")
 _EXAMPLES = ("example_of_left_", "example_of_right_")
-# What is replaced in turn, so that ids that look alike become equal: blanks around them, characters with an accent, composed or not,
-# leading zeros, and the end of whole numbers that were doubles.
+# Replacements in turn, after which ids that look alike are equal: of blanks around them, and of characters with an accent, composed or
+# not. Leading zeros go, too, and the end of whole numbers that were doubles.
 _ALIKE_IF = {r"^\s+|\s+$": "", r".\p{M}+|[^\x00-\x7F]": "?", "^0+([0-9])": "$1", r"([0-9])\.0+$": "$1"}
 
 

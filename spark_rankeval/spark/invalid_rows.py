@@ -374,7 +374,7 @@ def _repeats(
     source: SourceTable, model_column: str | None, rows: DataFrame, keys: Sequence[str], unused: Mapping[str, str],
     *, differing: bool = False,
 ) -> Repeats | None:  # fmt: skip
-    """What is known of keys of several rows, or of several values if `differing`; None if there are none."""
+    """The keys of several rows, or of several values if `differing`; None if there are none."""
     groups = rows.groupBy(*keys).agg(
         F.count(F.lit(1)).alias("n"),
         F.sort_array(F.collect_set(_VALUE)).alias("values"),

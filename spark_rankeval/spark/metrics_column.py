@@ -39,8 +39,8 @@ def metrics_column(
 
     Nothing raises while the column is computed. NaN means, as elsewhere, that the metric is undefined for the row. If `evaluate` would
     refuse a row, all its metrics are null, and ``n_invalid`` counts the entries that are wrong. That is so for a null array or entry,
-    a NaN score, arrays of unequal length, an item twice, a negative grade, and ids that do not compare. It is also so for an id that is
-    not UTF-8, which pandas cannot read.
+    a NaN score, arrays of unequal length, and an item twice. It is so for a negative grade, and for ids that do not
+    compare. It is also so for an id that is not UTF-8, which pandas cannot read.
 
     Examples:
         >>> lists = spark.createDataFrame([(["a", "b", "c"], ["c"])], "predictions array<string>, labels array<string>")

@@ -342,7 +342,7 @@ class ModelTables:
             check_types(table.frame, (str(find_column(table.frame, name)) for name in by), "slice", table.name)
 
     def grouped(self, labels: Sequence[str], by: Sequence[str] = (), shared: Sequence[str] = ()) -> DataFrame:
-        """One row a user: the user's columns, and an array of a struct a row of the tables with the metrics' values in their order.
+        """One row per user: the user's columns, and an array with one struct per row of the tables with the metrics' values in their order.
 
         Attributes of the user become columns of text, null if rows do not agree, beside the number of those. The structs also have the
         hashes of the user's rows of shared tables.
@@ -442,7 +442,7 @@ class ModelTables:
         return ""
 
     def differences(self, labels: Sequence[str], baseline: str) -> DataFrame:
-        """A row a user and model other than the baseline: each metric less the baseline's."""
+        """One row per user and model other than the baseline: each metric less the baseline's."""
         first = self.tables[0]
         model = first.model_column or "model"
         columns = {label: first.metrics[label].column for label in labels}

@@ -44,7 +44,7 @@ class MetricColumn:
     asked: str = ""  # what the caller called the metric; empty: by its label
     # The column of the weights of the users' values, if the mean is a quotient of sums over users; else empty.
     normaliser: str = ""
-    # What most systems mean by the metric, if that is another definition and nobody said which is meant; else empty.
+    # What most systems mean by the metric, if that is another definition and the caller did not choose; else empty.
     standard: str = ""
     standard_column: str = ""  # the column of the values by that definition, if the table has it; else empty
 
@@ -61,7 +61,7 @@ class MetricColumn:
 
 @dataclass(frozen=True)
 class Settings:
-    """What the evaluation that made a per-user table was told, as far as its summary depends on it."""
+    """The options of the evaluation that made a per-user table, as far as its summary depends on them."""
 
     dialect: str = ""  # whose conventions filled what was not set; empty: not known
     on_invalid: Given = "error"  # what becomes of rows that cannot be ranked
@@ -163,7 +163,7 @@ class PerUserSchema:
         ]
 
     def with_valid_users(self, frame: DataFrame) -> DataFrame:
-        """The table without the row that belongs to nobody, which counts rows with a null user."""
+        """The table without the row that counts rows with a null user."""
         for name in self.users:
             frame = frame.where(column(name).isNotNull())
         return frame
@@ -233,7 +233,7 @@ _HAIR = 1e-9
 def binned(
     frame: DataFrame, name: str, grid: Grid, model: str | None = None, *, leave_out: float | None = None
 ) -> Counts:
-    """Count the rows of each bin, in one action that returns a row a model and bin that is not empty.
+    """Count the rows of each bin, in one action that returns one row per model and bin that is not empty.
 
     NaN, null and `leave_out` are in no bin. Without a column of models all rows are of one without a name.
     """

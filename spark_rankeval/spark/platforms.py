@@ -266,9 +266,9 @@ def from_arrow(session: SparkSession, table: pa.Table, schema: T.StructType) -> 
 
 
 def may_change(frames: Sequence[DataFrame]) -> bool:
-    """Whether Spark says that a table is not deterministic, as with ``rand()`` or a UDF that is marked so; False if nobody knows.
+    """Whether Spark says that a table is not deterministic, as with ``rand()`` or a UDF that is marked so.
 
-    No job runs. Spark 3.5 does not tell.
+    False if the platform does not say, as Spark 3.5. No job runs.
     """
     first = frames[0]
     # A table gives its columns as attributes.
@@ -291,7 +291,7 @@ def may_change(frames: Sequence[DataFrame]) -> bool:
 def draws_anew(frame: DataFrame) -> bool:
     """Whether the columns of a table that is not deterministic have other values each time, as far as its plan tells.
 
-    Spark leaves out of a plan what nobody reads. Numbers of rows, names of files and cached tables are no draws. What Spark Connect draws
+    Spark leaves unused columns out of a plan. Numbers of rows, names of files and cached tables are no draws. What Spark Connect draws
     for a table that the client has sent is not in the plan any more.
     """
     try:

@@ -72,7 +72,7 @@ class PredictionLists:
         merged: Sql | None,
         extra_aggregates: Sequence[Sql],
     ) -> DataFrame:
-        """A row a user.
+        """One row per user.
 
         Args:
             rows: of all models.
@@ -160,8 +160,8 @@ class PredictionLists:
             return [*counts, best.alias(f"{_BEST}{model}")]
         listed = {name: named(self._column(name, model)) for name in self.columns}
         if self.gathering == "best_by_score":
-            # Both heaps see the same scores in the same order, so that items and scores stay aligned, ties included
-            # (a test says so); one heap of structs costs a sixth more.
+            # Both heaps see the same scores in the same order, so items and scores stay aligned, ties included. One heap of
+            # structs costs a sixth more.
             scores = listed[grouped_row.SCORES]
             lists = {name: call("max_by", values, scores, self.keep) for name, values in listed.items()}
         else:
@@ -327,7 +327,7 @@ def _subject(labels: list[str], one: str, several: str) -> str:
     return f"{listed(labels, _MOST_LISTED)} {several if len(labels) > 1 else one}"
 
 
-# One list of so many is drawn with all rows, and one row of so many, whoever's it is. Both are powers of two.
+# One list of so many is drawn with all rows, and one row of so many, of any list. Both are powers of two.
 _USUAL_SHARE, _LARGEST_SHARE = 1 << 8, 1 << 14
 # Of larger tables less is drawn, because the driver counts the rows: the share is their bytes over this.
 _BYTES = 1 << 22

@@ -66,7 +66,7 @@ class TablesTooLargeError(Exception):
 
 
 class ModelFigures(NamedTuple):
-    """What is said of the users of a model."""
+    """The figures of the users of a model."""
 
     values: dict[str, Description]  # the figures of each metric, by its key
     # The means of some metrics as dialect ``standard`` defines them, by the metric's key.
@@ -144,7 +144,7 @@ class Scoring:
         return replace(self, lengths=sampled_lengths(models, self.sources.model_column))
 
     def grouping(self, plan: Plan) -> Grouping:
-        """How the tables become one row a user."""
+        """How the tables become one row per user."""
         task = self.reading.task
         keeps_best = any(view.ranking.duplicates == "keep_best" for view in task.views)
         return Grouping(
@@ -189,7 +189,7 @@ class Scoring:
     def per_user(self) -> DataFrame:
         """The lazy table of every user: the user's columns, a double a metric, and counts.
 
-        Rows whose user is null belong to nobody: they are kept, with NaN and the count of what was wrong.
+        Rows whose user is null belong to no user: they are kept, with NaN and the count of what was wrong.
         """
         task, schema, grouping = self._task_of_users, self.schema, self._lazy_grouping
         values = self._value_names

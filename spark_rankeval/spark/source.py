@@ -118,7 +118,7 @@ class SourceTable:
         return list(dict.fromkeys([*self.user, *items, *values, *([] if self.subtopic is None else [self.subtopic])]))
 
     def users_sql(self) -> list[Sql]:
-        """The user's columns, null if they name nobody, as SQL."""
+        """The user's columns, null if they are invalid, as SQL."""
         return [usable(named(name), kind) for name, kind in zip(self.user, self.user_types(), strict=True)]
 
     def raw_users(self) -> list[Sql]:
@@ -126,7 +126,7 @@ class SourceTable:
         return [named(name).alias(user_column(index)) for index, name in enumerate(self.user)]
 
     def user_reasons(self) -> dict[str, Sql]:
-        """Why the users of `given_users` are nobody: conditions by what they mean."""
+        """Why users of `raw_users` are invalid: conditions by what they mean."""
         reasons: dict[str, Sql] = {}
         for index, (name, kind) in enumerate(zip(self.user, self.user_types(), strict=True)):
             reasons |= id_reasons(f"user ({name})", named(user_column(index)), kind)
@@ -149,7 +149,7 @@ class SourceTable:
         return [self.field(value.name) if value.is_field else named(value.name) for value in self.value_columns]
 
     def named_users_sql(self) -> list[Sql]:
-        """The user's columns under our names, null if they name nobody, as SQL."""
+        """The user's columns under our names, null if they are invalid, as SQL."""
         return [user.alias(user_column(index)) for index, user in enumerate(self.users_sql())]
 
     def user_types(self) -> list[T.DataType]:
@@ -167,7 +167,7 @@ def read_source(
 ) -> SourceTable:
     """Find the columns that a table of this role has; what is wrong is added to the problems, to be said all at once.
 
-    Predictions in rows need scores or ranks, unless nobody asks for them `are_ranked`.
+    Predictions in rows need scores or ranks, unless they need no order (`are_ranked`).
     """
     users = []
     for name in names.user if role not in WITHOUT_USERS else ():

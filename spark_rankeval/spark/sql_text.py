@@ -259,7 +259,7 @@ def where(frame: DataFrame, condition: Sql) -> DataFrame:
 
 
 def aggregate(frame: DataFrame, keys: Sequence[str], *expressions: Sql) -> DataFrame:
-    """A row a group of a table that has these keys, which are names of ours."""
+    """One row per group of a table that has these keys, which are names of ours."""
     return frame.groupBy(*keys).agg(*[expression.column for expression in expressions])
 
 

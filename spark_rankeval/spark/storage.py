@@ -55,7 +55,7 @@ def writable(path: str, option: str = "path") -> Iterator[None]:
         said = [line for line in str(error).splitlines() if any(words in line for words in _NO_PLACE)]
         if not said:
             raise
-        # The last line is the cause of the others. Hadoop's names of temporary files help nobody.
+        # The last line is the cause of the others. Hadoop's names of temporary files help no reader.
         reason = said_by_java(said[-1]).partition("/_temporary")[0]
         msg = f"{option}: cannot write to {path}: {reason}"
         raise OptionError(msg) from error
@@ -151,7 +151,7 @@ def _text_at(session: SparkSession, path: str) -> DataFrame | None:
 def publish(staged_table: DataFrame, path: str, mode: str) -> DataFrame:
     """Move a staged table to its place, and give the table read from there.
 
-    On the driver's disk its folder is renamed: the table is there as a whole or not at all, and the one that it replaces is removed last.
+    On the driver's disk its folder is renamed: the table is there as a whole or not at all. The old table is removed last.
     Elsewhere the table is copied, because the DataFrame API cannot rename, and ``overwrite`` removes the old table first.
     """
     session, schema = staged_table.sparkSession, staged_table.schema
@@ -165,7 +165,7 @@ def publish(staged_table: DataFrame, path: str, mode: str) -> DataFrame:
         os.rename(place, replaced)
     os.rename(folder, place)
     if engine_of(session).caches_files:
-        # Spark does the same for its own writes, so that nobody reads cached files of the old table.
+        # Spark does the same for its own writes, so that no query reads cached files of the old table.
         session.catalog.refreshByPath(path)
     shutil.rmtree(replaced, ignore_errors=True)
     return session.read.schema(schema).parquet(path)

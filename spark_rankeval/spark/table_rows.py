@@ -330,7 +330,7 @@ def with_whole_hashes(users: DataFrame, sources: Sources, hashed_tables: Collect
 
 
 def _rows_of_vectors(source: SourceTable) -> list[tuple[DataFrame, Sql]]:
-    """The tables of a model's vectors with the hash of a row, which says of which of them it is, and how scores are made of them.
+    """The tables of a model's vectors with the hash of a row. The hash depends on the table and on how scores are made.
 
     None if the model has lists.
     """

@@ -132,7 +132,7 @@ def collected_messages(
 ) -> list[Message]:
     """The messages of all partitions, merged on the way if they are large, in one action.
 
-    A message travels by its bucket or its partition, never by its bytes: if it is lost and made again, it goes where it went before. If
+    A message travels by its bucket or its partition, never by its bytes. If it is lost and made again, it goes where it went before. If
     messages have buckets, each is merged by itself, so that no two of the results have a group in common. `n_bytes` is the size of a
     packed state.
     """

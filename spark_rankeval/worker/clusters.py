@@ -35,7 +35,7 @@ CLUSTER_USERS, CLUSTER_SUMS = "users of clusters", "sums of clusters"
 
 # A worker holds so many bytes of users before they go on, and so many of sums.
 _HELD = 1 << 26
-# The words of a row before those of its groups: the hash of its cluster, that of the user, and whether the cluster is not known.
+# The words of a row before those of its groups: the hashes of cluster and user, and whether the user has no cluster.
 _CLUSTER, _USER, _HAS_NO_CLUSTER, _KEYS = range(4)
 # Sets the hashes of users who stand for a cluster alone apart from those of clusters, which may have the users' ids.
 _ALONE = np.uint64(0x9E3779B97F4A7C15)
@@ -115,9 +115,9 @@ def kept_by(roll: Roll, n_keys: int) -> tuple[tuple[bool, ...], ...]:
 
 
 class Accumulator(Protocol):
-    """What is said of the clusters of a group."""
+    """Sums over the clusters of a group."""
 
-    def add(self, sums: ClusterSums, n_without: int = 0) -> None:
+    def add(self, sums: ClusterSums, n_alone: int = 0, /) -> None:
         """Add clusters, each of them once."""
 
     def state(self) -> dict[str, Array]:

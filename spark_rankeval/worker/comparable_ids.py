@@ -1,6 +1,6 @@
 """Ids from Arrow: as numpy arrays whose entries compare and sort as the ids do, and whether ids that should occur in the predictions do.
 
-Ids that never match are told from poor models.
+This distinguishes ids that never match from poor models.
 """
 
 from __future__ import annotations

@@ -120,7 +120,7 @@ def _counted(
     mend: Callable[[Side, BoolArray], Side] | None,
     n_values: int | None = None,
 ) -> Side:
-    """The side with its unusual values among the first `n_values` counted, and mended if there is a way; one of an entry is enough."""
+    """The side with its unusual entries counted by their first `n_values` values, and corrected if there is a way."""
     marks = [unusual(entries) for entries in side.values[:n_values]]
     if not any(mark.any() for mark in marks):
         return side
@@ -157,14 +157,14 @@ def _merged(side: Side) -> Side:
 
 
 def _rows(columns: dict[str, pa.Array], name: str) -> IntArray:
-    """How many rows of a table each user has; 1 if a row is a user and nobody counted."""
+    """How many rows of a table each user has; 1 if a row is a user, and rows were not counted."""
     if name in columns:
         return whole_numbers(columns[name])
     return np.ones(len(columns[ITEMS] if ITEMS in columns else columns[LABELS]), np.int64)
 
 
 def read_excluded(columns: dict[str, pa.Array]) -> Side | None:
-    """The items that a user's predictions are to leave out; None if nobody asked for that."""
+    """The items that a user's predictions are to leave out; None if the call has no such table."""
     return side_of(columns[EXCLUDED]) if EXCLUDED in columns else None
 
 
@@ -205,7 +205,7 @@ def _check_arrays(
 ) -> Side:
     """Read one side that came as arrays; entries that cannot be used are left out and counted.
 
-    A user without a row in the table has 0 `rows`. Rows of nobody count as they are, and hold nothing. With `keep_null_items` a
+    A user without a row in the table has 0 `rows`. Rows without a user count as they are, and hold nothing. With `keep_null_items` a
     null id is no mistake, but an item that has no label.
     """
     # A user in several rows keeps the first; a row with a null array says nothing.
@@ -299,7 +299,7 @@ def places_among(ids: pa.Array, distinct_ids: pa.Array, *, unknown: int) -> IntA
     return places
 
 
-# The mark of each row is the place of its model, then what kind of row it is, then the hash of the row; without a hash it has 32 bits.
+# The mark of each row has the index of its model, then the kind of the row, then its hash. Without a hash it has 32 bits.
 #: How many bits of a mark are the place of the model, and how many the kind of the row.
 MODEL_BITS, KIND_BITS = 16, 2
 #: The kinds of rows: in the lists; left out; left out for its infinite score.

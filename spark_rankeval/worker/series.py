@@ -1,4 +1,4 @@
-"""From pandas series of arrays to a frame with a column a metric: what a pandas UDF is given and gives."""
+"""From pandas series of arrays to a frame with one column per metric: what a pandas UDF is given and gives."""
 
 from __future__ import annotations
 

@@ -226,7 +226,7 @@ def _overlaps(
 ) -> dict[str, Array]:
     """The counts of overlaps of a model by name, given its other counts."""
     met = tables_met(batch.recommended for batch, _ in ranked)
-    # Some dialects rank labelled items that nobody predicted.
+    # Some dialects rank labelled items without a prediction.
     is_hit = any(len(batch.user) > findings.unpredicted.sum() for batch, findings in ranked)
     is_rankable = bool(inputs.rankers) and bool(inputs.rankers[model].is_rankable.any())
     met |= {"labels"} if is_hit or is_rankable else set()
@@ -361,8 +361,8 @@ def rows_of_users(
 ) -> Rows:
     """What makes rows of the scores of a batch: the metrics and counts of every user, a row for each model.
 
-    The columns come in this order: those passed on unchanged, the model's name, the metrics, the counts of `counts_beside`, the
-    normalisers, the metrics beside a view's own. The hashes of the user's rows of `tables` are last. Only some metrics have a normaliser.
+    The columns come in this order: those that are carried unchanged, the model's name, the metrics, the counts of `counts_beside`.
+    Then come the normalisers, the metrics beside a view's own. The hashes of the user's rows of `tables` are last. Only some metrics have a normaliser.
     """
     normalised = [place for place in task.normalised if place < len(names)]
     n_standards = sum(len(view.beside) for view in task.views if view.model == 0)
