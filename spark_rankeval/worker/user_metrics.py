@@ -362,7 +362,8 @@ def rows_of_users(
     """What makes rows of the scores of a batch: the metrics and counts of every user, a row for each model.
 
     The columns come in this order: those that are carried unchanged, the model's name, the metrics, the counts of `counts_beside`.
-    Then come the normalisers, the metrics beside a view's own. The hashes of the user's rows of `tables` are last. Only some metrics have a normaliser.
+    Then come the normalisers, the metrics beside a view's own.
+    The hashes of the user's rows of `tables` are last. Only some metrics have a normaliser.
     """
     normalised = [place for place in task.normalised if place < len(names)]
     n_standards = sum(len(view.beside) for view in task.views if view.model == 0)
