@@ -1,4 +1,4 @@
-"""What a job would do, in words, with nothing computed; and the report of what it did, beside its manifest or in a file of the driver."""
+"""What a job would do, in words, with nothing computed; and the report of what it did."""
 
 from __future__ import annotations
 

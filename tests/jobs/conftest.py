@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import re
 import subprocess
 import sys
 from functools import partial
@@ -11,6 +12,11 @@ import pytest
 from processes import SUBMIT_OPTIONS
 
 ROOT = Path(__file__).parents[2]
+#: Lines that the JVM and Spark write while they start, before a log level of theirs is set.
+STARTUP = re.compile(
+    r"WARNING: |Picked up |Using Spark's default log4j|Setting (?:Spark|default) log level|To adjust logging level|netlib-"
+    r"|\d\d/\d\d/\d\d \d\d:\d\d:\d\d WARN "
+)
 
 
 def run(job, *arguments, cwd, platform="classic", **environment):
@@ -20,9 +26,11 @@ def run(job, *arguments, cwd, platform="classic", **environment):
     inherited["SPARK_SUBMIT_OPTS"] = f"{SUBMIT_OPTIONS} -Xss4m"
     engine = ["--engine", "sail"] if platform == "sail" and job != "benchmark.py" else []
     command = [sys.executable, str(ROOT / "jobs" / job), *map(str, arguments), *engine]
-    return subprocess.run(
+    done = subprocess.run(
         command, cwd=cwd, env=inherited | environment, capture_output=True, text=True, timeout=300, check=False
     )
+    done.stderr = "".join(line for line in done.stderr.splitlines(True) if not STARTUP.match(line))
+    return done
 
 
 @pytest.fixture(scope="session")

@@ -238,7 +238,7 @@ def test_the_example_evaluates_what_the_quick_start_wrote_and_is_a_history(
     assert set(said["inputs"]) == {"predictions", "labels", "training"}
     if not FULL_LENGTH:
         return
-    # With the options that a JVM has by itself: nothing of what it says while it starts is seen.
+    # With the options that a JVM has by itself.
     shown = run_job(
         "trend.py", "--output", "output/evaluation", "--metric", "ndcg@10", cwd=folder, SPARK_SUBMIT_OPTS=""
     )

@@ -60,8 +60,8 @@ def test_tables_of_a_database_are_evaluated_and_no_password_is_left(spark, datab
     (line,) = spark.read.text(f"{tmp_path}/out/manifests/run_id={row.run_id}").collect()
     manifest = json.loads(line.value)
     assert manifest["inputs"]["predictions"]["n_files"] == 0
-    hidden = dict.fromkeys(("url", "user", "password"), "***")
-    assert manifest["config"]["predictions"]["options"] == {"dbtable": "predictions", **hidden}
+    hidden = dict.fromkeys(("url", "dbtable", "user", "password"), "***")
+    assert manifest["config"]["predictions"]["options"] == hidden
     assert manifest["config"]["labels"]["options"] == dict.fromkeys(("url", "query", "user"), "***")
     # What a dry run prints of it.
     assert main([*configuration(tmp_path, database), "--dry-run"]) == 0
