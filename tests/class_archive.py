@@ -7,8 +7,8 @@ import os
 import sys
 from tempfile import TemporaryDirectory
 
-from processes import CLASS_ARCHIVE, FIRST_COMPILER
-from sessions import SETTINGS
+from helpers.processes import CLASS_ARCHIVE, FIRST_COMPILER
+from helpers.sessions import SETTINGS
 
 OPTIONS = f"{FIRST_COMPILER} -XX:ArchiveClassesAtExit={CLASS_ARCHIVE}"
 

@@ -3,12 +3,12 @@
 from datetime import UTC, datetime
 
 import pytest
-from budget import Budget
-from documented import ROOT, examples_of
-from effort import FULL_LENGTH
-from engines import engines_of, runs_nowhere
-from left_out import is_left_out, reason_of
-from sessions import PLATFORMS, session_of
+from helpers.budget import Budget
+from helpers.documented import ROOT, examples_of
+from helpers.effort import FULL_LENGTH
+from helpers.engines import engines_of, runs_nowhere
+from helpers.left_out import is_left_out, reason_of
+from helpers.sessions import PLATFORMS, session_of
 
 
 def pytest_addoption(parser):

@@ -10,10 +10,10 @@ import sys
 import time
 from collections import Counter
 
-from fuzz_cases import MADE_OF, TOGETHER, Batch, name_of
+from helpers.shuffles import shuffled_into
 from oracles.lists import World, value
 from pyspark.sql import functions as F
-from shuffles import shuffled_into
+from worlds.fuzz_cases import MADE_OF, TOGETHER, Batch, name_of
 
 
 def stored(kind):

@@ -5,8 +5,8 @@ from pathlib import Path
 from runpy import run_path
 
 import pytest
-from docstrings import EXAMPLES, PUBLIC, failures_of, needs_tables
-from documented import PAGES, ROOT
+from helpers.docstrings import EXAMPLES, PUBLIC, failures_of, needs_tables
+from helpers.documented import PAGES, ROOT
 
 from spark_rankeval import errors, splits, trec
 from spark_rankeval.metrics.base import REGISTRY

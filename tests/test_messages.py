@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
-from documented import ROOT
+from helpers.documented import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,11 +4,10 @@ import sys
 from collections import Counter
 from types import SimpleNamespace
 
-import budget
-import engines
 import parts
 import pytest
-from documented import ROOT
+from helpers import budget, engines
+from helpers.documented import ROOT
 
 
 def test_the_list_of_engines_names_tests_that_there_are():

@@ -22,16 +22,18 @@ ROOT = Path(__file__).resolve().parent.parent
 EVERYTHING = (".ci/", ".github/", "Makefile", "pyproject.toml", "requirements-dev.txt", "tools/suites.py")
 # The make target of each suite, and the beginnings of the paths on which it depends.
 SUITES: dict[str, tuple[str, ...]] = {
-    "test-site": ("docs/", "mkdocs.yml", "tests/site/", "tests/chromium.py", "tools/write_conventions.py"),
-    "test-browser": ("spark_rankeval/report/", "spark_rankeval/charts/", "tests/browser/", "tests/chromium.py", "tests/reports.py"),
+    "test-site": ("docs/", "mkdocs.yml", "tests/site/", "tests/helpers/chromium.py", "tools/write_conventions.py"),
+    "test-browser": (
+        "spark_rankeval/report/", "spark_rankeval/charts/", "tests/browser/", "tests/helpers/chromium.py", "tests/helpers/reports.py",
+    ),
     "test-notebook": (
         "docs/quickstart.ipynb", "tools/write_notebook.py", "tests/notebook/", "spark_rankeval/charts/", "spark_rankeval/tables/",
         "spark_rankeval/splits/",
         "spark_rankeval/evaluation/result.py", "spark_rankeval/comparison/comparison_results.py",
     ),
     "test-cluster": (
-        "jobs/", "spark_rankeval/jobs/", "spark_rankeval/spark/", "spark_rankeval/worker/", "tests/cluster.py",
-        "tests/on_cluster/", "tests/processes.py",
+        "jobs/", "spark_rankeval/jobs/", "spark_rankeval/spark/", "spark_rankeval/worker/", "tests/helpers/cluster.py",
+        "tests/on_cluster/", "tests/helpers/processes.py",
     ),
     "test-speed": ("benchmarks/", "spark_rankeval/metrics/", "spark_rankeval/statistics/", "spark_rankeval/worker/", "tests/speed/"),
 }  # fmt: skip

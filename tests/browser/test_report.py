@@ -4,9 +4,9 @@ import os
 from pathlib import Path
 
 import pytest
-from chromium import Chromium, find
-from reports import full_report
-from summary_rows import QUALITY, row
+from helpers.chromium import Chromium, find
+from helpers.reports import full_report
+from worlds.summary_rows import QUALITY, row
 
 from spark_rankeval.evaluation.result import Result
 

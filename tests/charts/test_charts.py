@@ -9,10 +9,10 @@ import altair as alt
 import pytest
 import vl_convert
 from altair.utils.schemapi import debug_mode
-from effort import part_of
+from helpers.effort import part_of
 from hypothesis import given
 from hypothesis import strategies as st
-from summary_rows import difference, models_rows, pair, row, undefined
+from worlds.summary_rows import difference, models_rows, pair, row, undefined
 
 from spark_rankeval.charts.choice import Bin, Estimate, Histogram, headline_keys, one_of_each
 from spark_rankeval.charts.curves import curve_chart, spread_out

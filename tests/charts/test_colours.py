@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 from altair.utils.schemapi import debug_mode
-from summary_rows import difference, models_rows
+from worlds.summary_rows import difference, models_rows
 
 from spark_rankeval.charts.choice import Bin, Histogram
 from spark_rankeval.charts.distribution_charts import histogram_chart

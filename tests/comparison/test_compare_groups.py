@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.api as sm
-from model_frames import groups_of_frames
 from oracles.clusters import correction, degrees_of_freedom, sizes_of
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
-from user_groups import cautious_welch
+from worlds.model_frames import groups_of_frames
+from worlds.user_groups import cautious_welch
 
 from spark_rankeval.errors import DataError, InputError, OptionError, UnknownMetricError
 from spark_rankeval.statistics.verdicts import always_valid_p, reach

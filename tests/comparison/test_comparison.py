@@ -8,10 +8,10 @@ from unittest.mock import patch
 import numpy as np
 import pandas as pd
 import pytest
-from model_frames import METRICS, MODELS, ModelFrames, both, compare_frames, pairs_of_frames, users_of_models
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.power import TTestPower
+from worlds.model_frames import METRICS, MODELS, ModelFrames, both, compare_frames, pairs_of_frames, users_of_models
 
 from spark_rankeval import Cube, detectable_difference
 from spark_rankeval.errors import DataError, InputError, OptionError, SparkRankEvalWarning, UnknownMetricError

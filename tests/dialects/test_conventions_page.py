@@ -8,8 +8,8 @@ import re
 from dataclasses import replace
 
 import pytest
-from documented import ROOT
-from scored import KNOWN, scores_in, values_in
+from helpers.documented import ROOT
+from helpers.scored import KNOWN, scores_in, values_in
 
 from spark_rankeval.dialects import EVERY_METRIC, find_dialect
 from spark_rankeval.dialects.explained import every_metric, value_in_words

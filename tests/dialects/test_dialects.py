@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from users import batch_of, in_order, lists_of, ranked, ungraded
+from worlds.ranked_users import batch_of, in_order, lists_of, ranked, ungraded
 
 from spark_rankeval.dialects import Dialect, every_dialect, find_dialect
 from spark_rankeval.dialects.published import DIALECTS, EVERY_METRIC

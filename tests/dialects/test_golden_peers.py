@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from scored import values_in
+from helpers.scored import values_in
 
 from spark_rankeval.dialects import DEFAULT, STANDARD, Dialect, find_dialect
 from spark_rankeval.dialects.explained import agrees_with_standard

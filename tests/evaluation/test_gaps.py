@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import statsmodels.api as sm
+from evaluation.test_merged_summary import clustered, summary_of
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
-from test_merged_summary import clustered, summary_of
 
 from spark_rankeval.errors import ConfigurationError, InputError, OptionError, UnknownMetricError
 from spark_rankeval.evaluation.gaps import Gaps, gaps_of

@@ -8,12 +8,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import statsmodels.api as sm
-from descriptions import descriptions_of
+from helpers.descriptions import descriptions_of
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from oracles.clusters import correction, degrees_of_freedom, sizes_of
 from scipy import stats
-from summary_rows import row
+from worlds.summary_rows import row
 
 from spark_rankeval.errors import MergeError
 from spark_rankeval.records.merged import NO_BOOTSTRAP, NO_CLUSTERS, merged_rows

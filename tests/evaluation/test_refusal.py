@@ -3,7 +3,7 @@
 import warnings
 
 import pytest
-from summary_rows import QUALITY
+from worlds.summary_rows import QUALITY
 
 from spark_rankeval.errors import SparkRankEvalWarning
 from spark_rankeval.evaluation.bad_rows import warn_of_labels

@@ -5,9 +5,9 @@ import sys
 from contextlib import contextmanager
 
 import pytest
-from cluster import standalone_cluster
 from faults.evaluations import PLAN, WAYS, stored, stored_in, write_data
 from faults.orders import Orders
+from helpers.cluster import standalone_cluster
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from random_logs import assert_tricky, random_logs
+from worlds.random_logs import assert_tricky, random_logs
 
 from spark_rankeval import Facts, all_pairs, compare, evaluate, score_users, write_per_user
 

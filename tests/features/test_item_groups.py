@@ -5,16 +5,16 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
-from effort import examples
+from helpers.effort import examples
+from helpers.met_messages import met
+from helpers.scored import feature_of, task_of_views
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from met_messages import met
 from oracles.lists import World, exposure_share, hit_share
 from oracles.rankings import User, value
-from scored import feature_of, task_of_views
-from users import lists_of, random_users, ranked
-from variants import METRICS, parameters_of, variants
-from worlds import batch_of as grouped
+from worlds.ranked_users import lists_of, random_users, ranked
+from worlds.recommendations import batch_of as grouped
+from worlds.variants import METRICS, parameters_of, variants
 
 from spark_rankeval import score_users
 from spark_rankeval.errors import EngineError, OptionError

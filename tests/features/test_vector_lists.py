@@ -5,10 +5,10 @@ import weakref
 import numpy as np
 import pyarrow as pa
 import pytest
-from effort import examples
+from helpers.effort import examples
+from helpers.scored import task_of_views
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scored import task_of_views
 
 from spark_rankeval.dialects import find_dialect
 from spark_rankeval.features.vectors import catalogue

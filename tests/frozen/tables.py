@@ -2,7 +2,7 @@
 
 from functools import cached_property
 
-from fixed_users import mixed
+from worlds.fixed_users import mixed
 
 from spark_rankeval import Facts, score_users
 

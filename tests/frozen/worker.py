@@ -11,7 +11,7 @@ from types import MappingProxyType
 from unittest import mock
 
 import pyarrow as pa
-from scored import with_features
+from helpers.scored import with_features
 
 from spark_rankeval.comparison import group_comparison as of_groups
 from spark_rankeval.comparison.compare_models import paired_merger

@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from frozen.calls import CALLS, NOT_ON_SAIL, REFUSED
 from frozen.tables import World
 from frozen.texts import GOLDEN, changes, lines_of, read, write
-from sessions import PLATFORMS, session_of
+from helpers.sessions import PLATFORMS, session_of
 
 
 def say(text, stream=sys.stdout):

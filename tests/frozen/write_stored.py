@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from frozen.jobs import EVALUATE, STORED
 from frozen.tables import World
-from sessions import session_of
+from helpers.sessions import session_of
 
 from spark_rankeval import BCa, Facts, evaluate, score_users, write_per_user
 from spark_rankeval.jobs import compare

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from processes import SUBMIT_OPTIONS
+from helpers.processes import SUBMIT_OPTIONS
 
 ROOT = Path(__file__).parents[2]
 #: Lines that the JVM and Spark write while they start, before a log level of theirs is set.

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from effort import part_of
+from helpers.effort import part_of
 from pyspark.sql import functions as F
 
 from spark_rankeval.errors import ConfigurationError, SupersededError

@@ -4,7 +4,7 @@ import json
 
 import pandas as pd
 import pytest
-from effort import FULL_LENGTH
+from helpers.effort import FULL_LENGTH
 
 from benchmarks.counted import compare, counted
 from benchmarks.further import BEYOND_ACCURACY

@@ -10,7 +10,7 @@ import uuid
 from dataclasses import replace
 
 import pytest
-from documented import ROOT
+from helpers.documented import ROOT
 from pyspark import __version__
 
 from spark_rankeval import cli

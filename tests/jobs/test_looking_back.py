@@ -8,7 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from summary_rows import row
+from worlds.summary_rows import row
 
 from spark_rankeval import history, merge
 from spark_rankeval.errors import InputError

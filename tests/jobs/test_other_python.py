@@ -7,7 +7,7 @@ import venv
 from pathlib import Path
 
 import pytest
-from processes import SUBMIT_OPTIONS
+from helpers.processes import SUBMIT_OPTIONS
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = """

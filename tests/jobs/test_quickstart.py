@@ -4,8 +4,8 @@ import re
 import statistics
 
 import pytest
-from documented import ROOT, differences_of, examples_of, goes_on_with_the_quickstart
-from effort import FULL_LENGTH
+from helpers.documented import ROOT, differences_of, examples_of, goes_on_with_the_quickstart
+from helpers.effort import FULL_LENGTH
 
 import spark_rankeval
 from spark_rankeval import compare, summarise

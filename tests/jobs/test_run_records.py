@@ -9,7 +9,7 @@ import warnings
 from types import SimpleNamespace
 
 import pytest
-from effort import part_of
+from helpers.effort import part_of
 
 from spark_rankeval.errors import SparkRankEvalWarning
 from spark_rankeval.jobs import reporting, runs

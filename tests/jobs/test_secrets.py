@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from unittest.mock import MagicMock
 
 import pytest
-from summary_rows import QUALITY, row
+from worlds.summary_rows import QUALITY, row
 
 from spark_rankeval.errors import ConfigurationError, SparkRankEvalWarning
 from spark_rankeval.evaluation.result import Result

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 
 import pytest
-from summary_rows import QUALITY, row, undefined
+from worlds.summary_rows import QUALITY, row, undefined
 
 from spark_rankeval.errors import ConfigurationError, MissingExtraError
 from spark_rankeval.evaluation.result import Result

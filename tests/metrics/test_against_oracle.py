@@ -2,12 +2,12 @@ import math
 
 import numpy as np
 import pytest
-from effort import examples, part_of
+from helpers.effort import examples, part_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles.rankings import User, rank, value
-from users import batch_of, in_order, lists_of, random_users, ranked
-from variants import LEFT_OPEN, METRICS, parameters_of, variants
+from worlds.ranked_users import batch_of, in_order, lists_of, random_users, ranked
+from worlds.variants import LEFT_OPEN, METRICS, parameters_of, variants
 
 from spark_rankeval.ranking.lists import RawLists
 

@@ -2,9 +2,9 @@ import itertools
 
 import numpy as np
 import pytest
-from effort import FULL_LENGTH, part_of
-from users import lists_of, random_users, ranked
-from variants import METRICS, variants
+from helpers.effort import FULL_LENGTH, part_of
+from worlds.ranked_users import lists_of, random_users, ranked
+from worlds.variants import METRICS, variants
 
 from spark_rankeval.ranking.batch import RankingBatch
 from spark_rankeval.ranking.ragged import Ragged

@@ -8,14 +8,14 @@ import re
 import numpy as np
 import pyarrow as pa
 import pytest
-from effort import FULL_LENGTH, examples, part_of
+from helpers.effort import FULL_LENGTH, examples, part_of
+from helpers.met_messages import met
+from helpers.scored import exposed_in, merging_exposure, task_of_views
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from met_messages import met
 from oracles.lists import FORMULAS, World, value
-from scored import exposed_in, merging_exposure, task_of_views
-from variants import BEYOND, CUTOFFS, variants
-from worlds import SIMPLE, batch_of, random_world
+from worlds.recommendations import SIMPLE, batch_of, random_world
+from worlds.variants import BEYOND, CUTOFFS, variants
 
 from spark_rankeval.dialects import DEFAULT
 from spark_rankeval.errors import MetricError, OptionError

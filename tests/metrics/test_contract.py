@@ -6,9 +6,9 @@ import re
 
 import numpy as np
 import pytest
-from effort import part_of
-from users import batch_of, in_order, lists_of, random_users, ungraded
-from variants import CUTOFFS, METRICS, VALUES, values_of, variants
+from helpers.effort import part_of
+from worlds.ranked_users import batch_of, in_order, lists_of, random_users, ungraded
+from worlds.variants import CUTOFFS, METRICS, VALUES, values_of, variants
 
 from spark_rankeval.dialects import DEFAULT
 from spark_rankeval.dialects.published import DIALECTS

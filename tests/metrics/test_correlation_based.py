@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
-from users import batch_of, in_order, random_users, ungraded
+from worlds.ranked_users import batch_of, in_order, random_users, ungraded
 
 from spark_rankeval.metrics import parse_metric
 from spark_rankeval.metrics.correlation_based import at_least_before

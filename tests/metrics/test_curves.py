@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from descriptions import descriptions_of
+from helpers.descriptions import descriptions_of
 from oracles.rankings import User, value
-from users import batch_of, random_users
+from worlds.ranked_users import batch_of, random_users
 
 from spark_rankeval.errors import MetricError, UnknownMetricError
 from spark_rankeval.metrics import NDCG

@@ -4,14 +4,14 @@ import math
 
 import numpy as np
 import pytest
-from effort import examples
+from helpers.effort import examples
+from helpers.met_messages import met
+from helpers.scored import exposed_in, merging_exposure, task_of_views
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from met_messages import met
 from oracles.lists import FORMULAS
-from scored import exposed_in, merging_exposure, task_of_views
-from variants import BEYOND, variants
-from worlds import batch_of, random_world
+from worlds.recommendations import batch_of, random_world
+from worlds.variants import BEYOND, variants
 
 from spark_rankeval.features.exposure.items import ExposureAccumulator, Slot, exposures_of, slots_of
 from spark_rankeval.metrics import parse_metric

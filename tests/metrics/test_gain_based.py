@@ -3,8 +3,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scored import values_in
-from users import batch_of, in_order
+from helpers.scored import values_in
+from worlds.ranked_users import batch_of, in_order
 
 from spark_rankeval.dialects import find_dialect
 from spark_rankeval.metrics import parse_metric

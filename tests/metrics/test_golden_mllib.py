@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from users import ranked
+from worlds.ranked_users import ranked
 
 from spark_rankeval.dialects import find_dialect
 from spark_rankeval.errors import MetricError

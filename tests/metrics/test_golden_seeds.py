@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from users import batch_of, in_order, ungraded
+from worlds.ranked_users import batch_of, in_order, ungraded
 
 from spark_rankeval.metrics import parse_metric
 

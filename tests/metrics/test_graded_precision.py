@@ -3,9 +3,9 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from graded import GRADED, check, figures_of, value_of
 from oracles.rankings import User, value
-from users import batch_of, in_order, random_users
+from worlds.graded import GRADED, check, figures_of, value_of
+from worlds.ranked_users import batch_of, in_order, random_users
 
 from spark_rankeval.errors import MetricError
 from spark_rankeval.metrics import AveragePrecision, GradedAveragePrecision, QMeasure, graded_precision, parse_metric

@@ -9,15 +9,15 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
-from effort import examples, part_of
+from helpers.effort import examples, part_of
+from helpers.met_messages import met
+from helpers.scored import exposed_in, merging_exposure, task_of_views
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from met_messages import met
 from oracles.item_groups import OF_ALL, OF_USERS, groups_of, value
 from oracles.lists import World
-from scored import exposed_in, merging_exposure, task_of_views
-from variants import EVERY_METRIC, GROUPS
-from worlds import batch_of, random_world
+from worlds.recommendations import batch_of, random_world
+from worlds.variants import EVERY_METRIC, GROUPS
 
 from spark_rankeval.errors import MetricError
 from spark_rankeval.features.exposure.groups import GroupAccumulator, group_exposures_of, group_slots_of

@@ -7,13 +7,13 @@ import re
 
 import numpy as np
 import pytest
-from effort import examples, part_of
+from helpers.effort import examples, part_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles.intents import FORMULAS, labels_of, random_judged, value
 from oracles.rankings import rank
-from users import lists_of, ranked
-from variants import CUTOFFS, INTENTS, parameters_of, variants
+from worlds.ranked_users import lists_of, ranked
+from worlds.variants import CUTOFFS, INTENTS, parameters_of, variants
 
 from spark_rankeval.errors import MetricError
 from spark_rankeval.metrics import parse_metric

@@ -1,8 +1,8 @@
 import math
 
 import pytest
-from graded import check, figures_of, value_of
-from users import in_order
+from worlds.graded import check, figures_of, value_of
+from worlds.ranked_users import in_order
 
 from spark_rankeval.metrics import BPref, Judged
 

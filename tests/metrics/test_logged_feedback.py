@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from descriptions import descriptions_of
-from effort import examples
+from helpers.descriptions import descriptions_of
+from helpers.effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles.rankings import User, estimate
-from users import batch_of, lists_of, random_users, ranked
-from variants import variants
+from worlds.ranked_users import batch_of, lists_of, random_users, ranked
+from worlds.variants import variants
 
 from spark_rankeval.errors import MetricError
 from spark_rankeval.metrics.base import REGISTRY, UNSET

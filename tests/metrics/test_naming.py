@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from variants import METRICS, variants
+from worlds.variants import METRICS, variants
 
 from spark_rankeval.errors import MetricError
 from spark_rankeval.metrics import (

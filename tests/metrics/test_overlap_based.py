@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from oracles.rankings import User
 from oracles.rankings import value as value_by_oracle
-from users import batch_of, in_order, random_users
+from worlds.ranked_users import batch_of, in_order, random_users
 
 from spark_rankeval.errors import MetricError
 from spark_rankeval.metrics import RBO, parse_metric

@@ -6,7 +6,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from users import batch_of, in_order, ungraded
+from worlds.ranked_users import batch_of, in_order, ungraded
 
 from spark_rankeval.errors import MetricError
 from spark_rankeval.metrics import parse_metric

@@ -1,7 +1,7 @@
 """Who is in a mean."""
 
 import pytest
-from users import batch_of, in_order, ungraded
+from worlds.ranked_users import batch_of, in_order, ungraded
 
 from spark_rankeval.ranking.batch import POPULATIONS
 

@@ -2,8 +2,8 @@ import math
 
 import numpy as np
 import pytest
-from graded import check, figures_of
-from users import batch_of, in_order, random_users, ungraded
+from worlds.graded import check, figures_of
+from worlds.ranked_users import batch_of, in_order, random_users, ungraded
 
 from spark_rankeval.metrics import parse_metric
 from spark_rankeval.metrics.rank_based import ROUNDINGS

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
-from effort import examples
+from helpers.effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from users import in_order, lists_of, ranked, ungraded
+from worlds.ranked_users import in_order, lists_of, ranked, ungraded
 
 from spark_rankeval.ranking import ranks as places
 from spark_rankeval.ranking.lists import RawLists

@@ -7,10 +7,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from effort import examples
+from helpers.effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from users import batch_of, ungraded
+from worlds.ranked_users import batch_of, ungraded
 
 from spark_rankeval.metrics import parse_metric
 from spark_rankeval.metrics.whole_list import _share_no_better

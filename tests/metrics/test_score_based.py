@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import auc as area_under
 from sklearn.metrics import average_precision_score, precision_recall_curve, roc_auc_score
-from users import batch_of, in_order, random_users, ungraded
+from worlds.ranked_users import batch_of, in_order, random_users, ungraded
 
 from spark_rankeval.errors import MetricError
 from spark_rankeval.metrics import parse_metric

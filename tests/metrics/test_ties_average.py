@@ -3,11 +3,11 @@ import math
 
 import numpy as np
 import pytest
-from effort import examples, part_of
+from helpers.effort import examples, part_of
 from orders import mean_over, orders_of
 from sklearn.metrics import dcg_score, ndcg_score
-from users import batch_of, random_users, ungraded
-from variants import METRICS, variants
+from worlds.ranked_users import batch_of, random_users, ungraded
+from worlds.variants import METRICS, variants
 
 from spark_rankeval.dialects import Dialect
 from spark_rankeval.errors import MetricError, OptionError

@@ -2,8 +2,8 @@ import math
 
 import numpy as np
 import pytest
-from graded import GRADED, check, figures_of, value_of
-from users import batch_of, in_order, random_users, ungraded
+from worlds.graded import GRADED, check, figures_of, value_of
+from worlds.ranked_users import batch_of, in_order, random_users, ungraded
 
 from spark_rankeval.errors import MetricError
 from spark_rankeval.metrics import ERR, NERR, RBP, RBPResidual, parse_metric

@@ -7,12 +7,12 @@ import shutil
 import subprocess
 from pathlib import Path
 
-import fixed_users
 import pandas as pd
 import pyspark
 import pytest
-from cluster import DRIVER, OF_EXECUTORS, bare_python, installed_in, standalone_cluster
-from processes import plain_environment
+from helpers.cluster import DRIVER, OF_EXECUTORS, bare_python, installed_in, standalone_cluster
+from helpers.processes import plain_environment
+from worlds import fixed_users
 
 from spark_rankeval import package_zip
 

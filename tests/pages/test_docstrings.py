@@ -3,7 +3,7 @@
 import doctest
 
 import pytest
-from docstrings import EXAMPLES, failures_of, needs_tables
+from helpers.docstrings import EXAMPLES, failures_of, needs_tables
 
 
 def of_modules():

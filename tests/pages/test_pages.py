@@ -3,9 +3,9 @@
 from unittest.mock import patch
 
 import pytest
-from documented import PAGES, ROOT, differences_of, examples_of, goes_on_with_the_quickstart
-from named_in_calls import results_of_all_kinds, tables_of_all_kinds
+from helpers.documented import PAGES, ROOT, differences_of, examples_of, goes_on_with_the_quickstart
 from pyspark.ml.recommendation import ALS
+from worlds.named_in_calls import results_of_all_kinds, tables_of_all_kinds
 
 import spark_rankeval
 from spark_rankeval.metrics.base import REGISTRY

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from parity.environments import run
 from parity.users import User
-from users import lists_of, ranked
+from worlds.ranked_users import lists_of, ranked
 
 from spark_rankeval.metrics.logged_feedback import EstimatorOfTheCall
 from spark_rankeval.metrics.naming import parse_metric

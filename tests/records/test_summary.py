@@ -1,6 +1,6 @@
 """Figures of an evaluation as records."""
 
-from summary_rows import QUALITY
+from worlds.summary_rows import QUALITY
 
 
 def test_what_depends_on_predictions_is_added_up_over_models():

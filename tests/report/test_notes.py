@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 import pytest
-from reports import comparison, result
-from summary_rows import row
+from helpers.reports import comparison, result
+from worlds.summary_rows import row
 
 from spark_rankeval.report.page_tables import definitions_table
 

@@ -13,8 +13,8 @@ from types import SimpleNamespace
 
 import html5lib
 import pytest
-from reports import GATES, MANIFEST, MODELS, comparison, full_report, result
-from summary_rows import QUALITY, row, undefined
+from helpers.reports import GATES, MANIFEST, MODELS, comparison, full_report, result
+from worlds.summary_rows import QUALITY, row, undefined
 
 from spark_rankeval import package_zip
 from spark_rankeval.checks import EXTRAS
@@ -360,7 +360,7 @@ def run(code, *arguments):
 def test_a_missing_package_is_an_error_that_says_how_to_install_it(tmp_path):
     code = """
 import sys
-from reports import result
+from helpers.reports import result
 made = result(("als",), cutoffs=(10,))
 for package, call in (
     ("altair", lambda: made.plot("ndcg@10")), *((one, lambda: made.report(sys.argv[1])) for one in ("altair", "vl_convert", "jinja2"))
@@ -384,7 +384,7 @@ for package, call in (
 def test_looking_at_a_result_loads_no_extra():
     code = """
 import sys
-from reports import result, comparison
+from helpers.reports import result, comparison
 made = result(("als",), cutoffs=(10,))
 repr(made.plot), dir(made), repr(comparison().plot), made.to_dict()
 print(sorted({"altair", "vl_convert", "jinja2"} & set(sys.modules)))
@@ -424,7 +424,7 @@ def test_the_package_as_a_zip_writes_reports(tmp_path):
     archive = package_zip(tmp_path)
     code = """
 import sys, spark_rankeval
-from reports import result
+from helpers.reports import result
 result(("als",), cutoffs=(10,), recalls=False, slices=()).report(sys.argv[1])
 print(spark_rankeval.__file__)
 """

@@ -6,7 +6,7 @@ from types import MappingProxyType, SimpleNamespace
 
 import numpy as np
 import pytest
-from scored import scores_in, values_in
+from helpers.scored import scores_in, values_in
 
 from spark_rankeval.dialects import find_dialect
 from spark_rankeval.errors import MetricError

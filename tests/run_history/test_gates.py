@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from summary_rows import row, undefined
+from worlds.summary_rows import row, undefined
 
 from spark_rankeval.errors import ConfigurationError
 from spark_rankeval.report import Gate

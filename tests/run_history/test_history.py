@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from summary_rows import row, undefined
+from worlds.summary_rows import row, undefined
 
 from spark_rankeval.errors import OptionError, UnknownMetricError
 from spark_rankeval.run_history.gate_rules import read_gates

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import html5lib
 import pytest
-from chromium import Chromium, find
+from helpers.chromium import Chromium, find
 
 SITE = Path(__file__).parents[2] / "build" / "site"
 PAGES = sorted(page.relative_to(SITE) for page in SITE.rglob("*.html") if page.name != "404.html")

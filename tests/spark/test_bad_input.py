@@ -4,7 +4,7 @@ import math
 import re
 
 import pytest
-from effort import part_of
+from helpers.effort import part_of
 from pyspark.sql import functions as F
 
 from spark_rankeval import evaluate, score_users

@@ -10,7 +10,7 @@ from functools import partial
 from typing import ClassVar
 
 import pytest
-from effort import part_of
+from helpers.effort import part_of
 from pyspark.sql import functions as F
 
 from spark_rankeval import Facts, audit, evaluate, quarantine, score_users, summarise

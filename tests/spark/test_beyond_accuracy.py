@@ -8,18 +8,18 @@ from functools import partial
 
 import numpy as np
 import pytest
-from effort import part_of
+from helpers.effort import part_of
+from helpers.plans import plan_of
+from helpers.shuffles import shuffled_into
 from oracles import intents as intents_oracle
 from oracles import rankings as oracle
 from oracles.intents import random_judged
 from oracles.item_groups import groups_of
 from oracles.item_groups import value as value_of_groups
 from oracles.lists import FORMULAS, value
-from plans import plan_of
 from pyspark.sql import functions as F
-from shuffles import shuffled_into
-from variants import INTENTS, parameters_of
-from worlds import SIMPLE, random_world
+from worlds.recommendations import SIMPLE, random_world
+from worlds.variants import INTENTS, parameters_of
 
 import spark_rankeval as ours
 from spark_rankeval import Facts, compare, merge, summarise

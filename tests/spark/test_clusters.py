@@ -5,12 +5,12 @@ import re
 
 import numpy as np
 import pytest
-from effort import part_of
+from helpers.effort import part_of
 from oracles.clusters import correction, degrees_of_freedom, effective_n, sizes_of
 from pyspark.sql import functions as F
-from random_logs import random_logs
 from scipy import stats
 from statsmodels.regression.linear_model import WLS
+from worlds.random_logs import random_logs
 
 from spark_rankeval import (
     BCa,

@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from plans import plan_of
+from helpers.plans import plan_of
 
 from spark_rankeval import evaluate, metrics_column
 from spark_rankeval.errors import DialectError, MetricError, OptionError

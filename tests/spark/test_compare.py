@@ -4,10 +4,10 @@ import json
 import math
 
 import pytest
-from effort import FULL_LENGTH, part_of
-from model_frames import METRICS, both, compare_frames, users_of_models
-from shuffles import shuffled_into
+from helpers.effort import FULL_LENGTH, part_of
+from helpers.shuffles import shuffled_into
 from statsmodels.stats.power import TTestPower
+from worlds.model_frames import METRICS, both, compare_frames, users_of_models
 
 from spark_rankeval import all_pairs, compare, detectable_difference, differences, evaluate, score_users, summarise
 from spark_rankeval.errors import DataError, InputError, MetricError, OptionError, UnknownMetricError

@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from model_frames import groups_of_frames
-from test_compare_groups import FRAMES, METRICS
+from comparison.test_compare_groups import FRAMES, METRICS
+from worlds.model_frames import groups_of_frames
 
 from spark_rankeval import compare_groups
 from spark_rankeval.errors import DataError, InputError

@@ -3,8 +3,8 @@
 import math
 
 import pytest
-from effort import FULL_LENGTH, part_of
-from random_logs import random_logs
+from helpers.effort import FULL_LENGTH, part_of
+from worlds.random_logs import random_logs
 
 from spark_rankeval import Vectors, dialect_map, evaluate
 from spark_rankeval.dialects import every_dialect

@@ -7,7 +7,7 @@ import re
 
 import chispa
 import pytest
-from effort import FULL_LENGTH, part_of
+from helpers.effort import FULL_LENGTH, part_of
 from pyspark.sql import functions as F
 
 from spark_rankeval import Facts, evaluate, score_users, summarise

@@ -3,9 +3,9 @@
 import warnings
 
 import pytest
-from effort import FULL_LENGTH
-from random_logs import random_logs
-from summary_rows import QUALITY
+from helpers.effort import FULL_LENGTH
+from worlds.random_logs import random_logs
+from worlds.summary_rows import QUALITY
 
 from spark_rankeval import evaluate, score_users, summarise
 from spark_rankeval.errors import InputError, SparkRankEvalWarning

@@ -378,7 +378,7 @@ def test_every_function_of_the_package_is_tried():
 
 
 if __name__ == "__main__":
-    from sessions import session_of
+    from helpers.sessions import session_of
 
     with session_of("classic") as (classic, _):
         families = {name: compute(table(classic), expressions) for name, (compute, expressions) in FAMILIES.items()}

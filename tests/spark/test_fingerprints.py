@@ -5,9 +5,9 @@ import random
 import warnings
 
 import pytest
-from effort import part_of
+from helpers.effort import part_of
+from helpers.shuffles import shuffled_into
 from pyspark.sql import functions as F
-from shuffles import shuffled_into
 
 from spark_rankeval import Facts, Vectors, compare, evaluate, merge, score_users, summarise
 from spark_rankeval.errors import SparkRankEvalWarning

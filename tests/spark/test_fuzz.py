@@ -1,9 +1,9 @@
 """A share of the fuzz job that is the same every time; ``make fuzz`` runs ten thousand cases more."""
 
 import pytest
-from effort import examples, part_of
 from fuzz import run
-from fuzz_cases import Batch
+from helpers.effort import examples, part_of
+from worlds.fuzz_cases import Batch
 
 # Between them every form of the tables, types of ids, slices and scores, several models, exclusion and the whole lists.
 SEEDS = (2, 12, 24, 564, 5)

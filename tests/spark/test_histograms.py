@@ -5,7 +5,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from effort import part_of
+from helpers.effort import part_of
 
 from spark_rankeval import compare, differences, evaluate, score_users, summarise
 from spark_rankeval.charts.choice import Bin

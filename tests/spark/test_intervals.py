@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from effort import FULL_LENGTH, part_of
+from helpers.effort import FULL_LENGTH, part_of
 from pyspark.sql import functions as F
-from random_logs import random_logs
 from scipy import stats
+from worlds.random_logs import random_logs
 
 from spark_rankeval import BCa, Facts, Percentile, Student, evaluate, score_users, summarise
 from spark_rankeval.errors import OptionError, SparkRankEvalWarning

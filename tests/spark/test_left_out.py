@@ -5,7 +5,7 @@ import traceback
 from collections import Counter
 
 import pytest
-from left_out import NEEDS, is_there
+from helpers.left_out import NEEDS, is_there
 from pyspark.errors import PySparkException
 
 # Tuning ALS takes as long as twenty evaluations.

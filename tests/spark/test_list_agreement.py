@@ -4,7 +4,7 @@ import itertools
 import random
 
 import pytest
-from effort import part_of
+from helpers.effort import part_of
 
 from spark_rankeval import agreement
 from spark_rankeval.errors import DataError, InputError

@@ -10,7 +10,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from effort import examples
+from helpers.effort import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 

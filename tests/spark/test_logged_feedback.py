@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from effort import FULL_LENGTH, part_of
+from helpers.effort import FULL_LENGTH, part_of
 from oracles.rankings import User, estimate
 from pyspark.sql import functions as F
-from random_logs import assert_tricky, random_logs
+from worlds.random_logs import assert_tricky, random_logs
 
 from spark_rankeval import (
     BCa,

@@ -3,10 +3,10 @@
 import numpy as np
 import pyarrow as pa
 import pytest
-from effort import FULL_LENGTH, part_of
-from plans import plan_of
+from helpers.effort import FULL_LENGTH, part_of
+from helpers.plans import plan_of
+from helpers.shuffles import settings_of, shuffled_into
 from pyspark.sql import functions as F
-from shuffles import settings_of, shuffled_into
 
 from spark_rankeval import Facts, evaluate, score_users
 from spark_rankeval.errors import OptionError

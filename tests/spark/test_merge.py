@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from random_logs import random_logs
+from worlds.random_logs import random_logs
 
 from spark_rankeval import evaluate, history, merge
 from spark_rankeval.errors import InputError, MergeError

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from effort import part_of
+from helpers.effort import part_of
 from pyspark.ml.evaluation import RankingEvaluator
-from random_logs import assert_tricky, random_logs
+from worlds.random_logs import assert_tricky, random_logs
 
 from spark_rankeval import evaluate
 

@@ -4,9 +4,9 @@ import itertools
 
 import pytest
 from chispa import assert_df_equality
-from effort import FULL_LENGTH, part_of
+from helpers.effort import FULL_LENGTH, part_of
 from pyspark.sql import functions as F
-from random_logs import random_logs
+from worlds.random_logs import random_logs
 
 from spark_rankeval import evaluate, score_users, summarise
 from spark_rankeval.errors import DataError, InputError, UnknownMetricError

@@ -1,7 +1,7 @@
 """Notes on definitions, in the same action as the figures."""
 
 import pytest
-from effort import FULL_LENGTH
+from helpers.effort import FULL_LENGTH
 
 from spark_rankeval import BCa, evaluate, merge, score_users, summarise
 from spark_rankeval.spark.per_user import without_standards

@@ -5,7 +5,7 @@ import math
 import warnings
 
 import pytest
-from effort import part_of
+from helpers.effort import part_of
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 

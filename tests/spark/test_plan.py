@@ -3,8 +3,8 @@
 import re
 
 import pytest
-from plans import plan_of
-from shuffles import settings_of, shuffled_into
+from helpers.plans import plan_of
+from helpers.shuffles import settings_of, shuffled_into
 
 from spark_rankeval import Facts, evaluate, score_users
 from spark_rankeval.evaluation.prepare import prepare

@@ -5,11 +5,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from effort import part_of
-from plans import plan_of
+from helpers.effort import part_of
+from helpers.plans import plan_of
+from helpers.shuffles import settings_of
 from pyspark.sql import functions as F
-from random_logs import assert_tricky, random_logs
-from shuffles import settings_of
+from worlds.random_logs import assert_tricky, random_logs
 
 from spark_rankeval import BCa, Facts, evaluate, score_users, summarise
 from spark_rankeval.spark import prediction_lists, scoring

@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from effort import FULL_LENGTH, part_of
+from helpers.effort import FULL_LENGTH, part_of
 from pyspark.ml import Estimator, Pipeline
 from pyspark.ml.evaluation import RegressionEvaluator
 from pyspark.ml.feature import SQLTransformer

@@ -4,11 +4,11 @@ import ast
 import re
 from pathlib import Path
 
-import fixed_users
 import pytest
-from effort import FULL_LENGTH
-from plans import plan_of
-from shuffles import shuffled_into
+from helpers.effort import FULL_LENGTH
+from helpers.plans import plan_of
+from helpers.shuffles import shuffled_into
+from worlds import fixed_users
 
 from spark_rankeval import BCa, Facts, compare, evaluate, score_users, summarise
 

@@ -2,7 +2,7 @@
 
 import pytest
 from pyspark.sql import functions as F
-from random_logs import random_logs
+from worlds.random_logs import random_logs
 
 from spark_rankeval import dialect_map, evaluate, score_users, summarise
 from spark_rankeval.errors import DataError, InputError, MetricError, OptionError, UnknownMetricError

@@ -5,7 +5,7 @@ from dataclasses import fields
 
 import pytest
 from chispa import assert_df_equality
-from plans import plan_of
+from helpers.plans import plan_of
 
 from spark_rankeval import Facts, evaluate, score_users
 from spark_rankeval.records.summary import SummaryRow

@@ -9,12 +9,12 @@ import json
 import math
 from pathlib import Path
 
-import fixed_users
 import numpy as np
 import pytest
-from effort import FULL_LENGTH
+from helpers.effort import FULL_LENGTH
+from helpers.shuffles import settings_of, shuffled_into
 from oracles.lists import World, value
-from shuffles import settings_of, shuffled_into
+from worlds import fixed_users
 
 from spark_rankeval import BCa, Cube, Facts, all_pairs, compare, evaluate, metrics_column, score_users
 from spark_rankeval.metrics import parse_metric

@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 
 import pytest
 from chispa import assert_df_equality
-from effort import FULL_LENGTH, part_of
+from helpers.effort import FULL_LENGTH, part_of
 from pyspark.sql import functions as F
-from random_logs import random_logs
+from worlds.random_logs import random_logs
 
 from spark_rankeval import BCa, Cube, Facts, Vectors, compare, evaluate, merge, score_users, summarise
 from spark_rankeval.errors import DataError, InputError, OptionError, SparkRankEvalWarning

@@ -5,7 +5,7 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 from chispa import assert_df_equality
-from effort import FULL_LENGTH, part_of
+from helpers.effort import FULL_LENGTH, part_of
 from oracles import splits as oracle
 from pyspark.sql import functions as F
 

@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from effort import examples, part_of
+from helpers.effort import examples, part_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import functions as F

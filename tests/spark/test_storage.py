@@ -1,7 +1,7 @@
 """A per-user table in storage: published when valid, never half-written, read back to the same result."""
 
 import pytest
-from effort import part_of
+from helpers.effort import part_of
 
 from spark_rankeval import evaluate, score_users, summarise, write_per_user
 from spark_rankeval.errors import DataError, OptionError

@@ -9,9 +9,9 @@ from operator import itemgetter
 from pathlib import Path
 
 import pytest
-from effort import part_of
+from helpers.effort import part_of
 from pyspark.sql import functions as F
-from trec_lines import BAD, GOOD, NOTHING, NUMBERS
+from worlds.trec_lines import BAD, GOOD, NOTHING, NUMBERS
 
 from spark_rankeval import evaluate, score_users, write_per_user
 from spark_rankeval.errors import DataError, DialectError, InputError, OptionError, SparkRankEvalWarning

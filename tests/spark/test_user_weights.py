@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from effort import FULL_LENGTH, part_of
+from helpers.effort import FULL_LENGTH, part_of
 from oracles.clusters import degrees_of_freedom
 from pyspark.sql import functions as F
-from random_logs import random_logs
 from scipy import stats
 from statsmodels.regression.linear_model import WLS
+from worlds.random_logs import random_logs
 
 from spark_rankeval import BCa, Facts, Percentile, compare, detectable_difference, evaluate, score_users, summarise
 from spark_rankeval.errors import DataError, InputError, OptionError, SparkRankEvalWarning

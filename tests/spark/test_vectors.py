@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 from chispa import assert_df_equality
-from effort import FULL_LENGTH
+from helpers.effort import FULL_LENGTH
 from pyspark.sql import functions as F
 
 from spark_rankeval import Facts, Vectors, compare, evaluate, quarantine, score_users, top_items

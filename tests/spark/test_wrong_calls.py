@@ -7,7 +7,7 @@ import math
 import warnings
 
 import pytest
-from effort import part_of
+from helpers.effort import part_of
 
 import spark_rankeval as ours
 from spark_rankeval.errors import SparkRankEvalError

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from effort import part_of
+from helpers.effort import part_of
 from scipy import stats
 from statsmodels.formula.api import ols
 

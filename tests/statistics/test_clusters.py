@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 import statsmodels.api as sm
-from descriptions import descriptions_of
+from helpers.descriptions import descriptions_of
 from oracles.clusters import correction, degrees_of_freedom, effective_n, sizes_of
 from scipy import stats
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import statsmodels.api as sm
-from user_groups import SHARE, group
+from worlds.user_groups import SHARE, group
 
 from spark_rankeval.statistics.covariates import CovariateAccumulator, adjusted_difference, covariate_sums_of
 from spark_rankeval.statistics.independent_groups import difference_of

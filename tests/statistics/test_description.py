@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from descriptions import descriptions_of, merged_descriptions
+from helpers.descriptions import descriptions_of, merged_descriptions
 
 from spark_rankeval.statistics.bootstrap import BootstrapAccumulator, bca_interval, bootstrap_means_of
 from spark_rankeval.statistics.description import (

@@ -8,7 +8,7 @@ import pytest
 from oracles.clusters import degrees_of_freedom
 from scipy import stats
 from scipy.stats import ttest_ind
-from user_groups import SHARE, cautious_welch, group
+from worlds.user_groups import SHARE, cautious_welch, group
 
 from spark_rankeval.statistics.independent_groups import difference_of, largest_gap
 

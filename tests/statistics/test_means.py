@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 import statsmodels.api as sm
-from effort import part_of
+from helpers.effort import part_of
 from scipy import stats
 
 from spark_rankeval.errors import OptionError

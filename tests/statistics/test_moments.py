@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from effort import examples
+from helpers.effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -1,7 +1,7 @@
 import math
 
 import pytest
-from effort import part_of
+from helpers.effort import part_of
 from scipy import optimize
 from statsmodels.stats.power import TTestPower
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from effort import examples
+from helpers.effort import examples
 
 from spark_rankeval.statistics.bootstrap import (
     BootstrapAccumulator,

@@ -2,7 +2,7 @@ import math
 
 import numpy as np
 import pytest
-from effort import part_of
+from helpers.effort import part_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from documented import ROOT
-from effort import examples, part_of
+from helpers.documented import ROOT
+from helpers.effort import examples, part_of
 from scipy import stats
 
 simulated = SimpleNamespace(**run_path(str(ROOT / "tools" / "simulate_experiments.py")))

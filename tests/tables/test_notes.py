@@ -4,8 +4,8 @@ import math
 from dataclasses import replace
 
 import pytest
-from scored import KNOWN, values_in
-from summary_rows import row
+from helpers.scored import KNOWN, values_in
+from worlds.summary_rows import row
 
 from spark_rankeval.dialects import DEFAULT, STANDARD
 from spark_rankeval.metrics.naming import parse_metrics

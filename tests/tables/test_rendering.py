@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from summary_rows import summary_as_html, summary_as_latex, summary_as_markdown, summary_as_text
+from worlds.summary_rows import summary_as_html, summary_as_latex, summary_as_markdown, summary_as_text
 
 from spark_rankeval.charts.of_results import interval_reading
 from spark_rankeval.records.quality import DataQuality

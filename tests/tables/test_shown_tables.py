@@ -5,7 +5,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from summary_rows import (
+from worlds.summary_rows import (
     difference,
     models_rows,
     pair,

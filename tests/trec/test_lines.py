@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from trec_lines import BAD, GOOD, NOTHING, NUMBERS
+from worlds.trec_lines import BAD, GOOD, NOTHING, NUMBERS
 
 from spark_rankeval.trec.lines import QRELS, RUN, problem_of
 

@@ -5,9 +5,9 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 import pytest
-from descriptions import descriptions_of
-from effort import part_of
-from met_messages import met
+from helpers.descriptions import descriptions_of
+from helpers.effort import part_of
+from helpers.met_messages import met
 from oracles.clusters import effective_n
 
 from spark_rankeval.records.slices import EVERY, roll

@@ -3,7 +3,7 @@
 import numpy as np
 import pyarrow as pa
 import pytest
-from effort import examples
+from helpers.effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

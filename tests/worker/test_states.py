@@ -6,8 +6,8 @@ from itertools import chain
 import numpy as np
 import pyarrow as pa
 import pytest
-from descriptions import descriptions_of
-from met_messages import met
+from helpers.descriptions import descriptions_of
+from helpers.met_messages import met
 
 from spark_rankeval.request.counts import CountNames
 from spark_rankeval.statistics.description import DescriptionOptions

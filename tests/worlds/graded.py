@@ -4,11 +4,11 @@ import json
 from pathlib import Path
 
 import pytest
-from users import batch_of
+from worlds.ranked_users import batch_of
 
 from spark_rankeval.metrics import parse_metric
 
-GRADED = json.loads((Path(__file__).parent / "golden" / "graded.json").read_text())
+GRADED = json.loads((Path(__file__).parents[1] / "golden" / "graded.json").read_text())
 
 
 def user_of(case):

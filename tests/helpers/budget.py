@@ -8,10 +8,10 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from effort import FULL_LENGTH
-from engines import engines_of
+from helpers.effort import FULL_LENGTH
+from helpers.engines import engines_of
 
-FILE = Path(__file__).with_name("budget.toml")
+FILE = Path(__file__).parents[1] / "budget.toml"
 # A run that needs less than this share of a budget asks for a lower one.
 MUCH_LESS = 0.85
 

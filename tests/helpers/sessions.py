@@ -11,7 +11,7 @@ import uuid
 from contextlib import contextmanager
 from pathlib import Path
 
-from processes import SUBMIT_OPTIONS, SparkProcess, free_port
+from helpers.processes import SUBMIT_OPTIONS, SparkProcess, free_port
 
 from spark_rankeval import package_zip
 

@@ -1,6 +1,6 @@
 """Results and comparisons made of plain rows, and reports of them."""
 
-from summary_rows import QUALITY, difference, models_rows
+from worlds.summary_rows import QUALITY, difference, models_rows
 
 from spark_rankeval.comparison.comparison_results import ModelComparison
 from spark_rankeval.evaluation.result import Result

@@ -7,7 +7,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from plans import plan_of
+from helpers.plans import plan_of
 from pyspark import __version__
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql.types import StringType
@@ -127,7 +127,7 @@ def collations(spark):
 
 def marks_of_spark(spark):
     """Read a table that Spark wrote: whether its first column is marked."""
-    stored = Path(__file__).parent / "golden" / "frozen" / "stored" / "snips"
+    stored = Path(__file__).parents[1] / "golden" / "frozen" / "stored" / "snips"
     return int(bool(spark.read.parquet(str(stored)).schema[0].metadata))
 
 

@@ -4,9 +4,9 @@ import tomllib
 from functools import cache
 from pathlib import Path
 
-from left_out import is_left_out
+from helpers.left_out import is_left_out
 
-FILE = Path(__file__).with_name("engines.toml")
+FILE = Path(__file__).parents[1] / "engines.toml"
 
 
 @cache

@@ -9,8 +9,8 @@ import venv
 from contextlib import contextmanager
 from pathlib import Path
 
+from helpers.processes import SPARK_HOME, SparkProcess, free_port, plain_environment
 from packaging.requirements import Requirement
-from processes import SPARK_HOME, SparkProcess, free_port, plain_environment
 
 #: All that an executor needs.
 OF_EXECUTORS = ("pyspark", "numpy", "pandas", "pyarrow")
@@ -160,4 +160,4 @@ def installed_in(python):
 
 
 #: This interpreter, with the package in it for the driver's process alone.
-DRIVER = {"driver_python": sys.executable, "PYTHONPATH": str(Path(__file__).parents[1])}
+DRIVER = {"driver_python": sys.executable, "PYTHONPATH": str(Path(__file__).parents[2])}

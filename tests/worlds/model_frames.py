@@ -7,7 +7,7 @@ from unittest.mock import patch
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from met_messages import met
+from helpers.met_messages import met
 
 from spark_rankeval.comparison import compare_models as comparison
 from spark_rankeval.comparison import group_comparison
