@@ -9,6 +9,11 @@ from helpers.effort import FULL_LENGTH
 from helpers.engines import engines_of, runs_nowhere
 from helpers.left_out import is_left_out, reason_of
 from helpers.sessions import PLATFORMS, session_of
+from hypothesis import settings
+
+# A busy machine is no fault of an example.
+settings.register_profile("no deadline", deadline=None)
+settings.load_profile("no deadline")
 
 
 def pytest_addoption(parser):

@@ -25,7 +25,7 @@ def stages(*pairs):
 
 @pytest.fixture
 def looked_at(monkeypatch):
-    monkeypatch.setattr(progress_bars, "_somebody_looks", lambda: True)
+    monkeypatch.setattr(progress_bars, "_is_watched", lambda: True)
 
 
 @pytest.fixture
