@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -19,6 +20,17 @@ CLASS_ARCHIVE = Path(sys.prefix, "spark-classes.jsa")
 # Its code of a whole run needs more room than that compiler reserves by itself; else Java throws code away and compiles it again.
 FIRST_COMPILER = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC -Xmn512m -Xlog:disable"
 SUBMIT_OPTIONS = f"{FIRST_COMPILER} -XX:SharedArchiveFile={CLASS_ARCHIVE} -Xshare:auto"
+
+# Lines that the JVM and Spark write while they start, before a log level of theirs is set.
+STARTUP = re.compile(
+    r"WARNING: |Picked up |Using Spark's default log4j|Setting (?:Spark|default) log level|To adjust logging level|netlib-"
+    r"|\d\d/\d\d/\d\d \d\d:\d\d:\d\d WARN "
+)
+
+
+def without_startup(stderr):
+    """What a process wrote to stderr, without what Spark writes while it starts."""
+    return "".join(line for line in stderr.splitlines(True) if not STARTUP.match(line))
 
 
 def free_port():

@@ -2,21 +2,15 @@
 
 import importlib.util
 import os
-import re
 import subprocess
 import sys
 from functools import partial
 from pathlib import Path
 
 import pytest
-from helpers.processes import SUBMIT_OPTIONS
+from helpers.processes import SUBMIT_OPTIONS, without_startup
 
 ROOT = Path(__file__).parents[2]
-#: Lines that the JVM and Spark write while they start, before a log level of theirs is set.
-STARTUP = re.compile(
-    r"WARNING: |Picked up |Using Spark's default log4j|Setting (?:Spark|default) log level|To adjust logging level|netlib-"
-    r"|\d\d/\d\d/\d\d \d\d:\d\d:\d\d WARN "
-)
 
 
 def run(job, *arguments, cwd, platform="classic", **environment):
@@ -29,7 +23,7 @@ def run(job, *arguments, cwd, platform="classic", **environment):
     done = subprocess.run(
         command, cwd=cwd, env=inherited | environment, capture_output=True, text=True, timeout=300, check=False
     )
-    done.stderr = "".join(line for line in done.stderr.splitlines(True) if not STARTUP.match(line))
+    done.stderr = without_startup(done.stderr)
     return done
 
 
