@@ -57,7 +57,7 @@ def progress_reports(spark):
     spark.registerProgressHandler(handler)
     try:
         # A short query can end before its first report.
-        for _ in range(20):
+        for _ in range(5):
             spark.range(1).collect()
             if reports:
                 break
