@@ -13,7 +13,7 @@ INJECTION = Path(__file__).parent / "injection"
 #: Whose users' batches a worker scores, and whose rows of several models it compares.
 SCORING, COMPARING = "spark_rankeval.worker.user_metrics.score", "spark_rankeval.worker.comparing.read_users"
 #: Whose counts of items become a histogram, after the shuffle that brings the counts of an item together.
-MERGING = "spark_rankeval.worker.merged_exposures._items_of"
+MERGING = "spark_rankeval.features.exposure.items._histogram"
 #: Where a job writes its partition of a table.
 WRITING = "spark_rankeval.jobs.job_tables.write_partition"
 

@@ -20,7 +20,7 @@ FOLDER = Path(os.environ["FAULTS_FOLDER"])
 PLACES = {
     "spark_rankeval.worker.user_metrics": "score",
     "spark_rankeval.worker.comparing": "read_users",
-    "spark_rankeval.features.exposure.items": "_items_of",
+    "spark_rankeval.features.exposure.items": "_histogram",
 }
 #: And on the driver: what a job calls once a table that it writes, manifest and status among them.
 PLACES_OF_JOBS = {"spark_rankeval.jobs.job_tables": "write_partition"}
