@@ -30,15 +30,15 @@ def one_of(option: str, value: object, allowed: tuple[object, ...]) -> None:
         raise OptionError(msg)
 
 
-def as_names(option: str, given: object) -> tuple[str, ...]:
+def as_names(option: str, columns: object) -> tuple[str, ...]:
     """The names of columns as a caller gives them: one, or several different ones."""
-    names = (given,) if isinstance(given, str) else given
+    names = (columns,) if isinstance(columns, str) else columns
     if (
         not isinstance(names, tuple | list)
         or not all(isinstance(name, str) for name in names)
         or len(set(names)) < len(names)
     ):
-        msg = f"{option} must be a column name or a list of distinct column names; got {given!r}"
+        msg = f"{option} must be a column name or a list of distinct column names; got {columns!r}"
         raise InputError(msg)
     return tuple(names)
 
@@ -133,10 +133,10 @@ def kind_of(value: object) -> str:
     return kind.__name__ if package == "builtins" else f"{package} {kind.__name__}"
 
 
-def is_table(given: Any) -> bool:
+def is_table(value: Any) -> bool:
     """Whether something is a Spark DataFrame, classic or of Connect, which have no common base in Spark 3.5."""
     return any(
-        kind.__name__ == "DataFrame" and kind.__module__.startswith("pyspark.sql.") for kind in type(given).__mro__
+        kind.__name__ == "DataFrame" and kind.__module__.startswith("pyspark.sql.") for kind in type(value).__mro__
     )
 
 
@@ -148,9 +148,9 @@ _LOCAL_TABLES = {
 }
 
 
-def local_package(given: Any) -> str | None:
+def local_package(value: Any) -> str | None:
     """The package of a table of pandas, polars or pyarrow; None for anything else."""
-    kinds = ((kind.__module__.partition(".")[0], kind.__name__) for kind in type(given).__mro__)
+    kinds = ((kind.__module__.partition(".")[0], kind.__name__) for kind in type(value).__mro__)
     return next((package for package, name in kinds if name in _LOCAL_TABLES.get(package, ())), None)
 
 
@@ -164,10 +164,10 @@ _AS_TABLE = {
 _TABLES = "Tables are DataFrames of Spark, pandas or polars, or Tables of pyarrow"
 
 
-def check_name(option: str, given: object) -> None:
+def check_name(option: str, name: object) -> None:
     """Refuse what is neither a column's name nor None."""
-    if not (given is None or isinstance(given, str)):
-        msg = f"{option} must be a column name; got {given!r}"
+    if not (name is None or isinstance(name, str)):
+        msg = f"{option} must be a column name; got {name!r}"
         raise InputError(msg)
 
 

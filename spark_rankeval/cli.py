@@ -22,12 +22,12 @@ _JOBS = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a subcommand with a command line, by default that of the process, and return the exit code, for jobs as they have it."""
-    given = sys.argv[1:] if arguments is None else list(arguments)
-    if given and given[0] in _JOBS:
-        module, main_name = ("compare", "groups_main") if given[0] == "compare_groups" else (given[0], "main")
-        code: int = getattr(importlib.import_module(f"spark_rankeval.jobs.{module}"), main_name)(given[1:])
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    if words and words[0] in _JOBS:
+        module, main_name = ("compare", "groups_main") if words[0] == "compare_groups" else (words[0], "main")
+        code: int = getattr(importlib.import_module(f"spark_rankeval.jobs.{module}"), main_name)(words[1:])
         return code
-    options = _parser().parse_args(given or ["--help"])
+    options = _parser().parse_args(words or ["--help"])
     try:
         print(_answer(options))
     except SparkRankEvalError as error:

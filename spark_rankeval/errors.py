@@ -33,19 +33,19 @@ _LIKE = 0.6
 _AS_NEAR = 0.05
 
 
-def did_you_mean(asked: object, known: Iterable[str], spelled: Callable[[str], str] = str) -> str:
-    """The question that a message asks about an unknown name, with a space at the end; empty if no known name is alike.
+def did_you_mean(unknown: object, available: Iterable[str], spelled: Callable[[str], str] = str) -> str:
+    """The question that a message asks about an unknown name, with a space at the end; empty if no available name is alike.
 
     Args:
-        asked: the unknown name.
-        known: the known names.
-        spelled: gives the spelling to suggest for a known name, such as that of an alias.
+        unknown: the unknown name.
+        available: the available names.
+        spelled: gives the spelling to suggest for an available name, such as that of an alias.
 
     >>> did_you_mean("precison", ["ap", "pearson", "precision"]), did_you_mean("rmse", ["novelty"])
     ("did you mean 'precision'? ", '')
     """
-    name = str(asked).lower()
-    alike = {other: _likeness(name, other.lower()) for other in known}
+    name = str(unknown).lower()
+    alike = {other: _likeness(name, other.lower()) for other in available}
     nearest = max(_LIKE, max(alike.values(), default=0.0) - _AS_NEAR)
     near = [spelled(other) for other in sorted(alike, key=lambda other: -alike[other]) if alike[other] >= nearest]
     near = list(dict.fromkeys(near))[:3]
@@ -219,7 +219,7 @@ class WorkerError(SparkRankEvalError, RuntimeError):
 class EngineError(SparkRankEvalError, RuntimeError):
     """The engine cannot be used, or fails.
 
-    No test has run on it, it lacks what a call needs, it does not start, its memory is too small for the tables, or it has lost rows.
+    No test has run on it, it lacks what a call needs, or it does not start. Or its memory is too small, or it has lost rows.
     """
 
 

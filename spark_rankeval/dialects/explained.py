@@ -101,9 +101,9 @@ def facts(metric: type[Metric], mark: str = "") -> str:
         exceptions.append(f"{mark}gain='binary'{mark} with {mark}relevance_threshold=-inf{mark}: any label")
     if exceptions:
         clauses[-1] += f" ({'; '.join(exceptions)})"
-    asked = _tables_of(metric)
-    if asked:
-        clauses.append("needs " + " or ".join(f"{mark}facts=Facts({table}=…){mark}" for table in asked))
+    tables = _tables_of(metric)
+    if tables:
+        clauses.append("needs " + " or ".join(f"{mark}facts=Facts({table}=…){mark}" for table in tables))
     if metric.corpus_level:
         clauses.append("one value for all lists together")
     if not metric.larger_is_better:
@@ -116,24 +116,24 @@ def _tables_of(metric: type[Metric]) -> list[str]:
     reads = metric().resolve().reads
     if not (reads.unlabelled or reads.facts):
         return []
-    asked = {"subtopic"} if "intents" in reads.facts else set()
+    tables = {"subtopic"} if "intents" in reads.facts else set()
     choices = [(item.name, value) for item in metric.parameters() for value in item.metadata["choices"]]
     for chosen in ({}, *({name: value} for name, value in choices)):
         facts = metric(**chosen).resolve().reads.facts
-        asked |= {table for fact in facts for table in TABLES_OF[fact]}
-    return sorted(asked)
+        tables |= {table for fact in facts for table in TABLES_OF[fact]}
+    return sorted(tables)
 
 
 def settings(dialect: Dialect, metric: type[Metric]) -> dict[str, Any]:
     """The parameters, by name, that a dialect sets differently from the default, or from its other metrics."""
-    known = {item.name: item.metadata["default"] for item in metric.parameters()}
+    defaults = {item.name: item.metadata["default"] for item in metric.parameters()}
     everywhere = dialect.parameters.get(EVERY_METRIC, {})
-    chosen = {name: value for name, value in dialect.defaults_for(metric).items() if name in known}
+    chosen = {name: value for name, value in dialect.defaults_for(metric).items() if name in defaults}
     # A default is also shown if the dialect sets another value for all other metrics.
     return {
         name: value
         for name, value in sorted(chosen.items())
-        if value != known[name] or value != everywhere.get(name, value)
+        if value != defaults[name] or value != everywhere.get(name, value)
     }
 
 
@@ -199,26 +199,26 @@ def list_dialects() -> str:
     return "\n".join(f"{name.ljust(widths[0])}  {count.ljust(widths[1])}  {words}" for name, count, words in rows)
 
 
-def explain(asked: str, dialect: str | None = None) -> str:
+def explain(text: str, dialect: str | None = None) -> str:
     """What a metric is, and how dialects define it, as text.
 
     Args:
-        asked: the metric as `evaluate` takes it, such as ``ndcg@10``. Of several, such as ``ndcg@1..20``, the last is explained.
+        text: the metric as `evaluate` takes it, such as ``ndcg@10``. Of several, such as ``ndcg@1..20``, the last is explained.
         dialect: the dialect to resolve the metric in. None: all dialects in short.
 
     Raises:
         MetricError: there is no such metric.
         DialectError: there is no such dialect, or its system has no such metric.
     """
-    several = expand(asked)
+    several = expand(text)
     metric = parse_metric(several[-1])
     kind = type(metric)
     parts = []
     if len(several) > 1:
-        parts += [f"{asked} is {len(several):,} metrics, from {several[0]} to {several[-1]}", ""]
+        parts += [f"{text} is {len(several):,} metrics, from {several[0]} to {several[-1]}", ""]
     parts += [kind.name, "", _reflowed(description(kind)), "", _wrapped(facts(kind)), ""]
     if dialect is not None:
-        return "\n".join([*parts, *_in_dialect(metric, find_dialect(dialect))])
+        return "\n".join([*parts, *_dialect_lines(metric, find_dialect(dialect))])
     parts += ["Parameters", *_parameters(kind), "", f"{metric}, resolved", _wrapped(str(metric.resolve()), "  "), ""]
     parts += ["Dialects, and how they differ"]
     rows = []
@@ -231,9 +231,9 @@ def explain(asked: str, dialect: str | None = None) -> str:
     return "\n".join([*parts, *_columns(rows, indent="  ")])
 
 
-def _in_dialect(metric: Metric, dialect: Dialect) -> Iterator[str]:
+def _dialect_lines(metric: Metric, dialect: Dialect) -> Iterator[str]:
     resolved = metric.resolve(dialect)
-    default, given = metric.resolve(), metric.chosen()
+    default, chosen = metric.resolve(), metric.chosen()
     sets = dialect.defaults_for(type(metric))
     yield f"{metric} in dialect {dialect.name}: {dialect.describes}"
     yield _wrapped(str(resolved), "  ")
@@ -242,7 +242,7 @@ def _in_dialect(metric: Metric, dialect: Dialect) -> Iterator[str]:
     for item in metric.parameters():
         value = getattr(resolved, item.name)
         by = "by the dialect" if item.name in sets else "by default"
-        if item.name in given:
+        if item.name in chosen:
             by = "as asked"
         changed = value != getattr(default, item.name)
         meaning = choice_in_words(item.name, value, getattr(default, item.name)) if changed else item.metadata["doc"]

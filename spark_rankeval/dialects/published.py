@@ -93,7 +93,7 @@ LABELLED = POPULATIONS["labelled"]
 #: Only users for whom something was predicted are in the mean.
 PREDICTED = POPULATIONS["predicted"]
 #: Only users of both tables are in the mean.
-IN_BOTH = POPULATIONS["both"]
+BOTH = POPULATIONS["both"]
 #: A user with nothing to find counts as 0.
 COUNTED = {"undefined": "zero"}
 #: A labelled item is relevant, of whatever grade.
@@ -166,7 +166,7 @@ TREC_EVAL_9 = replace(
         "iprec_11pt": {"rounding": "floor_plus_0.9"},
     },
     ranking=RankingPolicy(ties="item_desc", score_precision="float32"),
-    population=IN_BOTH,
+    population=BOTH,
 )
 
 NDEVAL = Dialect(
@@ -249,7 +249,7 @@ SKLEARN = Dialect(
         "auc_pr": {"undefined": "nan", "recall": "hits"},
     },
     ranking=RankingPolicy(unpredicted_labels="last"),
-    population=IN_BOTH,
+    population=BOTH,
 )
 
 TORCHMETRICS = Dialect(
@@ -262,7 +262,7 @@ TORCHMETRICS = Dialect(
         "ndcg": {"gain": "linear", "ideal": "labels", "ties": "average"},
     },
     ranking=RankingPolicy(score_precision="float32", unpredicted_labels="last"),
-    population=IN_BOTH,
+    population=BOTH,
 )
 
 _REPLAY_BEYOND = ("novelty", "surprisal", "unexpectedness", "categorical_diversity", "catalogue_coverage")
@@ -305,7 +305,7 @@ RECOMMENDERS = Dialect(
         "catalogue_coverage": {"counted": "any"},
     },
     ranking=RankingPolicy(duplicates="each"),
-    population=IN_BOTH,
+    population=BOTH,
     # The mean of NDCG counts users who have labels alone as 0; those of other metrics drop them.
     populations={"ndcg": LABELLED, **dict.fromkeys(_RECOMMENDERS_BEYOND, PREDICTED)},
 )
@@ -327,7 +327,7 @@ LENSKIT = Dialect(
     ranking=RankingPolicy(ties="position", duplicates="each"),
     population=LABELLED,
     # NaN for an empty list, and its means leave NaN out.
-    populations={"precision": IN_BOTH, "ap": IN_BOTH},
+    populations={"precision": BOTH, "ap": BOTH},
     unusual_grades="negative",
 )
 

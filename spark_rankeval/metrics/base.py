@@ -25,7 +25,7 @@ from spark_rankeval.ranking.ties import Sees
 
 
 class _Unset(enum.Enum):
-    """The value of a parameter that nobody set: a dialect fills it. An enum member stays itself through pickle."""
+    """The value of an unset parameter, which a dialect fills. An enum member stays itself through pickle."""
 
     UNSET = "unset"
 
@@ -243,7 +243,7 @@ class Metric(ABC):
 
     def resolve(self, *sources: SuppliesDefaults) -> Self:
         """This metric with every unset parameter filled: from the first source that has it, or from its own default."""
-        # A parameter whose default is to be unset stays so where nobody has it.
+        # A parameter whose default is to be unset stays so if no source has it.
         values: dict[str, Any] = {item.name: item.metadata["default"] for item in self.parameters()}
         for source in reversed(sources):
             supplied = source.defaults_for(type(self))
@@ -260,7 +260,7 @@ class Metric(ABC):
         return type(self)(k=self.k, **chosen)
 
     def chosen(self) -> dict[str, Any]:
-        """The parameters that somebody set, by name."""
+        """The parameters that are set, by name."""
         values = {item.name: getattr(self, item.name) for item in self.parameters()}
         return {name: value for name, value in values.items() if value is not UNSET}
 
@@ -384,7 +384,7 @@ class RelevanceMetric(Metric):
 
 
 def ratio(numerator: Array, denominator: Array | float) -> FloatArray:
-    """The quotient, 0 where the denominator is 0; the numerator has an entry a user."""
+    """The quotient, 0 where the denominator is 0; the numerator has one entry per user."""
     with np.errstate(divide="ignore", invalid="ignore"):
         quotient: FloatArray = numerator / np.asarray(denominator)
     if not np.all(denominator):

@@ -15,7 +15,7 @@ from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray, IntArray
 __all__ = ["KendallDistance", "KendallTau", "Pearson", "Spearman", "TauAP"]
 
 
-def at_least_before(user: IntArray, key: FloatArray, n_users: int) -> IntArray:
+def n_as_large_before(user: IntArray, key: FloatArray, n_users: int) -> IntArray:
     """For each entry, how many earlier entries of the same user have a key at least as large.
 
     As in a merge sort, stretches of 1, 2, 4, … entries come in pairs. For each entry on the right of a pair, those on
@@ -193,7 +193,7 @@ class KendallTau(Correlation):
 
 def _lower_before(user: IntArray, grade: FloatArray, n_users: int) -> FloatArray:
     """For each entry, how many earlier entries of the same user have a lower grade."""
-    return (position_within(user, n_users) - at_least_before(user, grade, n_users)).astype(np.float64)
+    return (position_within(user, n_users) - n_as_large_before(user, grade, n_users)).astype(np.float64)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -277,6 +277,6 @@ class TauAP(LabelledMetric):
         order = np.lexsort((batch.grade, user))
         equal = np.empty(len(user), np.int64)
         equal[order] = above - runs_of(user, n_users, batch.grade).before[order]
-        right = at_least_before(user, batch.grade, n_users) - equal / 2
+        right = n_as_large_before(user, batch.grade, n_users) - equal / 2
         share = batch.total(user, right / np.maximum(above, 1))
         return ratio(2 * share, np.bincount(user, minlength=n_users) - 1) - 1

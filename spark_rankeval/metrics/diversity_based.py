@@ -30,9 +30,11 @@ __all__ = ["CategoricalDiversity", "Diversity", "Miscalibration", "Serendipity",
 def _category_sizes(recommended: Recommended, which: BoolArray) -> tuple[IntArray, IntArray]:
     """One entry per user and category among the items `which`: the user, and how many of the items it has."""
     categories = asked_for(recommended.category)
-    known = which & (categories != UNKNOWN)
+    has_category = which & (categories != UNKNOWN)
     n_categories = int(categories.max(initial=0)) + 1
-    different, size = np.unique(recommended.user[known] * n_categories + categories[known], return_counts=True)
+    different, size = np.unique(
+        recommended.user[has_category] * n_categories + categories[has_category], return_counts=True
+    )
     return different // n_categories, size
 
 
@@ -108,14 +110,14 @@ class Diversity(ListMetric):
 def _sum_of_cosines(recommended: Recommended, which: BoolArray) -> FloatArray:
     """For each user, the sum of the cosines of all pairs of items, each pair twice; float64 (n_users,)."""
     unit = recommended.directions
-    of_sum, of_each = np.zeros(recommended.n_users), np.zeros(recommended.n_users)
+    squared_sums, sums_of_squares = np.zeros(recommended.n_users), np.zeros(recommended.n_users)
     # One dimension after the other: the bits of a matrix product would depend on the size of the batch.
     for dimension in range(unit.shape[1]):
         along = unit[:, dimension]
         total = recommended.total(along, which)
-        of_sum += total * total
-        of_each += recommended.total(along * along, which)
-    return of_sum - of_each
+        squared_sums += total * total
+        sums_of_squares += recommended.total(along * along, which)
+    return squared_sums - sums_of_squares
 
 
 def _sum_of_overlaps(recommended: Recommended, which: BoolArray) -> FloatArray:
@@ -132,8 +134,8 @@ def _sum_of_overlaps(recommended: Recommended, which: BoolArray) -> FloatArray:
         if not len(one):
             break
         pairs = sets.take(one)
-        in_other = (one[pairs.user] + distance) * n_categories + pairs.values
-        is_common = keys[np.minimum(np.searchsorted(keys, in_other), len(keys) - 1)] == in_other
+        other_keys = (one[pairs.user] + distance) * n_categories + pairs.values
+        is_common = keys[np.minimum(np.searchsorted(keys, other_keys), len(keys) - 1)] == other_keys
         n_common = np.bincount(pairs.user[is_common], minlength=len(one))
         n_together = sets.lengths[one] + sets.lengths[one + distance] - n_common
         sums += np.bincount(user[one], n_common / n_together, recommended.n_users)
@@ -314,11 +316,11 @@ class Miscalibration(ListMetric):
         recommended = self._recommended(batch)
         history, user, category, weight = asked_for(recommended.history_categories), *self._parts(recommended)
         n_categories = int(max(history.category.max(initial=0), category.max(initial=0))) + 1
-        of_history, of_list = history.user * n_categories + history.category, user * n_categories + category
-        cells, place = np.unique(np.concatenate([of_history, of_list]), return_inverse=True)
+        history_cell, list_cell = history.user * n_categories + history.category, user * n_categories + category
+        cells, place = np.unique(np.concatenate([history_cell, list_cell]), return_inverse=True)
         owner = cells // n_categories
-        p, q = np.zeros(len(cells)), np.bincount(place[len(of_history) :], weight, len(cells))
-        p[place[: len(of_history)]] = history.share
+        p, q = np.zeros(len(cells)), np.bincount(place[len(history_cell) :], weight, len(cells))
+        p[place[: len(history_cell)]] = history.share
         terms = self._terms(p, q.astype(np.float64, copy=False))
         # Codes of categories come in any order: a user's terms are added from the smallest to the largest.
         ascending = np.lexsort((terms, owner))

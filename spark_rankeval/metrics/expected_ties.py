@@ -75,7 +75,7 @@ def draws(population: IntArray, marked: IntArray, drawn: IntArray) -> Draws:
 
 
 def chance_of_any(population: IntArray, marked: IntArray, drawn: IntArray) -> FloatArray:
-    """The chance that at least one marked item is drawn; float64, an entry a case."""
+    """The chance that at least one marked item is drawn; float64, one entry per case."""
     # The two numbers change places freely: the shorter product is taken.
     steps, other = np.minimum(marked, drawn), np.maximum(marked, drawn)
     case = np.repeat(np.arange(len(steps)), steps)
@@ -138,14 +138,14 @@ class TiesOfTheCall:
         """
         if self._values.get("ties") != "average":
             return
-        without = [
+        unavailable = [
             label
             for label, metric in metrics.items()
             if metric.reads.tie_order and not isinstance(metric, TieAwareMetric)
         ]
-        if without:
+        if unavailable:
             msg = (
-                f"ties='average' is not available for {', '.join(without)}: the order of ties decides them, and their average "
+                f"ties='average' is not available for {', '.join(unavailable)}: the order of ties decides them, and their average "
                 "over all orders is not known. Leave these out, or ask only single metrics for the average, as in "
                 "\"rr(ties='average')\""
             )
@@ -153,7 +153,7 @@ class TiesOfTheCall:
 
 
 def summed_over_places(n_places: IntArray, worth: Callable[[IntArray, IntArray], FloatArray]) -> FloatArray:
-    """Σ_{j=1..n} worth(group, j) of every group, added in the order of j; float64, an entry a group.
+    """Σ_{j=1..n} worth(group, j) of every group, added in the order of j; float64, one entry per group.
 
     Args:
         n_places: n, how many places of each group count.

@@ -24,16 +24,16 @@ class Exposure:
     Attributes:
         count: int64, a number of lists; one entry for each different number and kind of item.
         n_items: int64, how many items of that kind are in that number of lists.
-        in_training: whether the training data has these items.
-        in_items: whether the given catalogue has these items.
+        is_in_training: whether the training data has these items.
+        is_in_items: whether the catalogue has these items.
         n_users: how many users have a list.
         totals: the sizes of the tables.
     """
 
     count: IntArray
     n_items: IntArray
-    in_training: BoolArray
-    in_items: BoolArray
+    is_in_training: BoolArray
+    is_in_items: BoolArray
     n_users: int
     totals: Totals = field(default_factory=Totals)
 
@@ -48,10 +48,12 @@ class Exposure:
         Args:
             catalogue: ``training``, ``items``, or ``recommended`` for the items that are in any list.
         """
-        known = {"training": self.in_training, "items": self.in_items}.get(str(catalogue), np.ones_like(self.in_items))
-        counts, place = np.unique(self.count[known], return_inverse=True)
+        is_member = {"training": self.is_in_training, "items": self.is_in_items}.get(
+            str(catalogue), np.ones_like(self.is_in_items)
+        )
+        counts, place = np.unique(self.count[is_member], return_inverse=True)
         n_items = np.zeros(len(counts), np.int64)
-        np.add.at(n_items, place, self.n_items[known])
+        np.add.at(n_items, place, self.n_items[is_member])
         size = {"training": self.totals.training_items, "items": self.totals.items}.get(str(catalogue), 0)
         unseen = size - int(n_items.sum())
         if unseen > 0:
@@ -73,12 +75,12 @@ class CorpusMetric(ListMetric):
         return super().reads.but(facts=frozenset({needed[catalogue]} if catalogue in needed else ()))
 
     @abstractmethod
-    def of_exposure(self, exposure: Exposure) -> float:
+    def _value(self, exposure: Exposure) -> float:
         """The value; NaN if it is not defined, whatever the parameter `undefined` is."""
 
     def value(self, exposure: Exposure) -> float:
         """The metric of all users' lists; if it is not defined, NaN or 0 as `undefined` says."""
-        value = self.of_exposure(exposure)
+        value = self._value(exposure)
         return 0.0 if math.isnan(value) and self.undefined == "zero" else value
 
     def _values(self, batch: RankingBatch) -> FloatArray:
@@ -117,7 +119,7 @@ class CatalogueCoverage(CorpusMetric):
         """With ``counted="any"`` more items may count than the catalogue has."""
         return 0.0, math.inf if self.counted == "any" else 1.0
 
-    def of_exposure(self, exposure: Exposure) -> float:
+    def _value(self, exposure: Exposure) -> float:
         """The share."""
         size = exposure.totals.items if self.among == "items" else exposure.totals.training_items
         if not size or not exposure.n_users:
@@ -152,7 +154,7 @@ class Gini(CorpusMetric):
     )
     denominator: str | Unset = parameter("items", choices=("items", "items_minus_1"), doc="n·Σ c, or (n − 1)·Σ c")
 
-    def of_exposure(self, exposure: Exposure) -> float:
+    def _value(self, exposure: Exposure) -> float:
         """The index, computed in whole numbers up to the last division."""
         weighed, before = 0, 0
         counts, sizes = (part.tolist() for part in exposure.among(self.among))
@@ -183,7 +185,7 @@ class Entropy(CorpusMetric):
     aliases: ClassVar[tuple[str, ...]] = ("exposure_entropy", "distributional_coverage", "shannon_entropy")
     value_range: ClassVar[tuple[float, float]] = (0.0, math.inf)
 
-    def of_exposure(self, exposure: Exposure) -> float:
+    def _value(self, exposure: Exposure) -> float:
         """The entropy."""
         counts, sizes = exposure.among("recommended")
         places = exposure.n_places
@@ -212,7 +214,7 @@ class Personalisation(CorpusMetric):
         "predictions", choices=("predictions", "k"), doc="the mean of min(k, ρ), the number of filled places, or k"
     )
 
-    def of_exposure(self, exposure: Exposure) -> float:
+    def _value(self, exposure: Exposure) -> float:
         """The complement of the overlap, computed in whole numbers up to the last division."""
         counts, sizes = (part.tolist() for part in exposure.among("recommended"))
         n, places = exposure.n_users, exposure.n_places

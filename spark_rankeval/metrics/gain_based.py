@@ -76,10 +76,10 @@ class Discount:
 
     def up_to(self, rank: int) -> FloatArray:
         """The weights of the ranks from 0 to at least `rank`; that of rank 0, which nothing has, is 0."""
-        known = len(self._table)
-        if rank >= known:
-            stop = max(rank + 1, 2 * known, 128)
-            more = np.fromiter((self._weight(j) for j in range(known, stop)), np.float64, stop - known)
+        size = len(self._table)
+        if rank >= size:
+            stop = max(rank + 1, 2 * size, 128)
+            more = np.fromiter((self._weight(j) for j in range(size, stop)), np.float64, stop - size)
             self._table = np.concatenate([self._table, more])
         return self._table
 

@@ -36,7 +36,7 @@ class GradedAveragePrecision(GainMetric):
 
     Σ_{n≤ρ_k} (1/n)·Σ_{m≤n} 𝒢(min(g_m, g_n)) ÷ Σ_{labels i} 𝒢(g_i), where 𝒢(g) is the probability that grade g is
     enough. A negative grade is grade 0. By default every grade up to the largest is equally likely to be the lowest
-    that is enough, so 𝒢 grows with the grade, and its scale cancels. ``probabilities="0.5,0.3,0.2"``, or a tuple, gives
+    that is enough. So 𝒢 grows with the grade, and its scale cancels. ``probabilities="0.5,0.3,0.2"``, or a tuple, gives
     the probability of the grades 1, 2, 3. Only proportions matter, grades beyond the last are enough for everybody, and
     a grade between two counts as the lower one. With binary labels it is AP ÷ γ.
 
@@ -155,18 +155,18 @@ def _sums_before(order: IntArray, columns: list[FloatArray]) -> tuple[list[Float
     place, half = order, 1 << (n - 1).bit_length() >> 1
     while half:
         is_later = (place & half) > 0
-        at = np.flatnonzero(is_later)
-        earlier, later = place[~is_later], place[at]
+        later_places = np.flatnonzero(is_later)
+        earlier, later = place[~is_later], place[later_places]
         # Only the last block can be shorter, so each block before has `half` entries of either kind.
-        nth = np.arange(len(at))
-        before, of_others = at - nth, nth // half * half
-        count[later] += before - of_others
+        nth = np.arange(len(later_places))
+        before, earlier_blocks = later_places - nth, nth // half * half
+        count[later] += before - earlier_blocks
         for column, total in zip(columns, sums, strict=True):
             running = np.concatenate([[0.0], np.cumsum(column[earlier])])
-            total[later] += running[before] - running[of_others]
-        in_later_half = (np.arange(n) & half) > 0
+            total[later] += running[before] - running[earlier_blocks]
+        is_in_later_half = (np.arange(n) & half) > 0
         place = np.empty_like(place)
-        place[~in_later_half], place[in_later_half] = earlier, later
+        place[~is_in_later_half], place[is_in_later_half] = earlier, later
         half //= 2
     return sums, count
 
@@ -202,8 +202,8 @@ class QMeasure(GainMetric):
         hits, best = batch.hits(self.threshold), batch.labels_by_grade()
         gained = grouped(self._gains(batch), batch.user, batch.n_users).accumulated(np.add).values[hits.place]
         ideal = best.like(self._gain_of(best.values)).accumulated(np.add)
-        down_to = np.minimum(hits.rank, ideal.lengths[hits.user]) - 1
+        ideal_index = np.minimum(hits.rank, ideal.lengths[hits.user]) - 1
         blended: FloatArray = (hits.ordinal + beta * gained) / (
-            hits.rank + beta * ideal.values[ideal.offsets[hits.user] + down_to]
+            hits.rank + beta * ideal.values[ideal.offsets[hits.user] + ideal_index]
         )
         return blended

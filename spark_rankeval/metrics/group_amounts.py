@@ -27,7 +27,7 @@ _SPARSE = 8
 
 
 class Amounts(NamedTuple):
-    """What each group has of each user: an entry a user and group, by user and then by group."""
+    """What each group has of each user: one entry per user and group, by user and then by group."""
 
     user: IntArray
     group: IntArray
@@ -56,7 +56,7 @@ class Amounts(NamedTuple):
         return self._replace(amount=self.amount / self.totals(n_users)[self.user])
 
 
-class Given(NamedTuple):
+class GroupAmounts(NamedTuple):
     """What all users' groups have and are due, of one metric."""
 
     counted: BoolArray  # (n_users,), who counts
@@ -158,8 +158,8 @@ class GroupMetric(ListMetric, RelevanceMetric):
         attention = self._attention(recommended.rank[within])[item] * part
         return Amounts.added_up(recommended.user[within][item], group, attention, groups.n_groups)
 
-    def _of_labels(self, batch: RankingBatch, worth: FloatArray) -> Amounts:
-        """What labels are worth, given to the groups of their items; those worth 0 have no entry."""
+    def _label_amounts(self, batch: RankingBatch, worth: FloatArray) -> Amounts:
+        """What labels are worth, divided among the groups of their items; those worth 0 have no entry."""
         groups, which = self.groups_of(batch), np.flatnonzero(worth > 0)
         sets = batch.beside_labels[GROUP_SET].values[which].astype(np.int64)
         item, group, part = groups.spread(sets, apart=self.is_apart)
@@ -174,7 +174,7 @@ class GroupMetric(ListMetric, RelevanceMetric):
         """How many relevant labels each group has."""
 
         def count() -> Amounts:
-            return self._of_labels(batch, is_relevant(batch.labels.values, self.threshold).astype(np.float64))
+            return self._label_amounts(batch, is_relevant(batch.labels.values, self.threshold).astype(np.float64))
 
         return batch.remember(("relevance of groups", self.threshold, self.unknown), count)
 
@@ -197,7 +197,7 @@ class GroupMetric(ListMetric, RelevanceMetric):
         sums = self._attention.summed_up_to(int(stop.max(initial=0)))
         worth = np.zeros(len(grades))
         worth[order] = np.repeat((sums[stop] - sums[before]) / size, size)
-        return self._of_labels(batch, worth)
+        return self._label_amounts(batch, worth)
 
     def has_any(self, batch: RankingBatch, amounts: Amounts) -> BoolArray:
         """Which users have any amount; bool (n_users,)."""
@@ -228,13 +228,13 @@ class AllListsGroupMetric(ListMetric):
         """The sets of groups of the batch's items."""
 
     @property
-    def asked_group(self) -> str | None:
+    def chosen_group(self) -> str | None:
         """The name of the group that the value is about; None: it is about all groups."""
         return None
 
     @property
     def counted_as(self) -> Hashable:
-        """What `given` depends on: metrics for which this is equal are counted once."""
+        """What `amounts` depends on: metrics for which this is equal are counted once."""
         return self
 
     def names_of(self, batch: RankingBatch) -> tuple[str | None, ...]:
@@ -242,21 +242,21 @@ class AllListsGroupMetric(ListMetric):
         return (*self.groups_of(batch).names, WITHOUT_GROUP)
 
     @abstractmethod
-    def given(self, batch: RankingBatch) -> Given:
+    def amounts(self, batch: RankingBatch) -> GroupAmounts:
         """What the groups have and are due of each user."""
 
     @abstractmethod
-    def of_groups(self, groups: GroupExposure) -> float:
+    def _value(self, groups: GroupExposure) -> float:
         """The value; NaN if it is not defined, whatever the parameter `undefined` is."""
 
     def value(self, groups: GroupExposure) -> float:
         """The metric of all users' lists; if it is not defined, NaN or 0 as `undefined` says."""
-        value = self.of_groups(groups)
+        value = self._value(groups)
         return 0.0 if math.isnan(value) and self.undefined == "zero" else value
 
     def without_interval(self, groups: GroupExposure) -> str:
         """Why the value has no interval, if a group that it compares has too few relevant labels; empty if it may have one."""
-        compared = {name: due for name, due in groups.due.items() if due > 0 and self.asked_group in (None, name)}
+        compared = {name: due for name, due in groups.due.items() if due > 0 and self.chosen_group in (None, name)}
         if not self.by_labels or min(compared.values(), default=LEAST_LABELS) >= LEAST_LABELS:
             return ""
         least = min(compared, key=lambda name: (compared[name], name or ""))
@@ -284,11 +284,11 @@ class AllListsAttentionMetric(GroupMetric, AllListsGroupMetric):
         """The attention, and what it is compared with."""
         return ("attention", self.due_by, self.discount, self.p, self.k, self.unknown, self.threshold)
 
-    def given(self, batch: RankingBatch) -> Given:
+    def amounts(self, batch: RankingBatch) -> GroupAmounts:
         """All attention, and what groups are due."""
         exposure, target = self.exposure_of(batch), self.due_by
         counted = self.has_any(batch, exposure)
         if target != "relevance":
-            return Given(counted, exposure, None, shares_due(self.groups_of(batch), target, apart=self.is_apart))
+            return GroupAmounts(counted, exposure, None, shares_due(self.groups_of(batch), target, apart=self.is_apart))
         due = self.relevance_of(batch)
-        return Given(counted & self.has_any(batch, due), exposure, due)
+        return GroupAmounts(counted & self.has_any(batch, due), exposure, due)

@@ -16,7 +16,13 @@ from typing import ClassVar
 import numpy as np
 
 from spark_rankeval.metrics.base import Unset, parameter
-from spark_rankeval.metrics.group_amounts import AllListsAttentionMetric, Given, GroupExposure, GroupMetric, shares_due
+from spark_rankeval.metrics.group_amounts import (
+    AllListsAttentionMetric,
+    GroupAmounts,
+    GroupExposure,
+    GroupMetric,
+    shares_due,
+)
 from spark_rankeval.ranking.batch import RankingBatch
 from spark_rankeval.ranking.ragged import BoolArray, FloatArray, IntArray
 
@@ -38,11 +44,11 @@ _DISTANCE = "1 minus: Jensen-Shannon divergence in bits, the same in nats, or ha
 
 
 def _terms(distance: str | Unset, has: float, due: float) -> tuple[float, float]:
-    """What a group adds to the distance of two distributions by its shares, which are not 0 both; two terms, one of them may be 0."""
+    """The two terms that a group adds to the distance of two distributions; its shares are not both 0."""
     if distance == "tv":
         return abs(has - due), 0.0
-    of_has, of_due = (share * math.log2(2 * share / (has + due)) if share > 0 else 0.0 for share in (has, due))
-    return of_has, of_due
+    has_term, due_term = (share * math.log2(2 * share / (has + due)) if share > 0 else 0.0 for share in (has, due))
+    return has_term, due_term
 
 
 def _similarity(distance: str | Unset, terms: Sequence[float], elsewhere: float) -> float:
@@ -64,7 +70,7 @@ class AWRF(GroupMetric):
     such an item. A list of k items cannot match the shares of many groups, so compare models, and not values with 1.
 
     Source: Sapiezynski and others, Quantifying the impact of user attention on fair group representation in ranked lists, WWW
-    2019; Raj, Ekstrand, Measuring fairness in ranked results, SIGIR 2022. In this form: the TREC Fair Ranking Track 2021, which takes
+    2019. Raj, Ekstrand, Measuring fairness in ranked results, SIGIR 2022. In this form: the TREC Fair Ranking Track 2021, which takes
     natural logarithms and ``discount="log2_from_two"``.
     """
 
@@ -87,15 +93,15 @@ class AWRF(GroupMetric):
         if self.target == "relevance":
             due = self.relevance_of(batch).shares(batch.n_users)
             cells = np.union1d(cell, due.user * n_groups + due.group)
-            owed = _at(cells, due.user * n_groups + due.group, due.amount)
+            owed = _spread_over(cells, due.user * n_groups + due.group, due.amount)
         else:
             cells = cell
             owed = shares_due(self.groups_of(batch), self.target, apart=self.is_apart)[has.group]
-        had, user = _at(cells, cell, has.amount), cells // n_groups
+        had, user = _spread_over(cells, cell, has.amount), cells // n_groups
         due_of_cell = owed.tolist()
         # Few pairs of shares differ. The sums are exact, so that their order is no matter.
-        terms_of = cache(partial(_terms, self.distance))
-        terms = list(chain.from_iterable(map(terms_of, had.tolist(), due_of_cell)))
+        cached_terms = cache(partial(_terms, self.distance))
+        terms = list(chain.from_iterable(map(cached_terms, had.tolist(), due_of_cell)))
         bounds = np.searchsorted(user, np.arange(batch.n_users + 1)).tolist()
         values = [
             _similarity(self.distance, terms[2 * first : 2 * stop], max(0.0, 1 - math.fsum(due_of_cell[first:stop])))
@@ -106,7 +112,7 @@ class AWRF(GroupMetric):
         return np.array(values, np.float64)
 
 
-def _at(cells: IntArray, where: IntArray, amounts: FloatArray) -> FloatArray:
+def _spread_over(cells: IntArray, where: IntArray, amounts: FloatArray) -> FloatArray:
     """Amounts at their cells, which ascend; 0 at the others."""
     spread = np.zeros(len(cells))
     spread[np.searchsorted(cells, where)] = amounts
@@ -138,7 +144,7 @@ class AmortisedAWRF(AllListsAttentionMetric):
         """The target."""
         return self.target
 
-    def of_groups(self, groups: GroupExposure) -> float:
+    def _value(self, groups: GroupExposure) -> float:
         """The similarity of both distributions."""
         pairs = list(groups.shares().values())
         if not pairs or any(math.isnan(share) for pair in pairs for share in pair):
@@ -161,14 +167,14 @@ class ExpectedExposureMetric(AllListsAttentionMetric):
         """The attention of lists, and that of ideal lists."""
         return ("ideal", self.counted, self.discount, self.p, self.k, self.unknown, self.threshold)
 
-    def given(self, batch: RankingBatch) -> Given:
+    def amounts(self, batch: RankingBatch) -> GroupAmounts:
         """The attention of lists, and that of ideal lists, of users with a list and a relevant label of an item with a group."""
         # The ideal list's first k may hold no such label, and the user counts all the same.
         labelled = self.has_any(batch, self.relevance_of(batch))
         counted = labelled & (self._recommended(batch).n_within(self.k) > 0)
-        return Given(counted, self.exposure_of(batch, relevant=self.counted == "relevant"), self.ideal_of(batch))
+        return GroupAmounts(counted, self.exposure_of(batch, relevant=self.counted == "relevant"), self.ideal_of(batch))
 
-    def of_groups(self, groups: GroupExposure) -> float:
+    def _value(self, groups: GroupExposure) -> float:
         """The sum over groups."""
         if not groups.n_users:
             return math.nan
@@ -251,7 +257,7 @@ class AttentionShare(AllListsAttentionMetric):
     gets nothing has 0, also if no item has it, which is a warning. NaN without predictions of items with a group, and with
     ``of="relevance"`` without such users.
 
-    Source: Singh, Joachims, Fairness of exposure in rankings, KDD 2018; without a group the dominance index of Berger, Parker,
+    Source: Singh, Joachims, Fairness of exposure in rankings, KDD 2018. Without a group the dominance index of Berger, Parker,
     Diversity of planktonic foraminifera in deep-sea sediments, Science 1970.
     """
 
@@ -267,7 +273,7 @@ class AttentionShare(AllListsAttentionMetric):
     )
 
     @property
-    def asked_group(self) -> str | None:
+    def chosen_group(self) -> str | None:
         """The name of the group; None: the one with the largest share."""
         return None if self.group is None else str(self.group)
 
@@ -276,17 +282,17 @@ class AttentionShare(AllListsAttentionMetric):
         """What the share is of, if not of the lists."""
         return "items" if self.of == "lists" else self.of
 
-    def of_groups(self, groups: GroupExposure) -> float:
+    def _value(self, groups: GroupExposure) -> float:
         """The share of the group."""
         shares = {name: pair[0 if self.of == "lists" else 1] for name, pair in groups.shares().items()}
         if not shares or any(map(math.isnan, shares.values())):
             return math.nan
-        return max(shares.values()) if self.asked_group is None else shares.get(self.asked_group, 0.0)
+        return max(shares.values()) if self.chosen_group is None else shares.get(self.chosen_group, 0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExposureToMerit(AllListsAttentionMetric):
-    """A group's share of all attention ÷ its share of all relevant labels: 1 if it gets what it earns, 0.5 if it gets half of that.
+    """A group's share of all attention ÷ its share of all relevant labels: 1 if it gets what it earns, 0.5 for half of that.
 
     Merit is what the labels say: γ_g ÷ Σ_h γ_h, where γ_g counts the relevant labels of items of group g. Users have an item of any
     group in the first k places, and a relevant label of such an item. From 0 up. Without a ``group`` the smallest ratio of any group
@@ -305,17 +311,17 @@ class ExposureToMerit(AllListsAttentionMetric):
     )
 
     @property
-    def asked_group(self) -> str | None:
+    def chosen_group(self) -> str | None:
         """The name of the group; None: the one with the smallest ratio."""
         return None if self.group is None else str(self.group)
 
-    def of_groups(self, groups: GroupExposure) -> float:
+    def _value(self, groups: GroupExposure) -> float:
         """The ratio of the group."""
         ratios = groups.ratios()
         return (
             min(ratios.values(), default=math.nan)
-            if self.asked_group is None
-            else ratios.get(self.asked_group, math.nan)
+            if self.chosen_group is None
+            else ratios.get(self.chosen_group, math.nan)
         )
 
 
@@ -333,7 +339,7 @@ class DisparateTreatmentRatio(AllListsAttentionMetric):
     aliases: ClassVar[tuple[str, ...]] = ("dtr",)
     by_labels: ClassVar[bool] = True
 
-    def of_groups(self, groups: GroupExposure) -> float:
+    def _value(self, groups: GroupExposure) -> float:
         """The smallest ratio over the largest."""
         ratios = list(groups.ratios().values())
         return min(ratios) / max(ratios) if len(ratios) > 1 and max(ratios) > 0 else math.nan

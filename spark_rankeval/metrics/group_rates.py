@@ -15,7 +15,7 @@ import numpy as np
 from spark_rankeval.checks import number
 from spark_rankeval.metrics.base import ListMetric, RelevanceMetric, Unset, parameter
 from spark_rankeval.metrics.gain_based import DISCOUNTS
-from spark_rankeval.metrics.group_amounts import AllListsGroupMetric, Amounts, Given, GroupExposure
+from spark_rankeval.metrics.group_amounts import AllListsGroupMetric, Amounts, GroupAmounts, GroupExposure
 from spark_rankeval.ranking.batch import RankingBatch, is_relevant
 from spark_rankeval.ranking.ragged import BoolArray, FloatArray, IntArray, Ragged
 from spark_rankeval.ranking.recommended import GROUP_SET, LEVEL, Fact, GroupSets, Recommended, asked_for
@@ -36,7 +36,7 @@ class GroupShare(ListMetric):
 
     shared: ClassVar[str] = ""  # what is shared, in words
 
-    def of_groups(self, recommended: Recommended, item: IntArray, group: IntArray, n_groups: int) -> FloatArray:
+    def group_shares(self, recommended: Recommended, item: IntArray, group: IntArray, n_groups: int) -> FloatArray:
         """The share of each user and group; float64 (n_users · n_groups,), NaN if there is nothing to share.
 
         Args:
@@ -121,7 +121,7 @@ class GroupRates(AllListsGroupMetric):
     larger_is_better: ClassVar[bool] = False
     # Counts of items have no fractions, and those of candidates are large.
     unit: ClassVar[float] = 1.0
-    beside: ClassVar[str] = GROUP_SET
+    group_column: ClassVar[str] = GROUP_SET
 
     def groups_of(self, batch: RankingBatch) -> GroupSets:
         """The sets of groups of the batch's items."""
@@ -146,10 +146,10 @@ class GroupRates(AllListsGroupMetric):
         return self._count(batch, recommended.user[which], self._set_of_items(recommended)[which])
 
     @abstractmethod
-    def given(self, batch: RankingBatch) -> Given:
+    def amounts(self, batch: RankingBatch) -> GroupAmounts:
         """How many items of each group are in users' lists, and how many could be."""
 
-    def of_groups(self, groups: GroupExposure) -> float:
+    def _value(self, groups: GroupExposure) -> float:
         """The standard deviation of the rates over their mean."""
         rates = [groups.exposure.get(name, 0.0) / due for name, due in groups.due.items() if due > 0]
         mean = math.fsum(rates) / max(len(rates), 1)
@@ -163,7 +163,7 @@ class PopularityRates(GroupRates):
     """The same of the short head and the long tail."""
 
     value_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
-    beside: ClassVar[str] = LEVEL
+    group_column: ClassVar[str] = LEVEL
 
     head: float | Unset = parameter(
         0.8,
@@ -194,28 +194,28 @@ class EqualOpportunity(GroupRates, RelevanceMetric):
 
     by_labels: ClassVar[bool] = True
 
-    def given(self, batch: RankingBatch) -> Given:
+    def amounts(self, batch: RankingBatch) -> GroupAmounts:
         """The hits and the relevant labels of each group, of users with a list and such a label."""
         recommended = self._recommended(batch)
         hit = ~np.isnan(recommended.grade)
         hit[hit] = is_relevant(recommended.grade[hit], self.threshold)
         relevant = is_relevant(batch.labels.values, self.threshold)
-        sets = batch.beside_labels[self.beside].values[relevant].astype(np.int64)
+        sets = batch.beside_labels[self.group_column].values[relevant].astype(np.int64)
         due = self._count(batch, batch.labels.user[relevant], sets)
         counted = (recommended.n_within(self.k) > 0) & (due.totals(batch.n_users) > 0)
-        return Given(counted, self._count_listed(batch, hit), due)
+        return GroupAmounts(counted, self._count_listed(batch, hit), due)
 
 
 @dataclass(frozen=True, kw_only=True)
 class StatisticalParity(GroupRates):
     """Rates of all candidates: recommended items of a group ÷ its items that users do not have."""
 
-    def given(self, batch: RankingBatch) -> Given:
+    def amounts(self, batch: RankingBatch) -> GroupAmounts:
         """The recommended items and the candidates of each group, of users with a list."""
         recommended = self._recommended(batch)
         histories = self._set_of_histories(recommended)
         consumed = self._count(batch, histories.user, histories.values)
-        return Given(
+        return GroupAmounts(
             counted=recommended.n_within(self.k) > 0,
             exposure=self._count_listed(batch, ~asked_for(recommended.consumed)),
             due=consumed._replace(amount=-consumed.amount),
@@ -270,7 +270,7 @@ class PopularityEqualOpportunity(PopularityRates, EqualOpportunity):
     groups the value is |P_head − P_tail| ÷ (P_head + P_tail). NaN if a group has no relevant label, and without a hit.
 
     Source: Zhu, Wang, Caverlee, Measuring and mitigating item under-recommendation bias in personalized ranking systems, SIGIR
-    2020, for the formula; these two groups and the head of 80% are Elliot's.
+    2020, for the formula. These two groups and the head of 80% are Elliot's.
     """
 
     name: ClassVar[str] = "popularity_equal_opportunity"
@@ -289,7 +289,7 @@ class PopularityStatisticalParity(PopularityRates, StatisticalParity):
     without a candidate in any list.
 
     Source: Zhu, Wang, Caverlee, Measuring and mitigating item under-recommendation bias in personalized ranking systems, SIGIR
-    2020, for the formula; these two groups and the head of 80% are Elliot's.
+    2020, for the formula. These two groups and the head of 80% are Elliot's.
     """
 
     name: ClassVar[str] = "popularity_statistical_parity"

@@ -244,8 +244,8 @@ def overlaps(batch: RankingBatch) -> FloatArray:
     """
 
     def count() -> FloatArray:
-        labels, (at_depth, of_item) = batch.labels, batch.label_runs()
-        start, user, end = labels.offsets[:-1], batch.user, of_item.before + of_item.size
+        labels, (depth_runs, item_runs) = batch.labels, batch.label_runs()
+        start, user, end = labels.offsets[:-1], batch.user, item_runs.before + item_runs.size
 
         def counted(since: IntArray, last: IntArray) -> IntArray:
             """How many predictions count from each depth or from an earlier one, of this user and all users before."""
@@ -255,10 +255,10 @@ def overlaps(batch: RankingBatch) -> FloatArray:
 
         # At a depth inside a run of equal grades, items of higher grades count in full, and those of the run in part.
         whole = counted(np.maximum(batch.rank, end + 1), labels.lengths[user])
-        partly = counted(np.maximum(batch.rank, of_item.before + 1), end)
+        partly = counted(np.maximum(batch.rank, item_runs.before + 1), end)
         first, depth = start[labels.user], batch.label_rank()
-        of_run = partly[1:] - partly[first + at_depth.before]
-        shared: FloatArray = (whole[1:] - whole[first]) + of_run * (depth - at_depth.before) / at_depth.size
+        run_share = partly[1:] - partly[first + depth_runs.before]
+        shared: FloatArray = (whole[1:] - whole[first]) + run_share * (depth - depth_runs.before) / depth_runs.size
         return shared
 
     return batch.remember("overlaps", count)
@@ -313,12 +313,12 @@ class RBO(Metric):
 
         # X_s(d−s)/(s·d) is X_s/s − X_s/d. The first parts add up to X_s/s·(p^s − p^l). The second parts turn X_d into
         # X_d − X_s, so that no term is negative and nothing cancels.
-        at_shorter, depth = overlap_at(shorter), batch.label_rank()
+        shorter_overlap, depth = overlap_at(shorter), batch.label_rank()
         terms = batch.remember(("overlap terms", p), lambda: overlap * geometric_share(p)(depth))
         beyond = np.flatnonzero(depth > shorter[labels.user])
         if len(beyond):
             terms = terms.copy()
-            more = overlap[beyond] - at_shorter[labels.user[beyond]]
+            more = overlap[beyond] - shorter_overlap[labels.user[beyond]]
             terms[beyond] = more * geometric_share(p)(depth[beyond])
         shared = batch.total(labels.user, terms, None if self.k is None else depth <= self.k)
 
@@ -327,13 +327,15 @@ class RBO(Metric):
         if within is not None:
             below &= within
         user, rank = batch.user[below], batch.rank[below]
-        down_to = geometric_share(p).summed_up_to(int(longer.max(initial=0)))
-        shared += batch.total(user, down_to[longer[user]] - down_to[rank - 1])
-        at_longer = np.where(longer > labels.lengths, at_shorter + np.bincount(user, minlength=batch.n_users), 0.0)
-        at_longer += overlap_at(longer)
+        share_sums = geometric_share(p).summed_up_to(int(longer.max(initial=0)))
+        shared += batch.total(user, share_sums[longer[user]] - share_sums[rank - 1])
+        longer_overlap = np.where(
+            longer > labels.lengths, shorter_overlap + np.bincount(user, minlength=batch.n_users), 0.0
+        )
+        longer_overlap += overlap_at(longer)
 
         power = geometric(p)
-        ends = ratio(at_shorter, shorter) * power(shorter + 1) + ratio(at_longer - at_shorter, longer) * power(
-            longer + 1
-        )
+        ends = ratio(shorter_overlap, shorter) * power(shorter + 1) + ratio(
+            longer_overlap - shorter_overlap, longer
+        ) * power(longer + 1)
         return (1 - p) * shared + ends

@@ -159,10 +159,10 @@ def _read(metric: type[Metric], arguments: str, cutoff: str | None, text: str) -
     return metric(**values)
 
 
-def reads_as(label: str, asked: object) -> bool:
+def reads_as(label: str, metric: object) -> bool:
     """Whether a label is text for the same metric as another text or an object."""
     try:
-        return parse_metric(label) == parse_metric(asked)  # type: ignore[arg-type]  # it refuses what is neither
+        return parse_metric(label) == parse_metric(metric)  # type: ignore[arg-type]  # it refuses what is neither
     except MetricError:
         return False
 
@@ -172,18 +172,18 @@ def _find(name: str, cutoff: str | None, text: str, *, has_k: bool) -> tuple[typ
     words = re.sub(r"[\s\-]+", "_", name)
     key = words.lower()
     # IPrec@0.1 has its recall behind the sign.
-    if (found := _ours(key)) and "." not in (cutoff or ""):
-        return *found, cutoff
+    if (named := _ours(key)) and "." not in (cutoff or ""):
+        return *named, cutoff
     for form, spelled in PARAMETRIC:
         if number := form.fullmatch(key if cutoff is None else f"{key}@{cutoff.strip()}"):
             return *_named(spelled(number[1])), None
     affixed = AFFIXES.fullmatch(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", words).lower())
     base, k = (key, None) if affixed is None else affixed.group("name", "k")
-    found = _ours(base)
-    if found is None:
+    named = _ours(base)
+    if named is None:
         raise MetricError(_unknown(name, key, base, k, text))
     if k == "k" and cutoff is None and not has_k:
-        metric = found[0].name
+        metric = named[0].name
         msg = (
             f"{text!r} needs a number as its cutoff, as in '{metric}@10'; for a system's definition name its dialect, such as "
             "dialect='recommenders'"
@@ -192,7 +192,7 @@ def _find(name: str, cutoff: str | None, text: str, *, has_k: bool) -> tuple[typ
     if k not in ("k", None) and cutoff is not None:
         msg = f"{text!r} gives the cutoff twice, in the name and after @"
         raise MetricError(msg)
-    return *found, cutoff if k == "k" else k or cutoff
+    return *named, cutoff if k == "k" else k or cutoff
 
 
 def _ours(key: str) -> tuple[type[Metric], str] | None:
@@ -200,7 +200,7 @@ def _ours(key: str) -> tuple[type[Metric], str] | None:
     if key in REGISTRY:
         return REGISTRY[key], ""
     plain = key.replace("_", "")
-    alike = next((metric for known, metric in REGISTRY.items() if known.replace("_", "") == plain), None)
+    alike = next((metric for name, metric in REGISTRY.items() if name.replace("_", "") == plain), None)
     if alike is not None:
         return alike, ""
     return _named(NAMES[plain]) if plain in NAMES else None
@@ -214,16 +214,16 @@ def _named(text: str) -> tuple[type[Metric], str]:
 
 def _unknown(name: str, key: str, base: str, k: str | None, text: str) -> str:
     """What a message says of a name that no metric has, with the nearest metric."""
-    known = sorted({metric.name for metric in REGISTRY.values()})
-    at = "" if k in ("k", None) or "." in key else f"@{k}"
-    hint = did_you_mean(base, REGISTRY, lambda alias: REGISTRY[alias].name + at)
+    available = sorted({metric.name for metric in REGISTRY.values()})
+    cutoff = "" if k in ("k", None) or "." in key else f"@{k}"
+    hint = did_you_mean(base, REGISTRY, lambda alias: REGISTRY[alias].name + cutoff)
     near, dialect = NEAREST.get(base.replace("_", ""), ("", ""))
     unsigned = _CUTOFF_WITHOUT_SIGN.fullmatch(key)
     if near:
-        hint = f"the nearest is {near + at!r} with dialect={dialect!r}; "
+        hint = f"the nearest is {near + cutoff!r} with dialect={dialect!r}; "
     elif unsigned and unsigned["metric"] in REGISTRY:
         hint = f"did you mean '{unsigned['metric']}@{unsigned['k']}'? "
-    return f"no metric is called {name!r} (in {text!r}); {hint}available: {', '.join(known)}"
+    return f"no metric is called {name!r} (in {text!r}); {hint}available: {', '.join(available)}"
 
 
 def _arguments(metric: type[Metric], arguments: str, text: str) -> dict[str, Any]:
@@ -235,12 +235,12 @@ def _arguments(metric: type[Metric], arguments: str, text: str) -> dict[str, Any
     if not isinstance(call, ast.Call) or call.args or not isinstance(call.func, ast.Name):
         msg = f"{text!r}: write parameters as name=value, separated by commas; got {arguments!r}"
         raise MetricError(msg)
-    known = [item.name for item in metric.parameters()]
+    parameters = [item.name for item in metric.parameters()]
     values: dict[str, Any] = {}
     for keyword in call.keywords:
-        if keyword.arg not in (*known, "k"):
-            hint = did_you_mean(keyword.arg, known)
-            msg = f"{text!r}: {metric.name} has no parameter {keyword.arg!r}; {hint}it has: {', '.join(known)}"
+        if keyword.arg not in (*parameters, "k"):
+            hint = did_you_mean(keyword.arg, parameters)
+            msg = f"{text!r}: {metric.name} has no parameter {keyword.arg!r}; {hint}it has: {', '.join(parameters)}"
             raise MetricError(msg)
         if keyword.arg in values:
             msg = f"{text!r} gives {keyword.arg!r} twice"
@@ -263,7 +263,7 @@ def _literal(node: ast.expr, name: str, text: str) -> Any:
     raise MetricError(msg)
 
 
-class AskedMetrics(dict[str, Metric]):
+class NamedMetrics(dict[str, Metric]):
     """The metrics of a call, by the label that each has in the result.
 
     Attributes:
@@ -275,7 +275,7 @@ class AskedMetrics(dict[str, Metric]):
         self.spelled = dict(spelled)
 
 
-def parse_metrics(metrics: str | Metric | Iterable[str | Metric] | Mapping[str, str | Metric]) -> AskedMetrics:
+def parse_metrics(metrics: str | Metric | Iterable[str | Metric] | Mapping[str, str | Metric]) -> NamedMetrics:
     """The metrics of a call, by the label each has in the result; a metric asked for twice is there once.
 
     Args:
@@ -296,7 +296,7 @@ def parse_metrics(metrics: str | Metric | Iterable[str | Metric] | Mapping[str, 
         raise MetricError(msg)
     if hasattr(metrics, "items"):
         labelled = {label: parse_metric(metric) for label, metric in metrics.items()}
-        spelled = metrics.spelled if isinstance(metrics, AskedMetrics) else spelled
+        spelled = metrics.spelled if isinstance(metrics, NamedMetrics) else spelled
         wrong = [label for label in labelled if not isinstance(label, str) or not label.strip()]
         if wrong:
             msg = f"a metric's label must be a non-empty string; got {wrong!r}"
@@ -316,7 +316,7 @@ def parse_metrics(metrics: str | Metric | Iterable[str | Metric] | Mapping[str, 
     if not labelled:
         msg = "no metric was asked for; name at least one, as in ['ndcg@10', 'recall@10']"
         raise MetricError(msg)
-    return AskedMetrics(labelled, spelled)
+    return NamedMetrics(labelled, spelled)
 
 
 def column_name(label: str) -> str:

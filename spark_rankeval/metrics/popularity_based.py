@@ -49,7 +49,7 @@ class Novelty(ListMetric):
     otherwise. From 0 up, in bits. ``by="history"`` gives instead the share of items that the user does not have in the
     training data. NaN without predictions (of items that count), and unless ``by="history"`` without training data.
 
-    Source: Castells, Vargas, Wang, Novelty and diversity metrics for recommender systems, DDR at ECIR 2011; Zhou and
+    Source: Castells, Vargas, Wang, Novelty and diversity metrics for recommender systems, DDR at ECIR 2011. Zhou and
     others, Solving the apparent diversity-accuracy dilemma of recommender systems, PNAS 2010. ``by="history"``: RePlay.
     """
 
@@ -195,9 +195,9 @@ class PopularityRatio(ListMetric):
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         recommended = self._recommended(batch)
-        of_history, size = asked_for(recommended.history_popularity), asked_for(recommended.history_size)
+        history, size = asked_for(recommended.history_popularity), asked_for(recommended.history_size)
         sums = recommended.total(popularity(recommended, "users"), recommended.within(self.k))
-        return ratio(ratio(sums, recommended.n_within(self.k)), ratio(of_history, size))
+        return ratio(ratio(sums, recommended.n_within(self.k)), ratio(history, size))
 
 
 @dataclass(frozen=True, kw_only=True)

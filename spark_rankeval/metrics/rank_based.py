@@ -102,19 +102,19 @@ class AveragePrecision(TieAwareMetric):
             raise MetricError(msg)
 
     def _check_weights(self) -> None:
-        given = f"weights={self.weights!r}" if self._is_listed else f"decay={self.decay!r}"
+        weights = f"weights={self.weights!r}" if self._is_listed else f"decay={self.decay!r}"
         if self._is_listed and self.decay not in (1, UNSET):
-            msg = f"ap: weights and decay cannot be combined; got {given}, decay={self.decay!r}"
+            msg = f"ap: weights and decay cannot be combined; got {weights}, decay={self.decay!r}"
             raise MetricError(msg)
         wanted = "hits" if self.by == "threshold" else "labels"
         if self.denominator not in (wanted, UNSET):
             name = "weights" if self._is_listed else "a decay below 1"
             by = " by threshold" * (self.by == "threshold")
-            msg = f"ap: {name}{by} needs denominator={wanted!r}; got {given}, denominator={self.denominator!r}"
+            msg = f"ap: {name}{by} needs denominator={wanted!r}; got {weights}, denominator={self.denominator!r}"
             raise MetricError(msg)
         if self.by == "threshold" and self.averages_ties:
             msg = (
-                f"ap: by='threshold' with weights by rank has no average over the orders of equal scores; got {given}, "
+                f"ap: by='threshold' with weights by rank has no average over the orders of equal scores; got {weights}, "
                 "ties='average'"
             )
             raise MetricError(msg)
@@ -166,8 +166,8 @@ class AveragePrecision(TieAwareMetric):
             return geometric_sum(float(self.decay))(rank)  # type: ignore[arg-type]  # the same
         listed = np.array(read_numbers(self.weights))
         within = np.minimum(rank, len(listed))
-        down_to: FloatArray = np.cumsum(listed)[within - 1] + (rank - within) * listed[-1]
-        return down_to
+        total: FloatArray = np.cumsum(listed)[within - 1] + (rank - within) * listed[-1]
+        return total
 
     def _mean_over_orders(self, batch: RankingBatch) -> FloatArray:
         """The expected value over all orders of tied items."""
@@ -183,22 +183,22 @@ class AveragePrecision(TieAwareMetric):
         # random, as in a group of m.
         split, places = groups.where(cut), within[cut]
         top = draws(split.size, split.held, places)
-        of, hits = top.case, top.marked
+        case, hits = top.case, top.marked
         each = summed_over_places(places, lambda group, j: 1 / (split.above[group] + j))
-        further = summed_over_places(places, lambda group, j: (j - 1) / (split.above[group] + j))
-        before = split.held_above[of]
-        expected = (before + 1) * each[of] + (hits - 1) / np.maximum(places - 1, 1)[of] * further[of]
-        expected = precision[split.user][of] + hits / places[of] * expected
+        shifts = summed_over_places(places, lambda group, j: (j - 1) / (split.above[group] + j))
+        before = split.held_above[case]
+        expected = (before + 1) * each[case] + (hits - 1) / np.maximum(places - 1, 1)[case] * shifts[case]
+        expected = precision[split.user][case] + hits / places[case] * expected
         values[split.user] = top.expected(ratio(expected, before + hits))
         return values
 
     def _expected_precision(self, groups: TiedGroups, places: IntArray) -> FloatArray:
         """Σ_j (s/t)·w·(C + 1 + (j−1)(s−1)/(t−1))/(a+j) over the first places of each group, whose first rank is a+1."""
-        further = (groups.held - 1) / np.maximum(groups.size - 1, 1)
+        other_hits = (groups.held - 1) / np.maximum(groups.size - 1, 1)
 
         def precision(group: IntArray, j: IntArray) -> FloatArray:
             rank = groups.above[group] + j
-            expected = (groups.held_above[group] + 1 + (j - 1) * further[group]) / rank
+            expected = (groups.held_above[group] + 1 + (j - 1) * other_hits[group]) / rank
             return expected * self._weight(rank) if self._weighs else expected
 
         return groups.held / groups.size * summed_over_places(places, precision)
@@ -234,11 +234,11 @@ class ReciprocalRank(TieAwareMetric):
     def _values(self, batch: RankingBatch) -> FloatArray:
         if self.averages_ties:
             return self._mean_over_orders(batch)
-        values = batch.remember(("reciprocal of first hit", self.threshold), lambda: self._of_first_hit(batch))
+        values = batch.remember(("reciprocal of first hit", self.threshold), lambda: self._first_reciprocal(batch))
         # 1/j falls with j, so that only the ranks up to k have at least 1/k.
         return values if self.k is None else np.where(values >= 1 / self.k, values, 0.0)
 
-    def _of_first_hit(self, batch: RankingBatch) -> FloatArray:
+    def _first_reciprocal(self, batch: RankingBatch) -> FloatArray:
         hits = batch.hits(self.threshold)
         first = hits.ordinal == 1
         values = np.zeros(batch.n_users)
@@ -253,7 +253,7 @@ class ReciprocalRank(TieAwareMetric):
 
         def expected(group: IntArray, j: IntArray) -> FloatArray:
             size, held = groups.size[group], groups.held[group]
-            # The first hit is at place 1 with probability s/t; each further place has a share of the probability before it.
+            # The first hit is at place 1 with probability s/t; each shifts place has a share of the probability before it.
             share = np.where(j == 1, held / size, (size - held - j + 2) / (size - j + 1))
             chances = grouped(share, group - group[0], group[-1] - group[0] + 1).accumulated(np.multiply)
             reciprocal: FloatArray = chances.values / (groups.above[group] + j)

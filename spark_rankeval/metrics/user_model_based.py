@@ -141,7 +141,7 @@ class RBP(ScaledMetric):
     """Rank-biased precision: (1−p)·Σ_{j≤ρ_k} s_j·p^(j−1), for a user who goes on to the next item with probability p.
 
     s is the item's grade ÷ the user's largest (default), 1 if it is relevant, the raw grade, or its grade ÷
-    ``max_grade``; a negative grade is grade 0. Between 0 and 1, which no finite list reaches; raw grades have no bound.
+    ``max_grade``. A negative grade is grade 0. Between 0 and 1, which no finite list reaches; raw grades have no bound.
     NaN without a label above 0, 0 without predictions or without gain in the first k places. With ``gain="max_grade"``
     a user with a label above it is NaN, as in `ERR`.
 

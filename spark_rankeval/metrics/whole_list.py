@@ -152,23 +152,23 @@ class AUC(RelevanceMetric):
         first_hit[user[first]] = rank[first]
         first_other = 1 + np.bincount(user[rank == hits.ordinal], minlength=batch.n_users)
 
-        def others(after: IntArray, to: IntArray, where: BoolArray | None = None) -> FloatArray:
+        def others(after: IntArray, stop: IntArray, where: BoolArray | None = None) -> FloatArray:
             """The weight of a stretch of ranks without hits; 0 for an empty one."""
-            count = np.maximum(to - after, 0) if where is None else np.where(where, np.maximum(to - after, 0), 0)
+            count = np.maximum(stop - after, 0) if where is None else np.where(where, np.maximum(stop - after, 0), 0)
             return power(np.maximum(after + 2 - first_other[user], 1)) * power_sum(count)
 
         weight = power(rank - first_hit[user] + 1)
-        down_to = grouped(weight, user, batch.n_users).accumulated(np.add).values
-        down_to_before = np.where(first, 0.0, np.append(0.0, down_to[:-1])[: len(user)])
-        above_group = down_to_before[groups.start][group]
-        in_group = np.bincount(group, weight, len(groups.user))[group]
+        weight_so_far = grouped(weight, user, batch.n_users).accumulated(np.add).values
+        weight_before = np.where(first, 0.0, np.append(0.0, weight_so_far[:-1])[: len(user)])
+        above_group = weight_before[groups.start][group]
+        group_weight = np.bincount(group, weight, len(groups.user))[group]
         group_ends = np.ones(len(user), np.bool_)
         group_ends[:-1] = group[1:] != group[:-1]
 
         higher = others(before_end, begin)
         equal = others(np.maximum(before_rank, begin), rank - 1) + others(rank, end, group_ends)
         lower = others(end, batch.n_predictions[user], last)
-        won = higher * above_group + equal * (above_group + in_group / 2) + lower * down_to
+        won = higher * above_group + equal * (above_group + group_weight / 2) + lower * weight_so_far
         pairs = batch.total(user, weight) * batch.total(user, higher + equal + lower)
         return ratio(batch.total(user, won), pairs)
 
@@ -201,17 +201,17 @@ class AUCPR(RelevanceMetric):
         """Points are where the score changes; the order of equal scores does not matter."""
         return super().reads.but(scores=True, tie_order=False)
 
-    def _found_of(self, batch: RankingBatch) -> Array:
+    def _n_to_find(self, batch: RankingBatch) -> Array:
         return batch.n_hits(None, self.threshold) if self.recall == "hits" else batch.n_relevant(self.threshold)
 
     def _is_defined(self, batch: RankingBatch) -> BoolArray:
-        return self._found_of(batch) > 0
+        return self._n_to_find(batch) > 0
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         groups = tied_hits(batch, self.threshold)
         before = np.where(groups.above == 0, 1.0, groups.held_above / np.maximum(groups.above, 1))
         after = (groups.held_above + groups.held) / (groups.above + groups.size)
-        return ratio(batch.total(groups.user, groups.held * (before + after) / 2), self._found_of(batch))
+        return ratio(batch.total(groups.user, groups.held * (before + after) / 2), self._n_to_find(batch))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -238,17 +238,17 @@ class LexicographicRecall(RelevanceMetric):
         hits = batch.hits(self.threshold)
         within = np.ones(len(hits.rank), np.bool_) if self.k is None else hits.rank <= self.k
         ranks = grouped(hits.rank[within], hits.user[within], batch.n_users)
-        found = np.flatnonzero(ranks.lengths)
+        with_hits = np.flatnonzero(ranks.lengths)
         places = batch.n_predictions if self.k is None else np.full(batch.n_users, self.k)
         values = np.zeros(batch.n_users)
-        values[found] = ranks.lengths[found] - 1 + _share_no_better(ranks, found, places)
+        values[with_hits] = ranks.lengths[with_hits] - 1 + _share_no_better(ranks, with_hits, places)
         return ratio(values, batch.n_relevant(self.threshold))
 
 
 def _share_no_better(ranks: Ragged, users: IntArray, places: IntArray) -> FloatArray:
     """For some users with hits, the share of ways to place so many hits in so many places that are no better than these.
 
-    Hit after hit from the lowest up, the ways that are left are parted into those with a lower hit, which are worse, those with a hit
+    Hit after hit from the lowest up, the remaining ways are parted. Some have a lower hit and are worse, some have a hit
     there, and the others. Each has its part of an interval. Parts never overlap, so rounding makes two ways equal at most.
     """
     low, high = np.zeros(len(users)), np.ones(len(users))
@@ -278,7 +278,7 @@ def _share_lower(n_hits: IntArray, n_places: IntArray, place: IntArray) -> Float
 
 @dataclass(frozen=True, kw_only=True)
 class TotalSearchEfficiency(RelevanceMetric):
-    """What the rank of the last relevant item is worth, for somebody who needs them all: d(r_γ), 0 if the first k miss any.
+    """What the rank of the last relevant item is worth, for a user who needs them all: d(r_γ), 0 if the first k miss any.
 
     The rank of the lowest relevant item is r_γ. The discount d is 1/r, or 1 ÷ log2(r + 1) with ``discount="log2"``. Between 0
     and 1; a perfect list has d(γ). NaN without a relevant label, 0 without predictions.

@@ -34,7 +34,7 @@ class CatalogueCrossValidator(CrossValidator):
     Params, setters, folds and threads are those of `CrossValidator`. These differ:
 
     - ``estimator``: an `ALS`, or another estimator whose models have ``userFactors`` and ``itemFactors``. Models predict nothing, so
-      that ``coldStartStrategy`` has no effect: a held-out item without factors is a label that nobody can find.
+      that ``coldStartStrategy`` has no effect: a held-out item without factors is a label that no list can hold.
     - ``evaluator``: a `RankingEvaluator` with the same ``userCol`` and ``itemCol``. All its Params count except ``predictionCol``.
 
     Examples:
@@ -80,7 +80,7 @@ class CatalogueCrossValidator(CrossValidator):
         ).fit(dataset)
         models = fitted.subModels
         if models is not None:
-            models = [[cast("_FoldModel", each).model for each in of_fold] for of_fold in models]
+            models = [[cast("_FoldModel", each).model for each in fold_models] for fold_models in models]
         return self._copyValues(CrossValidatorModel(fitted.bestModel, fitted.avgMetrics, models, fitted.stdMetrics))
 
     def _checked(self) -> tuple[Estimator[Any], RankingEvaluator]:
@@ -94,9 +94,9 @@ class CatalogueCrossValidator(CrossValidator):
         _check_estimator(estimator)
         ranking_evaluator = _check_evaluator(evaluator)
         for name in ("userCol", "itemCol"):
-            of_estimator, of_evaluator = (each.getOrDefault(name) for each in (estimator, ranking_evaluator))
-            if of_estimator != of_evaluator:
-                msg = f"estimator and evaluator must have the same {name}; got {of_estimator!r} and {of_evaluator!r}"
+            estimator_column, evaluator_column = (each.getOrDefault(name) for each in (estimator, ranking_evaluator))
+            if estimator_column != evaluator_column:
+                msg = f"estimator and evaluator must have the same {name}; got {estimator_column!r} and {evaluator_column!r}"
                 raise InputError(msg)
         return estimator, ranking_evaluator
 

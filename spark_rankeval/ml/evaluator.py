@@ -79,7 +79,7 @@ class RankingEvaluator(
     - ``relevanceThreshold``: an item is relevant from this rating on; None: above 0, or as the dialect says.
     - ``ties``: how equal predictions are ordered: ``item_asc``, ``item_desc``, ``average``; None: as the dialect says.
     - ``onInvalid``: ``error``, or ``drop`` to leave out unusable predictions and ratings. The rating of a row without a usable
-      prediction stays a label, which then nobody found.
+      prediction stays a label that the list lacks.
 
     Examples:
         >>> held_out = spark.createDataFrame([(1, 7, 5.0, 0.2), (1, 8, 1.0, 0.9)], "user int, item int, rating float, prediction float")
@@ -146,14 +146,14 @@ class RankingEvaluator(
         """Set those Params that are given; see the class."""
         return self._set_checked(**self._input_kwargs)
 
-    def _set_checked(self, **given: Any) -> RankingEvaluator:
+    def _set_checked(self, **params: Any) -> RankingEvaluator:
         """Set Params, and refuse a metric that the dialect lacks before a model is fitted."""
         for name in ("labelCol", "predictionCol"):
-            if name in given:
-                _name(given[name])
-        dialect, metric = given.get("dialect", self.getDialect()), given.get("metricName", self.getMetricName())
+            if name in params:
+                _name(params[name])
+        dialect, metric = params.get("dialect", self.getDialect()), params.get("metricName", self.getMetricName())
         find_dialect(_dialect(dialect)).defaults_for(type(parse_metric(_metric(metric))))
-        return self._set(**given)
+        return self._set(**params)
 
     def _evaluate(self, dataset: DataFrame) -> float:
         try:

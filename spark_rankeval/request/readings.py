@@ -14,7 +14,7 @@ from spark_rankeval.errors import DialectError, MetricError, OptionError
 from spark_rankeval.metrics.base import Metric, SuppliesDefaults
 from spark_rankeval.metrics.expected_ties import TiesOfTheCall
 from spark_rankeval.metrics.logged_feedback import EstimatorOfTheCall
-from spark_rankeval.metrics.naming import AskedMetrics, column_names
+from spark_rankeval.metrics.naming import NamedMetrics, column_names
 from spark_rankeval.ranking.batch import Population
 from spark_rankeval.ranking.lists import RankingPolicy, Ties
 from spark_rankeval.ranking.recommended import TABLES_OF, Fact
@@ -311,7 +311,7 @@ class Reading:
 
 
 def read_request(
-    asked: AskedMetrics,
+    asked: NamedMetrics,
     options: ScoringOptions,
     lists: Lists,
     models: Sequence[str],

@@ -18,7 +18,7 @@ from spark_rankeval.errors import DataError, InputError, listed, warn
 from spark_rankeval.evaluation.evaluate import evaluate
 from spark_rankeval.evaluation.prepare import Metrics
 from spark_rankeval.evaluation.result import Result
-from spark_rankeval.metrics.naming import AskedMetrics, parse_metrics
+from spark_rankeval.metrics.naming import NamedMetrics, parse_metrics
 from spark_rankeval.metrics.set_based import BPref
 from spark_rankeval.request.options import Facts, Table
 from spark_rankeval.spark.local_tables import takes_local_tables
@@ -135,17 +135,17 @@ def _read(
     if not _all_plain(text, form, on_invalid):
         # A file that has changed since gives rows of nulls, which an evaluation refuses.
         text = text.where(_reads(form) if on_invalid == "drop" else F.col("value").rlike(SAYS_SOMETHING))
-        at_spaces = F.split(F.btrim("value", F.lit(SPACES)), f"{SPACE}+", n_parts)
-        fields = F.when(F.col("value").rlike(whole(form.plain)), fields).when(_reads(form), at_spaces)
+        split_fields = F.split(F.btrim("value", F.lit(SPACES)), f"{SPACE}+", n_parts)
+        fields = F.when(F.col("value").rlike(whole(form.plain)), fields).when(_reads(form), split_fields)
     columns = {name: _column(form, name) for name in form.columns}
-    given = [fields.alias("fields")]
+    columns_read = [fields.alias("fields")]
     if model_is_file:
-        given.append(_file_name().alias("file"))
+        columns_read.append(_file_name().alias("file"))
         columns["model"] = F.when(F.col("fields").isNotNull(), F.col("file"))
     values = [value.alias(name) for name, value in columns.items()]
     if form is RUN and len(input_files(text)) != 1:
-        _refuse_mixed_runs(text.select(*given, "path").select(*values, "path"), model_is_file=model_is_file)
-    return text.select(*given).select(*values)
+        _refuse_mixed_runs(text.select(*columns_read, "path").select(*values, "path"), model_is_file=model_is_file)
+    return text.select(*columns_read).select(*values)
 
 
 def _refuse_mixed_runs(rows: DataFrame, *, model_is_file: bool) -> None:
@@ -264,10 +264,10 @@ def _text_of_files(spark: SparkSession, paths: list[str]) -> DataFrame:
     """The same, each file read by itself."""
     files: dict[str, None] = {}
     for path in paths:
-        at_path = input_files(spark.read.format("binaryFile").load(path))
-        if not at_path:
+        matches = input_files(spark.read.format("binaryFile").load(path))
+        if not matches:
             raise _no_file([path])
-        files |= dict.fromkeys(at_path)
+        files |= dict.fromkeys(matches)
     # Spark takes a byte order mark for no text.
     value = F.regexp_replace("value", "^\ufeff", "").alias("value")
     tables = [
@@ -289,8 +289,8 @@ def _no_file(paths: list[str], details: str = "") -> InputError:
 
 
 def _as_paths(paths: str | os.PathLike[str] | Sequence[str]) -> list[str]:
-    given: list[Any] = list(paths) if isinstance(paths, list | tuple) else [paths]
-    named = [os.fspath(path) if isinstance(path, os.PathLike) else path for path in given]
+    several: list[Any] = list(paths) if isinstance(paths, list | tuple) else [paths]
+    named = [os.fspath(path) if isinstance(path, os.PathLike) else path for path in several]
     if not named or not all(isinstance(path, str) and path.strip() for path in named):
         msg = f"paths must be a non-empty string or a list of them; got {paths!r}"
         raise InputError(msg)
@@ -348,15 +348,15 @@ def evaluate_runs(
     facts = options.get("facts", Facts())
     if "subtopic" in qrels.columns and isinstance(facts, Facts) and facts.subtopic is None:
         options["facts"] = replace(facts, subtopic="subtopic")
-    asked = parse_metrics(metrics)
-    if all("intents" in metric.resolve().reads.facts for metric in asked.values()):
+    chosen = parse_metrics(metrics)
+    if all("intents" in metric.resolve().reads.facts for metric in chosen.values()):
         usual["dialect"] = "ndeval"
     level = options.get("relevance_threshold")
     if level is not None:
-        judged = dict(asked)
-        for label, metric in asked.items():
+        judged = dict(chosen)
+        for label, metric in chosen.items():
             # The level of -l also says which items are judged as not relevant.
             if isinstance(metric, BPref) and not metric.chosen():
                 judged[label] = replace(metric, judged_threshold=level)
-        asked = AskedMetrics(judged, asked.spelled)
-    return evaluate(runs, qrels, asked, **{**usual, **options})
+        chosen = NamedMetrics(judged, chosen.spelled)
+    return evaluate(runs, qrels, chosen, **{**usual, **options})

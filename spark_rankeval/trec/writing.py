@@ -104,13 +104,13 @@ def write_run(
         lines = lines.repartition(*order[: 1 if single_file else 2]).sortWithinPartitions(*order)
     else:
         # All lines of a query as one row, because Sail mixes sorted rows on their way to a file.
-        of_query = F.array_sort(F.collect_list(F.struct("rank", "value")))
-        text = F.concat_ws("\n", F.transform(of_query, lambda row: row["value"])).alias("value")
+        query_lines = F.array_sort(F.collect_list(F.struct("rank", "value")))
+        text = F.concat_ws("\n", F.transform(query_lines, lambda row: row["value"])).alias("value")
         lines = lines.groupBy("model", "query").agg(text).orderBy("model", "query")
     # Sail writes rows to several files, but to one in a folder of a column's value.
-    in_folders = model is not None or not keeps_order
-    writer = lines.select("value", *["model"] * in_folders).write
-    writer = writer.partitionBy("model") if in_folders else writer
+    has_folders = model is not None or not keeps_order
+    writer = lines.select("value", *["model"] * has_folders).write
+    writer = writer.partitionBy("model") if has_folders else writer
     writer.mode(save_mode(mode)).option("compression", compression).text(path)
 
 
@@ -160,8 +160,8 @@ def _columns(predictions: DataFrame, names: dict[str, str], tag: str | None) -> 
             problems.append(f"{meaning}={actual!r} is {kind.simpleString()}; {wrong}")
         columns[meaning] = column(actual)
     if problems:
-        known = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in predictions.schema.fields)
-        msg = f"predictions: {'; '.join(problems)}; the table has: {known}"
+        available = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in predictions.schema.fields)
+        msg = f"predictions: {'; '.join(problems)}; the table has: {available}"
         raise InputError(msg)
     return columns if tag is None else {**columns, "model": F.lit(tag)}
 

@@ -10,7 +10,7 @@ from scipy import stats
 from worlds.ranked_users import batch_of, in_order, random_users, ungraded
 
 from spark_rankeval.metrics import parse_metric
-from spark_rankeval.metrics.correlation_based import at_least_before
+from spark_rankeval.metrics.correlation_based import n_as_large_before
 
 COEFFICIENTS = {
     "pearson": stats.pearsonr,
@@ -179,7 +179,7 @@ def test_tau_ap_of_the_best_and_the_worst_order(items, expected):
 @given(st.lists(st.lists(st.integers(0, 5).map(float), max_size=20), max_size=6))
 def test_entries_before_are_counted_as_by_a_double_loop(lists):
     user = np.repeat(np.arange(len(lists)), [len(keys) for keys in lists])
-    counts = at_least_before(user, np.array([key for keys in lists for key in keys]), len(lists))
+    counts = n_as_large_before(user, np.array([key for keys in lists for key in keys]), len(lists))
     assert counts.tolist() == [sum(above >= key for above in keys[:i]) for keys in lists for i, key in enumerate(keys)]
 
 

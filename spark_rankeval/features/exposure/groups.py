@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from spark_rankeval.features.exposure.counted_tables import added_up, message_of, table_of, total_of
 from spark_rankeval.features.exposure.items import Exposed
-from spark_rankeval.metrics.group_amounts import AllListsGroupMetric, Amounts, Given, GroupExposure
+from spark_rankeval.metrics.group_amounts import AllListsGroupMetric, Amounts, GroupAmounts, GroupExposure
 from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray, IntArray, Ragged
 from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.statistics.bootstrap import N_BLOCKS
@@ -87,14 +87,14 @@ class GroupAccumulator:
         block = np.zeros(len(counted), np.int64) if blocks is None else blocks
         for number, slot in enumerate(self._slots):
             metric, lists = slot.metrics[0], exposed[slot.view]
-            given = metric.given(lists.batch)
+            given = metric.amounts(lists.batch)
             cell = np.where(counted & lists.included & given.counted & (group >= 0), group * N_BLOCKS + block, -1)
             names = metric.names_of(lists.batch)
             texts = self._codes_of(names)
             for kind, cells, codes, units in _counts(given, cell, len(names), metric.unit):
                 self._hold(number, kind, cells, texts[codes] if kind != _USERS else np.zeros_like(codes), units)
             # A slice is one all the same if nobody counts, and a group is one if it gets nothing.
-            asked = sorted({name for each in slot.metrics if (name := each.asked_group) is not None} & {*names})
+            asked = sorted({name for each in slot.metrics if (name := each.chosen_group) is not None} & {*names})
             for kind, text in ((_USERS, None), *((_EXPOSURE, name) for name in asked)):
                 code = np.full_like(present, self._texts[_text(text)])
                 self._hold(number, kind, present * N_BLOCKS, code, np.zeros_like(present))
@@ -133,7 +133,7 @@ class GroupAccumulator:
 
 
 def _counts(
-    given: Given, cell: IntArray, n_groups: int, unit: float
+    given: GroupAmounts, cell: IntArray, n_groups: int, unit: float
 ) -> Iterator[tuple[int, IntArray, IntArray, IntArray]]:
     """By kind: the cells of users, codes of groups, and how many units these have."""
     yield _EXPOSURE, *_added_up(given.exposure, cell, n_groups, unit)

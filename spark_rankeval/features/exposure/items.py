@@ -405,8 +405,8 @@ def _exposure(histogram: dict[str, IntArray], totals: Totals) -> Exposure:
     return Exposure(
         count=count[~of_users],
         n_items=n_items[~of_users],
-        in_training=(kind[~of_users] & IN_TRAINING) > 0,
-        in_items=(kind[~of_users] & IN_ITEMS) > 0,
+        is_in_training=(kind[~of_users] & IN_TRAINING) > 0,
+        is_in_items=(kind[~of_users] & IN_ITEMS) > 0,
         n_users=int((count * n_items)[of_users].sum()),
         totals=totals,
     )

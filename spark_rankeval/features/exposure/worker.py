@@ -102,7 +102,7 @@ def _warn_of_unknown_groups(of_slices: Iterable[Mapping[GroupSlot, SlotGroups]])
     for of_slots in of_slices:
         for slot, found in of_slots.items():
             names = {name for name in found.names if name is not None}
-            for asked in {name for metric in slot.metrics if (name := metric.asked_group) is not None}:
+            for asked in {name for metric in slot.metrics if (name := metric.chosen_group) is not None}:
                 known.setdefault(asked, set()).update(names)
     unknown = {name: sorted(others) for name, others in known.items() if name not in others}
     for name, others in unknown.items():

@@ -103,7 +103,7 @@ class RankedPairs:
     def values(self, metric: Metric) -> Array:
         """The values of a metric; NaN of metrics that look at more than labels, unless they are shares of a group."""
         if isinstance(metric, GroupShare) and self.recommended is not None:
-            return metric.of_groups(self.recommended, *self.memberships, self.n_groups)
+            return metric.group_shares(self.recommended, *self.memberships, self.n_groups)
         values = metric.compute(self.pairs.batch) if is_about_labels(metric) else np.full(len(self.pairs.user), np.nan)
         return self.whole(values, np.nan)
 
