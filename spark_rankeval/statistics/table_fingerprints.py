@@ -1,7 +1,8 @@
 """Fingerprints of tables: the sum, modulo 2^128, of a hash for each user, whatever the order and partitions of the users.
 
 The hash of a user mixes the user's id with the sum, modulo 2^64, of the hashes of the user's rows. So repeated rows count, and the same
-rows of another user give another fingerprint. A fingerprint tells whether tables differ; it is no protection against forgery.
+rows of another user give another fingerprint. A fingerprint tells whether tables differ; it is no protection against forgery. Rows of
+whole numbers and floats have the hashes that Spark's `xxhash64` gives.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy as np
 
 from spark_rankeval.statistics.resampling import mixed
 
+Array = np.ndarray[Any, np.dtype[Any]]
 Integers = np.ndarray[Any, np.dtype[np.int64]]
 
 #: Whole numbers of 32 bits that make a fingerprint, the least significant first. As int64, billions of them add up without overflow.
@@ -21,6 +23,68 @@ _BITS = 32
 _MODULUS = 1 << (_BITS * LIMBS)
 # Two hashes of the same pair of words differ by these odd constants (of SplitMix64 and of Murmur's finaliser).
 _FIRST, _SECOND = 0x9E3779B97F4A7C15, 0xFF51AFD7ED558CCD
+
+
+# The primes of XXH64, Yann Collet's specification: https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md
+_P1, _P2, _P3, _P4, _P5 = (
+    np.uint64(prime)
+    for prime in (
+        0x9E3779B185EBCA87,
+        0xC2B2AE3D27D4EB4F,
+        0x165667B19E3779F9,
+        0x85EBCA77C2B2AE63,
+        0x27D4EB2F165667C5,
+    )
+)
+#: The seed of Spark's expression.
+_SEED = 42
+# So many numbers are hashed at a time: they stay in a core's cache.
+_VALUES_TOGETHER = 1 << 14
+
+
+def xxhash64(*columns: Array) -> Array:
+    """The hash of each row of columns of equal length, int64 or float64, none of them null; int64.
+
+    Examples:
+        >>> xxhash64(np.array([1, 2]), np.array([0.5, -0.0]))
+        array([-4145917965430274609, -4175744763495980767])
+    """
+    hashes = np.empty(len(columns[0]), np.uint64)
+    for start in range(0, len(hashes), _VALUES_TOGETHER):
+        part = slice(start, start + _VALUES_TOGETHER)
+        seed: Array | np.uint64 = np.uint64(_SEED)
+        for column in columns:
+            seed = _hashes_of_numbers(_bits_of(column[part]), seed)
+        hashes[part] = seed
+    return hashes.view(np.int64)
+
+
+def _bits_of(values: Array) -> Array:
+    # Of the two zeros Spark takes the positive one.
+    return (values + 0.0 if values.dtype.kind == "f" else values).view(np.uint64)
+
+
+def _hashes_of_numbers(bits: Array, seed: Array | np.uint64) -> Array:
+    hashes = bits * _P2
+    _rotate(hashes, 31)
+    hashes *= _P1
+    hashes ^= seed + (_P5 + np.uint64(bits.itemsize))
+    _rotate(hashes, 27)
+    hashes *= _P1
+    hashes += _P4
+    hashes ^= hashes >> np.uint64(33)
+    hashes *= _P2
+    hashes ^= hashes >> np.uint64(29)
+    hashes *= _P3
+    hashes ^= hashes >> np.uint64(32)
+    return hashes
+
+
+def _rotate(values: Array, n_bits: int) -> None:
+    """Rotate 64 bits to the left, in place."""
+    upper = values << np.uint64(n_bits)
+    values >>= np.uint64(64 - n_bits)
+    values |= upper
 
 
 def limbs_of(users: Integers, rows: Integers) -> Integers:

@@ -1,7 +1,4 @@
-"""From Arrow columns to ids, scores, grades and hashes in numpy, with lists of each model; invalid rows are left out and counted.
-
-Whole numbers and floats have the same hashes as Spark's expression gives.
-"""
+"""From Arrow columns to ids, scores, grades and hashes in numpy, with lists of each model; invalid rows are left out and counted."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ from spark_rankeval.metrics.base import as_float32
 from spark_rankeval.ranking.lists import LABEL_COLUMNS
 from spark_rankeval.ranking.ragged import Array, BoolArray, IntArray, Ragged, offsets_of, pieces
 from spark_rankeval.request.task import ScoringTask
-from spark_rankeval.statistics.table_fingerprints import limbs_of, limbs_of_whole
+from spark_rankeval.statistics.table_fingerprints import limbs_of, limbs_of_whole, xxhash64
 from spark_rankeval.worker.grouped_row import (
     EXCLUDED,
     FACTS,
@@ -357,68 +354,6 @@ def _parted(n_models: int, batch: pa.RecordBatch) -> pa.RecordBatch:
         if infinite is not None:
             columns[column_of_model(INFINITE_PREDICTIONS, place)] = pa.array(infinite[model_rows])
     return pa.RecordBatch.from_pydict(columns)
-
-
-# The primes of XXH64, Yann Collet's specification: https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md
-_P1, _P2, _P3, _P4, _P5 = (
-    np.uint64(prime)
-    for prime in (
-        0x9E3779B185EBCA87,
-        0xC2B2AE3D27D4EB4F,
-        0x165667B19E3779F9,
-        0x85EBCA77C2B2AE63,
-        0x27D4EB2F165667C5,
-    )
-)
-#: The seed of Spark's expression.
-_SEED = 42
-# So many numbers are hashed at a time: they stay in a core's cache.
-_VALUES_TOGETHER = 1 << 14
-
-
-def xxhash64(*columns: Array) -> Array:
-    """The hash of each row of columns of equal length, int64 or float64, none of them null; int64.
-
-    Examples:
-        >>> xxhash64(np.array([1, 2]), np.array([0.5, -0.0]))
-        array([-4145917965430274609, -4175744763495980767])
-    """
-    hashes = np.empty(len(columns[0]), np.uint64)
-    for start in range(0, len(hashes), _VALUES_TOGETHER):
-        part = slice(start, start + _VALUES_TOGETHER)
-        seed: Array | np.uint64 = np.uint64(_SEED)
-        for column in columns:
-            seed = _hashes_of_numbers(_bits(column[part]), seed)
-        hashes[part] = seed
-    return hashes.view(np.int64)
-
-
-def _bits(values: Array) -> Array:
-    # Of the two zeros Spark takes the positive one.
-    return (values + 0.0 if values.dtype.kind == "f" else values).view(np.uint64)
-
-
-def _hashes_of_numbers(bits: Array, seed: Array | np.uint64) -> Array:
-    hashes = bits * _P2
-    _rotate(hashes, 31)
-    hashes *= _P1
-    hashes ^= seed + (_P5 + np.uint64(bits.itemsize))
-    _rotate(hashes, 27)
-    hashes *= _P1
-    hashes += _P4
-    hashes ^= hashes >> np.uint64(33)
-    hashes *= _P2
-    hashes ^= hashes >> np.uint64(29)
-    hashes *= _P3
-    hashes ^= hashes >> np.uint64(32)
-    return hashes
-
-
-def _rotate(values: Array, n_bits: int) -> None:
-    """Rotate 64 bits to the left, in place."""
-    upper = values << np.uint64(n_bits)
-    values >>= np.uint64(64 - n_bits)
-    values |= upper
 
 
 #: Nothing is known of the rows of this table for users without predictions.

@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spark_rankeval.statistics import table_fingerprints
+from spark_rankeval.statistics.table_fingerprints import xxhash64
 from spark_rankeval.worker import reading
 from spark_rankeval.worker.grouped_row import ITEMS, PREDICTION_ROWS, SCORES, column_of_model, hash_column
-from spark_rankeval.worker.reading import hashes_of_users, xxhash64
+from spark_rankeval.worker.reading import hashes_of_users
 
 _P1, _P2, _P3, _P4, _P5 = (
     0x9E3779B185EBCA87,
@@ -56,7 +58,7 @@ def test_the_digits_are_those_of_spark():
 def test_hashes_are_those_of_the_specification(together, pairs):
     items, scores = np.array([item for item, _ in pairs], np.int64), np.array([score for _, score in pairs], float)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(reading, "_VALUES_TOGETHER", together)
+        patched.setattr(table_fingerprints, "_VALUES_TOGETHER", together)
         assert xxhash64(items, scores).tolist() == [of_pair(*pair) for pair in pairs]
 
 

@@ -26,8 +26,9 @@ from spark_rankeval.records.slices import EVERY
 from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.statistics.bootstrap import N_BLOCKS
 from spark_rankeval.statistics.resampling import mixed
+from spark_rankeval.statistics.table_fingerprints import xxhash64
 from spark_rankeval.wire import Merger, Message
-from spark_rankeval.worker.reading import numbers, whole_numbers, xxhash64
+from spark_rankeval.worker.reading import numbers, whole_numbers
 
 Key = tuple[Any, ...]
 
