@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import importlib
+import pkgutil
 import sys
 from collections.abc import Sequence
 
@@ -11,12 +11,15 @@ from spark_rankeval.dialects import explained
 from spark_rankeval.errors import SparkRankEvalError
 from spark_rankeval.version import __version__
 
-# A job reads its own options, as its file in jobs/ does.
+# The main function of each job, which reads its own options, and what the job is for.
 _JOBS = {
-    "evaluate": "evaluate a table of predictions: --config FILE; --help has all options",
-    "compare": "compare models with a baseline: --config FILE; --help has all options",
-    "compare_groups": "compare groups of different users, as in an A/B test: --config FILE; --help has all options",
-    "trend": "draw a metric over all runs: --output FOLDER; --help has all options",
+    "evaluate": ("evaluate:main", "evaluate a table of predictions: --config FILE; --help has all options"),
+    "compare": ("compare:main", "compare models with a baseline: --config FILE; --help has all options"),
+    "compare_groups": (
+        "compare:groups_main",
+        "compare groups of different users, as in an A/B test: --config FILE; --help has all options",
+    ),
+    "trend": ("trend:main", "draw a metric over all runs: --output FOLDER; --help has all options"),
 }
 
 
@@ -24,8 +27,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a subcommand with a command line, by default that of the process, and return the exit code, for jobs as they have it."""
     words = sys.argv[1:] if arguments is None else list(arguments)
     if words and words[0] in _JOBS:
-        module, main_name = ("compare", "groups_main") if words[0] == "compare_groups" else (words[0], "main")
-        code: int = getattr(importlib.import_module(f"spark_rankeval.jobs.{module}"), main_name)(words[1:])
+        place, _ = _JOBS[words[0]]
+        code: int = pkgutil.resolve_name(f"spark_rankeval.jobs.{place}")(words[1:])
         return code
     options = _parser().parse_args(words or ["--help"])
     try:
@@ -42,7 +45,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for job, about in _JOBS.items():
+    for job, (_, about) in _JOBS.items():
         commands.add_parser(job, help=about, add_help=False)
     commands.add_parser("dialects", help="list the dialects, one a line")
     explain = commands.add_parser(
