@@ -23,7 +23,7 @@ from spark_rankeval.request.task import ScoringTask, View, counts_beside, counts
 from spark_rankeval.wire import Message, messages_of
 from spark_rankeval.worker.comparable_ids import comparable, overlap_counts, tables_met
 from spark_rankeval.worker.grouped_row import ABSENT, ATTRIBUTE_CONFLICTS, FACTS, column_of_model, hash_column
-from spark_rankeval.worker.process import runs_in_worker
+from spark_rankeval.worker.process import rows_in, runs_in_worker, stream_of
 from spark_rankeval.worker.reading import (
     Side,
     columns_of,
@@ -405,10 +405,7 @@ def evaluated_users(rows: pa.RecordBatch, users: pa.RecordBatch) -> pa.RecordBat
 def messages_with_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[Message]:
     """Rows of users as messages, which travel with those of states."""
     for batch in batches:
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, batch.schema) as stream:
-            stream.write_batch(batch)
-        yield Message(None, USER_ROWS, sink.getvalue().to_pybytes())
+        yield Message(None, USER_ROWS, stream_of(rows_in(batch)).to_pybytes())
 
 
 @runs_in_worker
