@@ -28,6 +28,15 @@ from spark_rankeval.statistics.sums import as_text, from_text
 UNKNOWN = {"median", "quantiles"}
 
 
+def row_of_figures(figures, weights, **others):
+    """The row that figures of users with or without weights make."""
+    about = {
+        "model": "", "dialect": "default", "relevance": "", "definition": "ndcg@10", "cutoff": 10, "over_all": False,
+        "user_weight": "" if weights is None else "spend",
+    } | others  # fmt: skip
+    return summary_row("ndcg@10", figures, bounds=bounds_of(about["definition"]), **about)
+
+
 def summary_of(values, weights=None, ci="t", **others):
     """The row of a metric whose users have these values."""
     options = DescriptionOptions(ci, 0.95, 20, 0, (0.5,), weighted=weights is not None)
@@ -35,17 +44,7 @@ def summary_of(values, weights=None, ci="t", **others):
     users = np.arange(len(values), dtype=np.int64)
     accumulator.add([np.asarray(values, float)], users, None if weights is None else np.asarray(weights, float))
     (figures,) = descriptions_of(accumulator.state(), options)
-    told = {
-        "model": "",
-        "dialect": "default",
-        "relevance": "",
-        "definition": "ndcg@10",
-        "cutoff": 10,
-        "over_all": False,
-    }
-    told["user_weight"] = "" if weights is None else "spend"
-    told |= others
-    return summary_row("ndcg@10", figures, bounds=bounds_of(told["definition"]), **told)
+    return row_of_figures(figures, weights, **others)
 
 
 def clustered(hashes, values, weights=None, **others):
@@ -60,22 +59,7 @@ def clustered(hashes, values, weights=None, **others):
     starts = np.flatnonzero(np.append(True, hashes[1:] != hashes[:-1]))
     sums.add(sums_by_cluster(hashes, starts, values[:, None], None if weights is None else weights[:, None]))
     (figures,) = descriptions_of(accumulator.state(), options, clusters_of(sums.state()))
-    about = {
-        "model": "",
-        "dialect": "default",
-        "relevance": "",
-        "definition": "ndcg@10",
-        "cutoff": 10,
-        "over_all": False,
-    } | others
-    return summary_row(
-        "ndcg@10",
-        figures,
-        bounds=bounds_of(about["definition"]),
-        **about,
-        cluster="person",
-        user_weight="" if weights is None else "spend",
-    )
+    return row_of_figures(figures, weights, cluster="person", **others)
 
 
 def week(n_people, seed=0, *, weighted=False):
