@@ -1,6 +1,6 @@
 """Write the JSON Schemas of the jobs' configurations, which editors use and ``--print-schema`` prints.
 
-`python tools/write_schemas.py` writes them (`make docs`); a test checks that they are up to date.
+`python tools/write_schemas.py` writes them, as `make conventions` does; a test checks that they are up to date.
 """
 
 from __future__ import annotations

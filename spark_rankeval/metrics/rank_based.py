@@ -253,7 +253,7 @@ class ReciprocalRank(TieAwareMetric):
 
         def expected(group: IntArray, j: IntArray) -> FloatArray:
             size, held = groups.size[group], groups.held[group]
-            # The first hit is at place 1 with probability s/t; each shifts place has a share of the probability before it.
+            # The first hit is at place 1 with probability s/t; each later place has a share of the probability before it.
             share = np.where(j == 1, held / size, (size - held - j + 2) / (size - j + 1))
             chances = grouped(share, group - group[0], group[-1] - group[0] + 1).accumulated(np.multiply)
             reciprocal: FloatArray = chances.values / (groups.above[group] + j)

@@ -51,19 +51,9 @@ _KINDS = {"predictions": ("invalid_predictions", "infinite_scores")}
 ITEM = "item_"
 _MODEL, _REASON, _PLACE, _ROW, _VALUE, _OTHER = "model_", "reason_", "place_", "row_", "value", "other_"
 # Words in the names of columns that name models.
-_MODEL_WORDS = {
-    "model",
-    "models",
-    "run",
-    "runs",
-    "runid",
-    "system",
-    "tag",
-    "algorithm",
-    "variant",
-    "experiment",
-    "fold",
-}
+_MODEL_WORDS = frozenset(
+    ["model", "models", "run", "runs", "runid", "system", "tag", "algorithm", "variant", "experiment", "fold"]
+)
 # A column with more values names something else than models, and more unused columns are not compared.
 _MOST_MODELS, _MOST_UNUSED = 100, 30
 
