@@ -18,11 +18,9 @@ if TYPE_CHECKING:
     from spark_rankeval.comparison.compare_models import all_pairs as all_pairs
     from spark_rankeval.comparison.compare_models import compare as compare
     from spark_rankeval.comparison.compare_models import differences as differences
-    from spark_rankeval.comparison.comparison_results import GroupComparison as GroupComparison
     from spark_rankeval.comparison.comparison_results import ModelComparison as ModelComparison
     from spark_rankeval.comparison.comparison_results import PairwiseComparison as PairwiseComparison
     from spark_rankeval.comparison.detectable import detectable_difference as detectable_difference
-    from spark_rankeval.comparison.group_comparison import compare_groups as compare_groups
     from spark_rankeval.evaluation.agreement import agreement as agreement
     from spark_rankeval.evaluation.dialect_map import DialectMap as DialectMap
     from spark_rankeval.evaluation.dialect_map import dialect_map as dialect_map
@@ -35,6 +33,8 @@ if TYPE_CHECKING:
     from spark_rankeval.evaluation.summarise import summarise as summarise
     from spark_rankeval.evaluation.summarise import write_per_user as write_per_user
     from spark_rankeval.evaluation.top_items import top_items as top_items
+    from spark_rankeval.experiments.compare_groups import compare_groups as compare_groups
+    from spark_rankeval.experiments.group_comparison import GroupComparison as GroupComparison
     from spark_rankeval.metrics.naming import parse_metric as parse_metric
     from spark_rankeval.records.audit_rows import AuditRow as AuditRow
     from spark_rankeval.records.comparison_rows import ComparisonRow as ComparisonRow
@@ -66,9 +66,8 @@ _NAMES = {
     "charts.of_comparisons": ("ComparisonPlots",),
     "charts.of_results": ("ResultPlots",),
     "comparison.compare_models": ("all_pairs", "compare", "differences"),
-    "comparison.comparison_results": ("GroupComparison", "ModelComparison", "PairwiseComparison"),
+    "comparison.comparison_results": ("ModelComparison", "PairwiseComparison"),
     "comparison.detectable": ("detectable_difference",),
-    "comparison.group_comparison": ("compare_groups",),
     "evaluation.agreement": ("agreement",),
     "evaluation.dialect_map": ("DialectMap", "dialect_map"),
     "evaluation.evaluate": ("evaluate", "quarantine", "score_users"),
@@ -77,6 +76,8 @@ _NAMES = {
     "evaluation.result": ("Result",),
     "evaluation.summarise": ("summarise", "write_per_user"),
     "evaluation.top_items": ("top_items",),
+    "experiments.compare_groups": ("compare_groups",),
+    "experiments.group_comparison": ("GroupComparison",),
     "metrics.naming": ("parse_metric",),
     "records.audit_rows": ("AuditRow",),
     "records.comparison_rows": ("ComparisonRow", "GroupRow"),

@@ -16,11 +16,12 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from spark_rankeval.statistics.covariates import GroupSumAccumulator, adjusted_difference, group_of
+from spark_rankeval.experiments.covariates import GroupSumAccumulator, adjusted_difference, group_of
+from spark_rankeval.experiments.sequences import TIGHTEST_AT, sequence_of
 from spark_rankeval.statistics.independent_groups import Difference, Group, difference_of, largest_gap
 from spark_rankeval.statistics.moments import Moments
 from spark_rankeval.statistics.sums import Mean, degrees_of_freedom
-from spark_rankeval.statistics.verdicts import TIGHTEST_AT, adjusted
+from spark_rankeval.statistics.verdicts import adjusted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -267,7 +268,7 @@ def false_alarms(
             if difference.standard_error:
                 far = is_far(difference)
                 fixed.append(far and difference.p_of() <= 1 - LEVEL)
-                sequence.append(far and difference.at_any_time(LEVEL, groups, TIGHTEST_AT)[1] <= 1 - LEVEL)
+                sequence.append(far and sequence_of(difference, LEVEL, groups, TIGHTEST_AT)[1] <= 1 - LEVEL)
         at_any += (any(fixed), any(sequence), fixed[-1])
     fixed_share, sequence_share, last_share = (at_any / runs).tolist()
     return fixed_share, sequence_share, last_share

@@ -13,11 +13,12 @@ from spark_rankeval.checks import as_names
 from spark_rankeval.comparison import comparison_inputs
 from spark_rankeval.comparison.compare_models import compare, size_of_state
 from spark_rankeval.comparison.comparison_inputs import compared_metrics
-from spark_rankeval.comparison.comparison_results import GroupComparison, ModelComparison
-from spark_rankeval.comparison.group_comparison import compare_groups, read_groups
+from spark_rankeval.comparison.comparison_results import ModelComparison
 from spark_rankeval.errors import ConfigurationError
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.evaluation.summarise import summarise
+from spark_rankeval.experiments.compare_groups import compare_groups, read_groups
+from spark_rankeval.experiments.group_comparison import GroupComparison
 from spark_rankeval.jobs import runs
 from spark_rankeval.jobs.compare import CompareConfig, CompareGroupsConfig, Comparison, ComparisonConfig, PerUserTable
 from spark_rankeval.jobs.config import Source

@@ -31,13 +31,12 @@ from spark_rankeval.statistics.intervals import (
     bounds_of_differences,
     fitted,
 )
-from spark_rankeval.statistics.moments import LEAST_USERS, Moments, users_needed
+from spark_rankeval.statistics.moments import Moments, users_needed
 from spark_rankeval.statistics.sums import Mean
-from spark_rankeval.statistics.verdicts import TIMES_SPREAD, always_valid_p, reach
 
-WELCH, MOVER, SEQUENCE = "welch", "mover", "confidence_sequence"
+WELCH, MOVER = "welch", "mover"
 # Of fewer users with a 0, or with a 1, the spread says little about the mean.
-_RARE = 30
+RARE = 30
 # A group needs so many times (range / standard deviation)² users before Welch's test is right for skewed values.
 _TIMES_SPREAD = 30
 # The smallest p of an interval that was inverted, and how exact its logarithm is.
@@ -126,7 +125,7 @@ class Group:
             return True
         n_rarer = min(self.moments.n_zero, self.n - self.moments.n_zero)
         has_shares = self.bounds == (0, 1) and are_shares(self.moments, self.weighted)
-        return n_rarer < _RARE and has_shares and self.n_independent == self.n
+        return n_rarer < RARE and has_shares and self.n_independent == self.n
 
     def interval(self, level: float) -> Interval:
         """The interval of the mean, as a summary has it."""
@@ -187,7 +186,9 @@ class Difference:
         """
         spreads = [group.n_independent * variance for group, variance in zip(groups, self.variances, strict=True)]
         # Of clusters with users on both sides the variances above are smaller than those of the values.
-        needed = _users_needed(groups, [group.n_independent * group.variance for group in groups], _TIMES_SPREAD)
+        needed = users_needed_by_group(
+            groups, [group.n_independent * group.variance for group in groups], _TIMES_SPREAD
+        )
         sizes = [group.effective_n if group.clusters is None else group.n_independent for group in groups]
         first, second = (
             (max(spreads) if size < enough else own) / max(group.n_independent, 1) * _bessel(group)
@@ -220,30 +221,6 @@ class Difference:
         at_limits = [self._inverted(limit, *self.rare) for limit in (margin, -margin)]
         return math.nan if any(map(math.isnan, at_limits)) else max(at_limits)
 
-    def at_any_time(
-        self, level: float, groups: tuple[Group, Group], tightest_at: float, margin: float = 0.0
-    ) -> tuple[Interval, float]:
-        """The interval and the p-value of a confidence sequence, which hold at all looks together; see `verdicts`."""
-        n_users, n_others = (group.effective_n for group in groups)
-        problem = self.problem or _too_early(groups, (LEAST_USERS, LEAST_USERS))
-        if not problem and self.rare:
-            same = next((group for group in groups if not group.has_spread), None)
-            problem = (
-                f"a confidence sequence of rare values begins when {_RARE} users have each of them"
-                if same is None
-                else f"a confidence sequence begins when users differ; all of {same.name} have the same value"
-            )
-        if not problem:
-            spreads = [group.variance * group.effective_n for group in groups]
-            problem = _too_early(groups, _users_needed(groups, spreads, TIMES_SPREAD))
-        if problem:
-            return Interval.missing(level, SEQUENCE, problem), math.nan
-        n = n_users + n_others
-        width = reach(n, level, tightest_at) * self.standard_error
-        interval = Interval(self.estimate - width, self.estimate + width, level, SEQUENCE).within(self.bounds)
-        z = abs(abs(self.estimate) - margin) / self.standard_error
-        return interval, always_valid_p(z, n, level, tightest_at)
-
     def _inverted(self, limit: float, group: Group, other: Group) -> float:
         """1 − level of the interval that ends at a limit; NaN for a limit so far off that no interval reaches it."""
         (least, greatest), (other_least, other_greatest) = group.bounds, other.bounds
@@ -262,27 +239,11 @@ class Difference:
         return math.exp(_root(beyond, math.log(_LEAST_P), -_EXACT))
 
 
-def _users_needed(groups: tuple[Group, Group], spreads: Sequence[float], times: float) -> list[float]:
+def users_needed_by_group(groups: tuple[Group, Group], spreads: Sequence[float], times: float) -> list[float]:
     """How many users, or clusters, each of two groups needs before its mean is close to normal; spreads are variances of one of them."""
     moments = [group.moments for group in groups]
     width = max(each.greatest for each in moments) - min(each.least for each in moments)
     return [users_needed(spread, width, times) for spread in spreads]
-
-
-def _too_early(groups: tuple[Group, Group], needed: Sequence[float]) -> str:
-    """Why a confidence sequence has not begun, if each group needs so many users; empty if it has."""
-    group, least = min(zip(groups, needed, strict=True), key=lambda each: each[0].effective_n / each[1])
-    n_needed = math.ceil(least)
-    if group.effective_n >= n_needed:
-        return ""
-    units = "users" if group.clusters is None else "clusters"
-    reason = "" if n_needed == LEAST_USERS else ", because few of its values are far from most"
-    if group.n_independent >= n_needed:
-        return (
-            f"a confidence sequence begins when {group.name} is as good as {n_needed:,} {units} of equal weights{reason}; it is as good "
-            f"as {group.effective_n:.1f}"
-        )
-    return f"a confidence sequence begins when {group.name} has {n_needed:,} {units}{reason}; it has {group.n_independent:,}"
 
 
 def _root(falling: Callable[[float], float], low: float, high: float) -> float:

@@ -14,19 +14,15 @@ import pyarrow as pa
 from spark_rankeval.ranking.ragged import Array
 from spark_rankeval.records.slices import roll
 from spark_rankeval.statistics.all_pairs import MOST_LABELS, AllPairsAccumulator
-from spark_rankeval.statistics.covariates import GroupSumAccumulator
 from spark_rankeval.statistics.moments import State
 from spark_rankeval.statistics.paired import PairedAccumulator, PairedClusters, differences_of
 from spark_rankeval.wire import Merger, Mergers, Message, unpack
 from spark_rankeval.worker.clusters import CLUSTER_USERS, ClusterLayout, ClusterMerger, ClusterRows, kept_by
 from spark_rankeval.worker.compared_users import (
     CLUSTER,
-    N_IN_SEVERAL,
-    N_TOO_MANY,
     ComparedUsers,
     ComparisonStates,
     UserCounts,
-    merged_owners,
     read_users,
     slice_field,
 )
@@ -39,8 +35,6 @@ Run = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 #: The kind of messages that have the state of a comparison.
 COMPARISON = "comparison"
-#: More groups are no experiment, but a column of something else.
-MOST_GROUPS = 500
 
 
 # The measured bytes that one metric of one model takes in memory, without replicates.
@@ -90,14 +84,14 @@ def paired_batches(
             if clusters is not None:
                 for model in sorted(set(users.present) - {baseline}):
                     differences = differences_of(users.values_of(model), users.values_of(baseline))
-                    yield from _sent(clusters, batch, users, model, attributes, differences)
+                    yield from send_to_clusters(clusters, batch, users, model, attributes, differences)
             if not attributes:
                 continue
             for key, rows in rows_by_key([batch.column(name) for name in attributes], batch.num_rows):
                 slices.add(key, users.only(rows))
                 if slices.n_bytes > HELD_BYTES:
                     yield from slices.handed_on()
-        yield _message({None: everyone.owners()})
+        yield comparison_message({None: everyone.owners()})
         yield from slices.handed_on()
         if clusters is not None:
             yield from clusters.messages()
@@ -105,7 +99,7 @@ def paired_batches(
     return run
 
 
-def _sent(
+def send_to_clusters(
     clusters: ClusterRows,
     batch: pa.RecordBatch,
     users: ComparedUsers,
@@ -148,7 +142,7 @@ class _Slices:
                 by_bucket.setdefault(bucket_of(key), {})[key] = pairs.owners()
         self._pairs, self.n_bytes = {}, 0
         for bucket, slices in by_bucket.items():
-            yield _message(slices, bucket)
+            yield comparison_message(slices, bucket)
 
 
 class _MetTogether(NamedTuple):
@@ -198,7 +192,8 @@ class _Pairs:
         return owners
 
 
-def _message(slices: dict[Key | None, dict[Owner, State]], bucket: int | None = None) -> Message:
+def comparison_message(slices: dict[Key | None, dict[Owner, State]], bucket: int | None = None) -> Message:
+    """The states of a comparison by slice, None for all users, and by owner."""
     return Message.from_tree(COMPARISON, ComparisonStates(slices).tree(), bucket)
 
 
@@ -265,54 +260,11 @@ def all_pairs_batches(
                 values[np.broadcast_to(np.isnan(values).any(axis=1, keepdims=True), values.shape)] = np.nan
                 for first, second in combinations(range(len(models)), 2):
                     name, differences = name_of_pair(models, first, second), values[:, second] - values[:, first]
-                    yield from _sent(clusters, batch, users, name, (), differences)
+                    yield from send_to_clusters(clusters, batch, users, name, (), differences)
         owners = counts.owners()
         if accumulator is not None:
             owners[tuple(models)] = accumulator.state()
-        yield _message({None: owners})
-        if clusters is not None:
-            yield from clusters.messages()
-
-    return run
-
-
-def layout_of_groups(n_metrics: int, *, weighted: bool) -> ClusterLayout:
-    """The rows of users who go on to their clusters: those of each group, and all of them together."""
-    return ClusterLayout(n_metrics, weighted=weighted, n_keys=1, kept=((True,), (False,)), grouped=True)
-
-
-def group_batches(n_metrics: int, *, weighted: bool, covariate: bool, layout: ClusterLayout | None = None) -> Run:
-    """A function for ``mapInArrow``: the sums of each group of users, in place of a model.
-
-    The values of a row are those of the metrics, then the user's weight and then the covariate, if there are any. The state has
-    the counts of `N_USERS` and others for each group, and the fields of `GroupSumAccumulator`. With a layout users go on to their clusters.
-    """
-
-    @sends_messages
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[Message]:
-        counts = UserCounts(None)
-        groups: dict[str, GroupSumAccumulator] = {}
-        n_in_several = np.zeros(1, np.int64)
-        clusters = None if layout is None else ClusterRows(layout)
-        for batch in batches:
-            users = read_users(batch, n_metrics + weighted + covariate)
-            if len({*groups, *users.models}) > MOST_GROUPS:
-                yield _message({None: {(): {N_TOO_MANY: np.ones(1, np.int64)}}})
-                return
-            counts.add(users)
-            n_in_several += np.count_nonzero((users.n_rows > 0).sum(axis=0) > 1)
-            for place, name in enumerate(users.models):
-                values = users.values[:, place, users.n_rows[place] > 0]
-                extra_values = iter(values[n_metrics:])
-                group = groups.setdefault(name, GroupSumAccumulator(n_metrics, weighted=weighted, covariate=covariate))
-                weights = next(extra_values) if weighted else None
-                group.add(values[:n_metrics], weights, next(extra_values) if covariate else None)
-                if clusters is not None:
-                    group_values = users.values[:, place]
-                    cluster_weights = group_values[n_metrics] if weighted else None
-                    yield from _sent(clusters, batch, users, name, (), group_values[:n_metrics], cluster_weights)
-        sums: dict[Owner, State] = {name: group.state() for name, group in groups.items()}
-        yield _message({None: merged_owners([counts.owners(), {(): {N_IN_SEVERAL: n_in_several}}, sums])})
+        yield comparison_message({None: owners})
         if clusters is not None:
             yield from clusters.messages()
 
@@ -327,6 +279,6 @@ def counting_batches(baseline: str) -> Run:
         counts = UserCounts(baseline)
         for batch in batches:
             counts.add(read_users(batch, 0))
-        yield _message({None: counts.owners()})
+        yield comparison_message({None: counts.owners()})
 
     return run

@@ -15,7 +15,7 @@ from worlds.model_frames import groups_of_frames
 from worlds.user_groups import cautious_welch
 
 from spark_rankeval.errors import DataError, InputError, OptionError, UnknownMetricError
-from spark_rankeval.statistics.verdicts import always_valid_p, reach
+from spark_rankeval.experiments.sequences import always_valid_p, reach
 
 METRICS = {"ndcg@10": "ndcg_at_10", "recall@5": "recall_at_5"}
 

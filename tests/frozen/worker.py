@@ -13,11 +13,11 @@ from unittest import mock
 import pyarrow as pa
 from helpers.scored import with_features
 
-from spark_rankeval.comparison import group_comparison as of_groups
 from spark_rankeval.comparison.compare_models import paired_merger
 from spark_rankeval.comparison.comparison_inputs import ComparedMetric
-from spark_rankeval.comparison.group_comparison import ClustersOfGroups
 from spark_rankeval.comparison.rows import AgainstBaseline, OfPairs, pair_rows, rolled
+from spark_rankeval.experiments.covariates import GroupSumAccumulator, group_batches, layout_of_groups
+from spark_rankeval.experiments.group_comparison import ClustersOfGroups, GroupTest, compared_group, group_rows
 from spark_rankeval.features.item_groups.group_rankings import ATTRIBUTE_KEY, GROUP_KEY
 from spark_rankeval.features.item_groups.worker import score_pairs
 from spark_rankeval.metrics.naming import parse_metrics
@@ -30,7 +30,6 @@ from spark_rankeval.request.task import GROUP_FACTS, counts_beside, counts_of_mo
 from spark_rankeval.spark import describing
 from spark_rankeval.spark.describing import Groups, figures_by_group
 from spark_rankeval.spark.scoring import totals_in
-from spark_rankeval.statistics.covariates import GroupSumAccumulator
 from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.wire import merged_by_bucket, messages_of, rows_of
 from spark_rankeval.worker import compared_users, grouped_row
@@ -39,8 +38,6 @@ from spark_rankeval.worker.compared_users import ComparisonStates, hash_field
 from spark_rankeval.worker.comparing import (
     COMPARISON,
     all_pairs_batches,
-    group_batches,
-    layout_of_groups,
     merging_comparisons,
     paired_batches,
     paired_layout,
@@ -303,14 +300,14 @@ class _Run:
         names = sorted(owner for owner in owners if isinstance(owner, str))
         clusters = None if layout is None else ClustersOfGroups.read(sums, names)
         empty = GroupSumAccumulator(len(metrics), weighted=weighted, covariate=covariate).state()
-        options = of_groups._Options(0.9, "holm", sequential)
+        options = GroupTest(0.9, "holm", sequential)
         compared = [
-            of_groups._compared(metric, place, owners, (name, baseline), empty, options, clusters)
+            compared_group(metric, place, owners, (name, baseline), empty, options, clusters)
             for place, metric in enumerate(metrics)
             for name in names
             if name != baseline
         ]
-        return [_row(row) for row in of_groups._judged(compared, options)]
+        return [_row(row) for row in group_rows(compared, options)]
 
 
 def _merged(tasks, mergers):

@@ -18,8 +18,8 @@ from typing import get_args
 import jsonschema
 import pytest
 
-from spark_rankeval.comparison import group_comparison
 from spark_rankeval.errors import ConfigurationError, MissingExtraError, OptionError
+from spark_rankeval.experiments import compare_groups
 from spark_rankeval.jobs import compare, evaluate, reporting, trend
 from spark_rankeval.jobs.compare import CompareConfig, CompareGroupsConfig, Comparison, Experiment
 from spark_rankeval.jobs.config import Output, Report, Session, Source, load_config, parse_config
@@ -456,7 +456,7 @@ def test_wrong_configurations_of_groups_are_named_at_once(changes, words):
 
 
 def test_every_option_of_compare_groups_is_a_key_with_its_default():
-    options = inspect.signature(group_comparison.compare_groups).parameters
+    options = inspect.signature(compare_groups.compare_groups).parameters
     keys = {key.name: key.default for key in fields(Experiment)}
     expected = {name: option.default for name, option in options.items() if name not in ("per_user", "baseline")}
     assert {name: default for name, default in keys.items() if name != "baseline"} == expected

@@ -7,7 +7,7 @@ import pytest
 import statsmodels.api as sm
 from worlds.user_groups import SHARE, group
 
-from spark_rankeval.statistics.covariates import CovariateAccumulator, adjusted_difference, covariate_sums_of
+from spark_rankeval.experiments.covariates import CovariateAccumulator, adjusted_difference, covariate_sums_of
 from spark_rankeval.statistics.independent_groups import difference_of
 from spark_rankeval.statistics.merging import merged
 

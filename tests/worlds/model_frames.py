@@ -10,7 +10,7 @@ import pyarrow as pa
 from helpers.met_messages import met
 
 from spark_rankeval.comparison import compare_models as comparison
-from spark_rankeval.comparison import group_comparison
+from spark_rankeval.experiments import compare_groups
 from spark_rankeval.spark.model_tables import Collected, ModelTable, ModelTables
 from spark_rankeval.spark.per_user import TABLES, MetricColumn, table_hash
 from spark_rankeval.worker.clusters import merged_clusters
@@ -177,5 +177,5 @@ def groups_of_frames(
         )
         for name, frame in frames.items()
     )
-    with patch.object(group_comparison, "read_groups", lambda *_: ModelFrames(tables, (), n_partitions)):
-        return group_comparison.compare_groups.__wrapped__(frames, baseline, **options)
+    with patch.object(compare_groups, "read_groups", lambda *_: ModelFrames(tables, (), n_partitions)):
+        return compare_groups.compare_groups.__wrapped__(frames, baseline, **options)

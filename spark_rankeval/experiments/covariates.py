@@ -13,18 +13,24 @@ missing covariates, JASA 2024).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from spark_rankeval.statistics.description import as_known
 from spark_rankeval.statistics.independent_groups import Difference, Group
 from spark_rankeval.statistics.intervals import UNBOUNDED
 from spark_rankeval.statistics.moments import MomentsAccumulator, State, moments_of, with_prefix
 from spark_rankeval.statistics.sums import LIMBS, ExactSums, MeanAccumulator, exact_sum, mean_of
+from spark_rankeval.wire import Message
+from spark_rankeval.worker.clusters import ClusterLayout, ClusterRows
+from spark_rankeval.worker.compared_users import N_IN_SEVERAL, N_TOO_MANY, UserCounts, merged_owners, read_users
+from spark_rankeval.worker.comparing import Owner, Run, comparison_message, send_to_clusters
+from spark_rankeval.worker.process import sends_messages
 
 Array = np.ndarray[Any, Any]
 Column = np.ndarray[tuple[int], np.dtype[np.float64]]
@@ -240,3 +246,52 @@ def group_of(
     mean, covariate = with_prefix(fields, _MEAN), with_prefix(fields, _COVARIATE)
     weighted = as_known(mean_of(mean), moments) if mean else None
     return Group(name, moments, weighted, bounds), covariate_sums_of(covariate) if covariate else None
+
+
+#: More groups are no experiment, but a column of something else.
+MOST_GROUPS = 500
+
+
+def layout_of_groups(n_metrics: int, *, weighted: bool) -> ClusterLayout:
+    """The rows of users who go on to their clusters: those of each group, and all of them together."""
+    return ClusterLayout(n_metrics, weighted=weighted, n_keys=1, kept=((True,), (False,)), grouped=True)
+
+
+def group_batches(n_metrics: int, *, weighted: bool, covariate: bool, layout: ClusterLayout | None = None) -> Run:
+    """A function for ``mapInArrow``: the sums of each group of users, in place of a model.
+
+    The values of a row are those of the metrics, then the user's weight and then the covariate, if there are any. The state has
+    the counts of `N_USERS` and others for each group, and the fields of `GroupSumAccumulator`. With a layout users go on to their clusters.
+    """
+
+    @sends_messages
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[Message]:
+        counts = UserCounts(None)
+        groups: dict[str, GroupSumAccumulator] = {}
+        n_in_several = np.zeros(1, np.int64)
+        clusters = None if layout is None else ClusterRows(layout)
+        for batch in batches:
+            users = read_users(batch, n_metrics + weighted + covariate)
+            if len({*groups, *users.models}) > MOST_GROUPS:
+                yield comparison_message({None: {(): {N_TOO_MANY: np.ones(1, np.int64)}}})
+                return
+            counts.add(users)
+            n_in_several += np.count_nonzero((users.n_rows > 0).sum(axis=0) > 1)
+            for place, name in enumerate(users.models):
+                values = users.values[:, place, users.n_rows[place] > 0]
+                extra_values = iter(values[n_metrics:])
+                group = groups.setdefault(name, GroupSumAccumulator(n_metrics, weighted=weighted, covariate=covariate))
+                weights = next(extra_values) if weighted else None
+                group.add(values[:n_metrics], weights, next(extra_values) if covariate else None)
+                if clusters is not None:
+                    group_values = users.values[:, place]
+                    cluster_weights = group_values[n_metrics] if weighted else None
+                    yield from send_to_clusters(
+                        clusters, batch, users, name, (), group_values[:n_metrics], cluster_weights
+                    )
+        sums: dict[Owner, State] = {name: group.state() for name, group in groups.items()}
+        yield comparison_message({None: merged_owners([counts.owners(), {(): {N_IN_SEVERAL: n_in_several}}, sums])})
+        if clusters is not None:
+            yield from clusters.messages()
+
+    return run

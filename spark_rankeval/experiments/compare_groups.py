@@ -1,45 +1,47 @@
-"""Compare groups of different users, as an A/B test has them: `compare_groups`; and the clusters that they come in."""
+"""Compare groups of different users, as an A/B test has them: `compare_groups`."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from spark_rankeval.checks import as_names, check_name, check_table, is_number, one_of
 from spark_rankeval.comparison.comparison_inputs import (
-    ComparedMetric,
     Margin,
     Metrics,
     Results,
     check_named,
     compared_metrics,
 )
-from spark_rankeval.comparison.comparison_results import GroupComparison
 from spark_rankeval.errors import DataError, InputError, OptionError
 from spark_rankeval.evaluation.result import Result
-from spark_rankeval.records.comparison_rows import GroupRow
-from spark_rankeval.records.slices import EVERY
+from spark_rankeval.experiments.covariates import (
+    INVALID_WEIGHTS,
+    MOST_GROUPS,
+    GroupSumAccumulator,
+    group_batches,
+    layout_of_groups,
+)
+from spark_rankeval.experiments.group_comparison import (
+    ClustersOfGroups,
+    GroupComparison,
+    GroupTest,
+    compared_group,
+    group_rows,
+)
+from spark_rankeval.experiments.sequences import TIGHTEST_AT
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.model_tables import ModelTable, ModelTables, read_table
 from spark_rankeval.spark.per_user import marked_as_covariate
 from spark_rankeval.spark.sql_text import find_column
-from spark_rankeval.statistics.cluster_sums import Clusters, clusters_of, warn_of_few_clusters
-from spark_rankeval.statistics.covariates import (
-    INVALID_WEIGHTS,
-    Adjusted,
-    CovariateSums,
-    GroupSumAccumulator,
-    adjusted_difference,
-    group_of,
-)
-from spark_rankeval.statistics.independent_groups import Difference, Group, difference_of
-from spark_rankeval.statistics.intervals import Interval, checked_level
+from spark_rankeval.statistics.cluster_sums import warn_of_few_clusters
+from spark_rankeval.statistics.intervals import checked_level
 from spark_rankeval.statistics.moments import State
-from spark_rankeval.statistics.verdicts import TIGHTEST_AT, adjusted, verdict_of
-from spark_rankeval.worker.clusters import ClusterMerger, ClusterStates, group_name
+from spark_rankeval.statistics.verdicts import adjusted
+from spark_rankeval.worker.clusters import ClusterMerger
 from spark_rankeval.worker.compared_users import (
     N_IN_SEVERAL,
     N_INVALID,
@@ -49,53 +51,10 @@ from spark_rankeval.worker.compared_users import (
     N_WITHOUT_CLUSTER,
     n_without_cluster,
 )
-from spark_rankeval.worker.comparing import MOST_GROUPS, Owner, group_batches, layout_of_groups
+from spark_rankeval.worker.comparing import Owner
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-
-class ClustersOfGroups(NamedTuple):
-    """The clusters of each group, metric by metric, and of all users together."""
-
-    by_group: Mapping[str, Sequence[Clusters]]
-    of_all: Sequence[Clusters]
-
-    @classmethod
-    def read(cls, states: ClusterStates, groups: Sequence[str]) -> ClustersOfGroups:
-        """From the merged sums of clusters; a group without users has none."""
-        named = {name: group_name((name,)) for name in groups}
-        known = {name: clusters_of(states[of]) for name, of in named.items() if of in states}
-        every = group_name((EVERY,))
-        return cls(known, clusters_of(states[every]) if every in states else [])
-
-    def of(self, group: str, place: int) -> Clusters:
-        """The clusters of a group on a metric, by its place."""
-        return self.by_group[group][place] if group in self.by_group else Clusters(0)
-
-    @property
-    def n_shared(self) -> int:
-        """How many clusters have users in several groups, on the metric with most of them; one in three groups counts twice."""
-        sums = [sum(each[place].n for each in self.by_group.values()) for place in range(len(self.of_all))]
-        return max((total - each.n for total, each in zip(sums, self.of_all, strict=True)), default=0)
-
-    @property
-    def are_shared(self) -> bool:
-        """Whether any cluster has users in several groups."""
-        return self.n_shared > 0
-
-    def notes(self, rows: Sequence[GroupRow]) -> tuple[str, ...]:
-        """What the clusters do to the figures, in sentences."""
-        if not rows:
-            return ()
-        cluster = rows[0].cluster
-        notes = [f"intervals take clusters by {cluster} as independent, not their users"]
-        if self.n_shared:
-            notes.append(
-                f"clusters by {cluster} with users in several groups: {self.n_shared:,}; errors are those of up to 1,024 random groups of "
-                "clusters"
-            )
-        return tuple(notes)
 
 
 # The bytes that the sums of a metric and group take.
@@ -179,16 +138,16 @@ def compare_groups(
     _check(owners, tables)
     groups = _groups_met(owners, tables.names)
     _check_baseline(baseline, groups, group)
-    options = _Options(level, correction, tightest_at if sequential else None)
+    options = GroupTest(level, correction, tightest_at if sequential else None)
     others = [name for name in groups if name != baseline]
     empty = GroupSumAccumulator(len(compared), weighted=weighted, covariate=covariate is not None).state()
     clusters = None if layout is None else ClustersOfGroups.read(collected.clusters, groups)
     found = [
-        _compared(metric, place, owners, (name, baseline), empty, options, clusters)
+        compared_group(metric, place, owners, (name, baseline), empty, options, clusters)
         for place, metric in enumerate(compared)
         for name in others
     ]
-    rows = tuple(replace(row, cluster=", ".join(tables.clusters)) for row in _judged(found, options))
+    rows = tuple(replace(row, cluster=", ".join(tables.clusters)) for row in group_rows(found, options))
     notes = tables.notes(labels)
     if clusters is not None:
         warn_of_few_clusters(rows)
@@ -196,24 +155,6 @@ def compare_groups(
     return GroupComparison(
         rows, baseline, level, correction, covariate, sequential, options.tightest_at, tables.tables[0].weights, notes,
     )  # fmt: skip
-
-
-class _Options(NamedTuple):
-    level: float
-    correction: str
-    tightest_at: int | None  # None: the test is of one look
-
-
-class _ComparedGroup(NamedTuple):
-    """A group beside the baseline on one metric; the p-value is not corrected yet."""
-
-    metric: ComparedMetric
-    groups: tuple[Group, Group]
-    adjusted: Adjusted | None
-    difference: Difference
-    interval: Interval
-    p: float
-    n_without_covariate: int
 
 
 def read_groups(
@@ -345,69 +286,3 @@ def _check_baseline(baseline: str, groups: Sequence[str], group: str | None) -> 
         raise InputError(f"the baseline {baseline!r} is not among the groups{where}: {there}")
     if len(groups) < 2:
         raise InputError(f"the only group{where} is the baseline {baseline!r}; there is nothing to compare it with")
-
-
-def _compared(
-    metric: ComparedMetric,
-    place: int,
-    owners: dict[Owner, State],
-    names: tuple[str, str],
-    empty: State,
-    options: _Options,
-    clusters: ClustersOfGroups | None,
-) -> _ComparedGroup:
-    def of(name: str) -> tuple[Group, CovariateSums | None]:
-        fields = owners.get(name, {})
-        state = {field: fields.get(field, entries)[place] for field, entries in empty.items()}
-        found, covariate = group_of(state, name, metric.bounds)
-        return found if clusters is None else replace(found, clusters=clusters.of(name, place)), covariate
-
-    (group, sums), (other, other_sums) = of(names[0]), of(names[1])
-    are_shared = clusters is not None and clusters.are_shared
-    difference, found, n_without = difference_of(group, other, shares_clusters=are_shared), None, 0
-    if sums is not None and other_sums is not None and clusters is not None:
-        reason = difference.problem or "users come in clusters, and the adjustment takes users as independent"
-        found = Adjusted(difference, (group.mean, other.mean), problem=reason)
-    elif sums is not None and other_sums is not None:
-        found = adjusted_difference(difference, (group, other), (sums, other_sums))
-        difference, n_without = found.difference, group.n + other.n - sums.n - other_sums.n
-    if options.tightest_at is None:
-        difference = difference.cautious((group, other))
-        interval, p = difference.interval(options.level), difference.p_of(metric.margin)
-    else:
-        interval, p = difference.at_any_time(options.level, (group, other), options.tightest_at, metric.margin)
-    return _ComparedGroup(metric, (group, other), found, difference, interval, p, n_without)
-
-
-def _n_clusters(group: Group) -> int:
-    return 0 if group.clusters is None else group.clusters.n
-
-
-def _judged(compared: Sequence[_ComparedGroup], options: _Options) -> Iterator[GroupRow]:
-    corrected = adjusted([each.p for each in compared], options.correction).tolist()
-    for each, p in zip(compared, corrected, strict=True):
-        metric, (group, other), found, difference, interval, _, n_without = each
-        verdict = verdict_of(
-            interval,
-            p,
-            margin=metric.margin,
-            difference=difference.estimate,
-            names=(group.name, other.name),
-            metric=metric.name,
-            higher_is_better=metric.larger_is_better,
-        )
-        mean, other_mean = (group.mean, other.mean) if found is None else found.means
-        row = GroupRow(
-            metric=metric.label, group=group.name, baseline=other.name, n_users=group.n, n_baseline_users=other.n,
-            n_undefined=group.moments.n_undefined + other.moments.n_undefined, mean=mean, baseline_mean=other_mean,
-            difference=difference.estimate, relative_lift=difference.estimate / abs(other_mean) if other_mean else math.nan,
-            standard_error=difference.standard_error, df=difference.df, interval_low=interval.low,
-            interval_high=interval.high, interval_method=interval.method, no_interval=interval.reason, p=p,
-            margin=metric.margin, larger_is_better=metric.larger_is_better, verdict=verdict.word,
-            sentence=verdict.sentence, n_without_covariate=n_without, asked=metric.asked,
-            n_clusters=_n_clusters(group), n_baseline_clusters=_n_clusters(other),
-            effective_n_clusters=math.nan if group.clusters is None else min(group.effective_n, other.effective_n),
-        )  # fmt: skip
-        if found is not None:
-            row = replace(row, theta=found.theta, variance_saved=found.variance_saved, not_adjusted=found.problem)
-        yield row

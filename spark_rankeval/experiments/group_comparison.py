@@ -1,0 +1,258 @@
+"""Groups of different users beside a baseline: their rows, each with its verdict, and the result that shows them."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from spark_rankeval.comparison.comparison_inputs import (
+    ComparedMetric,
+)
+from spark_rankeval.errors import UnknownMetricError, did_you_mean
+from spark_rankeval.experiments.covariates import (
+    Adjusted,
+    CovariateSums,
+    adjusted_difference,
+    group_of,
+)
+from spark_rankeval.experiments.sequences import sequence_of
+from spark_rankeval.metrics.base import Metric
+from spark_rankeval.records.comparison_rows import GroupRow, rows_of_metric
+from spark_rankeval.records.slices import EVERY
+from spark_rankeval.records.summary import as_json_record, frame_of
+from spark_rankeval.statistics.cluster_sums import Clusters, clusters_of
+from spark_rankeval.statistics.independent_groups import Difference, Group, difference_of
+from spark_rankeval.statistics.intervals import Interval
+from spark_rankeval.statistics.moments import State
+from spark_rankeval.statistics.verdicts import adjusted, verdict_of
+from spark_rankeval.tables.comparison_tables import (
+    groups_table,
+)
+from spark_rankeval.tables.table import Document, remarks
+from spark_rankeval.tables.writers import OneTable
+from spark_rankeval.worker.clusters import ClusterStates, group_name
+from spark_rankeval.worker.comparing import Owner
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class ClustersOfGroups(NamedTuple):
+    """The clusters of each group, metric by metric, and of all users together."""
+
+    by_group: Mapping[str, Sequence[Clusters]]
+    of_all: Sequence[Clusters]
+
+    @classmethod
+    def read(cls, states: ClusterStates, groups: Sequence[str]) -> ClustersOfGroups:
+        """From the merged sums of clusters; a group without users has none."""
+        named = {name: group_name((name,)) for name in groups}
+        known = {name: clusters_of(states[of]) for name, of in named.items() if of in states}
+        every = group_name((EVERY,))
+        return cls(known, clusters_of(states[every]) if every in states else [])
+
+    def of(self, group: str, place: int) -> Clusters:
+        """The clusters of a group on a metric, by its place."""
+        return self.by_group[group][place] if group in self.by_group else Clusters(0)
+
+    @property
+    def n_shared(self) -> int:
+        """How many clusters have users in several groups, on the metric with most of them; one in three groups counts twice."""
+        sums = [sum(each[place].n for each in self.by_group.values()) for place in range(len(self.of_all))]
+        return max((total - each.n for total, each in zip(sums, self.of_all, strict=True)), default=0)
+
+    @property
+    def are_shared(self) -> bool:
+        """Whether any cluster has users in several groups."""
+        return self.n_shared > 0
+
+    def notes(self, rows: Sequence[GroupRow]) -> tuple[str, ...]:
+        """What the clusters do to the figures, in sentences."""
+        if not rows:
+            return ()
+        cluster = rows[0].cluster
+        notes = [f"intervals take clusters by {cluster} as independent, not their users"]
+        if self.n_shared:
+            notes.append(
+                f"clusters by {cluster} with users in several groups: {self.n_shared:,}; errors are those of up to 1,024 random groups of "
+                "clusters"
+            )
+        return tuple(notes)
+
+
+class GroupTest(NamedTuple):
+    """How groups are tested: by one look, or by a sequence that is tightest at a number of users."""
+
+    level: float
+    correction: str
+    tightest_at: int | None  # None: the test is of one look
+
+
+class ComparedGroup(NamedTuple):
+    """A group beside the baseline on one metric; the p-value is not corrected yet."""
+
+    metric: ComparedMetric
+    groups: tuple[Group, Group]
+    adjusted: Adjusted | None
+    difference: Difference
+    interval: Interval
+    p: float
+    n_without_covariate: int
+
+
+def compared_group(
+    metric: ComparedMetric,
+    place: int,
+    owners: dict[Owner, State],
+    names: tuple[str, str],
+    empty: State,
+    options: GroupTest,
+    clusters: ClustersOfGroups | None,
+) -> ComparedGroup:
+    """Compare a group with the baseline, the second of the names, on the metric at a place; `empty` is the state of no user."""
+
+    def of(name: str) -> tuple[Group, CovariateSums | None]:
+        fields = owners.get(name, {})
+        state = {field: fields.get(field, entries)[place] for field, entries in empty.items()}
+        found, covariate = group_of(state, name, metric.bounds)
+        return found if clusters is None else replace(found, clusters=clusters.of(name, place)), covariate
+
+    (group, sums), (other, other_sums) = of(names[0]), of(names[1])
+    are_shared = clusters is not None and clusters.are_shared
+    difference, found, n_without = difference_of(group, other, shares_clusters=are_shared), None, 0
+    if sums is not None and other_sums is not None and clusters is not None:
+        reason = difference.problem or "users come in clusters, and the adjustment takes users as independent"
+        found = Adjusted(difference, (group.mean, other.mean), problem=reason)
+    elif sums is not None and other_sums is not None:
+        found = adjusted_difference(difference, (group, other), (sums, other_sums))
+        difference, n_without = found.difference, group.n + other.n - sums.n - other_sums.n
+    if options.tightest_at is None:
+        difference = difference.cautious((group, other))
+        interval, p = difference.interval(options.level), difference.p_of(metric.margin)
+    else:
+        interval, p = sequence_of(difference, options.level, (group, other), options.tightest_at, metric.margin)
+    return ComparedGroup(metric, (group, other), found, difference, interval, p, n_without)
+
+
+def _n_clusters(group: Group) -> int:
+    return 0 if group.clusters is None else group.clusters.n
+
+
+def group_rows(compared: Sequence[ComparedGroup], options: GroupTest) -> Iterator[GroupRow]:
+    """The row of each group and metric, with the p-value corrected for all of them."""
+    corrected = adjusted([each.p for each in compared], options.correction).tolist()
+    for each, p in zip(compared, corrected, strict=True):
+        metric, (group, other), found, difference, interval, _, n_without = each
+        verdict = verdict_of(
+            interval,
+            p,
+            margin=metric.margin,
+            difference=difference.estimate,
+            names=(group.name, other.name),
+            metric=metric.name,
+            higher_is_better=metric.larger_is_better,
+        )
+        mean, other_mean = (group.mean, other.mean) if found is None else found.means
+        row = GroupRow(
+            metric=metric.label, group=group.name, baseline=other.name, n_users=group.n, n_baseline_users=other.n,
+            n_undefined=group.moments.n_undefined + other.moments.n_undefined, mean=mean, baseline_mean=other_mean,
+            difference=difference.estimate, relative_lift=difference.estimate / abs(other_mean) if other_mean else math.nan,
+            standard_error=difference.standard_error, df=difference.df, interval_low=interval.low,
+            interval_high=interval.high, interval_method=interval.method, no_interval=interval.reason, p=p,
+            margin=metric.margin, larger_is_better=metric.larger_is_better, verdict=verdict.word,
+            sentence=verdict.sentence, n_without_covariate=n_without, asked=metric.asked,
+            n_clusters=_n_clusters(group), n_baseline_clusters=_n_clusters(other),
+            effective_n_clusters=math.nan if group.clusters is None else min(group.effective_n, other.effective_n),
+        )  # fmt: skip
+        if found is not None:
+            row = replace(row, theta=found.theta, variance_saved=found.variance_saved, not_adjusted=found.problem)
+        yield row
+
+
+@dataclass(frozen=True, repr=False)
+class GroupComparison(OneTable):
+    """The result of `compare_groups`. It prints as a table.
+
+    Examples:
+        >>> trial["rr"].verdict, trial["rr", "FR"].n_users
+        ('undecided', 4)
+        >>> trial.to_pandas()[["metric", "group", "baseline", "difference", "p"]].round(3)
+          metric group baseline  difference      p
+        0     rr    FR       DE       -0.25  0.666
+
+    Attributes:
+        rows: the rows, metric by metric.
+        baseline: the group that the others are compared with.
+        level: the confidence level of the intervals; a corrected p of at most 1 − level counts as a difference.
+        correction: how p-values are corrected for the number of metrics × groups.
+        covariate: the column by which means are adjusted, or None.
+        sequential: whether intervals and p-values hold at all looks together.
+        tightest_at: the number of users at which such intervals are tightest, or None.
+        weights: the columns of users' weights; empty if each user counts the same.
+        notes: what the figures could be mistaken for, in sentences.
+    """
+
+    rows: tuple[GroupRow, ...]
+    baseline: str
+    level: float
+    correction: str
+    covariate: str | None = None
+    sequential: bool = False
+    tightest_at: int | None = None
+    weights: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def sentences(self) -> list[str]:
+        """The verdict of every row in a sentence."""
+        return [row.sentence for row in self.rows]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[GroupRow]:
+        """The rows, metric by metric."""
+        return iter(self.rows)
+
+    def __getitem__(self, key: str | Metric | tuple[str | Metric, str]) -> GroupRow:
+        """The row of a metric; with several groups also name the group, as in ``trial["ndcg@10", "treatment"]``.
+
+        Raises `UnknownMetricError` unless exactly one row matches.
+        """
+        metric, *groups = key if isinstance(key, tuple) else (key,)
+        rows = [row for row in rows_of_metric(self.rows, metric) if set(groups) <= {row.group}]
+        if len(rows) == 1:
+            return rows[0]
+        what = "several rows match" if rows else "no row matches"
+        near = "" if rows else did_you_mean(metric, dict.fromkeys(row.metric for row in self.rows))
+        known = ", ".join(repr((row.metric, row.group)) for row in rows or self.rows)
+        raise UnknownMetricError(f"{what} {key!r}; {near}available: {known}")
+
+    def to_pandas(self) -> pd.DataFrame:
+        """A row for each metric and group, with the columns of `GroupRow`."""
+        return frame_of(self.rows, GroupRow)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The rows and the options as plain values; NaN and infinities become None."""
+        options = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "rows"}
+        rows = [as_json_record(row) for row in self.rows]
+        return {"rows": rows, **options, "weights": list(self.weights), "notes": list(self.notes)}
+
+    def to_json(self, indent: int | None = 2) -> str:
+        """The rows and the options as JSON; NaN becomes null."""
+        return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
+
+    def _on_paper(self) -> Document:
+        table = groups_table(
+            self.rows,
+            self.baseline,
+            self.level,
+            correction=self.correction,
+            covariate=self.covariate,
+            tightest_at=self.tightest_at,
+            weights=self.weights,
+        )
+        return Document((table,), remarks(self.notes))
