@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from spark_rankeval.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from spark_rankeval.auditing.audit import Audit as Audit
     from spark_rankeval.auditing.audit import audit as audit
-    from spark_rankeval.auditing.audit_result import Audit as Audit
     from spark_rankeval.charts.of_comparisons import ComparisonPlots as ComparisonPlots
     from spark_rankeval.charts.of_results import ResultPlots as ResultPlots
     from spark_rankeval.comparison.compare_models import all_pairs as all_pairs
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from spark_rankeval.comparison.compare_models import differences as differences
     from spark_rankeval.comparison.comparison_results import ModelComparison as ModelComparison
     from spark_rankeval.comparison.comparison_results import PairwiseComparison as PairwiseComparison
-    from spark_rankeval.comparison.detectable import detectable_difference as detectable_difference
+    from spark_rankeval.comparison.comparison_results import detectable_difference as detectable_difference
     from spark_rankeval.evaluation.agreement import agreement as agreement
     from spark_rankeval.evaluation.dialect_map import DialectMap as DialectMap
     from spark_rankeval.evaluation.dialect_map import dialect_map as dialect_map
@@ -61,13 +61,11 @@ if TYPE_CHECKING:
 
 # The public names of each module.
 _NAMES = {
-    "auditing.audit": ("audit",),
-    "auditing.audit_result": ("Audit",),
+    "auditing.audit": ("Audit", "audit"),
     "charts.of_comparisons": ("ComparisonPlots",),
     "charts.of_results": ("ResultPlots",),
     "comparison.compare_models": ("all_pairs", "compare", "differences"),
-    "comparison.comparison_results": ("ModelComparison", "PairwiseComparison"),
-    "comparison.detectable": ("detectable_difference",),
+    "comparison.comparison_results": ("ModelComparison", "PairwiseComparison", "detectable_difference"),
     "evaluation.agreement": ("agreement",),
     "evaluation.dialect_map": ("DialectMap", "dialect_map"),
     "evaluation.evaluate": ("evaluate", "quarantine", "score_users"),

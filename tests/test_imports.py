@@ -72,7 +72,6 @@ MODULES = (
     "statistics.paired",
     "statistics.all_pairs",
     "statistics.quantiles",
-    "statistics.verdicts",
     "statistics.intervals",
 )
 

@@ -25,9 +25,8 @@ from spark_rankeval.records.slices import EVERY
 from spark_rankeval.records.summary import as_json_record, frame_of
 from spark_rankeval.statistics.cluster_sums import Clusters, clusters_of
 from spark_rankeval.statistics.independent_groups import Difference, Group, difference_of
-from spark_rankeval.statistics.intervals import Interval
+from spark_rankeval.statistics.intervals import Interval, adjusted, verdict_of
 from spark_rankeval.statistics.moments import State
-from spark_rankeval.statistics.verdicts import adjusted, verdict_of
 from spark_rankeval.tables.comparison_tables import (
     groups_table,
 )

@@ -7,7 +7,7 @@ from dataclasses import asdict, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from spark_rankeval.auditing.audit_result import Audit
+from spark_rankeval.auditing.audit import Audit
 from spark_rankeval.charts.choice import headline_keys
 from spark_rankeval.errors import DataError, GateError, TrackingError
 from spark_rankeval.evaluation.dialect_map import MapRow, dialect_map

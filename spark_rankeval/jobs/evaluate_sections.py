@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
-from spark_rankeval.auditing.audit_result import check_limits
+from spark_rankeval.auditing.audit import check_limits
 from spark_rankeval.errors import ConfigurationError, InputError, OptionError
 from spark_rankeval.jobs.config import (
     Source,  # the same

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from spark_rankeval.auditing.audit import audit, read_tables
-from spark_rankeval.auditing.audit_result import Audit
+from spark_rankeval.auditing.audit import Audit, audit, read_tables
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.jobs.evaluate import EvaluateConfig
 from spark_rankeval.jobs.runs import GATES, MANIFESTS, METRICS, Run, read_metrics, run_facts

@@ -15,10 +15,9 @@ from spark_rankeval.records.summary import MetricRow, SummaryRow, bounds_of, kno
 from spark_rankeval.statistics.cluster_sums import GroupedClusters, clusters_of_days
 from spark_rankeval.statistics.description import as_known
 from spark_rankeval.statistics.independent_groups import Difference, Group, difference_of, largest_gap
-from spark_rankeval.statistics.intervals import Interval
+from spark_rankeval.statistics.intervals import Interval, adjusted, verdict_of
 from spark_rankeval.statistics.moments import moments_of_sums
 from spark_rankeval.statistics.sums import Sums, added, from_text, mean_of_sums
-from spark_rankeval.statistics.verdicts import adjusted, verdict_of
 
 #: What a row compares, and what it calls the users of all other slices.
 LARGEST_GAP, AGAINST_OTHERS = "largest gap", "against all others"

@@ -19,8 +19,7 @@ from spark_rankeval.statistics.intervals import (
     ratio,
     t_interval,
 )
-from spark_rankeval.statistics.merging import MOST, smallest
-from spark_rankeval.statistics.moments import Moments, MomentsAccumulator, moments_of, with_prefix
+from spark_rankeval.statistics.moments import MOST, Moments, MomentsAccumulator, moments_of, smallest, with_prefix
 from spark_rankeval.statistics.resampling import (
     LIMIT,
     CoinDraw,

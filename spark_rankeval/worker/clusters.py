@@ -21,7 +21,7 @@ from spark_rankeval.ranking.ragged import Array, IntArray, starts_of_runs
 from spark_rankeval.records.slices import EVERY
 from spark_rankeval.statistics.cluster_sums import SHIFT, ClusterAccumulator, ClusterSums, sums_by_cluster
 from spark_rankeval.statistics.description import DescriptionOptions
-from spark_rankeval.statistics.merging import merged
+from spark_rankeval.statistics.moments import merged
 from spark_rankeval.statistics.resampling import mixed
 from spark_rankeval.wire import Merger, Message
 

@@ -11,8 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_rankeval.ranking.ragged import Array, BoolArray, IntArray
-from spark_rankeval.statistics.merging import merged
-from spark_rankeval.statistics.moments import State
+from spark_rankeval.statistics.moments import State, merged
 from spark_rankeval.worker.group_states import Key
 from spark_rankeval.worker.reading import PARTIAL_TABLE, columns_of, filled, flags, numbers, whole_numbers
 

@@ -18,8 +18,7 @@ import pyarrow as pa
 from spark_rankeval.ranking.ragged import Array, BoolArray, IntArray, Ragged, offsets_of
 from spark_rankeval.request.counts import CountNames
 from spark_rankeval.statistics.description import DescriptionAccumulator, DescriptionOptions
-from spark_rankeval.statistics.merging import merged_stacks
-from spark_rankeval.statistics.moments import MomentsAccumulator
+from spark_rankeval.statistics.moments import MomentsAccumulator, merged_stacks
 from spark_rankeval.statistics.quantiles import merged_sketches, tallies_of_groups
 from spark_rankeval.statistics.table_fingerprints import no_limbs
 from spark_rankeval.wire import Merger, Message, unpack

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from spark_rankeval.auditing.audit_result import Audit
+from spark_rankeval.auditing.audit import Audit
 from spark_rankeval.errors import OptionError
 from spark_rankeval.records.audit_rows import CHECKS, AuditRow, InvalidRows
 

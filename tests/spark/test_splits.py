@@ -188,8 +188,8 @@ def test_the_k_core_of_bad_logs(spark):
 
 @pytest.mark.parametrize(("most", "step", "n_users", "rounds"), part_of([(4, 2, 10, 6), (16, 4, 38, 20)], 2))
 def test_more_rounds_than_a_plan_can_hold_need_a_folder(spark, tmp_path, monkeypatch, most, step, n_users, rounds):
-    monkeypatch.setattr("spark_rankeval.splits.core._MOST_ROUNDS", most)
-    monkeypatch.setattr("spark_rankeval.splits.core._STORED_ROUNDS", step)
+    monkeypatch.setattr("spark_rankeval.splits.splitting._MOST_ROUNDS", most)
+    monkeypatch.setattr("spark_rankeval.splits.splitting._STORED_ROUNDS", step)
     # A circle of three, and a chain: each round takes one user and one item from each end of the chain.
     rows = [(place, (place + step) % 3) for place in range(3) for step in (0, 1)]
     rows += [(place, place + more) for place in range(100, 100 + n_users) for more in (0, 1)]

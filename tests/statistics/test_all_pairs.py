@@ -11,7 +11,7 @@ from statsmodels.formula.api import ols
 
 from spark_rankeval.statistics import all_pairs
 from spark_rankeval.statistics.all_pairs import AllPairsAccumulator, all_pairs_of, permuted_sums
-from spark_rankeval.statistics.merging import merged
+from spark_rankeval.statistics.moments import merged
 from spark_rankeval.statistics.paired import PairedAccumulator, comparison_of
 
 RNG = np.random.default_rng(141)

@@ -16,8 +16,7 @@ from spark_rankeval.statistics.description import DescriptionAccumulator, Descri
 from spark_rankeval.statistics.distributions import share_interval
 from spark_rankeval.statistics.independent_groups import Group, difference_of
 from spark_rankeval.statistics.intervals import fitted
-from spark_rankeval.statistics.merging import merged
-from spark_rankeval.statistics.moments import MomentsAccumulator, moments_of
+from spark_rankeval.statistics.moments import MomentsAccumulator, merged, moments_of
 from spark_rankeval.statistics.paired import PairedAccumulator, PairedClusters, comparison_of, differences_of
 from spark_rankeval.statistics.sums import LIMBS, MeanAccumulator, exact_sum, mean_of
 

@@ -9,7 +9,7 @@ from worlds.user_groups import SHARE, group
 
 from spark_rankeval.experiments.covariates import CovariateAccumulator, adjusted_difference, covariate_sums_of
 from spark_rankeval.statistics.independent_groups import difference_of
-from spark_rankeval.statistics.merging import merged
+from spark_rankeval.statistics.moments import merged
 
 RNG = np.random.default_rng(2603)
 

@@ -8,8 +8,7 @@ from helpers.effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_rankeval.statistics.merging import merged
-from spark_rankeval.statistics.moments import MomentsAccumulator, MomentsByName, moments_of, moments_of_columns
+from spark_rankeval.statistics.moments import MomentsAccumulator, MomentsByName, merged, moments_of, moments_of_columns
 from spark_rankeval.statistics.quantiles import tally
 
 MANY = 40_000

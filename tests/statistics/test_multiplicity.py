@@ -5,7 +5,7 @@ import pytest
 from statsmodels.stats.multitest import multipletests
 
 from spark_rankeval.errors import OptionError
-from spark_rankeval.statistics.verdicts import adjusted
+from spark_rankeval.statistics.intervals import adjusted
 
 RNG = np.random.default_rng(111)
 THEIRS = {"holm": "holm", "benjamini_hochberg": "fdr_bh"}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from spark_rankeval.statistics.merging import merged
+from spark_rankeval.statistics.moments import merged
 from spark_rankeval.statistics.paired import TIE, PairedAccumulator, comparison_of
 
 RNG = np.random.default_rng(101)
