@@ -53,7 +53,7 @@ class Audit(OneTable):
 
     def __getitem__(self, name: str) -> AuditRow:
         """The count of a check by its name; `OptionError` if there is no such check."""
-        check_known([name], "no check is called")
+        check_names([name], "no check is called")
         return next(row for row in self.rows if row.name == name)
 
     @property
@@ -74,7 +74,7 @@ class Audit(OneTable):
     def check(self, limits: Mapping[str, float]) -> list[Gate]:
         """Compare shares with limits: a gate for each limit, which `Result.report` shows and a job makes its exit code of.
 
-        A check that was not made fails, because nobody knows its share.
+        A check that was not made fails, because its share is unknown.
 
         Examples:
             >>> [(gate.name, gate.found, gate.passed) for gate in audit(training, labels).check({"cold_label_users": 0.1})]
@@ -123,14 +123,14 @@ def check_limits(limits: object) -> None:
     if not isinstance(limits, Mapping):
         msg = f"limits must be a dict of shares by the names of checks; got {limits!r}"
         raise OptionError(msg)
-    check_known(list(limits), "limits: no check is called")
+    check_names(list(limits), "limits: no check is called")
     for name, limit in limits.items():
         if not (is_number(limit) and 0 <= limit <= 1):
             msg = f"limits: {name} must be a share from 0 to 1; got {limit!r}"
             raise OptionError(msg)
 
 
-def check_known(names: Sequence[object], problem: str) -> None:
+def check_names(names: Sequence[object], problem: str) -> None:
     """Refuse names of no check."""
     for name in names:
         if name not in CHECK_OF:
@@ -139,12 +139,12 @@ def check_known(names: Sequence[object], problem: str) -> None:
 
 
 def _gate(row: AuditRow, limit: float) -> Gate:
-    found = (
+    finding = (
         f"not checked: {row.not_checked}" if row.not_checked else f"{100 * row.share:.3g}% ({row.n:,} of {row.of:,})"
     )
     # 3 of 100 meets a limit of 0.03, which is less than 3 / 100 in binary fractions.
     passed = not row.not_checked and row.n <= Fraction(repr(float(limit))) * row.of
-    return Gate(row.check.words, f"share at most {limit:.6g}", found, passed)
+    return Gate(row.check.words, f"share at most {limit:.6g}", finding, passed)
 
 
 #: The time column that is looked for if the caller names none.
@@ -181,9 +181,9 @@ def read_tables(
     if problems:
         raise InputError("; ".join(dict.fromkeys(problems)))
     sources = [each for each in (known, wanted, lists, catalogue) if each is not None]
-    of_users = [each.user_types() for each in sources if each.user]
-    user_types = tuple(_common(kinds) for kinds in zip(*of_users, strict=True))
-    of_times = [each.frame.schema[times[each.role]].dataType for each in sources if each.role in times]
+    user_kinds = [each.user_types() for each in sources if each.user]
+    user_types = tuple(_common(kinds) for kinds in zip(*user_kinds, strict=True))
+    time_kinds = [each.frame.schema[times[each.role]].dataType for each in sources if each.role in times]
     return AuditTables(
         known,
         wanted,
@@ -193,7 +193,7 @@ def read_tables(
         times,
         user_types,
         _common([each.item_type for each in sources]),
-        _common(of_times or [T.TimestampType()]),
+        _common(time_kinds or [T.TimestampType()]),
         lacking,
     )
 
@@ -237,16 +237,16 @@ def _times(
         lacking["predictions"] = "there are no predictions (predictions=)"
     if time is None:
         return times, {**lacking, "time": "no time column was named (time=)"}
-    without = []
+    empty_tables = []
     for source in (training, labels):
         column = _time_column(source, time, problems, is_required=time != DEFAULT_TIME)
         if column is None:
-            without.append(source.role)
+            empty_tables.append(source.role)
         else:
             times[source.role] = column
-    if without:
-        has = "has" if len(without) == 1 else "have"
-        return {}, {**lacking, "time": f"{listed(without)} {has} no column {time!r} (time=)"}
+    if empty_tables:
+        has = "has" if len(empty_tables) == 1 else "have"
+        return {}, {**lacking, "time": f"{listed(empty_tables)} {has} no column {time!r} (time=)"}
     if predictions is not None:
         column = _time_column(predictions, time, problems, is_required=False)
         if column is None:
@@ -298,7 +298,7 @@ def _common(kinds: Iterable[T.DataType]) -> T.DataType:
 
 
 # What the things that a check counts among are called in the counts.
-_SIZE_OF = {
+_SIZES = {
     "labels": "labels",
     "predictions": "predictions",
     "users with labels": "label_users",
@@ -307,7 +307,7 @@ _SIZE_OF = {
     "recommended items": "recommended_items",
 }
 # The kind of `OnInvalid` that the rows of a table are.
-_KIND_OF: Mapping[str, str] = {
+_KINDS: Mapping[str, str] = {
     "training": "invalid_facts",
     "labels": "invalid_labels",
     "predictions": "invalid_predictions",
@@ -370,7 +370,7 @@ def audit(
         for role, n in counts.n_invalid.items()
         if n
     )
-    _raise_if_invalid([each for each in invalid if getattr(choices, _KIND_OF[each.table]) == "error"])
+    _raise_if_invalid([each for each in invalid if getattr(choices, _KINDS[each.table]) == "error"])
     _raise_if_empty(tables, counts)
     return Audit(tuple(_row(check.name, tables, counts) for check in CHECKS), invalid)
 
@@ -407,10 +407,10 @@ def _row(name: str, tables: AuditTables, counts: Counts) -> AuditRow:
     reason = tables.why_not(check.needs)
     if reason:
         return AuditRow(name, 0, 0, not_checked=reason)
-    found = counts.findings[name]
+    finding = counts.findings[name]
     names = _shown_names(tables)
-    examples = tuple({names[column]: value for column, value in example.items()} for example in found.examples)
-    return AuditRow(name, found.n, counts.sizes[_SIZE_OF[check.of]], examples)
+    examples = tuple({names[column]: value for column, value in example.items()} for example in finding.examples)
+    return AuditRow(name, finding.n, counts.sizes[_SIZES[check.of]], examples)
 
 
 def _shown_names(tables: AuditTables) -> dict[str, str]:

@@ -105,24 +105,24 @@ def count(tables: AuditTables) -> Counts:
     """Count everything that the tables allow."""
     users = [user_column(index) for index in range(len(tables.user_types))]
     rows = {source.role: _rows(tables, source) for source in tables.sources()}
-    of_users, of_items = _of_users(tables, users, rows), _of_items(tables, rows)
-    together = of_items.counts.crossJoin(of_users.counts.hint("broadcast"))
-    examples = {**of_users.examples, **of_items.examples}
-    sizes = (*of_users.sizes, *of_items.sizes)
+    user_counts, item_counts = _user_counts(tables, users, rows), _item_counts(tables, rows)
+    together = item_counts.counts.crossJoin(user_counts.counts.hint("broadcast"))
+    examples = {**user_counts.examples, **item_counts.examples}
+    sizes = (*user_counts.sizes, *item_counts.sizes)
     kinds = {user_column(index): kind for index, kind in enumerate(tables.user_types)}
     kinds |= {_ITEM: tables.item_type, _TIME: tables.time_type}
     shown = [
         _shown(column, {name: kinds[name] for name in names})
-        for of_check in examples.values()
-        for column, names in of_check.items()
+        for check_examples in examples.values()
+        for column, names in check_examples.items()
     ]
     (row,) = select(together, *map(named, (*examples, *sizes)), *shown).collect()
     return Counts(
         {
             check: AuditFinding(
-                row[check] or 0, tuple(row[column].asDict() for column in of_check if row[column] is not None)
+                row[check] or 0, tuple(row[column].asDict() for column in check_examples if row[column] is not None)
             )
-            for check, of_check in examples.items()
+            for check, check_examples in examples.items()
         },
         {name: row[name] or 0 for name in sizes},
         {source.role: row[f"invalid_{source.role}"] or 0 for source in tables.sources()},
@@ -140,17 +140,17 @@ def _rows(tables: AuditTables, source: SourceTable) -> DataFrame:
     ids = source.ids_sql()
     frame = source.frame
     users = [] if source.role in WITHOUT_USERS else source.users_sql()
-    given = {user_column(index): name for index, name in enumerate(users)}
+    user_names = {user_column(index): name for index, name in enumerate(users)}
     kinds = {user_column(index): kind for index, kind in enumerate(tables.user_types) if users}
     kinds |= {_ITEM: tables.item_type}
     if source.role in tables.times:
-        given[_TIME] = named(tables.times[source.role])
+        user_names[_TIME] = named(tables.times[source.role])
         kinds[_TIME] = tables.time_type
     if source.role == "predictions" and tables.model is not None:
-        given[_MODEL] = named(tables.model)
+        user_names[_MODEL] = named(tables.model)
         kinds[_MODEL] = frame.schema[tables.model].dataType
     entry = call("explode", usable(ids, T.ArrayType(source.item_type))) if source.arrays else ids
-    frame = select(frame, *(value.alias(name) for name, value in given.items()), entry.alias(_ITEM))
+    frame = select(frame, *(value.alias(name) for name, value in user_names.items()), entry.alias(_ITEM))
     present = [named(name).is_not_null() for name in kinds]
     present += [~call("isnan", named(name)) for name, kind in kinds.items() if isinstance(kind, _FLOATING)]
     # -0.0 becomes 0.0, which it equals.
@@ -166,23 +166,23 @@ def _tally(condition: Sql) -> Sql:
     return call("count", when(condition, 1))
 
 
-def _of_users(tables: AuditTables, users: list[str], rows: Mapping[Role, DataFrame]) -> _Counted:
+def _user_counts(tables: AuditTables, users: list[str], rows: Mapping[Role, DataFrame]) -> _Counted:
     """The counts that need the rows of a user beside one another."""
     grouped = _grouped(tables, users, rows)
-    known, asked, item, kind = named(_KNOWN), named(_LABELS), (*users, _ITEM), tables.item_type
-    items = field_of(_LABELS, _ITEM) if tables.times else asked
+    known, labelled, item, kind = named(_KNOWN), named(_LABELS), (*users, _ITEM), tables.item_type
+    items = field_of(_LABELS, _ITEM) if tables.times else labelled
     is_cold = call("size", known) == 0
     flags = {
         "labels_in_training": _Flag(_n_shared(items, known, kind), item, {_ITEM: _first_shared(items, known)}),
         "repeated_labels": _Flag(_n_repeated(items), item, {_ITEM: _first_repeated(items, tables.item_type)}),
-        "cold_label_users": _Flag(when(is_cold & (call("size", asked) > 0), 1, 0), tuple(users)),
+        "cold_label_users": _Flag(when(is_cold & (call("size", labelled) > 0), 1, 0), tuple(users)),
     }
-    sizes = {"label_users": _tally(call("size", asked) > 0)}
+    sizes = {"label_users": _tally(call("size", labelled) > 0)}
     if tables.times:
         timed = (*item, _TIME)
         ends = {"labels_before_training_end": "training_end", "labels_before_user_end": "user_end"}
         for check, end in ends.items():
-            early = call("filter", asked, function_of(["label"], field_of("label", _TIME) < named(end)))
+            early = call("filter", labelled, function_of(["label"], field_of("label", _TIME) < named(end)))
             first = {name: call("array_min", early).field(name) for name in (_ITEM, _TIME)}
             flags[check] = _Flag(call("size", early), timed, first)
     if tables.predictions is not None:
@@ -200,7 +200,7 @@ def _of_users(tables: AuditTables, users: list[str], rows: Mapping[Role, DataFra
 
 
 def _grouped(tables: AuditTables, users: list[str], rows: Mapping[Role, DataFrame]) -> DataFrame:
-    """A row a user: arrays of what training, labels and predictions have of the user, and the ends of training."""
+    """One row per user: arrays of the user's entries in training, labels and predictions, and the ends of training."""
     has_times = bool(tables.times)
     usable = {role: where(frame, named(_IS_VALID)) for role, frame in rows.items()}
     item, by = named(_ITEM), [named(name) for name in users]
@@ -262,8 +262,8 @@ def _first_repeated(items: Sql, kind: T.DataType) -> Sql:
     first, last = seen.field("repeated"), seen.field("last")
     start = call("struct", null_of(kind).alias("last"), null_of(kind).alias("repeated"))
     repeats = call("struct", entry.alias("last"), entry.alias("repeated"))
-    goes_on = call("struct", entry.alias("last"), first.alias("repeated"))
-    step = when(first.is_null() & (last == entry), repeats, goes_on)
+    next_state = call("struct", entry.alias("last"), first.alias("repeated"))
+    step = when(first.is_null() & (last == entry), repeats, next_state)
     return call(
         "aggregate",
         call("sort_array", items),
@@ -280,21 +280,21 @@ def _n_shared(items: Sql, known: Sql, kind: T.DataType) -> Sql:
     """
     shared, entry, total = call("array_intersect", items, known), named("entry"), named("total")
 
-    def marked(array: Sql, *, is_asked: bool) -> Sql:
-        entry_and_mark = call("struct", entry.alias(_ITEM), number(is_asked).alias("is_asked"))
+    def marked(array: Sql, *, is_item: bool) -> Sql:
+        entry_and_mark = call("struct", entry.alias(_ITEM), number(is_item).alias("is_asked"))
         return call("transform", array, function_of(["entry"], entry_and_mark))
 
-    in_order = call("sort_array", call("concat", marked(shared, is_asked=False), marked(items, is_asked=True)))
+    ordered = call("sort_array", call("concat", marked(shared, is_item=False), marked(items, is_item=True)))
     item, n = total.field(_ITEM), total.field("n")
     comes_next = call("struct", entry.field(_ITEM).alias(_ITEM), n.alias("n"))
     one_more = call("struct", item.alias(_ITEM), (n + 1).alias("n"))
     step = when(~entry.field("is_asked"), comes_next, when(entry.field(_ITEM) == item, one_more, total))
     start = call("struct", null_of(kind).alias(_ITEM), number(0).alias("n"))
-    each_time = call("aggregate", in_order, start, function_of(["total", "entry"], step), function_of(["total"], n))
+    each_time = call("aggregate", ordered, start, function_of(["total", "entry"], step), function_of(["total"], n))
     return when(_n_repeated(items) > 0, each_time, call("size", shared))
 
 
-def _of_items(tables: AuditTables, rows: Mapping[Role, DataFrame]) -> _Counted:
+def _item_counts(tables: AuditTables, rows: Mapping[Role, DataFrame]) -> _Counted:
     """The counts that need the rows of an item together."""
     is_valid, has_since = named(_IS_VALID), "predictions" in tables.times
     first = [call("min", when(is_valid, named(_TIME))).alias("first")] if has_since else []
@@ -342,7 +342,7 @@ def _of_items(tables: AuditTables, rows: Mapping[Role, DataFrame]) -> _Counted:
 
 
 class _Flag(NamedTuple):
-    """How many a row has of what a check counts, and the columns of an example of it, with the values of those that are not the row's."""
+    """How many cases of a check a row has. An example shows `columns`; `values` are those that are not the row's own."""
 
     n: Sql
     columns: tuple[str, ...]

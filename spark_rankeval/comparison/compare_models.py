@@ -370,5 +370,5 @@ def _repeated_users(owners: dict[Owner, State], tables: ModelTables) -> tuple[li
 
 
 def _models_met(owners: dict[Owner, State]) -> list[str]:
-    """The models of which at least one user has a row."""
+    """The models with a row of at least one user."""
     return sorted(owner for owner, fields in owners.items() if isinstance(owner, str) and int(fields[N_USERS][0]))

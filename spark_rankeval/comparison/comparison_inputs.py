@@ -50,14 +50,14 @@ def read_results(
             msg = f"model={model!r} is for one table of several models; in a dict the keys name the models. Leave model= out"
             raise InputError(msg)
         check_named(results)
-        given: list[tuple[str | None, DataFrame | Result]] = list(results.items())
+        named_tables: list[tuple[str | None, DataFrame | Result]] = list(results.items())
     else:
         if isinstance(results, Result) and len(results.models) == 1:
             refuse_one_model("the result", results.models[0])
-        given = [(None, results)]
+        named_tables = [(None, results)]
     tables = [
         read_table(table.per_user if isinstance(table, Result) else table, name, users, model, clusters)
-        for name, table in given
+        for name, table in named_tables
     ]
     weights = list(dict.fromkeys(weight for table in tables for weight in table.weights))
     if weights:
@@ -220,12 +220,12 @@ def _metric_of(tables: ModelTables, label: str) -> Metric | None:
 def margins_of(margin: Margin, tables: ModelTables, labels: Sequence[str]) -> dict[str, float]:
     """The margin of each metric; an `OptionError` if a margin is not valid or its metric is not compared."""
     if isinstance(margin, Mapping):
-        given = {_label(tables, name): value for name, value in margin.items()}
-        unused = [label for label in given if label not in labels]
+        margin_by_label = {_label(tables, name): value for name, value in margin.items()}
+        unused = [label for label in margin_by_label if label not in labels]
         if unused:
             msg = f"margin names {', '.join(unused)}, which this call does not compare; it compares {', '.join(labels)}"
             raise OptionError(msg)
-        margins = {label: given.get(label, 0.0) for label in labels}
+        margins = {label: margin_by_label.get(label, 0.0) for label in labels}
     else:
         margins = dict.fromkeys(labels, margin)
     for label, value in margins.items():

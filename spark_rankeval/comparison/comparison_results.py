@@ -214,11 +214,11 @@ class ModelComparison(_ComparisonTables[ComparisonRow]):
         (table,), notes = self._document()
         return Document((table, losses_table(losses, self.level, title)), notes)
 
-    def _document(self, *further: Note) -> Document:
+    def _document(self, *extra_notes: Note) -> Document:
         caption = f"Mean differences from {self.baseline}, with {100 * self.level:g} % intervals"
         notes = differences_in_words(self.rows, self.test, self.correction, self.replicates)
         table = differences_table(self.rows, self.level, caption)
-        shown = replace(table, title=f"baseline {self.baseline!r}", notes=[*notes, *further])
+        shown = replace(table, title=f"baseline {self.baseline!r}", notes=[*notes, *extra_notes])
         return Document((shown,), remarks(self.notes))
 
 
@@ -277,7 +277,7 @@ def detectable_difference(
 
     A comparison knows the standard deviation of the users' differences. A result of one model does not: that of its values
     replaces it, or of weighted users √n times the standard error. This is right for a second model whose values are equally
-    spread and correlate with these by 1/2, and too large for a model that is more alike. The column ``std_of`` says which it is.
+    spread and correlate with these by 1/2. It is too large for a model that is more alike. The column ``std_of`` says which it is.
     If users come in clusters, n is the number of clusters, and the standard deviation √n times their standard error. Degrees of freedom
     are those of the interval.
 

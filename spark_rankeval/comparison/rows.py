@@ -87,7 +87,7 @@ class AgainstBaseline(NamedTuple):
         compared = [each for users in slices for each in self._compared(users.owners, 0, users.name, users.key)]
         return self._judged(compared, "sign_flip")
 
-    def _of_clusters(self, model: str, key: Key, replicates: int) -> State | None:
+    def _cluster_sums(self, model: str, key: Key, replicates: int) -> State | None:
         """The sums of the clusters of some users of a model."""
         if self.clusters is None:
             return None
@@ -107,9 +107,9 @@ class AgainstBaseline(NamedTuple):
                 state = {name: fields.get(name, entries)[place] for name, entries in empty.items()}
                 # Users of neither table are no concern of the two.
                 state["n_undefined"] = self._n_of_either(owners, model) - state["difference_n"]
-                of_model = self._of_clusters(model, key, replicates)
-                of_clusters = None if of_model is None else {name: each[place] for name, each in of_model.items()}
-                figures = comparison_of(state, self.level, metric.bounds, of_clusters)
+                model_sums = self._cluster_sums(model, key, replicates)
+                cluster_state = None if model_sums is None else {name: each[place] for name, each in model_sums.items()}
+                figures = comparison_of(state, self.level, metric.bounds, cluster_state)
                 compared.append(_ComparedModel(metric, model, users, figures, self.not_shared(owners, model)))
         return compared
 
@@ -191,7 +191,7 @@ def _verdict(
     )
 
 
-class OfPairs(NamedTuple):
+class PairClusters(NamedTuple):
     """The sums of clusters of the differences of each pair, and the columns of clusters."""
 
     clusters: ClusterStates
@@ -211,9 +211,9 @@ def pair_rows(
     level: float,
     test: str,
     replicates: int,
-    of_pairs: OfPairs | None = None,
+    pair_clusters: PairClusters | None = None,
 ) -> tuple[PairRow, ...]:
-    """The rows of `all_pairs`, a row a metric and pair of models, which are sorted by name."""
+    """The rows of `all_pairs`, one per metric and pair of models; models are sorted by name."""
     # States of fewer models are of users who lack one.
     complete = owners.get(tuple(models))
     if not complete:
@@ -224,9 +224,9 @@ def pair_rows(
     for place, metric in enumerate(metrics):
         state = {field: entries[place] for field, entries in complete.items()}
         means = [moments.mean for moments in moments_of_each(state, "value")]
-        clusters = None if of_pairs is None else of_pairs.of(models, place)
+        clusters = None if pair_clusters is None else pair_clusters.of(models, place)
         pairs = all_pairs_of(state, level, metric.bounds, clusters)
-        cluster = "" if of_pairs is None else of_pairs.cluster
+        cluster = "" if pair_clusters is None else pair_clusters.cluster
         rows += [_pair_row(pair, metric, models, means, n_users, test, cluster) for pair in pairs]
     return tuple(rows)
 

@@ -141,12 +141,12 @@ def compare_groups(
     others = [name for name in groups if name != baseline]
     empty = GroupSumAccumulator(len(compared), weighted=weighted, covariate=covariate is not None).state()
     clusters = None if layout is None else ClustersOfGroups.read(collected.clusters, groups)
-    found = [
+    compared_groups = [
         compared_group(metric, place, owners, (name, baseline), empty, options, clusters)
         for place, metric in enumerate(compared)
         for name in others
     ]
-    rows = tuple(replace(row, cluster=", ".join(tables.clusters)) for row in group_rows(found, options))
+    rows = tuple(replace(row, cluster=", ".join(tables.clusters)) for row in group_rows(compared_groups, options))
     notes = tables.notes(labels)
     if clusters is not None:
         warn_of_few_clusters(rows)
@@ -176,18 +176,18 @@ def read_groups(
             )
             raise InputError(msg)
         check_named(per_user)
-        given: list[tuple[str | None, DataFrame | Result]] = list(per_user.items())
+        named_tables: list[tuple[str | None, DataFrame | Result]] = list(per_user.items())
     elif group is None:
         raise InputError(
             "group= must name the column of the users' groups, or per_user must be a dict of tables by group"
         )
     else:
-        given = [(None, per_user)]
+        named_tables = [(None, per_user)]
     tables = [
         _table(
             table.per_user if isinstance(table, Result) else table, name, users, group, user_weight, covariate, clusters
         )
-        for name, table in given
+        for name, table in named_tables
     ]
     if len({bool(table.weights) for table in tables}) > 1:
         raise InputError("some of the tables have users' weights and others have none; pass user_weight=")
@@ -212,9 +212,9 @@ def _table(
         frame = marked_as_covariate(frame, before)
     table = read_table(frame, name, users, group, clusters)
     weights = (weight,) if weight is not None else table.weights
-    further = (*weights, *([] if before is None else [before]))
-    metrics = {label: metric for label, metric in table.metrics.items() if metric.column not in further}
-    return replace(table, weights=weights, extra_columns=further, metrics=metrics)
+    extra = (*weights, *([] if before is None else [before]))
+    metrics = {label: metric for label, metric in table.metrics.items() if metric.column not in extra}
+    return replace(table, weights=weights, extra_columns=extra, metrics=metrics)
 
 
 def _number(frame: DataFrame, name: str | None, option: str, words: str) -> str | None:

@@ -1,8 +1,8 @@
 """What is added up of a group of users for a comparison of groups, with a covariate that was measured before: CUPED.
 
-Source: Deng, Xu, Kohavi and Walker, Improving the sensitivity of online controlled experiments by utilizing pre-experiment data
-(WSDM 2013). θ is cov(x, y) / var(x), pooled within the two groups. Each user has z = y − θ (x − mean of x in both) in place of y. Its
-expected value is that of y, and its variance is smaller. θ is an estimate, and costs a degree of freedom as in an analysis of
+Source: Deng, Xu, Kohavi and Walker (WSDM 2013). Improving the sensitivity of online controlled experiments by utilizing pre-experiment
+data. θ is cov(x, y) / var(x), pooled within the two groups. Each user has z = y − θ (x − mean of x in both) in place of y. The
+expected value of z is that of y, and the variance is smaller. θ is an estimate, and costs a degree of freedom as in an analysis of
 covariance. It also adds its own variance, times the squared difference of the groups' mean x. With many users both are nothing.
 
 A user without x takes the mean of the others, and so keeps the own y. The groups are drawn at random, so this is no bias, and no
@@ -89,7 +89,9 @@ def covariate_sums_of(state: dict[str, Any]) -> CovariateSums:
     sums = [exact_sum(limbs) for limbs in state["limbs"]]
     # Without weights each is 1, and so is its square.
     powers = {1: sums[: len(_TERMS)], 2: sums[-len(_TERMS) :]}
-    return CovariateSums(n, {(j, *term): of[place] for j, of in powers.items() for place, term in enumerate(_TERMS)})
+    return CovariateSums(
+        n, {(j, *term): powers_sums[place] for j, powers_sums in powers.items() for place, term in enumerate(_TERMS)}
+    )
 
 
 class Adjusted(NamedTuple):
@@ -128,9 +130,9 @@ def adjusted_difference(
     # One more parameter is estimated than there are means.
     variances = [float(side.variance(theta) * Fraction(n - 2, n - 3)) for side in sides]
     # The share that unequal weights add to a variance (Kish).
-    of_weights = n * sum(side.square_weight for side in sides) / sum(side.weight for side in sides) ** 2
-    of_theta = residual / (n - 3) / spread * of_weights
-    apart = float((sides[0].mean_x - sides[1].mean_x) ** 2 * of_theta)
+    kish_factor = n * sum(side.square_weight for side in sides) / sum(side.weight for side in sides) ** 2
+    theta_variance = residual / (n - 3) / spread * kish_factor
+    apart = float((sides[0].mean_x - sides[1].mean_x) ** 2 * theta_variance)
     shares = [variance * (1 + apart / sum(variances)) for variance in variances]
     adjusted = replace(plain, estimate=float(after[0] - after[1]), variances=(shares[0], shares[1]), df_spent=1)
     saved = 1 - sum(shares) / sum(plain.variances)
@@ -178,19 +180,19 @@ def _side(group: Group, sums: dict[tuple[int, int, int], Fraction], center: Frac
     assert own is not None, "a group without sums has no variance"
     is_weighted, n = group.weighted is not None, Fraction(group.n)
 
-    def of_all(j: int, b: int) -> Fraction:
+    def total(j: int, b: int) -> Fraction:
         name = "w" * (j * is_weighted) + "y" * b
         return own.get(name, Fraction(0)) if name else n
 
-    weight = of_all(1, 0)
-    mean_y = of_all(1, 1) / weight
+    weight = total(1, 0)
+    mean_y = total(1, 1) / weight
 
     def around_means(j: int, mean_x: Fraction) -> tuple[Fraction, Fraction, Fraction]:
         """Σ w^j of the products of x and y around these means: xx, xy, yy."""
         x = sums[j, 1, 0] - center * sums[j, 0, 0]
         xx = sums[j, 2, 0] - 2 * center * sums[j, 1, 0] + center**2 * sums[j, 0, 0]
         xy = sums[j, 1, 1] - center * sums[j, 0, 1]
-        w, y, yy = of_all(j, 0), of_all(j, 1), of_all(j, 2)
+        w, y, yy = total(j, 0), total(j, 1), total(j, 2)
         return (
             xx - 2 * mean_x * x + mean_x**2 * w,
             xy - mean_x * y - mean_y * x + mean_x * mean_y * w,
@@ -199,7 +201,7 @@ def _side(group: Group, sums: dict[tuple[int, int, int], Fraction], center: Frac
 
     mean_x = (sums[1, 1, 0] - center * sums[1, 0, 0]) / weight
     return _Side(
-        group.n, weight, of_all(2, 0), mean_x, mean_y, *around_means(1, mean_x), of_all(1, 2), around_means(2, mean_x)
+        group.n, weight, total(2, 0), mean_x, mean_y, *around_means(1, mean_x), total(1, 2), around_means(2, mean_x)
     )
 
 
@@ -219,12 +221,12 @@ class GroupSumAccumulator:
     def add(self, values: Array, weights: Array | None = None, covariate: Array | None = None) -> None:
         """Add users: their values, columns × users (NaN: undefined), and their weights and covariate if there are any."""
         counts = np.ones(values.shape[1], np.bool_) if weights is None else (weights > 0) & np.isfinite(weights)
-        for column, of_column in enumerate(values):
-            self._moments.add(column, of_column[counts])
+        for column, column_values in enumerate(values):
+            self._moments.add(column, column_values[counts])
             if self._means is not None and weights is not None:
-                self._means.add(column, of_column, weights)
+                self._means.add(column, column_values, weights)
             if self._covariate is not None and covariate is not None:
-                self._covariate.add(column, of_column, covariate, weights)
+                self._covariate.add(column, column_values, covariate, weights)
 
     def state(self) -> State:
         """The state so far: arrays whose first axis is the columns."""

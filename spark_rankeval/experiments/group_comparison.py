@@ -43,25 +43,25 @@ class ClustersOfGroups(NamedTuple):
     """The clusters of each group, metric by metric, and of all users together."""
 
     by_group: Mapping[str, Sequence[Clusters]]
-    of_all: Sequence[Clusters]
+    all_groups: Sequence[Clusters]
 
     @classmethod
     def read(cls, states: ClusterStates, groups: Sequence[str]) -> ClustersOfGroups:
         """From the merged sums of clusters; a group without users has none."""
-        named = {name: group_name((name,)) for name in groups}
-        known = {name: clusters_of(states[of]) for name, of in named.items() if of in states}
+        names = {group: group_name((group,)) for group in groups}
+        by_group = {group: clusters_of(states[name]) for group, name in names.items() if name in states}
         every = group_name((EVERY,))
-        return cls(known, clusters_of(states[every]) if every in states else [])
+        return cls(by_group, clusters_of(states[every]) if every in states else [])
 
-    def of(self, group: str, place: int) -> Clusters:
+    def clusters(self, group: str, place: int) -> Clusters:
         """The clusters of a group on a metric, by its place."""
         return self.by_group[group][place] if group in self.by_group else Clusters(0)
 
     @property
     def n_shared(self) -> int:
         """How many clusters have users in several groups, on the metric with most of them; one in three groups counts twice."""
-        sums = [sum(each[place].n for each in self.by_group.values()) for place in range(len(self.of_all))]
-        return max((total - each.n for total, each in zip(sums, self.of_all, strict=True)), default=0)
+        sums = [sum(each[place].n for each in self.by_group.values()) for place in range(len(self.all_groups))]
+        return max((total - each.n for total, each in zip(sums, self.all_groups, strict=True)), default=0)
 
     @property
     def are_shared(self) -> bool:
@@ -95,7 +95,7 @@ class ComparedGroup(NamedTuple):
 
     metric: ComparedMetric
     groups: tuple[Group, Group]
-    adjusted: Adjusted | None
+    adjustment: Adjusted | None
     difference: Difference
     interval: Interval
     p: float
@@ -113,27 +113,27 @@ def compared_group(
 ) -> ComparedGroup:
     """Compare a group with the baseline, the second of the names, on the metric at a place; `empty` is the state of no user."""
 
-    def of(name: str) -> tuple[Group, CovariateSums | None]:
+    def read_group(name: str) -> tuple[Group, CovariateSums | None]:
         fields = owners.get(name, {})
         state = {field: fields.get(field, entries)[place] for field, entries in empty.items()}
-        found, covariate = group_of(state, name, metric.bounds)
-        return found if clusters is None else replace(found, clusters=clusters.of(name, place)), covariate
+        group, covariate = group_of(state, name, metric.bounds)
+        return group if clusters is None else replace(group, clusters=clusters.clusters(name, place)), covariate
 
-    (group, sums), (other, other_sums) = of(names[0]), of(names[1])
+    (group, sums), (other, other_sums) = read_group(names[0]), read_group(names[1])
     are_shared = clusters is not None and clusters.are_shared
-    difference, found, n_without = difference_of(group, other, shares_clusters=are_shared), None, 0
+    difference, adjustment, n_without_covariate = difference_of(group, other, shares_clusters=are_shared), None, 0
     if sums is not None and other_sums is not None and clusters is not None:
         reason = difference.problem or "users come in clusters, and the adjustment takes users as independent"
-        found = Adjusted(difference, (group.mean, other.mean), problem=reason)
+        adjustment = Adjusted(difference, (group.mean, other.mean), problem=reason)
     elif sums is not None and other_sums is not None:
-        found = adjusted_difference(difference, (group, other), (sums, other_sums))
-        difference, n_without = found.difference, group.n + other.n - sums.n - other_sums.n
+        adjustment = adjusted_difference(difference, (group, other), (sums, other_sums))
+        difference, n_without_covariate = adjustment.difference, group.n + other.n - sums.n - other_sums.n
     if options.tightest_at is None:
         difference = difference.cautious((group, other))
         interval, p = difference.interval(options.level), difference.p_of(metric.margin)
     else:
         interval, p = sequence_of(difference, options.level, (group, other), options.tightest_at, metric.margin)
-    return ComparedGroup(metric, (group, other), found, difference, interval, p, n_without)
+    return ComparedGroup(metric, (group, other), adjustment, difference, interval, p, n_without_covariate)
 
 
 def _n_clusters(group: Group) -> int:
@@ -144,7 +144,7 @@ def group_rows(compared: Sequence[ComparedGroup], options: GroupTest) -> Iterato
     """The row of each group and metric, with the p-value corrected for all of them."""
     corrected = adjusted([each.p for each in compared], options.correction).tolist()
     for each, p in zip(compared, corrected, strict=True):
-        metric, (group, other), found, difference, interval, _, n_without = each
+        metric, (group, other), adjustment, difference, interval, _, n_without_covariate = each
         verdict = verdict_of(
             interval,
             p,
@@ -154,7 +154,7 @@ def group_rows(compared: Sequence[ComparedGroup], options: GroupTest) -> Iterato
             metric=metric.name,
             higher_is_better=metric.larger_is_better,
         )
-        mean, other_mean = (group.mean, other.mean) if found is None else found.means
+        mean, other_mean = (group.mean, other.mean) if adjustment is None else adjustment.means
         row = GroupRow(
             metric=metric.label, group=group.name, baseline=other.name, n_users=group.n, n_baseline_users=other.n,
             n_undefined=group.moments.n_undefined + other.moments.n_undefined, mean=mean, baseline_mean=other_mean,
@@ -162,12 +162,14 @@ def group_rows(compared: Sequence[ComparedGroup], options: GroupTest) -> Iterato
             standard_error=difference.standard_error, df=difference.df, interval_low=interval.low,
             interval_high=interval.high, interval_method=interval.method, no_interval=interval.reason, p=p,
             margin=metric.margin, larger_is_better=metric.larger_is_better, verdict=verdict.word,
-            sentence=verdict.sentence, n_without_covariate=n_without, asked=metric.asked,
+            sentence=verdict.sentence, n_without_covariate=n_without_covariate, asked=metric.asked,
             n_clusters=_n_clusters(group), n_baseline_clusters=_n_clusters(other),
             effective_n_clusters=math.nan if group.clusters is None else min(group.effective_n, other.effective_n),
         )  # fmt: skip
-        if found is not None:
-            row = replace(row, theta=found.theta, variance_saved=found.variance_saved, not_adjusted=found.problem)
+        if adjustment is not None:
+            row = replace(
+                row, theta=adjustment.theta, variance_saved=adjustment.variance_saved, not_adjusted=adjustment.problem
+            )
         yield row
 
 
@@ -227,8 +229,8 @@ class GroupComparison(OneTable):
             return rows[0]
         what = "several rows match" if rows else "no row matches"
         near = "" if rows else did_you_mean(metric, dict.fromkeys(row.metric for row in self.rows))
-        known = ", ".join(repr((row.metric, row.group)) for row in rows or self.rows)
-        raise UnknownMetricError(f"{what} {key!r}; {near}available: {known}")
+        keys = ", ".join(repr((row.metric, row.group)) for row in rows or self.rows)
+        raise UnknownMetricError(f"{what} {key!r}; {near}available: {keys}")
 
     def to_pandas(self) -> pd.DataFrame:
         """A row for each metric and group, with the columns of `GroupRow`."""

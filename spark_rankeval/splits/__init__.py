@@ -1,6 +1,6 @@
-"""A log of events as training data and labels: by time, by each user's last events, or by a seeded hash; and the k-core of a log.
+"""Split a log of events into training data and labels, by time, by last events or by a seeded hash; and the k-core.
 
-A split is the same on every cluster: no part of it depends on partitions, on the order of rows, on a setting of the session, or on chance.
+A split is the same on every cluster. It depends neither on partitions, the order of rows and settings of the session, nor on chance.
 """
 
 from spark_rankeval.splits.split import Split, SplitCounts

@@ -39,7 +39,7 @@ _UNITS = {
 }
 _DURATION = re.compile(rf"\s*(\d+)\s*({'|'.join(_UNITS)})\s*")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_OF_THE_CALENDAR = (T.TimestampType, T.TimestampNTZType, T.DateType)
+_CALENDAR_TYPES = (T.TimestampType, T.TimestampNTZType, T.DateType)
 
 
 class TimeColumn(NamedTuple):
@@ -50,7 +50,7 @@ class TimeColumn(NamedTuple):
 
     def problem(self) -> str:
         """Why the column cannot be ordered as times, and what to do; empty if it can."""
-        if isinstance(self.kind, (*_OF_THE_CALENDAR, T.NumericType)):
+        if isinstance(self.kind, (*_CALENDAR_TYPES, T.NumericType)):
             return ""
         return (
             f"log: the time column {self.name!r} is {self.kind.simpleString()}; times must be timestamps, dates or "

@@ -85,7 +85,7 @@ def _many(n: int, thing: str) -> str:
 
 def count_rows(log: Log, training: DataFrame, held_out: DataFrame, labels: DataFrame) -> SplitCounts:
     """Count the rows of the log and of its parts; one action."""
-    row = _of_log(log).crossJoin(_of_users(log, training, held_out, labels)).collect()[0].asDict()
+    row = _log_counts(log).crossJoin(_user_counts(log, training, held_out, labels)).collect()[0].asDict()
     n_parts = row["n_training"] + row["n_held_out"] + row["n_invalid"]
     first, last = (None if log.time is None else log.time.in_words(row[name]) for name in _TIMES)
     reasons = {reason: row[f"invalid_{place}"] for place, reason in enumerate(log.reasons())}
@@ -98,7 +98,7 @@ def count_rows(log: Log, training: DataFrame, held_out: DataFrame, labels: DataF
     )
 
 
-def _of_log(log: Log) -> DataFrame:
+def _log_counts(log: Log) -> DataFrame:
     """One row: how many rows there are, how many cannot be used and why, and the first and last time."""
     reasons = log.reasons()
     totals = [
@@ -124,7 +124,7 @@ _USERS = {
 }
 
 
-def _of_users(log: Log, training: DataFrame, held_out: DataFrame, labels: DataFrame) -> DataFrame:
+def _user_counts(log: Log, training: DataFrame, held_out: DataFrame, labels: DataFrame) -> DataFrame:
     """One row: how many rows each part has, and how many users."""
     ungraded = number(0) if log.grade is None else when(log.grade.is_null(), 1, 0)
     parts = [
@@ -252,7 +252,7 @@ class Split:
         return counts
 
     def _nobody(self, counts: SplitCounts) -> str:
-        """What is wrong with a split that leaves nobody; empty if it leaves somebody."""
+        """What is wrong with a split that leaves no user; empty if it leaves one."""
         if counts.n_rows == counts.n_invalid:
             return f"log: none of {counts.n_rows:,} rows can be used; pass a table with events"
         runs = "" if counts.first_time is None else f". The log runs from {counts.first_time} to {counts.last_time}"
@@ -305,13 +305,13 @@ def _labels(log: Log, training: DataFrame, held_out: DataFrame, leave_out: tuple
         names[_GRADE] = RELEVANCE
     rows = select(held_out, *values)
     pairs = aggregate(rows, log.pair_keys, *totals) if totals else rows.distinct()
-    known = select(training, *log.pair_sql())
+    training_pairs = select(training, *log.pair_sql())
     if _SEEN in leave_out:
-        pairs = pairs.join(known.distinct(), log.pair_keys, "left_anti")
+        pairs = pairs.join(training_pairs.distinct(), log.pair_keys, "left_anti")
     if _COLD_USERS in leave_out:
-        pairs = pairs.join(known.select(*log.user_keys).distinct(), log.user_keys, "left_semi")
+        pairs = pairs.join(training_pairs.select(*log.user_keys).distinct(), log.user_keys, "left_semi")
     if _COLD_ITEMS in leave_out:
-        pairs = pairs.join(known.select(ITEM).distinct(), [ITEM], "left_semi")
+        pairs = pairs.join(training_pairs.select(ITEM).distinct(), [ITEM], "left_semi")
     columns = [F.col(ours).alias(name) for ours, name in names.items()]
     taken = [name.lower() for name in names.values()]
     if log.graded_by is not None and not log.has_events and log.graded_by.lower() not in taken:

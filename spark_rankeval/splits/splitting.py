@@ -117,7 +117,8 @@ def last_n(
 ) -> Split:
     """Hold out the last n rows of each user: for n = 1, leave one out.
 
-    A user's rows are ordered by time, those of one time by item, and those of one item by the other plain columns from left to right.
+    A user's rows are ordered by time, and those of one time by item. Rows of one item are ordered by the other plain columns from left to
+    right.
     So the order of equal times never depends on chance. Items compare as numbers, or as UTF-8 bytes if they are strings. A user with n
     rows or fewer has none in training; ``leave_out="cold_users"`` gives no labels to such users. The training data of one user may be
     later than the labels of another, so the future leaks: `by_time` prevents that.
@@ -172,8 +173,8 @@ def by_hash(
 ) -> Split:
     """Hold out a share of the users, or of the rows, drawn by a hash of their ids.
 
-    Who is drawn depends on the ids and the seed alone: not on the other rows, on partitions, on the width of integers, or on the version of
-    Spark. A larger share draws the same users and others. The share is met on average, as with a coin for each user.
+    Who is drawn depends on the ids and the seed alone. Other rows, partitions, the width of integers and the version of Spark do not
+    matter. A larger share draws the same users and others. The share is met on average, as with a coin for each user.
 
     Examples:
         >>> from spark_rankeval.splits import by_hash
@@ -238,7 +239,7 @@ def _last_first(log: Log) -> list[Sql]:
 _N_ITEMS, _N_USERS = "n_items_of_user", "n_users_of_item"
 # Spark cannot read a plan that is twice as deep as this many rounds make it.
 _MOST_ROUNDS = 16
-# If rounds are stored, so many are computed at a time: fewer cost more writes, more cost rounds that nobody needs.
+# If rounds are stored, so many are computed at a time: fewer cost more writes, more cost rounds that are not needed.
 _STORED_ROUNDS = 4
 
 
@@ -282,11 +283,11 @@ def k_core(
     folder: str | None = None,
     on_invalid: str = "error",
 ) -> Core:
-    """Keep the users with at least k items and the items with at least k users, again and again until nobody else has to go.
+    """Keep the users with at least k items and the items with at least k users, again and again until all stay.
 
     A user who has the same item several times has it once. The result does not depend on who goes first.
 
-    This needs actions, because nobody knows beforehand how many rounds it takes. A round counts the items of each user and then the
+    This needs actions, because the number of rounds is not known beforehand. A round counts the items of each user and then the
     users of each item, with one shuffle for each. One action looks for invalid rows. Then Spark tries 1, 2, 4, 8 and 16 rounds, one action
     for each try. All tries together cost about twice what the last one costs. With a `folder`, Spark writes the pairs that are left after
     each four rounds, and there is no limit. Nothing is cached or collected: memory is bounded by what Spark spills to disk.

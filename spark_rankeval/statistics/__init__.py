@@ -1,1 +1,1 @@
-"""What is said of many users' values: sums, moments and the figures that follow from them; numpy alone."""
+"""Sums, moments and the figures that follow from them, for the values of many users; needs only numpy."""

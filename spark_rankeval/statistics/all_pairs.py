@@ -84,8 +84,8 @@ class AllPairsAccumulator:
             for side, numbers in zip(_SIDES, (values, residuals), strict=True):
                 self._moments[side].add(column * n_models + model, numbers[column, model, used[column]])
         for column, (place, (first, second)) in itertools.product(range(n_columns), enumerate(self._pairs)):
-            of_column = values[column][:, used[column]]
-            self._moments[_PAIR].add(column * len(self._pairs) + place, of_column[second] - of_column[first])
+            column_values = values[column][:, used[column]]
+            self._moments[_PAIR].add(column * len(self._pairs) + place, column_values[second] - column_values[first])
         if self._replicates:
             residuals = np.where(used[:, None], residuals, 0.0)
             moved = residuals.any(axis=(0, 1))
@@ -184,18 +184,18 @@ def all_pairs_of(
     """
     checked_level(level)
     n_models = len(state["value_n"])
-    values, residuals, of_pairs = (moments_of_each(state, side) for side in (*_SIDES, _PAIR))
+    values, residuals, pair_moments = (moments_of_each(state, side) for side in (*_SIDES, _PAIR))
     n = values[0].n
     bounds = bounds_of_differences(bounds, *values)
     excessive = int(state["n_excessive"]) > 0
     n_clusters, n_independent, effective_n, df, problem = None, n, float(n), n - 1.0, ""
     if clusters is not None:
         # All pairs have the same users.
-        of_a_pair = max(clusters, key=lambda each: each.n)
-        n_clusters = n_independent = of_a_pair.n
-        effective_n, df, problem = of_a_pair.effective_n, of_a_pair.df, of_a_pair.problem
+        largest_pair = max(clusters, key=lambda each: each.n)
+        n_clusters = n_independent = largest_pair.n
+        effective_n, df, problem = largest_pair.effective_n, largest_pair.df, largest_pair.problem
     problem = "values too large to be compared" if excessive else problem
-    df *= 1 if of_pairs else n_models - 1
+    df *= 1 if pair_moments else n_models - 1
     square = math.fsum(side.std**2 for side in residuals) / (n_models - 1)
     size = max(1.0, *(abs(end) for side in values for end in (side.least, side.greatest)))
     dealt = FixedPoint(state["dealt_ones"], state["dealt_fraction"]).carried().floats()
@@ -204,13 +204,13 @@ def all_pairs_of(
     pairs = []
     combinations = list(itertools.combinations(range(n_models), 2))
     for place, (first, second) in enumerate(combinations):
-        spread = of_pairs[place].std / math.sqrt(2) if of_pairs else math.sqrt(square)
+        spread = pair_moments[place].std / math.sqrt(2) if pair_moments else math.sqrt(square)
         # Below this, only rounding makes the differences vary.
         spread = 0.0 if spread <= size * _ROUNDING else spread
         error = spread / math.sqrt(n) if n_independent > 1 and not problem else math.nan
         error_of_users = error
         if clusters is not None and error > 0:
-            pooled = [clusters[place]] if of_pairs else clusters
+            pooled = [clusters[place]] if pair_moments else clusters
             error = math.sqrt(math.fsum(each.standard_error**2 for each in pooled) / len(pooled) / 2)
         # Residuals have the same differences as values, without the rounding of large values.
         difference = math.nan if excessive else residuals[second].mean - residuals[first].mean
@@ -220,7 +220,7 @@ def all_pairs_of(
             interval = interval_without_spread(difference, effective_n, level_of_one, bounds)._replace(level=level)
         else:
             reach = studentized_range_critical(level, n_models, df) * error if error > 0 else math.nan
-            method = "games_howell" if of_pairs else "tukey"
+            method = "games_howell" if pair_moments else "tukey"
             interval = _interval(difference, reach, n, level, problem, method).within(bounds)
         total = abs(residuals[second].total - residuals[first].total)
         p_randomised = math.nan
@@ -255,7 +255,7 @@ def _interval(difference: float, reach: float, n: int, level: float, problem: st
 def permuted_sums(values: Floats, users: Array, replicates: int, seed: int) -> FixedPoint:
     """For each replicate, the sum of the values that each label gets by permutation within users: columns × labels × replicates.
 
-    A user's permutation in a replicate is drawn from 32 bits of a hash of user, replicate and seed, and is the same for all
+    A user's permutation in a replicate is drawn from 32 bits of a hash of user, replicate and seed. It is the same for all
     columns. The probability of a permutation is off by at most 2⁻³². `values` are columns × labels × users, without NaN and
     below `LIMIT` in size.
     """
@@ -291,8 +291,8 @@ def _add_block(limbs: tuple[Floats | None, Floats], words: Array, sums: FixedPoi
     holds = np.empty((n_labels, *lanes.shape))
     # What each label gets in every permutation: labels × permutations.
     permutations = np.array(list(itertools.permutations(range(n_labels))), np.uint8).T.copy()
-    for label, given in enumerate(permutations[:-1]):
-        source = given[drawn]
+    for label, sources in enumerate(permutations[:-1]):
+        source = sources[drawn]
         for model in range(n_labels):
             np.equal(source, model, out=holds[model], casting="unsafe")
         flat = holds.reshape(n_labels * n_users, -1)

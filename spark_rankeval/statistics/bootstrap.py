@@ -66,16 +66,16 @@ class BootstrapAccumulator:
             return
         # Most metrics are undefined for the same users, so the weights of these metrics are added up once.
         patterns = list(dict.fromkeys(row.tobytes() for row in used))
-        pattern_of = [patterns.index(row.tobytes()) for row in used]
+        pattern_indices = [patterns.index(row.tobytes()) for row in used]
         masks = np.array([np.frombuffer(pattern, np.bool_) for pattern in patterns]).reshape(len(patterns), -1)
         factor = 1.0 if weights is None else weights
-        self._add(users, np.where(used, values, 0.0) * factor, masks * factor, pattern_of)
+        self._add(users, np.where(used, values, 0.0) * factor, masks * factor, pattern_indices)
 
-    def _add(self, users: Array, values: Floats, weights: Floats, weights_of: Sequence[int]) -> None:
+    def _add(self, users: Array, values: Floats, weights: Floats, weight_rows: Sequence[int]) -> None:
         sums = resampled_sums(np.concatenate([values, weights]), users, PoissonDraw(), self._replicates, self._seed)
         n = len(values)
         self._values = self._values.plus(FixedPoint(sums.ones[:n], sums.fraction[:n]))
-        places = n + np.array(weights_of, np.intp)
+        places = n + np.array(weight_rows, np.intp)
         self._weights = self._weights.plus(FixedPoint(sums.ones[places], sums.fraction[places]))
 
     def state(self) -> dict[str, Array]:
@@ -199,7 +199,7 @@ class JackknifeSpread(NamedTuple):
     df: float  # degrees of freedom; fewer than blocks if these differ in size
 
 
-def spread_of(value: float, without: Sequence[WithoutBlock]) -> JackknifeSpread | None:
+def spread_of(value: float, left_out: Sequence[WithoutBlock]) -> JackknifeSpread | None:
     """The spread of a figure, or None if blocks do not tell it.
 
     Block j has m_j of the n users, and h_j = n/m_j. The figure without it is θ_(j), and θ_J = g·θ − Σ (1 − m_j/n)·θ_(j). Over the g
@@ -207,20 +207,20 @@ def spread_of(value: float, without: Sequence[WithoutBlock]) -> JackknifeSpread 
 
     Source: Busing, Meijer, van der Leeden, Delete-m jackknife for unequal m, Statistics and Computing 1999.
     """
-    n_left_out = np.array([block.n_users for block in without], np.float64)
+    n_left_out = np.array([block.n_users for block in left_out], np.float64)
     n_users = n_left_out.sum()
-    difference = np.array([block.value for block in without]) - value
-    if len(without) < 2 or not np.isfinite(difference).all():
+    difference = np.array([block.value for block in left_out]) - value
+    if len(left_out) < 2 or not np.isfinite(difference).all():
         return None
     h = n_users / n_left_out
     # The terms of θ cancel out: what is left are differences, which keep their digits.
     centre = -math.fsum((1 - 1 / h) * difference)
-    variance = math.fsum(((h - 1) * difference + centre) ** 2 / (h - 1)) / len(without)
+    variance = math.fsum(((h - 1) * difference + centre) ** 2 / (h - 1)) / len(left_out)
     return JackknifeSpread(math.sqrt(variance), float(n_users**2 / (n_left_out**2).sum()) - 1)
 
 
 def jackknife_interval(
-    value: float, without: Sequence[WithoutBlock], level: float, bounds: tuple[float, float]
+    value: float, left_out: Sequence[WithoutBlock], level: float, bounds: tuple[float, float]
 ) -> tuple[float, Interval]:
     """The standard error of a figure of all users, NaN if it is not known, and its interval.
 
@@ -231,18 +231,20 @@ def jackknife_interval(
     checked_level(level)
     if math.isnan(value):
         return math.nan, Interval.missing(level, JACKKNIFE, "no user")
-    spread = spread_of(value, without)
+    spread = spread_of(value, left_out)
     if spread is None:
         reason = "too few users: the value needs those who would be left out by turns"
         return math.nan, Interval.missing(level, JACKKNIFE, reason)
     if spread.standard_error <= _ROUNDING * max(1.0, abs(value)):
         reason = "the value is the same whoever is left out"
         return spread.standard_error, Interval.missing(level, JACKKNIFE, reason)
-    if len(without) < LEAST_BLOCKS:
-        reason = f"too few users or clusters: they fill {len(without)} blocks, and {LEAST_BLOCKS} need about 25 of them"
+    if len(left_out) < LEAST_BLOCKS:
+        reason = (
+            f"too few users or clusters: they fill {len(left_out)} blocks, and {LEAST_BLOCKS} need about 25 of them"
+        )
         return spread.standard_error, Interval.missing(level, JACKKNIFE, reason)
     centre, kept = _without_ends(value, bounds), (-math.inf, math.inf)
-    stretched = spread_of(centre, [WithoutBlock(_without_ends(each, bounds), n) for each, n in without])
+    stretched = spread_of(centre, [WithoutBlock(_without_ends(each, bounds), n) for each, n in left_out])
     if stretched is None:
         centre, stretched, kept = value, spread, bounds if bounds[0] <= value <= bounds[1] else kept
         bounds = (-math.inf, math.inf)

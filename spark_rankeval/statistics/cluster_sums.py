@@ -43,7 +43,7 @@ from spark_rankeval.statistics.sums import (
 #: How many groups there are, a power of 2, and by how many bits a 64-bit hash is shifted to the number of its group.
 N_GROUPS = 1 << 10
 SHIFT = np.uint64(64 - N_GROUPS.bit_length() + 1)
-# To so many bits of the largest sum all sums are rounded; and the most bytes and the largest power of 2 that a text may ask for.
+# All sums are rounded to so many bits of the largest. A text may need at most so many bytes, and powers of 2 up to this one.
 _BITS, _MOST_BYTES, _MOST_BITS = 31, 64, 1200
 _TEXT = re.compile(r"(-?\d{1,4}),(\d{1,2});(-?\d{1,4}),(\d{1,2});([A-Za-z0-9+/=]*)")
 
@@ -271,9 +271,9 @@ def _by_group(sums: ClusterSums) -> Array:
     groups = sums.clusters.view(np.uint64) >> SHIFT
     starts = np.flatnonzero(np.append(True, groups[1:] != groups[:-1]))
     with np.errstate(over="ignore", invalid="ignore"):
-        of_groups = [np.add.reduceat(each, starts, axis=0).T for each in (sums.weights, sums.values)]
-    numbers = np.broadcast_to(groups[starts].astype(np.float64), of_groups[0].shape)
-    return np.stack([numbers, *of_groups], axis=2)
+        group_sums = [np.add.reduceat(each, starts, axis=0).T for each in (sums.weights, sums.values)]
+    numbers = np.broadcast_to(groups[starts].astype(np.float64), group_sums[0].shape)
+    return np.stack([numbers, *group_sums], axis=2)
 
 
 @dataclass(frozen=True)

@@ -99,7 +99,7 @@ MOMENTS_ALONE = DescriptionOptions(method=None, quantiles=())
 
 
 class Figures(NamedTuple):
-    """What is said of a group of users."""
+    """The figures of a group of users."""
 
     values: list[Description]  # the figures of each value
     counts: Mapping[str, Moments]  # the moments of each count, by name
@@ -136,24 +136,24 @@ class DescriptionAccumulator:
         columns, for each that the options name; they multiply the users' weights. `group` has the group of each user, from 0 on, if there
         are several.
         """
-        factors_of = {} if normalisers is None else normalisers
+        column_factors = {} if normalisers is None else normalisers
         plain = np.ones(len(values[0])) if weights is None and self._weighs and values else weights
-        of_column = [
-            plain * factors_of[index] if plain is not None and index in factors_of else plain
+        column_weights = [
+            plain * column_factors[index] if plain is not None and index in column_factors else plain
             for index in range(len(values))
         ]
         if self._means is not None:
             for index, column in enumerate(values):
-                self._means.add(index, column, of_column[index], group, self._n_groups)
+                self._means.add(index, column, column_weights[index], group, self._n_groups)
         if weights is not None:
             counts = (weights > 0) & np.isfinite(weights)
             values, weights = [column[counts] for column in values], weights[counts]
             users, group = (None if each is None else each[counts] for each in (users, group))
-            of_column = [None if column is None else column[counts] for column in of_column]
+            column_weights = [None if column is None else column[counts] for column in column_weights]
         self._add_values(values, group)
         if self._bootstraps and self._n_described:
             assert users is not None, "users are resampled by their hashes"
-            factors = np.stack(of_column[: self._n_described]) if factors_of else weights  # type: ignore[arg-type] # none is None
+            factors = np.stack(column_weights[: self._n_described]) if column_factors else weights  # type: ignore[arg-type] # none is None
             self._resample(users, np.stack(values[: self._n_described]), factors, group)
 
     def _add_values(self, values: Sequence[Array], group: Array | None) -> None:
@@ -238,32 +238,32 @@ def descriptions_of_groups(
         for name, fields in state.items()
         if name != "quantiles"
     }
-    of_columns = []
+    column_quantiles = []
     if options.quantiles:
         sketches = state["quantiles"]
         group = np.repeat(np.arange(n_groups), sketches["rows"])
-        of_groups = sketches | {"column": group * n_columns + sketches["column"]}
-        of_columns = quantiles_of(of_groups, n_columns * n_groups, (MEDIAN, *options.quantiles))
+        grouped_sketches = sketches | {"column": group * n_columns + sketches["column"]}
+        column_quantiles = quantiles_of(grouped_sketches, n_columns * n_groups, (MEDIAN, *options.quantiles))
     described = []
     for index, moments in enumerate(moments_of_columns(columns["moments"])):
         group_number, column = divmod(index, n_columns)
         median, quantiles = math.nan, {}
         is_plain = column >= n_columns - options.n_plain
         if options.quantiles and not is_plain:
-            median, *asked = of_columns[index]
+            median, *asked = column_quantiles[index]
             quantiles = dict(zip(options.quantiles, asked, strict=True))
         is_weighted = options.weighted or column in options.normalised
         weighted = as_known(mean_of(_column(columns["means"], index)), moments) if is_weighted else None
-        of_column = None if is_plain or clusters is None else _as_precise(clusters[group_number][column], moments)
+        column_clusters = None if is_plain or clusters is None else _as_precise(clusters[group_number][column], moments)
         interval = None
         if not is_plain and options.method is not None:
             if options.resamples:
                 samples = bootstrap_means_of(_column(columns["bootstrap"], index - group_number * options.n_plain))
                 mean = mean_of(_column(columns["means"], index))
-                interval = _resampled_interval(samples, mean, options, of_column)
+                interval = _resampled_interval(samples, mean, options, column_clusters)
             else:
-                interval = t_interval_of(moments, weighted, options.level, of_column)
-        described.append(Description(moments, interval, median, quantiles, weighted, of_column))
+                interval = t_interval_of(moments, weighted, options.level, column_clusters)
+        described.append(Description(moments, interval, median, quantiles, weighted, column_clusters))
     return [described[group * n_columns : (group + 1) * n_columns] for group in range(n_groups)]
 
 
@@ -271,7 +271,7 @@ def of_one_figure(
     value: float,
     n_users: int,
     options: DescriptionOptions,
-    without: Sequence[WithoutBlock] = (),
+    left_out: Sequence[WithoutBlock] = (),
     bounds: tuple[float, float] = UNBOUNDED,
 ) -> Description:
     """The description of one figure of all users together, NaN if undefined: it has no spread between users.
@@ -283,7 +283,7 @@ def of_one_figure(
     moments = Moments(n, 0, 0, mean=value, std=nan, least=nan, greatest=nan, total=nan, sums=None)
     error, interval = nan, None
     if options.resamples:
-        error, interval = jackknife_interval(value, without, options.level, bounds)
+        error, interval = jackknife_interval(value, left_out, options.level, bounds)
     elif options.method is not None:
         reason = "a value of all lists together has no spread between users; ci='bootstrap' leaves users out by turns"
         interval = Interval.missing(options.level, options.method, reason)

@@ -121,8 +121,8 @@ def _probability(p: float) -> float:
 def _where_falls_to(tail: Callable[[float], float], p: float) -> float:
     """The positive x at which a falling function is p, by secant steps in ln tail over ln x that stay inside a bracket."""
 
-    def error_at(at: float) -> float:
-        value = tail(math.exp(at))
+    def error_at(point: float) -> float:
+        value = tail(math.exp(point))
         return math.log(value / p) if value > 0 else -math.inf
 
     low, high, step = -1.0, 1.0, 1.0
@@ -131,19 +131,19 @@ def _where_falls_to(tail: Callable[[float], float], p: float) -> float:
     step = 1.0
     while error_at(high) > 0:
         low, high, step = high, min(high + step, 709.0), step * 2
-    at, previous = (low + high) / 2, (math.nan, math.nan)
+    point, previous = (low + high) / 2, (math.nan, math.nan)
     for _ in range(100):
-        error = error_at(at)
-        low, high = (at, high) if error > 0 else (low, at)
-        slope = (error - previous[1]) / (at - previous[0])
-        previous = (at, error)
-        following = at - error / slope if slope else math.nan
+        error = error_at(point)
+        low, high = (point, high) if error > 0 else (low, point)
+        slope = (error - previous[1]) / (point - previous[0])
+        previous = (point, error)
+        following = point - error / slope if slope else math.nan
         if not low <= following <= high:
             following = (low + high) / 2
-        if error == 0 or abs(following - at) <= 1e-15:
+        if error == 0 or abs(following - point) <= 1e-15:
             break
-        at = following
-    return math.exp(at)
+        point = following
+    return math.exp(point)
 
 
 def _normal_sf(x: Array) -> Array:

@@ -4,7 +4,7 @@ Users are drawn independently, so the variances of two groups add up. Welch's te
 groups are equally spread. Its degrees of freedom are those of Satterthwaite (1946). A group of few users, for values as skewed as
 theirs, counts as at least as spread as the other (`cautious`).
 
-A variance says little if all users of a group have the same value, or if all values are 0 or 1 and one of them is rare. Then each
+A variance says little if all users of a group have the same value. So it does if all values are 0 or 1 and one is rare. Then each
 mean keeps the interval that it has alone (`fitted`), and both make that of the difference. This is the method of variance estimates
 recovery (Zou and Donner, Statistics in Medicine 2008). For shares this is Newcombe's hybrid (1998, method 10), with the interval
 of Clopper and Pearson in place of Wilson's.
@@ -48,8 +48,8 @@ _ANY_LEVEL = 0.95
 class Group:
     """The mean of a group of users, independent of those of other groups.
 
-    `weighted` is there if users have weights; `unknown` says why the mean is not known, if it is not; `clusters` say how precise it is
-    if users come in clusters.
+    `weighted` is there if users have weights. `unknown` says why the mean is not known, if it is not. If users come in clusters,
+    `clusters` say how precise the mean is.
     """
 
     name: str
@@ -208,8 +208,8 @@ class Difference:
     def p_of(self, margin: float = 0.0) -> float:
         """The two-sided p-value of what a verdict would state; NaN without an interval.
 
-        Without a margin it states that there is a difference. With one, it states that the difference is beyond ±margin, or
-        within, whichever the estimate is. p is 1 − level of the interval that ends at the nearer limit.
+        Without a margin it states that there is a difference. With one, it states that the difference is beyond ±margin if the
+        estimate is, else that it is within. p is 1 − level of the interval that ends at the nearer limit.
         """
         if self.problem:
             return math.nan
@@ -218,8 +218,8 @@ class Difference:
             return min(1.0, 2 * t_sf(t, self.df))
         if abs(self.estimate) > margin:
             return self._inverted(math.copysign(margin, self.estimate), *self.rare)
-        at_limits = [self._inverted(limit, *self.rare) for limit in (margin, -margin)]
-        return math.nan if any(map(math.isnan, at_limits)) else max(at_limits)
+        limit_ps = [self._inverted(limit, *self.rare) for limit in (margin, -margin)]
+        return math.nan if any(map(math.isnan, limit_ps)) else max(limit_ps)
 
     def _inverted(self, limit: float, group: Group, other: Group) -> float:
         """1 − level of the interval that ends at a limit; NaN for a limit so far off that no interval reaches it."""
@@ -248,26 +248,26 @@ def users_needed_by_group(groups: tuple[Group, Group], spreads: Sequence[float],
 
 def _root(falling: Callable[[float], float], low: float, high: float) -> float:
     """Where a falling function is 0, by the Illinois method; an end if it has one sign."""
-    at_low, at_high = falling(low), falling(high)
-    if at_low <= 0:
+    low_value, high_value = falling(low), falling(high)
+    if low_value <= 0:
         return low
-    if at_high >= 0:
+    if high_value >= 0:
         return high
     kept = 0
     while high - low > _EXACT:
-        middle = (low * at_high - high * at_low) / (at_high - at_low)
+        middle = (low * high_value - high * low_value) / (high_value - low_value)
         if not low < middle < high:
             break
         value = falling(middle)
         if value == 0:
             return middle
         if value > 0:
-            low, at_low = middle, value
-            at_high /= 2 if kept > 0 else 1
+            low, low_value = middle, value
+            high_value /= 2 if kept > 0 else 1
             kept = 1
         else:
-            high, at_high = middle, value
-            at_low /= 2 if kept < 0 else 1
+            high, high_value = middle, value
+            low_value /= 2 if kept < 0 else 1
             kept = -1
     return high
 
@@ -364,8 +364,8 @@ def largest_gap(groups: Sequence[Group], level: float, least_n: int = 2) -> Larg
         nan = math.nan
         reason = f"fewer than two slices have {max(least_n, 2)} users or more, and an interval"
         none = Difference(nan, (nan, nan), (nan, nan), problem=reason)
-        none_found = Interval.missing(level, GAMES_HOWELL, reason)
-        return LargestGap(None, None, len(chosen), none, none_found, len(groups) - len(chosen))
+        no_interval = Interval.missing(level, GAMES_HOWELL, reason)
+        return LargestGap(None, None, len(chosen), none, no_interval, len(groups) - len(chosen))
     highest, lowest = max(chosen, key=lambda group: group.mean), min(chosen, key=lambda group: group.mean)
     if highest is lowest:
         # All means are equal: any two groups will do.
@@ -374,8 +374,8 @@ def largest_gap(groups: Sequence[Group], level: float, least_n: int = 2) -> Larg
     difference, n_groups = difference_of(highest, lowest, shares_clusters=clustered), len(chosen)
     difference = difference.cautious((highest, lowest))
     if difference.rare:
-        of_one = 1 - (1 - level) / math.comb(n_groups, 2)
-        interval = difference.interval(of_one)._replace(level=level)
+        pair_level = 1 - (1 - level) / math.comb(n_groups, 2)
+        interval = difference.interval(pair_level)._replace(level=level)
     else:
         q = studentized_range_critical(level, n_groups, difference.df)
         width = q * difference.standard_error / math.sqrt(2)

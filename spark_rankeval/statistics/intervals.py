@@ -109,7 +109,7 @@ def fitted(
     """The interval of a mean, adapted to its values; `bounds` are ignored if a value breaks them.
 
     Student's t is far too short for values without spread, and for values that are all 0 or 1 if these are the bounds. They
-    get the interval of Clopper and Pearson instead, and so do values from 0 to 1 of users in few clusters: of as many users as
+    get the interval of Clopper and Pearson instead. So do values from 0 to 1 of users in few clusters, for as many users as
     `_equivalent_n` says. Other intervals are cut at the bounds.
     """
     if not interval:
@@ -352,8 +352,8 @@ def verdict_of(
     """The verdict on a difference, model − baseline, from its interval and p-value.
 
     Nothing is decided unless p, corrected for the other comparisons, is at most 1 − level. Then the interval decides. Beyond the
-    margin on one side, the model is better or worse. Within ±margin, there is no relevant difference: two one-sided tests (TOST;
-    Schuirmann 1987), each with α = (1 − level)/2, stricter than the 90 % interval of TOST at α = 5 %. Without a margin (0) any
+    margin on one side, the model is better or worse. Within ±margin, there is no relevant difference. These are two one-sided tests
+    (TOST; Schuirmann 1987), each with α = (1 − level)/2, stricter than the 90 % interval of TOST at α = 5 %. Without a margin (0) any
     difference is relevant.
     """
     model, baseline = names

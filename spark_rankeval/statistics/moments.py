@@ -1,7 +1,7 @@
 """Count, sum and spread of columns, added exactly: whole numbers of units of 1, 2⁻³² and 2⁻⁶⁴ add up the same in every order.
 
 If values are skewed, their mean needs many users to be close to normal. The third absolute moment of values about their mean is at most
-range × variance. So the skewness of a mean of n users is at most range / (standard deviation · √n), and with it how far the mean is from
+range × variance. So the skewness of a mean of n users is at most range / (standard deviation · √n). It bounds how far the mean is from
 normal (Berry 1941, Esseen 1942). If few values are far from most, the range is many standard deviations.
 """
 
@@ -28,18 +28,18 @@ _UNIT = 2.0**32
 _ROWS = 1 << 14
 # Up to this many values per column are counted before they are added.
 _FEW = 1 << 8
-# `_ROWS` values up to this size add up to less than 2^53 in units of 2⁻³², so a float sum of these whole numbers is exact.
+# `_ROWS` values up to this size add up to less than 2^53 in units of 2⁻³². So a float sum of them is exact.
 _SMALL = 2.0**53 / _UNIT / _ROWS
-# From `_FINE` to `_WIDE` a value is exact in units of 2⁻⁶⁴, and the squares of billions of users do not overflow a 64-bit sum of
+# From `_FINE` to `_WIDE` a value is exact in units of 2⁻⁶⁴. There the squares of billions of users do not overflow a 64-bit sum of
 # units of 1. Other values, which are rare among metrics, are added on a wider grid; values from `_HUGE` on are added as floats.
 _FINE, _WIDE, _HUGE = 2.0**-11, 2.0**15, 2.0**255
 # The grid of exact sums ends at 2⁻⁵¹²: columns without values above these keep too few digits of sums, or of squares.
 _LEAST_SUMMED, _LEAST_SQUARED = 2.0**-440, 2.0**-220
 # Values that differ by less than this share of their size differ only by rounding.
 _ALIKE = 2.0**-40
-# A sum of squared deviations is known if it is this many times the rounding of squares: to 3 digits of the spread, and far
+# A sum of squared deviations is known if it is this many times the rounding of squares. That gives 3 digits of the spread, and far
 # more for many users.
-_KNOWN = 1 << 10
+_LEAST_ROUNDINGS = 1 << 10
 # Squares are rounded by up to half a unit, and to 53 bits.
 _HALF_UNIT, _HALF_BIT = 2.0**-65, 2.0**-54
 # Splits a float into two halves of at most 26 bits, whose products are exact (Dekker 1971).
@@ -104,8 +104,8 @@ class MomentsAccumulator:
         unusual = ~usual & (values != 0)
         if unusual.any():
             for column in np.unique(counted.column[unusual]):
-                of_column = unusual & (counted.column == column)
-                self._add_wide(int(column), np.repeat(values[of_column], times[of_column]))
+                is_in_column = unusual & (counted.column == column)
+                self._add_wide(int(column), np.repeat(values[is_in_column], times[is_in_column]))
             values = np.where(usual, values, 0.0)
 
         def total(whole: Array) -> Integers:
@@ -193,7 +193,7 @@ class MomentsAccumulator:
         return {name: values.copy() for name, values in fields.items()}
 
     def state_of_groups(self, n_groups: int) -> State:
-        """The states of several groups, with an entry a group; every n-th column is of the same group."""
+        """The states of several groups, with one entry per group; every n-th column is of the same group."""
         return {
             name: values.reshape(-1, n_groups, *values.shape[1:]).swapaxes(0, 1)
             for name, values in self.state().items()
@@ -278,8 +278,8 @@ def moments_of_columns(state: State) -> list[Moments]:
             figures.append(moments_of({name: of[column] for name, of in state.items()}))
             continue
         total, square = _whole(*y), _whole(*yy)
-        in_units = UnitSums(y=total, yy=square)
-        figures.append(_moments(n, n_undefined, n_zero, least, greatest, total, square, _PER_LIMBS, in_units))
+        unit_sums = UnitSums(y=total, yy=square)
+        figures.append(_moments(n, n_undefined, n_zero, least, greatest, total, square, _PER_LIMBS, unit_sums))
     return figures
 
 
@@ -326,7 +326,7 @@ def _moments(
     per: int,
     sums: Mapping[str, Fraction],
 ) -> Moments:
-    """The same with the sums in whole units, of which 1 has `per`: fractions would be reduced at every step."""
+    """The same with the sums in whole units, `per` to 1: fractions would be reduced at every step."""
     if n == 0:
         nan = math.nan
         return Moments(n, n_undefined, n_zero, nan, nan, nan, nan, 0.0, {})
@@ -335,7 +335,7 @@ def _moments(
     if n > 1 and greatest - least > max(abs(least), abs(greatest)) * _ALIKE:
         deviations, per_deviation = squares * per * n - total**2, per * per * n
         rounding, per_rounding = _rounding_of_square(least, greatest).as_integer_ratio()
-        is_known = deviations * per_rounding > n * _KNOWN * rounding * per_deviation and not squares_too_small
+        is_known = deviations * per_rounding > n * _LEAST_ROUNDINGS * rounding * per_deviation and not squares_too_small
         # The quotient of two whole numbers is rounded once.
         std = math.sqrt(deviations / (per_deviation * (n - 1))) if is_known else math.nan
     mean = math.nan if sum_too_small else least if least == greatest else total / (per * n)

@@ -35,7 +35,7 @@ Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 #: Values of a user that differ by no more than this times their size, or than this, are equal but for rounding.
 TIE = 2.0**-40
-# A term of a sum is off by less than this times its size: half a unit of 2⁻⁴², and a few bits of what its metric was rounded to.
+# A term of a sum is off by less than this share of its size, half a unit of 2⁻⁴². That includes a few bits of its metric's rounding.
 _ROUNDING = 2.0**-41
 # Of fewer users a spread that happens to be small says little about others.
 _FEW = 30
@@ -75,7 +75,7 @@ class PairedAccumulator:
         size = np.maximum(np.maximum(np.abs(values), np.abs(baseline)), 1.0)
         difference = np.where(both, differences_of(values, baseline), 0.0)
         wins, losses = difference > 0, difference < 0
-        # Infinities less infinities are as little of a number as infinities are, but they are not undefined, and nobody's win.
+        # An infinity less another is no number, but it is not undefined either, and no win.
         difference[np.isnan(difference)] = np.inf
         excessive = both & ~(np.abs(difference) < LIMIT)
         self._counts += np.stack([np.count_nonzero(which, axis=1) for which in (~both, excessive, wins, losses)])

@@ -21,8 +21,8 @@ Integers = np.ndarray[Any, np.dtype[np.int64]]
 
 # Columns are counted together as long as they have at most so many values, which stay in a core's cache.
 _TOGETHER = 1 << 16
-# And so many, if they are in groups; but more of many groups, each of which takes a step.
-_OF_GROUPS, _OF_A_GROUP = 1 << 18, 1 << 9
+# And so many if they are in groups. Many groups hold more, because each group takes a step.
+_HELD_VALUES, _GROUP_VALUES = 1 << 18, 1 << 9
 # The one group of values that are not in groups, and where it starts.
 _ONE = np.zeros(1, np.int64)
 
@@ -79,7 +79,7 @@ def tallies_of_groups(columns: Sequence[Floats], group: Integers, n_groups: int,
         order = np.argsort(group, kind="stable")
         columns, group = [column[order] for column in columns], group[order]
     starts = np.flatnonzero(starts_of_runs(group))
-    step = max(1, max(_OF_GROUPS, _OF_A_GROUP * n_groups) // max(1, len(group)))
+    step = max(1, max(_HELD_VALUES, _GROUP_VALUES * n_groups) // max(1, len(group)))
     for start in range(0, len(columns), step):
         rows = np.stack(columns[start : start + step])
         yield _counted(rows, starts, group[starts], n_groups, (first + start) * n_groups)
@@ -230,5 +230,5 @@ def quantiles_of(state: dict[str, Array], n_columns: int, shares: Sequence[float
             quantiles[:, number] = np.where(apart, below + (above - below) * rest, below)
     # The one NaN of `math` is equal to itself in tuples, as rows of figures are compared.
     none = [math.nan] * len(shares)
-    of_filled = dict(zip(filled.tolist(), quantiles.tolist(), strict=True))
-    return [of_filled.get(column, none) for column in range(n_columns)]
+    quantiles_by_index = dict(zip(filled.tolist(), quantiles.tolist(), strict=True))
+    return [quantiles_by_index.get(column, none) for column in range(n_columns)]

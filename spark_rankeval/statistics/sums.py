@@ -1,4 +1,4 @@
-"""Exact sums of floats from 2⁻⁵¹² to 2⁵¹¹, whatever the order of the terms; means of them; and text that reads back to the last bit.
+"""Exact sums of floats from 2⁻⁵¹² to 2⁵¹¹, whatever the order of terms; their means; and text that reads back to the last bit.
 
 A value is cut into limbs, whole numbers of units of 2^(32·j), which add up as integers. `moments` does so more cheaply near 1.
 
@@ -56,8 +56,8 @@ class ExactSums:
         greatest = float(np.abs(values).max())
         if not greatest < _LIMIT:
             fits = np.abs(values) < _LIMIT
-            of_sums = np.bincount(np.zeros(len(values), np.int64) if group is None else group, ~fits)
-            self._n_excessive[index : index + len(of_sums)] += of_sums.astype(np.int64)
+            n_too_large = np.bincount(np.zeros(len(values), np.int64) if group is None else group, ~fits)
+            self._n_excessive[index : index + len(n_too_large)] += n_too_large.astype(np.int64)
             values, group = values[fits], None if group is None else group[fits]
             greatest = float(np.abs(values).max(initial=0.0))
         if greatest == 0:
@@ -132,13 +132,15 @@ class MeanAccumulator:
     ) -> None:
         """Add users of a column: their values (float64; NaN counts as undefined) and weights, if the accumulator is weighted.
 
-        A user is left out if the weight is 0, or if it is negative, NaN or infinite. Both cases are counted. With the `group` of each
-        user, from 0 on, the columns of the groups come next to each other, that of group 0 first; `column` then counts such sets.
+        A user is left out if the weight is 0, or if it is negative, NaN or infinite. Both cases are counted. `group` has the group of
+        each user, from 0 on. Then the columns of the groups come next to each other, that of group 0 first, and `column` counts such sets.
         """
 
         def count(name: str, users: Array) -> None:
-            of_groups = np.bincount(np.zeros(len(users), np.int64) if group is None else group, users, n_groups)
-            self._counts[COUNTS.index(name), column * n_groups : (column + 1) * n_groups] += of_groups.astype(np.int64)
+            n_group_users = np.bincount(np.zeros(len(users), np.int64) if group is None else group, users, n_groups)
+            self._counts[COUNTS.index(name), column * n_groups : (column + 1) * n_groups] += n_group_users.astype(
+                np.int64
+            )
 
         used = np.ones(len(values), np.bool_)
         if weights is not None:
