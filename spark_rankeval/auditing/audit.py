@@ -168,24 +168,24 @@ def read_tables(
     _check_tables(training, labels, predictions, items)
     names = ColumnNames.given(ScoringOptions(user=user, item=item, model=model), one_table=False)
     problems: list[str] = []
-    known = read_source("training", training, names, problems)
+    trained = read_source("training", training, names, problems)
     wanted = read_source("labels", labels, names, problems)
     lists = None if predictions is None else read_source("predictions", predictions, names, problems, are_ranked=False)
     catalogue = None if items is None else read_source("items", items, names, problems)
     if not problems:
-        check_comparable(known, (wanted, lists, catalogue), problems)
+        check_comparable(trained, (wanted, lists, catalogue), problems)
     model_column = _model_column(lists, model, problems)
-    times, lacking = _times(known, wanted, lists, time, problems)
+    times, lacking = _times(trained, wanted, lists, time, problems)
     if items is None:
         lacking["items"] = "there is no catalogue (items=)"
     if problems:
         raise InputError("; ".join(dict.fromkeys(problems)))
-    sources = [each for each in (known, wanted, lists, catalogue) if each is not None]
+    sources = [each for each in (trained, wanted, lists, catalogue) if each is not None]
     user_kinds = [each.user_types() for each in sources if each.user]
     user_types = tuple(_common(kinds) for kinds in zip(*user_kinds, strict=True))
     time_kinds = [each.frame.schema[times[each.role]].dataType for each in sources if each.role in times]
     return AuditTables(
-        known,
+        trained,
         wanted,
         lists,
         catalogue,

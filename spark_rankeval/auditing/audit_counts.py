@@ -42,7 +42,13 @@ if TYPE_CHECKING:
 
 _ITEM, _TIME, _MODEL, _IS_VALID = "item", "time", "model", "is_valid"
 # A user's arrays: the items of training; labels; the items of predictions; and how many of these repeat an item of their list.
-_KNOWN, _LABELS, _RECOMMENDED, _REPEATED, _REPEATED_ITEM = "known", "asked", "recommended", "repeated", "repeated_item"
+_TRAINED, _LABELS, _RECOMMENDED, _REPEATED, _REPEATED_ITEM = (
+    "known",
+    "asked",
+    "recommended",
+    "repeated",
+    "repeated_item",
+)
 # Of each part of the hashes, what has the smallest one is an example.
 _N_PARTS = 3
 _HASH = "hash"
@@ -169,11 +175,11 @@ def _tally(condition: Sql) -> Sql:
 def _user_counts(tables: AuditTables, users: list[str], rows: Mapping[Role, DataFrame]) -> _Counted:
     """The counts that need the rows of a user beside one another."""
     grouped = _grouped(tables, users, rows)
-    known, labelled, item, kind = named(_KNOWN), named(_LABELS), (*users, _ITEM), tables.item_type
+    trained, labelled, item, kind = named(_TRAINED), named(_LABELS), (*users, _ITEM), tables.item_type
     items = field_of(_LABELS, _ITEM) if tables.times else labelled
-    is_cold = call("size", known) == 0
+    is_cold = call("size", trained) == 0
     flags = {
-        "labels_in_training": _Flag(_n_shared(items, known, kind), item, {_ITEM: _first_shared(items, known)}),
+        "labels_in_training": _Flag(_n_shared(items, trained, kind), item, {_ITEM: _first_shared(items, trained)}),
         "repeated_labels": _Flag(_n_repeated(items), item, {_ITEM: _first_repeated(items, tables.item_type)}),
         "cold_label_users": _Flag(when(is_cold & (call("size", labelled) > 0), 1, 0), tuple(users)),
     }
@@ -190,7 +196,7 @@ def _user_counts(tables: AuditTables, users: list[str], rows: Mapping[Role, Data
         is_listed = call("size", listed) > 0
         flags |= {
             "recommended_in_training": _Flag(
-                _n_shared(listed, known, kind), item, {_ITEM: _first_shared(listed, known)}
+                _n_shared(listed, trained, kind), item, {_ITEM: _first_shared(listed, trained)}
             ),
             "repeated_predictions": _repeated_predictions(tables, item),
             "cold_recommended_users": _Flag(when(is_cold & is_listed, 1, 0), tuple(users)),
@@ -207,10 +213,10 @@ def _grouped(tables: AuditTables, users: list[str], rows: Mapping[Role, DataFram
     times = [named(_TIME).alias("trained")] if has_times else []
     label = call("struct", item.alias(_ITEM), named(_TIME).alias(_TIME)) if has_times else item
     together = union(
-        select(usable["training"], *by, item.alias(_KNOWN), *times),
+        select(usable["training"], *by, item.alias(_TRAINED), *times),
         select(usable["labels"], *by, label.alias(_LABELS)),
     )
-    collected = {name: call("collect_list", named(name)) for name in (_KNOWN, _LABELS)}
+    collected = {name: call("collect_list", named(name)) for name in (_TRAINED, _LABELS)}
     if has_times:
         collected["user_end"] = call("max", named("trained"))
     if tables.predictions is not None:
@@ -252,8 +258,8 @@ def _n_repeated(items: Sql) -> Sql:
     return call("size", items) - call("size", call("array_distinct", items))
 
 
-def _first_shared(items: Sql, known: Sql) -> Sql:
-    return call("array_min", call("array_intersect", items, known))
+def _first_shared(items: Sql, trained: Sql) -> Sql:
+    return call("array_min", call("array_intersect", items, trained))
 
 
 def _first_repeated(items: Sql, kind: T.DataType) -> Sql:
@@ -273,12 +279,12 @@ def _first_repeated(items: Sql, kind: T.DataType) -> Sql:
     )
 
 
-def _n_shared(items: Sql, known: Sql, kind: T.DataType) -> Sql:
+def _n_shared(items: Sql, trained: Sql, kind: T.DataType) -> Sql:
     """How many entries of an array another one has, each time that they are there.
 
     Arrays meet as sets. Only if an entry repeats, the shared ones are sorted among all, each before its own repetitions.
     """
-    shared, entry, total = call("array_intersect", items, known), named("entry"), named("total")
+    shared, entry, total = call("array_intersect", items, trained), named("entry"), named("total")
 
     def marked(array: Sql, *, is_item: bool) -> Sql:
         entry_and_mark = call("struct", entry.alias(_ITEM), number(is_item).alias("is_asked"))

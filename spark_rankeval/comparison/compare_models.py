@@ -23,7 +23,7 @@ from spark_rankeval.comparison.comparison_inputs import (
     warn_of_different_tables,
 )
 from spark_rankeval.comparison.comparison_results import ModelComparison, PairwiseComparison
-from spark_rankeval.comparison.rows import AgainstBaseline, OfPairs, pair_rows, rolled
+from spark_rankeval.comparison.rows import AgainstBaseline, PairClusters, pair_rows, rolled
 from spark_rankeval.errors import DataError, InputError, OptionError
 from spark_rankeval.records.comparison_rows import ComparisonRow, PairRow
 from spark_rankeval.request.options import By, Cube, attributes_in
@@ -150,8 +150,8 @@ def compare(
     layout = paired_layout(len(labels), len(attributes), totals=has_totals) if tables.clusters else None
     run = paired_batches(baseline, len(labels), replicates, seed, len(attributes), shared, layout)
     merger = None if layout is None else paired_merger(layout, replicates, seed)
-    found = tables.collected(labels, run, size, attributes, shared, merger)
-    owners = found.users.everyone
+    sums = tables.collected(labels, run, size, attributes, shared, merger)
+    owners = sums.users.everyone
     _check_users(owners, tables)
     models = names or _models_met(owners)
     check_baseline(baseline, models or [""])
@@ -159,7 +159,7 @@ def compare(
     if not names:
         # The models of a table of several models are known only now.
         resolution = resolution_of(test, replicates, len(labels) * len(others), level, correction)
-    clusters = found.clusters if tables.clusters else None
+    clusters = sums.clusters if tables.clusters else None
     against = AgainstBaseline(
         baseline,
         others,
@@ -174,7 +174,7 @@ def compare(
     )
     report_not_shared({name: against.not_shared(owners, name) for name in others}, baseline, is_error=same_labels)
     rows = against.rows(owners, test, replicates)
-    sliced = against.rows_of_slices(rolled(found.users.by_slice, attributes, totals=has_totals))
+    sliced = against.rows_of_slices(rolled(sums.users.by_slice, attributes, totals=has_totals))
     warn_of_few_clusters([*rows, *sliced])
     notes = _notes(tables, labels, rows, n_without_cluster(owners))
     return ModelComparison(
@@ -185,13 +185,13 @@ def compare(
 
 
 def _notes(
-    tables: ModelTables, labels: Sequence[str], rows: Sequence[ComparisonRow] | Sequence[PairRow], n_without: int
+    tables: ModelTables, labels: Sequence[str], rows: Sequence[ComparisonRow] | Sequence[PairRow], n_missing: int
 ) -> tuple[str, ...]:
     """The notes below a comparison."""
     return (
         *tables.notes(labels),
         *notes_of_clusters(rows, tables.tables[0].users),
-        *tables.notes_without_cluster(n_without),
+        *tables.notes_without_cluster(n_missing),
     )
 
 
@@ -266,8 +266,8 @@ def all_pairs(
     shared = tables.shared_tables
     run = all_pairs_batches(len(labels), drawn, seed, test == "games_howell", layout, shared)
     merger = None if layout is None else partial(ClusterMerger, layout)
-    found = tables.collected(labels, run, size, shared=shared, clusters=merger)
-    owners = found.users.everyone
+    sums = tables.collected(labels, run, size, shared=shared, clusters=merger)
+    owners = sums.users.everyone
     _check_users(owners, tables)
     warn_of_different_tables({name: n_unequal_rows(owners, name) for name in shared})
     models = sorted({*names, *_models_met(owners)})
@@ -275,8 +275,8 @@ def all_pairs(
     if len(models) < 2:
         msg = f"comparing pairs needs at least two models; the table has {', '.join(map(repr, models)) or 'none'}"
         raise InputError(msg)
-    of_pairs = OfPairs(found.clusters, ", ".join(tables.clusters)) if tables.clusters else None
-    rows = pair_rows(models, compared, owners, level, test, drawn, of_pairs)
+    pair_clusters = PairClusters(sums.clusters, ", ".join(tables.clusters)) if tables.clusters else None
+    rows = pair_rows(models, compared, owners, level, test, drawn, pair_clusters)
     warn_of_few_clusters(rows)
     return PairwiseComparison(rows, level, test, drawn, seed, _notes(tables, labels, rows, n_without_cluster(owners)))
 
@@ -345,12 +345,12 @@ def _check_users(owners: dict[Owner, State], tables: ModelTables) -> None:
             f"{n_conflicts:,}; use those of one day for all tables"
         )
         counts[N_CONFLICTS] = n_conflicts
-    n_without = n_without_cluster(owners)
-    if n_without and not tables.keeps_without_cluster:
+    n_missing = n_without_cluster(owners)
+    if n_missing and not tables.keeps_without_cluster:
         problems.append(
-            f"users without a value in the columns of clusters: {n_without:,} (cluster={', '.join(tables.clusters)}); fill the values"
+            f"users without a value in the columns of clusters: {n_missing:,} (cluster={', '.join(tables.clusters)}); fill the values"
         )
-        counts[N_WITHOUT_CLUSTER] = n_without
+        counts[N_WITHOUT_CLUSTER] = n_missing
     if problems:
         raise DataError("; ".join(problems), counts)
 

@@ -137,25 +137,25 @@ def check_number(models: Sequence[str], drawn: int) -> None:
 
 def labels_of(tables: ModelTables, metrics: Metrics) -> list[str]:
     """The labels of the metrics to compare; a `MetricError` or `InputError` if a table lacks one or defines it differently."""
-    known = tables.labels
-    if not known:
+    shared = tables.labels
+    if not shared:
         each = "; ".join(f"{table.name} has {', '.join(table.metrics)}" for table in tables.tables)
         msg = f"the tables have no metric in common: {each}"
         raise InputError(msg)
     if metrics is None:
         # Of all items together a share of groups is 1: it has no difference, and one more comparison to correct for.
         is_of_groups = all(ITEM_GROUP in table.frame.columns for table in tables.tables)
-        shares = [label for label in known if shared_by_groups(tables.tables[0].metrics[label].definition)]
-        labels = known if is_of_groups else [label for label in known if label not in shares] or known
+        shares = [label for label in shared if shared_by_groups(tables.tables[0].metrics[label].definition)]
+        labels = shared if is_of_groups else [label for label in shared if label not in shares] or shared
     else:
-        asked = [metrics] if isinstance(metrics, str) or not hasattr(metrics, "__iter__") else list(metrics)
-        labels = list(dict.fromkeys(_label(tables, metric) for metric in asked))
+        metric_list = [metrics] if isinstance(metrics, str) or not hasattr(metrics, "__iter__") else list(metrics)
+        labels = list(dict.fromkeys(_label(tables, metric) for metric in metric_list))
         if not labels:
-            msg = f"no metric was asked for; available: {', '.join(known)}"
+            msg = f"no metric was asked for; available: {', '.join(shared)}"
             raise MetricError(msg)
     quotients = [label for label in labels if any(table.metrics[label].normaliser for table in tables.tables)]
     if quotients:
-        others = ", ".join(label for label in known if label not in quotients) or "none"
+        others = ", ".join(label for label in shared if label not in quotients) or "none"
         msg = (
             f"{', '.join(quotients)}: a self-normalised estimate is a ratio of sums over all users, so users have no "
             f"differences to compare. Use another estimator, such as estimator='ips'; the tables have {others}"
@@ -165,17 +165,17 @@ def labels_of(tables: ModelTables, metrics: Metrics) -> list[str]:
     return labels
 
 
-def _label(tables: ModelTables, asked: str | Metric) -> str:
+def _label(tables: ModelTables, key: str | Metric) -> str:
     """The label of a metric in the tables, from that label, a column name or another spelling."""
     first = tables.tables[0].metrics
     for label in tables.labels:
-        if asked in (label, first[label].column):
+        if key in (label, first[label].column):
             return label
-    metric = parse_metric(asked)
+    metric = parse_metric(key)
     labels = [label for label in tables.labels if reads_as(label, metric)]
     if len(labels) == 1:
         return labels[0]
-    msg = f"not every table has a metric {str(asked)!r}; {did_you_mean(asked, tables.labels)}all have: {', '.join(tables.labels)}"
+    msg = f"not every table has a metric {str(key)!r}; {did_you_mean(key, tables.labels)}all have: {', '.join(tables.labels)}"
     raise UnknownMetricError(msg)
 
 
@@ -201,10 +201,10 @@ def compared_metrics(tables: ModelTables, metrics: Metrics, margin: Margin) -> l
     compared = []
     for label in labels:
         metric = _metric_of(tables, label)
-        known = ComparedMetric(label, tables.caller_key(label), margins[label])
+        compared_metric = ComparedMetric(label, tables.caller_key(label), margins[label])
         if metric is not None:
-            known = known._replace(larger_is_better=metric.larger_is_better, bounds=metric.bounds)
-        compared.append(known)
+            compared_metric = compared_metric._replace(larger_is_better=metric.larger_is_better, bounds=metric.bounds)
+        compared.append(compared_metric)
     return compared
 
 

@@ -86,8 +86,8 @@ class _ComparisonTables(OneTable, Generic[Row]):
             return rows[0]
         what = "several rows match" if rows else "no row matches"
         near = "" if rows else did_you_mean(metric, dict.fromkeys(row.metric for row in self.rows))
-        known = ", ".join(repr((row.metric, *sorted(_names_of(row)))) for row in rows or self.rows)
-        raise UnknownMetricError(f"{what} {key!r}; {near}available: {known}")
+        keys = ", ".join(repr((row.metric, *sorted(_names_of(row)))) for row in rows or self.rows)
+        raise UnknownMetricError(f"{what} {key!r}; {near}available: {keys}")
 
     def _kinds(self) -> tuple[Sequence[Row], ...]:
         return (self.rows,)
@@ -190,8 +190,8 @@ class ModelComparison(_ComparisonTables[ComparisonRow]):
             rows = rows_of_metric(rows, metric)
             if not rows:
                 labels = dict.fromkeys(row.metric for row in self.sliced)
-                known = ", ".join(labels) or "no slices: compare(…, by=…)"
-                msg = f"no slice has a metric {str(metric)!r}; {did_you_mean(metric, labels)}available: {known}"
+                choices = ", ".join(labels) or "no slices: compare(…, by=…)"
+                msg = f"no slice has a metric {str(metric)!r}; {did_you_mean(metric, labels)}available: {choices}"
                 raise UnknownMetricError(msg)
         return frame_of(largest_losses(rows)[:n], ComparisonRow)
 
@@ -305,16 +305,16 @@ def detectable_difference(
         UnknownMetricError: the result has no such metric.
     """
     if isinstance(result, Result):
-        known = []
+        spreads = []
         for mean in result.summary:
             # Of weighted users and of clusters it is the spread that gives as many equal users the same standard error.
             n = mean.n_clusters if mean.cluster else mean.n_users
             std = mean.standard_error * math.sqrt(n) if mean.user_weight or mean.cluster else mean.std
             # A row that an earlier version stored has no degrees of freedom.
             df = n - 1 if math.isnan(mean.df) else mean.df
-            known.append(_Spread(mean.key, mean.model, mean.slice, mean.n_users, std, "values", n, df, mean.mean))
+            spreads.append(_Spread(mean.key, mean.model, mean.slice, mean.n_users, std, "values", n, df, mean.mean))
     elif isinstance(result, ModelComparison):
-        known = [
+        spreads = [
             _Spread(
                 row.metric,
                 row.model,
@@ -332,13 +332,13 @@ def detectable_difference(
         msg = f"detectable_difference needs a Result or a comparison; got a {kind_of(result)}"
         raise InputError(msg)
     if metric is not None:
-        labels = list(dict.fromkeys(row.metric for row in known))
-        known = rows_of_metric(known, metric)
-        if not known:
+        labels = list(dict.fromkeys(row.metric for row in spreads))
+        spreads = rows_of_metric(spreads, metric)
+        if not spreads:
             msg = f"there is no metric {str(metric)!r}; {did_you_mean(metric, labels)}available: {', '.join(labels)}"
             raise UnknownMetricError(msg)
     rows = []
-    for row in known:
+    for row in spreads:
         difference = smallest_difference(row.std, row.n, level, power, row.df) if row.std else math.nan
         rows.append((*row[:-3], difference, difference / abs(row.mean) if row.mean else math.nan))
     return pd.DataFrame(rows, columns=[*_Spread._fields[:-3], "detectable_difference", "relative"])

@@ -62,20 +62,20 @@ class TimeColumn(NamedTuple):
         """Whether the column can hold NaN."""
         return isinstance(self.kind, T.FloatType | T.DoubleType)
 
-    def cut(self, given: object) -> Moment:
+    def cut(self, value: object) -> Moment:
         """The moment at which the log is cut.
 
         Raises:
             OptionError: it does not fit the column.
         """
-        moment = self._number(given) if isinstance(self.kind, T.NumericType) else self._moment(given)
+        moment = self._number(value) if isinstance(self.kind, T.NumericType) else self._moment(value)
         if moment is None:
             wanted = "a number" if isinstance(self.kind, T.NumericType) else "a time or an ISO string like '2026-11-01'"
             whole = " (a day without a time)" if isinstance(self.kind, T.DateType) else ""
             zone = " without a zone" if isinstance(self.kind, T.TimestampNTZType) else ""
             msg = (
                 f"cut must be {wanted}{zone}{whole}, because the column {self.name!r} is {self.kind.simpleString()}; "
-                f"got {given!r}"
+                f"got {value!r}"
             )
             raise OptionError(msg)
         return moment
@@ -127,30 +127,30 @@ class TimeColumn(NamedTuple):
             return written
         return (_EPOCH + timedelta(microseconds=int(written))).isoformat(" ")
 
-    def _number(self, given: object) -> float | None:
-        if not is_number(given) or not math.isfinite(given):  # type: ignore[arg-type] # it is a number
+    def _number(self, value: object) -> float | None:
+        if not is_number(value) or not math.isfinite(value):  # type: ignore[arg-type] # it is a number
             return None
-        is_whole = isinstance(self.kind, T.IntegralType | T.DecimalType) and isinstance(given, Integral)
-        return int(given) if is_whole else float(given)  # type: ignore[arg-type, call-overload] # the same
+        is_whole = isinstance(self.kind, T.IntegralType | T.DecimalType) and isinstance(value, Integral)
+        return int(value) if is_whole else float(value)  # type: ignore[arg-type, call-overload] # the same
 
-    def _moment(self, given: object) -> Moment | None:
-        if isinstance(given, str):
+    def _moment(self, value: object) -> Moment | None:
+        if isinstance(value, str):
             try:
-                given = datetime.fromisoformat(given)
+                value = datetime.fromisoformat(value)
             except ValueError:
                 return None
-        elif isinstance(given, date) and not isinstance(given, datetime):
-            given = datetime(given.year, given.month, given.day)  # a day has no zone
-        if not isinstance(given, datetime) or given != given:  # noqa: PLR0124 # pandas' NaT is a datetime
+        elif isinstance(value, date) and not isinstance(value, datetime):
+            value = datetime(value.year, value.month, value.day)  # a day has no zone
+        if not isinstance(value, datetime) or value != value:  # noqa: PLR0124 # pandas' NaT is a datetime
             return None
         if isinstance(self.kind, T.TimestampType):
             # Without a zone it would mean another moment on another cluster.
-            return given.replace(tzinfo=UTC) if given.tzinfo is None else given.astimezone(UTC)
-        if given.tzinfo is not None:
+            return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+        if value.tzinfo is not None:
             return None
         if isinstance(self.kind, T.TimestampNTZType):
-            return given
-        return given.date() if given == datetime(given.year, given.month, given.day) else None  # the same
+            return value
+        return value.date() if value == datetime(value.year, value.month, value.day) else None  # the same
 
     def _length(self, horizon: object) -> timedelta | float | None:
         if isinstance(self.kind, T.NumericType):
@@ -242,11 +242,13 @@ def read_log(
     names = ColumnNames.given(ScoringOptions(user=user, item=item), one_table=False)
     problems: list[str] = []
     source = read_source("log", frame, names, problems)
-    found = {
+    by_option = {
         option: None if name is None else require_column("log", frame, name, option, problems)
         for option, name in {"time": time, "relevance": relevance}.items()
     }
-    column = None if found["time"] is None else TimeColumn(found["time"], frame.schema[found["time"]].dataType)
+    column = (
+        None if by_option["time"] is None else TimeColumn(by_option["time"], frame.schema[by_option["time"]].dataType)
+    )
     if column is not None and column.problem():
         problems.append(column.problem())
     columns = [*source.user, source.item, *([] if column is None else [column.name])]
@@ -258,11 +260,11 @@ def read_log(
         )
     if problems:
         raise InputError("; ".join(problems))
-    grade = None if found["relevance"] is None else _grade(frame, found["relevance"], grades)
+    grade = None if by_option["relevance"] is None else _grade(frame, by_option["relevance"], grades)
     if relevance is None and grades is not None:
         msg = "grades needs the column of events, such as relevance='event'; got no relevance="
         raise OptionError(msg)
-    return Log(source, column, grade, found["relevance"], grades is not None)
+    return Log(source, column, grade, by_option["relevance"], grades is not None)
 
 
 def _grade(frame: DataFrame, name: str, grades: Mapping[str, float] | Mapping[int, float] | None) -> Sql | None:

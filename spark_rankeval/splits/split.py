@@ -245,13 +245,13 @@ class Split:
             kinds = listed([f"{n:,} with a {reason}" for reason, n in invalid.items()])
             msg = f"log: of {counts.n_rows:,} rows {kinds} cannot be used; fix the data, or leave them out with on_invalid='drop'"
             raise DataError(msg, {f"n_{reason.replace(' ', '_')}": n for reason, n in invalid.items()})
-        if problem := self._nobody(counts):
+        if problem := self._problem(counts):
             raise DataError(
                 problem, {"n_training": counts.n_training, "n_held_out": counts.n_held_out, "n_labels": counts.n_labels}
             )
         return counts
 
-    def _nobody(self, counts: SplitCounts) -> str:
+    def _problem(self, counts: SplitCounts) -> str:
         """What is wrong with a split that leaves no user; empty if it leaves one."""
         if counts.n_rows == counts.n_invalid:
             return f"log: none of {counts.n_rows:,} rows can be used; pass a table with events"
@@ -266,13 +266,13 @@ class Split:
         return ""
 
 
-def read_leave_out(given: str | Sequence[str]) -> tuple[str, ...]:
+def read_leave_out(leave_out: str | Sequence[str]) -> tuple[str, ...]:
     """What labels are to leave out.
 
     Raises:
         OptionError: a word is unknown.
     """
-    words = (given,) if isinstance(given, str) else given
+    words = (leave_out,) if isinstance(leave_out, str) else leave_out
     if isinstance(words, list | tuple):
         unknown = [word for word in words if word not in _LEAVE_OUT]
         if not unknown:
@@ -280,7 +280,7 @@ def read_leave_out(given: str | Sequence[str]) -> tuple[str, ...]:
         near = did_you_mean(unknown[0], _LEAVE_OUT)
         msg = f"leave_out: {unknown[0]!r} is not among the things that labels can leave out; {near}available: {', '.join(_LEAVE_OUT)}"
         raise OptionError(msg)
-    msg = f"leave_out must be a word or a list of words (available: {', '.join(_LEAVE_OUT)}); got {given!r}"
+    msg = f"leave_out must be a word or a list of words (available: {', '.join(_LEAVE_OUT)}); got {leave_out!r}"
     raise OptionError(msg)
 
 

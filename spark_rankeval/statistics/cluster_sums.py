@@ -129,11 +129,11 @@ class GroupedClusters:
     def terms(self, wanted: Iterable[tuple[int, int]]) -> dict[tuple[int, int], Fraction]:
         """The sums over groups of W^(j−k) S^k for pairs of j and k."""
         weights, values = self.weights, self.values
-        found = {}
+        by_term = {}
         for j, k in wanted:
             total = sum(w ** (j - k) * s**k for w, s in zip(weights.numbers, values.numbers, strict=True) if w or s)
-            found[j, k] = total * weights.unit ** (j - k) * values.unit**k
-        return found
+            by_term[j, k] = total * weights.unit ** (j - k) * values.unit**k
+        return by_term
 
     def text(self) -> str:
         """The sums as text of some kilobytes; equal sums have one text."""
@@ -148,17 +148,17 @@ class GroupedClusters:
     @classmethod
     def from_text(cls, text: str) -> GroupedClusters:
         """The sums of `text`; any other text is a ValueError."""
-        found = _TEXT.fullmatch(text)
+        match = _TEXT.fullmatch(text)
         problem = "these are not the sums of groups of clusters"
-        if found is None:
+        if match is None:
             raise ValueError(problem)
-        exponents, widths = (int(found[1]), int(found[3])), (int(found[2]), int(found[4]))
+        exponents, widths = (int(match[1]), int(match[3])), (int(match[2]), int(match[4]))
         n_bytes = N_GROUPS * sum(widths)
         if not all(0 < width <= _MOST_BYTES for width in widths) or max(map(abs, exponents)) > _MOST_BITS:
             raise ValueError(problem)
         try:
             unpacking = zlib.decompressobj()
-            packed = unpacking.decompress(base64.b64decode(found[5], validate=True), n_bytes + 1)
+            packed = unpacking.decompress(base64.b64decode(match[5], validate=True), n_bytes + 1)
         except (zlib.error, binascii.Error) as error:
             raise ValueError(problem) from error
         if len(packed) != n_bytes:
@@ -360,17 +360,21 @@ def clusters_of_column(state: dict[str, Any]) -> Clusters:
     if n == 0 or int(state["n_excessive"]):
         return Clusters(n, n_without, grouped=grouped)
     terms = (*_TERMS, *_CUBES)[: len(limbs)]
-    known = _known(n, n_without, {term: exact_sum(sums) for term, sums in zip(terms, limbs, strict=True)})
-    return replace(known, grouped=grouped)
+    clusters = _estimable_clusters(
+        n, n_without, {term: exact_sum(sums) for term, sums in zip(terms, limbs, strict=True)}
+    )
+    return replace(clusters, grouped=grouped)
 
 
 def clusters_of_days(days: Sequence[GroupedClusters]) -> Clusters:
     """The precision of a mean over several days: groups of clusters are taken as clusters, and counted."""
     grouped = GroupedClusters.added(days)
-    return replace(_known(grouped.n, 0, grouped.terms(_TERMS)), grouped=grouped) if grouped.n else Clusters(0)
+    return (
+        replace(_estimable_clusters(grouped.n, 0, grouped.terms(_TERMS)), grouped=grouped) if grouped.n else Clusters(0)
+    )
 
 
-def _known(n: int, n_without: int, sums: dict[tuple[int, int], Fraction]) -> Clusters:
+def _estimable_clusters(n: int, n_without: int, sums: dict[tuple[int, int], Fraction]) -> Clusters:
     weight = sums[1, 0]
     if not LEAST_MEAN_WEIGHT <= weight / n <= 1 / LEAST_MEAN_WEIGHT:
         return Clusters(n, n_without)

@@ -72,17 +72,17 @@ class DescriptionOptions:
         shares = tuple(quantiles) if isinstance(quantiles, Iterable) else (quantiles,)
         if not (isinstance(quantiles, Iterable) and all(is_number(share) and 0 <= share <= 1 for share in shares)):
             raise OptionError(f"quantiles must be shares from 0 to 1, such as (0.25, 0.5); got {quantiles!r}")
-        asked = cls(
+        options = cls(
             method=None if method is None else method.name,
             quantiles=tuple(dict.fromkeys(float(share) for share in shares)),
             weighted=weighted,
         )
         if method is None:
-            return asked
-        asked = replace(asked, level=float(method.level))
+            return options
+        options = replace(options, level=float(method.level))
         if isinstance(method, Student):
-            return asked
-        return replace(asked, replicates=int(method.replicates), seed=int(method.seed))
+            return options
+        return replace(options, replicates=int(method.replicates), seed=int(method.seed))
 
     @property
     def any_weighted(self) -> bool:
@@ -250,8 +250,8 @@ def descriptions_of_groups(
         median, quantiles = math.nan, {}
         is_plain = column >= n_columns - options.n_plain
         if options.quantiles and not is_plain:
-            median, *asked = column_quantiles[index]
-            quantiles = dict(zip(options.quantiles, asked, strict=True))
+            median, *shares = column_quantiles[index]
+            quantiles = dict(zip(options.quantiles, shares, strict=True))
         is_weighted = options.weighted or column in options.normalised
         weighted = as_known(mean_of(_column(columns["means"], index)), moments) if is_weighted else None
         column_clusters = None if is_plain or clusters is None else _as_precise(clusters[group_number][column], moments)

@@ -236,16 +236,16 @@ def mean_of_sums(counts: Mapping[str, int], sums: Mapping[str, Fraction] | None,
     Without weights these are ``y``, ``yy`` and ``yyy``. A missing sum is 0. `sums` is None if terms were too large to be added.
     """
     n = counts["n"]
-    known: dict[str, Any] = {**counts, "is_weighted": is_weighted, "sums": sums}
+    fields: dict[str, Any] = {**counts, "is_weighted": is_weighted, "sums": sums}
     if n == 0 or sums is None:
-        return Mean(**known)
+        return Mean(**fields)
     # Without weights each user has the weight 1, whose powers are 1.
     names = {(j, k): name_of_term(j if is_weighted else 0, k) for j, k in _WEIGHTED}
     by_term = {term: sums.get(name, Fraction(0)) if name else Fraction(n) for term, name in names.items()}
     # Outside this range the cubes of weights leave the grid of exact sums.
     if not LEAST_MEAN_WEIGHT <= by_term[1, 0] / n <= 1 / LEAST_MEAN_WEIGHT:
-        return Mean(**known)
-    return _known(known, by_term)
+        return Mean(**fields)
+    return _defined_mean(fields, by_term)
 
 
 def degrees_of_freedom(weight: Fraction, cubes: Fraction) -> float:
@@ -259,8 +259,8 @@ def degrees_of_freedom(weight: Fraction, cubes: Fraction) -> float:
     return float(math.floor(df)) if df >= _LARGE else math.floor(10 * df) / 10
 
 
-def _known(known: dict[str, Any], sums: Mapping[tuple[int, int], Fraction]) -> Mean:
-    n: int = known["n"]
+def _defined_mean(fields: dict[str, Any], sums: Mapping[tuple[int, int], Fraction]) -> Mean:
+    n: int = fields["n"]
     weight = sums[1, 0]
     mean = sums[1, 1] / weight
     spread = sums[1, 2] - mean * sums[1, 1]
@@ -270,7 +270,7 @@ def _known(known: dict[str, Any], sums: Mapping[tuple[int, int], Fraction]) -> M
         squares = cubes = spread = Fraction(0)
     # Ratios without a unit are formed exactly before they become floats, which cannot hold tiny or huge powers.
     return Mean(
-        **known,
+        **fields,
         mean=float(mean),
         std=math.sqrt(spread / weight * Fraction(n, n - 1)) if n > 1 else math.nan,
         standard_error=math.sqrt(squares / weight**2 * Fraction(n, n - 1)) if n > 1 else math.nan,
@@ -351,8 +351,8 @@ def from_text(text: str) -> Sums:
 
 def are_equal(sums: Mapping[str, Fraction], name: str, other: str) -> bool:
     """Whether two of the sums are equal; one that is not there is 0."""
-    known: Mapping[str, Fraction | int] = sums.units if isinstance(sums, UnitSums) else sums
-    return known.get(name, 0) == known.get(other, 0)
+    terms: Mapping[str, Fraction | int] = sums.units if isinstance(sums, UnitSums) else sums
+    return terms.get(name, 0) == terms.get(other, 0)
 
 
 def added(parts: Iterable[Mapping[str, Fraction]]) -> Sums:

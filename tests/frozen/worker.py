@@ -15,7 +15,7 @@ from helpers.scored import with_features
 
 from spark_rankeval.comparison.compare_models import paired_merger
 from spark_rankeval.comparison.comparison_inputs import ComparedMetric
-from spark_rankeval.comparison.rows import AgainstBaseline, OfPairs, pair_rows, rolled
+from spark_rankeval.comparison.rows import AgainstBaseline, PairClusters, pair_rows, rolled
 from spark_rankeval.experiments.covariates import GroupSumAccumulator, group_batches, layout_of_groups
 from spark_rankeval.experiments.group_comparison import ClustersOfGroups, GroupTest, compared_group, group_rows
 from spark_rankeval.features.item_groups.group_rankings import ATTRIBUTE_KEY, GROUP_KEY
@@ -286,7 +286,7 @@ class _Run:
         layout = ClusterLayout(len(metrics), n_keys=1, kept=((True,),)) if "cluster" in self.case else None
         run = all_pairs_batches(len(metrics), drawn, 7, test == "games_howell", layout, ("labels",))
         state, clusters = self._owners(per_user, run, layout)
-        of_pairs = None if layout is None else OfPairs(clusters, "cluster")
+        of_pairs = None if layout is None else PairClusters(clusters, "cluster")
         owners = state.everyone
         return [_row(row) for row in pair_rows(sorted(self.task.models), metrics, owners, 0.9, test, drawn, of_pairs)]
 

@@ -52,7 +52,7 @@ def test_groups_are_counted_as_if_each_were_alone(data, columns, together):
     n = columns.shape[1]
     group = np.array(data.draw(st.lists(st.integers(0, 4), min_size=n, max_size=n)), np.int64)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_OF_GROUPS", together)
+        patch.setattr(module, "_HELD_VALUES", together)
         parts = list(tallies_of_groups(list(columns), group, 6, first=2))
     assert sum(len(part.n_undefined) for part in parts) == len(columns) * 6
     for part in parts:
