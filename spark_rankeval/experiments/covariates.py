@@ -2,7 +2,7 @@
 
 Source: Deng, Xu, Kohavi and Walker (WSDM 2013). Improving the sensitivity of online controlled experiments by utilizing pre-experiment
 data. θ is cov(x, y) / var(x), pooled within the two groups. Each user has z = y − θ (x − mean of x in both) in place of y. The
-expected value of z is that of y, and the variance is smaller. θ is an estimate, and costs a degree of freedom as in an analysis of
+expected value is the same, and the variance is smaller. The estimate θ costs a degree of freedom, as in an analysis of
 covariance. It also adds its own variance, times the squared difference of the groups' mean x. With many users both are nothing.
 
 A user without x takes the mean of the others, and so keeps the own y. The groups are drawn at random, so this is no bias, and no

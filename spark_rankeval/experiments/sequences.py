@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from spark_rankeval.statistics.independent_groups import RARE, Difference, Group, users_needed_by_group
+from spark_rankeval.statistics.independent_groups import RARE, Difference, Group, needed_users
 from spark_rankeval.statistics.intervals import Interval
 from spark_rankeval.statistics.moments import LEAST_USERS
 
@@ -62,7 +62,7 @@ def sequence_of(
         )
     if not problem:
         spreads = [group.variance * group.effective_n for group in groups]
-        problem = _too_early(groups, users_needed_by_group(groups, spreads, TIMES_SPREAD))
+        problem = _too_early(groups, needed_users(groups, spreads, TIMES_SPREAD))
     if problem:
         return Interval.missing(level, SEQUENCE, problem), math.nan
     n = n_users + n_others

@@ -186,9 +186,7 @@ class Difference:
         """
         spreads = [group.n_independent * variance for group, variance in zip(groups, self.variances, strict=True)]
         # Of clusters with users on both sides the variances above are smaller than those of the values.
-        needed = users_needed_by_group(
-            groups, [group.n_independent * group.variance for group in groups], _TIMES_SPREAD
-        )
+        needed = needed_users(groups, [group.n_independent * group.variance for group in groups], _TIMES_SPREAD)
         sizes = [group.effective_n if group.clusters is None else group.n_independent for group in groups]
         first, second = (
             (max(spreads) if size < enough else own) / max(group.n_independent, 1) * _bessel(group)
@@ -208,8 +206,8 @@ class Difference:
     def p_of(self, margin: float = 0.0) -> float:
         """The two-sided p-value of what a verdict would state; NaN without an interval.
 
-        Without a margin it states that there is a difference. With one, it states that the difference is beyond ±margin if the
-        estimate is, else that it is within. p is 1 − level of the interval that ends at the nearer limit.
+        Without a margin it states that there is a difference. With one, it states that the difference is beyond ±margin, or
+        within, whichever the estimate is. The p-value is 1 − level of the interval that ends at the nearer limit.
         """
         if self.problem:
             return math.nan
@@ -239,7 +237,7 @@ class Difference:
         return math.exp(_root(beyond, math.log(_LEAST_P), -_EXACT))
 
 
-def users_needed_by_group(groups: tuple[Group, Group], spreads: Sequence[float], times: float) -> list[float]:
+def needed_users(groups: tuple[Group, Group], spreads: Sequence[float], times: float) -> list[float]:
     """How many users, or clusters, each of two groups needs before its mean is close to normal; spreads are variances of one of them."""
     moments = [group.moments for group in groups]
     width = max(each.greatest for each in moments) - min(each.least for each in moments)
