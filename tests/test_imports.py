@@ -63,6 +63,7 @@ MODULES = (
     "worker.states",
     "worker.series",
     "worker.comparing",
+    "experiments.covariates",
     "wire",
     "tables.trec",
     "dialects",
