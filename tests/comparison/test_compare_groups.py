@@ -15,7 +15,6 @@ from worlds.model_frames import groups_of_frames
 from worlds.user_groups import cautious_welch
 
 from spark_rankeval.errors import DataError, InputError, OptionError, UnknownMetricError
-from spark_rankeval.experiments.sequences import always_valid_p, reach
 
 METRICS = {"ndcg@10": "ndcg_at_10", "recall@5": "recall_at_5"}
 
@@ -88,15 +87,37 @@ def test_weights_weigh_means():
     assert "users are weighted by spend" in repr(compared(weight="spend"))
 
 
-def test_a_confidence_sequence_is_wider_and_says_where_it_is_tightest():
-    plain, found = compared()["ndcg@10", "blue"], compared(sequential=True, tightest_at=300)["ndcg@10", "blue"]
-    n = plain.n_users + plain.n_baseline_users
-    error = math.hypot(*(FRAMES[name].ndcg_at_10.sem() for name in ("blue", "control")))
+def sequence_width(n, level, rho_squared):
+    """How many standard errors a sequence reaches to either side: theorem 2.2 of Waudby-Smith et al. (2021), with σ/√n = 1."""
+    return math.sqrt(
+        2 * (n * rho_squared + 1) / (n * rho_squared) * math.log(math.sqrt(n * rho_squared + 1) / (1 - level))
+    )
+
+
+@pytest.mark.parametrize("weight", [None, "spend"])
+def test_a_confidence_sequence_is_that_of_its_theorem(weight):
+    options = {"weight": weight, "sequential": True, "tightest_at": 300, "correction": "none"}
+    users = {name: frame.assign(spend=1 + (frame.user % 4 == 0) / 2) for name, frame in FRAMES.items()}
+    users["blue"] = users["blue"].assign(ndcg_at_10=1.15 * users["blue"].ndcg_at_10)
+    found = compared(users, **options)["ndcg@10", "blue"]
+    frames = [users[name].dropna(subset="ndcg_at_10") for name in ("blue", "control")]
+    weights = [frame.spend.to_numpy() if weight else np.ones(len(frame)) for frame in frames]
+    # Users of unequal weights count as Kish's number of users of equal ones.
+    n = sum(each.sum() ** 2 / (each**2).sum() for each in weights)
+    if not weight:
+        assert found.standard_error == pytest.approx(math.hypot(*(frame.ndcg_at_10.sem() for frame in frames)))
     assert found.interval_method == "confidence_sequence"
-    assert found.interval_high - found.difference == pytest.approx(reach(n, 0.95, 300) * error)
-    z = plain.difference / error
-    alone = compared(sequential=True, tightest_at=300, correction="none")["ndcg@10", "blue"]
-    assert alone.p == pytest.approx(always_valid_p(z, n, 0.95, 300))
+    rho_squared = (-2 * math.log(0.05) + math.log(1 - 2 * math.log(0.05))) / 300
+    width = sequence_width(n, 0.95, rho_squared) * found.standard_error
+    assert (found.interval_low, found.interval_high) == pytest.approx(
+        (found.difference - width, found.difference + width)
+    )
+    # p is 1 − level of the sequence that ends at 0.
+    z = abs(found.difference) / found.standard_error
+    assert sequence_width(n, 1 - found.p, rho_squared) == pytest.approx(z)
+
+
+def test_a_confidence_sequence_says_where_it_is_tightest_and_waits_for_100_users():
     assert "tightest at 300 users" in repr(compared(sequential=True, tightest_at=300))
     few = {name: frame.head(29) for name, frame in FRAMES.items()}
     row = compared(few, sequential=True)["recall@5", "blue"]
