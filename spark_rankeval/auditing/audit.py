@@ -166,7 +166,7 @@ def read_tables(
     """Find and check the columns of all tables, before any job; an `InputError` names all offenders at once."""
     check_name("time", time)
     _check_tables(training, labels, predictions, items)
-    names = ColumnNames.given(ScoringOptions(user=user, item=item, model=model), one_table=False)
+    names = ColumnNames.read(ScoringOptions(user=user, item=item, model=model), one_table=False)
     problems: list[str] = []
     trained = read_source("training", training, names, problems)
     wanted = read_source("labels", labels, names, problems)

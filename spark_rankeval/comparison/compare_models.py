@@ -26,7 +26,7 @@ from spark_rankeval.comparison.comparison_results import ModelComparison, Pairwi
 from spark_rankeval.comparison.rows import AgainstBaseline, PairClusters, pair_rows, rolled
 from spark_rankeval.errors import DataError, InputError, OptionError
 from spark_rankeval.records.comparison_rows import ComparisonRow, PairRow
-from spark_rankeval.request.options import By, Cube, attributes_in
+from spark_rankeval.request.options import ByOption, Cube, attributes_in
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.model_tables import ModelTables
 from spark_rankeval.statistics.cluster_sums import warn_of_few_clusters
@@ -75,7 +75,7 @@ def compare(
     correction: str = "holm",
     replicates: int = 9999,
     seed: int = 0,
-    by: By = (),
+    by: ByOption = (),
     cluster: str | Sequence[str] | None = None,
     same_labels: bool = False,
 ) -> ModelComparison:

@@ -17,7 +17,7 @@ from spark_rankeval.metrics.base import REGISTRY, UNSET, Metric
 from spark_rankeval.metrics.naming import expand, parse_metric
 from spark_rankeval.ranking.batch import Population
 from spark_rankeval.ranking.lists import RankingPolicy
-from spark_rankeval.ranking.recommended import TABLES_OF
+from spark_rankeval.ranking.recommended import FACT_TABLES
 
 _WIDTH = 110
 #: What a user must have for a metric to be defined.
@@ -120,7 +120,7 @@ def _tables_of(metric: type[Metric]) -> list[str]:
     choices = [(item.name, value) for item in metric.parameters() for value in item.metadata["choices"]]
     for chosen in ({}, *({name: value} for name, value in choices)):
         facts = metric(**chosen).resolve().reads.facts
-        tables |= {table for fact in facts for table in TABLES_OF[fact]}
+        tables |= {table for fact in facts for table in FACT_TABLES[fact]}
     return sorted(tables)
 
 

@@ -15,7 +15,7 @@ from spark_rankeval.evaluation.evaluate import evaluate
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.request.column_names import ColumnNames
-from spark_rankeval.request.on_invalid import Given
+from spark_rankeval.request.on_invalid import OnInvalidOption
 from spark_rankeval.request.options import ScoringOptions, Table
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.source import SourceTable, check_comparable, read_source
@@ -38,7 +38,7 @@ def agreement(
     item: str = "item",
     score: str | None = None,
     rank: str | None = None,
-    on_invalid: Given = "error",
+    on_invalid: OnInvalidOption = "error",
     model: str = "",
 ) -> Result:
     """Measure how alike the lists of two models are, for every user and in the mean.
@@ -78,7 +78,7 @@ def agreement(
     check_table("predictions_a", predictions_a)
     check_table("predictions_b", predictions_b)
     options = ScoringOptions(user=user, item=item, score=score, rank=rank, on_invalid=on_invalid)
-    names = ColumnNames.given(options, one_table=False)
+    names = ColumnNames.read(options, one_table=False)
     left = _read(predictions_a, "predictions_a", names)
     other = _read(predictions_b, "predictions_b", names)
     problems: list[str] = []

@@ -22,7 +22,7 @@ from spark_rankeval.ranking.lists import RankingPolicy
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.summary import MetricRow
 from spark_rankeval.request.column_names import ColumnNames
-from spark_rankeval.request.on_invalid import Given, OnInvalid
+from spark_rankeval.request.on_invalid import OnInvalid, OnInvalidOption
 from spark_rankeval.request.options import RankingOptions, ScoringOptions, Table, Vectors
 from spark_rankeval.request.readings import Lists, Reading, Value, policy_of, resolve
 from spark_rankeval.request.task import ScoringTask, View
@@ -135,7 +135,7 @@ def dialect_map(
     users: Table | None = None,
     exclude: Table | None = None,
     dialects: str | Dialect | Sequence[str | Dialect] | None = None,
-    on_invalid: Given = "error",
+    on_invalid: OnInvalidOption = "error",
 ) -> DialectMap:
     """Evaluate the same data under all dialects, in one pass, and say which choices make the difference.
 
@@ -186,7 +186,7 @@ def dialect_map(
         user=user, item=item, score=score, rank=rank, relevance=relevance, relevance_threshold=relevance_threshold, users=users,
         exclude=exclude, on_invalid=on_invalid,
     )  # fmt: skip
-    names = ColumnNames.given(options, one_table=labels is None)
+    names = ColumnNames.read(options, one_table=labels is None)
     sources = read_sources(predictions, labels, users, exclude, names, tables=FeatureTables())
     left, right = sources.predictions, sources.labels
     if left.vectors is not None:

@@ -16,9 +16,9 @@ from spark_rankeval.evaluation.prepare import Metrics, Predictions, prepare
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.evaluation.summarise import write_per_user
 from spark_rankeval.features.item_groups.spark import per_item_group
-from spark_rankeval.request.on_invalid import Given
+from spark_rankeval.request.on_invalid import OnInvalidOption
 from spark_rankeval.request.options import (
-    By,
+    ByOption,
     Facts,
     PopulationName,
     Pruning,
@@ -54,10 +54,10 @@ def evaluate(
     dialect: str | Dialect | None = None,
     ties: TiesOption = None,
     exclude: Table | None = None,
-    on_invalid: Given = "error",
+    on_invalid: OnInvalidOption = "error",
     users: Table | None = None,
     population: PopulationName = None,
-    by: By = (),
+    by: ByOption = (),
     user_weight: str | None = None,
     cluster: str | Sequence[str] | None = None,
     facts: Facts = Facts(),  # noqa: B008 # it is frozen
@@ -217,7 +217,7 @@ def score_users(predictions: Predictions, labels: Table | None, metrics: Metrics
         ``hangs_on_tie`` and the other counts; and hashes of the user's rows, such as ``labels_hash``, of which `summarise` makes
         fingerprints. Rows with a null user are counted in rows of their own.
     """
-    given = ScoringOptions.given(options)
+    given = ScoringOptions.read(options)
     if given.facts.item_groups is not None:
         msg = (
             "item_by and popularity_groups make figures of groups of items, and score_users has one row a user. Leave them out, or use "
@@ -234,7 +234,7 @@ def scoring_to_describe(
 
     Without `users_alone` the metrics may be of all lists together and of groups of items, which the table does not have.
     """
-    return prepare(predictions, labels, metrics, ScoringOptions.given(options), users_alone=users_alone).with_notes()
+    return prepare(predictions, labels, metrics, ScoringOptions.read(options), users_alone=users_alone).with_notes()
 
 
 @takes_local_tables
@@ -257,4 +257,4 @@ def quarantine(predictions: Predictions, labels: Table | None, metrics: Metrics,
         metrics: as in `evaluate`; they decide which grades are valid.
         options: as in `score_users`. If ``on_invalid`` clips grades or ranks scores, these are not rejected.
     """
-    return prepare(predictions, labels, metrics, ScoringOptions.given(options)).quarantine()
+    return prepare(predictions, labels, metrics, ScoringOptions.read(options)).quarantine()

@@ -26,9 +26,9 @@ from spark_rankeval.request.readings import (
     columns_of,
     order_of,
     read_request,
-    tables_asked_for,
+    required_facts,
 )
-from spark_rankeval.request.task import ScoringTask, counts_beside
+from spark_rankeval.request.task import ScoringTask, user_counts
 from spark_rankeval.spark.inputs import AttributeNames, Sources, read_sources
 from spark_rankeval.spark.invalid_rows import columns_of_rejected
 from spark_rankeval.spark.per_user import TABLES, MetricColumn, Settings, table_hash
@@ -55,7 +55,7 @@ def prepare(
     No job runs, except one that reads the names in a column of models.
     """
     requested, convention = parse_metrics(metrics), options.convention
-    names = ColumnNames.given(options, one_table=labels is None)
+    names = ColumnNames.read(options, one_table=labels is None)
     side_tables = _side_tables(requested, convention, options.facts)
     attributes = AttributeNames.from_options(options)
     sources = read_sources(
@@ -134,7 +134,7 @@ def _side_tables(metrics: Mapping[str, Metric], convention: Dialect, facts: Fact
     """The tables that the metrics ask for beside predictions and labels."""
     given = facts.tables()
     in_labels: frozenset[Fact] = frozenset() if facts.subtopic is None else frozenset({"intents"})
-    needed = tables_asked_for(metrics, convention, in_labels)
+    needed = required_facts(metrics, convention, in_labels)
     lacking = [
         f"{', '.join(labels)} {'needs' if len(labels) == 1 else 'need'} {table}"
         for table, labels in needed.tables.items()
@@ -215,7 +215,7 @@ def _columns_taken(sources: Sources, task: ScoringTask, model_column: str) -> li
     weight = [] if sources.weight is None else [sources.weight]
     about = [*sources.slices, *weight, *sources.attributes_of_clusters]
     lower = [name.lower() for name in about]
-    counts = (*counts_beside(task), *map(table_hash, TABLES))
+    counts = (*user_counts(task), *map(table_hash, TABLES))
     others = {*counts, *map(str.lower, (*users, model_column))}
     twice = [name for name in about if name.lower() in others or lower.count(name.lower()) > 1]
     if twice:

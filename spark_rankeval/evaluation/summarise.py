@@ -17,7 +17,7 @@ from spark_rankeval.records.slices import Key, is_of_all, roll
 from spark_rankeval.records.stored import RUN_ID
 from spark_rankeval.request.counts import COUNTS, INVALID_COUNTS, UNUSABLE_FACTS, WEIGHT_SUMS, CountNames
 from spark_rankeval.request.on_invalid import OnInvalid
-from spark_rankeval.request.options import By, SummaryOptions, Table, attributes_in
+from spark_rankeval.request.options import ByOption, SummaryOptions, Table, attributes_in
 from spark_rankeval.request.readings import NORMALISER
 from spark_rankeval.spark.describing import RUN, check_size, describe_table, shared_count
 from spark_rankeval.spark.ids import check_types, model_in, name_in
@@ -50,7 +50,7 @@ def summarise(
     *,
     user: str | Sequence[str] | None = None,
     model: str | None = None,
-    by: By = (),
+    by: ByOption = (),
     user_weight: str | None = None,
     cluster: str | Sequence[str] | None = None,
     ci: str | IntervalMethod | None = "t",
@@ -138,7 +138,7 @@ def write_per_user(
     path: str | os.PathLike[str],
     mode: str = "errorifexists",
     *,
-    by: By = (),
+    by: ByOption = (),
     user_weight: str | None = None,
     cluster: str | Sequence[str] | None = None,
     ci: str | IntervalMethod | None = "t",
@@ -359,7 +359,7 @@ def _weight_of(per_user: DataFrame, named: str | None, marked: str | None) -> st
     return column
 
 
-def _slices_of(per_user: DataFrame, by: By) -> list[str]:
+def _slices_of(per_user: DataFrame, by: ByOption) -> list[str]:
     wanted = attributes_in(by)
     columns = {name: find_column(per_user, name) for name in wanted}
     lacking = [name for name, column in columns.items() if column is None]

@@ -74,7 +74,7 @@ def top_items(
         raise OptionError(msg)
     if exclude is not None:
         check_table("exclude", exclude)
-    names = ColumnNames.given(ScoringOptions(user=user, item=item), one_table=False)
+    names = ColumnNames.read(ScoringOptions(user=user, item=item), one_table=False)
     sources = read_catalogue(vectors, exclude, names)
     columns = sources.predictions.vectors
     assert columns is not None, "they were given"

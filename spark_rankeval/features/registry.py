@@ -54,13 +54,16 @@ class FeatureTables(TablesOfCall):
         side = read_side_tables(self._side, predictions[0], names, problems)
         if side.tables():
             features.append(side)
-        intents = read_intents(self._side.given, self._side.facts, side.items, labels, problems)
+        intents = read_intents(self._side.options, self._side.facts, side.items, labels, problems)
         if intents is not None:
             features.append(intents)
             labels = labels if problems else intents.columns.read()
         if vectors := tuple(source.vectors for source in predictions if source.vectors is not None):
             features.append(VectorSources(vectors))
-        if self._has_groups and (groups := read_groups(self._side.given, predictions[0], names, problems)) is not None:
+        if (
+            self._has_groups
+            and (groups := read_groups(self._side.options, predictions[0], names, problems)) is not None
+        ):
             features.append(groups)
         return tuple(features), labels
 

@@ -20,7 +20,7 @@ from spark_rankeval.checks import number
 from spark_rankeval.errors import MetricError
 from spark_rankeval.ranking.batch import RankingBatch
 from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray, IntArray
-from spark_rankeval.ranking.recommended import OF_LABELS, Fact, Recommended
+from spark_rankeval.ranking.recommended import LABEL_FACTS, Fact, Recommended
 from spark_rankeval.ranking.ties import Sees
 
 
@@ -106,7 +106,7 @@ class Reads:
     @property
     def looks_at_items(self) -> bool:
         """Whether items matter that have no label."""
-        return self.unlabelled or bool(self.facts - OF_LABELS)
+        return self.unlabelled or bool(self.facts - LABEL_FACTS)
 
     def but(self, **changes: Any) -> Reads:
         """The same except for some attributes."""

@@ -22,14 +22,14 @@ from spark_rankeval.metrics.base import (
 from spark_rankeval.metrics.gain_based import DISCOUNTS
 from spark_rankeval.ranking.batch import RankingBatch, is_relevant
 from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray, IntArray
-from spark_rankeval.ranking.recommended import UNKNOWN, Fact, Recommended, asked_for
+from spark_rankeval.ranking.recommended import UNKNOWN, Fact, Recommended, required_fact
 
 __all__ = ["CategoricalDiversity", "Diversity", "Miscalibration", "Serendipity", "Unexpectedness"]
 
 
 def _category_sizes(recommended: Recommended, which: BoolArray) -> tuple[IntArray, IntArray]:
     """One entry per user and category among the items `which`: the user, and how many of the items it has."""
-    categories = asked_for(recommended.category)
+    categories = required_fact(recommended.category)
     has_category = which & (categories != UNKNOWN)
     n_categories = int(categories.max(initial=0)) + 1
     different, size = np.unique(
@@ -85,9 +85,9 @@ class Diversity(ListMetric):
         if self.unknown == "apart":
             return recommended.count(within)
         if self.by == "category":
-            return recommended.count(within & (asked_for(recommended.category) != UNKNOWN))
+            return recommended.count(within & (required_fact(recommended.category) != UNKNOWN))
         if self.by == "categories":
-            return recommended.count(within & (asked_for(recommended.category_set) != UNKNOWN))
+            return recommended.count(within & (required_fact(recommended.category_set) != UNKNOWN))
         return recommended.count(within & recommended.directions.any(axis=1))
 
     def _is_defined(self, batch: RankingBatch) -> BoolArray:
@@ -122,9 +122,9 @@ def _sum_of_cosines(recommended: Recommended, which: BoolArray) -> FloatArray:
 
 def _sum_of_overlaps(recommended: Recommended, which: BoolArray) -> FloatArray:
     """For each user, the sum over all pairs of items of |A ∩ B| ÷ |A ∪ B| of their sets of categories; float64 (n_users,)."""
-    places = asked_for(recommended.category_set)
+    places = required_fact(recommended.category_set)
     counted = np.flatnonzero(which & (places != UNKNOWN))
-    user, sets = recommended.user[counted], asked_for(recommended.category_sets).take(places[counted])
+    user, sets = recommended.user[counted], required_fact(recommended.category_sets).take(places[counted])
     n_categories = int(sets.values.max(initial=0)) + 1
     keys = np.sort(sets.user * n_categories + sets.values)
     sums = np.zeros(recommended.n_users)
@@ -163,13 +163,13 @@ class CategoricalDiversity(ShareOfPlaces):
 
 def _expected(recommended: Recommended, k: int | None) -> BoolArray:
     """Which items are also in the first k places of the baseline's list."""
-    rank = asked_for(recommended.baseline_rank)
+    rank = required_fact(recommended.baseline_rank)
     return (rank > 0) if k is None else (rank > 0) & (rank <= k)
 
 
 def _has_baseline(recommended: Recommended) -> BoolArray:
     """For which users the baseline recommends anything."""
-    return asked_for(recommended.baseline_size) > 0
+    return required_fact(recommended.baseline_size) > 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -235,7 +235,7 @@ class Serendipity(ShareOfPlaces, RelevanceMetric):
         defined = (batch.n_relevant(self.threshold) > 0) & (recommended.n_within(self.k) > 0)
         if self.against == "baseline":
             return defined & _has_baseline(recommended)
-        return defined & (asked_for(recommended.history_size) > 0)
+        return defined & (required_fact(recommended.history_size) > 0)
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         recommended = self._recommended(batch)
@@ -250,7 +250,7 @@ class Serendipity(ShareOfPlaces, RelevanceMetric):
 
 def _cosine_with_history(recommended: Recommended) -> FloatArray:
     """For each item, the mean cosine with the items of its user's history."""
-    directions, history = recommended.directions, asked_for(recommended.history_vector)
+    directions, history = recommended.directions, required_fact(recommended.history_vector)
     cosine = np.zeros(len(directions))
     # One dimension after the other: the bits of a matrix product would depend on the size of the batch.
     for dimension in range(directions.shape[1]):
@@ -303,18 +303,18 @@ class Miscalibration(ListMetric):
         return 0.0, math.inf if isinstance(self.smoothing, Unset) else math.log2(1 / self.smoothing)
 
     def _is_counted(self, recommended: Recommended) -> BoolArray:
-        has_category: BoolArray = asked_for(recommended.category_set) != UNKNOWN
+        has_category: BoolArray = required_fact(recommended.category_set) != UNKNOWN
         return recommended.within(self.k) & has_category
 
     def _is_defined(self, batch: RankingBatch) -> BoolArray:
         recommended = self._recommended(batch)
         with_history = np.zeros(batch.n_users, np.bool_)
-        with_history[asked_for(recommended.history_categories).user] = True
+        with_history[required_fact(recommended.history_categories).user] = True
         return with_history & (recommended.count(self._is_counted(recommended)) > 0)
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         recommended = self._recommended(batch)
-        history, user, category, weight = asked_for(recommended.history_categories), *self._parts(recommended)
+        history, user, category, weight = required_fact(recommended.history_categories), *self._parts(recommended)
         n_categories = int(max(history.category.max(initial=0), category.max(initial=0))) + 1
         history_cell, list_cell = history.user * n_categories + history.category, user * n_categories + category
         cells, place = np.unique(np.concatenate([history_cell, list_cell]), return_inverse=True)
@@ -330,7 +330,7 @@ class Miscalibration(ListMetric):
     def _parts(self, recommended: Recommended) -> tuple[IntArray, IntArray, FloatArray]:
         """The user, the category and the share of the list of each category of an item, by user and then by rank."""
         counted = np.flatnonzero(self._is_counted(recommended))
-        sets = asked_for(recommended.category_sets).take(asked_for(recommended.category_set)[counted])
+        sets = required_fact(recommended.category_sets).take(required_fact(recommended.category_set)[counted])
         user, rank = recommended.user[counted], recommended.rank[counted]
         weight = DISCOUNTS["log2"](rank) if self.rank_weight == "log2" else np.ones(len(rank))
         share = weight / np.bincount(user, weight, recommended.n_users)[user] / sets.lengths

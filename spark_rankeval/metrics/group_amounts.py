@@ -18,7 +18,7 @@ from spark_rankeval.metrics.base import ListMetric, Needs, Reads, RelevanceMetri
 from spark_rankeval.metrics.gain_based import DISCOUNTS, Discount, geometric
 from spark_rankeval.ranking.batch import RankingBatch, is_relevant
 from spark_rankeval.ranking.ragged import BoolArray, FloatArray, IntArray, starts_of_runs
-from spark_rankeval.ranking.recommended import GROUP_SET, WITHOUT_GROUP, Fact, GroupSets, asked_for
+from spark_rankeval.ranking.recommended import GROUP_SET, WITHOUT_GROUP, Fact, GroupSets, required_fact
 
 # With fewer relevant labels of a group its ratio hangs on a few users, and intervals hold the truth too seldom.
 LEAST_LABELS = 30
@@ -139,7 +139,7 @@ class GroupMetric(ListMetric, RelevanceMetric):
 
     def groups_of(self, batch: RankingBatch) -> GroupSets:
         """The sets of groups of the batch's items."""
-        return asked_for(self._recommended(batch).groups)
+        return required_fact(self._recommended(batch).groups)
 
     def exposure_of(self, batch: RankingBatch, *, relevant: bool = False) -> Amounts:
         """The attention that each user's list gives to groups; of `relevant` items alone, if these count."""
@@ -154,14 +154,14 @@ class GroupMetric(ListMetric, RelevanceMetric):
             labelled = ~np.isnan(recommended.grade)
             within &= labelled
             within[labelled] &= is_relevant(recommended.grade[labelled], self.threshold)
-        item, group, part = groups.spread(asked_for(recommended.group_set)[within], apart=self.is_apart)
+        item, group, part = groups.spread(required_fact(recommended.group_set)[within], apart=self.is_apart)
         attention = self._attention(recommended.rank[within])[item] * part
         return Amounts.added_up(recommended.user[within][item], group, attention, groups.n_groups)
 
     def _label_amounts(self, batch: RankingBatch, worth: FloatArray) -> Amounts:
         """What labels are worth, divided among the groups of their items; those worth 0 have no entry."""
         groups, which = self.groups_of(batch), np.flatnonzero(worth > 0)
-        sets = batch.beside_labels[GROUP_SET].values[which].astype(np.int64)
+        sets = batch.label_extra_values[GROUP_SET].values[which].astype(np.int64)
         item, group, part = groups.spread(sets, apart=self.is_apart)
         user, amount = batch.labels.user[which][item], worth[which][item] * part
         # Labels come in any order, and sums of floats have one; of equal floats any order gives the same.

@@ -18,7 +18,7 @@ from spark_rankeval.metrics.gain_based import DISCOUNTS
 from spark_rankeval.metrics.group_amounts import AllListsGroupMetric, Amounts, GroupAmounts, GroupExposure
 from spark_rankeval.ranking.batch import RankingBatch, is_relevant
 from spark_rankeval.ranking.ragged import BoolArray, FloatArray, IntArray, Ragged
-from spark_rankeval.ranking.recommended import GROUP_SET, LEVEL, Fact, GroupSets, Recommended, asked_for
+from spark_rankeval.ranking.recommended import GROUP_SET, LEVEL, Fact, GroupSets, Recommended, required_fact
 
 __all__ = [
     "ExposureShare",
@@ -125,13 +125,13 @@ class GroupRates(AllListsGroupMetric):
 
     def groups_of(self, batch: RankingBatch) -> GroupSets:
         """The sets of groups of the batch's items."""
-        return asked_for(self._recommended(batch).groups)
+        return required_fact(self._recommended(batch).groups)
 
     def _set_of_items(self, recommended: Recommended) -> IntArray:
-        return asked_for(recommended.group_set)
+        return required_fact(recommended.group_set)
 
     def _set_of_histories(self, recommended: Recommended) -> Ragged:
-        return asked_for(recommended.history_groups)
+        return required_fact(recommended.history_groups)
 
     def _count(self, batch: RankingBatch, user: IntArray, sets: IntArray) -> Amounts:
         """How many of some items of users are in each group."""
@@ -178,14 +178,14 @@ class PopularityRates(GroupRates):
 
     def groups_of(self, batch: RankingBatch) -> GroupSets:
         """The head and the tail; each level of popularity is a set."""
-        levels = asked_for(self._recommended(batch).levels)
+        levels = required_fact(self._recommended(batch).levels)
         return levels.head_and_tail(float(self.head), str(self.head_of))  # type: ignore[arg-type]  # resolved
 
     def _set_of_items(self, recommended: Recommended) -> IntArray:
-        return asked_for(recommended.level)
+        return required_fact(recommended.level)
 
     def _set_of_histories(self, recommended: Recommended) -> Ragged:
-        return asked_for(recommended.history_levels)
+        return required_fact(recommended.history_levels)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,7 +200,7 @@ class EqualOpportunity(GroupRates, RelevanceMetric):
         hit = ~np.isnan(recommended.grade)
         hit[hit] = is_relevant(recommended.grade[hit], self.threshold)
         relevant = is_relevant(batch.labels.values, self.threshold)
-        sets = batch.beside_labels[self.group_column].values[relevant].astype(np.int64)
+        sets = batch.label_extra_values[self.group_column].values[relevant].astype(np.int64)
         due = self._count(batch, batch.labels.user[relevant], sets)
         counted = (recommended.n_within(self.k) > 0) & (due.totals(batch.n_users) > 0)
         return GroupAmounts(counted, self._count_listed(batch, hit), due)
@@ -217,7 +217,7 @@ class StatisticalParity(GroupRates):
         consumed = self._count(batch, histories.user, histories.values)
         return GroupAmounts(
             counted=recommended.n_within(self.k) > 0,
-            exposure=self._count_listed(batch, ~asked_for(recommended.consumed)),
+            exposure=self._count_listed(batch, ~required_fact(recommended.consumed)),
             due=consumed._replace(amount=-consumed.amount),
             each=self.groups_of(batch).sizes(),
         )

@@ -138,7 +138,7 @@ class IdealMetric(DiscountedMetric):
         return values
 
     def _label_order(self, batch: RankingBatch) -> FloatArray:
-        raw = batch.labels_as_given
+        raw = batch.raw_labels
         if raw is None:
             msg = f"{self.name}: ideal='label_order' needs labels as ordered lists; use ideal='labels'"
             raise MetricError(msg)

@@ -9,7 +9,7 @@ import numpy as np
 from spark_rankeval.metrics.gain_based import Discount, geometric
 from spark_rankeval.ranking.batch import RankingBatch, is_relevant
 from spark_rankeval.ranking.ragged import FloatArray, IntArray, position_within, starts_of_runs
-from spark_rankeval.ranking.recommended import asked_for
+from spark_rankeval.ranking.recommended import required_fact
 
 #: How intents are weighted: alike, or by how many of the user's labels are relevant for each.
 Weights = Literal["uniform", "share"]
@@ -81,7 +81,7 @@ def relevant_intents(batch: RankingBatch, threshold: float | None) -> RelevantIn
     """The intents that labels are relevant for."""
 
     def find() -> RelevantIntents:
-        intents = asked_for(batch.intents)
+        intents = required_fact(batch.intents)
         relevant = is_relevant(intents.grade, threshold)
         user, code = intents.user[relevant], intents.code[relevant]
         n_codes = int(code.max(initial=0)) + 1

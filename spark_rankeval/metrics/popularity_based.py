@@ -12,7 +12,7 @@ from spark_rankeval.checks import number
 from spark_rankeval.metrics.base import ListMetric, Reads, ShareOfPlaces, Unset, parameter, ratio
 from spark_rankeval.ranking.batch import RankingBatch
 from spark_rankeval.ranking.ragged import BoolArray, FloatArray, IntArray
-from spark_rankeval.ranking.recommended import Fact, Recommended, asked_for
+from spark_rankeval.ranking.recommended import Fact, Recommended, required_fact
 
 __all__ = [
     "AveragePopularity",
@@ -29,7 +29,7 @@ __all__ = [
 
 def popularity(recommended: Recommended, by: str | Unset) -> IntArray:
     """How often each item is in the training data: how many users have it, or how many rows are of it."""
-    return asked_for(recommended.training_interactions if by == "interactions" else recommended.training_users)
+    return required_fact(recommended.training_interactions if by == "interactions" else recommended.training_users)
 
 
 def self_information(counts: IntArray, total: int) -> FloatArray:
@@ -98,7 +98,7 @@ class Novelty(ListMetric):
         counted = self._counted(recommended)
         n_counted = recommended.count(counted)
         if self.by == "history":
-            return ratio(recommended.count(counted & ~asked_for(recommended.consumed)), n_counted)
+            return ratio(recommended.count(counted & ~required_fact(recommended.consumed)), n_counted)
         counts = popularity(recommended, self.by)
         if self.unknown == "one":
             counts = np.maximum(counts, 1)
@@ -190,12 +190,12 @@ class PopularityRatio(ListMetric):
     facts: ClassVar[frozenset[Fact]] = frozenset({"popularity", "history_popularity"})
 
     def _is_defined(self, batch: RankingBatch) -> BoolArray:
-        history_size = asked_for(self._recommended(batch).history_size)
+        history_size = required_fact(self._recommended(batch).history_size)
         return super()._is_defined(batch) & (history_size > 0)
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         recommended = self._recommended(batch)
-        history, size = asked_for(recommended.history_popularity), asked_for(recommended.history_size)
+        history, size = required_fact(recommended.history_popularity), required_fact(recommended.history_size)
         sums = recommended.total(popularity(recommended, "users"), recommended.within(self.k))
         return ratio(ratio(sums, recommended.n_within(self.k)), ratio(history, size))
 
@@ -236,7 +236,7 @@ class Repetition(ShareOfPlaces):
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         recommended = self._recommended(batch)
-        repeated = recommended.within(self.k) & asked_for(recommended.consumed)
+        repeated = recommended.within(self.k) & required_fact(recommended.consumed)
         return ratio(recommended.count(repeated), self._places(recommended))
 
 
@@ -261,7 +261,7 @@ class ColdUser(ListMetric):
         return super().reads.but(depth=1)
 
     def _values(self, batch: RankingBatch) -> FloatArray:
-        size = asked_for(self._recommended(batch).history_size)
+        size = required_fact(self._recommended(batch).history_size)
         cold: FloatArray = (size == 0).astype(np.float64)
         return cold
 
@@ -285,7 +285,7 @@ class LongTailMetric(ListMetric):
 
     def _is_tail(self, recommended: Recommended) -> BoolArray:
         """Which items are in the long tail."""
-        above = asked_for(recommended.share_above if self.head_of == "interactions" else recommended.items_above)
+        above = required_fact(recommended.share_above if self.head_of == "interactions" else recommended.items_above)
         tail: BoolArray = above >= float(self.head)  # type: ignore[arg-type]  # resolved
         return tail
 

@@ -69,11 +69,11 @@ class RankingBatch:
         tied_above: int64, how many items score strictly higher.
         tied: int64, how many items have its score, itself included.
         labels: the grades of every user's distinct labelled items, in no order.
-        labels_as_given: the grades of the raw label lists in their order, a repeated item with the grade that holds;
+        raw_labels: the grades of the raw label lists in their order, a repeated item with the grade that holds;
             None without an order.
         recommended: the items of the lists, labelled or not; None if no metric looks at them.
-        beside: float64, what each labelled prediction's label has beside its grade, by name; see `LABEL_COLUMNS`.
-        beside_labels: the same of `labels`.
+        extra_values: float64, what each labelled prediction's label has beside its grade, by name; see `LABEL_COLUMNS`.
+        label_extra_values: the same of `labels`.
         intents: what labelled items are about; None if no metric looks at it.
     """
 
@@ -86,10 +86,10 @@ class RankingBatch:
     tied_above: IntArray
     tied: IntArray
     labels: Ragged
-    labels_as_given: Ragged | None = None
+    raw_labels: Ragged | None = None
     recommended: Recommended | None = None
-    beside: Mapping[str, FloatArray] = field(default_factory=dict)
-    beside_labels: Mapping[str, Ragged] = field(default_factory=dict)
+    extra_values: Mapping[str, FloatArray] = field(default_factory=dict)
+    label_extra_values: Mapping[str, Ragged] = field(default_factory=dict)
     intents: IntentPairs | None = None
     _memory: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
 
@@ -101,31 +101,33 @@ class RankingBatch:
         first_user = offsets_of([batch.n_users for batch in batches])
         flat = ("n_predictions", "rank", "grade", "score", "tied_above", "tied")
         recommended = [batch.recommended for batch in batches if batch.recommended is not None]
-        given = [batch.labels_as_given for batch in batches if batch.labels_as_given is not None]
+        raw_labels = [batch.raw_labels for batch in batches if batch.raw_labels is not None]
         intents = [batch.intents for batch in batches if batch.intents is not None]
         first_label = offsets_of([len(batch.labels.values) for batch in batches])
-        beside = batches[0].beside
+        names = batches[0].extra_values
         return cls(
             n_users=int(first_user[-1]),
             user=np.concatenate([batch.user + first for batch, first in zip(batches, first_user, strict=False)]),
             **{name: np.concatenate([getattr(batch, name) for batch in batches]) for name in flat},
             labels=Ragged.concatenate([batch.labels for batch in batches]),
-            labels_as_given=Ragged.concatenate(given) if len(given) == len(batches) else None,
+            raw_labels=Ragged.concatenate(raw_labels) if len(raw_labels) == len(batches) else None,
             recommended=Recommended.concatenate(recommended) if len(recommended) == len(batches) else None,
             intents=IntentPairs.concatenate(intents, first_user, first_label) if len(intents) == len(batches) else None,
-            beside={name: np.concatenate([batch.beside[name] for batch in batches]) for name in beside},
-            beside_labels={name: Ragged.concatenate([b.beside_labels[name] for b in batches]) for name in beside},
+            extra_values={name: np.concatenate([batch.extra_values[name] for batch in batches]) for name in names},
+            label_extra_values={
+                name: Ragged.concatenate([b.label_extra_values[name] for b in batches]) for name in names
+            },
         )
 
     @property
     def weight(self) -> FloatArray | None:
         """The weight of each labelled prediction's label; None if labels have none."""
-        return self.beside.get("weight")
+        return self.extra_values.get("weight")
 
     @property
     def label_weights(self) -> Ragged | None:
         """The weights of `labels`; None if they have none."""
-        return self.beside_labels.get("weight")
+        return self.label_extra_values.get("weight")
 
     def remember(self, key: Hashable, make: Callable[[], T]) -> T:
         """What `make` gives, computed once a batch and key: cutoffs and metrics share their intermediate steps."""

@@ -60,7 +60,7 @@ class RawLists:
         matchable: which flat items may carry a label; None: all. The others still take a rank.
         n_predictions: how many items each user really had, if `items` holds only the best of them.
         entry: int64, the place of each flat item among the predictions as they came; None if no metric looks at items.
-        beside: float64, what labels have beside their grades, by name; see `LABEL_COLUMNS`.
+        extra_values: float64, what labels have beside their grades, by name; see `LABEL_COLUMNS`.
         intents: what labelled items are about; None if no metric looks at it.
     """
 
@@ -72,7 +72,7 @@ class RawLists:
     matchable: BoolArray | None = None
     n_predictions: IntArray | None = None
     entry: IntArray | None = None
-    beside: Mapping[str, Ragged] = field(default_factory=dict)
+    extra_values: Mapping[str, Ragged] = field(default_factory=dict)
     intents: IntentLists | None = None
 
     def where(self, keep: BoolArray) -> RawLists:
@@ -84,7 +84,9 @@ class RawLists:
     def users(self, start: int, stop: int) -> RawLists:
         """The lists of the users from `start` to before `stop`."""
         flat = slice(self.items.offsets[start], self.items.offsets[stop])
-        parts: dict[str, Any] = {"beside": {name: lists.users(start, stop) for name, lists in self.beside.items()}}
+        parts: dict[str, Any] = {
+            "extra_values": {name: lists.users(start, stop) for name, lists in self.extra_values.items()}
+        }
         for name in ("items", "scores", "labels", "grades", "intents"):
             parts[name] = None if getattr(self, name) is None else getattr(self, name).users(start, stop)
         for name, places in (("matchable", flat), ("entry", flat), ("n_predictions", slice(start, stop))):
@@ -99,19 +101,19 @@ class Labels(NamedTuple):
         items: every user's labelled items.
         entry: int64, the place of each of them among the labels as they came.
         grades: their grades.
-        as_given: the grades of the label lists as they came, a repeated item with the grade that holds.
+        raw_grades: the grades of the label lists as they came, a repeated item with the grade that holds.
         equal: int64 (n_users,), how many labels repeat one of equal grade.
         conflicts: int64 (n_users,), how many repeat one of another grade or another number beside it.
-        beside: the numbers beside the grades of `items`, by name.
+        extra_values: the numbers beside the grades of `items`, by name.
     """
 
     items: Ragged
     entry: IntArray
     grades: Ragged
-    as_given: Ragged
+    raw_grades: Ragged
     equal: IntArray
     conflicts: IntArray
-    beside: Mapping[str, Ragged]
+    extra_values: Mapping[str, Ragged]
 
 
 def settle_labels(lists: RawLists, conflicting: ConflictingLabels) -> Labels:
@@ -121,18 +123,18 @@ def settle_labels(lists: RawLists, conflicting: ConflictingLabels) -> Labels:
     repeated = repeated_items(labels)
     if not len(repeated.values):
         none = np.zeros(labels.n_users, np.int64)
-        return Labels(labels, np.arange(len(labels.values)), grades, grades, none, none, lists.beside)
+        return Labels(labels, np.arange(len(labels.values)), grades, grades, none, none, lists.extra_values)
     entry = match(labels, repeated).prediction
     user, item, grade = labels.user[entry], labels.values[entry], grades.values[entry]
     preference: Array = np.arange(len(entry)) if conflicting == "last" else grade
     # Of equal grades the highest number beside them holds, so that no order of rows decides.
-    order = np.lexsort((*(values.values[entry] for values in lists.beside.values()), preference, item, user))
+    order = np.lexsort((*(values.values[entry] for values in lists.extra_values.values()), preference, item, user))
     entry, user, item, grade = entry[order], user[order], item[order], grade[order]
     # The last of a run of equal items has the grade that holds; all before it are repeats of it.
     repeats = (user[:-1] == user[1:]) & (item[:-1] == item[1:])
     differs = repeats & ~((grade[:-1] == grade[1:]) | (np.isnan(grade[:-1]) & np.isnan(grade[1:])))
-    for beside in lists.beside.values():
-        values = beside.values[entry]
+    for extra in lists.extra_values.values():
+        values = extra.values[entry]
         differs |= repeats & (values[:-1] != values[1:])
     keep = np.ones(len(labels.values), np.bool_)
     keep[entry[:-1][repeats]] = False
@@ -143,11 +145,11 @@ def settle_labels(lists: RawLists, conflicting: ConflictingLabels) -> Labels:
         items=labels.where(keep),
         entry=np.flatnonzero(keep),
         grades=grades.like(settled).where(keep),
-        as_given=grades.like(settled),
+        raw_grades=grades.like(settled),
         equal=np.bincount(user[:-1][repeats & ~differs], minlength=labels.n_users),
         conflicts=np.bincount(user[:-1][differs], minlength=labels.n_users),
         # What is kept of equal items is the entry that holds.
-        beside={name: values.where(keep) for name, values in lists.beside.items()},
+        extra_values={name: values.where(keep) for name, values in lists.extra_values.items()},
     )
 
 
@@ -156,7 +158,7 @@ def with_unpredicted(lists: RawLists, labels: Ragged) -> RawLists:
     items = lists.items
     missing = items.lengths[labels.user] > 0
     missing[match(items, labels).label] = False
-    further = labels.where(missing)
+    missing_labels = labels.where(missing)
     scores = lists.scores
     if scores is None:
         scores = items.like(-position_within(items.user, items.n_users).astype(np.float64))
@@ -167,24 +169,24 @@ def with_unpredicted(lists: RawLists, labels: Ragged) -> RawLists:
         values, among = scores.values.copy(), bottomless[items.user]
         values[among] = np.unique(values[among], return_inverse=True)[1]
         scores, lowest[bottomless] = scores.like(values), 0.0
-    below = further.like(np.nextafter(lowest, -np.inf)[further.user])
-    place = np.argsort(np.concatenate([items.user, further.user]), kind="stable")
-    lengths = items.lengths + further.lengths
+    below = missing_labels.like(np.nextafter(lowest, -np.inf)[missing_labels.user])
+    place = np.argsort(np.concatenate([items.user, missing_labels.user]), kind="stable")
+    lengths = items.lengths + missing_labels.lengths
 
-    def joined(of_items: Array, of_further: Array) -> Array:
-        both: Array = np.concatenate([of_items, of_further])[place]
+    def joined(item_values: Array, label_values: Array) -> Array:
+        both: Array = np.concatenate([item_values, label_values])[place]
         return both
 
     matchable = lists.matchable
     return RawLists(
-        items=Ragged(joined(items.values, further.values), offsets_of(lengths)),
+        items=Ragged(joined(items.values, missing_labels.values), offsets_of(lengths)),
         scores=Ragged(joined(scores.values, below.values), offsets_of(lengths)),
         labels=lists.labels,
         grades=lists.grades,
         order=lists.order,
-        matchable=None if matchable is None else joined(matchable, np.ones(len(further.values), np.bool_)),
-        entry=None if lists.entry is None else joined(lists.entry, np.full(len(further.values), -1)),
-        beside=lists.beside,
+        matchable=None if matchable is None else joined(matchable, np.ones(len(missing_labels.values), np.bool_)),
+        entry=None if lists.entry is None else joined(lists.entry, np.full(len(missing_labels.values), -1)),
+        extra_values=lists.extra_values,
     )
 
 

@@ -20,7 +20,11 @@ from spark_rankeval.ranking.ragged import (
 # a time is faster than looking their items up.
 _COMPARED_LABELS, _COMPARED_ITEMS = 16, 512
 # Odd numbers whose multiples spread over the upper bits (Knuth, The Art of Computer Programming 3, section 6.4).
-_OF_ITEM_32, _OF_ITEM_64, _OF_USER = np.uint32(0x9E3779B1), np.uint64(0x9E3779B97F4A7C15), np.uint32(0x85EBCA77)
+_ITEM_FACTOR_32, _ITEM_FACTOR_64, _USER_FACTOR = (
+    np.uint32(0x9E3779B1),
+    np.uint64(0x9E3779B97F4A7C15),
+    np.uint32(0x85EBCA77),
+)
 # A table of labels has so many places a label at least, and one of so many bits at most.
 _PLACES_PER_LABEL, _LARGEST_TABLE = 16, 24
 
@@ -47,9 +51,9 @@ def match(items: Ragged, labels: Ragged, first: int | None = None) -> Matches:
         return _match_by_hashes(items, labels, first)
     parts = _match_by_columns(items, labels, np.where(many, 0, items.lengths), first)
     if many.any():
-        of_item, of_label = np.flatnonzero(many[items.user]), np.flatnonzero(many[labels.user])
+        item_entry, label_entry = np.flatnonzero(many[items.user]), np.flatnonzero(many[labels.user])
         part = _match_by_hashes(items.where(many[items.user]), labels.where(many[labels.user]), first)
-        parts.append(Matches(of_item[part.prediction], of_label[part.label]))
+        parts.append(Matches(item_entry[part.prediction], label_entry[part.label]))
     none = np.empty(0, np.int64)
     prediction = np.concatenate([none, *(part.prediction for part in parts)])
     label = np.concatenate([none, *(part.label for part in parts)])
@@ -99,7 +103,7 @@ def _match_by_hashes(items: Ragged, labels: Ragged, first: int | None) -> Matche
     prediction = np.flatnonzero(taken.take(place_of_item, mode="wrap"))
     if first is not None:
         prediction = prediction[prediction - items.offsets[items.user[prediction]] < first]
-    label_of = np.full(len(prediction), -1)
+    matched_label = np.full(len(prediction), -1)
     holder = np.empty(1 << bits, np.int32)
     # Labels that share a place take turns in it.
     waiting, theirs = np.arange(n_labels, dtype=np.int32), place_of_label
@@ -108,11 +112,11 @@ def _match_by_hashes(items: Ragged, labels: Ragged, first: int | None) -> Matche
         holder[theirs] = waiting
         label = holder[place]
         same = np.flatnonzero((labels.values[label] == item) & (labels.user[label] == user))
-        label_of[same] = label[same]
+        matched_label[same] = label[same]
         passed_over = np.flatnonzero(holder[theirs] != waiting)
         waiting, theirs = waiting[passed_over], theirs[passed_over]
-    matched = label_of >= 0
-    return Matches(prediction[matched], label_of[matched])
+    matched = matched_label >= 0
+    return Matches(prediction[matched], matched_label[matched])
 
 
 def _places(lists: Ragged, dtype: np.dtype[Any], bits: int) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
@@ -122,13 +126,13 @@ def _places(lists: Ragged, dtype: np.dtype[Any], bits: int) -> np.ndarray[tuple[
         # The two zeros are equal and have different bits; adding one of them leaves the other.
         values = values.astype(np.float64, copy=False) + 0.0
     if values.dtype.itemsize == 4:
-        place = values.view(np.uint32) * _OF_ITEM_32
+        place = values.view(np.uint32) * _ITEM_FACTOR_32
     else:
         place = (
-            values.astype(np.float64 if dtype.kind == "f" else np.int64, copy=False).view(np.uint64) * _OF_ITEM_64
+            values.astype(np.float64 if dtype.kind == "f" else np.int64, copy=False).view(np.uint64) * _ITEM_FACTOR_64
             >> np.uint64(32)
         ).astype(np.uint32)
-    place += np.repeat(np.arange(lists.n_users, dtype=np.uint32) * _OF_USER, lists.lengths)
+    place += np.repeat(np.arange(lists.n_users, dtype=np.uint32) * _USER_FACTOR, lists.lengths)
     place >>= np.uint32(32 - bits)
     return place
 

@@ -96,11 +96,11 @@ class Ragged:
         """The sum of each list of whole numbers, 0 of an empty one; int64 (n_users,)."""
         return self._reduced(np.add, np.zeros(self.n_users, np.int64))
 
-    def _reduced(self, step: np.ufunc, of_empty: Array) -> Array:
+    def _reduced(self, step: np.ufunc, result: Array) -> Array:
         """The values of each list put together by a step, into an array that has what an empty list gives."""
         filled = np.flatnonzero(self.lengths > 0)
-        of_empty[filled] = step.reduceat(self.values, self.offsets[filled])
-        return of_empty
+        result[filled] = step.reduceat(self.values, self.offsets[filled])
+        return result
 
     def accumulated(self, step: np.ufunc) -> Ragged:
         """The running result of each list, such as its sums so far for ``np.add``.

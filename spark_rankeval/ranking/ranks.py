@@ -36,7 +36,7 @@ from spark_rankeval.ranking.ragged import (
     width_classes,
 )
 from spark_rankeval.ranking.recommended import Recommended
-from spark_rankeval.ranking.ties import Look, cut_within_tie, hangs_on_tie
+from spark_rankeval.ranking.ties import Look, cut_within_tie, depends_on_tie
 
 # Counting what stands above each of a user's predictions is cheaper than sorting the list if the list is not longer than this, or if
 # there are no more such predictions.
@@ -136,9 +136,9 @@ def _search_above(
     row = np.repeat(np.arange(len(users)), n_matches)
     match = matches.offsets[users][row] + position_within(row, len(users))
     score = scores.values[matches.values[match]]
-    lower, up_to = (_count_in_rows(below, ordered, row, width, score) for below in (np.less, np.less_equal))
-    above[match] = length[row] - up_to
-    tied[match] = up_to - lower
+    lower, not_higher = (_count_in_rows(below, ordered, row, width, score) for below in (np.less, np.less_equal))
+    above[match] = length[row] - not_higher
+    tied[match] = not_higher - lower
 
 
 def _count_in_rows(below: np.ufunc, ordered: Array, row: IntArray, width: int, value: Array) -> IntArray:
@@ -146,9 +146,9 @@ def _count_in_rows(below: np.ufunc, ordered: Array, row: IntArray, width: int, v
     count = np.zeros(len(row), np.int64)
     step = 1 << (width.bit_length() - 1)
     while step:
-        further = count + step
-        at = row * width + np.minimum(further, width) - 1
-        count = np.where((further <= width) & below(ordered[at], value), further, count)
+        candidate = count + step
+        index = row * width + np.minimum(candidate, width) - 1
+        count = np.where((candidate <= width) & below(ordered[index], value), candidate, count)
         step >>= 1
     return count
 
@@ -255,10 +255,10 @@ def rank_lists(
     if policy.score_precision == "float32":
         lists = _with_scores_of_32_bits(lists)
     labels = settle_labels(lists, policy.conflicting_labels)
-    n_given = lists.items.lengths
+    n_listed = lists.items.lengths
     if policy.judged_only:
         lists = _with_judged_items(lists, labels)
-    unjudged = n_given - lists.items.lengths
+    unjudged = n_listed - lists.items.lengths
     lists, n_repeats = _settle_duplicates(lists, policy.duplicates)
     n_predicted = lists.items.lengths
     if policy.unpredicted_labels == "last":
@@ -266,8 +266,8 @@ def rank_lists(
     matches = _matches(lists, labels, largest_cutoff)
     batch, intents = _ranked(lists, labels, matches, policy.ties)
     if keep_label_order:
-        batch = replace(batch, labels_as_given=labels.as_given)
-    tied = np.maximum.reduce([np.zeros(batch.n_users, np.int64), *(hangs_on_tie(batch, look) for look in looks)])
+        batch = replace(batch, raw_labels=labels.raw_grades)
+    tied = np.maximum.reduce([np.zeros(batch.n_users, np.int64), *(depends_on_tie(batch, look) for look in looks)])
     if lists.entry is not None:
         grade = np.full(len(lists.items.values), np.nan)
         grade[matches.prediction] = labels.grades.values[matches.label]
@@ -351,8 +351,8 @@ def _ranked(lists: RawLists, labels: Labels, matches: Matches, ties: Ties) -> tu
         tied_above=ranks.above[order],
         tied=ranks.tied[order],
         labels=labels.grades,
-        beside={name: values.values[label] for name, values in labels.beside.items()},
-        beside_labels=labels.beside,
+        extra_values={name: values.values[label] for name, values in labels.extra_values.items()},
+        label_extra_values=labels.extra_values,
         intents=intents.intents,
     )
     return batch, intents

@@ -46,8 +46,8 @@ class GroupSets:
 
         Items without a group are left out, or are in the last group if they are to stand `apart`.
         """
-        of_each = self.members.take(sets)
-        item, group, size = of_each.user, of_each.values, of_each.lengths
+        set_groups = self.members.take(sets)
+        item, group, size = set_groups.user, set_groups.values, set_groups.lengths
         part = 1 / size[item]
         if apart and (size == 0).any():
             lost = np.flatnonzero(size == 0)
@@ -100,11 +100,11 @@ class PopularityLevels:
     items_above: FloatArray
     n_items: IntArray
 
-    def head_and_tail(self, head: float, head_of: str) -> GroupSets:
+    def head_and_tail(self, head: float, head_unit: str) -> GroupSets:
         """Each level as a set: the short head, the long tail, or neither. The head is this share of ``interactions`` or of ``items``."""
-        above = self.share_above if head_of == "interactions" else self.items_above
-        known = self.n_items > 0
-        members = Ragged((above[known] >= head).astype(np.int64), offsets_of(known.astype(np.int64)))
+        above = self.share_above if head_unit == "interactions" else self.items_above
+        has_items = self.n_items > 0
+        members = Ragged((above[has_items] >= head).astype(np.int64), offsets_of(has_items.astype(np.int64)))
         return GroupSets((HEAD, TAIL), members, self.n_items)
 
 
@@ -130,7 +130,7 @@ Fact = Literal[
 
 #: The tables that hold each fact, by their names in `Facts`. The categories and the mean vector of a history need two. The
 #: intents of labels may be a column of these instead.
-TABLES_OF: Final[dict[Fact, tuple[str, ...]]] = {
+FACT_TABLES: Final[dict[Fact, tuple[str, ...]]] = {
     "popularity": ("training",),
     "long_tail": ("training",),
     "category": ("items",),
@@ -149,15 +149,15 @@ TABLES_OF: Final[dict[Fact, tuple[str, ...]]] = {
     "intents": ("items",),
 }
 #: Facts about items; they are looked up for every prediction.
-OF_ITEMS: Final[tuple[Fact, ...]] = ("popularity", "long_tail", "category", "categories", "vector", "catalogue")
+ITEM_FACTS: Final[tuple[Fact, ...]] = ("popularity", "long_tail", "category", "categories", "vector", "catalogue")
 #: The fields that hold facts of items, of `Recommended` or of the items of a history.
-FIELDS_OF: Final[dict[Fact, tuple[str, ...]]] = {
+FACT_FIELDS: Final[dict[Fact, tuple[str, ...]]] = {
     "popularity": ("training_users", "training_interactions"),
     "long_tail": ("share_above", "items_above"),
     "category": ("category",),
     "categories": ("category_set",),
     "vector": ("vector",),
-    "catalogue": ("in_items",),
+    "catalogue": ("is_in_items",),
     "groups": ("group_set",),
     "levels": ("level",),
     "history_popularity": ("training_users",),
@@ -186,7 +186,7 @@ ATTRIBUTES: Final = {
 #: The options whose columns hold numbers, not names.
 NUMBERS: Final = frozenset(each.option for each in ATTRIBUTES.values() if not each.kind.startswith("text"))
 #: Facts about labels alone: metrics that ask for these do not look at other items.
-OF_LABELS: Final[frozenset[Fact]] = frozenset({"intents"})
+LABEL_FACTS: Final[frozenset[Fact]] = frozenset({"intents"})
 
 # The category of an item that has none.
 UNKNOWN = -1
@@ -195,12 +195,12 @@ UNKNOWN = -1
 T = TypeVar("T")
 
 
-def asked_for(known: T | None) -> T:
+def required_fact(fact: T | None) -> T:
     """The fact, if a metric asked for it; raises a MetricError if none did."""
-    if known is None:
+    if fact is None:
         msg = "a metric reads a fact that it did not ask for; add the fact to `reads`"
         raise MetricError(msg)
-    return known
+    return fact
 
 
 @dataclass(frozen=True)
@@ -266,7 +266,7 @@ class Recommended:
         category_set: int64, the place of the item's categories among `category_sets`; `UNKNOWN` without any.
         category_sets: the different sets of categories that items have, with a code for each category.
         vector: float64, one row per item; NaN without one.
-        in_items: whether the given catalogue has the item.
+        is_in_items: whether the given catalogue has the item.
         consumed: whether the user has the item in the training data.
         baseline_rank: int64, the item's rank in the baseline's list for the user; 0 if it is not there.
         history_size: int64 (n_users,), how many different items the user has in the training data.
@@ -296,7 +296,7 @@ class Recommended:
     category_set: IntArray | None = None
     category_sets: Ragged | None = None
     vector: Array | None = None
-    in_items: BoolArray | None = None
+    is_in_items: BoolArray | None = None
     consumed: BoolArray | None = None
     baseline_rank: IntArray | None = None
     history_size: IntArray | None = None
@@ -330,21 +330,21 @@ class Recommended:
             entry=np.concatenate([part.entry for part in parts]),
         )
 
-    def knowing(
+    def with_facts(
         self,
-        of_items: Mapping[str, Any],
-        of_entries: Mapping[str, Array],
-        of_users: Mapping[str, Any],
+        item_facts: Mapping[str, Any],
+        prediction_facts: Mapping[str, Array],
+        user_facts: Mapping[str, Any],
         totals: Totals,
     ) -> Recommended:
         """The same lists with facts about their items, about the predictions as they came and about users, and with the tables' sizes."""
-        known: dict[str, Any] = {name: values[self.entry] for name, values in of_entries.items()}
-        return replace(self, **{**known, **of_items, **of_users}, totals=totals)
+        list_facts: dict[str, Any] = {name: values[self.entry] for name, values in prediction_facts.items()}
+        return replace(self, **{**list_facts, **item_facts, **user_facts}, totals=totals)
 
     @cached_property
     def directions(self) -> Array:
         """The items' vectors scaled to length 1; 0 for a missing vector or one of length 0."""
-        return unit_vectors(asked_for(self.vector))
+        return unit_vectors(required_fact(self.vector))
 
     def within(self, k: int | None) -> BoolArray:
         """Which items stand in the first k places; bool, one entry per item."""

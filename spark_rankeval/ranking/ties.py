@@ -50,7 +50,7 @@ def cut_within_tie(lists: RawLists, largest_cutoff: int | None) -> IntArray:
     return flag
 
 
-def hangs_on_tie(batch: RankingBatch, look: Look) -> IntArray:
+def depends_on_tie(batch: RankingBatch, look: Look) -> IntArray:
     """1 for users with a group of equal scores whose items differ in what is seen of them, at ranks that matter."""
     matters = batch.tied > 1
     if look.cutoff is not None:

@@ -29,7 +29,7 @@ _NOT_COUNTED["n_in_both"] = None
 MEANING = _OF_USERS | _TOTALS
 #: The counts that exist only if labels have weights.
 OF_WEIGHTS = tuple(count.total_name for count in ALL_COUNTS if count.only == "weights")
-_OF_PREDICTIONS = {count.total_name for count in ALL_COUNTS if count.of == "predictions"}
+_OF_PREDICTIONS = {count.total_name for count in ALL_COUNTS if count.source == "predictions"}
 # The counts of errors, in the order in which messages have them.
 _ERRORS = (*INVALID_COUNTS, "n_invalid_weights", "n_missing_clusters")
 
@@ -154,7 +154,7 @@ class DataQuality:
         """
         errors = dict.fromkeys(_ERRORS, 0)
         for kind, each in KINDS.items():
-            total = f"n_{each.part_of or kind}"
+            total = f"n_{each.parent or kind}"
             if total in errors:
                 errors[total] += weights[f"n_{kind}"] * getattr(self, f"n_{kind}")
         return {name: count for name, count in errors.items() if count}

@@ -25,7 +25,7 @@ class ColumnNames:
     relevance: tuple[str, ...] = ()  # columns or fields of grades; none if labels have none
     model: str | None = None  # the column of predictions that names the model
     # Columns or fields of what labels have beside their grades, by name; see `LABEL_COLUMNS`.
-    beside: Mapping[str, str] = field(default_factory=dict)
+    label_columns: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def single_items(self) -> tuple[str, ...]:
@@ -33,13 +33,13 @@ class ColumnNames:
         return (*self.item, *(name.rpartition(".")[2] for name in self.item))
 
     @classmethod
-    def given(cls, options: ScoringOptions, *, one_table: bool) -> ColumnNames:
+    def read(cls, options: ScoringOptions, *, one_table: bool) -> ColumnNames:
         """Names as a caller gives them: one item column for both tables, or one for each; one table has two arrays."""
         item = _ONE_TABLE_ITEMS if one_table and options.item == DEFAULT_ITEM else options.item
         users = () if options.user is None else _as_names(options.user, "user")
         items = (item, item) if isinstance(item, str) else _as_names(item, "item")
         grades = () if options.relevance is None else _as_names(options.relevance, "relevance")
-        beside = {name: getattr(options, name) for name in LABEL_COLUMNS if getattr(options, name) is not None}
+        label_columns = {name: getattr(options, name) for name in LABEL_COLUMNS if getattr(options, name) is not None}
         problems = []
         if options.relevance is not None and not grades:
             problems.append("relevance must name at least one column, or be None")
@@ -53,7 +53,7 @@ class ColumnNames:
             problems.append("user must name at least one column")
         problems += [
             f"column names must be strings; got {name!r} ({type(name).__name__})"
-            for name in (*users, *items, options.score, options.rank, *grades, options.model, *beside.values())
+            for name in (*users, *items, options.score, options.rank, *grades, options.model, *label_columns.values())
             if name is not None and not isinstance(name, str)
         ]
         if not problems and len(set(users)) < len(users):
@@ -62,18 +62,18 @@ class ColumnNames:
             problems.append(f"relevance names a column twice: {list(grades)}")
         problems += [
             f"{name}={column!r} is also the name of a column of users, items or grades; give each its own column"
-            for name, column in beside.items()
+            for name, column in label_columns.items()
             if isinstance(column, str) and column in (*users, *items, *grades)
         ]
         if problems:
             raise InputError("; ".join(problems))
-        return cls(users, (items[0], items[1]), options.score, options.rank, grades, options.model, beside)
+        return cls(users, (items[0], items[1]), options.score, options.rank, grades, options.model, label_columns)
 
 
-def _as_names(given: object, option: str) -> tuple[str, ...]:
-    if isinstance(given, str):
-        return (given,)
-    if isinstance(given, tuple | list) and all(isinstance(name, str) for name in given):
-        return tuple(given)
-    msg = f"{option} must be a column name or a list of column names; got {given!r}"
+def _as_names(value: object, option: str) -> tuple[str, ...]:
+    if isinstance(value, str):
+        return (value,)
+    if isinstance(value, tuple | list) and all(isinstance(name, str) for name in value):
+        return tuple(value)
+    msg = f"{option} must be a column name or a list of column names; got {value!r}"
     raise InputError(msg)

@@ -13,9 +13,9 @@ class Count:
     Attributes:
         name: its column in the per-user table.
         words: the words after the number, as in "7 predictions excluded".
-        of: what it depends on. Several models share their users and labels, so only counts of predictions add up over models.
+        source: what it depends on. Several models share their users and labels, so only counts of predictions add up over models.
         total: the name of the sum over all users in `DataQuality`; empty: as `name`.
-        of_rows: whether it counts rows that cannot be ranked; rows without a user have it as well.
+        counts_rows: whether it counts rows that cannot be ranked; rows without a user have it as well.
         is_sum: whether it adds up numbers instead of counting.
         only: it exists only if labels have ``weights`` or a row for each of their ``subtopics``, if lists come from ``vectors``, or if
             items have ``groups``; empty: always.
@@ -24,9 +24,9 @@ class Count:
 
     name: str
     words: str
-    of: Literal["predictions", "labels"]
+    source: Literal["predictions", "labels"]
     total: str = ""
-    of_rows: bool = False
+    counts_rows: bool = False
     is_sum: bool = False
     only: Literal["", "weights", "vectors", "groups", "subtopics"] = ""
     is_noted: bool = False
@@ -49,12 +49,12 @@ ALL_COUNTS = (
     Count("n_infinite_scores", "infinite scores", "predictions", is_noted=True),
     Count("n_negative_grades", "negative grades", "labels", is_noted=True),
     Count("left_out", "users left out of the means", "predictions", total="n_left_out"),
-    Count("n_invalid_predictions", "invalid predictions left out", "predictions", of_rows=True, is_noted=True),
-    Count("n_invalid_labels", "invalid labels left out", "labels", of_rows=True, is_noted=True),
-    Count("n_duplicate_predictions", "duplicate predictions", "predictions", of_rows=True, is_noted=True),
-    Count("n_duplicate_labels", "repeated labels merged", "labels", of_rows=True, is_noted=True),
-    Count("n_conflicting_labels", "conflicting labels, resolved", "labels", of_rows=True, is_noted=True),
-    Count("n_conflicting_attributes", "conflicting attributes", "labels", of_rows=True, is_noted=True),
+    Count("n_invalid_predictions", "invalid predictions left out", "predictions", counts_rows=True, is_noted=True),
+    Count("n_invalid_labels", "invalid labels left out", "labels", counts_rows=True, is_noted=True),
+    Count("n_duplicate_predictions", "duplicate predictions", "predictions", counts_rows=True, is_noted=True),
+    Count("n_duplicate_labels", "repeated labels merged", "labels", counts_rows=True, is_noted=True),
+    Count("n_conflicting_labels", "conflicting labels, resolved", "labels", counts_rows=True, is_noted=True),
+    Count("n_conflicting_attributes", "conflicting attributes", "labels", counts_rows=True, is_noted=True),
     Count("n_labels_without_vector", "labels of items without a vector", "predictions", only="vectors", is_noted=True),
     Count("n_unlisted_labels", "labels of items that the table of items lacks", "labels", only="groups", is_noted=True),
     Count("n_subtopic_labels", "labels for other subtopics of their item", "labels", only="subtopics", is_noted=True),
@@ -66,7 +66,7 @@ ALL_COUNTS = (
 #: The names of the counts that every user has beside the metrics.
 COUNTS = tuple(count.name for count in ALL_COUNTS if not count.only)
 #: The names of those that rows without a user have as well.
-INVALID_COUNTS = tuple(count.name for count in ALL_COUNTS if count.of_rows)
+INVALID_COUNTS = tuple(count.name for count in ALL_COUNTS if count.counts_rows)
 #: The names of the counts and sums that exist only if labels have weights.
 WEIGHT_SUMS = tuple(count.name for count in ALL_COUNTS if count.only == "weights")
 #: The counts that can be users' weights.

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 from spark_rankeval.errors import OptionError, did_you_mean
 
 #: What `evaluate` and its kin take: a word for all kinds, or a word for each of some.
-Given = Literal["error", "drop", "quarantine"] | Mapping[str, str]
+OnInvalidOption = Literal["error", "drop", "quarantine"] | Mapping[str, str]
 
 _FOR_ALL = ("error", "drop", "quarantine")
 
@@ -18,14 +18,14 @@ class Kind(NamedTuple):
     """A kind of row that cannot be ranked as it is. The count of such rows is called ``n_`` and the kind's name."""
 
     choices: tuple[str, ...]  # what can happen to such rows; the first is the default
-    error: str  # what such rows are, in an error; empty: those of `part_of`
+    error: str  # what such rows are, in an error; empty: those of `parent`
     dropped: str  # what ``drop`` does, if it does more than to leave rows out
-    part_of: str  # the kind whose count has these rows as well if they are not ranked; empty: none
+    parent: str  # the kind whose count has these rows as well if they are not ranked; empty: none
 
 
-def _kind(error: str, *choices: str, dropped: str = "", part_of: str = "") -> Any:
+def _kind(error: str, *choices: str, dropped: str = "", parent: str = "") -> Any:
     choices = choices or ("error", "drop")
-    return field(default=choices[0], metadata={"kind": Kind(choices, error, dropped, part_of)})
+    return field(default=choices[0], metadata={"kind": Kind(choices, error, dropped, parent)})
 
 
 @dataclass(frozen=True)
@@ -60,12 +60,12 @@ class OnInvalid:
     """
 
     invalid_predictions: str = _kind("predictions that cannot be ranked")
-    infinite_scores: str = _kind("", "rank", "error", "drop", part_of="invalid_predictions")
+    infinite_scores: str = _kind("", "rank", "error", "drop", parent="invalid_predictions")
     duplicate_predictions: str = _kind(
         "predictions that repeat an item of their user", dropped="of repeated items only the best ranked stays"
     )
     invalid_labels: str = _kind("labels that cannot be used")
-    negative_grades: str = _kind("", "error", "drop", "clip", part_of="invalid_labels")
+    negative_grades: str = _kind("", "error", "drop", "clip", parent="invalid_labels")
     conflicting_labels: str = _kind(
         "labels that repeat an item of their user with another grade",
         dropped="of conflicting labels only the highest grade stays",
@@ -78,40 +78,40 @@ class OnInvalid:
         "users without a value in the columns of clusters", dropped="each user without a cluster is taken as one"
     )
     invalid_facts: str = _kind("rows of training, items or a baseline, or items, that cannot be used")
-    given: Given = "error"
+    given: OnInvalidOption = "error"
 
     @classmethod
-    def read(cls, given: object) -> OnInvalid:
+    def read(cls, option: object) -> OnInvalid:
         """Read the choices as the public functions take them.
 
         Args:
-            given: ``error``; ``drop`` for all kinds that are errors; ``quarantine``, which drops the rows and also asks for them; or
+            option: ``error``; ``drop`` for all kinds that are errors; ``quarantine``, which drops the rows and also asks for them; or
                 a dict of choices by kind, in which missing kinds are errors. Infinite scores can be ranked, so only a dict changes
                 their choice.
 
         Raises:
             OptionError: a kind or choice does not exist.
         """
-        if isinstance(given, str) and given in _FOR_ALL:
-            word = "error" if given == "error" else "drop"
-            return cls(given=given, **{kind: word for kind in KINDS if kind != "infinite_scores"})  # type: ignore[arg-type] # one of these
-        if not isinstance(given, Mapping):
+        if isinstance(option, str) and option in _FOR_ALL:
+            word = "error" if option == "error" else "drop"
+            return cls(given=option, **{kind: word for kind in KINDS if kind != "infinite_scores"})  # type: ignore[arg-type] # one of these
+        if not isinstance(option, Mapping):
             msg = (
                 f"on_invalid must be one of {_listed(_FOR_ALL)}, or a dict by kind, such as {{'duplicate_predictions': 'drop'}} "
-                f"(kinds: {', '.join(KINDS)}); got {given!r}"
+                f"(kinds: {', '.join(KINDS)}); got {option!r}"
             )
             raise OptionError(msg)
         problems = []
-        for kind, choice in given.items():
+        for kind, choice in option.items():
             if kind not in KINDS:
                 problems.append(f"there is no kind {kind!r}; {did_you_mean(kind, KINDS)}available: {', '.join(KINDS)}")
             elif choice not in KINDS[kind].choices:
                 problems.append(f"{kind} must be one of {_listed(KINDS[kind].choices)}; got {choice!r}")
         if problems:
             raise OptionError(f"on_invalid: {'; '.join(problems)}")
-        chosen = dict(given)
+        chosen = dict(option)
         chosen.setdefault("negative_grades", chosen.get("invalid_labels", "error"))
-        return cls(given=dict(given), **chosen)
+        return cls(given=dict(option), **chosen)
 
     def says(self, kind: str) -> bool:
         """Whether the caller named this kind."""
@@ -126,8 +126,8 @@ class OnInvalid:
         """
         weights = {f"n_{kind}": int(self.is_error(kind)) for kind in KINDS}
         for kind, each in KINDS.items():
-            if each.part_of and getattr(scored, kind) not in ("rank", "clip"):
-                weights[f"n_{kind}"] -= weights[f"n_{each.part_of}"]
+            if each.parent and getattr(scored, kind) not in ("rank", "clip"):
+                weights[f"n_{kind}"] -= weights[f"n_{each.parent}"]
         return weights
 
     def is_error(self, kind: str) -> bool:

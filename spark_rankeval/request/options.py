@@ -15,7 +15,7 @@ from spark_rankeval.checks import as_names, check_name, check_table, is_number, 
 from spark_rankeval.dialects import DEFAULT, Dialect, find_dialect
 from spark_rankeval.errors import InputError, OptionError, did_you_mean
 from spark_rankeval.ranking.batch import POPULATIONS, Population
-from spark_rankeval.request.on_invalid import Given, OnInvalid
+from spark_rankeval.request.on_invalid import OnInvalid, OnInvalidOption
 from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.statistics.intervals import IntervalMethod  # of a field, whose type is looked at
 
@@ -55,18 +55,18 @@ class Cube:
     names: tuple[str, ...]
 
     def __init__(self, *names: str) -> None:
-        given = list(names[0]) if len(names) == 1 and isinstance(names[0], list | tuple) else list(names)
-        object.__setattr__(self, "names", as_names("by", given))
-        if not given:
+        attributes = list(names[0]) if len(names) == 1 and isinstance(names[0], list | tuple) else list(names)
+        object.__setattr__(self, "names", as_names("by", attributes))
+        if not attributes:
             msg = "Cube() needs at least one attribute to slice by, as in Cube('country', 'device')"
             raise OptionError(msg)
 
 
 #: What `by` may be: attributes that part the users.
-By = str | Sequence[str] | Cube
+ByOption = str | Sequence[str] | Cube
 
 
-def parts_of(by: str | Sequence[str], *, totals: bool) -> By:
+def parts_of(by: str | Sequence[str], *, totals: bool) -> ByOption:
     """The value of `by` from a configuration, which has a key of its own for totals."""
     names = as_names("by", by)
     if totals and not names:
@@ -202,7 +202,7 @@ class RankingOptions:
     relevance_threshold: float | None = None
     dialect: str | Dialect | None = None
     ties: TiesOption = None
-    on_invalid: Given = "error"
+    on_invalid: OnInvalidOption = "error"
     population: PopulationName = None
     prune: Pruning = "auto"
 
@@ -220,7 +220,7 @@ class RankingOptions:
         return OnInvalid.read(self.on_invalid)
 
     @property
-    def of_lists(self) -> RankingOptions:
+    def list_options(self) -> RankingOptions:
         """The same as workers receive it: without columns and tables, and without the dialect, which views follow."""
         options = {option.name: getattr(self, option.name) for option in fields(RankingOptions)}
         return RankingOptions(**options | {"dialect": None, "on_invalid": self.choices.given})
@@ -230,7 +230,7 @@ class RankingOptions:
 class UserOptions:
     """The slices, weights and clusters of the users."""
 
-    by: By = ()
+    by: ByOption = ()
     user_weight: str | None = None
     cluster: str | Sequence[str] | None = None
 
@@ -261,16 +261,16 @@ class ScoringOptions(UserOptions, RankingOptions, ColumnOptions):
             raise OptionError(msg)
 
     @classmethod
-    def given(cls, options: Mapping[str, Any]) -> Self:
+    def read(cls, options: Mapping[str, Any]) -> Self:
         """The options as keyword arguments."""
-        known = [item.name for item in fields(cls)]
-        unknown = [name for name in options if name not in known]
+        option_names = [item.name for item in fields(cls)]
+        unknown = [name for name in options if name not in option_names]
         if unknown:
             names = ", ".join(map(repr, unknown))
             if {item.name for item in fields(SummaryOptions)}.issuperset(unknown):
                 msg = f"{names}: only evaluate and summarise have this option; leave it out here"
                 raise OptionError(msg)
-            msg = f"there is no option {names}; {did_you_mean(unknown[0], known)}available: {', '.join(known)}"
+            msg = f"there is no option {names}; {did_you_mean(unknown[0], option_names)}available: {', '.join(option_names)}"
             raise OptionError(msg)
         return cls(**options)
 

@@ -17,7 +17,7 @@ from spark_rankeval.metrics.logged_feedback import EstimatorOfTheCall
 from spark_rankeval.metrics.naming import NamedMetrics, column_names
 from spark_rankeval.ranking.batch import Population
 from spark_rankeval.ranking.lists import RankingPolicy, Ties
-from spark_rankeval.ranking.recommended import TABLES_OF, Fact
+from spark_rankeval.ranking.recommended import FACT_TABLES, Fact
 from spark_rankeval.request.options import ScoringOptions
 from spark_rankeval.request.task import ScoringTask, View
 
@@ -55,50 +55,50 @@ class Lists:
     label_columns: tuple[str, ...] = ()  # what labels have beside their grades, by name
 
 
-class AskedFor(NamedTuple):
+class RequiredFacts(NamedTuple):
     """What metrics ask for beside predictions and labels."""
 
     facts: frozenset[Fact]  # what is to be known
     tables: dict[str, list[str]]  # the labels of the metrics that ask for each table
 
 
-def tables_asked_for(
-    asked: Mapping[str, Metric], dialect: Dialect, in_labels: frozenset[Fact] = frozenset()
-) -> AskedFor:
-    """What metrics ask for, as the dialect and the caller set them; of the facts in `in_labels`, labels know all."""
+def required_facts(
+    metrics: Mapping[str, Metric], dialect: Dialect, label_facts: frozenset[Fact] = frozenset()
+) -> RequiredFacts:
+    """What metrics ask for, as the dialect and the caller set them; of the facts in `label_facts`, labels know all."""
     tables: dict[str, list[str]] = {}
     facts: frozenset[Fact] = frozenset()
-    for label, metric in asked.items():
+    for label, metric in metrics.items():
         metric_facts = metric.resolve(dialect).reads.facts
         facts |= metric_facts
-        for table in sorted({table for fact in metric_facts - in_labels for table in TABLES_OF[fact]}):
+        for table in sorted({table for fact in metric_facts - label_facts for table in FACT_TABLES[fact]}):
             tables.setdefault(table, []).append(label)
-    return AskedFor(facts, tables)
+    return RequiredFacts(facts, tables)
 
 
 def resolve(
-    asked: Mapping[str, Metric],
+    metrics: Mapping[str, Metric],
     dialect: Dialect,
     threshold: float | None,
     lists: Lists,
     ties: str | None = None,
     *,
-    beside: bool = False,
+    has_fact_tables: bool = False,
     users_alone: bool = True,
 ) -> dict[str, Metric]:
     """The metrics with every parameter filled: the caller's own, then the caller's threshold, then the dialect's.
 
-    ``average`` ties go to every metric. `beside` says that there are tables beside predictions and labels, `users_alone` that only values
+    ``average`` ties go to every metric. `has_fact_tables` says that there are other tables, `users_alone` that only values
     of users can be said.
     """
     callers_ties = TiesOfTheCall(ties)
     estimator = EstimatorOfTheCall("weight" in lists.label_columns)
     sources: list[SuppliesDefaults] = [_CallersThreshold(threshold), callers_ties, estimator, dialect]
-    resolved = {label: metric.resolve(*sources) for label, metric in asked.items()}
+    resolved = {label: metric.resolve(*sources) for label, metric in metrics.items()}
     callers_ties.check(resolved)
     if not lists.relevances:
         _refuse_unreachable_threshold(threshold, resolved.values())
-    _check_what_is_asked_for(resolved, beside, users_alone)
+    _check_availability(resolved, has_fact_tables, users_alone)
     estimator.check(resolved)
     ordered = [label for label, metric in resolved.items() if metric.reads.label_order]
     if ordered and lists.relevances and not lists.label_arrays:
@@ -110,18 +110,18 @@ def resolve(
     return resolved
 
 
-def _check_what_is_asked_for(resolved: Mapping[str, Metric], beside: bool, users_alone: bool) -> None:
-    of_all = [label for label, metric in resolved.items() if metric.corpus_level]
-    if of_all and users_alone:
+def _check_availability(resolved: Mapping[str, Metric], has_fact_tables: bool, users_alone: bool) -> None:
+    corpus_metrics = [label for label, metric in resolved.items() if metric.corpus_level]
+    if corpus_metrics and users_alone:
         msg = (
-            f"{', '.join(of_all)}: one value for all lists together, so users have no value. Use evaluate, and leave it out of "
+            f"{', '.join(corpus_metrics)}: one value for all lists together, so users have no value. Use evaluate, and leave it out of "
             "per-user tables and comparisons"
         )
         raise MetricError(msg)
     asking = [label for label, metric in resolved.items() if metric.reads.facts]
-    if asking and not beside:
+    if asking and not has_fact_tables:
         tables = sorted(
-            {table for label in asking for fact in resolved[label].reads.facts for table in TABLES_OF[fact]}
+            {table for label in asking for fact in resolved[label].reads.facts for table in FACT_TABLES[fact]}
         )
         msg = f"{', '.join(asking)} needs {' and '.join(tables)}; only evaluate and score_users take these"
         raise MetricError(msg)
@@ -169,42 +169,42 @@ def views_of(
     return views, values
 
 
-def in_the_minority(asked: Mapping[str, Metric], resolved: Mapping[str, Metric]) -> list[str]:
+def nonstandard_defaults(metrics: Mapping[str, Metric], resolved: Mapping[str, Metric]) -> list[str]:
     """The labels of the resolved metrics that judge the order of what was retrieved, and whose caller did not say so."""
     return [
         label
         for label, metric in resolved.items()
         for parameter, minority in [_DECIDING.get(metric.name, ("", ""))]
-        if parameter and parameter not in asked[label].chosen() and getattr(metric, parameter) == minority
+        if parameter and parameter not in metrics[label].chosen() and getattr(metric, parameter) == minority
     ]
 
 
-def few_of_each(metrics: Mapping[str, Metric]) -> dict[str, Metric]:
+def one_per_curve(metrics: Mapping[str, Metric]) -> dict[str, Metric]:
     """The metrics, but of those at many cutoffs that at 10, or one amid the cutoffs."""
     families: dict[str, list[str]] = {}
     for label, metric in metrics.items():
         families.setdefault(_CUTOFF.sub("", str(metric)), []).append(label)
     kept = []
     for labels in families.values():
-        at_ten = [label for label in labels if metrics[label].k == 10]
-        kept += labels if len(labels) <= _FEW else (at_ten or [labels[len(labels) // 2]])[:1]
+        cutoff_10 = [label for label in labels if metrics[label].k == 10]
+        kept += labels if len(labels) <= _FEW else (cutoff_10 or [labels[len(labels) // 2]])[:1]
     return {label: metric for label, metric in metrics.items() if label in kept}
 
 
-def standing_beside(
+def with_standard_variants(
     views: Sequence[View], values: Sequence[Value], others: Mapping[str, Metric]
 ) -> tuple[tuple[View, ...], tuple[Value, ...]]:
     """The views with other definitions of some of their metrics beside these, and what those are values of, view by view."""
     widened: list[View] = []
-    beside: list[Value] = []
+    standard_values: list[Value] = []
     place = 0
     for view in views:
         compared = [value for value in values[place : place + len(view.metrics)] if value.label in others]
         place += len(view.metrics)
         more = [replace(value, metric=others[value.label]) for value in compared]
-        widened.append(replace(view, beside=tuple(value.metric for value in more)))
-        beside += more
-    return tuple(widened), tuple(beside)
+        widened.append(replace(view, standards=tuple(value.metric for value in more)))
+        standard_values += more
+    return tuple(widened), tuple(standard_values)
 
 
 def policy_of(
@@ -250,7 +250,7 @@ class _CallersThreshold:
         return self._values
 
 
-def columns_of(values: Sequence[Value], asked: Mapping[str, Metric], taken: Sequence[str]) -> tuple[str, ...]:
+def columns_of(values: Sequence[Value], named_metrics: Mapping[str, Metric], taken: Sequence[str]) -> tuple[str, ...]:
     """The column of each value of a model in the per-user table: the metric's, and the relevance's if there are several."""
     labels: dict[str, Value] = {}
     for value in (value for value in values if value.model == values[0].model):
@@ -262,12 +262,12 @@ def columns_of(values: Sequence[Value], asked: Mapping[str, Metric], taken: Sequ
                 f"{other.label!r} of relevance {other.relevance!r} has; give one of them another label"
             )
             raise MetricError(msg)
-    metrics = {key: asked[value.label] for key, value in labels.items()}
+    metrics = {key: named_metrics[value.label] for key, value in labels.items()}
     suffixes = {key: value.relevance for key, value in labels.items()}
     columns = column_names(metrics, taken, suffixes)
-    known = {name.lower() for name in (*taken, *columns.values())}
+    used_names = {name.lower() for name in (*taken, *columns.values())}
     own = [f"{columns[key]}{NORMALISER}" for key, value in labels.items() if value.metric.normalises]
-    twice = [name for name in own if name.lower() in known]
+    twice = [name for name in own if name.lower() in used_names]
     if twice:
         msg = f"the column {twice[0]!r} belongs to a self-normalised estimate; rename the other column of that name"
         raise MetricError(msg)
@@ -298,12 +298,14 @@ class Reading:
     spelled: Mapping[str, str] = field(default_factory=dict)
     # What dialect ``standard`` means by those metrics that few systems define so, by label.
     standards: Mapping[str, Metric] = field(default_factory=dict)
-    beside: tuple[Value, ...] = ()  # what the metrics beside the task's own are values of, in the order of the task
+    standard_values: tuple[
+        Value, ...
+    ] = ()  # what the metrics beside the task's own are values of, in the order of the task
 
     def with_standards(self) -> Reading:
         """The same with what most systems mean by metrics that few define so; of a curve one point."""
-        views, beside = standing_beside(self.task.views, self.values, few_of_each(self.standards))
-        return replace(self, task=replace(self.task, views=views), beside=beside)
+        views, standard_values = with_standard_variants(self.task.views, self.values, one_per_curve(self.standards))
+        return replace(self, task=replace(self.task, views=views), standard_values=standard_values)
 
     def column_of(self, place: int) -> str:
         """The column of a value, by its place; values of further models stand in further rows of it."""
@@ -311,7 +313,7 @@ class Reading:
 
 
 def read_request(
-    asked: NamedMetrics,
+    metrics: NamedMetrics,
     options: ScoringOptions,
     lists: Lists,
     models: Sequence[str],
@@ -328,12 +330,12 @@ def read_request(
     convention, choices, threshold, ties = (
         options.convention, options.choices, options.relevance_threshold, options.ties,
     )  # fmt: skip
-    resolved = resolve(asked, convention, threshold, lists, ties, beside=True, users_alone=users_alone)
+    resolved = resolve(metrics, convention, threshold, lists, ties, has_fact_tables=True, users_alone=users_alone)
     standards: dict[str, Metric] = {}
-    for label in in_the_minority(asked, resolved) if options.dialect is None else []:
+    for label in nonstandard_defaults(metrics, resolved) if options.dialect is None else []:
         # Of AP by threshold with weights there is one version, which divides by hits.
         with suppress(MetricError):
-            standards |= resolve({label: asked[label]}, STANDARD, threshold, lists, ties)
+            standards |= resolve({label: metrics[label]}, STANDARD, threshold, lists, ties)
     views, values = views_of(
         resolved,
         convention,
@@ -350,11 +352,11 @@ def read_request(
         label_arrays=lists.label_arrays,
         # What the caller says of negative grades wins over the dialect.
         unusual_grades="error" if choices.says("negative_grades") else convention.unusual_grades,
-        options=options.of_lists,
+        options=options.list_options,
         keep_null_items=convention.null_items == "keep_rank" and arrays,
         models=tuple(models),
         label_columns=lists.label_columns,
         has_subtopic_rows=has_subtopic_rows,
         weight_count=weight_count,
     )
-    return Reading(task, tuple(values), spelled=asked.spelled, standards=standards)
+    return Reading(task, tuple(values), spelled=metrics.spelled, standards=standards)

@@ -21,8 +21,8 @@ GROUP_FACTS = ("n_items_of_group", "least_of_group", "most_of_group")
 
 def _deepest(depths: list[int | None]) -> int | None:
     """The largest rank of several; None, all ranks, if any is None."""
-    known = [depth for depth in depths if depth is not None]
-    return max(known, default=1) if len(known) == len(depths) else None
+    ranks = [depth for depth in depths if depth is not None]
+    return max(ranks, default=1) if len(ranks) == len(depths) else None
 
 
 def is_about_labels(metric: Metric) -> bool:
@@ -49,7 +49,7 @@ class View:
     relevance: int = 0  # which of the columns of grades, by its place
     model: int = 0  # whose predictions, by the model's place
     # Further resolved metrics, without values of users. They read no more than `metrics` do.
-    beside: tuple[Metric, ...] = ()
+    standards: tuple[Metric, ...] = ()
 
     @cached_property
     def for_grades_of_32_bits(self) -> View:
@@ -58,7 +58,7 @@ class View:
         return replace(
             self,
             metrics=tuple(metric.for_grades_of_32_bits() for metric in self.metrics),
-            beside=tuple(metric.for_grades_of_32_bits() for metric in self.beside),
+            standards=tuple(metric.for_grades_of_32_bits() for metric in self.standards),
             relevance_threshold=None if threshold is None else as_float32(threshold),
         )
 
@@ -126,7 +126,7 @@ class ScoringTask:
     prediction_arrays: bool = False
     label_arrays: bool = False
     unusual_grades: UnusualGrades = "error"  # which grades are no mistake; see `Dialect`
-    options: RankingOptions = RankingOptions()  # what the caller says of the lists, as of `RankingOptions.of_lists`
+    options: RankingOptions = RankingOptions()  # what the caller says of the lists, as of `RankingOptions.list_options`
     keep_null_items: bool = False  # a null item takes a rank
     has_subtopic_rows: bool = False  # labels have a row for each subtopic of an item
     models: tuple[str, ...] = ("",)  # the names of the models; one of an empty name if nobody named any
@@ -148,7 +148,7 @@ class ScoringTask:
     @property
     def n_values(self) -> int:
         """How many values a user has: those of the metrics, then those of the metrics beside them."""
-        return len(self.metrics) + sum(len(view.beside) for view in self.views)
+        return len(self.metrics) + sum(len(view.standards) for view in self.views)
 
     @property
     def totals(self) -> tuple[str, ...]:
@@ -193,7 +193,7 @@ def counts_of_models(task: ScoringTask) -> tuple[str, ...]:
     return (*names, *(overlap.column for overlap in task.overlaps))
 
 
-def counts_beside(task: ScoringTask) -> tuple[str, ...]:
+def user_counts(task: ScoringTask) -> tuple[str, ...]:
     """The names of the counts that every user of a task has, in the order of their columns."""
     return (
         *counts_of_models(task),

@@ -14,7 +14,7 @@ from pyspark.sql import types as T
 from spark_rankeval.errors import InputError, MetricError
 from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.request.counts import OVERLAP, is_sum
-from spark_rankeval.request.on_invalid import Given
+from spark_rankeval.request.on_invalid import OnInvalidOption
 from spark_rankeval.spark.ids import MARK_KEY, mark_of, model_in, readable, text_in_sql
 from spark_rankeval.spark.platforms import engine_of
 from spark_rankeval.spark.sql_text import call, column, text
@@ -64,7 +64,7 @@ class Settings:
     """The options of the evaluation that made a per-user table, as far as its summary depends on them."""
 
     dialect: str = ""  # whose conventions filled what was not set; empty: not known
-    on_invalid: Given = "error"  # what becomes of rows that cannot be ranked
+    on_invalid: OnInvalidOption = "error"  # what becomes of rows that cannot be ranked
     conflicting_labels: str = "error"  # ``last`` if the last of an item's labels holds, so that several are no mistake
     mean: str = "defined"  # ``all`` if an undefined value makes the mean undefined
     unpredicted: str = "counted"  # what becomes of users without predictions: ``counted`` or ``left_out``

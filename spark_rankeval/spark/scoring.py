@@ -14,7 +14,7 @@ from spark_rankeval.records.slices import ItemGroup, is_of_all, item_groups_in, 
 from spark_rankeval.request.counts import WEIGHT_SUMS
 from spark_rankeval.request.options import SummaryOptions
 from spark_rankeval.request.readings import NORMALISER, Reading, Value
-from spark_rankeval.request.task import GROUP_FACTS, ScoringTask, counts_beside, counts_of_models
+from spark_rankeval.request.task import GROUP_FACTS, ScoringTask, counts_of_models, user_counts
 from spark_rankeval.spark.describing import (
     Groups,
     RecomputedFigures,
@@ -110,7 +110,7 @@ class Scoring:
         """How the users' values are described."""
         sources, reading = self.sources, self.reading
         options = summary.described(weighted=summary.user_weight is not None, clustered=bool(sources.clusters))
-        return replace(options, normalised=reading.task.normalised, n_plain=len(reading.beside))
+        return replace(options, normalised=reading.task.normalised, n_plain=len(reading.standard_values))
 
     def plan(self, *, exact: bool, lazy: bool = False) -> Plan:
         """How predictions are brought together, for figures in an action or for a lazy table."""
@@ -167,7 +167,7 @@ class Scoring:
         """The columns of the per-user table."""
         task, sources = self._task_of_users, self.sources
         first = task.models[0]
-        compared = {(value.relevance, value.label) for value in self.reading.beside if value.model == first}
+        compared = {(value.relevance, value.label) for value in self.reading.standard_values if value.model == first}
         metrics = []
         for metric in self.metrics:
             if metric.column:
@@ -176,7 +176,7 @@ class Scoring:
         return PerUserSchema(
             users=tuple(sources.predictions.user),
             metrics=tuple(metrics),
-            counts=counts_beside(task),
+            counts=user_counts(task),
             hashes={table: table_hash(table) for table in self._tables_of_a_model},
             slices=sources.slices,
             weight=sources.weight_count or sources.weight,
@@ -195,7 +195,7 @@ class Scoring:
         values = self._value_names
         names_by_column = dict(zip(self.reading.columns, values, strict=True))
         normalised = [values[place] for place in task.normalised if place < len(values)]
-        standards = [value for value in self.reading.beside if value.model == task.models[0]]
+        standards = [value for value in self.reading.standard_values if value.model == task.models[0]]
         columns_by_key = {value.key: standard_value_column(place) for place, value in enumerate(standards)}
         attributes = list(grouping.attributes.columns)
         text, double = T.StringType(), T.DoubleType()
@@ -276,8 +276,8 @@ class Scoring:
         elif first.n_open:
             words = (*words, f"Ties left the values of {first.n_open:,} user(s) open, who were computed again.")
         task, value_indices = self.reading.task, self._keys_of(self.reading.values)
-        standard_indices = self._keys_of(self.reading.beside, first=len(self.reading.values))
-        n_values = len(self.reading.values) + len(self.reading.beside)
+        standard_indices = self._keys_of(self.reading.standard_values, first=len(self.reading.values))
+        n_values = len(self.reading.values) + len(self.reading.standard_values)
         assert all(len(group.values) == n_values for group in by_group.values()), "every value has a figure"
         figures: dict[str, dict[Key, ModelFigures]] = {}
         for place, model in enumerate(task.models):

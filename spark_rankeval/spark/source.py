@@ -257,7 +257,7 @@ def _item_field(
     for name in (wanted, *names.item, DEFAULT_ITEM):
         if field := find_field(frame, array, element.names, name):
             return field
-    values = (*names.relevance, *names.beside.values()) if role == "labels" else (names.score, names.rank)
+    values = (*names.relevance, *names.label_columns.values()) if role == "labels" else (names.score, names.rank)
     taken = [find_field(frame, array, element.names, name) for name in values if name is not None]
     left = [name for name in element.names if name not in taken]
     if len(left) == 1:
@@ -371,7 +371,7 @@ def _values(
     n_of_name = Counter(value.name for value in values)
     problems += [f"{role}: {value_kind} names the column {name!r} twice" for name, n in n_of_name.items() if n > 1]
     if role == "labels":
-        for label_column, name in names.beside.items():
+        for label_column, name in names.label_columns.items():
             values += [value._replace(label_column=label_column) for value in checked(name, label_column)]
     return tuple(values)
 

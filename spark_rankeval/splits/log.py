@@ -239,7 +239,7 @@ def read_log(
     check_table("log", frame)
     for option, name in {"item": item, "time": time, "relevance": relevance}.items():
         check_name(option, name)
-    names = ColumnNames.given(ScoringOptions(user=user, item=item), one_table=False)
+    names = ColumnNames.read(ScoringOptions(user=user, item=item), one_table=False)
     problems: list[str] = []
     source = read_source("log", frame, names, problems)
     by_option = {

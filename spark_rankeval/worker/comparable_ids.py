@@ -132,7 +132,7 @@ _TABLE_CHECKS: dict[str, dict[str, Callable[[Array], BoolArray]]] = {
         "consumed": lambda consumed: consumed,
     },
     "items": {
-        "in_items": lambda is_listed: is_listed,
+        "is_in_items": lambda is_listed: is_listed,
         **dict.fromkeys(
             ATTRIBUTES, lambda values: ~np.isnan(values) if values.dtype.kind == "f" else values != UNKNOWN
         ),

@@ -19,7 +19,7 @@ from spark_rankeval.ranking.ragged import Array, IntArray, Ragged, pieces
 from spark_rankeval.ranking.ranks import RankingCounts, rank_lists
 from spark_rankeval.request.counts import INVALID_COUNTS, UNUSABLE_FACTS, WEIGHT_SUMS, CountNames
 from spark_rankeval.request.readings import NORMALISER
-from spark_rankeval.request.task import ScoringTask, View, counts_beside, counts_of_models
+from spark_rankeval.request.task import ScoringTask, View, counts_of_models, user_counts
 from spark_rankeval.wire import Message, messages_of
 from spark_rankeval.worker.comparable_ids import comparable, overlap_counts, tables_met
 from spark_rankeval.worker.grouped_row import ABSENT, ATTRIBUTE_CONFLICTS, FACTS, column_of_model, hash_column
@@ -116,7 +116,7 @@ class _Inputs(NamedTuple):
             order=self.order,
             matchable=predictions.present,
             n_predictions=predictions.total,
-            beside={name: labels.lists.like(values) for name, values in numbers.items()},
+            extra_values={name: labels.lists.like(values) for name, values in numbers.items()},
         )
 
     def grades(self, task: ScoringTask, view: View) -> Ragged | None:
@@ -197,7 +197,7 @@ def _score_model(
         ranked.append((batch, findings))
         scores.normalisers.update(_normalisers(view, batch, included, len(scores.metrics)))
         scores.metrics.extend(_compute(view.metrics, batch, included))
-        scores.standard_values.extend(_compute(view.beside, batch, included))
+        scores.standard_values.extend(_compute(view.standards, batch, included))
     counts = _counts(next(iter(views.values())), ranked, predictions, inputs.labels)
     counts["n_excluded"] = n_excluded
     if task.has_subtopic_rows:
@@ -361,15 +361,15 @@ def rows_of_users(
 ) -> Rows:
     """What makes rows of the scores of a batch: the metrics and counts of every user, a row for each model.
 
-    The columns come in this order: those that are carried unchanged, the model's name, the metrics, the counts of `counts_beside`.
+    The columns come in this order: those that are carried unchanged, the model's name, the metrics, the counts of `user_counts`.
     Then come the normalisers, the metrics beside a view's own.
     The hashes of the user's rows of `tables` are last. Only some metrics have a normaliser.
     """
     normalised = [place for place in task.normalised if place < len(names)]
-    n_standards = sum(len(view.beside) for view in task.views if view.model == 0)
+    n_standards = sum(len(view.standards) for view in task.views if view.model == 0)
     faults = dict.fromkeys(name for feature in task.features for name in feature.faults)
     extra_names = [
-        *counts_beside(task),
+        *user_counts(task),
         *(f"{names[place]}{NORMALISER}" for place in normalised),
         *(standard_value_column(place) for place in range(n_standards)),
         *map(hash_column, tables),

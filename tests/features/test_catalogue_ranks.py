@@ -119,8 +119,8 @@ def expected(world):
 
 
 def found(world):
-    catalogue = Catalogue.of(world.items, world.item_bias)
-    users = ScoredUserVectors.of(catalogue, world.users, world.user_bias)
+    catalogue = Catalogue.prepare(world.items, world.item_bias)
+    users = ScoredUserVectors.prepare(catalogue, world.users, world.user_bias)
     given_ranks = rank_items(users, world.labels, world.limits, world.ties, world.first)
     label = np.flatnonzero(given_ranks.is_ranked)
     columns = [getattr(given_ranks, name)[label].tolist() for name in ("rank", "above", "tied", "score")]
@@ -167,7 +167,7 @@ def test_each_way_of_counting_counts_the_same(world, compared, few):
 @settings(max_examples=examples(40, 1500), deadline=None)
 def test_items_apart_have_the_same_ranks(world, one_of, times):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scores, "_ONE_OF", one_of)
+        patch.setattr(scores, "_ITEMS_PER_APART", one_of)
         patch.setattr(scores, "_TIMES", times)
         assert found(world) == expected(world)
 
@@ -210,8 +210,8 @@ def test_without_the_error_bound_ranks_and_lists_would_be_wrong(monkeypatch, par
 @given(worlds())
 @settings(max_examples=examples(40, 1500), deadline=None)
 def test_no_product_is_further_from_the_exact_score_than_the_bound(world):
-    catalogue = Catalogue.of(world.items, world.item_bias)
-    users = ScoredUserVectors.of(catalogue, world.users, world.user_bias)
+    catalogue = Catalogue.prepare(world.items, world.item_bias)
+    users = ScoredUserVectors.prepare(catalogue, world.users, world.user_bias)
     products = users.approximate @ catalogue.approximate
     for user in range(len(world.users)):
         everyone = np.full(len(world.items), user)
@@ -224,8 +224,8 @@ def test_no_product_is_further_from_the_exact_score_than_the_bound(world):
 def test_the_bound_is_not_far_too_wide():
     """It would be right all the same, but every item would be scored exactly."""
     rng = np.random.default_rng(4)
-    catalogue = Catalogue.of(rng.standard_normal((100, 64)), np.zeros(100))
-    users = ScoredUserVectors.of(catalogue, rng.standard_normal((5, 64)), np.zeros(5))
+    catalogue = Catalogue.prepare(rng.standard_normal((100, 64)), np.zeros(100))
+    users = ScoredUserVectors.prepare(catalogue, rng.standard_normal((5, 64)), np.zeros(5))
     length = np.linalg.norm(users.approximate.astype(float), axis=1)
     assert (users.error < 70 * 2.0**-24 * length * catalogue.longest).all()
 
@@ -240,7 +240,7 @@ def test_large_biases_or_a_long_vector_leave_few_items_to_exact_scores(monkeypat
     elif kind == "one huge vector":
         items[7] *= 1e100
     labels = Ragged.from_lists([rng.permutation(3000)[:10] for _ in vectors], np.int64)
-    users = ScoredUserVectors.of(Catalogue.of(items, bias), vectors, np.zeros(4))
+    users = ScoredUserVectors.prepare(Catalogue.prepare(items, bias), vectors, np.zeros(4))
     n_exact = []
     exact = ScoredUserVectors.exact
     monkeypatch.setattr(
@@ -253,8 +253,8 @@ def test_large_biases_or_a_long_vector_leave_few_items_to_exact_scores(monkeypat
 
 def test_the_scores_of_a_vector_of_zeros_need_no_products(monkeypatch):
     rng = np.random.default_rng(6)
-    catalogue = Catalogue.of(rng.standard_normal((5, 3)), rng.standard_normal(5))
-    users = ScoredUserVectors.of(catalogue, np.zeros((1, 3)), np.array([0.5]))
+    catalogue = Catalogue.prepare(rng.standard_normal((5, 3)), rng.standard_normal(5))
+    users = ScoredUserVectors.prepare(catalogue, np.zeros((1, 3)), np.array([0.5]))
     scored = users.exact(np.zeros(5, np.int64), np.arange(5))
     monkeypatch.setattr(scores, "added_products", None)
     assert users.exact_of_all(0, 0, 5).tolist() == scored.tolist()
@@ -263,15 +263,15 @@ def test_the_scores_of_a_vector_of_zeros_need_no_products(monkeypatch):
 def test_scores_are_added_dimension_after_dimension():
     """Any other order of these loses the 1 or keeps it twice."""
     items = np.array([[1e16, 1.0, -1e16, 1.0], [1e16, -1e16, 1.0, 1.0]])
-    users = ScoredUserVectors.of(Catalogue.of(items, np.zeros(2)), np.ones((1, 4)), np.zeros(1))
+    users = ScoredUserVectors.prepare(Catalogue.prepare(items, np.zeros(2)), np.ones((1, 4)), np.zeros(1))
     assert users.exact(np.array([0, 0]), np.array([0, 1])).tolist() == [1.0, 2.0]
     assert users.exact_of_all(0, 0, 2).tolist() == [1.0, 2.0]
 
 
 def test_each_product_is_rounded_before_it_is_added():
     a = 1 + 2.0**-30
-    users = ScoredUserVectors.of(
-        Catalogue.of(np.array([[-(a * a), a]]), np.zeros(1)), np.array([[1.0, a]]), np.zeros(1)
+    users = ScoredUserVectors.prepare(
+        Catalogue.prepare(np.array([[-(a * a), a]]), np.zeros(1)), np.array([[1.0, a]]), np.zeros(1)
     )
     assert users.exact(np.array([0]), np.array([0])).tolist() == [0.0]
 
@@ -280,7 +280,7 @@ def test_no_score_of_numbers_that_can_be_used_is_infinite():
     numbers = np.array([LARGEST, -LARGEST, np.nextafter(LARGEST, np.inf), 1e300, np.inf, -np.inf, np.nan])
     assert is_usable(numbers).tolist() == [True, True, *[False] * 5]
     largest, bias = np.full((2, 20), LARGEST), np.full(2, LARGEST)
-    users = ScoredUserVectors.of(Catalogue.of(largest, bias), largest, bias)
+    users = ScoredUserVectors.prepare(Catalogue.prepare(largest, bias), largest, bias)
     assert np.isfinite(users.exact_of_all(0, 0, 2)).all()
     assert np.isfinite(users.error).all()
     # No array is longer.
@@ -288,8 +288,8 @@ def test_no_score_of_numbers_that_can_be_used_is_infinite():
 
 
 def test_cosines_are_of_vectors_of_length_one():
-    catalogue = Catalogue.of(np.array([[3.0, 4.0], [0.0, 0.0], [3e200, 4e200]]), np.zeros(3), "cosine")
-    users = ScoredUserVectors.of(catalogue, np.array([[1e-200, 0.0]]), np.array([0.5]))
+    catalogue = Catalogue.prepare(np.array([[3.0, 4.0], [0.0, 0.0], [3e200, 4e200]]), np.zeros(3), "cosine")
+    users = ScoredUserVectors.prepare(catalogue, np.array([[1e-200, 0.0]]), np.array([0.5]))
     assert users.exact_of_all(0, 0, 3).tolist() == [1.1, 0.5, 1.1]
 
 
@@ -297,7 +297,9 @@ def test_cosines_are_of_vectors_of_length_one():
 def test_no_items_and_no_dimensions(shape):
     n_items, length = shape
     labels = Ragged.from_lists([[-1], [n_items - 1]], np.int64)
-    users = ScoredUserVectors.of(Catalogue.of(np.zeros(shape), np.zeros(n_items)), np.zeros((2, length)), np.zeros(2))
+    users = ScoredUserVectors.prepare(
+        Catalogue.prepare(np.zeros(shape), np.zeros(n_items)), np.zeros((2, length)), np.zeros(2)
+    )
     found_ranks = rank_items(users, labels, Limits(np.ones(2, bool)), first=2)
     assert found_ranks.first.values.tolist() == [0, 1] * 2 * bool(n_items)
     assert found_ranks.rank.tolist() == [0, n_items]

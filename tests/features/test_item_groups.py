@@ -160,9 +160,9 @@ def test_items_that_a_table_lacks_are_a_group_and_are_counted():
     assert tables.n_unlisted(labels, places).tolist() == [2, 0, 0]
     assert tables.faults["n_invalid_items"] == 1
     genre, popularity = tables.attributes
-    named = [genre.names[group] for group in genre.of_places(genre.ids.places(pa.array([1, 7])))[1]]
+    named = [genre.names[group] for group in genre.memberships(genre.ids.places(pa.array([1, 7])))[1]]
     assert named == ["x", NOT_LISTED]
-    assert [popularity.names[g] for g in popularity.of_places(popularity.ids.places(pa.array([1, 7])))[1]] == [
+    assert [popularity.names[g] for g in popularity.memberships(popularity.ids.places(pa.array([1, 7])))[1]] == [
         "1",
         UNSEEN,
     ]
@@ -302,7 +302,7 @@ def counted_table(users):
 def test_an_item_of_several_groups_is_in_each_of_them():
     table = pa.table({ITEM: [3, 3, 4], GROUP: pa.array(["a", "b", None]), ROWS: [1, 1, 1]})
     attribute = by_column(table)
-    which, group = attribute.of_places(attribute.ids.places(pa.array([4, 3, 5])))
+    which, group = attribute.memberships(attribute.ids.places(pa.array([4, 3, 5])))
     assert [(int(w), attribute.names[g]) for w, g in zip(which, group, strict=True)] == [
         (0, None), (1, "a"), (1, "b"), (2, NOT_LISTED),
     ]  # fmt: skip

@@ -14,7 +14,7 @@ from spark_rankeval.dialects import find_dialect
 from spark_rankeval.features.vectors import catalogue
 from spark_rankeval.features.vectors import worker as vector_lists
 from spark_rankeval.features.vectors.catalogue import (
-    IN_CATALOGUE,
+    IS_CATALOGUE_ROW,
     ITEM,
     ITEM_BIAS,
     VECTOR,
@@ -78,7 +78,7 @@ def catalogue_rows(items, vectors, bias):
             ITEM: pa.array(items, pa.string()),
             VECTOR: pa.array(vectors.tolist(), pa.list_(pa.float64())),
             ITEM_BIAS: pa.array(bias),
-            IN_CATALOGUE: pa.array(np.ones(len(items), bool)),
+            IS_CATALOGUE_ROW: pa.array(np.ones(len(items), bool)),
         }
     )
 
@@ -279,13 +279,13 @@ class TestWhatCannotBeUsed:
         ],
     )
     def test_is_left_out_and_counted(self, items, vectors, counts):
-        catalogue = PackedCatalogue.of(self.rows(items, vectors))
+        catalogue = PackedCatalogue.from_rows(self.rows(items, vectors))
         assert catalogue.faults == counts
         assert len(catalogue.ids) == len(items) - sum(counts)
 
     @pytest.mark.parametrize("bias", [1e300, float("inf"), float("nan"), None])
     def test_an_item_with_such_a_bias_is_left_out_and_counted(self, bias):
-        catalogue = PackedCatalogue.of(self.rows(["a", "b"], [[1.0], [1.0]], [bias, 1.0]))
+        catalogue = PackedCatalogue.from_rows(self.rows(["a", "b"], [[1.0], [1.0]], [bias, 1.0]))
         assert catalogue.faults == (1, 0, 0)
         assert catalogue.ids.to_pylist() == ["b"]
 
@@ -311,23 +311,25 @@ class TestWhatCannotBeUsed:
         items, vectors = ["a", "b", "a", "a"], [[1.0, 5.0], [0.0, 0.0], [2.0, 1.0], [2.0, 0.0]]
         for order in ([0, 1, 2, 3], [3, 2, 1, 0], [2, 0, 3, 1]):
             rows = self.rows([items[place] for place in order], [vectors[place] for place in order])
-            catalogue = PackedCatalogue.of(rows)
+            catalogue = PackedCatalogue.from_rows(rows)
             assert catalogue.ids.to_pylist() == ["a", "b"]
             assert catalogue.vectors.tolist() == [[2.0, 1.0], [0.0, 0.0]]
 
     def test_items_are_in_the_order_of_their_bytes(self):
         ids = ["é", "b", "Z", "a", "zz"]
-        catalogue = PackedCatalogue.of(self.rows(ids, [[1.0]] * len(ids)))
+        catalogue = PackedCatalogue.from_rows(self.rows(ids, [[1.0]] * len(ids)))
         assert catalogue.ids.to_pylist() == sorted(ids, key=str.encode)
 
     def test_a_packed_catalogue_reads_back(self):
-        catalogue = PackedCatalogue.of(self.rows([3, 1, 2], [[0.1, 0.2], [0.3, 0.4], [0.5, 0.6]], [1.0, 2.0, 3.0]))
+        catalogue = PackedCatalogue.from_rows(
+            self.rows([3, 1, 2], [[0.1, 0.2], [0.3, 0.4], [0.5, 0.6]], [1.0, 2.0, 3.0])
+        )
         again = PackedCatalogue.unpack(pa.py_buffer(catalogue.pack()))
         assert again.ids.to_pylist() == [1, 2, 3]
         np.testing.assert_array_equal(again.vectors, catalogue.vectors)
         np.testing.assert_array_equal(again.bias, [2.0, 3.0, 1.0])
 
     def test_an_empty_catalogue_reads_back(self):
-        again = PackedCatalogue.unpack(pa.py_buffer(PackedCatalogue.of(self.rows(["a"], [None])).pack()))
+        again = PackedCatalogue.unpack(pa.py_buffer(PackedCatalogue.from_rows(self.rows(["a"], [None])).pack()))
         assert len(again.ids) == 0
         assert again.faults.n_invalid == 1

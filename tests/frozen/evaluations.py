@@ -22,7 +22,7 @@ from spark_rankeval import (
 CUT = ["precision@3", "recall@5", "ndcg@5", "rr@10"]
 SCORED = {"score": "score", "relevance": "grade"}
 # Every metric of labels, with the parameters that change most.
-OF_LABELS = [
+LABEL_FACTS = [
     "precision@3", "precision(denominator='predictions')@8", "recall@5", "recall(denominator='min_k_labels')@5", "f1@3",
     "fbeta(beta=2)@3", "hit_rate@1", "r_precision", "ap", "ap(denominator='labels')@5", "ap(by='threshold')", "rr",
     "cg@5", "dcg@5", "dcg(gain='linear', discount='ln')@5", "idcg@5", "ndcg@5", "ndcg(ideal='labels')", "fap@5", "gap@5",
@@ -157,7 +157,7 @@ INPUTS = {
     "the first items of vectors": lambda w: top_items(from_vectors(w), 3, exclude=w.seen),
 }  # fmt: skip
 OPTIONS = {
-    "every metric of labels": lambda w: defined(evaluate(w.new, w.labels, OF_LABELS, **SCORED)),
+    "every metric of labels": lambda w: defined(evaluate(w.new, w.labels, LABEL_FACTS, **SCORED)),
     "names of the caller": on({"headline": "ndcg@5", "MAP": "ap@5"}),
     "a curve of cutoffs": lambda w: evaluate(w.new, w.labels, ["ndcg@1..5"], **SCORED).curve("ndcg"),
     "a curve of recalls": lambda w: evaluate(

@@ -15,7 +15,7 @@ from spark_rankeval.features.items.item_facts import add_counts, count_items
 from spark_rankeval.features.vectors import catalogue
 from spark_rankeval.metrics.base import as_float32
 from spark_rankeval.ranking.lists import LABEL_COLUMNS
-from spark_rankeval.ranking.recommended import OF_ITEMS, TABLES_OF
+from spark_rankeval.ranking.recommended import FACT_TABLES, ITEM_FACTS
 from spark_rankeval.request.options import POPULARITY
 from spark_rankeval.worker import grouped_row
 from spark_rankeval.worker.grouped_row import MARKS, slice_column
@@ -27,7 +27,7 @@ ITEM_TYPES = {"int64": (WHOLE, int), "string": (TEXT, str), "double": (pa.float6
 FACT_TYPES = {
     item_columns.TRAINING_USERS: WHOLE, item_columns.TRAINING_INTERACTIONS: WHOLE,
     item_columns.SHARE_ABOVE: pa.float64(), item_columns.ITEMS_ABOVE: pa.float64(),
-    item_columns.CATEGORY: TEXT, item_columns.CATEGORY_SET: TEXT, item_columns.VECTOR: NUMBERS, item_columns.IN_ITEMS: pa.bool_(),
+    item_columns.CATEGORY: TEXT, item_columns.CATEGORY_SET: TEXT, item_columns.VECTOR: NUMBERS, item_columns.IS_IN_ITEMS: pa.bool_(),
 }  # fmt: skip
 OF_POPULARITY = {"popularity", "long_tail", "history_popularity"}
 OF_ATTRIBUTES = {"category", "categories", "vector", "catalogue", "history_categories", "history_vector"}
@@ -54,9 +54,9 @@ class Rows:
     def __init__(self, case, world, task):
         self.case, self.world, self.task = case, world, task
         self.kind, self.read = ITEM_TYPES[world["item_type"]]
-        self.tables = {table for fact in task.facts for table in TABLES_OF[fact]}
+        self.tables = {table for fact in task.facts for table in FACT_TABLES[fact]}
         self.looks_up = case.get("lookup", "workers") == "workers"
-        self.joins_items = not self.looks_up and bool(task.facts & set(OF_ITEMS))
+        self.joins_items = not self.looks_up and bool(task.facts & set(ITEM_FACTS))
         self.has_attributes = any(case.get(name) for name in ("by", "user_weight", "cluster"))
         self.n_grades, self.models = case.get("relevances", 0), range(len(task.models))
 
@@ -399,7 +399,7 @@ class Rows:
             shares = sum(above) / sum(n for n, _ in counts.values()), len(above) / len(counts)
             known[each] = dict(zip(FACT_TYPES, (users, rows, *shares), strict=False))
         for row in self.attributes_of_items:
-            known.setdefault(row[item_columns.ITEM], {}).update(row | {item_columns.IN_ITEMS: True})
+            known.setdefault(row[item_columns.ITEM], {}).update(row | {item_columns.IS_IN_ITEMS: True})
         known.pop(None, None)
         return known
 
@@ -519,7 +519,7 @@ class Rows:
             catalogue.ITEM: self.kind,
             catalogue.VECTOR: NUMBERS,
             catalogue.ITEM_BIAS: pa.float64(),
-            catalogue.IN_CATALOGUE: pa.bool_(),
+            catalogue.IS_CATALOGUE_ROW: pa.bool_(),
         }
         rows = [(self.item(row["item"]), row["vector"], row["bias"] * (model + 1), True) for row in self.world["items"]]
         rows = [dict(zip(kinds, row, strict=True)) for row in (*rows, (None, None, 0.0, False))]

@@ -21,12 +21,12 @@ from spark_rankeval.experiments.group_comparison import ClustersOfGroups, GroupT
 from spark_rankeval.features.item_groups.group_rankings import ATTRIBUTE_KEY, GROUP_KEY
 from spark_rankeval.features.item_groups.worker import score_pairs
 from spark_rankeval.metrics.naming import parse_metrics
-from spark_rankeval.ranking.recommended import TABLES_OF
+from spark_rankeval.ranking.recommended import FACT_TABLES
 from spark_rankeval.records.slices import is_of_all, item_attribute, item_groups_in, roll, roll_with_items, slice_name
 from spark_rankeval.request.counts import CountNames, Overlap
 from spark_rankeval.request.options import ItemGroups, ScoringOptions
 from spark_rankeval.request.readings import Lists, read_request
-from spark_rankeval.request.task import GROUP_FACTS, counts_beside, counts_of_models
+from spark_rankeval.request.task import GROUP_FACTS, counts_of_models, user_counts
 from spark_rankeval.spark import describing
 from spark_rankeval.spark.describing import Groups, figures_by_group
 from spark_rankeval.spark.scoring import totals_in
@@ -81,7 +81,7 @@ def _request(case):
     )
     asked, models = parse_metrics(case["metrics"]), case.get("models", [""])
     request = read_request(asked, options, lists, models, arrays="arrays" in case, users_alone=False).with_standards()
-    tables = sorted({table for fact in request.task.facts - {"intents"} for table in TABLES_OF[fact]})
+    tables = sorted({table for fact in request.task.facts - {"intents"} for table in FACT_TABLES[fact]})
     overlaps = [("labels", "items"), *((table, "items") for table in tables)]
     overlaps += [("exclude", kind) for kind in ("users", "items") if "exclude" in case]
     groups = ItemGroups(tuple(case.get("item_by", ())), case.get("popularity_groups"))
@@ -101,7 +101,7 @@ class _Run:
         self.values, self.task = request.values, request.task
         self.rows = Rows(case, world, self.task)
         self.names = [" ".join(filter(None, value.key[::-1])) for value in self.values]
-        self.names += [" ".join([*filter(None, value.key[::-1]), "(standard)"]) for value in request.beside]
+        self.names += [" ".join([*filter(None, value.key[::-1]), "(standard)"]) for value in request.standard_values]
         self.columns = tuple(f"v{place}" for place in range(len(self.values) // len(self.task.models)))
         self.spelled = {
             name: " ".join(filter(None, value.key[:0:-1]))
@@ -119,7 +119,7 @@ class _Run:
             case.get("ci", "t"), case.get("quantiles", (0.5,)), weighted="user_weight" in case
         )
         options = replace(
-            options, clustered="cluster" in case, normalised=self.task.normalised, n_plain=len(request.beside)
+            options, clustered="cluster" in case, normalised=self.task.normalised, n_plain=len(request.standard_values)
         )
         rolls = roll(len(self.slices), totals="cube" in case)
         rolls = roll_with_items(rolls, self.items) if self.items else rolls
@@ -185,7 +185,7 @@ class _Run:
 
     def summarised(self, per_user):
         """The figures of the per-user table, as `summarise` computes them."""
-        counts = CountNames(counts_beside(self.task), (), ("predictions", *self.others))
+        counts = CountNames(user_counts(self.task), (), ("predictions", *self.others))
         groups = self.groups._replace(
             names=counts, n_values=len(self.columns), options=replace(self.groups.options, n_plain=0)
         )  # fmt: skip

@@ -145,7 +145,7 @@ def test_concatenated_batches_equal_the_whole(users, whole, cuts):
     assert together.n_users == expected.n_users
     for name in ("n_predictions", "user", "rank", "grade", "tied_above", "tied"):
         np.testing.assert_array_equal(getattr(together, name), getattr(expected, name), err_msg=name)
-    for name in ("labels", "labels_as_given"):
+    for name in ("labels", "raw_labels"):
         ours, theirs = getattr(together, name), getattr(expected, name)
         assert isinstance(ours, Ragged)
         np.testing.assert_array_equal(ours.values, theirs.values, err_msg=name)
@@ -155,7 +155,7 @@ def test_concatenated_batches_equal_the_whole(users, whole, cuts):
 
 def test_concatenated_batches_have_no_label_order_unless_all_have_one(users):
     with_order, without = rank(users[:5])[0], ranked(lists_of(users[5:]))[0]
-    assert RankingBatch.concatenate([with_order, without]).labels_as_given is None
+    assert RankingBatch.concatenate([with_order, without]).raw_labels is None
 
 
 @pytest.mark.parametrize("ties", TIES)

@@ -37,7 +37,7 @@ from spark_rankeval.metrics.base import REGISTRY, UNSET
 from spark_rankeval.metrics.exposure_based import Exposure
 from spark_rankeval.metrics.group_rates import ExposureShare, HitShare
 from spark_rankeval.ranking.lists import RankingPolicy
-from spark_rankeval.ranking.recommended import TABLES_OF, Totals
+from spark_rankeval.ranking.recommended import FACT_TABLES, Totals
 from spark_rankeval.request.readings import Lists, resolve
 from spark_rankeval.request.task import View
 from spark_rankeval.wire import pack, rows_of
@@ -187,8 +187,8 @@ def test_a_mean_over_all_orders_of_ties_is_refused_where_the_order_matters(metri
     asked = {"one": metric(k=3) if metric.takes_cutoff else metric()}
     if metric.takes_cutoff:
         with pytest.raises(OptionError, match="average"):
-            resolve(asked, DEFAULT, None, lists, "average", beside=True)
-    assert resolve({"one": metric()}, DEFAULT, None, lists, "average", beside=True)
+            resolve(asked, DEFAULT, None, lists, "average", has_fact_tables=True)
+    assert resolve({"one": metric()}, DEFAULT, None, lists, "average", has_fact_tables=True)
 
 
 @pytest.mark.parametrize("n_parts", [1, 3, 40])
@@ -384,7 +384,7 @@ def test_every_variant_reads_back_survives_pickling_and_is_a_key(metric):
 def test_it_says_what_it_asks_for_and_needs_no_labels_unless_it_sees_relevance(metric):
     assert metric.needs == ("relevant" if metric.name == "serendipity" else "predictions")
     for variant in variants(metric):
-        assert variant.reads.facts <= set(TABLES_OF)
+        assert variant.reads.facts <= set(FACT_TABLES)
         assert variant.reads.items == "item"
         assert variant.reads.unlabelled
     # Shares of groups of items are told which items are in them; see tests/features/test_item_groups.py.

@@ -520,6 +520,6 @@ def test_a_metric_with_a_cutoff_needs_no_ranks_below_it(metric):
 
 
 def test_a_metric_by_label_order_refuses_labels_without_an_order():
-    unordered = dataclasses.replace(BATCH, labels_as_given=None)
+    unordered = dataclasses.replace(BATCH, raw_labels=None)
     with pytest.raises(MetricError, match="use ideal='labels'"):
         metric_called("ndcg")(ideal="label_order").resolve().compute(unordered)

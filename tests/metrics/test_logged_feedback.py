@@ -44,7 +44,7 @@ WEIGHTS = st.floats(2.0**-10, 1e3)
 
 def weighted(users, weights, **options):
     """The ranked batch of users whose labels have weights."""
-    return ranked(replace(lists_of(users), beside={"weight": Ragged.from_lists(weights, np.float64)}), **options)
+    return ranked(replace(lists_of(users), extra_values={"weight": Ragged.from_lists(weights, np.float64)}), **options)
 
 
 def oracles(metric, users, weights):

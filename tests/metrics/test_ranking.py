@@ -240,14 +240,14 @@ def test_a_label_counts_once_however_often_it_is_repeated():
 
 def test_the_order_of_labels_is_kept_when_asked_for():
     users = [(in_order([1]), [(3, 0.5), (1, 2.0), (2, 1.0)])]
-    assert ranked(lists_of(users), keep_label_order=True)[0].labels_as_given.values.tolist() == [0.5, 2.0, 1.0]
-    assert ranked(lists_of(users))[0].labels_as_given is None
+    assert ranked(lists_of(users), keep_label_order=True)[0].raw_labels.values.tolist() == [0.5, 2.0, 1.0]
+    assert ranked(lists_of(users))[0].raw_labels is None
 
 
 def test_a_repeated_label_in_the_order_given_has_each_time_the_grade_that_counts():
     users = [(in_order([1]), [(1, 1.0), (2, 5.0), (1, 3.0)])]
     batch, _ = ranked(lists_of(users), conflicting_labels="last", keep_label_order=True)
-    assert batch.labels_as_given.values.tolist() == [3.0, 5.0, 3.0]
+    assert batch.raw_labels.values.tolist() == [3.0, 5.0, 3.0]
 
 
 def test_an_item_that_may_not_match_takes_its_rank():

@@ -43,7 +43,7 @@ def test_one_item_a_user_has_the_estimates_of_the_open_bandit_pipeline(system):
     measures = run(system, users, MEASURES)["measures"]
     graded = [(u.predictions, [(item, told[0]) for item, told in u.labels]) for u in users.values()]
     weights = [[1 / told[1] for _, told in user.labels] for user in users.values()]
-    batch, _ = ranked(replace(lists_of(graded), beside={"weight": Ragged.from_lists(weights, np.float64)}))
+    batch, _ = ranked(replace(lists_of(graded), extra_values={"weight": Ragged.from_lists(weights, np.float64)}))
     for measure, (text, unit) in MEASURES.items():
         metric = parse_metric(text).resolve(EstimatorOfTheCall(True))
         values = metric.compute(batch)

@@ -90,7 +90,7 @@ def test_workers_receive_options_that_can_be_pickled():
     dialect = replace(find_dialect("default"), parameters=MappingProxyType({}))
     chosen = MappingProxyType({"negative_grades": "clip", "infinite_scores": "drop"})
     options = ScoringOptions(score="score", users=object(), dialect=dialect, on_invalid=chosen, ties="item_desc")
-    sent = pickle.loads(pickle.dumps(options.of_lists))
+    sent = pickle.loads(pickle.dumps(options.list_options))
     assert sent == RankingOptions(on_invalid=dict(chosen), ties="item_desc")
     task = ScoringTask((), options=sent)
     assert (task.clip_grades, task.rank_infinite) == (True, False)

@@ -9,7 +9,7 @@ from worlds.summary_rows import row
 
 from spark_rankeval.dialects import DEFAULT, STANDARD
 from spark_rankeval.metrics.naming import parse_metrics
-from spark_rankeval.request.readings import few_of_each, in_the_minority, resolve
+from spark_rankeval.request.readings import nonstandard_defaults, one_per_curve, resolve
 from spark_rankeval.tables.notes import notes_of
 
 RATES = "rates only the order of the retrieved items and ignores relevant items that were missed."
@@ -26,7 +26,7 @@ USERS = {
 
 def noted(metrics, threshold=None):
     asked = parse_metrics(metrics)
-    return in_the_minority(asked, resolve(asked, DEFAULT, threshold, KNOWN))
+    return nonstandard_defaults(asked, resolve(asked, DEFAULT, threshold, KNOWN))
 
 
 def test_standard_counts_what_was_missed():
@@ -54,11 +54,11 @@ def test_who_names_the_deciding_parameter_needs_no_note():
     assert noted(["ndcg(gain='linear')@10", "ap(by='threshold')"]) == ["ndcg(gain='linear')@10", "ap(by='threshold')"]
     assert noted(["ndcg(ideal='retrieved')@10", "ap(denominator='hits')@10", "ndcg(ideal='labels')@10"]) == []
     asked = parse_metrics(["ndcg@10", "ap@10"])
-    assert in_the_minority(asked, resolve(asked, STANDARD, None, KNOWN)) == []
+    assert nonstandard_defaults(asked, resolve(asked, STANDARD, None, KNOWN)) == []
 
 
 def test_of_a_curve_one_point_has_the_other_value():
-    chosen = few_of_each(parse_metrics(["ndcg@1..100", "ap@1..4", "ndcg(gain='linear')@21..31"]))
+    chosen = one_per_curve(parse_metrics(["ndcg@1..100", "ap@1..4", "ndcg(gain='linear')@21..31"]))
     assert list(chosen) == ["ndcg@10", "ap@1", "ap@2", "ap@3", "ap@4", "ndcg(gain='linear')@26"]
 
 

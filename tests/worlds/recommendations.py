@@ -90,7 +90,7 @@ def facts_of(world, items):
             names.CATEGORY: world.category(item),
             names.CATEGORY_SET: genres_of(world, item),
             names.VECTOR: world.items.get(item, (None, None))[1],
-            names.IN_ITEMS: True if item in world.items else None,
+            names.IS_IN_ITEMS: True if item in world.items else None,
         }
         for item in items
     ]
@@ -105,7 +105,7 @@ FACT_TYPE = pa.struct(
         names.CATEGORY: pa.string(),
         names.CATEGORY_SET: pa.string(),
         names.VECTOR: pa.list_(pa.float64()),
-        names.IN_ITEMS: pa.bool_(),
+        names.IS_IN_ITEMS: pa.bool_(),
     }
 )
 HISTORY_TYPE = pa.struct(

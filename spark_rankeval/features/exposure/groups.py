@@ -46,8 +46,8 @@ class GroupSlot(NamedTuple):
 def group_slots_of(task: ScoringTask) -> list[GroupSlot]:
     """What the metrics of groups in all lists together count."""
     slots: dict[tuple[int, Hashable], list[AllListsGroupMetric]] = {}
-    for view, of_view in enumerate(task.views):
-        for metric in of_view.metrics:
+    for view, task_view in enumerate(task.views):
+        for metric in task_view.metrics:
             if isinstance(metric, AllListsGroupMetric):
                 slots.setdefault((view, metric.counted_as), []).append(metric)
     return [GroupSlot(view, tuple(metrics)) for (view, _), metrics in slots.items()]
@@ -64,8 +64,8 @@ def _name(text: str) -> Name:
 class GroupAccumulator:
     """What groups of items get in lists that come batch by batch."""
 
-    def __init__(self, task: ScoringTask, slices_of: Callable[[Key], list[str]]) -> None:
-        self._slots, self._slices_of = group_slots_of(task), slices_of
+    def __init__(self, task: ScoringTask, slice_texts: Callable[[Key], list[str]]) -> None:
+        self._slots, self._slice_texts = group_slots_of(task), slice_texts
         # Groups of users, and texts of groups of items, with their numbers.
         self._keys: dict[Key, int] = {}
         self._texts: dict[str, int] = {_text(None): 0}
@@ -87,15 +87,15 @@ class GroupAccumulator:
         block = np.zeros(len(counted), np.int64) if blocks is None else blocks
         for number, slot in enumerate(self._slots):
             metric, lists = slot.metrics[0], exposed[slot.view]
-            given = metric.amounts(lists.batch)
-            cell = np.where(counted & lists.included & given.counted & (group >= 0), group * N_BLOCKS + block, -1)
+            amounts = metric.amounts(lists.batch)
+            cell = np.where(counted & lists.included & amounts.counted & (group >= 0), group * N_BLOCKS + block, -1)
             names = metric.names_of(lists.batch)
             texts = self._codes_of(names)
-            for kind, cells, codes, units in _counts(given, cell, len(names), metric.unit):
+            for kind, cells, codes, units in _counts(amounts, cell, len(names), metric.unit):
                 self._hold(number, kind, cells, texts[codes] if kind != _USERS else np.zeros_like(codes), units)
             # A slice is one all the same if nobody counts, and a group is one if it gets nothing.
-            asked = sorted({name for each in slot.metrics if (name := each.chosen_group) is not None} & {*names})
-            for kind, text in ((_USERS, None), *((_EXPOSURE, name) for name in asked)):
+            chosen = sorted({name for each in slot.metrics if (name := each.chosen_group) is not None} & {*names})
+            for kind, text in ((_USERS, None), *((_EXPOSURE, name) for name in chosen)):
                 code = np.full_like(present, self._texts[_text(text)])
                 self._hold(number, kind, present * N_BLOCKS, code, np.zeros_like(present))
         if sum(map(len, self._held)) > _HELD:
@@ -111,8 +111,13 @@ class GroupAccumulator:
         return self._codes[names]
 
     def _hold(self, slot: int, kind: int, cells: IntArray, texts: IntArray, units: IntArray) -> None:
-        of_users, block = np.divmod(cells, N_BLOCKS)
-        columns = {_SLOT: np.full(len(cells), slot), _SLICE: of_users, _BLOCK: block, _KIND: np.full(len(cells), kind)}
+        user_group, block = np.divmod(cells, N_BLOCKS)
+        columns = {
+            _SLOT: np.full(len(cells), slot),
+            _SLICE: user_group,
+            _BLOCK: block,
+            _KIND: np.full(len(cells), kind),
+        }
         self._held.append(pa.table({**columns, _GROUP: texts, COUNT: units}))
 
     def messages(self) -> Iterator[Message]:
@@ -122,8 +127,8 @@ class GroupAccumulator:
             return
         counted = added_up(held, COUNT)
         slices: dict[str, int] = {}
-        in_slices = [[slices.setdefault(text, len(slices)) for text in self._slices_of(key)] for key in self._keys]
-        spread = Ragged.from_lists(in_slices, np.int64).take(counted[_SLICE].to_numpy())
+        key_slices = [[slices.setdefault(text, len(slices)) for text in self._slice_texts(key)] for key in self._keys]
+        spread = Ragged.from_lists(key_slices, np.int64).take(counted[_SLICE].to_numpy())
         rows = counted.drop_columns(_SLICE).take(pa.array(spread.user))
         cells = added_up([rows.append_column(_SLICE, pa.array(spread.values))], COUNT)
         for name, texts in ((_SLICE, slices), (_GROUP, self._texts)):
@@ -133,26 +138,26 @@ class GroupAccumulator:
 
 
 def _counts(
-    given: GroupAmounts, cell: IntArray, n_groups: int, unit: float
+    amounts: GroupAmounts, cell: IntArray, n_groups: int, unit: float
 ) -> Iterator[tuple[int, IntArray, IntArray, IntArray]]:
     """By kind: the cells of users, codes of groups, and how many units these have."""
-    yield _EXPOSURE, *_added_up(given.exposure, cell, n_groups, unit)
-    if given.due is not None:
-        yield _DUE, *_added_up(given.due, cell, n_groups, unit)
-    if given.each is not None:
+    yield _EXPOSURE, *_added_up(amounts.exposure, cell, n_groups, unit)
+    if amounts.due is not None:
+        yield _DUE, *_added_up(amounts.due, cell, n_groups, unit)
+    if amounts.each is not None:
         cells, n_users = np.unique(cell[cell >= 0], return_counts=True)
-        due = np.flatnonzero(given.each)
-        units = _units(given.each[due], unit) * n_users[:, None]
+        due = np.flatnonzero(amounts.each)
+        units = _units(amounts.each[due], unit) * n_users[:, None]
         yield _DUE, *_summed(np.repeat(cells, len(due)), np.tile(due, len(cells)), units.ravel(), n_groups)
-    if given.shares is not None:
+    if amounts.shares is not None:
         # Few users differ in their whole attention: what it gives to each group is computed once, and exact sums do not mind.
-        totals = given.exposure.totals(len(cell))
+        totals = amounts.exposure.totals(len(cell))
         there = cell >= 0
         pairs, n_users = np.unique(
             np.stack([cell[there].astype(np.float64), totals[there]]), axis=1, return_counts=True
         )
-        due = np.flatnonzero(given.shares)
-        units = _units(pairs[1][:, None] * given.shares[due], unit) * n_users[:, None]
+        due = np.flatnonzero(amounts.shares)
+        units = _units(pairs[1][:, None] * amounts.shares[due], unit) * n_users[:, None]
         cells = np.repeat(pairs[0].astype(np.int64), len(due))
         yield _DUE, *_summed(cells, np.tile(due, pairs.shape[1]), units.ravel(), n_groups)
     users = cell[cell >= 0]
@@ -160,9 +165,9 @@ def _counts(
 
 
 def _added_up(amounts: Amounts, cell: IntArray, n_groups: int, unit: float) -> tuple[IntArray, IntArray, IntArray]:
-    of_user = cell[amounts.user]
-    there = of_user >= 0
-    return _summed(of_user[there], amounts.group[there], _units(amounts.amount[there], unit), n_groups)
+    user_cells = cell[amounts.user]
+    there = user_cells >= 0
+    return _summed(user_cells[there], amounts.group[there], _units(amounts.amount[there], unit), n_groups)
 
 
 def _units(amounts: FloatArray, unit: float) -> IntArray:
@@ -180,7 +185,7 @@ class SlotGroups(NamedTuple):
     """What groups of items get in a slice."""
 
     whole: GroupExposure
-    without: list[GroupExposure]  # without the users of each block that has any, if blocks are told apart
+    leave_one_out: list[GroupExposure]  # without the users of each block that has any, if blocks are told apart
     names: frozenset[Name]  # the groups that anything is known of
 
 
@@ -192,29 +197,28 @@ def group_exposures_of(
     parts: dict[tuple[str, int], list[dict[str, Any]]] = {}
     for row in counted.to_pylist() if counted is not None else ():
         parts.setdefault((row[_SLICE], row[_SLOT]), []).append(row)
-    found: dict[str, dict[GroupSlot, SlotGroups]] = {}
+    exposures: dict[str, dict[GroupSlot, SlotGroups]] = {}
     for (slice_, slot), rows in parts.items():
-        found.setdefault(slice_, {})[slots[slot]] = _put_together(rows, slots[slot].unit, has_blocks=has_blocks)
-    return found
+        exposures.setdefault(slice_, {})[slots[slot]] = _put_together(rows, slots[slot].unit, has_blocks=has_blocks)
+    return exposures
 
 
 def _put_together(rows: list[dict[str, Any]], unit: float, *, has_blocks: bool) -> SlotGroups:
     """What groups get, from its counts by block, kind and group."""
     texts, blocks = (sorted({row[name] for row in rows}) for name in (_GROUP, _BLOCK))
     counted = np.zeros((len(blocks), len(_KINDS), len(texts)), np.int64)
-    block_of, group_of = ({value: number for number, value in enumerate(values)} for values in (blocks, texts))
+    block_index, group_index = ({value: number for number, value in enumerate(values)} for values in (blocks, texts))
     for row in rows:
-        counted[block_of[row[_BLOCK]], row[_KIND], group_of[row[_GROUP]]] += row[COUNT]
+        counted[block_index[row[_BLOCK]], row[_KIND], group_index[row[_GROUP]]] += row[COUNT]
     names = [_name(text) for text in texts]
     total = counted.sum(axis=0)
-    without = [_exposure(total - of_block, names, unit) for of_block in counted] if has_blocks else []
-    known = {row[_GROUP] for row in rows if row[_KIND] != _USERS}
-    return SlotGroups(_exposure(total, names, unit), without, frozenset(map(_name, known)))
+    leave_one_out = [_exposure(total - block_counts, names, unit) for block_counts in counted] if has_blocks else []
+    named_texts = {row[_GROUP] for row in rows if row[_KIND] != _USERS}
+    return SlotGroups(_exposure(total, names, unit), leave_one_out, frozenset(map(_name, named_texts)))
 
 
 def _exposure(units: IntArray, names: list[Name], unit: float) -> GroupExposure:
     exposure, due = (
-        {names[group]: int(of_kind[group]) * unit for group in np.flatnonzero(of_kind).tolist()}
-        for of_kind in units[:2]
+        {names[group]: int(counts[group]) * unit for group in np.flatnonzero(counts).tolist()} for counts in units[:2]
     )
     return GroupExposure(exposure, due, int(units[2].sum()))

@@ -44,7 +44,7 @@ _BUCKET = "bucket"
 #: How many items have a count, in a histogram.
 N_ITEMS = "n_items"
 # What an item is: bits of a number; and what a row is that counts users instead.
-IN_TRAINING, IN_ITEMS, _USERS = 1, 2, -1
+TRAINING_BIT, ITEMS_BIT, _USERS = 1, 2, -1
 # What a worker counts an item by: the group of users, the view, the part of the list, the kind and the block, as one number.
 _CELL = "cell"
 # What an item is sent for, as a number.
@@ -109,8 +109,8 @@ class ExposureAccumulator:
     user. What is sent counts it for every slot that has the part, in every slice that has the group.
     """
 
-    def __init__(self, slots: Sequence[Slot], slices_of: Callable[[Key], list[str]]) -> None:
-        self._slots, self._slices_of = slots, slices_of
+    def __init__(self, slots: Sequence[Slot], slice_texts: Callable[[Key], list[str]]) -> None:
+        self._slots, self._slice_texts = slots, slice_texts
         # The numbers of a view's slots, those of the shortest lists first.
         self._of_view: dict[int, list[int]] = {}
         for number in sorted(range(len(slots)), key=lambda number: _length(slots[number])):
@@ -147,15 +147,15 @@ class ExposureAccumulator:
             lists = exposed[view]
             recommended = lists.batch.recommended
             assert recommended is not None, "a metric of all lists reads items"
-            of_user = np.where(counted & lists.included, group, -1)
-            self._count_users(view, recommended, of_user, block)
+            user_group = np.where(counted & lists.included, group, -1)
+            self._count_users(view, recommended, user_group, block)
             part, kind = self._parts(view, recommended), _kinds(recommended)
-            entries = np.flatnonzero((of_user[recommended.user] >= 0) & (part < len(self._of_view[view])))
+            entries = np.flatnonzero((user_group[recommended.user] >= 0) & (part < len(self._of_view[view])))
             for first in range(0, len(entries), _COUNTED):
                 some = entries[first : first + _COUNTED]
                 user = recommended.user[some]
                 cell = np.ravel_multi_index(
-                    (of_user[user], view, part[some], kind[some], block[user]), self._cell_shape
+                    (user_group[user], view, part[some], kind[some], block[user]), self._cell_shape
                 )
                 yield from self._hold(cell, lists.ids.take(pa.array(recommended.entry[some])))
 
@@ -164,12 +164,12 @@ class ExposureAccumulator:
         if self._held:
             yield from self._sent(added_up(self._held, _COUNT))
         n_users: Counter[tuple[int, str, int]] = Counter()
-        for slot, of_groups in self._n_users.items():
-            for texts, of_blocks in zip(self._slices, of_groups.tolist(), strict=True):
+        for slot, group_counts in self._n_users.items():
+            for texts, block_counts in zip(self._slices, group_counts.tolist(), strict=True):
                 # Without a user a slice has a row all the same, and so has block 0.
-                blocks = [(EVERYBODY, sum(of_blocks))]
+                blocks = [(EVERYBODY, sum(block_counts))]
                 if self._has_blocks:
-                    blocks += [(block, -n) for block, n in enumerate(of_blocks) if n or not block]
+                    blocks += [(block, -n) for block, n in enumerate(block_counts) if n or not block]
                 for text in texts:
                     for block, n in blocks:
                         n_users[slot, text, block] += n
@@ -183,7 +183,7 @@ class ExposureAccumulator:
     def _group(self, key: Key) -> int:
         if key not in self._groups:
             self._groups[key] = len(self._groups)
-            self._slices.append(self._slices_of(key))
+            self._slices.append(self._slice_texts(key))
         return self._groups[key]
 
     def _count_users(self, view: int, recommended: Recommended, group: IntArray, block: IntArray) -> None:
@@ -217,18 +217,18 @@ class ExposureAccumulator:
         """Counts as messages, for each bucket of items."""
         bucket = _buckets_of(counted[_ITEM].combine_chunks(), N_BUCKETS * (_BLOCKS_TOGETHER if self._has_blocks else 1))
         order = np.argsort(bucket, kind="stable")
-        in_order = counted.append_column(_BUCKET, pa.array(bucket)).take(pa.array(order)).combine_chunks()
+        ordered = counted.append_column(_BUCKET, pa.array(bucket)).take(pa.array(order)).combine_chunks()
         n_places_at_most = max(map(len, self._slices)) * max(map(len, self._of_view.values()))
         step = max(1, _SENT // n_places_at_most)
-        for first in range(0, len(in_order), step):
-            rows = self._in_places(in_order.slice(first, step)).sort_by(_BUCKET)
+        for first in range(0, len(ordered), step):
+            rows = self._as_places(ordered.slice(first, step)).sort_by(_BUCKET)
             bucket = rows[_BUCKET].to_numpy()
             rows = rows.drop_columns(_BUCKET).combine_chunks()
             starts = np.flatnonzero(starts_of_runs(bucket)).tolist()
             for start, stop in pairwise([*starts, len(bucket)]):
                 yield message_of(EXPOSURE, rows.slice(start, stop - start), int(bucket[start]))
 
-    def _in_places(self, counted: pa.Table) -> pa.Table:
+    def _as_places(self, counted: pa.Table) -> pa.Table:
         """Counts of cells as counts of the places that cells count for."""
         cells, which = np.unique(counted[_CELL].to_numpy(), return_inverse=True)
         places = [self._places_of(cell) for cell in zip(*np.unravel_index(cells, self._cell_shape), strict=True)]
@@ -255,9 +255,9 @@ def _length(slot: Slot) -> float:
 def _kinds(recommended: Recommended) -> IntArray:
     kind = np.zeros(len(recommended.rank), np.int64)
     if recommended.training_users is not None:
-        kind += IN_TRAINING * (recommended.training_users > 0)
-    if recommended.in_items is not None:
-        kind += IN_ITEMS * recommended.in_items
+        kind += TRAINING_BIT * (recommended.training_users > 0)
+    if recommended.is_in_items is not None:
+        kind += ITEMS_BIT * recommended.is_in_items
     return kind
 
 
@@ -268,8 +268,8 @@ def _buckets_of(ids: pa.Array, n_buckets: int = N_BUCKETS) -> IntArray:
     hashes = np.empty(len(distinct), np.uint64)
     for first in range(0, len(distinct), _HASHED):
         hashes[first : first + _HASHED] = _hashes_of(distinct.slice(first, _HASHED))
-    of_distinct = (mixed(hashes) % np.uint64(n_buckets)).astype(np.int64)
-    buckets: IntArray = of_distinct[encoded.indices.to_numpy(zero_copy_only=False)]
+    distinct_buckets = (mixed(hashes) % np.uint64(n_buckets)).astype(np.int64)
+    buckets: IntArray = distinct_buckets[encoded.indices.to_numpy(zero_copy_only=False)]
     return buckets
 
 
@@ -282,10 +282,10 @@ def _hashes_of(ids: pa.Array) -> Array:
     lengths = pc.binary_length(texts).to_numpy(zero_copy_only=False)
     first = np.frombuffer(texts.buffers()[1], np.int64)[texts.offset]
     letters = np.frombuffer(texts.buffers()[2] or b"", np.uint8)[first : first + int(lengths.sum())].astype(np.uint64)
-    of_text = np.repeat(np.arange(len(lengths)), lengths)
+    text = np.repeat(np.arange(len(lengths)), lengths)
     hashes = np.zeros(len(lengths), np.uint64)
-    spread = mixed(letters + mixed(position_within(of_text, len(lengths)).astype(np.uint64)))
-    np.add.at(hashes, of_text, spread)
+    spread = mixed(letters + mixed(position_within(text, len(lengths)).astype(np.uint64)))
+    np.add.at(hashes, text, spread)
     return hashes
 
 
@@ -320,8 +320,8 @@ class ExposureMerger(Merger):
         about = items.select(keys[:3])
         yield _histogram(about, whole.to_numpy(), np.full(len(whole), EVERYBODY), np.ones(len(whole)))
         if self._has_blocks:
-            in_blocks = (items[f"{name}_list"].combine_chunks() for name in (_BLOCK, _COUNT))
-            item, block, count, n_items = changed_counts(whole, *in_blocks)
+            block_columns = (items[f"{name}_list"].combine_chunks() for name in (_BLOCK, _COUNT))
+            item, block, count, n_items = changed_counts(whole, *block_columns)
             yield _histogram(about.take(pa.array(item)), count, block, n_items)
 
     def rest(self) -> Iterator[Message]:
@@ -339,7 +339,7 @@ def _histogram(about: pa.Table, count: Array, block: Array, n_items: Array) -> p
 
 
 def changed_counts(
-    counts: pa.Array, blocks: pa.ListArray, of_blocks: pa.ListArray
+    counts: pa.Array, blocks: pa.ListArray, block_counts: pa.ListArray
 ) -> tuple[IntArray, IntArray, IntArray, IntArray]:
     """How the counts of items change without each block.
 
@@ -349,31 +349,31 @@ def changed_counts(
     Args:
         counts: in how many lists each item is.
         blocks: the blocks that have any of these lists.
-        of_blocks: how many of these each block has.
+        block_counts: how many of these each block has.
 
     Returns:
         for each change the number of the item, the block, a count, and how many more items have that count: 1 or −1.
     """
     item = pc.list_parent_indices(blocks).to_numpy().astype(np.int64)
-    block, of_block = (column.flatten().to_numpy().astype(np.int64) for column in (blocks, of_blocks))
+    block, block_count = (column.flatten().to_numpy().astype(np.int64) for column in (blocks, block_counts))
     whole = counts.to_numpy().astype(np.int64)[item]
     change = np.repeat([-1, 1], len(item))
-    return np.tile(item, 2), np.tile(block, 2), np.concatenate([whole, whole - of_block]), change
+    return np.tile(item, 2), np.tile(block, 2), np.concatenate([whole, whole - block_count]), change
 
 
 class SlotExposure(NamedTuple):
     """The exposure of a slot in a slice."""
 
     whole: Exposure
-    without: list[Exposure]  # without the users of each block that has any, if blocks are told apart
+    leave_one_out: list[Exposure]  # without the users of each block that has any, if blocks are told apart
 
 
 def exposures_of(messages: Iterable[Message], slots: list[Slot], totals: Totals) -> dict[str, dict[Slot, SlotExposure]]:
     """The histograms of all partitions put together: the exposure of each slot in each slice."""
     histograms = total_of((table_of(message.payload) for message in messages if message.kind == HISTOGRAMS), N_ITEMS)
-    found: dict[str, dict[Slot, SlotExposure]] = {}
+    exposures: dict[str, dict[Slot, SlotExposure]] = {}
     if histograms is None:
-        return found
+        return exposures
     encoded = histograms[_SLICE].combine_chunks().dictionary_encode()
     columns = {name: histograms[name].to_numpy().astype(np.int64) for name in (_SLOT, _KIND, _COUNT, _BLOCK, N_ITEMS)}
     slice_, slot = encoded.indices.to_numpy(), columns[_SLOT]
@@ -383,15 +383,15 @@ def exposures_of(messages: Iterable[Message], slots: list[Slot], totals: Totals)
         histogram = {name: values[rows] for name, values in columns.items()}
         is_whole = histogram[_BLOCK] == EVERYBODY
         whole = {name: values[is_whole] for name, values in histogram.items()}
-        without = [
+        leave_one_out = [
             _exposure(
                 {name: values[is_whole | (histogram[_BLOCK] == block)] for name, values in histogram.items()}, totals
             )
             for block in np.unique(histogram[_BLOCK][~is_whole]).tolist()
         ]
-        of_slice = found.setdefault(encoded.dictionary[slice_[rows[0]]].as_py(), {})
-        of_slice[slots[slot[rows[0]]]] = SlotExposure(_exposure(whole, totals), without)
-    return found
+        slice_exposures = exposures.setdefault(encoded.dictionary[slice_[rows[0]]].as_py(), {})
+        slice_exposures[slots[slot[rows[0]]]] = SlotExposure(_exposure(whole, totals), leave_one_out)
+    return exposures
 
 
 def _exposure(histogram: dict[str, IntArray], totals: Totals) -> Exposure:
@@ -402,12 +402,12 @@ def _exposure(histogram: dict[str, IntArray], totals: Totals) -> Exposure:
     n_items = np.add.reduceat(n_items, first) if len(first) else n_items
     kept = (n_items != 0) & (count[first] != 0)
     kind, count, n_items = kind[first][kept], count[first][kept], n_items[kept]
-    of_users = kind == _USERS
+    is_user_count = kind == _USERS
     return Exposure(
-        count=count[~of_users],
-        n_items=n_items[~of_users],
-        is_in_training=(kind[~of_users] & IN_TRAINING) > 0,
-        is_in_items=(kind[~of_users] & IN_ITEMS) > 0,
-        n_users=int((count * n_items)[of_users].sum()),
+        count=count[~is_user_count],
+        n_items=n_items[~is_user_count],
+        is_in_training=(kind[~is_user_count] & TRAINING_BIT) > 0,
+        is_in_items=(kind[~is_user_count] & ITEMS_BIT) > 0,
+        n_users=int((count * n_items)[is_user_count].sum()),
         totals=totals,
     )

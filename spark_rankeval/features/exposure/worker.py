@@ -71,22 +71,22 @@ def with_corpus_values(
     """The figures of each slice, with the values of all lists together from messages of exposure."""
     exposures = exposures_of(messages, slots_of(task), sizes_of(totals))
     group_slots = group_slots_of(task)
-    of_groups = group_exposures_of(messages, group_slots, has_blocks=options.resamples)
-    slot_of = {(slot.view, metric): slot for slot in group_slots for metric in slot.metrics}
-    metrics = [(view, metric) for view, of_view in enumerate(task.views) for metric in of_view.metrics]
-    _warn_of_unknown_groups(of_groups.values())
+    group_exposures = group_exposures_of(messages, group_slots, has_blocks=options.resamples)
+    metric_slots = {(slot.view, metric): slot for slot in group_slots for metric in slot.metrics}
+    metrics = [(view, metric) for view, task_view in enumerate(task.views) for metric in task_view.metrics]
+    _warn_of_unknown_groups(group_exposures.values())
     together = {}
     for key, group in figures.items():
-        items, groups = exposures.get(slice_as_text(key), {}), of_groups.get(slice_as_text(key), {})
+        items, groups = exposures.get(slice_as_text(key), {}), group_exposures.get(slice_as_text(key), {})
         values = list(group.values)
         for number, (view, metric) in enumerate(metrics):
             if isinstance(metric, CorpusMetric):
-                of_slot = items.get(Slot(view, metric.k))
-                parts = () if of_slot is None else (of_slot.whole, *of_slot.without)
+                exposure = items.get(Slot(view, metric.k))
+                parts = () if exposure is None else (exposure.whole, *exposure.leave_one_out)
                 values[number] = _described(metric.value, parts, options, metric.bounds)
             elif isinstance(metric, AllListsGroupMetric):
-                of_metric = groups.get(slot_of[view, metric])
-                those = () if of_metric is None else (of_metric.whole, *of_metric.without)
+                slot_groups = groups.get(metric_slots[view, metric])
+                those = () if slot_groups is None else (slot_groups.whole, *slot_groups.leave_one_out)
                 described = _described(metric.value, those, options, metric.bounds)
                 interval, reason = described.interval, metric.without_interval(those[0]) if those else ""
                 if interval and reason:
@@ -96,15 +96,15 @@ def with_corpus_values(
     return together
 
 
-def _warn_of_unknown_groups(of_slices: Iterable[Mapping[GroupSlot, SlotGroups]]) -> None:
+def _warn_of_unknown_groups(slices: Iterable[Mapping[GroupSlot, SlotGroups]]) -> None:
     """Warn if a metric is about a group that no item has: 0 or NaN says that of a group that gets nothing, too."""
-    known: dict[str, set[str]] = {}
-    for of_slots in of_slices:
-        for slot, found in of_slots.items():
-            names = {name for name in found.names if name is not None}
-            for asked in {name for metric in slot.metrics if (name := metric.chosen_group) is not None}:
-                known.setdefault(asked, set()).update(names)
-    unknown = {name: sorted(others) for name, others in known.items() if name not in others}
+    seen_names: dict[str, set[str]] = {}
+    for slots in slices:
+        for slot, exposure in slots.items():
+            names = {name for name in exposure.names if name is not None}
+            for chosen in {name for metric in slot.metrics if (name := metric.chosen_group) is not None}:
+                seen_names.setdefault(chosen, set()).update(names)
+    unknown = {name: sorted(others) for name, others in seen_names.items() if name not in others}
     for name, others in unknown.items():
         near = did_you_mean(name, others)
         warn(
@@ -122,8 +122,8 @@ def _described(
     if not parts:
         return of_one_figure(math.nan, 0, options)
     n_users = parts[0].n_users
-    without = [WithoutBlock(value(part), n_users - part.n_users) for part in parts[1:] if part.n_users < n_users]
-    return of_one_figure(value(parts[0]), n_users, options, without, bounds)
+    leave_one_out = [WithoutBlock(value(part), n_users - part.n_users) for part in parts[1:] if part.n_users < n_users]
+    return of_one_figure(value(parts[0]), n_users, options, leave_one_out, bounds)
 
 
 @dataclass(frozen=True)
@@ -185,12 +185,12 @@ class ExposureOfBatch(BatchFeature):
 class _ExposureAccumulator:
     def __init__(self, task: ScoringTask, context: StateContext) -> None:
         self._context = context
-        slices_of = lambda key: list(map(slice_as_text, context.roll(key)))  # noqa: E731
+        slice_texts = lambda key: list(map(slice_as_text, context.roll(key)))  # noqa: E731
         self._counted: list[ExposureAccumulator | GroupAccumulator] = []
         if slots := slots_of(task):
-            self._counted.append(ExposureAccumulator(slots, slices_of))
+            self._counted.append(ExposureAccumulator(slots, slice_texts))
         if group_slots_of(task):
-            self._counted.append(GroupAccumulator(task, slices_of))
+            self._counted.append(GroupAccumulator(task, slice_texts))
 
     def add(self, users: ScoredUsers, scores: BatchFeature) -> Iterator[Message]:
         assert isinstance(scores, ExposureOfBatch)

@@ -62,13 +62,13 @@ def _intents_in_labels(labels: SourceTable, name: str | None, problems: list[str
         return IntentColumns(labels, None)
     if labels.arrays:
         element = labels.frame.schema[labels.item].dataType.elementType  # type: ignore[attr-defined] # an array
-        found = array_value("labels", labels.frame, labels.item, element, name, "subtopic", problems=problems)
+        column = array_value("labels", labels.frame, labels.item, element, name, "subtopic", problems=problems)
     else:
         spelled = require_column("labels", labels.frame, name, "subtopic", problems)
-        found = None if spelled is None else ValueColumn(spelled, labels.frame.schema[spelled].dataType)
-    if found is not None:
-        problems += _problem_of_intents(f"labels: the column {found.name!r} (subtopic=)", found.kind)
-    return IntentColumns(labels, found)
+        column = None if spelled is None else ValueColumn(spelled, labels.frame.schema[spelled].dataType)
+    if column is not None:
+        problems += _problem_of_intents(f"labels: the column {column.name!r} (subtopic=)", column.kind)
+    return IntentColumns(labels, column)
 
 
 def _categories_as_intents(items: DataFrame, name: str, problems: list[str]) -> str | None:
@@ -147,17 +147,17 @@ class GroupedIntents(GroupedFeature):
         assert items is not None, "without a subtopic, the table of items was asked for"
         assert category is not None, "the same"
         item = self.context.typed.item(items.ids_sql())
-        of_items = _with_intents(
+        categories = _with_intents(
             select(items.frame, item, named(category).alias(INTENT)), items.frame.schema[category].dataType
         )
-        return rows.join(of_items.dropna().distinct(), ITEM)
+        return rows.join(categories.dropna().distinct(), ITEM)
 
 
 def read_intents(
-    facts: Facts, asked: frozenset[Fact], items: SourceTable | None, labels: SourceTable, problems: list[str]
+    facts: Facts, metric_facts: frozenset[Fact], items: SourceTable | None, labels: SourceTable, problems: list[str]
 ) -> IntentSources | None:
     """Where the intents of labels come from; None if nobody asks for any, or if there are problems already."""
-    if problems or not ("intents" in asked or facts.subtopic is not None):
+    if problems or not ("intents" in metric_facts or facts.subtopic is not None):
         return None
     category = None
     if facts.subtopic is None and items is not None:

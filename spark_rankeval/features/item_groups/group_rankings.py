@@ -84,12 +84,12 @@ class Attribute:
     def _has_one_group_an_item(self) -> bool:
         return bool((self.groups.lengths == 1).all())
 
-    def of_places(self, places: IntArray) -> tuple[IntArray, IntArray]:
+    def memberships(self, places: IntArray) -> tuple[IntArray, IntArray]:
         """The groups of some items: which of the places, int64, and the group there; an entry for each membership."""
         if self._has_one_group_an_item:
             return np.arange(len(places)), self.groups.values[places]
-        of_each = self.groups.take(places)
-        return of_each.user, of_each.values
+        item_groups = self.groups.take(places)
+        return item_groups.user, item_groups.values
 
 
 class GroupTables(NamedTuple):
@@ -138,15 +138,15 @@ class GroupTables(NamedTuple):
                 return np.bincount(labels.user[unlisted], minlength=labels.n_users)
         return np.zeros(labels.n_users, np.int64)
 
-    def pairs(self, batch: RankingBatch, as_given: Mapping[str, Array]) -> Iterator[Pairs]:
-        """The users of the groups of each attribute; `as_given`: the places of labels as they came, as of `places`."""
+    def pairs(self, batch: RankingBatch, raw_places: Mapping[str, Array]) -> Iterator[Pairs]:
+        """The users of the groups of each attribute; `raw_places`: the places of labels as they came, as of `places`."""
         for place, attribute in enumerate(self.attributes):
-            yield pairs_of(batch, attribute, f"{_PLACE}{place}", as_given[f"{_PLACE}{place}"])
+            yield pairs_of(batch, attribute, f"{_PLACE}{place}", raw_places[f"{_PLACE}{place}"])
 
     def memberships(self, place: int, items: pa.Array) -> tuple[IntArray, IntArray]:
         """The groups of some items by an attribute, by its place: which item, and its group; an entry for each membership."""
         attribute = self.attributes[place]
-        return attribute.of_places(attribute.ids.places(items))
+        return attribute.memberships(attribute.ids.places(items))
 
     def group_facts(self, n_attributes: int) -> Iterator[tuple[Key, dict[str, IntArray]]]:
         """Each group that has items, with its size and edges, by a key of no slice of users, who have so many attributes."""
@@ -167,10 +167,10 @@ class GroupTables(NamedTuple):
     def _keys(self, attributes: IntArray, groups: IntArray) -> dict[str, pa.Array]:
         # All batches share the dictionaries, so that they can be put together; a null is an entry of them.
         names = [name for attribute in self.attributes for name in attribute.names]
-        of_values = {ATTRIBUTE_KEY: (attributes, [None, *self.labels]), GROUP_KEY: (groups, [None, *names])}
+        columns = {ATTRIBUTE_KEY: (attributes, [None, *self.labels]), GROUP_KEY: (groups, [None, *names])}
         return {
             column: pa.DictionaryArray.from_arrays(codes.astype(np.int32), pa.array(values, pa.string()))
-            for column, (codes, values) in of_values.items()
+            for column, (codes, values) in columns.items()
         }
 
 
@@ -188,50 +188,52 @@ class Pairs(NamedTuple):
     batch: RankingBatch
 
 
-def pairs_of(batch: RankingBatch, attribute: Attribute, name: str, as_given: Array) -> Pairs:
+def pairs_of(batch: RankingBatch, attribute: Attribute, name: str, raw_places: Array) -> Pairs:
     """The users of the groups of an attribute; the places of labels' items stand beside labels under a name."""
     n_groups = len(attribute.names)
-    label, key = _memberships(attribute, batch.beside_labels[name].values, batch.labels.user, n_groups)
+    label, key = _memberships(attribute, batch.label_extra_values[name].values, batch.labels.user, n_groups)
     order = np.argsort(key, kind="stable")
     ordered = key[order]
     first = np.flatnonzero(starts_of_runs(ordered))
     pair_key, offsets = ordered[first], np.append(first, len(ordered))
     # Labelled predictions come by user and then by rank: a stable order keeps their ranks in order.
-    prediction, key_of_prediction = _memberships(attribute, batch.beside[name], batch.user, n_groups)
+    prediction, key_of_prediction = _memberships(attribute, batch.extra_values[name], batch.user, n_groups)
     place = np.searchsorted(pair_key, key_of_prediction)
     by_pair = np.argsort(place, kind="stable")
     prediction = prediction[by_pair]
     user, group = np.divmod(pair_key, n_groups)
-    of_label = label[order]
-    given = batch.labels_as_given
+    pair_label = label[order]
+    raw_labels = batch.raw_labels
     flat = {each: getattr(batch, each)[prediction] for each in ("rank", "grade", "score", "tied_above", "tied")}
-    of_pairs: Any = replace(
+    pair_batch: Any = replace(
         batch,
         n_users=len(pair_key),
         n_predictions=batch.n_predictions[user],
         user=place[by_pair],
-        labels=Ragged(batch.labels.values[of_label], offsets),
-        labels_as_given=None if given is None else _given_of(given, attribute, as_given, pair_key),
+        labels=Ragged(batch.labels.values[pair_label], offsets),
+        raw_labels=None if raw_labels is None else _raw_labels_of(raw_labels, attribute, raw_places, pair_key),
         recommended=None,
-        beside={each: values[prediction] for each, values in batch.beside.items()},
-        beside_labels={each: Ragged(values.values[of_label], offsets) for each, values in batch.beside_labels.items()},
+        extra_values={each: values[prediction] for each, values in batch.extra_values.items()},
+        label_extra_values={
+            each: Ragged(values.values[pair_label], offsets) for each, values in batch.label_extra_values.items()
+        },
         **flat,
     )
-    return Pairs(user, group, of_pairs)
+    return Pairs(user, group, pair_batch)
 
 
 def _memberships(attribute: Attribute, places: Array, user: IntArray, n_groups: int) -> tuple[IntArray, IntArray]:
     """Which of some labels are in a group, and the number of the pair of user and group; an entry for each membership."""
-    which, group = attribute.of_places(places.astype(np.int64))
+    which, group = attribute.memberships(places.astype(np.int64))
     return which, user[which] * n_groups + group
 
 
-def _given_of(given: Ragged, attribute: Attribute, places: Array, pair_key: IntArray) -> Ragged:
+def _raw_labels_of(raw_labels: Ragged, attribute: Attribute, places: Array, pair_key: IntArray) -> Ragged:
     """The raw label lists of pairs, in their order."""
-    which, key = _memberships(attribute, places, given.user, len(attribute.names))
+    which, key = _memberships(attribute, places, raw_labels.user, len(attribute.names))
     order = np.argsort(key, kind="stable")
     lengths = np.bincount(np.searchsorted(pair_key, key), minlength=len(pair_key))
-    return Ragged(given.values[which[order]], offsets_of(lengths))
+    return Ragged(raw_labels.values[which[order]], offsets_of(lengths))
 
 
 def by_column(table: pa.Table) -> Attribute:

@@ -87,23 +87,23 @@ def read_groups(facts: Facts, predictions: SourceTable, names: ColumnNames, prob
     groups = facts.item_groups
     if groups is None or problems:
         return None
-    _check_given(facts, groups)
+    _check_tables(facts, groups)
     items = _read("items", facts.items, names, problems, predictions) if groups.columns else None
     training = _read("training", facts.training, names, problems, predictions) if groups.popularity else None
     columns = () if items is None else tuple(_columns_of(items, groups, problems))
     return GroupSources(replace(groups, columns=columns), items, training)
 
 
-def _check_given(facts: Facts, groups: ItemGroups) -> None:
-    given = facts.tables()
-    for asked, table, needed in (
+def _check_tables(facts: Facts, groups: ItemGroups) -> None:
+    tables = facts.tables()
+    for value, table, needed in (
         (groups.columns, "items", "item_by"),
         (groups.popularity, "training", "popularity_groups"),
     ):
-        if asked and given[table] is None:
-            raise InputError(f"{needed} needs a table: pass facts=Facts({table}=…, {needed}={asked!r})")
-        if asked:
-            check_table(table, given[table])
+        if value and tables[table] is None:
+            raise InputError(f"{needed} needs a table: pass facts=Facts({table}=…, {needed}={value!r})")
+        if value:
+            check_table(table, tables[table])
     lower = [name.lower() for name in groups.attributes]
     if twice := [name for name in groups.attributes if lower.count(name.lower()) > 1]:
         advice = "; popularity_groups= makes groups of this name, too" if twice[0].lower() == POPULARITY else ""
@@ -136,12 +136,12 @@ def _read(
 def _columns_of(items: SourceTable, groups: ItemGroups, problems: list[str]) -> Iterator[str]:
     """The columns that make groups, as the table names them."""
     for name in groups.columns:
-        found = require_column("items", items.frame, name, "item_by", problems)
-        if found is not None:
-            kind = items.frame.schema[found].dataType
+        spelled = require_column("items", items.frame, name, "item_by", problems)
+        if spelled is not None:
+            kind = items.frame.schema[spelled].dataType
             entries = kind.elementType if isinstance(kind, T.ArrayType) else kind
-            problems += problem_of_type(f"items: the column {found!r} (item_by=)", entries, "category")
-            yield found
+            problems += problem_of_type(f"items: the column {spelled!r} (item_by=)", entries, "category")
+            yield spelled
 
 
 # The columns that tell the group.
@@ -157,7 +157,7 @@ def per_item_group(scoring: Scoring) -> DataFrame:
     grouping = scoring.grouping(scoring.plan(exact=True, lazy=True))
     users = grouping.frame(with_users=True)
     values = tuple(f"metric_{place}" for place in range(len(scoring.reading.columns)))
-    name_of = dict(zip(scoring.reading.columns, values, strict=True))
+    value_names = dict(zip(scoring.reading.columns, values, strict=True))
     attributes = list(grouping.attributes.columns)
     counted = [task.weight_count] if task.weight_count else []
     text, double = T.StringType(), T.DoubleType()
@@ -177,7 +177,7 @@ def per_item_group(scoring: Scoring) -> DataFrame:
     )
     schema = replace(schema, metrics=metrics, counts=(), hashes={})
     ours = [*grouping.user_columns, *attributes, *counted, *([] if schema.model is None else [MODEL])]
-    columns = schema.marked([F.col(name) for name in (*ours, *(name_of[metric.column] for metric in metrics))])
+    columns = schema.marked([F.col(name) for name in (*ours, *(value_names[metric.column] for metric in metrics))])
     if twice := [name for name in (ITEM_ATTRIBUTE, ITEM_GROUP) if name in schema.marks()]:
         msg = (
             f"the table of users and groups has a column {twice[0]!r} of its own; rename the other column of that name"

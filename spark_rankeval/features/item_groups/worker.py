@@ -54,18 +54,22 @@ class ScoresOfPairs:
     keys: dict[str, pa.Array]  # the columns that tell the groups apart
     user: IntArray  # int64, the user of each pair
     values: list[Array] = field(default_factory=list)
-    beside: list[Array] = field(default_factory=list)
+    standard_values: list[Array] = field(default_factory=list)
     normalisers: dict[int, Array] = field(default_factory=dict)
 
     def add(self, view: View, ranked: RankedPairs, included: BoolArray) -> None:
         """Add the metrics of a view; users who are not included have NaN."""
-        is_in = included[self.user]
+        is_included = included[self.user]
         for place, metric in enumerate(view.metrics, len(self.values)):
             if metric.normalises:
-                self.normalisers[place] = np.where(is_in, ranked.normaliser(metric), 0.0)
-        for computed, metrics in ((self.values, view.metrics), (self.beside, view.beside)):
-            of_metrics = [ranked.values(metric) for metric in metrics]
-            computed.extend(of_metrics if is_in.all() else [np.where(is_in, values, np.nan) for values in of_metrics])
+                self.normalisers[place] = np.where(is_included, ranked.normaliser(metric), 0.0)
+        for computed, metrics in ((self.values, view.metrics), (self.standard_values, view.standards)):
+            metric_values = [ranked.values(metric) for metric in metrics]
+            computed.extend(
+                metric_values
+                if is_included.all()
+                else [np.where(is_included, values, np.nan) for values in metric_values]
+            )
 
     def where(self, keep: BoolArray) -> ScoresOfPairs:
         """These of the pairs."""
@@ -74,7 +78,7 @@ class ScoresOfPairs:
             {name: column.filter(kept) for name, column in self.keys.items()},
             self.user[keep],
             [values[keep] for values in self.values],
-            [values[keep] for values in self.beside],
+            [values[keep] for values in self.standard_values],
             {place: values[keep] for place, values in self.normalisers.items()},
         )
 
@@ -148,9 +152,9 @@ class ScoresOfGroups:
         columns = [
             name for name in users.schema.names if name not in keys and not _is_of_rows(users.schema.field(name))
         ]
-        nobody = flags(users.column(no_user))
+        is_null_user = flags(users.column(no_user))
         for whole in self.attributes:
-            scores = whole.where(~nobody[whole.user]) if nobody.any() else whole
+            scores = whole.where(~is_null_user[whole.user]) if is_null_user.any() else whole
             rows = users.select(columns).take(pa.array(scores.user))
             arrays = [*rows.columns, *scores.keys.values()]
             yield pa.RecordBatch.from_arrays(arrays, names=[*columns, *scores.keys]), scores
@@ -277,13 +281,13 @@ def with_users_outside(figures: Mapping[Key, Figures], n_attributes: int) -> dic
     whole = {key[n_attributes:]: group for key, group in figures.items() if is_of_all(key[:n_attributes])}
     counted = {}
     for key, group in figures.items():
-        of_all = whole.get(key[n_attributes:])
-        if of_all is None or is_of_all(key[:n_attributes]):
+        all_items = whole.get(key[n_attributes:])
+        if all_items is None or is_of_all(key[:n_attributes]):
             counted[key] = group
             continue
         values = []
-        for each, of_users in zip(group.values, of_all.values, strict=True):
-            n_outside = of_users.moments.n + of_users.moments.n_undefined - each.moments.n
+        for each, all_item_values in zip(group.values, all_items.values, strict=True):
+            n_outside = all_item_values.moments.n + all_item_values.moments.n_undefined - each.moments.n
             values.append(each._replace(moments=each.moments._replace(n_undefined=n_outside)))
         counted[key] = group._replace(values=values)
     return counted
@@ -301,8 +305,8 @@ class _GroupAccumulator:
         for rows, values in scores.scores.batches(users.batch, self._context.no_user):
             absent = None if users.left_out is None else users.left_out[values.user]
             weights = None if users.weights is None else users.weights[values.user]
-            of_pairs = [*values.values, *values.beside]
-            yield from self._states.add(rows, of_pairs, {}, values.normalisers, absent, weights)
+            pair_values = [*values.values, *values.standard_values]
+            yield from self._states.add(rows, pair_values, {}, values.normalisers, absent, weights)
 
     def messages(self) -> Iterator[Message]:
         tables = self._partition.tables
@@ -313,7 +317,9 @@ class _GroupAccumulator:
         yield from self._states.messages()
 
 
-def score_pairs(task: ScoringTask, passed_on: tuple[str, ...], names: tuple[str, ...]) -> Callable[[Batches], Batches]:
+def score_pairs(
+    task: ScoringTask, user_columns: tuple[str, ...], names: tuple[str, ...]
+) -> Callable[[Batches], Batches]:
     """A function for ``mapInArrow``: the metrics of every user and group of items, a row for each model.
 
     The columns come in this order: those passed on unchanged, the attribute of items, the group, the model's name, the metrics. If a
@@ -325,16 +331,16 @@ def score_pairs(task: ScoringTask, passed_on: tuple[str, ...], names: tuple[str,
         for whole, received in with_features(task, batches):
             batch = evaluated_users(whole, whole)
             scores = score(task, batch, received)
-            nobody = flags(batch.column(NO_USER))
-            columns = {name: batch.column(name) for name in passed_on}
+            is_null_user = flags(batch.column(NO_USER))
+            columns = {name: batch.column(name) for name in user_columns}
             if task.weight_count:
                 # Models do not differ in it.
                 columns[task.weight_count] = pa.array(scores.counts[count_of_model(task.weight_count, 0)])
-            of_users = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
-            of_groups = (feature.scores for feature in scores.features if isinstance(feature, GroupsOfBatch))
-            for of_attribute in (each for groups in of_groups for each in groups.attributes):
-                pairs = of_attribute.where(~nobody[of_attribute.user])
-                users = of_users.take(pa.array(pairs.user))
+            user_rows = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+            group_scores = (feature.scores for feature in scores.features if isinstance(feature, GroupsOfBatch))
+            for attribute_scores in (each for groups in group_scores for each in groups.attributes):
+                pairs = attribute_scores.where(~is_null_user[attribute_scores.user])
+                users = user_rows.take(pa.array(pairs.user))
                 keys = [pairs.keys[name].dictionary_decode() for name in (ATTRIBUTE_KEY, GROUP_KEY)]
                 for model, name in enumerate(task.models):
                     values = pairs.values[model * len(names) : (model + 1) * len(names)]

@@ -164,8 +164,8 @@ class GroupedTables(GroupedFeature):
                 aggregates += [when(agree, least).alias(name), (~agree).alias(item_columns.CONFLICT + name)]
             else:
                 together = call("flatten", call("collect_list", named(name)))
-                in_order = call("to_json", call("array_sort", call("array_distinct", together)))
-                aggregates.append(when(call("count", named(name)) > 0, in_order).alias(name))
+                sorted_sets = call("to_json", call("array_sort", call("array_distinct", together)))
+                aggregates.append(when(call("count", named(name)) > 0, sorted_sets).alias(name))
         return aggregate(select(source.frame, *columns), [item_columns.ITEM], *aggregates)
 
     def history(self) -> DataFrame:
@@ -249,9 +249,9 @@ def column_of(items: DataFrame, attribute: Attribute, name: str, problems: list[
     """The column of an attribute as the table of items spells it; what is wrong with it is added to the problems."""
     if attribute.kind == "vector":
         return array_of_numbers("items", items, name, problems)
-    if (found := require_column("items", items, name, attribute.option, problems)) is None:
+    if (spelled := require_column("items", items, name, attribute.option, problems)) is None:
         return name
-    kind, words = items.schema[found].dataType, f"items: the column {found!r} ({attribute.option}=)"
+    kind, words = items.schema[spelled].dataType, f"items: the column {spelled!r} ({attribute.option}=)"
     if isinstance(kind, T.ArrayType) and attribute.kind == "text":
         problems.append(
             f"{words} is {kind.simpleString()}, several {attribute.plural} for each item. diversity(by='categories') compares such "
@@ -259,19 +259,19 @@ def column_of(items: DataFrame, attribute: Attribute, name: str, problems: list[
         )
     else:
         problems += problem_of_type(words, kind.elementType if isinstance(kind, T.ArrayType) else kind, "category")
-    return found
+    return spelled
 
 
 def array_of_numbers(role: Role, frame: DataFrame, name: str, problems: list[str]) -> str:
     """The name of a column of vectors as the table spells it; what is wrong with it is added to the problems."""
-    found = require_column(role, frame, name, "vector", problems)
-    kind = T.NullType() if found is None else frame.schema[found].dataType
-    if found is not None and not (isinstance(kind, T.ArrayType) and isinstance(kind.elementType, T.NumericType)):
+    spelled = require_column(role, frame, name, "vector", problems)
+    kind = T.NullType() if spelled is None else frame.schema[spelled].dataType
+    if spelled is not None and not (isinstance(kind, T.ArrayType) and isinstance(kind.elementType, T.NumericType)):
         problems.append(
-            f"{role}: the column {found!r} (vector=) must be an array of numbers; it is {kind.simpleString()}. Convert a vector of "
+            f"{role}: the column {spelled!r} (vector=) must be an array of numbers; it is {kind.simpleString()}. Convert a vector of "
             "pyspark.ml with pyspark.ml.functions.vector_to_array"
         )
-    return found or name
+    return spelled or name
 
 
 def _usable_vectors(_: DataFrame, name: str) -> Sql:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from spark_rankeval.ranking.recommended import ATTRIBUTES, FIELDS_OF, OF_ITEMS, TABLES_OF, Fact, Totals
+from spark_rankeval.ranking.recommended import ATTRIBUTES, FACT_FIELDS, FACT_TABLES, ITEM_FACTS, Fact, Totals
 from spark_rankeval.worker.grouped_row import (
     BYTES,
     INTEGER,
@@ -26,11 +26,11 @@ BASELINE = column("baseline", ITEMS_OF_USER, "the items that a baseline recommen
 BASELINE_SCORES = column("baseline_scores", NUMBERS_OF_ITEMS, "the scores of these", _GROUPED, _LISTS, "none")
 #: Fields of the structs.
 ITEM, SCORE, TRAINING_USERS, TRAINING_INTERACTIONS = "item", "score", "training_users", "training_interactions"
-CATEGORY, CATEGORY_SET, VECTOR, IN_ITEMS = "category", "category_set", "vector", "in_items"
+CATEGORY, CATEGORY_SET, VECTOR, IS_IN_ITEMS = "category", "category_set", "vector", "is_in_items"
 SHARE_ABOVE, ITEMS_ABOVE = LONG_TAIL = ("share_above", "items_above")
 #: The fields that are joined or looked up: those of the training data, and those of the table of items.
 POPULARITY_FIELDS, ATTRIBUTE_FIELDS = (
-    frozenset(field for fact in OF_ITEMS if TABLES_OF[fact] == (table,) for field in FIELDS_OF[fact])
+    frozenset(field for fact in ITEM_FACTS if FACT_TABLES[fact] == (table,) for field in FACT_FIELDS[fact])
     for table in ("training", "items")
 )
 #: Columns of tables that are grouped by user or by item: the items that a user has in the training data, as often as they are there; how
@@ -67,7 +67,7 @@ BOUND = Bound(rows=1_000_000, n_bytes=64 << 20)
 
 def fields_of(facts: Iterable[Fact], *, history: bool = False) -> set[str]:
     """The fields that hold facts of predicted items, or of the items of a history."""
-    return {field for fact in facts if fact.startswith("history") == history for field in FIELDS_OF.get(fact, ())}
+    return {field for fact in facts if fact.startswith("history") == history for field in FACT_FIELDS.get(fact, ())}
 
 
 def sizes_of(totals: Mapping[str, int]) -> Totals:

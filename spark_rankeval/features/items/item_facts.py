@@ -246,7 +246,7 @@ def _read_attributes(table: pa.Table, _: Collection[str]) -> ItemTable:
         usual = np.lexsort((lengths, counts))[-1:]
         totals[item_columns.DIMENSION] = int(lengths[usual].sum())
         totals["n_ragged_vectors"] = int(counts.sum() - counts[usual].sum())
-    items = items.append_column(item_columns.IN_ITEMS, pa.array(np.ones(items.num_rows, np.bool_)))
+    items = items.append_column(item_columns.IS_IN_ITEMS, pa.array(np.ones(items.num_rows, np.bool_)))
     return _read_facts(items, item_columns.ATTRIBUTE_FIELDS, totals)
 
 
@@ -262,12 +262,12 @@ def _read_facts(items: pa.Table, names: Collection[str], totals: dict[str, int])
 def _read_groups(table: pa.Table, _: Collection[str]) -> ItemTable:
     items, _others = split_rows(table)
     ids, named = (_column(items, name).dictionary_encode() for name in (item_columns.ITEM, item_columns.GROUP))
-    given, index = named.dictionary.to_pylist(), ItemIndex(ids.dictionary)
+    dictionary_names, index = named.dictionary.to_pylist(), ItemIndex(ids.dictionary)
     # By their bytes: sums over groups then have one order.
-    names = tuple(sorted(given, key=str.encode))
+    names = tuple(sorted(dictionary_names, key=str.encode))
     code = {name: place for place, name in enumerate(names)}
-    codes = np.array([code[name] for name in given] + [-1], np.int64)
-    group = codes[filled(named.indices, len(given)).astype(np.int64)]
+    codes = np.array([code[name] for name in dictionary_names] + [-1], np.int64)
+    group = codes[filled(named.indices, len(dictionary_names)).astype(np.int64)]
     pairs = filled(ids.indices, 0).astype(np.int64) * (len(names) + 1) + group
     pairs = np.sort(pairs[group >= 0])
     item, group = np.divmod(pairs[starts_of_runs(pairs)], len(names) + 1)
@@ -280,8 +280,8 @@ def _read_groups(table: pa.Table, _: Collection[str]) -> ItemTable:
     first = np.cumsum(size) - size
     for n_groups in np.unique(size[size > 1]).tolist():
         which = np.flatnonzero(size == n_groups)
-        different, set_of = _different_rows(group[first[which][:, None] + np.arange(n_groups)])
-        sets[which] = len(members) + set_of
+        different, row_sets = _different_rows(group[first[which][:, None] + np.arange(n_groups)])
+        sets[which] = len(members) + row_sets
         members += different.tolist()
     counts = np.bincount(sets[:-1], minlength=len(members))
     groups = GroupSets(names, Ragged.from_lists(members, np.int64), counts)
@@ -315,8 +315,8 @@ class CategorySets:
         encoded = texts.dictionary_encode()
         places = np.array([self._place(text) for text in encoded.dictionary.to_pylist()] + [UNKNOWN], np.int64)
         # Null is the last of the places.
-        found: IntArray = places[filled(encoded.indices, len(places) - 1).astype(np.int64)]
-        return found
+        text_places: IntArray = places[filled(encoded.indices, len(places) - 1).astype(np.int64)]
+        return text_places
 
     def _place(self, text: str) -> int:
         if text not in self._places:
@@ -339,7 +339,7 @@ def decoded(fields: Mapping[str, pa.Array], dimension: int, categories: Category
         item_columns.TRAINING_INTERACTIONS: whole_numbers,
         item_columns.SHARE_ABOVE: lambda values: filled(values, 1.0),
         item_columns.ITEMS_ABOVE: lambda values: filled(values, 1.0),
-        item_columns.IN_ITEMS: lambda values: pc.fill_null(values, False).to_numpy(zero_copy_only=False),
+        item_columns.IS_IN_ITEMS: lambda values: pc.fill_null(values, False).to_numpy(zero_copy_only=False),
     }
     kinds: dict[str, Callable[[pa.Array], Array]] = {
         "text": lambda values: filled(values.dictionary_encode().indices, UNKNOWN).astype(np.int64),

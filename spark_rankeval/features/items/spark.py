@@ -22,7 +22,7 @@ from spark_rankeval.features.items.grouped_tables import (
     total_of,
 )
 from spark_rankeval.features.items.item_facts import rows_of_shares
-from spark_rankeval.ranking.recommended import ATTRIBUTES, NUMBERS, OF_ITEMS, TABLES_OF, Fact
+from spark_rankeval.ranking.recommended import ATTRIBUTES, FACT_TABLES, ITEM_FACTS, NUMBERS, Fact
 from spark_rankeval.request.column_names import ColumnNames
 from spark_rankeval.request.counts import Overlap
 from spark_rankeval.request.options import Facts, Lookup, LookupOption
@@ -61,9 +61,9 @@ class JoinedFacts(GroupedTables):
         """Rows of items with a struct of the facts of each; null if a row has no item."""
         if not self.joins:
             return rows
-        known = self._facts_of_items
-        fields = [name for name in known.columns if name not in (item_columns.ITEM, item_columns.TRAINING_HASH)]
-        joined = rows.join(known.withColumnRenamed(item_columns.ITEM, ITEMS), ITEMS, "left")
+        facts_table = self._facts_of_items
+        fields = [name for name in facts_table.columns if name not in (item_columns.ITEM, item_columns.TRAINING_HASH)]
+        joined = rows.join(facts_table.withColumnRenamed(item_columns.ITEM, ITEMS), ITEMS, "left")
         facts = when(named(ITEMS).is_not_null(), call("struct", *map(named, fields)))
         return select(joined, *map(named, rows.columns), facts.alias(FACTS))
 
@@ -98,17 +98,20 @@ class JoinedFacts(GroupedTables):
         elif fields & item_columns.POPULARITY_FIELDS:
             tables.append(self.popularity)
         if fields & item_columns.ATTRIBUTE_FIELDS:
-            known = (*map(named, (item_columns.ITEM, *self.attribute_names)), number(True).alias(item_columns.IN_ITEMS))
-            tables.append(select(self.attributes, *known))
+            columns = (
+                *map(named, (item_columns.ITEM, *self.attribute_names)),
+                number(True).alias(item_columns.IS_IN_ITEMS),
+            )
+            tables.append(select(self.attributes, *columns))
         return reduce(lambda one, other: one.join(other, item_columns.ITEM, "full"), tables)
 
     def _popularity_with_shares(self) -> DataFrame:
         """The popularity with which shares are of more popular items: one task adds up how many items have which number of users."""
         popularity = self.popularity
-        of_items = where(popularity, named(item_columns.ITEM).is_not_null())
-        counts = aggregate(
-            of_items, [item_columns.TRAINING_USERS], call("count", 1).alias(item_columns.ROWS)
-        ).repartition(1)
+        items = where(popularity, named(item_columns.ITEM).is_not_null())
+        counts = aggregate(items, [item_columns.TRAINING_USERS], call("count", 1).alias(item_columns.ROWS)).repartition(
+            1
+        )
         fields = [T.StructField(item_columns.TRAINING_USERS, T.LongType())]
         fields += [T.StructField(name, T.DoubleType()) for name in item_columns.LONG_TAIL]
         shares = run_on_workers(counts, rows_of_shares, T.StructType(fields))
@@ -205,13 +208,13 @@ class PackedFacts(GroupedTables):
 class SideTables(NamedTuple):
     """The tables that metrics ask for, as the caller gave them."""
 
-    given: Facts = Facts()
+    options: Facts = Facts()
     facts: frozenset[Fact] = frozenset()  # those that metrics ask for
     roles: Collection[str] = ()  # the tables that hold these
 
     def frames(self) -> dict[str, DataFrame | None]:
         """The tables by their roles."""
-        return {role: frame if role in self.roles else None for role, frame in self.given.tables().items()}
+        return {role: frame if role in self.roles else None for role, frame in self.options.tables().items()}
 
 
 @dataclass(frozen=True)
@@ -231,7 +234,7 @@ class SideSources(ItemSources, SourceFeature):
     def overlaps(self, task: ScoringTask) -> Iterator[Overlap]:
         """Recommended items should be in the tables, and the users of the training data and of the baseline among those with lists."""
         # The intents of labels are of items that need not be predicted.
-        tables = {table for fact in task.facts - {"intents"} for table in TABLES_OF[fact]}
+        tables = {table for fact in task.facts - {"intents"} for table in FACT_TABLES[fact]}
         yield from (Overlap(table, "items") for table in ("training", "items", "baseline") if table in tables)
         if any(fact.startswith("history") for fact in task.facts):
             yield Overlap("training", "users")
@@ -254,13 +257,13 @@ def read_side_tables(
     tables: SideTables, predictions: SourceTable, names: ColumnNames, problems: list[str]
 ) -> SideSources:
     """Find and check the columns of the tables; what is wrong with them is added to the problems."""
-    given, facts, frames = tables.given, tables.facts, tables.frames()
+    options, facts, frames = tables.options, tables.facts, tables.frames()
     if predictions.vectors is not None:
-        if given.lookup == "join":
+        if options.lookup == "join":
             problems.append(
                 "lookup='join' joins facts of items to rows of predictions, and Vectors have none; leave it out"
             )
-    elif facts & set(OF_ITEMS) and predictions.arrays:
+    elif facts & set(ITEM_FACTS) and predictions.arrays:
         problems.append(
             "metrics of items need predictions as rows, and these are arrays. Explode them with predictions.select('user', "
             "F.posexplode('item').alias('rank', 'item')), and pass rank='rank'"
@@ -275,5 +278,5 @@ def read_side_tables(
         fields = item_columns.fields_of(facts) | item_columns.fields_of(facts, history=True)
         for option, attribute in ((each.option, each) for name, each in ATTRIBUTES.items() if name in fields):
             # If fields share a column, the first of them asks the most of it.
-            columns[option] = columns.get(option) or column_of(items, attribute, getattr(given, option), problems)
-    return SideSources(sources["training"], sources["items"], sources["baseline"], columns, given.lookup)
+            columns[option] = columns.get(option) or column_of(items, attribute, getattr(options, option), problems)
+    return SideSources(sources["training"], sources["items"], sources["baseline"], columns, options.lookup)

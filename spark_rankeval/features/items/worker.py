@@ -74,19 +74,22 @@ class SideLists:
     ) -> Recommended:
         """Recommended items with the facts that metrics ask for; `predictions` with their `ids`, and the facts joined to them."""
         user_facts = self._user_facts
-        of_predictions, of_baselines = self._list_facts(view, predictions)
+        prediction_facts, baseline_sizes = self._list_facts(view, predictions)
         # Looked up for the items that are left: most were cut off.
         kept = pa.array(recommended.entry)
         fields = {} if joined is None else fields_in(joined.flatten().take(kept))
-        of_items = self._item_facts(ids.take(kept), item_columns.fields_of(self.facts), fields)
-        return recommended.knowing(
-            of_items, of_predictions, {**self._sets, **user_facts, **of_baselines}, item_columns.sizes_of(self.totals)
+        item_facts = self._item_facts(ids.take(kept), item_columns.fields_of(self.facts), fields)
+        return recommended.with_facts(
+            item_facts,
+            prediction_facts,
+            {**self._sets, **user_facts, **baseline_sizes},
+            item_columns.sizes_of(self.totals),
         )
 
     def label_facts(self, ids: pa.Array) -> dict[str, Array]:
         """The facts of labelled items, which travel with labels as float64."""
-        known = self.items.look_up(ids, {GROUP_SET, LEVEL} & item_columns.fields_of(self.facts))
-        return {name: values.astype(np.float64) for name, values in known.items()}
+        facts = self.items.look_up(ids, {GROUP_SET, LEVEL} & item_columns.fields_of(self.facts))
+        return {name: values.astype(np.float64) for name, values in facts.items()}
 
     @property
     def _sets(self) -> dict[str, Any]:
@@ -108,20 +111,22 @@ class SideLists:
         facts = self._item_facts(
             self.sides[item_columns.HISTORY].ids, item_columns.fields_of(self.facts, history=True), self.history_fields
         )
-        known: dict[str, Any] = {"history_size": history.lengths}
+        user_facts: dict[str, Any] = {"history_size": history.lengths}
         if item_columns.TRAINING_USERS in facts:
             # Whole numbers below 2^53, whose sum is exact in any order.
-            known["history_popularity"] = np.bincount(user, facts[item_columns.TRAINING_USERS], n_users).astype(
+            user_facts["history_popularity"] = np.bincount(user, facts[item_columns.TRAINING_USERS], n_users).astype(
                 np.int64
             )
         if item_columns.CATEGORY_SET in facts:
-            known["history_categories"] = shares_of_categories(
+            user_facts["history_categories"] = shares_of_categories(
                 user, facts[item_columns.CATEGORY_SET], self._sets["category_sets"]
             )
         if item_columns.VECTOR in facts:
-            known["history_vector"] = self._mean_directions(history, facts[item_columns.VECTOR])
+            user_facts["history_vector"] = self._mean_directions(history, facts[item_columns.VECTOR])
         sets = {GROUP_SET: "history_groups", LEVEL: "history_levels"}
-        return known | {name: history.like(facts[of_items]) for of_items, name in sets.items() if of_items in facts}
+        return user_facts | {
+            name: history.like(facts[field_name]) for field_name, name in sets.items() if field_name in facts
+        }
 
     def _mean_directions(self, history: Ragged, vectors: Array) -> Array:
         items, user = history.values, history.user
@@ -134,16 +139,16 @@ class SideLists:
 
     def _list_facts(self, view: View, predictions: Ragged) -> tuple[dict[str, Array], dict[str, Array]]:
         """The facts of predictions, and of users, by users' other lists."""
-        of_predictions: dict[str, Array] = {}
+        prediction_facts: dict[str, Array] = {}
         if item_columns.HISTORY in self.lists:
-            of_predictions["consumed"] = contained(predictions, self.lists[item_columns.HISTORY])
+            prediction_facts["consumed"] = contained(predictions, self.lists[item_columns.HISTORY])
         if item_columns.BASELINE not in self.lists:
-            return of_predictions, {}
+            return prediction_facts, {}
         kept, rank = self._ranked_baseline(view)
         matched = match(predictions, kept)
-        of_predictions["baseline_rank"] = np.zeros(len(predictions.values), np.int64)
-        of_predictions["baseline_rank"][matched.prediction] = rank[matched.label]
-        return of_predictions, {"baseline_size": self.lists[item_columns.BASELINE].lengths}
+        prediction_facts["baseline_rank"] = np.zeros(len(predictions.values), np.int64)
+        prediction_facts["baseline_rank"][matched.prediction] = rank[matched.label]
+        return prediction_facts, {"baseline_size": self.lists[item_columns.BASELINE].lengths}
 
     def _ranked_baseline(self, view: View) -> tuple[Ragged, IntArray]:
         """The baseline's items down to a view's largest cutoff, each once, and their ranks."""
@@ -169,15 +174,17 @@ def shares_of_categories(user: IntArray, places: IntArray, sets: Ragged) -> Cate
         places: int64, the place of each item's categories among the sets.
         sets: as of `CategorySets.sets`.
     """
-    known = places != UNKNOWN
-    user, places = user[known], places[known]
+    has_category = places != UNKNOWN
+    user, places = user[has_category], places[has_category]
     if not len(user):
         none = np.empty(0, np.int64)
         return CategoryShares(none, none, np.empty(0))
     n_categories, n_sizes = int(sets.values.max()) + 1, int(sets.lengths.max()) + 1
-    of_items = sets.take(places)
+    item_categories = sets.take(places)
     # Items come in any order, and sums of floats have one: items that share alike are counted, then added by how they share.
-    cell = (user[of_items.user] * n_categories + of_items.values) * n_sizes + of_items.lengths[of_items.user]
+    cell = (user[item_categories.user] * n_categories + item_categories.values) * n_sizes + item_categories.lengths[
+        item_categories.user
+    ]
     cells, counts = np.unique(cell, return_counts=True)
     pairs, pair = np.unique(cells // n_sizes, return_inverse=True)
     n_items = np.bincount(user)
@@ -185,7 +192,7 @@ def shares_of_categories(user: IntArray, places: IntArray, sets: Ragged) -> Cate
     return CategoryShares(pairs // n_categories, pairs % n_categories, share)
 
 
-def in_parts(batch: pa.RecordBatch, items: ItemFacts | None = None) -> Iterator[pa.RecordBatch]:
+def split_batch(batch: pa.RecordBatch, items: ItemFacts | None = None) -> Iterator[pa.RecordBatch]:
     """The batch in parts whose vectors, one per prediction, fit into little memory; no value depends on how it is cut.
 
     The parts have the hash of the training data: if facts are looked up, their table has it, else users bring it.
@@ -243,7 +250,7 @@ class _FactsOfPartition(PartitionFeature):
             self._items = ItemFacts.read(self._facts, cells)
 
     def parts(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        return in_parts(batch, self._items)
+        return split_batch(batch, self._items)
 
     def read(self, columns: Mapping[str, pa.Array], labels: Side, excluded: Side | None) -> BatchFeature:
         return _FactsOfBatch(SideLists.read(self._facts, columns, self._items))

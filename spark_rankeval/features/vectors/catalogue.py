@@ -21,7 +21,7 @@ _EPSILON, _SMALL_32, _SMALLEST_64 = 2.0**-24, 2.0**-126, 5e-324
 _CELLS = 1 << 17
 # At most so many items, and at most one of so many, are scored exactly by themselves. These have numbers that are so many times larger than
 # all others.
-_MOST_APART, _ONE_OF, _TIMES = 64, 256, 4.0
+_MOST_APART, _ITEMS_PER_APART, _TIMES = 64, 256, 4.0
 # Two to this power is still a number of float64.
 _LOWEST_EXPONENT = -1000
 #: No number of a vector and no bias may be further from 0. Then no score exceeds float64, whatever the number of dimensions.
@@ -53,7 +53,7 @@ def added_products(left: Array, right: Array) -> FloatArray:
     return total
 
 
-def _of_length_one(vectors: Array) -> Array:
+def _unit_rows(vectors: Array) -> Array:
     """Vectors divided by their lengths, in float64; a vector of zeros stays as it is."""
     largest = np.abs(vectors).max(axis=1, initial=0.0).astype(np.float64)
     # By a power of two first, which changes no digit: squares of large or small numbers would be no numbers.
@@ -88,10 +88,10 @@ class Catalogue:
     largest_bias: float
 
     @classmethod
-    def of(cls, numbers: Array, bias: FloatArray, similarity: Similarity = "dot") -> Catalogue:
+    def prepare(cls, numbers: Array, bias: FloatArray, similarity: Similarity = "dot") -> Catalogue:
         """A catalogue of numbers that can be used."""
         if similarity == "cosine":
-            numbers = _of_length_one(numbers)
+            numbers = _unit_rows(numbers)
         n_items, length = numbers.shape
         largest = np.maximum(numbers.max(axis=1, initial=0.0), -numbers.min(axis=1, initial=0.0)).astype(np.float64)
         apart = _much_larger(largest)
@@ -152,10 +152,10 @@ class ScoredUserVectors:
     error: FloatArray
 
     @classmethod
-    def of(cls, catalogue: Catalogue, numbers: Array, bias: FloatArray) -> ScoredUserVectors:
+    def prepare(cls, catalogue: Catalogue, numbers: Array, bias: FloatArray) -> ScoredUserVectors:
         """Users whose numbers can be used, with vectors as long as those of the catalogue."""
         if catalogue.similarity == "cosine":
-            numbers = _of_length_one(numbers)
+            numbers = _unit_rows(numbers)
         whole = numbers.astype(np.float64)
         exponent = np.frexp(np.abs(whole).max(axis=1, initial=0.0))[1].astype(np.int64) + catalogue.exponent
         exponent = np.maximum(exponent, _LOWEST_EXPONENT)
@@ -217,14 +217,14 @@ class ScoredUserVectors:
 
 def _much_larger(largest: Array) -> IntArray:
     """The places of the few largest of some numbers, if all others are much smaller."""
-    n_others = len(largest) - min(_MOST_APART, len(largest) // _ONE_OF)
+    n_others = len(largest) - min(_MOST_APART, len(largest) // _ITEMS_PER_APART)
     if n_others == len(largest):
         return np.empty(0, np.int64)
     return np.flatnonzero(largest > _TIMES * np.partition(largest, n_others - 1)[n_others - 1])
 
 
 #: The columns of the rows that are packed: the item, its vector, what is added to its scores, and whether the row is of the catalogue.
-ITEM, VECTOR, ITEM_BIAS, IN_CATALOGUE = "item", "vector", "bias", "in_catalogue"
+ITEM, VECTOR, ITEM_BIAS, IS_CATALOGUE_ROW = "item", "vector", "bias", "in_catalogue"
 #: A length of vectors, and how many rows of the catalogue have it.
 USUAL_LENGTH, N_ROWS = "usual_length", "n_rows"
 _MOST_BYTES = 2_000_000_000
@@ -266,7 +266,7 @@ class PackedCatalogue(NamedTuple):
     faults: Faults
 
     @classmethod
-    def of(cls, rows: pa.Table) -> PackedCatalogue:
+    def from_rows(cls, rows: pa.Table) -> PackedCatalogue:
         """Choose the rows that can be used, and bring them into order. Of an item's several rows the greatest vector stays."""
         ids, vectors, bias = (_column(rows, name) for name in (ITEM, VECTOR, ITEM_BIAS))
         if pa.types.is_floating(ids.type):
@@ -277,7 +277,7 @@ class PackedCatalogue(NamedTuple):
         length = int(np.bincount(lengths[is_valid]).argmax()) if is_valid.any() else 0
         kept = np.flatnonzero(is_valid & (lengths == length))
         ids, matrix, added = ids.take(pa.array(kept)), _matrix(vectors.take(pa.array(kept)), length), added[kept]
-        chosen = _in_order(ids, matrix, added)
+        chosen = _rows_to_keep(ids, matrix, added)
         faults = Faults(
             n_invalid=int((~is_valid).sum()),
             n_ragged=int(is_valid.sum()) - len(kept),
@@ -308,19 +308,19 @@ class PackedCatalogue(NamedTuple):
 @runs_in_worker
 def pack_catalogue(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """A function for ``mapInArrow``: the rows of a catalogue as a row of bytes; a row that is not of the catalogue is passed over."""
-    given: list[pa.RecordBatch] = []
+    received_batches: list[pa.RecordBatch] = []
     n_bytes = 0
     for batch in batches:
-        given.append(batch)
+        received_batches.append(batch)
         n_bytes += batch.nbytes
         if n_bytes > _MOST_BYTES:
             # Arrow would say so, too, but only once the memory of several copies is used up.
             raise RuntimeError(CATALOGUE_TOO_LARGE)
-    if not given:
+    if not received_batches:
         # A partition without a row, of which there is none beside one with rows unless Spark finds the table empty.
         return
-    rows = pa.Table.from_batches(given)
-    catalogue = PackedCatalogue.of(rows.filter(rows[IN_CATALOGUE]))
+    rows = pa.Table.from_batches(received_batches)
+    catalogue = PackedCatalogue.from_rows(rows.filter(rows[IS_CATALOGUE_ROW]))
     yield pa.RecordBatch.from_pydict({PACKED: pa.array([catalogue.pack()], pa.binary())})
 
 
@@ -346,8 +346,8 @@ def _column(rows: pa.Table, name: str) -> pa.Array:
 
 
 def _has_item(ids: pa.Array) -> BoolArray:
-    known: BoolArray = ids.is_valid().to_numpy(zero_copy_only=False)
-    return known & ~np.isnan(numbers(ids)) if pa.types.is_floating(ids.type) else known
+    is_valid: BoolArray = ids.is_valid().to_numpy(zero_copy_only=False)
+    return is_valid & ~np.isnan(numbers(ids)) if pa.types.is_floating(ids.type) else is_valid
 
 
 def all_usable(vectors: pa.Array) -> BoolArray:
@@ -364,14 +364,14 @@ def _matrix(vectors: pa.Array, length: int) -> Array:
     return matrix
 
 
-def _in_order(ids: pa.Array, vectors: Array, bias: Array) -> Array:
+def _rows_to_keep(ids: pa.Array, vectors: Array, bias: Array) -> Array:
     """The places of the rows to keep, by item; of an item's several rows that of the greatest vector, then of the greatest bias."""
     is_text = pa.types.is_string(ids.type) or pa.types.is_large_string(ids.type)
     # As bytes: no collation may come between.
     order = pc.array_sort_indices(ids.cast(pa.large_binary()) if is_text else ids).to_numpy().astype(np.int64)
-    in_order = ids.take(pa.array(order))
+    ordered = ids.take(pa.array(order))
     is_new = np.ones(len(order), np.bool_)
-    is_new[1:] = pc.not_equal(in_order[1:], in_order[:-1]).to_numpy(zero_copy_only=False)
+    is_new[1:] = pc.not_equal(ordered[1:], ordered[:-1]).to_numpy(zero_copy_only=False)
     item = np.cumsum(is_new) - 1
     is_last = np.append(is_new[1:], True)[: len(order)]
     repeated = np.flatnonzero(~(is_new & is_last))

@@ -99,7 +99,7 @@ def rank_items(
     is_ranked = limits.has(items)
     ranked = items.where(is_ranked)
     score = users.exact(ranked.user, ranked.values)
-    counts = _Counts.of(users, ranked, score)
+    counts = _Counts.start(users, ranked, score)
     firsts = _count_blocks(users, counts, limits, ties, first)
     # Of those that score the same, the item itself is neither before nor behind.
     before = counts.tied - 1 - counts.before if ties == "item_desc" else counts.before
@@ -190,7 +190,7 @@ class _Counts:
     n_near: int = 0
 
     @classmethod
-    def of(cls, users: ScoredUserVectors, ranked: Ragged, score: FloatArray) -> _Counts:
+    def start(cls, users: ScoredUserVectors, ranked: Ragged, score: FloatArray) -> _Counts:
         user = ranked.user
         about, error = users.as_about(user, score), users.error[user]
         kind = np.float32 if users.catalogue.is_plain else np.float64
@@ -268,8 +268,8 @@ def _first_places(products: Array, first: int, error: float) -> IntArray:
     if len(places) <= first:
         least = least_of_all if len(places) < first else float(products[places].min())
     else:
-        found = products[places]
-        least = float(np.partition(found, len(found) - first)[len(found) - first])
+        candidates = products[places]
+        least = float(np.partition(candidates, len(candidates) - first)[len(candidates) - first])
     # As many items as asked for have exact scores of at least `least` − error; an item that belongs to them has so, too, and then its
     # product is at least `least` − 2 · error.
     with np.errstate(over="ignore"):

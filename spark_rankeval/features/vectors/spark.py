@@ -12,7 +12,7 @@ from pyspark.sql import types as T
 from spark_rankeval.errors import InputError
 from spark_rankeval.features.items.grouped_tables import array_of_numbers
 from spark_rankeval.features.vectors.catalogue import (
-    IN_CATALOGUE,
+    IS_CATALOGUE_ROW,
     ITEM,
     ITEM_BIAS,
     LARGEST,
@@ -139,7 +139,11 @@ def catalogue_rows(columns: VectorColumns) -> DataFrame:
     vector = named(columns.item_vector).cast(T.ArrayType(T.FloatType() if single else T.DoubleType()))
     bias = number(0.0) if columns.item_bias is None else named(columns.item_bias).cast("double")
     rows = select(
-        frame, source.ids_sql().alias(ITEM), vector.alias(VECTOR), bias.alias(BIAS), number(True).alias(IN_CATALOGUE)
+        frame,
+        source.ids_sql().alias(ITEM),
+        vector.alias(VECTOR),
+        bias.alias(BIAS),
+        number(True).alias(IS_CATALOGUE_ROW),
     )
     if candidates is not None and candidates.role != "candidates":
         allowed = select(candidates.frame, candidates.ids_sql().alias(ITEM)).distinct()
@@ -170,17 +174,19 @@ class CatalogueColumns(VectorColumns):
 
 def read_vectors(vectors: Vectors, names: ColumnNames, problems: list[str]) -> SourceTable:
     """Find the columns of a model's vectors, as `read_source` finds those of its lists."""
-    found: list[str] = []
-    source = _read_vectors(vectors, names, found)
+    table_problems: list[str] = []
+    source = _read_vectors(vectors, names, table_problems)
     # A problem begins with the role of its table. The caller knows the table by another name.
     for role, name in {"predictions": "users", "catalogue": "items", "candidates": "candidates"}.items():
-        problems += [f"{name} of Vectors{text.removeprefix(role)}" for text in found if text.startswith(role)]
+        problems += [f"{name} of Vectors{text.removeprefix(role)}" for text in table_problems if text.startswith(role)]
     return source
 
 
 def _read_vectors(vectors: Vectors, names: ColumnNames, problems: list[str]) -> SourceTable:
     users = [
-        found for name in names.user if (found := require_column("predictions", vectors.users, name, "user", problems))
+        spelled
+        for name in names.user
+        if (spelled := require_column("predictions", vectors.users, name, "user", problems))
     ]
     for name in users:
         kind = vectors.users.schema[name].dataType
@@ -192,8 +198,8 @@ def _read_vectors(vectors: Vectors, names: ColumnNames, problems: list[str]) -> 
     item_bias = _bias("catalogue", vectors.items, vectors.item_bias, "item_bias", problems)
     candidates = None
     if vectors.candidates is not None:
-        of_users = all(find_column(vectors.candidates, name) for name in names.user)
-        role: Role = "candidates" if of_users else "catalogue"
+        has_users = all(find_column(vectors.candidates, name) for name in names.user)
+        role: Role = "candidates" if has_users else "catalogue"
         wrong: list[str] = []
         candidates = read_source(role, vectors.candidates, names, wrong)
         problems += [f"candidates{problem.removeprefix(role)}" for problem in wrong]
@@ -204,11 +210,11 @@ def _read_vectors(vectors: Vectors, names: ColumnNames, problems: list[str]) -> 
 
 
 def _bias(role: Role, frame: DataFrame, name: str | None, option: str, problems: list[str]) -> str | None:
-    found = None if name is None else require_column(role, frame, name, option, problems)
-    if found is not None and not isinstance(frame.schema[found].dataType, T.NumericType):
-        kind = frame.schema[found].dataType.simpleString()
-        problems.append(f"{role}: {option}={found!r} must be a number; it is {kind}. Cast it")
-    return found
+    spelled = None if name is None else require_column(role, frame, name, option, problems)
+    if spelled is not None and not isinstance(frame.schema[spelled].dataType, T.NumericType):
+        kind = frame.schema[spelled].dataType.simpleString()
+        problems.append(f"{role}: {option}={spelled!r} must be a number; it is {kind}. Cast it")
+    return spelled
 
 
 def read_catalogue(vectors: Vectors, exclude: DataFrame | None, names: ColumnNames) -> Sources:

@@ -26,7 +26,7 @@ from spark_rankeval.ranking.lists import RawLists, Ties, settle_intents, settle_
 from spark_rankeval.ranking.matching import distinct
 from spark_rankeval.ranking.ragged import Array, BoolArray, IntArray, Ragged
 from spark_rankeval.ranking.ranks import RankingCounts, rank_lists
-from spark_rankeval.ranking.ties import hangs_on_tie
+from spark_rankeval.ranking.ties import depends_on_tie
 from spark_rankeval.request.options import Similarity
 from spark_rankeval.request.task import ScoringTask, View
 from spark_rankeval.worker.grouped_row import (
@@ -68,9 +68,9 @@ class TaskCatalogue(NamedTuple):
     faults: Faults  # what was left out
 
     @classmethod
-    def of(cls, packed: PackedCatalogue, similarity: Similarity) -> TaskCatalogue:
+    def prepare(cls, packed: PackedCatalogue, similarity: Similarity) -> TaskCatalogue:
         """The same, ready to score."""
-        return cls(packed.ids, Catalogue.of(packed.vectors, packed.bias, similarity), packed.faults)
+        return cls(packed.ids, Catalogue.prepare(packed.vectors, packed.bias, similarity), packed.faults)
 
     def places(self, side: Side) -> Ragged:
         """Each user's items by their place in the catalogue, each once; those that it lacks are left out."""
@@ -103,7 +103,7 @@ class Catalogues:
         for model, similarity in enumerate(self._similarities):
             if (name := column_of_model(CATALOGUE, model)) in tables:
                 packed = PackedCatalogue.unpack(tables[name].as_buffer())
-                self._models[model] = TaskCatalogue.of(packed, similarity)
+                self._models[model] = TaskCatalogue.prepare(packed, similarity)
 
     def __getitem__(self, model: int) -> TaskCatalogue:
         return self._models[model]
@@ -130,20 +130,20 @@ class UserVectors(NamedTuple):
         """
         column, added = columns[column_of_model(VECTOR, model)], numbers(columns[column_of_model(BIAS, model)])
         rows = whole_numbers(columns[column_of_model(PREDICTION_ROWS, model)])
-        nobody = flags(columns[NO_USER])
+        is_null_user = flags(columns[NO_USER])
         entries, _ = flat(column)
         lengths = pc.fill_null(pc.list_value_length(column), -1).to_numpy(zero_copy_only=False)
         has_length = lengths == catalogue.length if catalogue.length else lengths > 0
-        has_vector = has_length & all_usable(column) & is_usable(added) & (rows > 0) & ~nobody
+        has_vector = has_length & all_usable(column) & is_usable(added) & (rows > 0) & ~is_null_user
         vectors = np.zeros((len(rows), catalogue.length))
         if catalogue.length:
             # Rows of another length stand between those that are copied.
-            of_usable = np.repeat(has_vector, np.maximum(lengths, 0))
-            vectors[has_vector] = numbers(entries)[of_usable].reshape(int(has_vector.sum()), catalogue.length)
+            is_usable_entry = np.repeat(has_vector, np.maximum(lengths, 0))
+            vectors[has_vector] = numbers(entries)[is_usable_entry].reshape(int(has_vector.sum()), catalogue.length)
         added = np.where(has_vector, added, 0.0)
         # All rows of a user but one, and the last one if it has no vector; of nobody, all.
-        invalid = np.where(nobody, rows, np.maximum(rows - 1, 0) + ((rows > 0) & ~has_vector))
-        return cls(ScoredUserVectors.of(catalogue, vectors, added), has_vector, invalid)
+        invalid = np.where(is_null_user, rows, np.maximum(rows - 1, 0) + ((rows > 0) & ~has_vector))
+        return cls(ScoredUserVectors.prepare(catalogue, vectors, added), has_vector, invalid)
 
 
 @dataclass
@@ -230,16 +230,18 @@ class VectorLists:
             tied_above=ranks.above[label],
             tied=ranks.tied[label],
             labels=labels.grades,
-            labels_as_given=labels.as_given if view.needs_label_order else None,
-            beside={name: values.values[settled] for name, values in labels.beside.items()},
-            beside_labels=labels.beside,
+            raw_labels=labels.raw_grades if view.needs_label_order else None,
+            extra_values={name: values.values[settled] for name, values in labels.extra_values.items()},
+            label_extra_values=labels.extra_values,
             intents=intents.intents,
         )
         none = np.zeros(batch.n_users, np.int64)
-        tied = np.maximum.reduce([none, *(hangs_on_tie(batch, look) for look in view.looks)])
+        tied = np.maximum.reduce([none, *(depends_on_tie(batch, look) for look in view.looks)])
         if lists.entry is not None:
-            of_first, findings = rank_lists(lists, view.ranking, largest_cutoff=view.largest_cutoff, looks=view.looks)
-            batch = replace(batch, recommended=of_first.recommended)
+            first_batch, findings = rank_lists(
+                lists, view.ranking, largest_cutoff=view.largest_cutoff, looks=view.looks
+            )
+            batch = replace(batch, recommended=first_batch.recommended)
             tied = np.maximum(tied, findings.tied)
         return batch, RankingCounts(
             none, labels.equal + intents.equal, labels.conflicts + intents.conflicts, tied, none, none, none
@@ -265,17 +267,17 @@ def few_users(batches: Batches, k: int) -> Batches:
 
 
 def first_items_of_batches(
-    similarity: Similarity, k: int, passed_on: tuple[str, ...], item: str
+    similarity: Similarity, k: int, user_columns: tuple[str, ...], item: str
 ) -> Callable[[Batches], Batches]:
     """A function for ``mapInArrow``: the first k items of every user as structs of `item` and score, beside the columns passed on."""
 
     @runs_in_worker
     def run(batches: Batches) -> Batches:
-        catalogues, in_order = Catalogues([similarity]), FirstItems(k, "item_asc")
+        catalogues, top = Catalogues([similarity]), FirstItems(k, "item_asc")
         for batch, tables in received(few_users(batches, k), (CATALOGUE,)):
             catalogues.read(tables)
             columns = columns_of(batch)
-            lists = VectorLists.read(columns, 0, catalogues[0], read_excluded(columns), first=in_order)
+            lists = VectorLists.read(columns, 0, catalogues[0], read_excluded(columns), first=top)
             first = lists.predictions()
             entries: Array = pa.StructArray.from_arrays([first.ids, pa.array(first.values[0])], names=[item, "score"])
             recommended = pa.ListArray.from_arrays(
@@ -284,12 +286,12 @@ def first_items_of_batches(
             n_invalid_items = np.full(batch.num_rows, sum(lists.catalogue.faults))
             yield pa.RecordBatch.from_arrays(
                 [
-                    *(columns[name] for name in passed_on),
+                    *(columns[name] for name in user_columns),
                     recommended,
                     pa.array(first.invalid),
                     pa.array(n_invalid_items),
                 ],
-                names=[*passed_on, RECOMMENDATIONS, N_INVALID, N_INVALID_CATALOGUE],
+                names=[*user_columns, RECOMMENDATIONS, N_INVALID, N_INVALID_CATALOGUE],
             )
 
     return run
@@ -350,4 +352,6 @@ class _VectorsOfBatch(BatchFeature):
     def __init__(self, models: Sequence[VectorLists]) -> None:
         self.rankers = models
         faults = [lists.catalogue.faults for lists in models]
-        self.totals = {name: sum(of_model[place] for of_model in faults) for place, name in enumerate(CATALOGUE_FAULTS)}
+        self.totals = {
+            name: sum(model_faults[place] for model_faults in faults) for place, name in enumerate(CATALOGUE_FAULTS)
+        }
