@@ -249,7 +249,7 @@ class SettledIntents(NamedTuple):
 
 
 def settle_intents(lists: RawLists, labels: Labels, place: IntArray, rank: IntArray) -> SettledIntents:
-    """The intents of the labels, if somebody asked; of equal pairs the highest grade holds.
+    """The intents of the labels, if a metric looks at them; of equal pairs the highest grade holds.
 
     Args:
         lists: the raw lists.

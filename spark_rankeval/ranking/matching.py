@@ -16,8 +16,8 @@ from spark_rankeval.ranking.ragged import (
     width_classes,
 )
 
-# Up to so many labels a user, and where lists are about equally long and not longer than this, comparing them with one label at
-# a time is faster than looking their items up.
+# Users with up to so many labels, and lists of about equal length that are not longer than this, are compared label by label.
+# That is faster than looking items up.
 _COMPARED_LABELS, _COMPARED_ITEMS = 16, 512
 # Odd numbers whose multiples spread over the upper bits (Knuth, The Art of Computer Programming 3, section 6.4).
 _ITEM_FACTOR_32, _ITEM_FACTOR_64, _USER_FACTOR = (
@@ -25,7 +25,7 @@ _ITEM_FACTOR_32, _ITEM_FACTOR_64, _USER_FACTOR = (
     np.uint64(0x9E3779B97F4A7C15),
     np.uint32(0x85EBCA77),
 )
-# A table of labels has so many places a label at least, and one of so many bits at most.
+# A table of labels has at least so many places per label, and at most two to this power.
 _PLACES_PER_LABEL, _LARGEST_TABLE = 16, 24
 
 
@@ -89,7 +89,7 @@ def _match_by_columns(items: Ragged, labels: Ragged, lengths: IntArray, first: i
 
 
 def _match_by_hashes(items: Ragged, labels: Ragged, first: int | None) -> Matches:
-    """Look items up in a table of all labels: a few nanoseconds a prediction for any number of labels.
+    """Look items up in a table of all labels: a few nanoseconds per prediction for any number of labels.
 
     A label's place in the table is a hash of its user and item, which are compared if a prediction's place is taken.
     """
@@ -138,7 +138,7 @@ def _places(lists: Ragged, dtype: np.dtype[Any], bits: int) -> np.ndarray[tuple[
 
 
 def contained(items: Ragged, among: Ragged) -> BoolArray:
-    """Which items of every user are among that user's others; bool, an entry an item. Both may repeat."""
+    """Which items of every user are among that user's others; bool, one entry per item. Both may repeat."""
     is_contained = np.zeros(len(items.values), np.bool_)
     is_contained[match(items, distinct(among)).prediction] = True
     return is_contained

@@ -22,7 +22,7 @@ CELLS = 1 << 17
 
 @dataclass(frozen=True)
 class Ragged:
-    """One list a user: user u has ``values[offsets[u]:offsets[u + 1]]``.
+    """One list per user: user u has ``values[offsets[u]:offsets[u + 1]]``.
 
     Attributes:
         values: all lists, one after the other; any dtype that compares.
@@ -34,7 +34,7 @@ class Ragged:
 
     @classmethod
     def from_lists(cls, lists: Sequence[Sequence[Any]], dtype: Any = None) -> Ragged:
-        """From a list a user.
+        """From one list per user.
 
         >>> Ragged.from_lists([[3, 1], [], [2]]).offsets.tolist()
         [0, 2, 2, 3]
@@ -155,7 +155,7 @@ def offsets_of(lengths: Array | Sequence[int]) -> IntArray:
 
 
 def grouped(values: Array, sorted_user: IntArray, n_users: int) -> Ragged:
-    """Values as a list a user; entries of a user stand together, users ascending."""
+    """Values as one list per user; entries of a user stand together, users ascending."""
     return Ragged(values, offsets_of(np.bincount(sorted_user, minlength=n_users)))
 
 

@@ -38,10 +38,10 @@ from spark_rankeval.ranking.ragged import (
 from spark_rankeval.ranking.recommended import Recommended
 from spark_rankeval.ranking.ties import Look, cut_within_tie, depends_on_tie
 
-# Counting what stands above each of a user's predictions is cheaper than sorting the list if the list is not longer than this, or if
-# there are no more such predictions.
+# For lists of up to so many items, or users with up to so many such predictions, counting what stands above each is cheaper
+# than sorting the list.
 _COUNTED_WIDTH, _COUNTED_MATCHES = 64, 8
-# Up to so many tied predictions a user, comparing each with its list is cheaper than sorting the list by several keys.
+# Up to so many tied predictions per user, comparing each with its list is cheaper than sorting the list by several keys.
 _COUNTED_TIES = 64
 
 
@@ -156,7 +156,7 @@ def _count_in_rows(below: np.ufunc, ordered: Array, row: IntArray, width: int, v
 def _n_earlier(
     lists: RawLists, scores: Ragged, prediction: IntArray, user: IntArray, tied: IntArray, ties: Ties
 ) -> IntArray:
-    """How many items of the same score stand before each prediction, of which `tied` share theirs; int64."""
+    """How many items of the same score stand before each prediction; int64. `tied`: the predictions that share their score."""
     items = lists.items
     earlier = np.zeros(len(prediction), np.int64)
     if not len(tied):
@@ -223,7 +223,7 @@ class RankingCounts(NamedTuple):
             in what metrics see.
         cut: 1 if pruning cut the list inside a group of equal scores that reaches into the largest cutoff.
         unpredicted: how many labelled items were ranked without a prediction.
-        unjudged: how many predictions were left out because nobody judged their items.
+        unjudged: how many predictions were left out because their items are not judged.
     """
 
     duplicate_predictions: IntArray
@@ -323,7 +323,7 @@ def _with_scores_of_32_bits(lists: RawLists) -> RawLists:
 
 def _matches(lists: RawLists, labels: Labels, largest_cutoff: int | None) -> Matches:
     """The labelled predictions that may carry their label."""
-    # Where the order is given, what stands below the largest cutoff matters to nobody.
+    # Where the order is given, what stands below the largest cutoff does not matter.
     matches = match(lists.items, labels.items, largest_cutoff if lists.scores is None else None)
     if lists.matchable is None:
         return matches
@@ -359,7 +359,7 @@ def _ranked(lists: RawLists, labels: Labels, matches: Matches, ties: Ties) -> tu
 
 
 def _best_first(items: Ragged, user: IntArray, rank: IntArray) -> IntArray:
-    """What brings some items of lists into the order of users, then of ranks, of which no user has one twice."""
+    """What brings some items of lists into the order of users, then of ranks. No user has a rank twice."""
     n_of_user = np.bincount(user, minlength=items.n_users)
     if bool((rank <= n_of_user[user]).all()):
         # Every rank from 1 on is there once, and says where its item goes.

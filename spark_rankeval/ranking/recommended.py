@@ -196,7 +196,7 @@ T = TypeVar("T")
 
 
 def required_fact(fact: T | None) -> T:
-    """The fact, if a metric asked for it; raises a MetricError if none did."""
+    """A fact that a metric has named in `reads`; raises a MetricError if it has not."""
     if fact is None:
         msg = "a metric reads a fact that it did not ask for; add the fact to `reads`"
         raise MetricError(msg)
@@ -249,7 +249,7 @@ def unit_vectors(vectors: Array) -> Array:
 class Recommended:
     """The first items of every user's list, ordered by user and then by rank.
 
-    Facts that no metric asked for are None.
+    Facts that no metric needs are None.
 
     Attributes:
         n_users: how many users there are.

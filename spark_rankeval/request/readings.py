@@ -1,4 +1,4 @@
-"""From what a caller asked for to views: which rankings are made of the users' lists, and which metrics read which."""
+"""From the request of a caller to views: which rankings are made of the users' lists, and which metrics read which."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Value:
     label: str  # the metric as it was asked for
     metric: Metric
     relevance: str = ""  # the column of grades, if several were named; else empty
-    model: str = ""  # whose predictions; empty if nobody named them
+    model: str = ""  # whose predictions; empty without names of models
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -47,7 +47,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Lists:
-    """What is known of the lists before a job."""
+    """The form of the lists, which is clear before a job."""
 
     scored_arrays: bool  # predictions come as arrays with scores, so that equal scores have a position
     label_arrays: bool  # labels come as arrays, which have an order
@@ -140,8 +140,8 @@ def views_of(
 ) -> tuple[list[View], list[Value]]:
     """The views that a dialect needs for some metrics, and what each metric of each view in turn is a value of.
 
-    There is a view for each ranking that the metrics read and each relevance, model by model, and that of the dialect's own ranking comes
-    first. What the caller says of ties, threshold and population comes before the dialect. With `keep_best` all but the best of an item
+    There is a view for each ranking that the metrics read and each relevance, model by model. The view of the dialect's own ranking
+    comes first. What the caller says of ties, threshold and population comes before the dialect. With `keep_best` all but the best of an item
     that a list has twice are left out, if the dialect calls it a mistake.
     """
     own = policy_of(dialect.ranking, lists, ties, keep_best)

@@ -15,7 +15,7 @@ from spark_rankeval.ranking.ties import Look
 from spark_rankeval.request.counts import ALL_COUNTS, UNUSABLE_FACTS, WEIGHT_SUMS, Overlap
 from spark_rankeval.request.options import RankingOptions
 
-#: What is told of each group of items: how many there are, and how many users of the training data have the least and the most popular one.
+#: Counts of each group of items: how many there are, and how many users of the training data have the least and the most popular one.
 GROUP_FACTS = ("n_items_of_group", "least_of_group", "most_of_group")
 
 
@@ -129,10 +129,10 @@ class ScoringTask:
     options: RankingOptions = RankingOptions()  # what the caller says of the lists, as of `RankingOptions.list_options`
     keep_null_items: bool = False  # a null item takes a rank
     has_subtopic_rows: bool = False  # labels have a row for each subtopic of an item
-    models: tuple[str, ...] = ("",)  # the names of the models; one of an empty name if nobody named any
+    models: tuple[str, ...] = ("",)  # the names of the models; one of an empty name if there are no names
     label_columns: tuple[str, ...] = ()  # what labels have beside their grades, by name; see `LABEL_COLUMNS`
     weight_count: str = ""  # the count that is the users' weight, one of `WEIGHTS`; empty: none is
-    features: tuple[Feature, ...] = ()  # what is asked for beyond metrics of predictions and labels
+    features: tuple[Feature, ...] = ()  # what the call needs beyond metrics of predictions and labels
     overlaps: tuple[Overlap, ...] = ()  # the ids that should occur in other tables; whether any do is counted
 
     @property

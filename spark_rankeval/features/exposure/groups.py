@@ -21,7 +21,7 @@ Name = str | None
 
 #: The kind of messages, and the column whose numbers add up.
 GROUP_EXPOSURE, COUNT = "exposure of groups", "count"
-# The other columns: what is counted, of which slice, in the lists of which block of users, what the count is, and of which group.
+# The other columns: the slot, the slice, the block of users, what the count is, and the group of items.
 _SLOT, _SLICE, _BLOCK, _KIND, _GROUP = "slot", "slice", "block", "kind", "group"
 # What is counted: a group's exposure, what it is due, or users.
 _EXPOSURE, _DUE, _USERS = _KINDS = range(3)
@@ -93,7 +93,7 @@ class GroupAccumulator:
             texts = self._codes_of(names)
             for kind, cells, codes, units in _counts(amounts, cell, len(names), metric.unit):
                 self._hold(number, kind, cells, texts[codes] if kind != _USERS else np.zeros_like(codes), units)
-            # A slice is one all the same if nobody counts, and a group is one if it gets nothing.
+            # A slice without a user that counts still has a row, and so has a group that gets nothing.
             chosen = sorted({name for each in slot.metrics if (name := each.chosen_group) is not None} & {*names})
             for kind, text in ((_USERS, None), *((_EXPOSURE, name) for name in chosen)):
                 code = np.full_like(present, self._texts[_text(text)])
@@ -185,7 +185,7 @@ class SlotGroups(NamedTuple):
     """What groups of items get in a slice."""
 
     whole: GroupExposure
-    leave_one_out: list[GroupExposure]  # without the users of each block that has any, if blocks are told apart
+    leave_one_out: list[GroupExposure]  # without the users of each block that has any, if blocks are counted
     names: frozenset[Name]  # the groups that anything is known of
 
 

@@ -1,4 +1,4 @@
-"""In how many lists items stand: counted by partition, added up by item in buckets of items, and told as histograms.
+"""In how many lists items stand: counted by partition, added up by item in buckets of items, and sent as histograms.
 
 A worker counts the items that it sees, and sends the counts on before they take much memory. Where the counts of an item meet they are
 added up. The driver gets how many items have which count, so that it never sees the items themselves.
@@ -34,10 +34,10 @@ Key = tuple[Any, ...]
 
 #: The kinds of messages: counts of items, in buckets of items; and histograms.
 EXPOSURE, HISTOGRAMS = "exposure", "histograms of exposure"
-#: Items meet in so many buckets, and in so many times more if blocks of users are told apart. The counts of a bucket are held in memory: of
+#: Items meet in so many buckets, and in so many times more if blocks of users are counted apart. The counts of a bucket are held in memory: of
 #: 100 million items those of some 1.6 million, in every slot and slice.
 N_BUCKETS, _BLOCKS_TOGETHER = 1 << 6, 1 << 2
-# The columns of a message: what is counted, of which slice, which item, what it is, in the lists of which block of users, and how often.
+# The columns of a message: the slot, the slice, the item, its kind, the block of users, and the number of lists.
 _SLOT, _SLICE, _ITEM, _KIND, _BLOCK, _COUNT = "slot", "slice", "item", "kind", "block", "count"
 # In which bucket a row goes, until it is sent.
 _BUCKET = "bucket"
@@ -45,9 +45,9 @@ _BUCKET = "bucket"
 N_ITEMS = "n_items"
 # What an item is: bits of a number; and what a row is that counts users instead.
 TRAINING_BIT, ITEMS_BIT, _USERS = 1, 2, -1
-# What a worker counts an item by: the group of users, the view, the part of the list, the kind and the block, as one number.
+# A worker counts items by cell: the group of users, the view, the part of the list, the kind and the block, as one number.
 _CELL = "cell"
-# What an item is sent for, as a number.
+# The slot, slice, kind and block that a count is sent for, as one number.
 _PLACE = "place"
 _N_GROUPS, _N_KINDS = 1 << 31, 4
 _PLACE_TYPES = (pa.int32(), pa.string(), pa.int8(), pa.int8())
@@ -136,7 +136,7 @@ class ExposureAccumulator:
     ) -> Iterator[Message]:
         """Take in the lists of a batch of users, as far as they count; gives messages if counts no longer fit into memory.
 
-        Counts are told apart by the users' `blocks`; without any all are those of block 0.
+        Each of the users' `blocks` has counts of its own; without any all are those of block 0.
         """
         group = np.full(len(counted), -1, np.int64)
         block = np.zeros(len(counted), np.int64) if blocks is None else blocks
@@ -166,7 +166,7 @@ class ExposureAccumulator:
         n_users: Counter[tuple[int, str, int]] = Counter()
         for slot, group_counts in self._n_users.items():
             for texts, block_counts in zip(self._slices, group_counts.tolist(), strict=True):
-                # Without a user a slice has a row all the same, and so has block 0.
+                # A slice without users still has a row, and so has block 0.
                 blocks = [(EVERYBODY, sum(block_counts))]
                 if self._has_blocks:
                     blocks += [(block, -n) for block, n in enumerate(block_counts) if n or not block]
@@ -365,7 +365,7 @@ class SlotExposure(NamedTuple):
     """The exposure of a slot in a slice."""
 
     whole: Exposure
-    leave_one_out: list[Exposure]  # without the users of each block that has any, if blocks are told apart
+    leave_one_out: list[Exposure]  # without the users of each block that has any, if blocks are counted
 
 
 def exposures_of(messages: Iterable[Message], slots: list[Slot], totals: Totals) -> dict[str, dict[Slot, SlotExposure]]:

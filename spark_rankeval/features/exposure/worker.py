@@ -54,7 +54,7 @@ from spark_rankeval.worker.scored_features import (
 )
 from spark_rankeval.worker.states import drawn
 
-# What is known of users and their lists.
+# The exposure of items, or of groups of items.
 AnyExposure = TypeVar("AnyExposure", Exposure, GroupExposure)
 
 # A warning names so many groups, and counts the others.

@@ -156,7 +156,7 @@ class GroupedIntents(GroupedFeature):
 def read_intents(
     facts: Facts, metric_facts: frozenset[Fact], items: SourceTable | None, labels: SourceTable, problems: list[str]
 ) -> IntentSources | None:
-    """Where the intents of labels come from; None if nobody asks for any, or if there are problems already."""
+    """Where the intents of labels come from; None if no metric asks for any, or if there are problems already."""
     if problems or not ("intents" in metric_facts or facts.subtopic is not None):
         return None
     category = None

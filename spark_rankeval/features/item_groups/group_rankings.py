@@ -253,7 +253,7 @@ def by_popularity(table: pa.Table, n_groups: int) -> Attribute:
     """Items in groups by how many users of the training data have them; an item that it lacks is in a group of its own."""
     items, others = split_rows(table)
     users = whole_numbers(items[item_columns.TRAINING_USERS].combine_chunks())
-    # Groups without an item have no figures: a share of 0 would look as if nobody were shown their items.
+    # Groups without an item have no figures: a share of 0 would look as if no user were shown their items.
     nonempty, group = np.unique(popularity_groups(users, n_groups), return_inverse=True)
     names = (*(group_name(place, n_groups) for place in nonempty.tolist()), UNSEEN)
     values = np.append(group, len(nonempty))

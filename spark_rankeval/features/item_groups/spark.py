@@ -38,7 +38,7 @@ class GroupSources(SourceFeature):
 
     groups: ItemGroups  # the columns are named as the table names them
     items: SourceTable | None  # the table of items; None if no column of it is asked for
-    training: SourceTable | None  # the training data; None if nobody asked for popularity
+    training: SourceTable | None  # the training data; None without groups by popularity
 
     takes_one_table = True
 
@@ -83,7 +83,7 @@ class GroupedGroups(GroupedFeature):
 
 
 def read_groups(facts: Facts, predictions: SourceTable, names: ColumnNames, problems: list[str]) -> GroupSources | None:
-    """Find and check the columns that put items into groups, before any job; None if nobody asked for groups."""
+    """Find and check the columns that put items into groups, before any job; None if there are no groups."""
     groups = facts.item_groups
     if groups is None or problems:
         return None

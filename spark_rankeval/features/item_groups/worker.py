@@ -1,4 +1,4 @@
-"""Groups of items as a feature of a task: users get values in every group where they have a label, in states or rows of their own."""
+"""Groups of items as a feature of a task: the values of users in every group where they have a label."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class ScoresOfPairs:
 class RankedPairs:
     """What a view says of the users and groups of an attribute of items.
 
-    If any metric is a share of a group, there is a pair of every user with every group; else only of those with a label.
+    If any metric is a share of a group, every user is paired with every group; else only with groups of their labels.
     """
 
     pairs: Pairs
@@ -144,9 +144,9 @@ class ScoresOfGroups:
             self.attributes[place].add(view, ranked, included)
 
     def batches(self, users: pa.RecordBatch, no_user: str) -> Iterator[tuple[pa.RecordBatch, ScoresOfPairs]]:
-        """What tells about the users of each attribute's pairs, with the keys of their groups, and the values of the pairs.
+        """The users of each attribute's pairs with the keys of their groups, and the values of the pairs.
 
-        Rows of nobody have no pairs: what is wrong with them is counted among all.
+        Rows of null users have no pairs: their faults are counted among all items.
         """
         keys = set(self.tables.no_keys(0))
         columns = [

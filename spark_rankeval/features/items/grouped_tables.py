@@ -96,12 +96,12 @@ class GroupedTables(GroupedFeature):
 
     @property
     def reads_popularity(self) -> bool:
-        """Whether the popularity of items is asked for."""
+        """Whether metrics need the popularity of items."""
         return bool((self.item_fields | self.history_fields) & item_columns.POPULARITY_FIELDS)
 
     @property
     def reads_attributes(self) -> bool:
-        """Whether attributes of items are asked for."""
+        """Whether metrics need attributes of items."""
         return bool((self.item_fields | self.history_fields) & item_columns.ATTRIBUTE_FIELDS)
 
     @cached_property
@@ -229,7 +229,7 @@ class GroupedTables(GroupedFeature):
 
 
 def packed_groups(items: SourceTable, name: str, item_type: T.DataType) -> DataFrame:
-    """Each item with each of its groups once, in one row, and how many rows of the table say so; a null stands for no group."""
+    """One row: each item with each of its groups, and how many rows of the table have the pair; null stands for no group."""
     item, group = items.ids_sql().cast(item_type).alias(item_columns.ITEM), named(name)
     if isinstance(items.frame.schema[name].dataType, T.ArrayType):
         rows = select(items.frame, item, call("posexplode_outer", group).aliases(_PLACE, item_columns.GROUP))
@@ -310,7 +310,7 @@ def _required(table: SourceTable | None) -> SourceTable:
 def _one_table(table: DataFrame, *always_true: Sql) -> DataFrame:
     """The rows of a table that is used more than once, so that Spark computes it once: the conditions name its columns.
 
-    Elsewhere Spark leaves out columns that nobody reads, and null keys of joins, and then sees two tables. Conditions that always hold
+    Elsewhere Spark leaves out unused columns and null keys of joins, and then sees two tables. Conditions that always hold
     keep all columns, and Spark moves no filter below one that numbers rows.
     """
     if not engine_of(table.sparkSession).reuses_plans:

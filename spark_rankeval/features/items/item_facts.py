@@ -29,7 +29,7 @@ def levels_of(n_users: IntArray) -> tuple[IntArray, PopularityLevels]:
 def shares_above(n_users: IntArray, n_items: IntArray) -> tuple[FloatArray, FloatArray]:
     """Which share of all pairs of a user and an item, and which share of the items, is of items that more users have.
 
-    Items that nobody has are no items of the training data, and have 1.
+    Items that no user has are no items of the training data, and have 1.
 
     Args:
         n_users: int64, different numbers of users, ascending.
@@ -47,7 +47,7 @@ def shares_above(n_users: IntArray, n_items: IntArray) -> tuple[FloatArray, Floa
 def count_items(batch: pa.RecordBatch) -> pa.Table:
     """How many users have each item, and how often it is there: from the lists of users, each in a row.
 
-    A row of a null item has the number of users with any item, the number of rows that cannot be used, and the sum of all rows' hashes.
+    A null item has the number of users with any item, the number of invalid rows, and the sum of all rows' hashes.
     """
     items, offsets = flat(batch.column(item_columns.CONSUMED))
     (code, coded), lengths = _coded(items), np.diff(offsets)
@@ -72,7 +72,7 @@ def count_items(batch: pa.RecordBatch) -> pa.Table:
 
 
 def _coded(items: pa.Array) -> tuple[IntArray, pa.Array]:
-    """Items as places among different ones, of which some may not occur.
+    """Items as places among different ones. Some of these may not occur.
 
     If whole numbers lie close together, a place is the number minus the least, which takes a tenth of the time.
     """
@@ -112,7 +112,7 @@ def rows_of_shares(batches: Batches) -> Batches:
         yield from pa.table({item_columns.TRAINING_USERS: n_users, **shares}).to_batches()
 
 
-# Whole numbers are looked up in a table of all numbers from the least to the greatest, if it has at most so many entries per item.
+# A table of all whole numbers from the least to the greatest has at most so many entries per item; else items are searched for.
 _SPARSE = 8
 # The types of tables without a row, in which columns of other types were never seen.
 _COUNTS = dict.fromkeys(
@@ -125,7 +125,7 @@ _NO_ROWS = pa.schema({item_columns.ITEM: pa.null(), **_COUNTS, **_TYPES}).empty_
 
 
 class ItemIndex:
-    """Different items, and where each stands; any other item stands behind all. Prepared once, it is asked batch after batch."""
+    """Different items, and where each stands; any other item stands behind all. Prepared once, it serves batch after batch."""
 
     def __init__(self, ids: pa.Array) -> None:
         self.ids = ids
@@ -192,7 +192,7 @@ class ItemFacts(NamedTuple):
 
 
 def table_in(cell: pa.Scalar) -> pa.Table:
-    """A packed table, as of the first row of a task; null stands for one without a row, and so does one that is too large."""
+    """A packed table from the first row of a task; null, and a table that is too large, become one without a row."""
     table = unpacked(cell) if cell.is_valid else None
     return _NO_ROWS if table is None else table
 
@@ -326,7 +326,7 @@ class CategorySets:
         return self._places[text]
 
     def sets(self) -> Ragged:
-        """The codes of each set's categories: a list a set."""
+        """The codes of each set's categories: one list per set."""
         if self._together.n_users < len(self._sets):
             self._together = Ragged.from_lists(self._sets, np.int64)
         return self._together
@@ -351,7 +351,7 @@ def decoded(fields: Mapping[str, pa.Array], dimension: int, categories: Category
 
 
 def _vectors(values: pa.Array, dimension: int) -> Array:
-    """Vectors as rows; NaN if there is none of the right length."""
+    """Vectors as rows; NaN without one of the right length."""
     lengths = pc.fill_null(pc.list_value_length(values), -1).to_numpy(zero_copy_only=False)
     rows: Array = np.full((len(values), dimension), np.nan)
     right = lengths == dimension

@@ -49,7 +49,7 @@ class JoinedFacts(GroupedTables):
 
     @property
     def joins(self) -> bool:
-        """Whether any fact of predicted items is asked for that is joined."""
+        """Whether metrics need facts of predicted items that are joined."""
         return bool(self.item_fields & (item_columns.POPULARITY_FIELDS | item_columns.ATTRIBUTE_FIELDS))
 
     @property

@@ -68,11 +68,11 @@ class Catalogue:
     """The vectors of all items that can be ranked.
 
     Attributes:
-        numbers: float32 or float64 (n_items, length), a row an item, in the order of the items' ids.
+        numbers: float32 or float64 (n_items, length), one row per item, in the order of the items' ids.
         bias: float64 (n_items,), what is added to all scores of an item.
         similarity: how a score is made of two vectors.
         apart: the places of a few items whose vectors are much longer than all others. With them, the products' bound would be too wide.
-        approximate: float32 (length, n_items), a column an item, times 2^−exponent; 0 for items apart.
+        approximate: float32 (length, n_items), one column per item, times 2^−exponent; 0 for items apart.
         exponent: of the largest number, so that nothing in `approximate` is above 1.
         longest: the length of its longest column.
         largest_bias: of all items, without its sign.
@@ -98,7 +98,7 @@ class Catalogue:
         is_apart = np.zeros(n_items, np.bool_)
         is_apart[apart] = True
         exponent = int(np.frexp(largest[~is_apart].max(initial=0.0))[1])
-        # So, matrix products of few users are twice as fast as with a row an item.
+        # So, matrix products of few users are twice as fast as with one row per item.
         approximate = np.empty((length, n_items), np.float32)
         longest = 0.0
         step = max(1, _CELLS // max(1, length))
@@ -162,8 +162,8 @@ class ScoredUserVectors:
         whole = np.ldexp(whole, (catalogue.exponent - exponent)[:, None])
         scale = exponent if catalogue.is_plain else np.zeros_like(exponent)
         # Let S = Σ |u v| over all dimensions; S ≤ |u| |v| (Cauchy and Schwarz). Rounding a number to float32 changes it by a share of ε
-        # at most, and so both of a product the product by 2 ε + ε². A sum of n products in any order, each product and sum rounded to
-        # float32, is off by n ε / (1 − n ε) · S at most (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1). The exact
+        # at most, and so both of a product the product by 2 ε + ε². Let n products be added in any order, each product and sum
+        # rounded to float32. That is off by n ε / (1 − n ε) · S at most (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1). The exact
         # score is off by n 2⁻⁵³ · S itself. All this is below (n + 4) ε · S, if n ε is small.
         n_dimensions = whole.shape[1]
         share = (n_dimensions + 4) * _EPSILON
@@ -317,7 +317,7 @@ def pack_catalogue(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch
             # Arrow would say so, too, but only once the memory of several copies is used up.
             raise RuntimeError(CATALOGUE_TOO_LARGE)
     if not received_batches:
-        # A partition without a row, of which there is none beside one with rows unless Spark finds the table empty.
+        # A partition without a row comes alone, if Spark finds the table empty.
         return
     rows = pa.Table.from_batches(received_batches)
     catalogue = PackedCatalogue.from_rows(rows.filter(rows[IS_CATALOGUE_ROW]))

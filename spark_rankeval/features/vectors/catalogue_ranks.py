@@ -68,7 +68,7 @@ class Limits(NamedTuple):
 
 
 class Ranks(NamedTuple):
-    """Where items stand in the lists of their users; an entry an item that was asked for.
+    """Where the ranked items stand in the lists of their users; one entry per item.
 
     Attributes:
         is_ranked: whether the list has the item. What follows is 0 if not.
@@ -76,7 +76,7 @@ class Ranks(NamedTuple):
         above: int64, how many items of the list have a higher score.
         tied: int64, how many have the same, the item included.
         score: float64.
-        first: the first items of every list, by their places; None if nobody asked.
+        first: the first items of every list, by their places; None if `first` was 0.
         first_scores: float64, their scores.
     """
 
@@ -270,15 +270,15 @@ def _first_places(products: Array, first: int, error: float) -> IntArray:
     else:
         candidates = products[places]
         least = float(np.partition(candidates, len(candidates) - first)[len(candidates) - first])
-    # As many items as asked for have exact scores of at least `least` − error; an item that belongs to them has so, too, and then its
-    # product is at least `least` − 2 · error.
+    # At least `first` items have exact scores of at least `least` − error. An item that belongs to the first has such a score, too.
+    # Then its product is at least `least` − 2 · error.
     with np.errstate(over="ignore"):
         enough = np.maximum(np.nextafter(kind(least - 2 * error), kind(-np.inf)), least_of_all)
     return np.flatnonzero(products >= enough) if enough < lowest else places[products[places] >= enough]
 
 
 def _best(places: IntArray, scores: FloatArray, first: int, ties: Ties) -> IntArray:
-    """As many of some items in the order of their places as are asked for: those that score highest."""
+    """The `first` items that score highest, of some items in the order of their places."""
     least = np.partition(scores, len(scores) - first)[len(scores) - first]
     above, tied = places[scores > least], places[scores == least]
     n_tied = first - len(above)

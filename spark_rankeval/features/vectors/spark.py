@@ -114,7 +114,7 @@ class GroupedVectors(GroupedFeature):
 def packed_catalogue(columns: VectorColumns, item_type: T.DataType) -> DataFrame:
     """One row: the catalogue with its vectors, as `pack_catalogue` packs it."""
     rows = with_columns(catalogue_rows(columns), {ITEM: named(ITEM).cast(item_type)})
-    # A row of nothing: an empty table would have no task, and so nobody to say that it is empty.
+    # A row of nothing: an empty table would have no task, and no task would report that it is empty.
     nothing = [F.lit(None).cast(field.dataType).alias(field.name) for field in rows.schema.fields]
     rows = rows.unionByName(rows.sparkSession.range(0, 1, 1, 1).select(*nothing)).repartition(1)
     return packed(rows, pack_catalogue)
@@ -228,7 +228,7 @@ def read_catalogue(vectors: Vectors, exclude: DataFrame | None, names: ColumnNam
     if problems:
         raise InputError("; ".join(dict.fromkeys(problems)))
     assert columns is not None, "they were found"
-    # Nobody asks for labels; the users' side stands for them where types are compared.
+    # There are no labels; the users' side stands for them where types are compared.
     return Sources((model,), model.source, exclude=left_out, features=(VectorSources((columns,)),))
 
 

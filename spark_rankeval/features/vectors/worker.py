@@ -141,7 +141,7 @@ class UserVectors(NamedTuple):
             is_usable_entry = np.repeat(has_vector, np.maximum(lengths, 0))
             vectors[has_vector] = numbers(entries)[is_usable_entry].reshape(int(has_vector.sum()), catalogue.length)
         added = np.where(has_vector, added, 0.0)
-        # All rows of a user but one, and the last one if it has no vector; of nobody, all.
+        # All rows of a user but one, and the last one if it has no vector; all rows of a null user.
         invalid = np.where(is_null_user, rows, np.maximum(rows - 1, 0) + ((rows > 0) & ~has_vector))
         return cls(ScoredUserVectors.prepare(catalogue, vectors, added), has_vector, invalid)
 
@@ -199,7 +199,7 @@ class VectorLists:
         k, ties = self.first
         ranks = rank_items(self.vectors.users, self.places, self.limits, ties, first=k)
         self._ranks[ties] = ranks
-        assert ranks.first is not None, "it was asked for"
+        assert ranks.first is not None, "`first` is above 0"
         assert ranks.first_scores is not None, "the same"
         return self._predictions(ranks.first, ranks.first_scores)
 
