@@ -38,8 +38,8 @@ from spark_rankeval.ranking.ragged import (
 from spark_rankeval.ranking.recommended import Recommended
 from spark_rankeval.ranking.ties import Look, cut_within_tie, depends_on_tie
 
-# For lists of up to so many items, or users with up to so many such predictions, counting what stands above each is cheaper
-# than sorting the list.
+# In lists of up to so many items, or with up to so many labelled predictions, counting what stands above each is cheaper than
+# sorting.
 _COUNTED_WIDTH, _COUNTED_MATCHES = 64, 8
 # Up to so many tied predictions per user, comparing each with its list is cheaper than sorting the list by several keys.
 _COUNTED_TIES = 64

@@ -141,8 +141,8 @@ def views_of(
     """The views that a dialect needs for some metrics, and what each metric of each view in turn is a value of.
 
     There is a view for each ranking that the metrics read and each relevance, model by model. The view of the dialect's own ranking
-    comes first. What the caller says of ties, threshold and population comes before the dialect. With `keep_best` all but the best of an item
-    that a list has twice are left out, if the dialect calls it a mistake.
+    comes first. What the caller says of ties, threshold and population comes before the dialect. With `keep_best` all but the best of
+    an item that a list has twice are left out, if the dialect calls it a mistake.
     """
     own = policy_of(dialect.ranking, lists, ties, keep_best)
     groups: dict[tuple[RankingPolicy, Population], dict[str, Metric]] = {(own, population or dialect.population): {}}

@@ -15,8 +15,8 @@ from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray, IntArray
 from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.statistics.bootstrap import N_BLOCKS
 from spark_rankeval.wire import Message
+from spark_rankeval.worker.group_states import Key
 
-Key = tuple[object, ...]
 Name = str | None
 
 #: The kind of messages, and the column whose numbers add up.

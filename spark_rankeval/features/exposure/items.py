@@ -34,8 +34,8 @@ Key = tuple[Any, ...]
 
 #: The kinds of messages: counts of items, in buckets of items; and histograms.
 EXPOSURE, HISTOGRAMS = "exposure", "histograms of exposure"
-#: Items meet in so many buckets, and in so many times more if blocks of users are counted apart. The counts of a bucket are held in memory: of
-#: 100 million items those of some 1.6 million, in every slot and slice.
+#: Items meet in so many buckets, and in so many times more if blocks of users are counted apart. The counts of a bucket are held in
+#: memory: of 100 million items those of some 1.6 million, in every slot and slice.
 N_BUCKETS, _BLOCKS_TOGETHER = 1 << 6, 1 << 2
 # The columns of a message: the slot, the slice, the item, its kind, the block of users, and the number of lists.
 _SLOT, _SLICE, _ITEM, _KIND, _BLOCK, _COUNT = "slot", "slice", "item", "kind", "block", "count"

@@ -162,9 +162,9 @@ class ScoredUserVectors:
         whole = np.ldexp(whole, (catalogue.exponent - exponent)[:, None])
         scale = exponent if catalogue.is_plain else np.zeros_like(exponent)
         # Let S = Σ |u v| over all dimensions; S ≤ |u| |v| (Cauchy and Schwarz). Rounding a number to float32 changes it by a share of ε
-        # at most, and so both of a product the product by 2 ε + ε². Let n products be added in any order, each product and sum
-        # rounded to float32. That is off by n ε / (1 − n ε) · S at most (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1). The exact
-        # score is off by n 2⁻⁵³ · S itself. All this is below (n + 4) ε · S, if n ε is small.
+        # at most, and so both of a product the product by 2 ε + ε². Let n products be added in any order, each product and sum rounded
+        # to float32. That is off by n ε / (1 − n ε) · S at most (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1).
+        # The exact score is off by n 2⁻⁵³ · S itself. All this is below (n + 4) ε · S, if n ε is small.
         n_dimensions = whole.shape[1]
         share = (n_dimensions + 4) * _EPSILON
         error = share / (1 - share) * np.sqrt((whole * whole).sum(axis=1)) * catalogue.longest * (1 + share)
