@@ -17,9 +17,9 @@ from spark_rankeval.checks import check_name, check_table, is_number, one_of
 from spark_rankeval.errors import DataError, InputError, OptionError, did_you_mean, listed
 from spark_rankeval.records.audit_rows import CHECK_OF, CHECKS, AuditRow, InvalidRows, Need
 from spark_rankeval.report.contents import Gate
-from spark_rankeval.request.column_names import ColumnNames
 from spark_rankeval.request.on_invalid import OnInvalid
 from spark_rankeval.request.options import ScoringOptions, Table, Vectors
+from spark_rankeval.request.readings import ColumnNames
 from spark_rankeval.spark.ids import common_id_type, problem_of_type
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.source import Role, SourceTable, check_comparable, read_source, require_column, user_column

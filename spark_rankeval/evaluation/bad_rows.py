@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from spark_rankeval.errors import DataError, listed, warn
 from spark_rankeval.features.intents.spark import IntentSources
-from spark_rankeval.features.items.item_columns import CONFLICTS
+from spark_rankeval.features.items.item_facts import CONFLICTS
 from spark_rankeval.features.vectors.catalogue import LARGEST
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.ranking.recommended import ATTRIBUTES

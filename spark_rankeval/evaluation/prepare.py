@@ -17,10 +17,10 @@ from spark_rankeval.metrics.group_rates import GroupShare
 from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.ranking.lists import RankingPolicy
 from spark_rankeval.ranking.recommended import Fact
-from spark_rankeval.request.column_names import ColumnNames
 from spark_rankeval.request.options import FactColumns, Facts, ScoringOptions, Table, Vectors
 from spark_rankeval.request.readings import (
     NORMALISER,
+    ColumnNames,
     Lists,
     Reading,
     columns_of,

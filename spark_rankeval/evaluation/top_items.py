@@ -16,8 +16,8 @@ from spark_rankeval.features.vectors.worker import (
     RECOMMENDATIONS,
     first_items_of_batches,
 )
-from spark_rankeval.request.column_names import ColumnNames
 from spark_rankeval.request.options import ScoringOptions, Table, Vectors
+from spark_rankeval.request.readings import ColumnNames
 from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.spark.grouping import Grouping
 from spark_rankeval.spark.local_tables import takes_local_tables

@@ -18,10 +18,9 @@ import numpy as np
 
 from spark_rankeval.checks import number
 from spark_rankeval.errors import MetricError
-from spark_rankeval.ranking.batch import RankingBatch
+from spark_rankeval.ranking.batch import RankingBatch, Sees
 from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray, IntArray
 from spark_rankeval.ranking.recommended import LABEL_FACTS, Fact, Recommended
-from spark_rankeval.ranking.ties import Sees
 
 
 class _Unset(enum.Enum):

@@ -19,9 +19,8 @@ import numpy as np
 
 from spark_rankeval.errors import OptionError
 from spark_rankeval.metrics.base import Metric, Reads, RelevanceMetric, Unset, parameter
-from spark_rankeval.ranking.batch import RankingBatch
+from spark_rankeval.ranking.batch import RankingBatch, TiedGroups, tied_hits
 from spark_rankeval.ranking.ragged import FloatArray, IntArray, grouped, offsets_of, pieces
-from spark_rankeval.ranking.ties import TiedGroups, tied_hits
 
 
 class Draws(NamedTuple):

@@ -14,9 +14,8 @@ from spark_rankeval.errors import MetricError
 from spark_rankeval.metrics.base import Metric, Needs, Reads, Unset, parameter, ratio
 from spark_rankeval.metrics.expected_ties import chance_of_one, draws, summed_over_places
 from spark_rankeval.metrics.gain_based import GAINS, DiscountedMetric, geometric, geometric_share
-from spark_rankeval.ranking.batch import RankingBatch, is_relevant, retrieved
+from spark_rankeval.ranking.batch import RankingBatch, is_relevant, retrieved, tied_groups, tied_hits
 from spark_rankeval.ranking.ragged import BoolArray, FloatArray, IntArray, position_within
-from spark_rankeval.ranking.ties import tied_groups, tied_hits
 
 __all__ = ["IDCG", "NDCG", "RBO"]
 

@@ -25,9 +25,8 @@ from spark_rankeval.checks import number
 from spark_rankeval.errors import MetricError
 from spark_rankeval.metrics.base import REGISTRY, Metric, Reads, Unset, parameter
 from spark_rankeval.metrics.expected_ties import TieAwareMetric
-from spark_rankeval.ranking.batch import RankingBatch, retrieved
+from spark_rankeval.ranking.batch import RankingBatch, retrieved, tied_labels
 from spark_rankeval.ranking.ragged import FloatArray
-from spark_rankeval.ranking.ties import tied_labels
 
 _DOC = (
     "of logged feedback, whose labels have weights: `ips` adds up weighted gains, `snips` also divides by what the weights "

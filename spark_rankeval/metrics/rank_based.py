@@ -14,9 +14,8 @@ from spark_rankeval.metrics.base import UNSET, Reads, RelevanceMetric, Unset, pa
 from spark_rankeval.metrics.expected_ties import TieAwareMetric, draws, summed_over_places
 from spark_rankeval.metrics.gain_based import geometric, geometric_sum
 from spark_rankeval.metrics.set_based import FBeta, findable
-from spark_rankeval.ranking.batch import Hits, RankingBatch, retrieved
+from spark_rankeval.ranking.batch import Hits, RankingBatch, TiedGroups, retrieved, tied_hits
 from spark_rankeval.ranking.ragged import Array, FloatArray, IntArray, Ragged, grouped, offsets_of
-from spark_rankeval.ranking.ties import TiedGroups, tied_hits
 
 __all__ = ["FAP", "AveragePrecision", "ElevenPointPrecision", "InterpolatedPrecision", "ReciprocalRank"]
 

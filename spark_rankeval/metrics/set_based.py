@@ -13,9 +13,8 @@ from spark_rankeval.errors import MetricError
 from spark_rankeval.metrics.base import Reads, RelevanceMetric, Unset, parameter, ratio
 from spark_rankeval.metrics.expected_ties import TieAwareMetric, chance_of_one, expected_hits
 from spark_rankeval.metrics.logged_feedback import EstimatedMetric, EstimatedSum
-from spark_rankeval.ranking.batch import RankingBatch, is_relevant, retrieved
+from spark_rankeval.ranking.batch import RankingBatch, is_relevant, retrieved, tied_hits
 from spark_rankeval.ranking.ragged import BoolArray, FloatArray, IntArray
-from spark_rankeval.ranking.ties import tied_hits
 
 __all__ = ["F1", "BPref", "FBeta", "HitRate", "Judged", "Precision", "RPrecision", "Recall"]
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spark_rankeval.ranking.batch import RankingBatch
+from spark_rankeval.ranking.batch import Look, RankingBatch, cut_within_tie, depends_on_tie
 from spark_rankeval.ranking.lists import (
     Duplicates,
     Labels,
@@ -36,7 +36,6 @@ from spark_rankeval.ranking.ragged import (
     width_classes,
 )
 from spark_rankeval.ranking.recommended import Recommended
-from spark_rankeval.ranking.ties import Look, cut_within_tie, depends_on_tie
 
 # In lists of up to so many items, or with up to so many labelled predictions, counting what stands above each is cheaper than
 # sorting.

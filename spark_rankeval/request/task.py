@@ -8,10 +8,9 @@ from functools import cached_property
 from spark_rankeval.dialects import UnusualGrades
 from spark_rankeval.metrics.base import Metric, RelevanceMetric, as_float32
 from spark_rankeval.metrics.group_rates import GroupShare
-from spark_rankeval.ranking.batch import Population
+from spark_rankeval.ranking.batch import Look, Population
 from spark_rankeval.ranking.lists import RankingPolicy
 from spark_rankeval.ranking.recommended import Fact
-from spark_rankeval.ranking.ties import Look
 from spark_rankeval.request.counts import ALL_COUNTS, UNUSABLE_FACTS, WEIGHT_SUMS, Overlap
 from spark_rankeval.request.options import RankingOptions
 

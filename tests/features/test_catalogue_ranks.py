@@ -196,14 +196,14 @@ def test_the_first_of_thousands_of_equal_items_are_those_of_their_order(ties):
 
 @pytest.mark.parametrize("part", [0, 2])
 def test_without_the_error_bound_ranks_and_lists_would_be_wrong(monkeypatch, part):
-    whole = ScoredUserVectors.of
+    whole = ScoredUserVectors.prepare
 
     def without_error(*given):
         users = whole(*given)
         users.error[:] = 0.0
         return users
 
-    monkeypatch.setattr(ScoredUserVectors, "of", without_error)
+    monkeypatch.setattr(ScoredUserVectors, "prepare", without_error)
     assert found(near_ties())[part] != expected(near_ties())[part]
 
 

@@ -28,7 +28,7 @@ from spark_rankeval.features.item_groups.group_rankings import (
     table_of,
 )
 from spark_rankeval.features.item_groups.worker import GroupsOfBatch, GroupsOfPartition, score_pairs, with_users_outside
-from spark_rankeval.features.items.item_columns import GROUP, ITEM, ROWS, TRAINING_INTERACTIONS, TRAINING_USERS
+from spark_rankeval.features.items.item_facts import GROUP, ITEM, ROWS, TRAINING_INTERACTIONS, TRAINING_USERS
 from spark_rankeval.metrics.naming import parse_metric, parse_metrics
 from spark_rankeval.ranking.lists import RankingPolicy
 from spark_rankeval.records.slices import EVERY, NOT_LISTED, UNSEEN, item_groups_in, roll, roll_with_items
@@ -71,7 +71,7 @@ def pairs_in(tables, users, **policy):
     lists = lists_of(users)
     places = tables.places(pa.array(lists.labels.values))
     beside = {name: lists.labels.like(values) for name, values in places.items()}
-    batch, _ = ranked(lists_of(users, beside=beside), keep_label_order=True, **policy)
+    batch, _ = ranked(lists_of(users, extra_values=beside), keep_label_order=True, **policy)
     for attribute, pairs in zip(tables.attributes, tables.pairs(batch, places), strict=True):
         yield pairs.batch, [(int(u), attribute.names[g]) for u, g in zip(pairs.user, pairs.group, strict=True)]
 

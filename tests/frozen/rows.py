@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from spark_rankeval.features.intents.worker import INTENT, INTENTS
 from spark_rankeval.features.item_groups.group_rankings import POPULARITY_TABLES, table_of
-from spark_rankeval.features.items import item_columns
+from spark_rankeval.features.items import item_facts
 from spark_rankeval.features.items.item_facts import add_counts, count_items
 from spark_rankeval.features.vectors import catalogue
 from spark_rankeval.metrics.base import as_float32
@@ -25,14 +25,14 @@ from spark_rankeval.worker.reading import INFINITE_SCORE, KIND_BITS, MODEL_BITS,
 WHOLE, TEXT, NUMBERS = pa.int64(), pa.string(), pa.list_(pa.float64())
 ITEM_TYPES = {"int64": (WHOLE, int), "string": (TEXT, str), "double": (pa.float64(), float)}
 FACT_TYPES = {
-    item_columns.TRAINING_USERS: WHOLE, item_columns.TRAINING_INTERACTIONS: WHOLE,
-    item_columns.SHARE_ABOVE: pa.float64(), item_columns.ITEMS_ABOVE: pa.float64(),
-    item_columns.CATEGORY: TEXT, item_columns.CATEGORY_SET: TEXT, item_columns.VECTOR: NUMBERS, item_columns.IS_IN_ITEMS: pa.bool_(),
+    item_facts.TRAINING_USERS: WHOLE, item_facts.TRAINING_INTERACTIONS: WHOLE,
+    item_facts.SHARE_ABOVE: pa.float64(), item_facts.ITEMS_ABOVE: pa.float64(),
+    item_facts.CATEGORY: TEXT, item_facts.CATEGORY_SET: TEXT, item_facts.VECTOR: NUMBERS, item_facts.IS_IN_ITEMS: pa.bool_(),
 }  # fmt: skip
 OF_POPULARITY = {"popularity", "long_tail", "history_popularity"}
 OF_ATTRIBUTES = {"category", "categories", "vector", "catalogue", "history_categories", "history_vector"}
 #: The attributes of items, and the facts that they tell.
-ATTRIBUTES = {item_columns.CATEGORY: {"category"}, item_columns.VECTOR: {"vector", "history_vector"}}
+ATTRIBUTES = {item_facts.CATEGORY: {"category"}, item_facts.VECTOR: {"vector", "history_vector"}}
 HASH_OF_PREDICTIONS = grouped_row.hash_column("predictions")
 
 
@@ -287,7 +287,7 @@ class Rows:
 
     def intents(self, users):
         grades = [grouped_row.grades_column(place) for place in range(self.n_grades)]
-        fields = {item_columns.ITEM: self.kind, INTENT: TEXT, **dict.fromkeys(grades, pa.float64())}
+        fields = {item_facts.ITEM: self.kind, INTENT: TEXT, **dict.fromkeys(grades, pa.float64())}
         by_rows = self.task.has_subtopic_rows
         genres = {
             item: {genre for row in rows for genre in row["genres"] or ()} for item, rows in self.rows_by_item.items()
@@ -303,7 +303,7 @@ class Rows:
                         is_used and self.is_label(user, row) and (self.task.clip_grades or min(known, default=0) >= 0)
                     )
                 about = [row["subtopic"]] if by_rows else sorted(genres.get(item) or ())
-                pair = {item_columns.ITEM: item, **dict(zip(grades, known, strict=True))}
+                pair = {item_facts.ITEM: item, **dict(zip(grades, known, strict=True))}
                 pairs += [pair | {INTENT: each} for each in about if is_used and each is not None]
             lists.append(pairs or None)
         return pa.array(lists, pa.list_(pa.struct(fields)))
@@ -320,13 +320,13 @@ class Rows:
                 [hash_of(user["excluded"]) if user["excluded"] else 0 for user in users]
             )
         if any(fact.startswith("history") for fact in asked):
-            columns[item_columns.HISTORY] = self.history(users)
+            columns[item_facts.HISTORY] = self.history(users)
         if "baseline" in asked:
             lists = [self.rows_of_user("baseline", user) for user in users]
-            columns[item_columns.BASELINE] = self.ids(
+            columns[item_facts.BASELINE] = self.ids(
                 [rows and [self.item(row["item"]) for row in rows] for rows in lists]
             )
-            columns[item_columns.BASELINE_SCORES] = pa.array(
+            columns[item_facts.BASELINE_SCORES] = pa.array(
                 [rows and [row["score"] for row in rows] for rows in lists], NUMBERS
             )
         return columns | ({INTENTS: self.intents(users)} if "intents" in asked else {})
@@ -343,14 +343,14 @@ class Rows:
         if self.looks_up or self.task.facts <= {"history", "baseline"}:
             return self.ids(lists)
         kinds = {
-            item_columns.ITEM: self.kind,
+            item_facts.ITEM: self.kind,
             **{
                 name: FACT_TYPES[name]
-                for name in (item_columns.TRAINING_USERS, item_columns.CATEGORY_SET, item_columns.VECTOR)
+                for name in (item_facts.TRAINING_USERS, item_facts.CATEGORY_SET, item_facts.VECTOR)
             },
         }
         known = [
-            items and [{item_columns.ITEM: item, **self.known_facts.get(item, {})} for item in items] for items in lists
+            items and [{item_facts.ITEM: item, **self.known_facts.get(item, {})} for item in items] for items in lists
         ]
         return pa.array(known, pa.list_(pa.struct(kinds)))
 
@@ -368,14 +368,14 @@ class Rows:
         """A row an item, with its attributes as far as its rows agree."""
         table = []
         for item, rows in self.rows_by_item.items():
-            known = {item_columns.ROWS: len(rows), item_columns.ITEM: item}
+            known = {item_facts.ROWS: len(rows), item_facts.ITEM: item}
             for name in [name for name, of in ATTRIBUTES.items() if of & self.task.facts]:
                 values = [row[name] for row in rows if row[name] is not None]
                 differ = any(value != values[0] for value in values) if values else None
-                known |= {name: None if differ or not values else values[0], item_columns.CONFLICT + name: differ}
+                known |= {name: None if differ or not values else values[0], item_facts.CONFLICT + name: differ}
             if self.task.facts & {"categories", "history_categories"}:
                 lists = [row["genres"] for row in rows if row["genres"] is not None]
-                known[item_columns.CATEGORY_SET] = (
+                known[item_facts.CATEGORY_SET] = (
                     json.dumps(sorted({*chain(*lists)}), separators=(",", ":")) if lists else None
                 )
             table.append(known)
@@ -399,12 +399,12 @@ class Rows:
             shares = sum(above) / sum(n for n, _ in counts.values()), len(above) / len(counts)
             known[each] = dict(zip(FACT_TYPES, (users, rows, *shares), strict=False))
         for row in self.attributes_of_items:
-            known.setdefault(row[item_columns.ITEM], {}).update(row | {item_columns.IS_IN_ITEMS: True})
+            known.setdefault(row[item_facts.ITEM], {}).update(row | {item_facts.IS_IN_ITEMS: True})
         known.pop(None, None)
         return known
 
     def joined(self, lists):
-        asked = {name: kind for name, kind in FACT_TYPES.items() if name in item_columns.fields_of(self.task.facts)}
+        asked = {name: kind for name, kind in FACT_TYPES.items() if name in item_facts.fields_of(self.task.facts)}
         known = [[self.known_facts.get(self.item(row["item"]), {}) for row in rows] for rows in lists]
         structs = [[{name: of_item.get(name) for name in asked} for of_item in rows] for rows in known]
         return pa.array(structs, pa.list_(pa.struct(asked)))
@@ -416,13 +416,13 @@ class Rows:
         if "training" in self.tables and not (self.looks_up and asked & OF_POPULARITY):
             n_users = len({row["user"] for row in self.world["training"] if self.item(row["item"]) is not None})
             totals |= {
-                item_columns.N_TRAINING_USERS: n_users,
-                item_columns.TRAINING_HASH: hash_of(self.world["training"]),
+                item_facts.N_TRAINING_USERS: n_users,
+                item_facts.TRAINING_HASH: hash_of(self.world["training"]),
             }
             totals["n_invalid_training"] = self.popularity.get(None, (0, 0))[1]
             if asked & OF_POPULARITY:
                 rows = [n for item, (_, n) in self.popularity.items() if item is not None]
-                totals |= {item_columns.N_TRAINING_ITEMS: len(rows), item_columns.N_TRAINING_INTERACTIONS: sum(rows)}
+                totals |= {item_facts.N_TRAINING_ITEMS: len(rows), item_facts.N_TRAINING_INTERACTIONS: sum(rows)}
         if "items" in self.tables:
             totals[grouped_row.hash_column("items")] = hash_of(self.world["items"])
             if not (self.looks_up and asked & OF_ATTRIBUTES):
@@ -432,13 +432,13 @@ class Rows:
         return totals
 
     def totals_of_attributes(self):
-        known = [row for row in self.attributes_of_items if row[item_columns.ITEM] is not None]
-        totals = {item_columns.N_ITEMS: len(known), "n_invalid_items": len(self.rows_by_item.get(None, ()))}
-        for name, total in item_columns.CONFLICTS.items():
-            totals[total] = sum(row.get(item_columns.CONFLICT + name) or 0 for row in known)
-        lengths = [len(row[item_columns.VECTOR]) for row in known if row.get(item_columns.VECTOR)]
+        known = [row for row in self.attributes_of_items if row[item_facts.ITEM] is not None]
+        totals = {item_facts.N_ITEMS: len(known), "n_invalid_items": len(self.rows_by_item.get(None, ()))}
+        for name, total in item_facts.CONFLICTS.items():
+            totals[total] = sum(row.get(item_facts.CONFLICT + name) or 0 for row in known)
+        lengths = [len(row[item_facts.VECTOR]) for row in known if row.get(item_facts.VECTOR)]
         usual = max(lengths, key=lambda length: (lengths.count(length), length), default=0)
-        return totals | {item_columns.DIMENSION: usual, "n_ragged_vectors": len(lengths) - lengths.count(usual)}
+        return totals | {item_facts.DIMENSION: usual, "n_ragged_vectors": len(lengths) - lengths.count(usual)}
 
     # --- packed tables of a task
 
@@ -446,16 +446,16 @@ class Rows:
         """The tables that the first row of a task has, by their columns."""
         asked, tables = self.task.facts, {}
         if self.looks_up and asked & OF_POPULARITY:
-            tables[item_columns.POPULARITY_TABLE] = self.packed_popularity
+            tables[item_facts.POPULARITY_TABLE] = self.packed_popularity
         if self.looks_up and asked & OF_ATTRIBUTES:
             rows = self.attributes_of_items
             kinds = {
-                item_columns.ITEM: self.kind,
-                item_columns.ROWS: WHOLE,
+                item_facts.ITEM: self.kind,
+                item_facts.ROWS: WHOLE,
                 **FACT_TYPES,
-                **{item_columns.CONFLICT + name: pa.bool_() for name in ATTRIBUTES},
+                **{item_facts.CONFLICT + name: pa.bool_() for name in ATTRIBUTES},
             }
-            tables[item_columns.ATTRIBUTES_TABLE] = table(
+            tables[item_facts.ATTRIBUTES_TABLE] = table(
                 rows, {name: kind for name, kind in kinds.items() if any(name in row for row in rows)}
             )
         if "groups" in asked:
@@ -463,13 +463,13 @@ class Rows:
                 (self.item(row["item"]), group) for row in self.world["items"] for group in row["groups"] or [None]
             }
             rows = [
-                {item_columns.ITEM: item, item_columns.GROUP: group}
+                {item_facts.ITEM: item, item_facts.GROUP: group}
                 for item, group in sorted(pairs, key=repr)
                 if item is not None
             ]
-            tables[item_columns.GROUPS_TABLE] = table(rows, {item_columns.ITEM: self.kind, item_columns.GROUP: TEXT})
-        if "levels" in asked and item_columns.POPULARITY_TABLE not in tables:
-            tables[item_columns.LEVELS_TABLE] = self.packed_popularity
+            tables[item_facts.GROUPS_TABLE] = table(rows, {item_facts.ITEM: self.kind, item_facts.GROUP: TEXT})
+        if "levels" in asked and item_facts.POPULARITY_TABLE not in tables:
+            tables[item_facts.LEVELS_TABLE] = self.packed_popularity
         for place, name in enumerate(
             next((each.groups.attributes for each in self.task.features if each.name == "groups"), ())
         ):
@@ -489,7 +489,7 @@ class Rows:
             for nth, group in enumerate((row[name] or [None]) if name == "genres" else [row[name]]):
                 pair = self.item(row["item"]), group
                 counts[pair] = counts.get(pair, 0) + (nth == 0)
-        names = {item_columns.ITEM: self.kind, item_columns.GROUP: TEXT, item_columns.ROWS: WHOLE}
+        names = {item_facts.ITEM: self.kind, item_facts.GROUP: TEXT, item_facts.ROWS: WHOLE}
         return table([dict(zip(names, (*pair, n), strict=True)) for pair, n in counts.items()], names)
 
     @cached_property
@@ -499,9 +499,9 @@ class Rows:
         for row in self.world["training"]:
             lists.setdefault(row["user"], []).append(self.item(row["item"]))
         kinds = {
-            item_columns.CONSUMED: pa.list_(self.kind),
-            item_columns.ROWS: WHOLE,
-            item_columns.TRAINING_HASH: WHOLE,
+            item_facts.CONSUMED: pa.list_(self.kind),
+            item_facts.ROWS: WHOLE,
+            item_facts.TRAINING_HASH: WHOLE,
         }
         rows = [
             ([item for item in items if item is not None], items.count(None), hash_of(user, items) >> 20)

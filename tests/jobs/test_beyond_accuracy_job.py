@@ -118,7 +118,7 @@ def test_a_run_reads_predictions_once_for_all_that_it_writes(spark, frames, tmp_
 def test_tables_of_items_that_workers_cannot_hold_are_joined_in_another_pass(spark, frames, tmp_path, monkeypatch):
     config = config_of(tmp_path, frames, ["novelty@2", "gini@2", "diversity@2"])
     whole, _ = evaluate_tables(spark, config)
-    monkeypatch.setattr("spark_rankeval.features.items.item_columns.BOUND", Bound(2, 1 << 20))
+    monkeypatch.setattr("spark_rankeval.features.items.item_facts.BOUND", Bound(2, 1 << 20))
     joined, _ = evaluate_tables(spark, config)
     assert not math.isnan(joined["novelty@2"])
     assert repr(joined.summary) == repr(whole.summary)

@@ -74,7 +74,7 @@ def exposures(metrics, world, parts, n_partitions=1):
         messages += accumulator.add([((), slice(None))], np.ones(len(users), np.bool_), exposed_in(scores))
         messages += accumulator.messages()
     found = exposures_of(met(rows_of(messages), merging_exposure(), n_partitions), slots, totals).get("all", {})
-    assert not any(exposure.without for exposure in found.values()), "nobody asked for blocks"
+    assert not any(exposure.leave_one_out for exposure in found.values()), "nobody asked for blocks"
     return {slot: exposure.whole for slot, exposure in found.items()}
 
 
@@ -173,7 +173,7 @@ def test_vectors_come_in_parts_that_fit_into_memory_and_change_no_bit(monkeypatc
     metrics = resolved(["diversity(by=vector)@5", "serendipity(against=history)@5", "gini@3", "novelty@3"])
     task, batch = task_of_views(View(tuple(metrics), RankingPolicy())), batch_of(world)
     monkeypatch.setattr(side_lists, "_CELLS", 100)
-    parts = list(side_lists.in_parts(batch))
+    parts = list(side_lists.split_batch(batch))
     assert len(parts) > 5
     assert sum(part.num_rows for part in parts) == batch.num_rows
     single = [score(task, part).metrics for part in parts]

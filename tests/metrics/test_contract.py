@@ -15,9 +15,9 @@ from spark_rankeval.dialects.published import DIALECTS
 from spark_rankeval.errors import DialectError, MetricError
 from spark_rankeval.metrics import parse_metric
 from spark_rankeval.metrics.base import REGISTRY, UNSET
+from spark_rankeval.ranking.batch import Look
 from spark_rankeval.ranking.lists import RankingPolicy
 from spark_rankeval.ranking.ranks import rank_lists
-from spark_rankeval.ranking.ties import Look
 from spark_rankeval.request.task import View
 
 EVERY = pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)

@@ -60,8 +60,8 @@ def test_without_a_block_values_are_those_of_the_other_users(seed, n_blocks, n_p
         slot = found[Slot(0, metric.k)]
         assert metric.value(slot.whole) == pytest.approx(naive(metric, world, world.users), nan_ok=True), metric
         blocks = sorted(in_lists | {0})
-        assert len(slot.without) == len(blocks)
-        for block, exposure in zip(blocks, slot.without, strict=True):
+        assert len(slot.leave_one_out) == len(blocks)
+        for block, exposure in zip(blocks, slot.leave_one_out, strict=True):
             left = [user for user in world.users if block_of[user] != block]
             expected = naive(metric, world, left)
             assert metric.value(exposure) == pytest.approx(expected, rel=1e-12, abs=1e-12, nan_ok=True), (metric, block)
@@ -74,5 +74,5 @@ def test_no_split_of_users_changes_a_bit_of_a_value_without_a_block():
     apart = exposures(metrics, world, [[user] for user in world.users], block_of, 3)
     together = exposures(metrics, world, [world.users], block_of)
     for metric in metrics:
-        pairs = zip(apart[Slot(0, 3)].without, together[Slot(0, 3)].without, strict=True)
+        pairs = zip(apart[Slot(0, 3)].leave_one_out, together[Slot(0, 3)].leave_one_out, strict=True)
         assert all(metric.value(one) == metric.value(other) for one, other in pairs)

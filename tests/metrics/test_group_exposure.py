@@ -20,12 +20,17 @@ from worlds.recommendations import batch_of, random_world
 from worlds.variants import EVERY_METRIC, GROUPS
 
 from spark_rankeval.errors import MetricError
-from spark_rankeval.features.exposure.groups import GroupAccumulator, group_exposures_of, group_slots_of
 from spark_rankeval.features.exposure.items import Slot, exposures_of, slice_as_text, slots_of
-from spark_rankeval.features.items.item_columns import GROUP as NAME
-from spark_rankeval.features.items.item_columns import GROUPS_TABLE, LEVELS_TABLE, TRAINING_INTERACTIONS, TRAINING_USERS
-from spark_rankeval.features.items.item_columns import ITEM as ITEM_OF_TABLE
-from spark_rankeval.features.items.item_facts import ItemFacts
+from spark_rankeval.features.exposure.worker import GroupAccumulator, group_exposures_of, group_slots_of
+from spark_rankeval.features.items.item_facts import GROUP as NAME
+from spark_rankeval.features.items.item_facts import (
+    GROUPS_TABLE,
+    LEVELS_TABLE,
+    TRAINING_INTERACTIONS,
+    TRAINING_USERS,
+    ItemFacts,
+)
+from spark_rankeval.features.items.item_facts import ITEM as ITEM_OF_TABLE
 from spark_rankeval.metrics import parse_metric
 from spark_rankeval.metrics.base import UNSET
 from spark_rankeval.metrics.group_amounts import GroupExposure
@@ -136,8 +141,8 @@ def test_any_tables_give_what_the_naive_loops_give(seed, n_parts):
     parts = [part.tolist() for part in np.array_split(np.array(world.users), n_parts)]
     for metric, groups in zip(of_all, exposures(of_all, world, parts, block_of), strict=True):
         assert same(metric.value(groups.whole), value(metric, world, world.users)), metric
-        for block, without in zip(sorted({*block_of.values(), 0}), groups.without, strict=False):
-            if len(groups.without) == len({*block_of.values(), 0}):
+        for block, without in zip(sorted({*block_of.values(), 0}), groups.leave_one_out, strict=False):
+            if len(groups.leave_one_out) == len({*block_of.values(), 0}):
                 left = [user for user in world.users if block_of[user] != block]
                 assert same(metric.value(without), value(metric, world, left)), (metric, block)
 

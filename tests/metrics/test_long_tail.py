@@ -8,8 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_rankeval.errors import MetricError
-from spark_rankeval.features.items.item_columns import ITEMS_ABOVE, ROWS, SHARE_ABOVE, TRAINING_USERS
-from spark_rankeval.features.items.item_facts import CategorySets, levels_of, rows_of_shares
+from spark_rankeval.features.items.item_facts import (
+    ITEMS_ABOVE,
+    ROWS,
+    SHARE_ABOVE,
+    TRAINING_USERS,
+    CategorySets,
+    levels_of,
+    rows_of_shares,
+)
 from spark_rankeval.features.items.worker import shares_of_categories
 from spark_rankeval.metrics import parse_metric
 from spark_rankeval.ranking.ragged import Ragged

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from spark_rankeval import Facts, evaluate, score_users
 from spark_rankeval.errors import OptionError
-from spark_rankeval.features.items import item_columns
+from spark_rankeval.features.items import item_facts
 from spark_rankeval.spark.tasks import broadcast_tables, packed
 from spark_rankeval.worker.process import Bound, pack_together, rows_in, unpacked
 
@@ -100,7 +100,7 @@ def test_users_have_the_same_values_either_way(tables):
 @pytest.mark.parametrize("bound", part_of([Bound(ITEMS // 2, 1 << 20), Bound(1000, 300)], 2), ids=str)
 def test_tables_that_are_too_large_are_joined_in_a_second_run(tables, monkeypatch, bound):
     whole = evaluated(tables, "join")
-    monkeypatch.setattr(item_columns, "BOUND", bound)
+    monkeypatch.setattr(item_facts, "BOUND", bound)
     result = evaluated(tables, "auto")
     assert figures(result) == figures(whole)
     assert any("began twice" in words for words in result.plan)

@@ -7,8 +7,7 @@ from helpers.effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_rankeval.features.items.item_columns import CONSUMED, ROWS, TRAINING_HASH
-from spark_rankeval.features.items.item_facts import ItemIndex, add_counts, count_items
+from spark_rankeval.features.items.item_facts import CONSUMED, ROWS, TRAINING_HASH, ItemIndex, add_counts, count_items
 from spark_rankeval.worker import process
 from spark_rankeval.worker.process import PACKED, Bound, pack_together, received, rows_in, tables_in, unpacked
 

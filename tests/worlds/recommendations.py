@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 from oracles.lists import World
 
-from spark_rankeval.features.items import item_columns as names
+from spark_rankeval.features.items import item_facts as names
 from spark_rankeval.worker.grouped_row import (
     FACTS,
     ITEMS,

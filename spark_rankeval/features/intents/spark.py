@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyspark.sql import types as T
 
 from spark_rankeval.features.intents.worker import INTENT, INTENTS
-from spark_rankeval.features.items.item_columns import ITEM
+from spark_rankeval.features.items.item_facts import ITEM
 from spark_rankeval.ranking.recommended import Fact
 from spark_rankeval.request.counts import Overlap
 from spark_rankeval.request.options import Facts

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_rankeval.features.items.item_columns import ITEM
+from spark_rankeval.features.items.item_facts import ITEM
 from spark_rankeval.features.items.worker import fields_in
 from spark_rankeval.ranking.lists import IntentLists, RawLists
 from spark_rankeval.ranking.ragged import Array, IntArray, Ragged

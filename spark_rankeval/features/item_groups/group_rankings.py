@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_rankeval.features.items import item_columns
+from spark_rankeval.features.items import item_facts
 from spark_rankeval.features.items.item_facts import ItemIndex, split_rows, table_in
 from spark_rankeval.ranking.batch import RankingBatch
 from spark_rankeval.ranking.ragged import Array, IntArray, Ragged, offsets_of, starts_of_runs
@@ -31,7 +31,7 @@ ATTRIBUTE_KEY, GROUP_KEY = "item_attribute_", "item_group_"
 #: The counts of rows of these tables that cannot be used, which every user repeats.
 GROUP_FAULTS = ("n_invalid_items", "n_invalid_training")
 #: The columns that may have the table of popularity already, for metrics.
-POPULARITY_TABLES = (item_columns.POPULARITY_TABLE, item_columns.LEVELS_TABLE)
+POPULARITY_TABLES = (item_facts.POPULARITY_TABLE, item_facts.LEVELS_TABLE)
 # What labels have beside their grades while they are ranked: the place of their item in the table of an attribute.
 _PLACE = "place_"
 
@@ -239,29 +239,29 @@ def _raw_labels_of(raw_labels: Ragged, attribute: Attribute, places: Array, pair
 def by_column(table: pa.Table) -> Attribute:
     """An attribute from rows of items and groups; an item that the table lacks is in a group of its own."""
     items, others = split_rows(table)
-    ids = items[item_columns.ITEM].combine_chunks().dictionary_encode()
-    named = items[item_columns.GROUP].combine_chunks().dictionary_encode("encode")
+    ids = items[item_facts.ITEM].combine_chunks().dictionary_encode()
+    named = items[item_facts.GROUP].combine_chunks().dictionary_encode("encode")
     item, group = (filled(each.indices, 0).astype(np.int64) for each in (ids, named))
     names = (*named.dictionary.to_pylist(), NOT_LISTED)
     offsets = np.append(offsets_of(np.bincount(item, minlength=len(ids.dictionary))), len(item) + 1)
     groups = Ragged(np.append(group[np.argsort(item, kind="stable")], len(names) - 1), offsets)
-    n_unusable = pc.sum(others[item_columns.ROWS]).as_py() or 0
+    n_unusable = pc.sum(others[item_facts.ROWS]).as_py() or 0
     return Attribute(ItemIndex(ids.dictionary), names, groups, n_unusable, is_listing=True)
 
 
 def by_popularity(table: pa.Table, n_groups: int) -> Attribute:
     """Items in groups by how many users of the training data have them; an item that it lacks is in a group of its own."""
     items, others = split_rows(table)
-    users = whole_numbers(items[item_columns.TRAINING_USERS].combine_chunks())
+    users = whole_numbers(items[item_facts.TRAINING_USERS].combine_chunks())
     # Groups without an item have no figures: a share of 0 would look as if no user were shown their items.
     nonempty, group = np.unique(popularity_groups(users, n_groups), return_inverse=True)
     names = (*(group_name(place, n_groups) for place in nonempty.tolist()), UNSEEN)
     values = np.append(group, len(nonempty))
     return Attribute(
-        ItemIndex(items[item_columns.ITEM].combine_chunks()),
+        ItemIndex(items[item_facts.ITEM].combine_chunks()),
         names,
         Ragged(values, np.arange(len(values) + 1)),
-        pc.sum(others[item_columns.TRAINING_INTERACTIONS]).as_py() or 0,
+        pc.sum(others[item_facts.TRAINING_INTERACTIONS]).as_py() or 0,
         is_listing=False,
         popularity=users,
     )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import types as T
 
-from spark_rankeval.features.items import item_columns
+from spark_rankeval.features.items import item_facts
 from spark_rankeval.features.items.item_facts import add_counts, count_items, counted_items
 from spark_rankeval.ranking.recommended import ATTRIBUTES, Attribute, Fact
 from spark_rankeval.spark.fingerprints import total_of_hashes, training_hash
@@ -87,99 +87,99 @@ class GroupedTables(GroupedFeature):
     @property
     def item_fields(self) -> set[str]:
         """The fields that hold the facts of predicted items."""
-        return item_columns.fields_of(self.facts)
+        return item_facts.fields_of(self.facts)
 
     @property
     def history_fields(self) -> set[str]:
         """The fields that hold the facts of the items of a history."""
-        return item_columns.fields_of(self.facts, history=True)
+        return item_facts.fields_of(self.facts, history=True)
 
     @property
     def reads_popularity(self) -> bool:
         """Whether metrics need the popularity of items."""
-        return bool((self.item_fields | self.history_fields) & item_columns.POPULARITY_FIELDS)
+        return bool((self.item_fields | self.history_fields) & item_facts.POPULARITY_FIELDS)
 
     @property
     def reads_attributes(self) -> bool:
         """Whether metrics need attributes of items."""
-        return bool((self.item_fields | self.history_fields) & item_columns.ATTRIBUTE_FIELDS)
+        return bool((self.item_fields | self.history_fields) & item_facts.ATTRIBUTE_FIELDS)
 
     @cached_property
     def by_user(self) -> DataFrame:
         """The training data, one row per user: the items as often as they are there, and how many rows cannot be used."""
         source, typed = _required(self.sources.training), self.typed
-        hashed = training_hash(source).alias(item_columns.TRAINING_HASH)
+        hashed = training_hash(source).alias(item_facts.TRAINING_HASH)
         rows = select(source.frame, *typed.named_users(source), typed.item(source.ids_sql()), hashed)
         # A column of its own: inside the aggregate Spark computes it slowly.
-        rows = with_columns(rows, {item_columns.ITEM: when(typed.is_valid(), named(item_columns.ITEM))})
+        rows = with_columns(rows, {item_facts.ITEM: when(typed.is_valid(), named(item_facts.ITEM))})
         grouped = aggregate_lists(
             rows,
             typed.user_columns,
-            call("collect_list", named(item_columns.ITEM)).alias(item_columns.CONSUMED),
-            count_of(named(item_columns.ITEM).is_null(), item_columns.ROWS),
-            call("sum", named(item_columns.TRAINING_HASH)).alias(item_columns.TRAINING_HASH),
+            call("collect_list", named(item_facts.ITEM)).alias(item_facts.CONSUMED),
+            count_of(named(item_facts.ITEM).is_null(), item_facts.ROWS),
+            call("sum", named(item_facts.TRAINING_HASH)).alias(item_facts.TRAINING_HASH),
         )
         has_list, has_hash = (
-            call("size", named(item_columns.CONSUMED)) >= 0,
-            named(item_columns.TRAINING_HASH).is_not_null(),
+            call("size", named(item_facts.CONSUMED)) >= 0,
+            named(item_facts.TRAINING_HASH).is_not_null(),
         )
-        return _one_table(grouped, has_list, named(item_columns.ROWS) >= 0, has_hash)
+        return _one_table(grouped, has_list, named(item_facts.ROWS) >= 0, has_hash)
 
     @cached_property
     def popularity(self) -> DataFrame:
         """One row per item of the training data, and one of a null item, as of `count_items`."""
-        counted = [item_columns.TRAINING_USERS, item_columns.TRAINING_INTERACTIONS]
+        counted = [item_facts.TRAINING_USERS, item_facts.TRAINING_INTERACTIONS]
         fields = [
-            T.StructField(item_columns.ITEM, self.typed.item_type),
-            *(T.StructField(name, T.LongType()) for name in [*counted, item_columns.TRAINING_HASH]),
+            T.StructField(item_facts.ITEM, self.typed.item_type),
+            *(T.StructField(name, T.LongType()) for name in [*counted, item_facts.TRAINING_HASH]),
         ]
         rows = run_on_workers(self._consumed, counted_items, T.StructType(fields))
         sums = (call("sum", named(name)).alias(name) for name in counted)
-        popularity = aggregate(rows, [item_columns.ITEM], *sums, total_of(item_columns.TRAINING_HASH))
+        popularity = aggregate(rows, [item_facts.ITEM], *sums, total_of(item_facts.TRAINING_HASH))
         # Spark knows that this hash is never null.
-        has_hash = bits_or(named(item_columns.TRAINING_HASH), 1) != 0
+        has_hash = bits_or(named(item_facts.TRAINING_HASH), 1) != 0
         return _one_table(popularity, *(named(name) >= 0 for name in counted), has_hash)
 
     @property
     def _consumed(self) -> DataFrame:
-        return select(self.by_user, *map(named, (item_columns.CONSUMED, item_columns.ROWS, item_columns.TRAINING_HASH)))
+        return select(self.by_user, *map(named, (item_facts.CONSUMED, item_facts.ROWS, item_facts.TRAINING_HASH)))
 
     @property
     def attribute_names(self) -> list[str]:
         """The columns of the table of items that hold facts."""
-        fields = (self.item_fields | self.history_fields) & item_columns.ATTRIBUTE_FIELDS
+        fields = (self.item_fields | self.history_fields) & item_facts.ATTRIBUTE_FIELDS
         return [name for name in ATTRIBUTES if name in fields]
 
     @cached_property
     def attributes(self) -> DataFrame:
         """The table of items, one row per item: sets of categories add up, and another attribute in which its rows do not agree is null."""
         source = _required(self.sources.items)
-        columns, aggregates = [self.typed.item(source.ids_sql())], [call("count", 1).alias(item_columns.ROWS)]
+        columns, aggregates = [self.typed.item(source.ids_sql())], [call("count", 1).alias(item_facts.ROWS)]
         for name in self.attribute_names:
             option, kind, plural = ATTRIBUTES[name]
             columns.append(_VALUES[kind](source.frame, self.sources.columns[option]).alias(name))
             if plural:
                 least = call("min", named(name))
                 agree = least == call("max", named(name))
-                aggregates += [when(agree, least).alias(name), (~agree).alias(item_columns.CONFLICT + name)]
+                aggregates += [when(agree, least).alias(name), (~agree).alias(item_facts.CONFLICT + name)]
             else:
                 together = call("flatten", call("collect_list", named(name)))
                 sorted_sets = call("to_json", call("array_sort", call("array_distinct", together)))
                 aggregates.append(when(call("count", named(name)) > 0, sorted_sets).alias(name))
-        return aggregate(select(source.frame, *columns), [item_columns.ITEM], *aggregates)
+        return aggregate(select(source.frame, *columns), [item_facts.ITEM], *aggregates)
 
     def history(self) -> DataFrame:
         """The different items of each user in the training data, one row per user."""
-        items = call("array_distinct", named(item_columns.CONSUMED)).alias(item_columns.HISTORY)
+        items = call("array_distinct", named(item_facts.CONSUMED)).alias(item_facts.HISTORY)
         return select(self.by_user, *self.typed.users, items)
 
     def packed_tables(self) -> dict[str, DataFrame]:
         """The tables that are never joined, of any size, as one row each: labelled and consumed items are looked up in them, too."""
         sources, tables = self.sources, {}
         if group := sources.columns.get("group"):
-            tables[item_columns.GROUPS_TABLE] = packed_groups(_required(sources.items), group, self.typed.item_type)
+            tables[item_facts.GROUPS_TABLE] = packed_groups(_required(sources.items), group, self.typed.item_type)
         if "levels" in self.facts:
-            tables[item_columns.LEVELS_TABLE] = self.packed_popularity()
+            tables[item_facts.LEVELS_TABLE] = self.packed_popularity()
         return tables
 
     def packed_popularity(self, bound: Bound | None = None) -> DataFrame:
@@ -191,17 +191,17 @@ class GroupedTables(GroupedFeature):
         """The baseline's items and scores, one row per user."""
         valid = where(self._baseline_rows(), named(_VALID))
         # Two lists of numbers, which are built and carried much faster than a list of structs.
-        items, scores = (call("collect_list", named(name)) for name in (item_columns.ITEM, item_columns.SCORE))
-        lists = (items.alias(item_columns.BASELINE), scores.alias(item_columns.BASELINE_SCORES))
+        items, scores = (call("collect_list", named(name)) for name in (item_facts.ITEM, item_facts.SCORE))
+        lists = (items.alias(item_facts.BASELINE), scores.alias(item_facts.BASELINE_SCORES))
         return aggregate_lists(valid, self.typed.user_columns, *lists)
 
     def totals(self) -> list[DataFrame]:
         """One row each: how many rows cannot be used of tables that are not grouped by item."""
         rows = []
         if self.sources.training is not None and not self.reads_popularity:
-            n_users = count_of(call("size", named(item_columns.CONSUMED)) > 0, item_columns.N_TRAINING_USERS)
-            n_invalid = sum_of(named(item_columns.ROWS), "n_invalid_training")
-            rows.append(aggregate(self.by_user, (), n_users, n_invalid, total_of(item_columns.TRAINING_HASH)))
+            n_users = count_of(call("size", named(item_facts.CONSUMED)) > 0, item_facts.N_TRAINING_USERS)
+            n_invalid = sum_of(named(item_facts.ROWS), "n_invalid_training")
+            rows.append(aggregate(self.by_user, (), n_users, n_invalid, total_of(item_facts.TRAINING_HASH)))
         if self.sources.items is not None and not self.reads_attributes:
             n_invalid = count_of(self.sources.items.ids_sql().is_null(), "n_invalid_items")
             rows.append(aggregate(self.sources.items.frame, (), n_invalid))
@@ -216,31 +216,31 @@ class GroupedTables(GroupedFeature):
         source, typed = _required(self.sources.baseline), self.typed
         if source.arrays:
             values = [one.alias(_SCORES) for one in source.values_sql()]
-            entry = call("posexplode_outer", source.ids_sql()).aliases(_PLACE, item_columns.ITEM)
+            entry = call("posexplode_outer", source.ids_sql()).aliases(_PLACE, item_facts.ITEM)
             entries = select(source.frame, *typed.named_users(source), entry, *values)
             score = call("get", named(_SCORES), named(_PLACE)) if values else -named(_PLACE)
-            users, item = typed.users, usable(named(item_columns.ITEM), source.item_type)
+            users, item = typed.users, usable(named(item_facts.ITEM), source.item_type)
         else:
             entries, users, item = source.frame, typed.named_users(source), source.ids_sql()
             score = source.values_sql()[0].cast("double")
             score = -score if source.value_kind == "rank" else score
-        rows = select(entries, *users, typed.item(item), score.cast("double").alias(item_columns.SCORE))
-        return with_columns(rows, {_VALID: typed.is_valid(item_columns.SCORE)})
+        rows = select(entries, *users, typed.item(item), score.cast("double").alias(item_facts.SCORE))
+        return with_columns(rows, {_VALID: typed.is_valid(item_facts.SCORE)})
 
 
 def packed_groups(items: SourceTable, name: str, item_type: T.DataType) -> DataFrame:
     """One row: each item with each of its groups, and how many rows of the table have the pair; null stands for no group."""
-    item, group = items.ids_sql().cast(item_type).alias(item_columns.ITEM), named(name)
+    item, group = items.ids_sql().cast(item_type).alias(item_facts.ITEM), named(name)
     if isinstance(items.frame.schema[name].dataType, T.ArrayType):
-        rows = select(items.frame, item, call("posexplode_outer", group).aliases(_PLACE, item_columns.GROUP))
+        rows = select(items.frame, item, call("posexplode_outer", group).aliases(_PLACE, item_facts.GROUP))
     else:
-        rows = select(items.frame, item, number(0).alias(_PLACE), group.alias(item_columns.GROUP))
+        rows = select(items.frame, item, number(0).alias(_PLACE), group.alias(item_facts.GROUP))
     rows = select(
-        rows, named(item_columns.ITEM), named(_PLACE), name_in_sql(rows, item_columns.GROUP).alias(item_columns.GROUP)
+        rows, named(item_facts.ITEM), named(_PLACE), name_in_sql(rows, item_facts.GROUP).alias(item_facts.GROUP)
     )
     # A row of an array counts once, by its first entry.
-    n_rows = count_of(call("coalesce", named(_PLACE), 0) == 0, item_columns.ROWS)
-    grouped = aggregate(rows, [item_columns.ITEM, item_columns.GROUP], n_rows)
+    n_rows = count_of(call("coalesce", named(_PLACE), 0) == 0, item_facts.ROWS)
+    grouped = aggregate(rows, [item_facts.ITEM, item_facts.GROUP], n_rows)
     # Not by a limit: without all of them nothing can be said of groups.
     return packed(grouped.repartition(1), pack_together(rows_in, lambda table: table, None))
 

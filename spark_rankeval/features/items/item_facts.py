@@ -1,4 +1,4 @@
-"""Facts of items by their ids: counted by workers from the training data, and looked up in tables that every task receives packed."""
+"""Facts of items: their columns and packed tables, counts of the training data, and lookups in tables that tasks receive."""
 
 from __future__ import annotations
 
@@ -10,11 +10,90 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_rankeval.features.items import item_columns
 from spark_rankeval.ranking.ragged import Array, FloatArray, IntArray, Ragged, starts_of_runs
-from spark_rankeval.ranking.recommended import ATTRIBUTES, GROUP_SET, LEVEL, UNKNOWN, Fact, GroupSets, PopularityLevels
-from spark_rankeval.worker.process import TOO_LARGE, runs_in_worker, unpacked
+from spark_rankeval.ranking.recommended import (
+    ATTRIBUTES,
+    FACT_FIELDS,
+    FACT_TABLES,
+    GROUP_SET,
+    ITEM_FACTS,
+    LEVEL,
+    UNKNOWN,
+    Fact,
+    GroupSets,
+    PopularityLevels,
+    Totals,
+)
+from spark_rankeval.worker.grouped_row import (
+    BYTES,
+    INTEGER,
+    ITEMS_OF_USER,
+    ITEMS_OR_STRUCTS,
+    NOT_FIRST,
+    NUMBERS_OF_ITEMS,
+    column,
+    hash_column,
+)
+from spark_rankeval.worker.process import TOO_LARGE, Bound, runs_in_worker, unpacked
 from spark_rankeval.worker.reading import filled, flat, numbers, places_among, whole_numbers
+
+#: Columns of a grouped row.
+_GROUPED, _LISTS = "features.items.grouped_tables", "features.items.worker"
+HISTORY = column(
+    "history", ITEMS_OR_STRUCTS, "the user's items in the training data, with facts", _GROUPED, _LISTS, "none"
+)
+BASELINE = column("baseline", ITEMS_OF_USER, "the items that a baseline recommends", _GROUPED, _LISTS, "none")
+BASELINE_SCORES = column("baseline_scores", NUMBERS_OF_ITEMS, "the scores of these", _GROUPED, _LISTS, "none")
+#: Fields of the structs.
+ITEM, SCORE, TRAINING_USERS, TRAINING_INTERACTIONS = "item", "score", "training_users", "training_interactions"
+CATEGORY, CATEGORY_SET, VECTOR, IS_IN_ITEMS = "category", "category_set", "vector", "is_in_items"
+SHARE_ABOVE, ITEMS_ABOVE = LONG_TAIL = ("share_above", "items_above")
+#: The fields that are joined or looked up: those of the training data, and those of the table of items.
+POPULARITY_FIELDS, ATTRIBUTE_FIELDS = (
+    frozenset(field for fact in ITEM_FACTS if FACT_TABLES[fact] == (table,) for field in FACT_FIELDS[fact])
+    for table in ("training", "items")
+)
+#: Columns of tables that are grouped by user or by item: the items that a user has in the training data, as often as they are there; how
+#: many rows were grouped into one, or left out of it; the sum of the hashes of training rows; and an item's group.
+CONSUMED, ROWS, TRAINING_HASH, GROUP = "consumed", "rows", hash_column("training"), "group"
+#: Packed tables of items, in which workers look facts up.
+POPULARITY_TABLE, ATTRIBUTES_TABLE, GROUPS_TABLE, LEVELS_TABLE = ITEM_TABLES = tuple(
+    column(f"{name}_table", BYTES, f"the packed table of {name}", _GROUPED, "features.items.item_facts", NOT_FIRST)
+    for name in ("popularity", "attributes", "groups", "levels")
+)
+#: Columns of attributes in which the rows of an item disagree begin so.
+CONFLICT = "conflict_"
+#: The counts of items whose rows disagree, by the attribute.
+CONFLICTS = {name: f"n_conflicting_{each.plural}" for name, each in ATTRIBUTES.items() if each.plural}
+#: The sizes of the tables, in columns that every row repeats.
+N_TRAINING_USERS, N_TRAINING_ITEMS, N_TRAINING_INTERACTIONS, N_ITEMS = SIZES = (
+    "n_training_users",
+    "n_training_items",
+    "n_training_interactions",
+    "n_catalogue_items",
+)
+#: The length of vectors.
+DIMENSION = "vector_dimension"
+#: How many rows or items of the tables cannot be used.
+FAULTS = ("n_invalid_training", "n_invalid_items", "n_invalid_baseline", *CONFLICTS.values(), "n_ragged_vectors")
+#: All that every row of a grouped table repeats if a metric asks for facts.
+TOTALS = (*SIZES, DIMENSION, TOO_LARGE, *FAULTS)
+for _name in (*SIZES, DIMENSION, *FAULTS):
+    column(_name, INTEGER, "a count of the tables of facts, the same in every row", _GROUPED, _LISTS)
+#: Larger tables are joined. Every task that runs holds such a table, in memory that Spark leaves beside its heap, often 384 MB; the
+#: driver holds it once. Every task receives it, and beyond this a shuffle of predictions may cost less.
+BOUND = Bound(rows=1_000_000, n_bytes=64 << 20)
+
+
+def fields_of(facts: Iterable[Fact], *, history: bool = False) -> set[str]:
+    """The fields that hold facts of predicted items, or of the items of a history."""
+    return {field for fact in facts if fact.startswith("history") == history for field in FACT_FIELDS.get(fact, ())}
+
+
+def sizes_of(totals: Mapping[str, int]) -> Totals:
+    """The sizes of the tables, from `TOTALS` by name."""
+    return Totals(*(totals.get(name, 0) for name in SIZES))
+
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -49,7 +128,7 @@ def count_items(batch: pa.RecordBatch) -> pa.Table:
 
     A null item has the number of users with any item, the number of invalid rows, and the sum of all rows' hashes.
     """
-    items, offsets = flat(batch.column(item_columns.CONSUMED))
+    items, offsets = flat(batch.column(CONSUMED))
     (code, coded), lengths = _coded(items), np.diff(offsets)
     # In one number, narrow if it fits: sorting is quicker than a table of all pairs. Users stay where they are.
     kind = np.int32 if len(lengths) * len(coded) < np.iinfo(np.int32).max else np.int64
@@ -59,14 +138,10 @@ def count_items(batch: pa.RecordBatch) -> pa.Table:
     users = np.bincount(pairs[first] - user[first], minlength=len(coded))
     occurs = np.flatnonzero(users)
     columns = {
-        item_columns.ITEM: pa.concat_arrays([coded.take(pa.array(occurs)), pa.nulls(1, items.type)]),
-        item_columns.TRAINING_USERS: np.append(users[occurs], np.count_nonzero(lengths)),
-        item_columns.TRAINING_INTERACTIONS: np.append(
-            np.bincount(code)[occurs], whole_numbers(batch.column(item_columns.ROWS)).sum()
-        ),
-        item_columns.TRAINING_HASH: np.append(
-            np.zeros(len(occurs), np.int64), whole_numbers(batch.column(item_columns.TRAINING_HASH)).sum()
-        ),
+        ITEM: pa.concat_arrays([coded.take(pa.array(occurs)), pa.nulls(1, items.type)]),
+        TRAINING_USERS: np.append(users[occurs], np.count_nonzero(lengths)),
+        TRAINING_INTERACTIONS: np.append(np.bincount(code)[occurs], whole_numbers(batch.column(ROWS)).sum()),
+        TRAINING_HASH: np.append(np.zeros(len(occurs), np.int64), whole_numbers(batch.column(TRAINING_HASH)).sum()),
     }
     return pa.table({name: pa.array(values) for name, values in columns.items()})
 
@@ -87,11 +162,9 @@ def _coded(items: pa.Array) -> tuple[IntArray, pa.Array]:
 
 def add_counts(counts: pa.Table) -> pa.Table:
     """The counts of each item, from those of several parts of the users."""
-    counted = [item_columns.TRAINING_USERS, item_columns.TRAINING_INTERACTIONS, item_columns.TRAINING_HASH]
-    grouped = counts.group_by(item_columns.ITEM, use_threads=False).aggregate([(name, "sum") for name in counted])
-    return pa.table(
-        {item_columns.ITEM: grouped[item_columns.ITEM], **{name: grouped[f"{name}_sum"] for name in counted}}
-    )
+    counted = [TRAINING_USERS, TRAINING_INTERACTIONS, TRAINING_HASH]
+    grouped = counts.group_by(ITEM, use_threads=False).aggregate([(name, "sum") for name in counted])
+    return pa.table({ITEM: grouped[ITEM], **{name: grouped[f"{name}_sum"] for name in counted}})
 
 
 @runs_in_worker
@@ -106,22 +179,22 @@ def rows_of_shares(batches: Batches) -> Batches:
     """For ``mapInArrow`` in one task: the shares of `shares_above` as rows, from rows of how many items have a number of users."""
     rows = list(batches)
     if rows:
-        counts = pa.Table.from_batches(rows).sort_by(item_columns.TRAINING_USERS)
-        n_users, n_items = (counts[name].to_numpy() for name in (item_columns.TRAINING_USERS, item_columns.ROWS))
-        shares = dict(zip(item_columns.LONG_TAIL, shares_above(n_users, n_items), strict=True))
-        yield from pa.table({item_columns.TRAINING_USERS: n_users, **shares}).to_batches()
+        counts = pa.Table.from_batches(rows).sort_by(TRAINING_USERS)
+        n_users, n_items = (counts[name].to_numpy() for name in (TRAINING_USERS, ROWS))
+        shares = dict(zip(LONG_TAIL, shares_above(n_users, n_items), strict=True))
+        yield from pa.table({TRAINING_USERS: n_users, **shares}).to_batches()
 
 
 # A table of all whole numbers from the least to the greatest has at most so many entries per item; else items are searched for.
 _SPARSE = 8
 # The types of tables without a row, in which columns of other types were never seen.
 _COUNTS = dict.fromkeys(
-    (item_columns.TRAINING_USERS, item_columns.TRAINING_INTERACTIONS, item_columns.TRAINING_HASH, item_columns.ROWS),
+    (TRAINING_USERS, TRAINING_INTERACTIONS, TRAINING_HASH, ROWS),
     pa.int64(),
 )
 _KINDS = {"text": pa.string(), "texts": pa.string(), "vector": pa.list_(pa.float64())}
-_TYPES = {item_columns.GROUP: pa.string(), **{name: _KINDS[each.kind] for name, each in ATTRIBUTES.items()}}
-_NO_ROWS = pa.schema({item_columns.ITEM: pa.null(), **_COUNTS, **_TYPES}).empty_table()
+_TYPES = {GROUP: pa.string(), **{name: _KINDS[each.kind] for name, each in ATTRIBUTES.items()}}
+_NO_ROWS = pa.schema({ITEM: pa.null(), **_COUNTS, **_TYPES}).empty_table()
 
 
 class ItemIndex:
@@ -175,7 +248,7 @@ class ItemFacts(NamedTuple):
     def read(cls, facts: Iterable[Fact], packed: Mapping[str, pa.Scalar]) -> ItemFacts:
         """From the first row of a task. In a table that is too large no item is known."""
         facts = list(facts)
-        fields = item_columns.fields_of(facts) | item_columns.fields_of(facts, history=True)
+        fields = fields_of(facts) | fields_of(facts, history=True)
         tables = [_READ[name](table_in(cell), fields) for name, cell in packed.items()]
         totals = {name: total for table in tables for name, total in table.totals.items()}
         totals[TOO_LARGE] = int(any(cell.is_valid and unpacked(cell) is None for cell in packed.values()))
@@ -199,7 +272,7 @@ def table_in(cell: pa.Scalar) -> pa.Table:
 
 def split_rows(table: pa.Table) -> tuple[pa.Table, pa.Table]:
     """The rows of a table that have an item, and the others."""
-    is_item = table[item_columns.ITEM].is_valid()
+    is_item = table[ITEM].is_valid()
     return table.filter(is_item), table.filter(pc.invert(is_item))
 
 
@@ -209,59 +282,59 @@ def _sum(table: pa.Table, name: str) -> int:
 
 def _read_levels(table: pa.Table, _: Collection[str]) -> ItemTable:
     items, _others = split_rows(table)
-    level, levels = levels_of(whole_numbers(_column(items, item_columns.TRAINING_USERS)))
-    return ItemTable(ItemIndex(_column(items, item_columns.ITEM)), {LEVEL: level}, {}, {"levels": levels})
+    level, levels = levels_of(whole_numbers(_column(items, TRAINING_USERS)))
+    return ItemTable(ItemIndex(_column(items, ITEM)), {LEVEL: level}, {}, {"levels": levels})
 
 
 def _read_popularity(table: pa.Table, fields: Collection[str]) -> ItemTable:
     items, others = split_rows(table)
     totals = {
-        item_columns.N_TRAINING_USERS: _sum(others, item_columns.TRAINING_USERS),
-        item_columns.N_TRAINING_ITEMS: items.num_rows,
-        item_columns.N_TRAINING_INTERACTIONS: _sum(items, item_columns.TRAINING_INTERACTIONS),
-        "n_invalid_training": _sum(others, item_columns.TRAINING_INTERACTIONS),
-        item_columns.TRAINING_HASH: _sum(others, item_columns.TRAINING_HASH),
+        N_TRAINING_USERS: _sum(others, TRAINING_USERS),
+        N_TRAINING_ITEMS: items.num_rows,
+        N_TRAINING_INTERACTIONS: _sum(items, TRAINING_INTERACTIONS),
+        "n_invalid_training": _sum(others, TRAINING_INTERACTIONS),
+        TRAINING_HASH: _sum(others, TRAINING_HASH),
     }
-    read = _read_facts(items, item_columns.POPULARITY_FIELDS, totals)
-    if not {LEVEL, item_columns.SHARE_ABOVE, item_columns.ITEMS_ABOVE} & {*fields}:
+    read = _read_facts(items, POPULARITY_FIELDS, totals)
+    if not {LEVEL, SHARE_ABOVE, ITEMS_ABOVE} & {*fields}:
         return read
     # All counts are sorted for it.
-    level, levels = levels_of(read.facts[item_columns.TRAINING_USERS][:-1])
-    shares = {item_columns.SHARE_ABOVE: levels.share_above[level], item_columns.ITEMS_ABOVE: levels.items_above[level]}
+    level, levels = levels_of(read.facts[TRAINING_USERS][:-1])
+    shares = {SHARE_ABOVE: levels.share_above[level], ITEMS_ABOVE: levels.items_above[level]}
     return read._replace(facts={**read.facts, **shares, LEVEL: level}, sets={"levels": levels})
 
 
 def _read_attributes(table: pa.Table, _: Collection[str]) -> ItemTable:
     items, others = split_rows(table)
-    totals = {item_columns.N_ITEMS: items.num_rows, "n_invalid_items": _sum(others, item_columns.ROWS)}
+    totals = {N_ITEMS: items.num_rows, "n_invalid_items": _sum(others, ROWS)}
     totals |= {
-        total: _sum(items, item_columns.CONFLICT + name)
-        for name, total in item_columns.CONFLICTS.items()
-        if item_columns.CONFLICT + name in items.column_names
+        total: _sum(items, CONFLICT + name)
+        for name, total in CONFLICTS.items()
+        if CONFLICT + name in items.column_names
     }
-    if item_columns.VECTOR in items.column_names:
-        lengths = pc.drop_null(pc.list_value_length(items[item_columns.VECTOR])).to_numpy()
+    if VECTOR in items.column_names:
+        lengths = pc.drop_null(pc.list_value_length(items[VECTOR])).to_numpy()
         lengths, counts = np.unique(lengths, return_counts=True)
         # Vectors are as long as most of them are; of two lengths that as many have, the greater one.
         usual = np.lexsort((lengths, counts))[-1:]
-        totals[item_columns.DIMENSION] = int(lengths[usual].sum())
+        totals[DIMENSION] = int(lengths[usual].sum())
         totals["n_ragged_vectors"] = int(counts.sum() - counts[usual].sum())
-    items = items.append_column(item_columns.IS_IN_ITEMS, pa.array(np.ones(items.num_rows, np.bool_)))
-    return _read_facts(items, item_columns.ATTRIBUTE_FIELDS, totals)
+    items = items.append_column(IS_IN_ITEMS, pa.array(np.ones(items.num_rows, np.bool_)))
+    return _read_facts(items, ATTRIBUTE_FIELDS, totals)
 
 
 def _read_facts(items: pa.Table, names: Collection[str], totals: dict[str, int]) -> ItemTable:
-    items = items.select([name for name in items.column_names if name in (item_columns.ITEM, *names)])
+    items = items.select([name for name in items.column_names if name in (ITEM, *names)])
     whole = pa.concat_tables([items, pa.Table.from_pylist([{}], schema=items.schema)])
     columns, sets = {name: _column(whole, name) for name in whole.column_names}, CategorySets()
-    facts = decoded(columns, totals.get(item_columns.DIMENSION, 0), sets)
+    facts = decoded(columns, totals.get(DIMENSION, 0), sets)
     category_sets = {"category_sets": sets.sets()} if sets.sets().n_users else {}
-    return ItemTable(ItemIndex(columns[item_columns.ITEM][:-1]), facts, totals, category_sets)
+    return ItemTable(ItemIndex(columns[ITEM][:-1]), facts, totals, category_sets)
 
 
 def _read_groups(table: pa.Table, _: Collection[str]) -> ItemTable:
     items, _others = split_rows(table)
-    ids, named = (_column(items, name).dictionary_encode() for name in (item_columns.ITEM, item_columns.GROUP))
+    ids, named = (_column(items, name).dictionary_encode() for name in (ITEM, GROUP))
     dictionary_names, index = named.dictionary.to_pylist(), ItemIndex(ids.dictionary)
     # By their bytes: sums over groups then have one order.
     names = tuple(sorted(dictionary_names, key=str.encode))
@@ -291,9 +364,9 @@ def _read_groups(table: pa.Table, _: Collection[str]) -> ItemTable:
 def _different_rows(rows: Array) -> tuple[Array, IntArray]:
     """The different rows of a table of numbers from 0 in their order, and which of them each row is."""
     which = np.zeros(len(rows), np.int64)
-    for column in rows.T:
+    for digits in rows.T:
         # Few rows differ, so that the numbers stay small.
-        first, which = np.unique(which * (int(rows.max()) + 1) + column, return_index=True, return_inverse=True)[1:]
+        first, which = np.unique(which * (int(rows.max()) + 1) + digits, return_index=True, return_inverse=True)[1:]
     return rows[first], which
 
 
@@ -335,11 +408,11 @@ class CategorySets:
 def decoded(fields: Mapping[str, pa.Array], dimension: int, categories: CategorySets) -> dict[str, Array]:
     """Facts under the names that `Recommended` has for them; null is what an item has that no table knows."""
     read: dict[str, Callable[[pa.Array], Array]] = {
-        item_columns.TRAINING_USERS: whole_numbers,
-        item_columns.TRAINING_INTERACTIONS: whole_numbers,
-        item_columns.SHARE_ABOVE: lambda values: filled(values, 1.0),
-        item_columns.ITEMS_ABOVE: lambda values: filled(values, 1.0),
-        item_columns.IS_IN_ITEMS: lambda values: pc.fill_null(values, False).to_numpy(zero_copy_only=False),
+        TRAINING_USERS: whole_numbers,
+        TRAINING_INTERACTIONS: whole_numbers,
+        SHARE_ABOVE: lambda values: filled(values, 1.0),
+        ITEMS_ABOVE: lambda values: filled(values, 1.0),
+        IS_IN_ITEMS: lambda values: pc.fill_null(values, False).to_numpy(zero_copy_only=False),
     }
     kinds: dict[str, Callable[[pa.Array], Array]] = {
         "text": lambda values: filled(values.dictionary_encode().indices, UNKNOWN).astype(np.int64),
@@ -362,8 +435,8 @@ def _vectors(values: pa.Array, dimension: int) -> Array:
 
 
 _READ: dict[str, Callable[[pa.Table, Collection[str]], ItemTable]] = {
-    item_columns.POPULARITY_TABLE: _read_popularity,
-    item_columns.LEVELS_TABLE: _read_levels,
-    item_columns.ATTRIBUTES_TABLE: _read_attributes,
-    item_columns.GROUPS_TABLE: _read_groups,
+    POPULARITY_TABLE: _read_popularity,
+    LEVELS_TABLE: _read_levels,
+    ATTRIBUTES_TABLE: _read_attributes,
+    GROUPS_TABLE: _read_groups,
 }

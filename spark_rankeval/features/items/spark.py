@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import types as T
 
-from spark_rankeval.features.items import item_columns
+from spark_rankeval.features.items import item_facts
 from spark_rankeval.features.items.grouped_tables import (
     GroupedTables,
     ItemSources,
@@ -23,9 +23,9 @@ from spark_rankeval.features.items.grouped_tables import (
 )
 from spark_rankeval.features.items.item_facts import rows_of_shares
 from spark_rankeval.ranking.recommended import ATTRIBUTES, FACT_TABLES, ITEM_FACTS, NUMBERS, Fact
-from spark_rankeval.request.column_names import ColumnNames
 from spark_rankeval.request.counts import Overlap
 from spark_rankeval.request.options import Facts, Lookup, LookupOption
+from spark_rankeval.request.readings import ColumnNames
 from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.spark.grouped_features import GroupedFeature, GroupingContext, SourceFeature
 from spark_rankeval.spark.prediction_lists import Plan
@@ -50,7 +50,7 @@ class JoinedFacts(GroupedTables):
     @property
     def joins(self) -> bool:
         """Whether metrics need facts of predicted items that are joined."""
-        return bool(self.item_fields & (item_columns.POPULARITY_FIELDS | item_columns.ATTRIBUTE_FIELDS))
+        return bool(self.item_fields & (item_facts.POPULARITY_FIELDS | item_facts.ATTRIBUTE_FIELDS))
 
     @property
     def listed(self) -> tuple[str, ...]:  # type: ignore[override] # it depends on the facts
@@ -62,105 +62,103 @@ class JoinedFacts(GroupedTables):
         if not self.joins:
             return rows
         facts_table = self._facts_of_items
-        fields = [name for name in facts_table.columns if name not in (item_columns.ITEM, item_columns.TRAINING_HASH)]
-        joined = rows.join(facts_table.withColumnRenamed(item_columns.ITEM, ITEMS), ITEMS, "left")
+        fields = [name for name in facts_table.columns if name not in (item_facts.ITEM, item_facts.TRAINING_HASH)]
+        joined = rows.join(facts_table.withColumnRenamed(item_facts.ITEM, ITEMS), ITEMS, "left")
         facts = when(named(ITEMS).is_not_null(), call("struct", *map(named, fields)))
         return select(joined, *map(named, rows.columns), facts.alias(FACTS))
 
     def history(self) -> DataFrame:
         """The different items of each user in the training data with the facts that metrics ask for, one row per user."""
         users, wanted, facts = self.typed.user_columns, self.history_fields, []
-        if item_columns.TRAINING_USERS in wanted:
-            facts.append(self.popularity.select(item_columns.ITEM, item_columns.TRAINING_USERS))
+        if item_facts.TRAINING_USERS in wanted:
+            facts.append(self.popularity.select(item_facts.ITEM, item_facts.TRAINING_USERS))
         if attributes := [name for name in self.attribute_names if name in wanted]:
-            facts.append(self.attributes.select(item_columns.ITEM, *attributes))
+            facts.append(self.attributes.select(item_facts.ITEM, *attributes))
         if not facts:
             return super().history()
-        item = call("explode", call("array_distinct", named(item_columns.CONSUMED))).alias(item_columns.ITEM)
+        item = call("explode", call("array_distinct", named(item_facts.CONSUMED))).alias(item_facts.ITEM)
         pairs = select(self.by_user, *self.typed.users, item)
-        pairs = reduce(lambda left, right: left.join(right, item_columns.ITEM, "left"), facts, pairs)
+        pairs = reduce(lambda left, right: left.join(right, item_facts.ITEM, "left"), facts, pairs)
         fields = [named(name) for name in pairs.columns if name not in users]
-        return aggregate_lists(pairs, users, call("collect_list", call("struct", *fields)).alias(item_columns.HISTORY))
+        return aggregate_lists(pairs, users, call("collect_list", call("struct", *fields)).alias(item_facts.HISTORY))
 
     def totals(self) -> list[DataFrame]:
         """One row each: how large the tables of items are, and how much of them cannot be used."""
         rows = [*super().totals(), *([self._totals_of_popularity()] if self.reads_popularity else [])]
         if self.reads_attributes:
             rows.append(self._totals_of_attributes())
-            rows += [self._totals_of_vectors()] if item_columns.VECTOR in self.attribute_names else []
+            rows += [self._totals_of_vectors()] if item_facts.VECTOR in self.attribute_names else []
         return rows
 
     @cached_property
     def _facts_of_items(self) -> DataFrame:
         tables, fields = [], self.item_fields
-        if fields & {*item_columns.LONG_TAIL}:
+        if fields & {*item_facts.LONG_TAIL}:
             tables.append(self._popularity_with_shares())
-        elif fields & item_columns.POPULARITY_FIELDS:
+        elif fields & item_facts.POPULARITY_FIELDS:
             tables.append(self.popularity)
-        if fields & item_columns.ATTRIBUTE_FIELDS:
+        if fields & item_facts.ATTRIBUTE_FIELDS:
             columns = (
-                *map(named, (item_columns.ITEM, *self.attribute_names)),
-                number(True).alias(item_columns.IS_IN_ITEMS),
+                *map(named, (item_facts.ITEM, *self.attribute_names)),
+                number(True).alias(item_facts.IS_IN_ITEMS),
             )
             tables.append(select(self.attributes, *columns))
-        return reduce(lambda one, other: one.join(other, item_columns.ITEM, "full"), tables)
+        return reduce(lambda one, other: one.join(other, item_facts.ITEM, "full"), tables)
 
     def _popularity_with_shares(self) -> DataFrame:
         """The popularity with which shares are of more popular items: one task adds up how many items have which number of users."""
         popularity = self.popularity
-        items = where(popularity, named(item_columns.ITEM).is_not_null())
-        counts = aggregate(items, [item_columns.TRAINING_USERS], call("count", 1).alias(item_columns.ROWS)).repartition(
-            1
-        )
-        fields = [T.StructField(item_columns.TRAINING_USERS, T.LongType())]
-        fields += [T.StructField(name, T.DoubleType()) for name in item_columns.LONG_TAIL]
+        items = where(popularity, named(item_facts.ITEM).is_not_null())
+        counts = aggregate(items, [item_facts.TRAINING_USERS], call("count", 1).alias(item_facts.ROWS)).repartition(1)
+        fields = [T.StructField(item_facts.TRAINING_USERS, T.LongType())]
+        fields += [T.StructField(name, T.DoubleType()) for name in item_facts.LONG_TAIL]
         shares = run_on_workers(counts, rows_of_shares, T.StructType(fields))
-        return popularity.join(shares.hint("broadcast"), item_columns.TRAINING_USERS, "left")
+        return popularity.join(shares.hint("broadcast"), item_facts.TRAINING_USERS, "left")
 
     def _totals_of_popularity(self) -> DataFrame:
-        is_item = named(item_columns.ITEM).is_not_null()
-        n_users, n_rows = named(item_columns.TRAINING_USERS), named(item_columns.TRAINING_INTERACTIONS)
+        is_item = named(item_facts.ITEM).is_not_null()
+        n_users, n_rows = named(item_facts.TRAINING_USERS), named(item_facts.TRAINING_INTERACTIONS)
         return aggregate(
             self.popularity,
             (),
-            sum_of(when(~is_item, n_users), item_columns.N_TRAINING_USERS),
+            sum_of(when(~is_item, n_users), item_facts.N_TRAINING_USERS),
             sum_of(when(~is_item, n_rows), "n_invalid_training"),
-            count_of(is_item, item_columns.N_TRAINING_ITEMS),
-            sum_of(when(is_item, n_rows), item_columns.N_TRAINING_INTERACTIONS),
-            total_of(item_columns.TRAINING_HASH),
+            count_of(is_item, item_facts.N_TRAINING_ITEMS),
+            sum_of(when(is_item, n_rows), item_facts.N_TRAINING_INTERACTIONS),
+            total_of(item_facts.TRAINING_HASH),
         )
 
     def _totals_of_attributes(self) -> DataFrame:
-        usable = named(item_columns.ITEM).is_not_null()
+        usable = named(item_facts.ITEM).is_not_null()
         counted = [
-            count_of(usable, item_columns.N_ITEMS),
-            sum_of(when(~usable, named(item_columns.ROWS)), "n_invalid_items"),
+            count_of(usable, item_facts.N_ITEMS),
+            sum_of(when(~usable, named(item_facts.ROWS)), "n_invalid_items"),
         ]
-        attributes = [name for name in self.attribute_names if name in item_columns.CONFLICTS]
+        attributes = [name for name in self.attribute_names if name in item_facts.CONFLICTS]
         counted += [
-            count_of(named(item_columns.CONFLICT + name) & usable, item_columns.CONFLICTS[name]) for name in attributes
+            count_of(named(item_facts.CONFLICT + name) & usable, item_facts.CONFLICTS[name]) for name in attributes
         ]
         return aggregate(self.attributes, (), *counted)
 
     def _totals_of_vectors(self) -> DataFrame:
-        usable = named(item_columns.ITEM).is_not_null() & named(item_columns.VECTOR).is_not_null()
-        lengths = select(where(self.attributes, usable), call("size", named(item_columns.VECTOR)).alias(_LENGTH))
-        lengths = aggregate(lengths, [_LENGTH], call("count", 1).alias(item_columns.ROWS))
+        usable = named(item_facts.ITEM).is_not_null() & named(item_facts.VECTOR).is_not_null()
+        lengths = select(where(self.attributes, usable), call("size", named(item_facts.VECTOR)).alias(_LENGTH))
+        lengths = aggregate(lengths, [_LENGTH], call("count", 1).alias(item_facts.ROWS))
         # Vectors are as long as most of them are.
-        length, n = named(_LENGTH), named(item_columns.ROWS)
+        length, n = named(_LENGTH), named(item_facts.ROWS)
         usual = call("coalesce", call("max_by", length, call("struct", n, length)), 0)
         n_ragged = call("coalesce", call("sum", n) - call("max", n), 0)
-        return aggregate(lengths, (), usual.alias(item_columns.DIMENSION), n_ragged.alias("n_ragged_vectors"))
+        return aggregate(lengths, (), usual.alias(item_facts.DIMENSION), n_ragged.alias("n_ragged_vectors"))
 
 
 def with_lookup(
     plan: Plan, facts: frozenset[Fact], option: LookupOption, *, lazy: bool, tables_fit: bool, from_vectors: bool
 ) -> Plan:
     """The plan with how facts of items come to predictions."""
-    fields = item_columns.fields_of(facts) | item_columns.fields_of(facts, history=True)
-    if not fields & (item_columns.POPULARITY_FIELDS | item_columns.ATTRIBUTE_FIELDS):
+    fields = item_facts.fields_of(facts) | item_facts.fields_of(facts, history=True)
+    if not fields & (item_facts.POPULARITY_FIELDS | item_facts.ATTRIBUTE_FIELDS):
         return plan
-    most = f"{item_columns.BOUND.rows:,} items and {item_columns.BOUND.n_bytes >> 20} MB"
+    most = f"{item_facts.BOUND.rows:,} items and {item_facts.BOUND.n_bytes >> 20} MB"
     looked_up = "Every task receives the tables of items, and workers look up the facts of predicted items"
     joined = "Facts of items are joined to predictions"
     lookup: Lookup = "join"
@@ -187,14 +185,14 @@ class PackedFacts(GroupedTables):
 
     def packed_tables(self) -> dict[str, DataFrame]:
         """All tables of items as one row each."""
-        bound = None if self.must_fit else item_columns.BOUND
+        bound = None if self.must_fit else item_facts.BOUND
         tables = super().packed_tables()
         if self.reads_popularity:
             # It has the levels, too.
-            tables.pop(item_columns.LEVELS_TABLE, None)
-            tables[item_columns.POPULARITY_TABLE] = self.packed_popularity(bound)
+            tables.pop(item_facts.LEVELS_TABLE, None)
+            tables[item_facts.POPULARITY_TABLE] = self.packed_popularity(bound)
         if self.reads_attributes:
-            tables[item_columns.ATTRIBUTES_TABLE] = self._packed_attributes(bound)
+            tables[item_facts.ATTRIBUTES_TABLE] = self._packed_attributes(bound)
         return tables
 
     def _packed_attributes(self, bound: Bound | None) -> DataFrame:
@@ -275,7 +273,7 @@ def read_side_tables(
     }
     columns: dict[str, str] = {}
     if (items := frames["items"]) is not None:
-        fields = item_columns.fields_of(facts) | item_columns.fields_of(facts, history=True)
+        fields = item_facts.fields_of(facts) | item_facts.fields_of(facts, history=True)
         for option, attribute in ((each.option, each) for name, each in ATTRIBUTES.items() if name in fields):
             # If fields share a column, the first of them asks the most of it.
             columns[option] = columns.get(option) or column_of(items, attribute, getattr(options, option), problems)

@@ -10,9 +10,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from spark_rankeval.features.items import item_columns
-from spark_rankeval.features.items.item_columns import BASELINE, FAULTS, HISTORY, ITEM_TABLES, TOTALS
-from spark_rankeval.features.items.item_facts import CategorySets, ItemFacts, decoded
+from spark_rankeval.features.items import item_facts
+from spark_rankeval.features.items.item_facts import (
+    BASELINE,
+    FAULTS,
+    HISTORY,
+    ITEM_TABLES,
+    TOTALS,
+    CategorySets,
+    ItemFacts,
+    decoded,
+)
 from spark_rankeval.ranking.batch import RankingBatch
 from spark_rankeval.ranking.lists import RawLists
 from spark_rankeval.ranking.matching import contained, match
@@ -57,17 +65,17 @@ class SideLists:
         items = items or ItemFacts.read(facts, {})
         sides: dict[str, Side] = {}
         fields: dict[str, dict[str, pa.Array]] = {}
-        for name in (item_columns.HISTORY, item_columns.BASELINE):
+        for name in (item_facts.HISTORY, item_facts.BASELINE):
             if name in columns:
                 side = side_of(columns[name])
                 fields[name] = fields_in(side.ids) if pa.types.is_struct(side.ids.type) else {}
-                sides[name] = side._replace(ids=fields[name].pop(item_columns.ITEM, side.ids))
-        if item_columns.BASELINE in sides:
-            sides[item_columns.BASELINE].values.append(numbers(columns[item_columns.BASELINE_SCORES].flatten()))
+                sides[name] = side._replace(ids=fields[name].pop(item_facts.ITEM, side.ids))
+        if item_facts.BASELINE in sides:
+            sides[item_facts.BASELINE].values.append(numbers(columns[item_facts.BASELINE_SCORES].flatten()))
         totals = {
-            name: int(whole_numbers(columns[name]).max(initial=0)) for name in item_columns.TOTALS if name in columns
+            name: int(whole_numbers(columns[name]).max(initial=0)) for name in item_facts.TOTALS if name in columns
         }
-        return cls(facts, items, sides, fields.get(item_columns.HISTORY, {}), {**totals, **items.totals})
+        return cls(facts, items, sides, fields.get(item_facts.HISTORY, {}), {**totals, **items.totals})
 
     def with_facts(
         self, view: View, recommended: Recommended, predictions: Ragged, ids: pa.Array, joined: pa.ListArray | None
@@ -78,17 +86,17 @@ class SideLists:
         # Looked up for the items that are left: most were cut off.
         kept = pa.array(recommended.entry)
         fields = {} if joined is None else fields_in(joined.flatten().take(kept))
-        item_facts = self._item_facts(ids.take(kept), item_columns.fields_of(self.facts), fields)
+        facts_by_item = self._item_facts(ids.take(kept), item_facts.fields_of(self.facts), fields)
         return recommended.with_facts(
-            item_facts,
+            facts_by_item,
             prediction_facts,
             {**self._sets, **user_facts, **baseline_sizes},
-            item_columns.sizes_of(self.totals),
+            item_facts.sizes_of(self.totals),
         )
 
     def label_facts(self, ids: pa.Array) -> dict[str, Array]:
         """The facts of labelled items, which travel with labels as float64."""
-        facts = self.items.look_up(ids, {GROUP_SET, LEVEL} & item_columns.fields_of(self.facts))
+        facts = self.items.look_up(ids, {GROUP_SET, LEVEL} & item_facts.fields_of(self.facts))
         return {name: values.astype(np.float64) for name, values in facts.items()}
 
     @property
@@ -98,31 +106,31 @@ class SideLists:
 
     def _item_facts(self, ids: pa.Array, names: set[str], joined: Mapping[str, pa.Array]) -> dict[str, Array]:
         """Facts of items: those that were joined to them, and others that are looked up."""
-        facts = decoded(joined, self.totals.get(item_columns.DIMENSION, 0), self.categories)
+        facts = decoded(joined, self.totals.get(item_facts.DIMENSION, 0), self.categories)
         return {**self.items.look_up(ids, names - facts.keys()), **facts}
 
     @cached_property
     def _user_facts(self) -> dict[str, Any]:
         """The facts of users' histories, whatever is recommended to them."""
-        if item_columns.HISTORY not in self.lists:
+        if item_facts.HISTORY not in self.lists:
             return {}
-        history = self.lists[item_columns.HISTORY]
+        history = self.lists[item_facts.HISTORY]
         user, n_users = history.user, history.n_users
         facts = self._item_facts(
-            self.sides[item_columns.HISTORY].ids, item_columns.fields_of(self.facts, history=True), self.history_fields
+            self.sides[item_facts.HISTORY].ids, item_facts.fields_of(self.facts, history=True), self.history_fields
         )
         user_facts: dict[str, Any] = {"history_size": history.lengths}
-        if item_columns.TRAINING_USERS in facts:
+        if item_facts.TRAINING_USERS in facts:
             # Whole numbers below 2^53, whose sum is exact in any order.
-            user_facts["history_popularity"] = np.bincount(user, facts[item_columns.TRAINING_USERS], n_users).astype(
+            user_facts["history_popularity"] = np.bincount(user, facts[item_facts.TRAINING_USERS], n_users).astype(
                 np.int64
             )
-        if item_columns.CATEGORY_SET in facts:
+        if item_facts.CATEGORY_SET in facts:
             user_facts["history_categories"] = shares_of_categories(
-                user, facts[item_columns.CATEGORY_SET], self._sets["category_sets"]
+                user, facts[item_facts.CATEGORY_SET], self._sets["category_sets"]
             )
-        if item_columns.VECTOR in facts:
-            user_facts["history_vector"] = self._mean_directions(history, facts[item_columns.VECTOR])
+        if item_facts.VECTOR in facts:
+            user_facts["history_vector"] = self._mean_directions(history, facts[item_facts.VECTOR])
         sets = {GROUP_SET: "history_groups", LEVEL: "history_levels"}
         return user_facts | {
             name: history.like(facts[field_name]) for field_name, name in sets.items() if field_name in facts
@@ -140,20 +148,20 @@ class SideLists:
     def _list_facts(self, view: View, predictions: Ragged) -> tuple[dict[str, Array], dict[str, Array]]:
         """The facts of predictions, and of users, by users' other lists."""
         prediction_facts: dict[str, Array] = {}
-        if item_columns.HISTORY in self.lists:
-            prediction_facts["consumed"] = contained(predictions, self.lists[item_columns.HISTORY])
-        if item_columns.BASELINE not in self.lists:
+        if item_facts.HISTORY in self.lists:
+            prediction_facts["consumed"] = contained(predictions, self.lists[item_facts.HISTORY])
+        if item_facts.BASELINE not in self.lists:
             return prediction_facts, {}
         kept, rank = self._ranked_baseline(view)
         matched = match(predictions, kept)
         prediction_facts["baseline_rank"] = np.zeros(len(predictions.values), np.int64)
         prediction_facts["baseline_rank"][matched.prediction] = rank[matched.label]
-        return prediction_facts, {"baseline_size": self.lists[item_columns.BASELINE].lengths}
+        return prediction_facts, {"baseline_size": self.lists[item_facts.BASELINE].lengths}
 
     def _ranked_baseline(self, view: View) -> tuple[Ragged, IntArray]:
         """The baseline's items down to a view's largest cutoff, each once, and their ranks."""
-        items = self.lists[item_columns.BASELINE]
-        scores = items.like(self.sides[item_columns.BASELINE].values[0])
+        items = self.lists[item_facts.BASELINE]
+        scores = items.like(self.sides[item_facts.BASELINE].values[0])
         none = Ragged(np.empty(0, items.values.dtype), np.zeros(items.n_users + 1, np.int64))
         lists = RawLists(items, scores, labels=none, order=self.order, entry=np.arange(len(items.values)))
         policy = replace(view.ranking, duplicates="keep_best", unpredicted_labels="left_out")
@@ -198,15 +206,15 @@ def split_batch(batch: pa.RecordBatch, items: ItemFacts | None = None) -> Iterat
     The parts have the hash of the training data: if facts are looked up, their table has it, else users bring it.
     """
     totals = {} if items is None else items.totals
-    if item_columns.TRAINING_HASH in totals:
-        hashes = pa.array(np.full(batch.num_rows, totals[item_columns.TRAINING_HASH]))
-        batch = pa.RecordBatch.from_pydict({**columns_of(batch), item_columns.TRAINING_HASH: hashes})
-    dimension = totals.get(item_columns.DIMENSION, 0)
-    if item_columns.DIMENSION in batch.schema.names:
-        dimension = int(whole_numbers(batch.column(item_columns.DIMENSION)).max(initial=0))
+    if item_facts.TRAINING_HASH in totals:
+        hashes = pa.array(np.full(batch.num_rows, totals[item_facts.TRAINING_HASH]))
+        batch = pa.RecordBatch.from_pydict({**columns_of(batch), item_facts.TRAINING_HASH: hashes})
+    dimension = totals.get(item_facts.DIMENSION, 0)
+    if item_facts.DIMENSION in batch.schema.names:
+        dimension = int(whole_numbers(batch.column(item_facts.DIMENSION)).max(initial=0))
     size = batch.num_rows
     if dimension:
-        names = [name for name in batch.schema.names if name.startswith((ITEMS, item_columns.HISTORY))]
+        names = [name for name in batch.schema.names if name.startswith((ITEMS, item_facts.HISTORY))]
         n_cells = dimension * sum(len(batch.column(name).flatten()) for name in names)
         size //= -(-n_cells // _CELLS) or 1
     size = max(1, size)

@@ -21,12 +21,11 @@ from spark_rankeval.features.vectors.catalogue import (
     is_usable,
 )
 from spark_rankeval.features.vectors.catalogue_ranks import Limits, Ranks, rank_items
-from spark_rankeval.ranking.batch import RankingBatch
+from spark_rankeval.ranking.batch import RankingBatch, depends_on_tie
 from spark_rankeval.ranking.lists import RawLists, Ties, settle_intents, settle_labels
 from spark_rankeval.ranking.matching import distinct
 from spark_rankeval.ranking.ragged import Array, BoolArray, IntArray, Ragged
 from spark_rankeval.ranking.ranks import RankingCounts, rank_lists
-from spark_rankeval.ranking.ties import depends_on_tie
 from spark_rankeval.request.options import Similarity
 from spark_rankeval.request.task import ScoringTask, View
 from spark_rankeval.worker.grouped_row import (
