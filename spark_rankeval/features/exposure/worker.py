@@ -1,4 +1,4 @@
-"""Exposure as a feature of a task: what groups of items get and are due, counted in whole units, and the figures of all lists together.
+"""Exposure as a feature of a task: the figures of all lists together, and what groups of items get and are due.
 
 Workers count by partition in whole units, which add up exactly. The driver puts the counts together.
 """
