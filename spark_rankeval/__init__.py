@@ -13,8 +13,6 @@ from spark_rankeval.version import __version__ as __version__
 if TYPE_CHECKING:
     from spark_rankeval.auditing.audit import Audit as Audit
     from spark_rankeval.auditing.audit import audit as audit
-    from spark_rankeval.charts.of_comparisons import ComparisonPlots as ComparisonPlots
-    from spark_rankeval.charts.of_results import ResultPlots as ResultPlots
     from spark_rankeval.comparison.compare_models import all_pairs as all_pairs
     from spark_rankeval.comparison.compare_models import compare as compare
     from spark_rankeval.comparison.compare_models import differences as differences
@@ -27,22 +25,25 @@ if TYPE_CHECKING:
     from spark_rankeval.evaluation.evaluate import evaluate as evaluate
     from spark_rankeval.evaluation.evaluate import quarantine as quarantine
     from spark_rankeval.evaluation.evaluate import score_users as score_users
-    from spark_rankeval.evaluation.gaps import Gaps as Gaps
+    from spark_rankeval.evaluation.evaluate import top_items as top_items
     from spark_rankeval.evaluation.merge import merge as merge
     from spark_rankeval.evaluation.result import Result as Result
     from spark_rankeval.evaluation.summarise import summarise as summarise
     from spark_rankeval.evaluation.summarise import write_per_user as write_per_user
-    from spark_rankeval.evaluation.top_items import top_items as top_items
     from spark_rankeval.experiments.compare_groups import compare_groups as compare_groups
     from spark_rankeval.experiments.group_comparison import GroupComparison as GroupComparison
     from spark_rankeval.metrics.naming import parse_metric as parse_metric
     from spark_rankeval.records.audit_rows import AuditRow as AuditRow
     from spark_rankeval.records.comparison_rows import ComparisonRow as ComparisonRow
     from spark_rankeval.records.comparison_rows import GroupRow as GroupRow
-    from spark_rankeval.records.gap_rows import GapRow as GapRow
+    from spark_rankeval.records.gaps import GapRow as GapRow
+    from spark_rankeval.records.gaps import Gaps as Gaps
     from spark_rankeval.records.quality import DataQuality as DataQuality
+    from spark_rankeval.records.side_by_side import ModelsTable as ModelsTable
     from spark_rankeval.records.slices import ItemGroup as ItemGroup
     from spark_rankeval.records.summary import SummaryRow as SummaryRow
+    from spark_rankeval.report.comparison_charts import ComparisonPlots as ComparisonPlots
+    from spark_rankeval.report.result_charts import ResultPlots as ResultPlots
     from spark_rankeval.request.on_invalid import OnInvalid as OnInvalid
     from spark_rankeval.request.options import Cube as Cube
     from spark_rankeval.request.options import Facts as Facts
@@ -57,32 +58,30 @@ if TYPE_CHECKING:
     from spark_rankeval.statistics.intervals import BCa as BCa
     from spark_rankeval.statistics.intervals import Percentile as Percentile
     from spark_rankeval.statistics.intervals import Student as Student
-    from spark_rankeval.tables.models import ModelsTable as ModelsTable
 
 # The public names of each module.
 _NAMES = {
     "auditing.audit": ("Audit", "audit"),
-    "charts.of_comparisons": ("ComparisonPlots",),
-    "charts.of_results": ("ResultPlots",),
     "comparison.compare_models": ("all_pairs", "compare", "differences"),
     "comparison.comparison_results": ("ModelComparison", "PairwiseComparison", "detectable_difference"),
     "evaluation.agreement": ("agreement",),
     "evaluation.dialect_map": ("DialectMap", "dialect_map"),
-    "evaluation.evaluate": ("evaluate", "quarantine", "score_users"),
-    "evaluation.gaps": ("Gaps",),
+    "evaluation.evaluate": ("evaluate", "quarantine", "score_users", "top_items"),
     "evaluation.merge": ("merge",),
     "evaluation.result": ("Result",),
     "evaluation.summarise": ("summarise", "write_per_user"),
-    "evaluation.top_items": ("top_items",),
     "experiments.compare_groups": ("compare_groups",),
     "experiments.group_comparison": ("GroupComparison",),
     "metrics.naming": ("parse_metric",),
     "records.audit_rows": ("AuditRow",),
     "records.comparison_rows": ("ComparisonRow", "GroupRow"),
-    "records.gap_rows": ("GapRow",),
+    "records.gaps": ("GapRow", "Gaps"),
     "records.quality": ("DataQuality",),
+    "records.side_by_side": ("ModelsTable",),
     "records.slices": ("ItemGroup",),
     "records.summary": ("SummaryRow",),
+    "report.comparison_charts": ("ComparisonPlots",),
+    "report.result_charts": ("ResultPlots",),
     "request.on_invalid": ("OnInvalid",),
     "request.options": ("Cube", "Facts", "Vectors"),
     "run_history.gate_rules": ("read_gates",),
@@ -92,7 +91,6 @@ _NAMES = {
     "spark.progress": ("progress",),
     "spark.python_workers": ("package_zip",),
     "statistics.intervals": ("BCa", "Percentile", "Student"),
-    "tables.models": ("ModelsTable",),
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names}
 

@@ -65,7 +65,7 @@ MODULES = (
     "worker.comparing",
     "experiments.covariates",
     "wire",
-    "tables.trec",
+    "records.stored",
     "dialects",
     "statistics.moments",
     "statistics.sums",

@@ -20,7 +20,7 @@ def suites():
         (["CHANGELOG.md"], []),
         ([], []),
         (["docs/index.md"], ["test-site"]),
-        (["spark_rankeval/charts/marks.py"], ["test-browser", "test-notebook"]),
+        (["spark_rankeval/report/marks.py"], ["test-browser", "test-notebook"]),
         (["spark_rankeval/worker/states.py", "README.md"], ["test-cluster", "test-speed"]),
         (["Makefile"], ["test-site", "test-browser", "test-notebook", "test-cluster", "test-speed"]),
     ],

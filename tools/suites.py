@@ -24,10 +24,10 @@ EVERYTHING = (".ci/", ".github/", "Makefile", "pyproject.toml", "requirements-de
 SUITES: dict[str, tuple[str, ...]] = {
     "test-site": ("docs/", "mkdocs.yml", "tests/site/", "tests/helpers/chromium.py", "tools/write_conventions.py"),
     "test-browser": (
-        "spark_rankeval/report/", "spark_rankeval/charts/", "tests/browser/", "tests/helpers/chromium.py", "tests/helpers/reports.py",
+        "spark_rankeval/report/", "tests/browser/", "tests/helpers/chromium.py", "tests/helpers/reports.py",
     ),
     "test-notebook": (
-        "docs/quickstart.ipynb", "tools/write_notebook.py", "tests/notebook/", "spark_rankeval/charts/", "spark_rankeval/tables/",
+        "docs/quickstart.ipynb", "tools/write_notebook.py", "tests/notebook/", "spark_rankeval/report/", "spark_rankeval/tables.py",
         "spark_rankeval/splits/",
         "spark_rankeval/evaluation/result.py", "spark_rankeval/comparison/comparison_results.py",
     ),

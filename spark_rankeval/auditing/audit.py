@@ -15,7 +15,17 @@ from pyspark.sql import types as T
 from spark_rankeval.auditing.audit_counts import AuditTables, Counts, count
 from spark_rankeval.checks import check_name, check_table, is_number, one_of
 from spark_rankeval.errors import DataError, InputError, OptionError, did_you_mean, listed
-from spark_rankeval.records.audit_rows import CHECK_OF, CHECKS, AuditRow, InvalidRows, Need
+from spark_rankeval.records.audit_rows import (
+    CHECKS,
+    CHECKS_BY_NAME,
+    AuditRow,
+    InvalidRows,
+    Need,
+    audit_table,
+    example_in_words,
+    verdict_notes,
+    verdict_of,
+)
 from spark_rankeval.report.contents import Gate
 from spark_rankeval.request.on_invalid import OnInvalid
 from spark_rankeval.request.options import ScoringOptions, Table, Vectors
@@ -24,9 +34,7 @@ from spark_rankeval.spark.ids import common_id_type, problem_of_type
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.source import Role, SourceTable, check_comparable, read_source, require_column, user_column
 from spark_rankeval.spark.sql_text import find_column
-from spark_rankeval.tables.result_tables import audit_table, example_in_words, verdict_notes, verdict_of
-from spark_rankeval.tables.table import Document
-from spark_rankeval.tables.writers import OneTable
+from spark_rankeval.tables import Document, OneTable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -133,8 +141,8 @@ def check_limits(limits: object) -> None:
 def check_names(names: Sequence[object], problem: str) -> None:
     """Refuse names of no check."""
     for name in names:
-        if name not in CHECK_OF:
-            msg = f"{problem} {name!r}; {did_you_mean(name, CHECK_OF)}available: {', '.join(CHECK_OF)}"
+        if name not in CHECKS_BY_NAME:
+            msg = f"{problem} {name!r}; {did_you_mean(name, CHECKS_BY_NAME)}available: {', '.join(CHECKS_BY_NAME)}"
             raise OptionError(msg)
 
 
@@ -403,7 +411,7 @@ def _parts(tables: AuditTables, role: Role) -> str:
 
 
 def _row(name: str, tables: AuditTables, counts: Counts) -> AuditRow:
-    check = next(check for check in CHECKS if check.name == name)
+    check = CHECKS_BY_NAME[name]
     reason = tables.why_not(check.needs)
     if reason:
         return AuditRow(name, 0, 0, not_checked=reason)

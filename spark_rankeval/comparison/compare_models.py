@@ -26,6 +26,7 @@ from spark_rankeval.comparison.comparison_results import ModelComparison, Pairwi
 from spark_rankeval.comparison.rows import AgainstBaseline, PairClusters, pair_rows, rolled
 from spark_rankeval.errors import DataError, InputError, OptionError
 from spark_rankeval.records.comparison_rows import ComparisonRow, PairRow
+from spark_rankeval.records.notes import notes_of_clusters
 from spark_rankeval.request.options import ByOption, Cube, attributes_in
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.model_tables import ModelTables
@@ -33,7 +34,6 @@ from spark_rankeval.statistics.cluster_sums import warn_of_few_clusters
 from spark_rankeval.statistics.intervals import adjusted, checked_level
 from spark_rankeval.statistics.moments import State
 from spark_rankeval.statistics.resampling import check_seed, checked_replicates
-from spark_rankeval.tables.notes import notes_of_clusters
 from spark_rankeval.worker.clusters import ClusterLayout, ClusterMerger
 from spark_rankeval.worker.compared_users import (
     N_CONFLICTS,

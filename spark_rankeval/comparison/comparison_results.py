@@ -10,31 +10,32 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import pandas as pd
 
-from spark_rankeval.charts.choice import WIDTH, Metrics
-from spark_rankeval.charts.of_comparisons import ComparisonPlots, pairs_chart
 from spark_rankeval.checks import kind_of
 from spark_rankeval.errors import InputError, UnknownMetricError, did_you_mean
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.metrics.base import Metric
-from spark_rankeval.records.comparison_rows import ComparisonRow, PairRow, largest_losses, rows_of_metric
-from spark_rankeval.records.slices import by_slice
-from spark_rankeval.records.summary import as_json_record, frame_of
-from spark_rankeval.spark.per_user import users_by_difference
-from spark_rankeval.statistics.intervals import detectable_difference as smallest_difference
-from spark_rankeval.tables.comparison_tables import (
+from spark_rankeval.records.chart_rows import WIDTH
+from spark_rankeval.records.comparison_rows import (
+    ComparisonRow,
+    PairRow,
     differences_in_words,
     differences_table,
+    largest_losses,
     losses_table,
     pairs_in_words,
     pairs_table,
 )
-from spark_rankeval.tables.table import Document, Note, remarks
-from spark_rankeval.tables.writers import OneTable
+from spark_rankeval.records.selection import Metrics, by_slice, rows_of_metric
+from spark_rankeval.records.summary import as_json_record, frame_of
+from spark_rankeval.report.comparison_charts import ComparisonPlots, pairs_chart
+from spark_rankeval.spark.per_user import users_by_difference
+from spark_rankeval.statistics.intervals import detectable_difference as smallest_difference
+from spark_rankeval.tables import Document, Note, OneTable, remarks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from spark_rankeval.charts.marks import Drawing
+    from spark_rankeval.report.marks import Drawing
 
 Row = TypeVar("Row", bound=ComparisonRow | PairRow)
 

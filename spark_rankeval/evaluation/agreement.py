@@ -122,8 +122,8 @@ def _as_labels(source: SourceTable) -> DataFrame:
         rows = source.frame.select(*users, source.raw_ids_sql().column.alias(_ITEM), order.alias(_ORDER))
     # Counted from the last place up, the row number is length − rank + 1.
     from_below = Window.partitionBy(*users).orderBy(F.col(_ORDER).asc(), F.col(_ITEM).desc())
-    known = ~(F.col(_ORDER).isNull() | F.isnan(_ORDER))
-    grade = F.when(known, F.row_number().over(from_below)).alias(_GRADE)
+    has_order = ~(F.col(_ORDER).isNull() | F.isnan(_ORDER))
+    grade = F.when(has_order, F.row_number().over(from_below)).alias(_GRADE)
     return rows.select(*users, _ITEM, grade)
 
 
@@ -136,8 +136,7 @@ def _exploded(source: SourceTable) -> DataFrame:
         places = frame.select(*users, F.posexplode_outer(ids).alias("place", _ITEM))
         return places.select(*users, _ITEM, (-F.col("place")).cast("double").alias(_ORDER))
     zipped = F.transform(
-        ids,
-        lambda id_, place: F.struct(id_.alias(_ITEM), F.get(values[0], place).cast("double").alias(_ORDER)),
+        ids, lambda id_, place: F.struct(id_.alias(_ITEM), F.get(values[0], place).cast("double").alias(_ORDER))
     )
     entries = frame.select(*users, F.explode_outer(zipped).alias("entry"))
     return entries.select(

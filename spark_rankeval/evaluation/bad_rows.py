@@ -12,7 +12,7 @@ from spark_rankeval.features.items.item_facts import CONFLICTS
 from spark_rankeval.features.vectors.catalogue import LARGEST
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.ranking.recommended import ATTRIBUTES
-from spark_rankeval.records.quality import DataQuality
+from spark_rankeval.records.quality import DataQuality, apart_in_words, excluded_labels_in_words
 from spark_rankeval.request.counts import Overlap
 from spark_rankeval.request.on_invalid import KINDS, OnInvalid
 from spark_rankeval.spark.inputs import Apart, Model, Sources, ids_apart
@@ -32,7 +32,6 @@ from spark_rankeval.spark.scoring import Scoring
 from spark_rankeval.spark.source import REPEATED_USER, SourceTable, user_column
 from spark_rankeval.spark.sql_text import column
 from spark_rankeval.statistics.moments import Moments
-from spark_rankeval.tables.notes import apart_in_words, excluded_labels_in_words
 
 if TYPE_CHECKING:
     from pyspark.sql import Row
@@ -51,9 +50,9 @@ def raise_if_invalid(
     if settings.conflicting_labels == "last":
         errors.pop("n_conflicting_labels", None)
     if errors:
-        found = [_sentence(name, count, scoring, chosen) for name, count in errors.items()]
-        sentences = "; ".join(sentence for sentence, _ in found)
-        fix = "".join(dict.fromkeys(f"{cause}. Otherwise " for _, cause in found if cause))
+        problems = [_sentence(name, count, scoring, chosen) for name, count in errors.items()]
+        sentences = "; ".join(sentence for sentence, _ in problems)
+        fix = "".join(dict.fromkeys(f"{cause}. Otherwise " for _, cause in problems if cause))
         dropped = "; ".join(kind.dropped for name, kind in KINDS.items() if kind.dropped and f"n_{name}" in errors)
         msg = (
             f"{sentences}. {fix}{'fix' if fix else 'Fix'} the data, or pass on_invalid='drop' to leave these out and count "
@@ -93,7 +92,7 @@ _APART = {
     Overlap("candidates", "users"): ("users of candidates", "all lists are empty"),
     Overlap("candidates", "items"): ("items of candidates", "all lists are empty"),
 }
-_OF_FACTS = {
+_FACT_FAULTS = {
     "n_invalid_training": "rows of training with a null user or item",
     "n_invalid_items": "rows of items without an item",
     "n_invalid_baseline": "rows of the baseline with a null user, item, score or rank",
@@ -110,10 +109,10 @@ _OF_FACTS = {
 
 def raise_if_unusable(totals: Mapping[str, int], settings: Settings, on_invalid: OnInvalid | None = None) -> None:
     """Raise a `DataError` if tables of training, items or a baseline hold unusable rows that are not to be left out."""
-    errors = {name: totals[name] for name in _OF_FACTS if totals.get(name)}
+    errors = {name: totals[name] for name in _FACT_FAULTS if totals.get(name)}
     chosen = on_invalid or OnInvalid.read(settings.on_invalid)
     if errors and chosen.invalid_facts == "error":
-        words = "; ".join(f"{_OF_FACTS[name]}: {count:,}" for name, count in errors.items())
+        words = "; ".join(f"{_FACT_FAULTS[name]}: {count:,}" for name, count in errors.items())
         if "n_conflicting_categories" in errors:
             words += (
                 ". If items have several categories, give each item one row with an array of them, which "
@@ -130,7 +129,7 @@ def warn_if_apart(qualities: Mapping[str, DataQuality], settings: Settings) -> N
     """Warn if hardly a user with labels has predictions."""
     are_left_out = settings.unpredicted == "left_out"
     for model, quality in qualities.items():
-        # Who leaves users without predictions out has asked about few, but not about nobody.
+        # Without users who lack predictions few users may be left, but not none.
         if not quality.is_apart or (are_left_out and quality.n_in_both_at_most):
             continue
         msg = apart_in_words(quality)
@@ -144,8 +143,8 @@ def warn_if_apart(qualities: Mapping[str, DataQuality], settings: Settings) -> N
 def warn_if_changing(sources: Sources) -> None:
     """Warn if Spark says that predictions or labels may have other rows each time that they are computed."""
     # Labels that were merged are tables of our own.
-    given = (feature.columns.labels for feature in sources.features if isinstance(feature, IntentSources))
-    labels = next(given, sources.labels)
+    label_tables = (feature.columns.labels for feature in sources.features if isinstance(feature, IntentSources))
+    labels = next(label_tables, sources.labels)
     tables = {f"predictions{f' of {model!r}' if model else ''}": source for model, source in sources.tables()}
     tables |= {source.role: source for source in (labels, sources.users, sources.exclude) if source is not None}
     if not may_change([source.frame for source in tables.values()]):
@@ -224,8 +223,8 @@ def _unseen(model: Model, quality: DataQuality, counts: Mapping[str, Moments]) -
         return
     for overlap in (overlap for overlap in _APART if overlap.column in counts):
         # Other warnings are about users without both, and about labels of excluded items.
-        is_told = overlap.role == "labels" and (not quality.n_in_both or quality.n_excluded_labels)
-        if not (is_told or counts[overlap.column].greatest):
+        is_explained = overlap.role == "labels" and (not quality.n_in_both or quality.n_excluded_labels)
+        if not (is_explained or counts[overlap.column].greatest):
             yield overlap
 
 
@@ -254,10 +253,10 @@ def _details(name: str, scoring: Scoring, chosen: OnInvalid) -> tuple[str, str]:
         return f"cluster={', '.join(sources.clusters)}", ""
     if name in ("n_conflicting_attributes", "n_invalid_weights"):
         return f"for example {_attribute_in_words(name, sources)}", ""
-    of_predictions = name in ("n_invalid_predictions", "n_duplicate_predictions")
-    tables = sources.tables() if of_predictions else (Model("", sources.labels),)
-    model_column = sources.model_column if of_predictions else None
-    may_be_models = of_predictions and model_column is None
+    is_about_predictions = name in ("n_invalid_predictions", "n_duplicate_predictions")
+    tables = sources.tables() if is_about_predictions else (Model("", sources.labels),)
+    model_column = sources.model_column if is_about_predictions else None
+    may_be_models = is_about_predictions and model_column is None
     reasons, causes = [], []
     for model, source in tables:
         # With several tables a reason names the model whose table it is about.

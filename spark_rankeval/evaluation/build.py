@@ -19,13 +19,14 @@ from spark_rankeval.evaluation.bad_rows import (
 )
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.metrics.naming import parse_metric
+from spark_rankeval.records.notes import notes_of
 from spark_rankeval.records.quality import DataQuality
-from spark_rankeval.records.slices import Key, has_item_group, in_order, is_of_all, item_attribute, slice_name
+from spark_rankeval.records.slices import Key, has_item_group, is_of_all, item_attribute, slice_name, sorted_keys
 from spark_rankeval.records.summary import (
     SELF_NORMALISED,
     SummaryRow,
     bounds_of,
-    known_metric,
+    metric_or_none,
     summary_row,
     without_collection,
 )
@@ -39,7 +40,6 @@ from spark_rankeval.statistics.cluster_sums import warn_of_few_clusters
 from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.statistics.intervals import kept_bounds
 from spark_rankeval.statistics.moments import Moments
-from spark_rankeval.tables.notes import notes_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -91,17 +91,17 @@ class Findings:
         }
 
     @cached_property
-    def of_all_users(self) -> dict[str, ModelFigures]:
+    def total_figures(self) -> dict[str, ModelFigures]:
         """The figures of all users by model. They alone have counts, and fingerprints, which slices share."""
         return {
-            model: next(figures for key, figures in of_model.items() if is_of_all(key))
-            for model, of_model in self.figures.by_model.items()
+            model: next(figures for key, figures in by_slice.items() if is_of_all(key))
+            for model, by_slice in self.figures.by_model.items()
         }
 
     @property
     def counts(self) -> dict[str, Mapping[str, Moments]]:
         """The moments of each count, by model and name."""
-        return {model: figures.counts for model, figures in self.of_all_users.items()}
+        return {model: figures.counts for model, figures in self.total_figures.items()}
 
     @property
     def longest_lists(self) -> dict[str, int]:
@@ -138,13 +138,13 @@ def build_result(
     """
     schema, on_invalid = findings.schema, findings.on_invalid
     settings = schema.settings
-    qualities = {model: _quality_of(figures, findings) for model, figures in findings.of_all_users.items()}
+    qualities = {model: _quality_of(figures, findings) for model, figures in findings.total_figures.items()}
     raise_if_unusable(findings.figures.totals, settings, on_invalid)
     raise_if_invalid(DataQuality.of_models(list(qualities.values())), settings, findings.scoring, on_invalid)
     if not findings.missing:
         warn_if_apart(qualities, settings)
-        known = [parse_metric(metric.definition) for metric in findings.metrics if metric.definition]
-        warn_of_labels(qualities, known)
+        metrics = [parse_metric(metric.definition) for metric in findings.metrics if metric.definition]
+        warn_of_labels(qualities, metrics)
     unmatched = [] if findings.sources is None else unmatched_ids(findings.sources, qualities, findings.counts)
     for words in unmatched:
         warn(words)
@@ -153,19 +153,19 @@ def build_result(
     names = [*map(item_attribute, findings.item_attributes), *schema.slices]
     summary = tuple(
         row
-        for model, of_model in findings.figures.by_model.items()
-        for key in in_order(list(of_model))
-        for row in _rows(_metrics_of(key, findings), model, slice_name(names, key) if names else "all", of_model[key], findings)
+        for model, by_slice in findings.figures.by_model.items()
+        for key in sorted_keys(list(by_slice))
+        for row in _rows(_metrics_of(key, findings), model, slice_name(names, key) if names else "all", by_slice[key], findings)
     )  # fmt: skip
     warn_of_few_clusters(summary)
     columns = {metric.key: metric.column for metric in findings.metrics if metric.column}
     # What is written is summarised with the same options.
     by = options.by if schema.slices else ()
     again = replace(options, by=by, user_weight=schema.weight, cluster=tuple(schema.clusters))
-    of_all = [metric.key for metric in findings.metrics if not metric.column]
+    corpus_keys = [metric.key for metric in findings.metrics if not metric.column]
     # A table of users has neither values of all lists together nor groups of items.
-    of_groups = {name for name in {row.slice for row in summary} if has_item_group(name)}
-    kept = [row for row in summary if row.key in of_all or row.slice in of_groups]
+    item_group_slices = {name for name in {row.slice for row in summary} if has_item_group(name)}
+    kept = [row for row in summary if row.key in corpus_keys or row.slice in item_group_slices]
     return Result(
         summary,
         qualities,
@@ -176,7 +176,7 @@ def build_result(
         notes=(*notes_of(summary, schema.users, findings.longest_lists), *unmatched),
         item_groups=findings.figures.item_groups,
         _rejected=rejected,
-        _of_groups=per_item_group,
+        _group_table=per_item_group,
     )
 
 
@@ -193,16 +193,18 @@ def need_users(users: Sequence[str], options: DescriptionOptions, advice: str) -
 def _quality_of(figures: ModelFigures, findings: Findings) -> DataQuality:
     schema = findings.schema
     if schema.clusters:
-        known = [each.clusters.n_without for each in figures.values.values() if each.clusters is not None]
+        n_missing = [each.clusters.n_without for each in figures.values.values() if each.clusters is not None]
         independent = replace(findings, schema=replace(schema, clusters=()))
-        return _quality_of(figures, independent).with_counts(n_missing_clusters=max(known, default=0))
+        return _quality_of(figures, independent).with_counts(n_missing_clusters=max(n_missing, default=0))
     if schema.weight is None:
         return DataQuality.from_moments(figures.counts)
     # What is of all lists together knows nothing of users' weights, and a quotient of sums has weights of its own besides.
-    of_users = sorted(
+    user_metrics = sorted(
         (metric for metric in findings.metrics if metric.column), key=lambda metric: bool(metric.normaliser)
     )
-    return DataQuality.from_moments(figures.counts, figures.values[of_users[0].key].weighted if of_users else None)
+    return DataQuality.from_moments(
+        figures.counts, figures.values[user_metrics[0].key].weighted if user_metrics else None
+    )
 
 
 def _metrics_of(key: Key, findings: Findings) -> list[MetricColumn]:
@@ -219,7 +221,7 @@ def _rows(
 ) -> list[SummaryRow]:
     # Who has no label in a group of items is not in its means.
     is_over_all = findings.schema.settings.mean == "all" and not has_item_group(slice_)
-    fingerprints = findings.of_all_users[model].fingerprints
+    fingerprints = findings.total_figures[model].fingerprints
     return [
         summary_row(
             metric.label,
@@ -240,13 +242,13 @@ def _rows(
 def _warn_of_values_out_of_range(findings: Findings) -> None:
     """Warn if a metric of the caller's own has values beyond the range that its class declares."""
     for metric in findings.metrics:
-        own = known_metric(metric.definition)
+        own = metric_or_none(metric.definition)
         # A dialect that counts an item twice may give more than 1 of a metric of this package.
         if own is None or type(own).__module__.startswith("spark_rankeval."):
             continue
         bounds = findings.about_metrics[metric.key]["bounds"]
-        known = [figures.values[metric.key].moments for figures in findings.of_all_users.values()]
-        wrong = [each for each in known if each.n and kept_bounds(bounds, each) != bounds]
+        moments = [figures.values[metric.key].moments for figures in findings.total_figures.values()]
+        wrong = [each for each in moments if each.n and kept_bounds(bounds, each) != bounds]
         if wrong:
             least, greatest = min(each.least for each in wrong), max(each.greatest for each in wrong)
             msg = (
@@ -290,7 +292,7 @@ def _write(
     if not kept:
         return written
     rows = {(row.model, row.slice, row.key): row for row in (*written.summary, *kept)}
-    # A slice that nobody is in has no row in a table of users.
+    # A slice without users has no row in a table of users.
     slices = {(row.model, row.slice) for row in written.summary}
     slices |= {(row.model, row.slice) for row in kept if has_item_group(row.slice)}
     kept_places = [

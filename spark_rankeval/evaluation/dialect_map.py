@@ -20,7 +20,7 @@ from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.ranking.batch import Population
 from spark_rankeval.ranking.lists import RankingPolicy
 from spark_rankeval.records.quality import DataQuality
-from spark_rankeval.records.summary import MetricRow
+from spark_rankeval.records.side_by_side import Choice, MapRow, dialects_table
 from spark_rankeval.request.on_invalid import OnInvalid, OnInvalidOption
 from spark_rankeval.request.options import RankingOptions, ScoringOptions, Table, Vectors
 from spark_rankeval.request.readings import ColumnNames, Lists, Reading, Value, policy_of, resolve
@@ -31,54 +31,7 @@ from spark_rankeval.spark.per_user import Settings
 from spark_rankeval.spark.scoring import Scoring, totals_in
 from spark_rankeval.statistics.description import MOMENTS_ALONE
 from spark_rankeval.statistics.moments import Moments
-from spark_rankeval.tables.result_tables import dialects_table
-from spark_rankeval.tables.table import Document
-from spark_rankeval.tables.writers import OneTable
-
-
-@dataclass(frozen=True)
-class Choice:
-    """What a dialect does otherwise than the default, and how far that moves the mean, after the choices before it."""
-
-    words: str
-    effect: float
-
-
-@dataclass(frozen=True)
-class MapRow(MetricRow):
-    """One metric in one dialect.
-
-    Attributes:
-        metric: the metric as it was asked for.
-        dialect: the dialect's name, with the version that was compared.
-        definition: the metric with every parameter written out; empty if the dialect has none.
-        mean: over the `n_users` users that the dialect counts; NaN if there is none.
-        difference: to the mean in the default dialect.
-        choices: what moves the mean, step by step from the default; the effects add up to the difference.
-        note: why there is no value.
-    """
-
-    metric: str
-    dialect: str
-    definition: str
-    mean: float
-    difference: float
-    n_users: int
-    choices: tuple[Choice, ...]
-    note: str = ""
-    asked: str = ""
-
-    @property
-    def because(self) -> str:
-        """The choices that move the mean, in words, the largest first."""
-        if self.note:
-            return self.note
-        moving = sorted((c for c in self.choices if c.effect), key=lambda choice: -abs(choice.effect))
-        if moving:
-            return "; ".join(f"{choice.words} ({choice.effect:+.4f})" for choice in moving)
-        if self.dialect == "default":
-            return "the reference"
-        return "the same definition" if not self.choices else "the same on this data"
+from spark_rankeval.tables import Document, OneTable
 
 
 @dataclass(frozen=True, repr=False)
@@ -91,7 +44,7 @@ class DialectMap(OneTable):
         [('default', 0.5327, 'the reference'), ('lenskit-2026.4', 0.6577, 'discount: none at ranks 1 and 2 (+0.1250)')]
 
     Attributes:
-        rows: a row a metric and dialect: metric by metric, the default first.
+        rows: one row per metric and dialect: metric by metric, the default first.
         data_quality: what the users and their rows were like.
     """
 
@@ -99,7 +52,7 @@ class DialectMap(OneTable):
     data_quality: DataQuality
 
     def to_pandas(self) -> pd.DataFrame:
-        """A row a metric and dialect: metric, dialect, mean, difference, n_users, because, definition."""
+        """One row per metric and dialect: metric, dialect, mean, difference, n_users, because, definition."""
         names = ["metric", "dialect", "mean", "difference", "n_users", "because", "definition"]
         return pd.DataFrame([[getattr(row, name) for name in names] for row in self.rows], columns=names)
 
@@ -113,9 +66,9 @@ class _Reading(NamedTuple):
     population: Population
 
 
-def _dialects_of(asked: Mapping[str, Metric]) -> list[Dialect]:
+def _dialects_of(parsed: Mapping[str, Metric]) -> list[Dialect]:
     """The dialects whose system has any of these metrics."""
-    names = {metric.name for metric in asked.values()}
+    names = {metric.name for metric in parsed.values()}
     return [dialect for dialect in every_dialect() if dialect.metrics is None or names & dialect.metrics]
 
 
@@ -138,8 +91,8 @@ def dialect_map(
 ) -> DialectMap:
     """Evaluate the same data under all dialects, in one pass, and say which choices make the difference.
 
-    Data must be valid by the default's rules. If a dialect allows an item twice in a list, it is compared on lists without that,
-    or with ``on_invalid="drop"`` on the data as they are.
+    Data must be valid by the default's rules. If a dialect allows an item twice in a list, it is compared on lists without repeats.
+    With ``on_invalid="drop"`` it is compared on the data as they are.
 
     Examples:
         >>> print(dialect_map(predictions, labels, "ndcg@3", score="score", dialects=["trec_eval", "lenskit"]))
@@ -178,8 +131,8 @@ def dialect_map(
     if not (dialects is None or (isinstance(dialects, tuple | list) and dialects)):
         msg = f"dialects must be a list of names such as ['trec_eval'], or None for all; got {dialects!r}"
         raise OptionError(msg)
-    asked = parse_metrics(metrics)
-    chosen = [find_dialect(name) for name in (dialects if dialects is not None else _dialects_of(asked))]
+    parsed = parse_metrics(metrics)
+    chosen = [find_dialect(name) for name in (dialects if dialects is not None else _dialects_of(parsed))]
     chosen = list({dialect.name: dialect for dialect in [DEFAULT, *chosen]}.values())
     options = ScoringOptions(
         user=user, item=item, score=score, rank=rank, relevance=relevance, relevance_threshold=relevance_threshold, users=users,
@@ -189,16 +142,16 @@ def dialect_map(
     sources = read_sources(predictions, labels, users, exclude, names, tables=FeatureTables())
     left, right = sources.predictions, sources.labels
     if left.vectors is not None:
-        check_depths(asked.items())
+        check_depths(parsed.items())
     lists = Lists(left.arrays and left.has_value, right.arrays, right.grades)
     choices = options.choices
 
     def reading(label: str, dialect: Dialect) -> _Reading | str:
         """What a metric means in a dialect, or why it means nothing."""
-        if dialect.metrics is not None and asked[label].name not in dialect.metrics:
-            return f"{dialect.system} has no {asked[label].name}"
+        if dialect.metrics is not None and parsed[label].name not in dialect.metrics:
+            return f"{dialect.system} has no {parsed[label].name}"
         try:
-            metric = resolve({label: asked[label]}, dialect, relevance_threshold, lists)[label]
+            metric = resolve({label: parsed[label]}, dialect, relevance_threshold, lists)[label]
         except (DialectError, MetricError) as error:
             if dialect is DEFAULT:
                 raise
@@ -209,7 +162,7 @@ def dialect_map(
         return _Reading(metric, ranking, dialect.population_of(metric))
 
     paths: dict[tuple[str, str], list[tuple[str, _Reading]] | str] = {}
-    for label in asked:
+    for label in parsed:
         start = reading(label, DEFAULT)
         assert isinstance(start, _Reading), "the default's errors were raised"
         for dialect in chosen:
@@ -218,9 +171,9 @@ def dialect_map(
     # What of labels is relevant is counted as the default has it, or the caller.
     threshold = DEFAULT.relevance_threshold if relevance_threshold is None else relevance_threshold
     moments, quality = _evaluate(paths.values(), sources, choices, threshold)
-    warn_of_labels({"": quality}, asked.values())
+    warn_of_labels({"": quality}, parsed.values())
     rows = tuple(
-        replace(_row(label, dialect, path, moments), asked=asked.spelled.get(label, ""))
+        replace(_row(label, dialect, path, moments), asked=parsed.spelled.get(label, ""))
         for (label, dialect), path in paths.items()
     )
     return DialectMap(rows, quality)
@@ -261,10 +214,7 @@ def _steps(start: _Reading, end: _Reading) -> Iterator[tuple[str, _Reading]]:
 
 
 def _evaluate(
-    paths: Iterable[list[tuple[str, _Reading]] | str],
-    sources: Sources,
-    choices: OnInvalid,
-    threshold: float | None,
+    paths: Iterable[list[tuple[str, _Reading]] | str], sources: Sources, choices: OnInvalid, threshold: float | None
 ) -> tuple[dict[_Reading, Moments], DataQuality]:
     """The figures of every reading that a path goes through, in one action."""
     readings = dict.fromkeys(reading for path in paths if not isinstance(path, str) for _, reading in path)
@@ -275,7 +225,7 @@ def _evaluate(
         View(tuple(reading.metric for reading in group), ranking, population, threshold)
         for (ranking, population), group in groups.items()
     )
-    in_order = [reading for group in groups.values() for reading in group]
+    ordered_readings = [reading for group in groups.values() for reading in group]
     task = ScoringTask(
         views,
         prediction_arrays=sources.predictions.arrays,
@@ -283,7 +233,7 @@ def _evaluate(
         options=RankingOptions(on_invalid=choices.given),
     )
     task = with_features_of(task, sources.features)
-    values = tuple(Value(str(reading.metric), reading.metric) for reading in in_order)
+    values = tuple(Value(str(reading.metric), reading.metric) for reading in ordered_readings)
     scoring = Scoring(sources, Reading(task, values), Settings(on_invalid=choices.given))
     # Which items were kept in a tie that was cut is arbitrary: the exact plan at once.
     figures = scoring.describe_values(scoring.plan(exact=True), MOMENTS_ALONE)
@@ -291,7 +241,7 @@ def _evaluate(
     group = figures[()]
     quality = DataQuality.from_moments(scoring.counts_of(group, 0))
     raise_if_invalid(quality, scoring.settings, scoring)
-    return dict(zip(in_order, (each.moments for each in group.values), strict=True)), quality
+    return dict(zip(ordered_readings, (each.moments for each in group.values), strict=True)), quality
 
 
 def _row(

@@ -1,44 +1,50 @@
-"""Merge the results of several days into one, from their summaries alone."""
+"""Merge the results of several days into one, from their summaries alone: exact, because the sums behind them are."""
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from spark_rankeval.checks import check_table, kind_of
 from spark_rankeval.errors import InputError, MergeError, MetricError, listed
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.metrics.naming import column_name, parse_metric
-from spark_rankeval.records.merged import merged_rows
+from spark_rankeval.records.notes import notes_of
 from spark_rankeval.records.quality import DataQuality
-from spark_rankeval.records.slices import ItemGroup, alike_groups, unknown_groups
+from spark_rankeval.records.slices import ItemGroup, attributes_of, has_item_group, is_item_group, users_of
 from spark_rankeval.records.stored import (
+    CLUSTER_COLUMNS,
     CLUSTER_SUMS,
     COLUMNS,
-    OF_CLUSTERS,
     RUN_ID,
     item_groups_of,
     no_users,
     qualities_in,
     row_of,
 )
-from spark_rankeval.records.summary import SummaryRow
+from spark_rankeval.records.summary import SummaryRow, bounds_of, summary_row
 from spark_rankeval.request.options import Table
 from spark_rankeval.spark.local_tables import takes_local_tables
-from spark_rankeval.statistics.cluster_sums import warn_of_few_clusters
-from spark_rankeval.statistics.intervals import asked_for
-from spark_rankeval.tables.notes import notes_of
+from spark_rankeval.statistics.cluster_sums import Clusters, GroupedClusters, clusters_of_days, warn_of_few_clusters
+from spark_rankeval.statistics.description import Description, as_known, t_interval_of
+from spark_rankeval.statistics.intervals import Interval, asked_for
+from spark_rankeval.statistics.moments import Moments, moments_of_sums
+from spark_rankeval.statistics.sums import Mean, Sums, added, from_text, mean_of_sums
+from spark_rankeval.statistics.table_fingerprints import added as added_fingerprints
 
 #: A result, or the output of its `Result.to_dict` or `Result.to_json`.
 Mergeable = Result | Mapping[str, Any] | str
-Told = tuple[dict[str, DataQuality], tuple[ItemGroup, ...]]
+RunFacts = tuple[dict[str, DataQuality], tuple[ItemGroup, ...]]
 
 # What rows of a table of metrics do not say: the counts by model, and the groups of items.
-_UNKNOWN: Told = ({}, ())
+_UNKNOWN: RunFacts = ({}, ())
 # A sentence names so many groups of items, and counts the others.
 _MOST_LISTED = 4
-_OF_DAYS = "each summary's labels were grouped by its own tables, and item_groups leaves these groups out"
+_GROUPED_SEPARATELY = "each summary's labels were grouped by its own tables, and item_groups leaves these groups out"
 _MERGED = no_users("a merged result has no values of users; read the per-user tables of the runs that were merged")
 
 
@@ -84,13 +90,13 @@ def merge(
     noted = False
     if not isinstance(results, Result) and hasattr(results, "columns"):
         check_table("the table of metrics", results)
-        summaries = _of_table(results)
-        told = [_UNKNOWN] * len(summaries) if manifests is None else _of_manifests(manifests, summaries)
-        qualities, item_groups = [each[0] for each in told], [each[1] for each in told]
+        summaries = _rows_of_table(results)
+        run_facts = [_UNKNOWN] * len(summaries) if manifests is None else _facts_of_manifests(manifests, summaries)
+        qualities, item_groups = [each[0] for each in run_facts], [each[1] for each in run_facts]
     else:
         summaries = {}
-        for name, given in _named(results):
-            result = _read(name, given)
+        for name, value in _named(results):
+            result = _read(name, value)
             summaries[name], columns = result.summary, {**result.columns, **columns}
             noted = noted or bool(result.notes)
             qualities.append(result.qualities)
@@ -113,7 +119,7 @@ def merge(
         summary=summary,
         qualities=merged_qualities,
         columns={row.key: columns.get(row.key) or column_of(row) for row in summary},
-        plan=_words(list(summaries), summary),
+        plan=_plan_of_merge(list(summaries), summary),
         _table=_MERGED,
         _write=_MERGED,
         notes=(*notes, *_notes_of_groups(unlike, unknown)),
@@ -130,21 +136,21 @@ def _named(results: Any) -> list[tuple[str, Any]]:
     return [(f"result {place}", result) for place, result in enumerate(results, start=1)]
 
 
-def _read(name: str, given: Any) -> Result:
-    if isinstance(given, Result):
-        return given
-    if not isinstance(given, Mapping | str):
-        msg = f"{name} is not a result, nor what Result.to_dict or to_json returned; got a {kind_of(given)}"
+def _read(name: str, value: Any) -> Result:
+    if isinstance(value, Result):
+        return value
+    if not isinstance(value, Mapping | str):
+        msg = f"{name} is not a result, nor what Result.to_dict or to_json returned; got a {kind_of(value)}"
         raise InputError(msg)
     try:
-        return Result.from_json(given) if isinstance(given, str) else Result.from_dict(given)
+        return Result.from_json(value) if isinstance(value, str) else Result.from_dict(value)
     except InputError as error:
         raise InputError(f"{name}: {error}") from error
 
 
-def _of_manifests(manifests: Iterable[Any], summaries: Mapping[str, Sequence[SummaryRow]]) -> list[Told]:
+def _facts_of_manifests(manifests: Iterable[Any], summaries: Mapping[str, Sequence[SummaryRow]]) -> list[RunFacts]:
     """What the manifests of runs say that their rows do not."""
-    by_run: dict[str, Told] = {}
+    by_run: dict[str, RunFacts] = {}
     for place, manifest in enumerate(manifests, start=1):
         try:
             values = json.loads(manifest) if isinstance(manifest, str) else manifest
@@ -160,8 +166,8 @@ def _of_manifests(manifests: Iterable[Any], summaries: Mapping[str, Sequence[Sum
     return [by_run[name] for name in summaries]
 
 
-def _of_table(table: Any) -> dict[str, Sequence[SummaryRow]]:
-    optional = ("fingerprints", CLUSTER_SUMS, *OF_CLUSTERS)
+def _rows_of_table(table: Any) -> dict[str, Sequence[SummaryRow]]:
+    optional = ("fingerprints", CLUSTER_SUMS, *CLUSTER_COLUMNS)
     wanted = [name for name in COLUMNS if name not in optional or name in table.columns]
     lacking = [name for name in (*wanted, RUN_ID) if name not in table.columns]
     if lacking:
@@ -193,16 +199,16 @@ def _notes_of_groups(unlike: Sequence[str], unknown: Sequence[str]) -> list[str]
     """The notes on groups of items that are not, or may not be, the same in all summaries."""
     notes = []
     if unlike:
-        notes.append(f"the summaries differ in the items of {listed(unlike, _MOST_LISTED)}; {_OF_DAYS}")
+        notes.append(f"the summaries differ in the items of {listed(unlike, _MOST_LISTED)}; {_GROUPED_SEPARATELY}")
     if unknown:
         notes.append(
-            f"it is not known whether all summaries have the same items in {listed(unknown, _MOST_LISTED)}; {_OF_DAYS}. The "
+            f"it is not known whether all summaries have the same items in {listed(unknown, _MOST_LISTED)}; {_GROUPED_SEPARATELY}. The "
             "manifests of a job's runs say so: merge(table, manifests)"
         )
     return notes
 
 
-def _words(names: Sequence[str], rows: Sequence[SummaryRow]) -> tuple[str, ...]:
+def _plan_of_merge(names: Sequence[str], rows: Sequence[SummaryRow]) -> tuple[str, ...]:
     lacking = []
     if any(row.quantiles for row in rows):
         lacking.append("medians and quantiles")
@@ -214,3 +220,225 @@ def _words(names: Sequence[str], rows: Sequence[SummaryRow]) -> tuple[str, ...]:
     if lacking:
         words.append(f"Summaries hold only sums, so {' and '.join(lacking)} are NaN.")
     return tuple(words)
+
+
+_RowKey = tuple[str, str, str]
+
+# What all rows of a figure have alike.
+_SHARED = ("model", "dialect", "relevance", "definition", "cutoff", "over_all", "user_weight", "cluster", "asked")
+NO_BOOTSTRAP = "a bootstrap needs the users, and a merged summary has only their sums"
+NO_CLUSTERS = (
+    "a summary has no sums of groups of clusters, so nobody knows who is in several: its sums are too large, or an earlier version wrote "
+    "it. Summarise the per-user tables of the runs together instead"
+)
+
+
+def merged_rows(summaries: Mapping[str, Sequence[SummaryRow]]) -> tuple[SummaryRow, ...]:
+    """The rows of a summary over the users of several, which messages call by their names.
+
+    If no user is in two of them, counts, extremes, mean, spread and Student's interval are those of one evaluation, to the last
+    bit. Sums do not tell the median, the quantiles and a bootstrap's interval: these are NaN.
+    """
+    _check_alike(summaries)
+    groups: dict[_RowKey, list[SummaryRow]] = {}
+    for name, rows in summaries.items():
+        keys: set[_RowKey] = set()
+        for row in rows:
+            key = (row.model, row.slice, row.key)
+            if key in keys:
+                msg = f"{_figure_in_words(row)} appears twice in {name}; pass the rows of each run separately, or with their run_id"
+                raise MergeError(msg)
+            keys.add(key)
+            groups.setdefault(key, []).append(row)
+            if row.n_users and not row.moments:
+                msg = (
+                    f"{_figure_in_words(row)} has no moments in {name}: it has one value for all lists together, its values are too large "
+                    "for exact sums, or an earlier version wrote it. Summarise the per-user tables of the runs together instead"
+                )
+                raise MergeError(msg)
+    _add_users_outside(groups, summaries)
+    models = list(dict.fromkeys(model for model, _, _ in groups))
+    metrics = list(dict.fromkeys(metric for _, _, metric in groups))
+    slices = sorted({slice_ for _, slice_, _ in groups}, key=lambda name: (len(attributes_of(name)), name))
+    ordered = [(model, slice_, metric) for model in models for slice_ in slices for metric in metrics]
+    fingerprints = {model: _fingerprints(model, summaries) for model in models}
+    return tuple(_merged(groups[key], fingerprints[key[0]]) for key in ordered if key in groups)
+
+
+def _add_users_outside(
+    groups: Mapping[_RowKey, list[SummaryRow]], summaries: Mapping[str, Sequence[SummaryRow]]
+) -> None:
+    """Add the users of summaries without a label in a group of items: they are outside the group."""
+    item_group_keys = [key for key in groups if has_item_group(key[1])]
+    for rows in summaries.values() if item_group_keys else ():
+        by_key = {(row.model, row.slice, row.key): row for row in rows}
+        for model, slice_, metric in item_group_keys:
+            user_row = by_key.get((model, users_of(slice_), metric))
+            if (model, slice_, metric) not in by_key and user_row is not None:
+                n_outside = user_row.n_users + user_row.n_undefined
+                group = groups[model, slice_, metric]
+                group.append(replace(group[0], n_users=0, n_undefined=n_outside, n_zero=0, moments="", cluster_sums=""))
+
+
+def _merged(rows: Sequence[SummaryRow], fingerprints: Mapping[str, str]) -> SummaryRow:
+    first = rows[0]
+    sums = _sums(row for row in rows if row.n_users)
+    try:
+        clusters = _clusters(rows) if first.cluster else None
+        moments, weighted, interval = _figures(rows, sums, clusters)
+    except (ArithmeticError, ValueError) as error:
+        msg = f"{_figure_in_words(first)} has moments that no users can have: {error}. Read the summaries again from their source"
+        raise MergeError(msg) from error
+    shares = sorted({share for row in rows for share in row.quantiles})
+    return summary_row(
+        first.metric,
+        Description(moments, interval, math.nan, dict.fromkeys(shares, math.nan), weighted, clusters),
+        bounds=bounds_of(first.definition),
+        slice_=first.slice,
+        standard=max(row.standard for row in rows),
+        fingerprints=fingerprints,
+        **{name: getattr(first, name) for name in _SHARED},
+    )
+
+
+def _fingerprints(model: str, summaries: Mapping[str, Sequence[SummaryRow]]) -> dict[str, str]:
+    """Those of a model's tables in all summaries together; a table that a summary of the model lacks has none."""
+    by_summary = [next((row.fingerprints for row in rows if row.model == model), None) for rows in summaries.values()]
+    first, *others = (fingerprints for fingerprints in by_summary if fingerprints is not None)
+    shared = [table for table in first if all(table in other for other in others)]
+    return {table: added_fingerprints([first[table], *(other[table] for other in others)]) for table in shared}
+
+
+def _clusters(rows: Sequence[SummaryRow]) -> Clusters:
+    """What groups of clusters say of the mean over all summaries; nothing if one of these has no sums of them."""
+    with_users = [row for row in rows if row.n_users]
+    if not with_users or not all(row.cluster_sums for row in with_users):
+        return Clusters(0)
+    days = []
+    for row in with_users:
+        try:
+            days.append(GroupedClusters.from_text(row.cluster_sums))
+        except ValueError as error:
+            msg = f"{_figure_in_words(row)} has sums of clusters that cannot be read: {error}"
+            raise MergeError(msg) from error
+    return clusters_of_days(days)
+
+
+def _figures(
+    rows: Sequence[SummaryRow], sums: Sums, clusters: Clusters | None
+) -> tuple[Moments, Mean | None, Interval | None]:
+    """The moments, the mean if users have weights, and the interval if one was asked for."""
+    first, with_users = rows[0], [row for row in rows if row.n_users]
+    counts = {"n": sum(row.n_users for row in rows), "n_undefined": sum(row.n_undefined for row in rows)}
+    moments = moments_of_sums(
+        **counts,
+        n_zero=sum(row.n_zero for row in rows),
+        least=min((row.minimum for row in with_users), default=math.nan),
+        greatest=max((row.maximum for row in with_users), default=math.nan),
+        sums=sums,
+    )
+    weighted = None
+    if first.user_weight:
+        weighted_mean = mean_of_sums({**counts, "n_without_weight": 0, "n_invalid_weights": 0}, sums, is_weighted=True)
+        weighted = as_known(weighted_mean, moments)
+    interval = None
+    method = asked_for(first.interval_method)
+    if method == "t" and clusters is not None and not clusters.n and moments.n:
+        interval = Interval.missing(first.interval_level, method, NO_CLUSTERS)
+    elif method == "t":
+        interval = t_interval_of(moments, weighted, first.interval_level, clusters)
+    elif method:
+        interval = Interval.missing(first.interval_level, method, NO_BOOTSTRAP)
+    return moments, weighted, interval
+
+
+def _sums(rows: Iterable[SummaryRow]) -> Sums:
+    parts = []
+    for row in rows:
+        try:
+            parts.append(from_text(row.moments))
+        except ValueError as error:
+            msg = f"{_figure_in_words(row)} has moments that cannot be read: {error}"
+            raise MergeError(msg) from error
+    return added(parts)
+
+
+def _check_alike(summaries: Mapping[str, Sequence[SummaryRow]]) -> None:
+    """Refuse summaries whose rows are not the same figures of different users."""
+    seen: dict[str, tuple[str, dict[str, object]]] = {}
+    metrics: dict[str, set[str]] = {}
+    parted: dict[str, set[str]] = {}
+    for name, rows in summaries.items():
+        if not rows:
+            msg = f"{name} has no rows to merge"
+            raise MergeError(msg)
+        metrics[name] = {row.key for row in rows}
+        if any(row.n_users + row.n_undefined for row in rows):
+            parted[name] = {" and ".join(attributes_of(row.slice)) for row in rows} - {""}
+        for row in rows:
+            what = _what(row)
+            where, other = seen.setdefault(row.key, (name, what))
+            for aspect, value in what.items():
+                if value != other[aspect]:
+                    msg = (
+                        f"{row.key} differs between the summaries: its {aspect} is {other[aspect]!r} in {where}, and {value!r} "
+                        f"in {name}. Merge only summaries of one {aspect}"
+                    )
+                    raise MergeError(msg)
+    _all_equal("metrics", metrics)
+    _all_equal("attributes that part the users", parted)
+
+
+def _what(row: SummaryRow) -> dict[str, object]:
+    return {
+        "definition": row.definition,
+        "dialect": row.dialect,
+        "user_weight": row.user_weight,
+        "cluster": row.cluster,
+        "interval": asked_for(row.interval_method) or "none",
+        # NaN, if none was asked for, is not equal to itself.
+        "level": row.interval_level if row.interval_method else None,
+        "over_all": row.over_all,
+    }
+
+
+def _all_equal(what: str, names_by_summary: Mapping[str, set[str]]) -> None:
+    first, reference = next(iter(names_by_summary.items()), ("", set()))
+    for summary, names in names_by_summary.items():
+        if names != reference:
+            here, there = (", ".join(sorted(each)) or "none" for each in (names, reference))
+            msg = f"the {what} differ: {there} in {first}, and {here} in {summary}"
+            raise MergeError(msg)
+
+
+def _figure_in_words(row: SummaryRow) -> str:
+    model = f" of {row.model!r}" if row.model else ""
+    return row.key + model + (f" of {row.slice}" if row.slice != "all" else "")
+
+
+def alike_groups(groups_by_day: Iterable[tuple[ItemGroup, ...]]) -> tuple[tuple[ItemGroup, ...], list[str]]:
+    """The groups of items of several results that have the same size and edges in each, and the names of the others."""
+    groups: dict[str, set[ItemGroup]] = {}
+    for group in chain.from_iterable(groups_by_day):
+        groups.setdefault(group.slice, set()).add(group)
+    names = sorted(groups, key=lambda name: (attributes_of(name), name))
+    return tuple(next(iter(groups[name])) for name in names if len(groups[name]) == 1), [
+        name for name in names if len(groups[name]) > 1
+    ]
+
+
+def unknown_groups(
+    summaries: Iterable[Sequence[SummaryRow]], groups_by_day: Iterable[tuple[ItemGroup, ...]]
+) -> list[str]:
+    """The groups of items with figures in a summary that does not tell their sizes and edges, which other days may not share.
+
+    Days whose tables of items and training data are the same have the same groups.
+    """
+    names: set[str] = set()
+    tables = set()
+    for rows, groups in zip(summaries, groups_by_day, strict=True):
+        names |= {row.slice for row in rows if is_item_group(row.slice)} - {group.slice for group in groups}
+        tables |= {tuple(row.fingerprints.get(table) for table in ("items", "training")) for row in rows}
+    if len(tables) == 1 and any(next(iter(tables))):
+        return []
+    return sorted(names, key=lambda name: (attributes_of(name), name))

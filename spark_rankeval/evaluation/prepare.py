@@ -132,19 +132,19 @@ _TABLES = {
 
 def _side_tables(metrics: Mapping[str, Metric], convention: Dialect, facts: Facts) -> SideTables:
     """The tables that the metrics ask for beside predictions and labels."""
-    given = facts.tables()
-    in_labels: frozenset[Fact] = frozenset() if facts.subtopic is None else frozenset({"intents"})
-    needed = required_facts(metrics, convention, in_labels)
+    fact_tables = facts.tables()
+    label_facts: frozenset[Fact] = frozenset() if facts.subtopic is None else frozenset({"intents"})
+    needed = required_facts(metrics, convention, label_facts)
     lacking = [
         f"{', '.join(labels)} {'needs' if len(labels) == 1 else 'need'} {table}"
         for table, labels in needed.tables.items()
-        if given[table] is None
+        if fact_tables[table] is None
     ]
     if lacking:
-        absent = [table for table in needed.tables if given[table] is None]
+        absent = [table for table in needed.tables if fact_tables[table] is None]
         tables = ", ".join(f"{table}=…" for table in absent)
         msg = f"{'; '.join(lacking)}; pass facts=Facts({tables}). Here {'; '.join(_TABLES[table] for table in absent)}"
-        if "intents" in needed.facts - in_labels:
+        if "intents" in needed.facts - label_facts:
             msg += ". If labels have their intents in a column, name it: Facts(subtopic=…)"
         raise InputError(msg)
     if not needed.facts and not needed.tables and facts.subtopic is None:
@@ -154,9 +154,9 @@ def _side_tables(metrics: Mapping[str, Metric], convention: Dialect, facts: Fact
     return SideTables(facts, needed.facts, needed.tables)
 
 
-def _check_shares(asked: Mapping[str, Metric], has_groups: bool, *, users_alone: bool) -> None:
-    """Refuse shares of groups of items where there are no groups."""
-    shares = [label for label, metric in asked.items() if isinstance(metric, GroupShare)]
+def _check_shares(metrics: Mapping[str, Metric], has_groups: bool, *, users_alone: bool) -> None:
+    """Refuse shares of groups of items if there are no groups."""
+    shares = [label for label, metric in metrics.items() if isinstance(metric, GroupShare)]
     if shares and users_alone:
         msg = f"{', '.join(shares)}: a share of a group of items; use evaluate, and leave it out of per-user tables and comparisons"
         raise MetricError(msg)
@@ -166,7 +166,7 @@ def _check_shares(asked: Mapping[str, Metric], has_groups: bool, *, users_alone:
 
 
 def _check_vectors(reading: Reading, convention: Dialect) -> None:
-    """Refuse what cannot be said of lists that are the whole catalogue."""
+    """Reject options that whole-catalogue lists do not support."""
     check_depths((value.label, value.metric) for value in reading.values)
     for view in reading.task.views:
         words = unlike_vectors(view.ranking)
@@ -183,7 +183,7 @@ def _check_vectors(reading: Reading, convention: Dialect) -> None:
 
 
 def check_depths(metrics: Iterable[tuple[str, Metric]]) -> None:
-    """Refuse metrics, with their labels, that lists that are the whole catalogue cannot have."""
+    """Reject metrics that whole-catalogue lists do not support; `metrics` are pairs of a label and a metric."""
     metrics = list(metrics)
     judged = [label for label, metric in metrics if metric.judged_only is True]
     if judged:

@@ -7,41 +7,39 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from spark_rankeval.charts.choice import Metrics, chosen, headline_keys
-from spark_rankeval.charts.of_results import ResultPlots
 from spark_rankeval.checks import check_name, one_of
 from spark_rankeval.errors import InputError
 from spark_rankeval.evaluation.bad_rows import warn_if_changed
-from spark_rankeval.evaluation.gaps import Gaps, gaps_of
-from spark_rankeval.evaluation.lookup import Lookup, Name
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.records.chart_rows import cutoff_curve, recall_curve
+from spark_rankeval.records.gaps import Gaps, gaps_of
+from spark_rankeval.records.notes import notes_of
 from spark_rankeval.records.quality import DataQuality
-from spark_rankeval.records.slices import ItemGroup, by_slice
-from spark_rankeval.records.stored import READ_BACK, fingerprints_of, read_stored, read_text, stored_values
-from spark_rankeval.records.summary import SummaryRow
+from spark_rankeval.records.selection import Lookup, Metrics, Name, by_slice, chosen, headline_keys
+from spark_rankeval.records.side_by_side import Compared, MapRow, ModelsTable, models_table
+from spark_rankeval.records.slices import ItemGroup
+from spark_rankeval.records.stored import (
+    READ_BACK,
+    fingerprints_of,
+    read_stored,
+    read_text,
+    render_models,
+    stored_values,
+)
+from spark_rankeval.records.summary import SummaryRow, summary_on_paper, summary_on_screen
 from spark_rankeval.report import Gate
-from spark_rankeval.report.contents import Audited, ReportedComparison
-from spark_rankeval.report.report_file import checked_path, text_of, write_page, write_report
+from spark_rankeval.report.contents import Audited, ReportedComparison, checked_path, text_of, write_page, write_report
+from spark_rankeval.report.result_charts import ResultPlots
 from spark_rankeval.spark.per_user import PerUserSchema, queries_of, totals_of, users_by_value
-from spark_rankeval.tables.models import Compared, ModelsTable, models_table
-from spark_rankeval.tables.notes import notes_of
-from spark_rankeval.tables.result_tables import DialectRow, summary_on_paper, summary_on_screen
-from spark_rankeval.tables.table import Document
-from spark_rankeval.tables.trec import Query, render_trec
-from spark_rankeval.tables.writers import Shown, as_latex
+from spark_rankeval.tables import Document, Shown, as_latex
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pyspark.sql import DataFrame
-
-
-_NO_QUERY = Query("all", 0, 0, 0, (), 0)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -78,7 +76,7 @@ class Result(Shown):
     _rejected: Callable[[], DataFrame] | None = None
     notes: tuple[str, ...] = ()
     item_groups: tuple[ItemGroup, ...] = ()
-    _of_groups: Callable[[], DataFrame] | None = None
+    _group_table: Callable[[], DataFrame] | None = None
 
     @cached_property
     def per_user(self) -> DataFrame:
@@ -103,10 +101,10 @@ class Result(Shown):
         Raises:
             InputError: the evaluation has no groups of items, or the result was read back or summarised from a table.
         """
-        if self._of_groups is None:
+        if self._group_table is None:
             msg = "only the result of evaluate(…, facts=Facts(items=…, item_by=…)) has values by group of items"
             raise InputError(msg)
-        return self._of_groups()
+        return self._group_table()
 
     @cached_property
     def quarantine(self) -> DataFrame:
@@ -230,7 +228,7 @@ class Result(Shown):
         """
         return gaps_of(self.summary, attribute, metrics, level, margin, min_users)
 
-    def _of_all_users(self) -> list[SummaryRow]:
+    def _total_rows(self) -> list[SummaryRow]:
         return [row for row in self.summary if row.slice == "all"]
 
     def curve(self, metric: str | Metric) -> pd.DataFrame:
@@ -245,7 +243,7 @@ class Result(Shown):
         Raises:
             UnknownMetricError: no row has that metric, or its rows have several definitions.
         """
-        return cutoff_curve(self._of_all_users(), metric)
+        return cutoff_curve(self._total_rows(), metric)
 
     def precision_recall_curve(self) -> pd.DataFrame:
         """Interpolated precision against recall, ready to plot: a row for each model, relevance and recall.
@@ -256,7 +254,7 @@ class Result(Shown):
         Raises:
             UnknownMetricError: no row has ``iprec``, or its rows have several definitions.
         """
-        return recall_curve(self._of_all_users())
+        return recall_curve(self._total_rows())
 
     @property
     def plot(self) -> ResultPlots:
@@ -277,7 +275,7 @@ class Result(Shown):
         title: str | None = None,
         gates: Sequence[Gate] = (),
         audit: Audited | None = None,
-        dialects: Iterable[DialectRow] = (),
+        dialects: Iterable[MapRow] = (),
         distributions: Sequence[str] = (),
         manifest: Mapping[str, Any] | None = None,
     ) -> Path:
@@ -405,13 +403,9 @@ class Result(Shown):
             for row in written.summary
         )
         return replace(
-            written,
-            summary=summary,
-            notes=self.notes,
-            item_groups=self.item_groups,
-            _rejected=self._rejected,
-            _of_groups=self._of_groups,
-        )
+            written, summary=summary, notes=self.notes, item_groups=self.item_groups, _rejected=self._rejected,
+            _group_table=self._group_table,
+        )  # fmt: skip
 
     def models_table(self, comparison: Compared | None = None, *, metrics: Metrics = None) -> ModelsTable:
         """Show several models in one table: a row for each model, a column for each metric, the best of each column marked.
@@ -427,8 +421,8 @@ class Result(Shown):
             UnknownMetricError: a metric is not in the result.
             InputError: the comparison is of other models, or of none of these metrics.
         """
-        of_all = self._of_all_users()
-        rows = chosen(of_all, headline_keys(of_all) if metrics is None else metrics)
+        total_rows = self._total_rows()
+        rows = chosen(total_rows, headline_keys(total_rows) if metrics is None else metrics)
         compared = None if comparison is None else comparison.rows
         return models_table(rows, self.models, compared, notes_of(rows) if self.notes else ())
 
@@ -452,20 +446,11 @@ class Result(Shown):
         """
         one_of("per_query", per_query, (True, False))
         check_name("runid", runid)
-        rows = self._of_all_users()
+        rows = self._total_rows()
         first = [row for row in rows if row.model == rows[0].model]
         totals = totals_of(self.per_user, first, self.columns)
         queries = queries_of(self.per_user, first, self.columns) if per_query else {}
-        texts = []
-        for model in self.models:
-            of_model = [row for row in rows if row.model == model]
-            total = totals.get(model, _NO_QUERY)._replace(values=[row.mean for row in of_model])
-            of_queries = queries.get(model, [])
-            if total.n_found is None:
-                # A count that some queries lack is printed for none.
-                of_queries = [query._replace(n_found=None) for query in of_queries]
-            texts.append(render_trec(of_model, of_queries, total, runid or model or None))
-        return "\n".join(texts)
+        return render_models(rows, self.models, totals, queries, runid)
 
     def _on_paper(self) -> Document:
         return summary_on_paper(self.summary, self.notes)

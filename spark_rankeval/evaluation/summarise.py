@@ -284,19 +284,19 @@ def _by_model(
     standards, several = _standards(schema), schema.model is not None
     figures: dict[str, dict[Key, ModelFigures]] = {}
     for key, group in groups.items():
-        values, beside = group.values[: len(schema.metrics)], group.values[len(schema.metrics) :]
-        of_all = is_of_all(key[1:] if several else key)
-        of_group = ModelFigures(
+        values, standard_values = group.values[: len(schema.metrics)], group.values[len(schema.metrics) :]
+        is_total = is_of_all(key[1:] if several else key)
+        model_figures = ModelFigures(
             {metric.key: value for metric, value in zip(schema.metrics, values, strict=True)},
-            {metric.key: value.mean for metric, value in zip(standards, beside, strict=True)},
+            {metric.key: value.mean for metric, value in zip(standards, standard_values, strict=True)},
             {**dict.fromkeys(set(missing) - {"in_both"}, _no_count(values[0].moments)), **group.counts}
-            if of_all
+            if is_total
             else {},
-            group.fingerprints if of_all else {},
+            group.fingerprints if is_total else {},
         )
         # A table without rows has one group without a key. It stands for all models.
         for model in [str(key[0]) if several else ""] if key or not several else schema.models or ("",):
-            figures.setdefault(model, {})[key[1:] if several else key] = of_group
+            figures.setdefault(model, {})[key[1:] if several else key] = model_figures
     named = [name for name in schema.models if name in figures]
     return {name: figures[name] for name in (*named, *sorted(set(figures) - set(named)))}
 
@@ -314,8 +314,8 @@ def _named(per_user: DataFrame, names: str | Sequence[str] | None, option: str) 
 
 def _unmarked_metrics(per_user: DataFrame, others: set[str | None]) -> list[MetricColumn]:
     """The metrics of a table without metadata; a warning names the columns that were read as metrics."""
-    known = {*others, *COUNTS, *WEIGHT_SUMS, *map(table_hash, TABLES)}
-    rest = [field for field in per_user.schema.fields if field.name not in known]
+    named_columns = {*others, *COUNTS, *WEIGHT_SUMS, *map(table_hash, TABLES)}
+    rest = [field for field in per_user.schema.fields if field.name not in named_columns]
     taken = [field.name for field in rest if isinstance(field.dataType, T.DoubleType | T.FloatType)]
     left = [f"{field.name} {field.dataType.simpleString()}" for field in rest if field.name not in taken]
     if taken:
@@ -364,9 +364,9 @@ def _slices_of(per_user: DataFrame, by: ByOption) -> list[str]:
     columns = {name: find_column(per_user, name) for name in wanted}
     lacking = [name for name, column in columns.items() if column is None]
     if lacking:
-        known = PerUserSchema.read(per_user).slices
+        attributes = PerUserSchema.read(per_user).slices
         msg = f"by={list(wanted)}: the per-user table has no column {', '.join(map(repr, lacking))}; it can be sliced by: "
-        raise InputError(msg + (", ".join(known) or "none; score_users(by=…) keeps attributes of the users"))
+        raise InputError(msg + (", ".join(attributes) or "none; score_users(by=…) keeps attributes of the users"))
     slices = [column for column in columns.values() if column is not None]
     check_types(per_user, slices, "slice", "the per-user table")
     return slices

@@ -12,26 +12,18 @@ from spark_rankeval.comparison.comparison_inputs import (
     ComparedMetric,
 )
 from spark_rankeval.errors import UnknownMetricError, did_you_mean
-from spark_rankeval.experiments.covariates import (
-    Adjusted,
-    CovariateSums,
-    adjusted_difference,
-    group_of,
-)
+from spark_rankeval.experiments.covariates import Adjusted, CovariateSums, adjusted_difference, group_of
 from spark_rankeval.experiments.sequences import sequence_of
 from spark_rankeval.metrics.base import Metric
-from spark_rankeval.records.comparison_rows import GroupRow, rows_of_metric
+from spark_rankeval.records.comparison_rows import GroupRow, groups_table
+from spark_rankeval.records.selection import rows_of_metric
 from spark_rankeval.records.slices import EVERY
 from spark_rankeval.records.summary import as_json_record, frame_of
 from spark_rankeval.statistics.cluster_sums import Clusters, clusters_of
 from spark_rankeval.statistics.independent_groups import Difference, Group, difference_of
 from spark_rankeval.statistics.intervals import Interval, adjusted, verdict_of
 from spark_rankeval.statistics.moments import State
-from spark_rankeval.tables.comparison_tables import (
-    groups_table,
-)
-from spark_rankeval.tables.table import Document, remarks
-from spark_rankeval.tables.writers import OneTable
+from spark_rankeval.tables import Document, OneTable, remarks
 from spark_rankeval.worker.clusters import ClusterStates, group_name
 from spark_rankeval.worker.comparing import Owner
 

@@ -8,15 +8,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from spark_rankeval.auditing.audit import Audit
-from spark_rankeval.charts.choice import headline_keys
 from spark_rankeval.errors import DataError, GateError, TrackingError
-from spark_rankeval.evaluation.dialect_map import MapRow, dialect_map
-from spark_rankeval.evaluation.evaluate import (
-    evaluate,
-    quarantine,
-    result_of,
-    scoring_to_describe,
-)
+from spark_rankeval.evaluation.dialect_map import dialect_map
+from spark_rankeval.evaluation.evaluate import evaluate, quarantine, result_of, scoring_to_describe
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.evaluation.summarise import check_memory, summary_of
 from spark_rankeval.jobs import runs
@@ -36,6 +30,8 @@ from spark_rankeval.jobs.runs import Run
 from spark_rankeval.jobs.tracking import reach, track
 from spark_rankeval.metrics.group_rates import GroupShare
 from spark_rankeval.metrics.naming import parse_metrics
+from spark_rankeval.records.selection import headline_keys
+from spark_rankeval.records.side_by_side import MapRow
 from spark_rankeval.records.slices import has_item_group
 from spark_rankeval.records.summary import SummaryRow
 from spark_rankeval.request.counts import UNUSABLE_FACTS

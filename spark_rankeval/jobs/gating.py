@@ -16,7 +16,7 @@ from spark_rankeval.evaluation.result import Result
 from spark_rankeval.jobs.evaluate import EvaluateConfig
 from spark_rankeval.jobs.runs import GATES, MANIFESTS, METRICS, Run, read_metrics, run_facts
 from spark_rankeval.records.audit_rows import CHECKS
-from spark_rankeval.records.stored import COLUMNS, OF_CLUSTERS, RUN_ID, TIME, row_of
+from spark_rankeval.records.stored import CLUSTER_COLUMNS, COLUMNS, RUN_ID, TIME, row_of
 from spark_rankeval.records.summary import SummaryRow, as_json_record
 from spark_rankeval.run_history.gate_rules import ATTRIBUTES, GateRule
 from spark_rankeval.run_history.gates import GateOutcome, check_gates, lacking_rows
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 # Rows of two runs that agree in these columns are the same figure; for an end of an interval also in the last three.
 _FIGURE = ("model", "slice", "metric", "relevance", "definition", "dialect", "user_weight")
 _SAME = (*_FIGURE, "interval", "level", "cluster")
-_UNNEEDED = ("quantiles", "over_all", "moments", "cluster_sums", *OF_CLUSTERS[1:])
+_UNNEEDED = ("quantiles", "over_all", "moments", "cluster_sums", *CLUSTER_COLUMNS[1:])
 _EPOCH = datetime.fromtimestamp(0, UTC)
 _SCHEMA = (
     "name string, condition string, found string, passed boolean, metric string, model string, slice string, `on` string, "

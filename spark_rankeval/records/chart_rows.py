@@ -1,18 +1,93 @@
-"""The figures of histograms and curves: how many users have a value between which bounds, and small tables of a curve's points."""
+"""The figures of charts as plain rows: estimates with intervals, histograms, and curves."""
 
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import pandas as pd
 
-from spark_rankeval.errors import MetricError, UnknownMetricError
+from spark_rankeval.errors import UnknownMetricError
 from spark_rankeval.metrics.base import Metric
-from spark_rankeval.metrics.naming import column_name, expand, parse_metric
+from spark_rankeval.metrics.naming import expand, parse_metric
+from spark_rankeval.records.selection import fits
 from spark_rankeval.records.summary import SummaryRow
+from spark_rankeval.tables import number
+
+#: How wide a drawing is without its labels, in pixels.
+WIDTH = 560
+#: What the extra is for, in messages.
+PURPOSE = "charts"
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean or a difference of means with its interval.
+
+    Attributes:
+        series: the model, which decides the colour.
+        place: its position: a cutoff, a recall, or the name of a line.
+        value: NaN if it is undefined.
+        low: the lower end of its interval; NaN if there is none.
+        note: the text beside it.
+        margin: the largest difference that does not matter.
+    """
+
+    series: str
+    place: str | float
+    value: float
+    low: float = math.nan
+    high: float = math.nan
+    note: str = ""
+    margin: float = 0.0
+
+    def record(self) -> dict[str, Any]:
+        """The record as data of a chart, which cannot have NaN."""
+        figures = {"value": self.value, "low": self.low, "high": self.high}
+        finite = {name: value if math.isfinite(value) else None for name, value in figures.items()}
+        return {"series": self.series, "place": self.place, **finite, "shown": with_interval(self), "note": self.note}
+
+
+def with_interval(estimate: Estimate) -> str:
+    """The figure and its interval as text."""
+    if not math.isfinite(estimate.low + estimate.high):
+        return number(estimate.value)
+    return f"{number(estimate.value)} ({number(estimate.low)} to {number(estimate.high)})"
+
+
+@dataclass(frozen=True)
+class Bin:
+    """The number of users between two values."""
+
+    low: float
+    high: float
+    count: int
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """The users of a model.
+
+    Attributes:
+        series: the model.
+        bins: from left to right; empty ones may be left out.
+        n_users: all users, of whom the bars show shares; more than the bins hold if some are not drawn.
+        mean: the mean over the users; NaN if there is none.
+        low: the lower end of the mean's interval; NaN if there is none.
+        note: the text in the panel.
+    """
+
+    series: str
+    bins: tuple[Bin, ...]
+    n_users: int
+    mean: float
+    low: float = math.nan
+    high: float = math.nan
+    note: str = ""
+
 
 #: The number of users by model and bin.
 Counts: TypeAlias = dict[str, dict[int, int]]
@@ -31,14 +106,14 @@ class Grid:
         return self.low + index * self.width, self.low + (index + 1) * self.width
 
 
-def coarsened(counts: Counts, grid: Grid, at_most: int) -> tuple[Counts, Grid]:
+def coarsened(counts: Counts, grid: Grid, most_bins: int) -> tuple[Counts, Grid]:
     """Neighbouring bins joined two by two, from the first on, until those that are not empty span so few.
 
-    >>> coarsened({"als": {2: 5, 3: 1, 5: 2}}, Grid(0.0, 0.5, 8), at_most=2)
+    >>> coarsened({"als": {2: 5, 3: 1, 5: 2}}, Grid(0.0, 0.5, 8), most_bins=2)
     ({'als': {1: 6, 2: 2}}, Grid(low=0.0, width=1.0, n=4))
     """
     taken = {index for users in counts.values() for index in users}
-    while taken and max(taken) - min(taken) >= at_most:
+    while taken and max(taken) - min(taken) >= most_bins:
         joined: Counts = {}
         for model, users in counts.items():
             pairs = joined.setdefault(model, {})
@@ -54,25 +129,25 @@ def cutoff_curve(rows: Sequence[SummaryRow], metric: str | Metric) -> pd.DataFra
     if isinstance(metric, str) and len(expand(metric)) > 1 and "@" not in metric:
         msg = f"{metric!r} is a curve against recall, not against a cutoff; use result.precision_recall_curve()"
         raise UnknownMetricError(msg)
-    return _table(cutoff_points(rows, metric), "cutoff").astype({"cutoff": "Int64"})
+    return _points_table(cutoff_points(rows, metric), "cutoff").astype({"cutoff": "Int64"})
 
 
 def recall_curve(rows: Sequence[SummaryRow]) -> pd.DataFrame:
     """The rows of interpolated precision against their recall; see `Result.precision_recall_curve`."""
-    return _table(recall_points(rows), "recall")
+    return _points_table(recall_points(rows), "recall")
 
 
 def cutoff_points(rows: Sequence[SummaryRow], metric: str | Metric) -> list[tuple[int | None, SummaryRow]]:
     """The rows of a metric with their cutoffs; if there are none, or several definitions, an `UnknownMetricError`."""
-    asked = parse_metric(metric)
-    of_metric = [row for row in rows if fits(dataclasses.replace(asked, k=row.cutoff), row.definition)]
-    return _points(of_metric, str(asked), "cutoff", "k")
+    parsed = parse_metric(metric)
+    metric_rows = [row for row in rows if fits(dataclasses.replace(parsed, k=row.cutoff), row.definition)]
+    return _points(metric_rows, str(parsed), "cutoff", "k")
 
 
 def recall_points(rows: Sequence[SummaryRow]) -> list[tuple[float, SummaryRow]]:
     """The rows of interpolated precision with their recall; errors as those of `cutoff_points`."""
-    asked = parse_metric("iprec")
-    return _points([row for row in rows if fits(asked, row.definition)], "iprec", "recall", "recall")
+    parsed = parse_metric("iprec")
+    return _points([row for row in rows if fits(parsed, row.definition)], "iprec", "recall", "recall")
 
 
 def _points(rows: Sequence[SummaryRow], name: str, axis: str, parameter: str) -> list[tuple[Any, SummaryRow]]:
@@ -89,19 +164,8 @@ def _points(rows: Sequence[SummaryRow], name: str, axis: str, parameter: str) ->
     return [(getattr(metric, parameter), row) for row, metric in zip(rows, metrics, strict=True)]
 
 
-def _table(points: Sequence[tuple[Any, SummaryRow]], axis: str) -> pd.DataFrame:
+def _points_table(points: Sequence[tuple[Any, SummaryRow]], axis: str) -> pd.DataFrame:
     columns = ["model", "relevance", axis, "mean", "standard_error", "n_users"]
     records = [(row.model, row.relevance, place, row.mean, row.standard_error, row.n_users) for place, row in points]
     table = pd.DataFrame(records, columns=columns)
     return table.sort_values(["model", "relevance", axis], ignore_index=True, kind="stable")
-
-
-def fits(asked: Metric, definition: str) -> bool:
-    """Whether a definition is of the metric asked for: same kind and cutoff, and every chosen parameter agrees."""
-    try:
-        resolved = parse_metric(definition)
-    except MetricError:
-        # A column of a table that does not say what it is.
-        return column_name(str(asked)) == definition
-    same = type(asked) is type(resolved) and asked.k == resolved.k
-    return same and all(getattr(resolved, name) == value for name, value in asked.chosen().items())

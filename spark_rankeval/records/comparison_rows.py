@@ -1,19 +1,36 @@
-"""The figures of comparisons as plain records: a row for each metric and model, pair of models, or group of users."""
+"""The rows of comparisons, of models and of groups of different users, with their tables and notes."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from operator import attrgetter
+from typing import Any, TypeVar
 
-from spark_rankeval.metrics.base import Metric
-from spark_rankeval.metrics.naming import reads_as
-from spark_rankeval.records.summary import MetricRow
+from spark_rankeval.errors import listed
+from spark_rankeval.records.summary import METRIC, MODEL, MOST_LISTED, SLICE, USERS, MetricRow
+from spark_rankeval.tables import DASH, Cell, Column, Note, Table, Tone, in_one_format, probability, words
+
+
+class JudgedRow(MetricRow):
+    """A row with a difference of two means on a metric, and the verdict on it."""
+
+    mean: float
+    difference: float
+    interval_low: float
+    interval_high: float
+    no_interval: str
+    p: float
+    margin: float
+    verdict: str
+
+
+Judged = TypeVar("Judged", bound=JudgedRow)
 
 
 @dataclass(frozen=True)
-class ComparisonRow(MetricRow):
+class ComparisonRow(JudgedRow):
     """One metric of one model against the baseline, over the users for whom both have a value.
 
     Examples:
@@ -106,19 +123,6 @@ class ComparisonRow(MetricRow):
     not_shared: str = ""
 
 
-class _OfMetric(Protocol):
-    @property
-    def metric(self) -> str: ...
-
-
-Row = TypeVar("Row", bound=_OfMetric)
-
-
-def rows_of_metric(rows: Sequence[Row], metric: str | Metric) -> list[Row]:
-    """The rows with this label; if there are none, those whose label reads as the metric."""
-    return [row for row in rows if row.metric == metric] or [row for row in rows if reads_as(row.metric, metric)]
-
-
 def largest_losses(rows: Iterable[ComparisonRow]) -> list[ComparisonRow]:
     """The rows in which the model is worse than the baseline, the worst first."""
     gains = [(row.difference if row.larger_is_better else -row.difference, row) for row in rows]
@@ -128,7 +132,7 @@ def largest_losses(rows: Iterable[ComparisonRow]) -> list[ComparisonRow]:
 
 
 @dataclass(frozen=True)
-class PairRow(MetricRow):
+class PairRow(JudgedRow):
     """One metric of two of several models, over the users for whom all models have a value.
 
     Attributes:
@@ -185,7 +189,7 @@ class PairRow(MetricRow):
 
 
 @dataclass(frozen=True)
-class GroupRow(MetricRow):
+class GroupRow(JudgedRow):
     """One metric of one group of users against the baseline, which is another group.
 
     Examples:
@@ -259,3 +263,205 @@ class GroupRow(MetricRow):
     n_clusters: int = 0
     n_baseline_clusters: int = 0
     effective_n_clusters: float = math.nan
+
+
+_TONES: dict[str, Tone] = {"better": "good", "worse": "bad"}
+#: The verdict, in the colour of its meaning.
+VERDICT: Column[Any] = words("verdict", lambda row: Cell(row.verdict, tone=_TONES.get(row.verdict, "")))
+
+
+def differences_table(rows: Sequence[ComparisonRow], level: float, caption: str, *, slices: bool = False) -> Table:
+    """Models compared with a baseline: one row for each metric and model, or for each metric, slice and model."""
+    columns: list[Column[Any]] = [
+        METRIC,
+        *([SLICE] if slices else []),
+        MODEL,
+        USERS,
+        *means_columns(rows, "baseline", attrgetter("baseline_mean")),
+        *difference_columns(rows, level),
+        Column("d", lambda row: "undefined" if math.isnan(row.cohens_d) else f"{row.cohens_d:+.2f}"),
+        Column("wins/ties/losses", lambda row: f"{row.wins:,}/{row.ties:,}/{row.losses:,}"),
+        VERDICT,
+    ]
+    dash = "not defined for these users"
+    return Table(rows, columns, caption=caption, dash_means=dash, is_grouped=True)
+
+
+def losses_table(rows: Sequence[ComparisonRow], level: float, title: str) -> Table:
+    """The slices in which models lose: one row for each slice, metric and model."""
+    columns = [words("slice", SLICE.cell), METRIC, MODEL, USERS, *difference_columns(rows, level), VERDICT]
+    return Table(rows, columns, title, "the slices with the largest losses")
+
+
+def pairs_table(rows: Sequence[PairRow], level: float, caption: str, notes: Sequence[Note]) -> Table:
+    """Pairs of models: one row for each metric and pair."""
+    columns: list[Column[Any]] = [
+        METRIC,
+        MODEL,
+        words("other", lambda row: row.other),
+        USERS,
+        *means_columns(rows, "other's", attrgetter("other_mean")),
+        *difference_columns(rows, level),
+        VERDICT,
+    ]
+    return Table(rows, columns, caption=caption, notes=notes, is_grouped=True)
+
+
+def means_columns(rows: Sequence[Judged], title: str, other_mean: Callable[[Judged], float]) -> list[Column[Any]]:
+    """The columns of the model's mean and the other model's mean, in the same format."""
+    written = in_one_format(mean for row in rows for mean in (row.mean, other_mean(row)))
+    return [Column("mean", lambda row: written(row.mean)), Column(title, lambda row: written(other_mean(row)))]
+
+
+def difference_columns(rows: Sequence[JudgedRow], level: float) -> list[Column[Any]]:
+    """The columns of the difference, its interval and p. Each column has one format."""
+    written = in_one_format((row.difference for row in rows), sign="+")
+
+    def ends(row: JudgedRow) -> str:
+        low, high = row.interval_low, row.interval_high
+        return DASH if math.isnan(low) else f"{written(low)} to {written(high)}"
+
+    difference: Column[Any] = Column("difference", lambda row: written(row.difference))
+    return [difference, Column(f"{100 * level:g} % interval", ends), Column("p", lambda row: probability(row.p))]
+
+
+def differences_in_words(rows: Sequence[ComparisonRow], test: str, correction: str, replicates: int) -> list[Note]:
+    """Notes that explain the columns of a table of differences."""
+    corrected = "" if correction == "none" else f", {correction_in_words(rows, correction)}"
+    return [
+        Note(f"from {name_of_test(test, replicates)}{corrected}", "p"),
+        Note("difference / standard deviation of the users' differences", "d"),
+        *(Note(text, "verdict") for text in margins_in_words(rows)),
+        *map(Note, exceptions(rows, test)),
+    ]
+
+
+def pairs_in_words(rows: Sequence[PairRow], test: str, replicates: int) -> list[Note]:
+    """Notes that explain the columns of a table of pairs."""
+    p = f"from {name_of_test(test, replicates)}, corrected for the number of pairs of a metric, not for the number of metrics"
+    ends = (
+        "the intervals of all pairs of a metric hold together. Only users with a value under every model are compared"
+    )
+    return [Note(p, "p"), Note(ends, "interval"), *map(Note, missing_intervals(rows))]
+
+
+def correction_in_words(rows: Sequence[JudgedRow], correction: str) -> str:
+    """How p-values are corrected."""
+    n_tests = sum(not math.isnan(row.p) for row in rows)
+    return f"corrected for {n_tests:,} comparison{'s' if n_tests != 1 else ''} ({correction})"
+
+
+def rare_value_notes(figures: Sequence[str]) -> list[Note]:
+    """The note on figures whose intervals come from Clopper-Pearson intervals."""
+    why = "p and interval from the Clopper-Pearson intervals of both means, because a value is rare or all are equal"
+    return [Note(f"{why}: {listed(figures, MOST_LISTED)}")] if figures else []
+
+
+def margins_in_words(rows: Sequence[JudgedRow]) -> list[str]:
+    """A sentence on the differences that are too small to matter. Empty if all matter."""
+    metrics_by_margin: dict[float, dict[str, None]] = {}
+    for row in rows:
+        metrics_by_margin.setdefault(row.margin, {})[row.name] = None
+    margins = [
+        f"{margin:g}" if len(metrics_by_margin) == 1 else f"{margin:g} for {listed(list(metrics))}"
+        for margin, metrics in sorted(metrics_by_margin.items())
+        if margin
+    ]
+    return [f"differences up to {' or '.join(margins)} do not matter"] if margins else []
+
+
+def exceptions(rows: Sequence[ComparisonRow], test: str) -> list[str]:
+    """Sentences on the rows without an interval, or whose p or interval comes from another method than in the other rows."""
+    same = "Clopper-Pearson interval, because all users have the same difference"
+    kinds = {
+        "p from all patterns of signs, not from random ones": [row for row in rows if row.p_test == "exact"],
+        "p from the paired t test": [row for row in rows if row.p_test == "t" != test and not math.isnan(row.p)],
+        same: [row for row in rows if row.interval_method == "clopper_pearson"],
+    }
+    figures = {kind: [f"{row.name} of {row.model}" for row in kind_rows] for kind, kind_rows in kinds.items()}
+    return [
+        *(f"{kind}: {listed(names, MOST_LISTED)}" for kind, names in figures.items() if names),
+        *missing_intervals(rows),
+    ]
+
+
+def missing_intervals(rows: Sequence[JudgedRow]) -> list[str]:
+    """A sentence on why rows have no interval. Empty if all have one."""
+    reasons = dict.fromkeys(f"{row.name}: {row.no_interval}" for row in rows if row.no_interval)
+    return [f"no interval: {listed(list(reasons), MOST_LISTED)}"] if reasons else []
+
+
+def name_of_test(test: str, replicates: int) -> str:
+    """The name of the test that a p comes from."""
+    return {
+        "sign_flip": f"the sign-flip randomisation test with {replicates:,} replicates",
+        "t": "the paired t test",
+        "tukey": "Tukey's test for a two-way layout",
+        "games_howell": "the Games-Howell test with users as blocks",
+        "randomised": f"the randomised Tukey test with {replicates:,} replicates",
+    }[test]
+
+
+def groups_table(
+    rows: Sequence[GroupRow],
+    baseline: str,
+    level: float,
+    *,
+    correction: str,
+    covariate: str | None,
+    tightest_at: int | None,
+    weights: Sequence[str],
+) -> Table:
+    """One row for each metric and group."""
+    columns: list[Column[Any]] = [
+        METRIC,
+        words("group", lambda row: row.group),
+        Column("users", lambda row: f"{row.n_users:,}"),
+        Column("baseline's", lambda row: f"{row.n_baseline_users:,}"),
+        *means_columns(rows, "baseline", attrgetter("baseline_mean")),
+        *difference_columns(rows, level),
+    ]
+    if covariate is not None:
+        columns.append(Column("saved", _saved))
+    notes = [
+        *_tests_in_words(rows, level, correction, tightest_at),
+        *_adjustment_in_words(rows, covariate),
+        *(Note(text, "verdict") for text in margins_in_words(rows)),
+        *([Note(f"users are weighted by {', '.join(weights)}", "mean")] if weights else []),
+    ]
+    caption = f"Differences from {baseline}, with {100 * level:g} % intervals"
+    return Table(
+        rows, [*columns, VERDICT], f"baseline {baseline!r}", caption, notes, dash_means="not known", is_grouped=True
+    )
+
+
+def _saved(row: GroupRow) -> str:
+    return DASH if math.isnan(row.variance_saved) else f"{100 * row.variance_saved:.1f} %"
+
+
+def _tests_in_words(rows: Sequence[GroupRow], level: float, correction: str, tightest_at: int | None) -> list[Note]:
+    corrected = "" if correction == "none" else f", {correction_in_words(rows, correction)}"
+    if tightest_at is None:
+        notes = [Note(f"from Welch's test of different users{corrected}", "p")]
+    else:
+        notes = [
+            Note(f"valid at all looks together{corrected}", "p"),
+            Note(f"a confidence sequence, valid at all looks together; tightest at {tightest_at:,} users", "interval"),
+        ]
+    rare = [f"{row.name} of {row.group}" for row in rows if row.interval_method == "mover" and not row.no_interval]
+    return [*notes, *rare_value_notes(rare), *map(Note, missing_intervals(rows))]
+
+
+def _adjustment_in_words(rows: Sequence[GroupRow], covariate: str | None) -> list[Note]:
+    if covariate is None:
+        return []
+    saved = f"the share of the difference's variance that {covariate} explains; means are adjusted for it (CUPED)"
+    notes = [Note(saved, "saved")]
+    n_missing = max((row.n_without_covariate for row in rows), default=0)
+    if n_missing:
+        who = "1 user without it takes" if n_missing == 1 else f"{n_missing:,} users without it take"
+        notes.append(Note(f"{'at most ' if len(rows) > 1 else ''}{who} its mean", covariate))
+    plain = dict.fromkeys(f"{row.name} of {row.group}: {row.not_adjusted}" for row in rows if row.not_adjusted)
+    if plain:
+        notes.append(Note(f"not adjusted: {listed(list(plain), MOST_LISTED)}"))
+    return notes

@@ -1,9 +1,9 @@
-"""Counts that describe the users of an evaluation and their rows."""
+"""Counts that describe the users of an evaluation and their rows, and the notes and the table that show them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,8 +11,9 @@ from spark_rankeval.request.counts import ALL_COUNTS, INVALID_COUNTS
 from spark_rankeval.request.on_invalid import KINDS
 from spark_rankeval.statistics.moments import Moments
 from spark_rankeval.statistics.sums import Mean
+from spark_rankeval.tables import DASH, Column, Note, Table, share, words
 
-_OF_USERS = {
+_USER_COUNTS = {
     "n_users": "users",
     "n_without_relevant": "users without a relevant label",
     "n_without_predictions": "users without predictions",
@@ -26,10 +27,10 @@ _TOTALS = {count.total_name: count.words for count in ALL_COUNTS}
 _NOT_COUNTED: dict[str, float | None] = {count.total_name: 0.0 if count.is_sum else 0 for count in ALL_COUNTS}
 _NOT_COUNTED["n_in_both"] = None
 #: What each number of `DataQuality` means, in the order of `DataQuality.to_dict`.
-MEANING = _OF_USERS | _TOTALS
+MEANING = _USER_COUNTS | _TOTALS
 #: The counts that exist only if labels have weights.
-OF_WEIGHTS = tuple(count.total_name for count in ALL_COUNTS if count.only == "weights")
-_OF_PREDICTIONS = {count.total_name for count in ALL_COUNTS if count.source == "predictions"}
+WEIGHT_COUNTS = tuple(count.total_name for count in ALL_COUNTS if count.only == "weights")
+_PREDICTION_COUNTS = {count.total_name for count in ALL_COUNTS if count.source == "predictions"}
 # The counts of errors, in the order in which messages have them.
 _ERRORS = (*INVALID_COUNTS, "n_invalid_weights", "n_missing_clusters")
 
@@ -88,7 +89,7 @@ class DataQuality:
         if unknown:
             msg = f"there is no count {unknown[0]!r}"
             raise TypeError(msg)
-        users = {name: int(counts.get(name) or 0) for name in _OF_USERS}
+        users = {name: int(counts.get(name) or 0) for name in _USER_COUNTS}
         return cls(**users, totals={name: count for name, count in counts.items() if name not in users})
 
     @classmethod
@@ -112,7 +113,7 @@ class DataQuality:
     @classmethod
     def of_models(cls, qualities: Sequence[DataQuality]) -> DataQuality:
         """Combine several models on the same users and labels: counts that depend on predictions are added up."""
-        added = {name: _sum([quality.to_dict()[name] for quality in qualities]) for name in _OF_PREDICTIONS}
+        added = {name: _sum([quality.to_dict()[name] for quality in qualities]) for name in _PREDICTION_COUNTS}
         first = qualities[0].to_dict()
         first["n_without_predictions"] = sum(quality.n_without_predictions for quality in qualities)
         return cls.of(**{**first, **added})
@@ -170,5 +171,98 @@ class DataQuality:
 
 def _sum(counts: Sequence[float | None]) -> float | None:
     """The sum of counts; None if one of them is unknown."""
-    known = [count for count in counts if count is not None]
-    return sum(known) if len(known) == len(counts) else None
+    present = [count for count in counts if count is not None]
+    return sum(present) if len(present) == len(counts) else None
+
+
+def apart_in_words(quality: DataQuality) -> str:
+    """A warning that hardly any user is in both tables, with the likely reason."""
+    n = quality.n_in_both_at_most
+    verb = f"only {n:,}" if n else "none"
+    have = "has" if n < 2 else "have"
+    part = share(n, quality.n_labelled)
+    advice = "check that both tables use the same user ids"
+    if not quality.n_predictions:
+        advice = "the lists of all users are empty" + (
+            f", as {quality.n_excluded:,} predictions were excluded" if quality.n_excluded else ""
+        )
+    return f"{verb} of {quality.n_labelled:,} users with labels {have} predictions{part}; {advice}"
+
+
+def excluded_labels_in_words(quality: DataQuality) -> str:
+    """A sentence on the number of labels whose items were excluded from the predictions."""
+    n = quality.n_excluded_labels
+    verb = "is of an excluded item" if n == 1 else "are of excluded items"
+    return f"{n:,} of {quality.n_labels:,} labels{share(n, quality.n_labels)} {verb}"
+
+
+def quality_notes(quality: DataQuality, *, excludes: bool = False) -> list[Note]:
+    """Notes on users, ties and rows. Counts of problems appear only if they are not 0, but excluded ones always if `excludes`."""
+    notes = [Note("; ".join(_users(quality)), "users")]
+    if quality.is_apart:
+        notes.append(Note(apart_in_words(quality), "!"))
+    notes += [Note(_ties(quality), "ties"), Note("; ".join(_rows(quality, excludes)), "rows")]
+    if quality.label_weight:
+        notes.append(Note("; ".join(_weights_in_words(quality)), "label weights"))
+    return notes
+
+
+def _users(quality: DataQuality) -> Iterator[str]:
+    yield f"{quality.n_users:,} users"
+    shares = {
+        "without a relevant label": quality.n_without_relevant,
+        "without predictions": quality.n_without_predictions,
+    }
+    if quality.n_left_out:
+        shares["left out of the means"] = quality.n_left_out
+    for reason, n in shares.items():
+        yield f"{n:,} {reason}{share(n, quality.n_users)}"
+    unusable = "without a usable weight, left out"
+    yield from _counted({"with weight 0, left out": quality.n_without_weight, unusable: quality.n_invalid_weights})
+    yield from _counted({"without a cluster, each taken as one": quality.n_missing_clusters})
+
+
+def _ties(quality: DataQuality) -> str:
+    n = quality.n_hanging_on_ties
+    if not n:
+        return "no user's values depend on the order of equal scores"
+    whose = "user's" if n == 1 else "users'"
+    return f"{n:,} {whose} values depend on the order of equal scores{share(n, quality.n_users)}"
+
+
+def _rows(quality: DataQuality, excludes: bool) -> Iterator[str]:
+    yield f"{quality.n_predictions:,} predictions"
+    yield f"{quality.n_labels:,} labels, {quality.n_relevant:,} relevant"
+    if excludes and not quality.n_excluded:
+        yield "0 predictions excluded"
+    yield from _counted({count.words: getattr(quality, count.total_name) for count in ALL_COUNTS if count.is_noted})
+
+
+def _weights_in_words(quality: DataQuality) -> Iterator[str]:
+    yield f"{quality.label_weight:,.6g} in total"
+    yield f"as informative as {quality.effective_n_labels:,.1f} equal weights"
+    yield from _counted({"clipped": quality.n_clipped_labels})
+
+
+def _counted(counts: Mapping[str, int | None]) -> list[str]:
+    """The counts that are not 0, each with its words."""
+    return [f"{n:,} {words}" for words, n in counts.items() if n]
+
+
+def quality_table(qualities: Mapping[str, DataQuality]) -> Table:
+    """A row for each count, a column for each model."""
+    weighted = any(quality.label_weight for quality in qualities.values())
+    names = [name for name in MEANING if weighted or name not in WEIGHT_COUNTS]
+    columns: list[Column[str]] = [
+        words("", lambda name: MEANING[name]),
+        *(_quality_column(model, quality) for model, quality in qualities.items()),
+    ]
+    return Table(names, columns, caption="Counts of users and rows", dash_means="not counted")
+
+
+def _quality_column(model: str, quality: DataQuality) -> Column[str]:
+    def cell(name: str) -> str:
+        count = getattr(quality, name)
+        return DASH if count is None else f"{count:{',.10g' if isinstance(count, float) else ','}}"
+
+    return Column(model or "count", cell)

@@ -1,4 +1,4 @@
-"""Which users and which items a figure is about: slices of users by their attributes, and groups of items beside them."""
+"""Which users and which items a figure is about: slices of users by attributes, and groups of items."""
 
 from __future__ import annotations
 
@@ -7,17 +7,10 @@ import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final
 
-from spark_rankeval.errors import OptionError
 from spark_rankeval.request.task import GROUP_FACTS
-
-if TYPE_CHECKING:
-    from spark_rankeval.records.comparison_rows import ComparisonRow
-    from spark_rankeval.records.summary import SummaryRow
-
-    Row = TypeVar("Row", SummaryRow, ComparisonRow)
+from spark_rankeval.tables import DASH, Column, Table, words
 
 Key = tuple[Any, ...]
 
@@ -73,7 +66,7 @@ def slice_name(attributes: Sequence[str], values: Key) -> str:
 def _value_in_words(value: Any) -> Any:
     if value is None:
         return "null"
-    # Text that reads as something else is quoted: two slices of one name could not be told apart.
+    # Text that reads as something else is quoted. Otherwise two slices could have one name.
     return repr(value) if _misleads(str(value)) else value
 
 
@@ -83,7 +76,7 @@ def attributes_of(name: str) -> tuple[str, ...]:
     >>> attributes_of("country=DE, device='a, b=1'"), attributes_of("all")
     (('country', 'device'), ())
     """
-    return tuple(_pieces(name))
+    return tuple(slice_pieces(name))
 
 
 def slice_of(name: str, attributes: Sequence[str]) -> str:
@@ -92,7 +85,7 @@ def slice_of(name: str, attributes: Sequence[str]) -> str:
     >>> slice_of("country=DE, device='a, b=1'", ["device"]), slice_of("country=DE, device=ios", ["device", "country"])
     ("device='a, b=1'", 'device=ios, country=DE')
     """
-    pieces = _pieces(name)
+    pieces = slice_pieces(name)
     return ", ".join(pieces[attribute] for attribute in attributes)
 
 
@@ -109,68 +102,23 @@ def is_of_all(key: Key) -> bool:
     return key.count(EVERY) == len(key)
 
 
-def in_order(keys: Sequence[Key]) -> list[Key]:
+def sorted_keys(keys: Sequence[Key]) -> list[Key]:
     """All users first, then totals, then slices, each by value."""
     return sorted(keys, key=lambda key: (-sum(v is EVERY for v in key), [("" if v is EVERY else str(v)) for v in key]))
 
 
-def _in_given_order(names: Iterable[str], order: Mapping[str, Sequence[Any]]) -> list[str]:
-    """Names of slices, all users first, then totals, then slices, each by the given order of an attribute's values.
-
-    Values that are not in the order come behind, as they came. An attribute or value of no slice is an `OptionError`.
-
-    >>> _in_given_order(["all", "age=old", "age=young", "age=null"], {"age": ["young", "old"]})
-    ['all', 'age=young', 'age=old', 'age=null']
-    """
-    parted = {name: _pieces(name) for name in names}
-    places: dict[str, dict[str, int]] = {}
-    for pieces in parted.values():
-        for attribute, piece in pieces.items():
-            of_attribute = places.setdefault(attribute, {})
-            of_attribute.setdefault(piece, len(of_attribute))
-    for attribute, values in order.items():
-        known = places.get(attribute)
-        if known is None:
-            msg = f"there are no slices by {attribute!r}; slices are by {', '.join(map(repr, places)) or 'nothing'}"
-            raise OptionError(msg)
-        given = [slice_name([attribute], (value,)) for value in values]
-        unknown = [piece for piece in given if piece not in known]
-        if unknown:
-            msg = f"no slice has {', '.join(unknown)}; available: {', '.join(known)}"
-            raise OptionError(msg)
-        places[attribute] = {piece: place for place, piece in enumerate(dict.fromkeys([*given, *known]))}
-    attributes = list(places)
-
-    def place(name: str) -> tuple[int, list[tuple[int, int]]]:
-        pieces = parted[name].items()
-        return len(pieces), [(attributes.index(attribute), places[attribute][piece]) for attribute, piece in pieces]
-
-    return sorted(parted, key=place)
-
-
-def by_slice(rows: Sequence[Row], order: Mapping[str, Sequence[Any]]) -> tuple[Row, ...]:
-    """Rows of a summary or a comparison with their slices in a given order; models and the rows of a slice keep theirs."""
-    places = {
-        name: place for place, name in enumerate(_in_given_order(dict.fromkeys(row.slice for row in rows), order))
-    }
-    models = {model: place for place, model in enumerate(dict.fromkeys(row.model for row in rows))}
-    whole_models = [row.model for row in rows] == sorted((row.model for row in rows), key=models.__getitem__)
-    return tuple(sorted(rows, key=lambda row: (models[row.model] * whole_models, places[row.slice])))
-
-
-def _pieces(name: str) -> dict[str, str]:
+def slice_pieces(name: str) -> dict[str, str]:
     """The parts of a slice's name by attribute, such as ``country=DE``; none of all users."""
     parts = [] if name == "all" else _PIECE.finditer(name)
     return {part["attribute"]: part[0].removeprefix(", ") for part in parts}
 
 
 #: How the name of an attribute of items begins in the name of a slice, such as ``item genre=drama``. Users may have a ``genre``, too.
-OF_ITEMS = "item "
+ITEM_PREFIX = "item "
 #: The group of items that the table of items lacks, and that of items that the training data lacks.
 NOT_LISTED, UNSEEN = "(not in items)", "(not in training)"
 
-
-#: In the place of the values of a user's attributes in a key: what is told of a group of items is about no slice of users.
+#: Stands for the values of a user's attributes in a key if figures of a group of items are about no slice of users.
 NO_SLICE = -1
 
 
@@ -205,7 +153,7 @@ class ItemGroup:
 def item_groups_in(slices: Mapping[Key, Mapping[str, int]], attributes: Sequence[str]) -> tuple[ItemGroup, ...]:
     """The groups of items among slices, from how many items each has, and its edges, by name."""
     groups = []
-    for key in in_order(list(slices)):
+    for key in sorted_keys(list(slices)):
         named = [(name, value) for name, value in zip(attributes, key, strict=False) if value is not EVERY]
         if len(named) == 1 and is_of_all(key[len(attributes) :]):
             ((attribute, group),) = named
@@ -217,32 +165,6 @@ def item_groups_in(slices: Mapping[Key, Mapping[str, int]], attributes: Sequence
     return tuple(groups)
 
 
-def alike_groups(of_days: Iterable[tuple[ItemGroup, ...]]) -> tuple[tuple[ItemGroup, ...], list[str]]:
-    """The groups of items of several results that have the same size and edges in each, and the names of the others."""
-    groups: dict[str, set[ItemGroup]] = {}
-    for group in chain.from_iterable(of_days):
-        groups.setdefault(group.slice, set()).add(group)
-    names = sorted(groups, key=lambda name: (attributes_of(name), name))
-    return tuple(next(iter(groups[name])) for name in names if len(groups[name]) == 1), [
-        name for name in names if len(groups[name]) > 1
-    ]
-
-
-def unknown_groups(summaries: Iterable[Sequence[SummaryRow]], of_days: Iterable[tuple[ItemGroup, ...]]) -> list[str]:
-    """The groups of items with figures in a summary that does not tell their sizes and edges, which other days may not share.
-
-    Days whose tables of items and training data are the same have the same groups.
-    """
-    names: set[str] = set()
-    tables = set()
-    for rows, groups in zip(summaries, of_days, strict=True):
-        names |= {row.slice for row in rows if is_item_group(row.slice)} - {group.slice for group in groups}
-        tables |= {tuple(row.fingerprints.get(table) for table in ("items", "training")) for row in rows}
-    if len(tables) == 1 and any(next(iter(tables))):
-        return []
-    return sorted(names, key=lambda name: (attributes_of(name), name))
-
-
 def about_items(name: str) -> str:
     """A slice in words: the labels that count, and the users.
 
@@ -250,10 +172,12 @@ def about_items(name: str) -> str:
     ('labels of items with genre=drama, users with country=DE', 'users with country=DE')
     """
     attributes = attributes_of(name)
-    of_items = [attribute for attribute in attributes if attribute.startswith(OF_ITEMS)]
-    of_users = [attribute for attribute in attributes if attribute not in of_items]
-    parts = [f"labels of items with {slice_of(name, of_items).removeprefix(OF_ITEMS)}"] if of_items else []
-    return ", ".join([*parts, *([f"users with {slice_of(name, of_users)}"] if of_users else [])])
+    item_attributes = [attribute for attribute in attributes if attribute.startswith(ITEM_PREFIX)]
+    user_attributes = [attribute for attribute in attributes if attribute not in item_attributes]
+    parts = (
+        [f"labels of items with {slice_of(name, item_attributes).removeprefix(ITEM_PREFIX)}"] if item_attributes else []
+    )
+    return ", ".join([*parts, *([f"users with {slice_of(name, user_attributes)}"] if user_attributes else [])])
 
 
 def group_of(name: str) -> str:
@@ -262,8 +186,8 @@ def group_of(name: str) -> str:
     >>> group_of("item genre=drama, country=DE")
     'genre=drama'
     """
-    of_items = [attribute for attribute in attributes_of(name) if attribute.startswith(OF_ITEMS)]
-    return slice_of(name, of_items).removeprefix(OF_ITEMS)
+    item_attributes = [attribute for attribute in attributes_of(name) if attribute.startswith(ITEM_PREFIX)]
+    return slice_of(name, item_attributes).removeprefix(ITEM_PREFIX)
 
 
 def users_of(name: str) -> str:
@@ -272,13 +196,13 @@ def users_of(name: str) -> str:
     >>> users_of("item genre=drama, country=DE"), users_of("item genre=drama")
     ('country=DE', 'all')
     """
-    of_users = [attribute for attribute in attributes_of(name) if not attribute.startswith(OF_ITEMS)]
-    return slice_of(name, of_users) or "all"
+    user_attributes = [attribute for attribute in attributes_of(name) if not attribute.startswith(ITEM_PREFIX)]
+    return slice_of(name, user_attributes) or "all"
 
 
 def item_attribute(name: str) -> str:
     """What an attribute of items is called in the names of slices."""
-    return OF_ITEMS + name
+    return ITEM_PREFIX + name
 
 
 def has_item_group(name: str) -> bool:
@@ -287,7 +211,7 @@ def has_item_group(name: str) -> bool:
     >>> has_item_group("item genre=drama, country=DE"), has_item_group("country=DE"), has_item_group("all")
     (True, False, False)
     """
-    return any(attribute.startswith(OF_ITEMS) for attribute in attributes_of(name))
+    return any(attribute.startswith(ITEM_PREFIX) for attribute in attributes_of(name))
 
 
 def is_item_group(name: str) -> bool:
@@ -297,11 +221,11 @@ def is_item_group(name: str) -> bool:
     (True, False, False)
     """
     attributes = attributes_of(name)
-    return bool(attributes) and all(attribute.startswith(OF_ITEMS) for attribute in attributes)
+    return bool(attributes) and all(attribute.startswith(ITEM_PREFIX) for attribute in attributes)
 
 
 def roll_with_items(roll: Callable[[Key], Iterable[Key]], attributes: Sequence[str]) -> Callable[[Key], Iterator[Key]]:
-    """The slices for a key that ends in an attribute of items and a group of it; both are null for all items of a user.
+    """The slices of a key that ends in an attribute of items and its group. Both are null for all items of a user.
 
     The slices of the user, which `roll` gives, follow an entry for each attribute of items. A key of `NO_SLICE` is of all users alone.
 
@@ -316,10 +240,26 @@ def roll_with_items(roll: Callable[[Key], Iterable[Key]], attributes: Sequence[s
     """
 
     def rolled(key: Key) -> Iterator[Key]:
-        *of_user, attribute, group = key
-        of_items = tuple(group if name == attribute else EVERY for name in attributes)
-        for values in roll(tuple(of_user)):
+        *user_values, attribute, group = key
+        item_values = tuple(group if name == attribute else EVERY for name in attributes)
+        for values in roll(tuple(user_values)):
             if NO_SLICE not in values:
-                yield of_items + tuple(values)
+                yield item_values + tuple(values)
 
     return rolled
+
+
+def item_groups_table(groups: Sequence[ItemGroup]) -> Table:
+    """A row for each group of items: how large it is, and its edges if it is one by popularity."""
+    columns: list[Column[ItemGroup]] = [
+        words("group", lambda group: group_of(group.slice)),
+        Column("items", lambda group: f"{group.n_items:,}"),
+    ]
+    if any(group.most for group in groups):
+        columns += [
+            Column("users of the least popular", lambda group: f"{group.least:,}" if group.most else DASH),
+            Column("users of the most popular", lambda group: f"{group.most:,}" if group.most else DASH),
+        ]
+    return Table(
+        groups, columns, caption="Groups of items", dash_means="not a group by popularity in the training data"
+    )

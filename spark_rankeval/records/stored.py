@@ -1,17 +1,22 @@
-"""Convert a result to plain values and back, with the fingerprints of its tables; the columns of the table of metrics."""
+"""Results as plain values and back, as rows of a table of metrics, as a history of runs, and as trec_eval prints them."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
+from datetime import datetime
 from typing import Any, NamedTuple, NoReturn
 
-from spark_rankeval.errors import InputError, listed
+from spark_rankeval.dialects import Dialect, find_dialect
+from spark_rankeval.errors import InputError, SparkRankEvalError, listed
+from spark_rankeval.metrics.base import Metric
+from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.slices import ItemGroup
-from spark_rankeval.records.summary import SummaryRow
+from spark_rankeval.records.summary import SummaryRow, interval_in_words
+from spark_rankeval.tables import Column, Document, Note, Table, in_one_format, words
 
 PREDICTIONS = "predictions"
 #: The tables that two evaluations must share for a fair comparison, and what they are called in words.
@@ -27,20 +32,20 @@ def fingerprints_of(rows: Sequence[SummaryRow]) -> dict[str, str]:
     for row in rows:
         by_model.setdefault(row.model, row.fingerprints)
     tables = dict.fromkeys(table for fingerprints in by_model.values() for table in fingerprints)
-    found: dict[str, str] = {}
+    named: dict[str, str] = {}
     for table in tables:
         digits = {model: fingerprints.get(table) for model, fingerprints in by_model.items()}
         is_shared = len(digits) == 1 or (table != PREDICTIONS and len(set(digits.values())) == 1)
-        for model, of_table in digits.items():
-            if of_table is not None:
-                found[table if is_shared else f"{table} of {model}"] = of_table
-    return found
+        for model, digest in digits.items():
+            if digest is not None:
+                named[table if is_shared else f"{table} of {model}"] = digest
+    return named
 
 
-def of_model(fingerprints: Mapping[str, str], model: str) -> dict[str, str]:
+def model_fingerprints(fingerprints: Mapping[str, str], model: str) -> dict[str, str]:
     """Those of the tables of one model, of what `fingerprints_of` returned.
 
-    >>> of_model({"predictions of als": "1", "predictions of popular": "2", "labels": "3"}, "als")
+    >>> model_fingerprints({"predictions of als": "1", "predictions of popular": "2", "labels": "3"}, "als")
     {'predictions': '1', 'labels': '3'}
     """
     # No table has a blank in its name.
@@ -85,8 +90,8 @@ _NAMES = (
 #: The attribute of `SummaryRow` that is in a column, by the column.
 COLUMNS = {name: _ATTRIBUTES.get(name, name) for name in _NAMES}
 #: The columns about clusters; and all that tables of an earlier version lack.
-OF_CLUSTERS = ("cluster", "n_clusters", "design_effect", "effective_n_clusters", "df")
-LATER = ("over_all", "moments", "fingerprints", CLUSTER_SUMS, *OF_CLUSTERS)
+CLUSTER_COLUMNS = ("cluster", "n_clusters", "design_effect", "effective_n_clusters", "df")
+LATER = ("over_all", "moments", "fingerprints", CLUSTER_SUMS, *CLUSTER_COLUMNS)
 #: The columns that tell runs apart, and when they were.
 RUN_ID, TIME = "run_id", "time"
 _KINDS = {item.name: item.type for item in fields(SummaryRow)}
@@ -105,18 +110,18 @@ def row_of(record: Mapping[str, Any]) -> SummaryRow:
     Tables of an earlier version lack the columns of `LATER`. Any other column that is not there is a `KeyError`.
     """
     values = {attribute: record[name] for name, attribute in COLUMNS.items() if name not in LATER}
-    values |= {name: record.get(name) for name in OF_CLUSTERS[2:]} | {"n_clusters": record.get("n_clusters") or 0}
+    values |= {name: record.get(name) for name in CLUSTER_COLUMNS[2:]} | {"n_clusters": record.get("n_clusters") or 0}
     for attribute, value in values.items():
         if _KINDS[attribute] == "float":
             values[attribute] = math.nan if value is None else float(value)
         elif _KINDS[attribute] == "int":
             values[attribute] = int(value)
     values["quantiles"] = dict(record["quantiles"] or {})
-    known = not math.isnan(values["interval_low"])
+    has_interval = not math.isnan(values["interval_low"])
     why_not = _NO_INTERVAL if values["interval_method"] else "not asked for"
     return SummaryRow(
         **values,
-        no_interval="" if known else why_not,
+        no_interval="" if has_interval else why_not,
         over_all=bool(record.get("over_all")),
         moments=record.get("moments") or "",
         cluster=record.get("cluster") or "",
@@ -165,7 +170,7 @@ def read_stored(stored: Mapping[str, Any]) -> Stored:
     """Read the output of `Result.to_dict`, or a job's manifest; anything else is an `InputError`."""
     try:
         rows, fingerprints = map(SummaryRow.from_stored, stored["summary"]), dict(stored.get("fingerprints", {}))
-        summary = tuple(replace(row, fingerprints=of_model(fingerprints, row.model)) for row in rows)
+        summary = tuple(replace(row, fingerprints=model_fingerprints(fingerprints, row.model)) for row in rows)
         plan, notes = tuple(stored.get("plan", ())), tuple(stored.get("notes", ()))
         columns = dict(stored.get("columns", {}))
         result = Stored(summary, qualities_in(stored, summary), columns, plan, notes, item_groups_of(stored))
@@ -209,3 +214,226 @@ READ_BACK = no_users(
     "a result that was read back has no values of users; summarise the table that result.write(path) wrote, as in "
     "summarise(spark.read.parquet(path))"
 )
+
+# So many runs of a metric are printed, the newest ones.
+_MOST_RUNS = 20
+_MOST_TABLES_OF_RUNS = 12
+
+
+class HistoryRow(NamedTuple):
+    """A row of a run's summary, with the run's id and the time when it began."""
+
+    run: str
+    time: datetime
+    row: SummaryRow
+
+
+def history_on_screen(rows: Sequence[HistoryRow], failed: Mapping[str, str]) -> Document:
+    """One table for each metric and slice, the earliest run first. `failed` has the reasons why runs failed, by their ids."""
+    groups: dict[str, list[HistoryRow]] = {}
+    for each in rows:
+        groups.setdefault(figure_in_words(each.row.key, each.row.slice), []).append(each)
+    tables = []
+    for title, group in list(groups.items())[:_MOST_TABLES_OF_RUNS]:
+        runs = list(dict.fromkeys(run for run, _, _ in group))
+        newest = runs[-_MOST_RUNS:]
+        n_left_out = len(runs) - len(newest)
+        notes = [Note(f"{n_left_out:,} earlier runs are not shown: to_pandas() has them all")] if n_left_out else []
+        shown = [each for each in group if each.run in newest]
+        table = history_table(shown, failed, changes=changes_of(group))
+        tables.append(replace(table, title=title, notes=notes))
+    n_more = len(groups) - len(tables)
+    more = (Note(f"{n_more:,} more metrics and slices are not shown: to_pandas() has them all"),) if n_more else ()
+    return Document(tuple(tables), more)
+
+
+def changes_of(rows: Sequence[HistoryRow]) -> dict[str, str]:
+    """The tables among labels, users and exclusions that are not those of the run before, in words, by the runs' ids."""
+    changes: dict[str, dict[str, None]] = {}
+    before: dict[str, Mapping[str, str]] = {}
+    for run, _, row in sorted(rows, key=lambda each: (each.time, each.run)):
+        changed = changed_tables(before.get(row.model, {}), row.fingerprints)
+        if changed:
+            changes.setdefault(run, {}).update(dict.fromkeys(changed))
+        if row.fingerprints:
+            before[row.model] = row.fingerprints
+    return {run: listed(list(tables)) for run, tables in changes.items()}
+
+
+def history_table(
+    rows: Sequence[HistoryRow], failed: Mapping[str, str], caption: str = "", changes: Mapping[str, str] | None = None
+) -> Table:
+    """One row for each run and model. If some runs failed, a column says why; if labels changed, a column says where.
+
+    `changes` are those of `changes_of`; None: of these rows.
+    """
+    changes = changes_of(rows) if changes is None else changes
+    levels = list(dict.fromkeys(row.interval_level for _, _, row in rows if row.interval_method))
+    written = in_one_format(row.mean for _, _, row in rows)
+    columns: list[Column[HistoryRow]] = [
+        words("run_id", lambda each: each.run),
+        words("time (UTC)", lambda each: f"{each.time:%Y-%m-%d %H:%M}"),
+    ]
+    if any(run in failed for run, _, _ in rows):
+        columns.append(words("failed", lambda each: failed.get(each.run, "")))
+    if any(run in changes for run, _, _ in rows):
+        columns.append(words("changed", lambda each: changes.get(each.run, "")))
+    if any(row.model for _, _, row in rows):
+        columns.append(words("model", lambda each: each.row.model))
+    interval = f"{100 * levels[0]:.6g}% interval" if len(levels) == 1 else "interval"
+    columns += [
+        Column("mean", lambda each: written(each.row.mean)),
+        Column(interval, lambda each: interval_in_words(each.row, written)),
+        Column("users", lambda each: f"{each.row.n_users:,}"),
+        Column("undefined", lambda each: f"{each.row.n_undefined:,}"),
+    ]
+    return Table(rows, columns, caption=caption)
+
+
+def figure_in_words(key: str, slice_: str) -> str:
+    """A metric, and its users if they are not all users."""
+    return key if slice_ == "all" else f"{key}, users with {slice_}"
+
+
+_SYSTEMS = ("trec_eval", "pytrec_eval")
+#: Its measures of whole lists and those with a cutoff, by our names; what it has in one form only stands in one of them.
+_WHOLE = {
+    "ap": "map", "r_precision": "Rprec", "bpref": "bpref", "rr": "recip_rank", "iprec_11pt": "11pt_avg", "ndcg": "ndcg",
+    "precision": "set_P", "recall": "set_recall", "f1": "set_F", "fbeta": "set_F", "rbp": "rbp",
+}  # fmt: skip
+_CUT = {"precision": "P", "recall": "recall", "ndcg": "ndcg_cut", "ap": "map_cut", "hit_rate": "success"}
+#: In the order in which it prints them.
+_ORDER = (
+    "map", "Rprec", "bpref", "recip_rank", "iprec_at_recall", "P", "recall", "11pt_avg", "ndcg", "ndcg_cut", "map_cut", "success",
+    "set_P", "set_recall", "set_F", "rbp",
+)  # fmt: skip
+#: Parameters that its command line sets as well: they do not make a measure another one.
+_FREE = ("relevance_threshold", "recall", "beta", "p")
+
+
+class Query(NamedTuple):
+    """The values that are printed for a query, or for all queries of a model together, whose name is ``all``.
+
+    `n_retrieved` counts predicted items, and `n_found` counts relevant ones among them. It is None if no metric knows it. The values
+    have the order of the summary's rows.
+    """
+
+    name: str
+    n_retrieved: int
+    n_relevant: int
+    n_relevant_retrieved: int | None
+    values: Sequence[float]
+    n_queries: int | None = None
+
+
+_NO_QUERY = Query("all", 0, 0, 0, (), 0)
+
+
+class _Measure(NamedTuple):
+    """A name as it is printed, and its keys for sorting."""
+
+    order: int
+    parameter: float
+    name: str
+
+
+def trec_name(row: SummaryRow) -> str:
+    """The name that trec_eval has for the metric of a row. If it has no such measure, the metric's own label."""
+    return _measure(row).name
+
+
+def render_trec(rows: Sequence[SummaryRow], queries: Iterable[Query], everything: Query, runid: str | None) -> str:
+    """Lines of a measure, a query and a value, separated by tabs. Lines of single queries come first, then those of all together.
+
+    The rows are those of one model and all users. A run's id is printed unless it is None.
+    """
+    measures = sorted(((_measure(row), index) for index, row in enumerate(rows)), key=lambda pair: pair[0][:2])
+    head = [] if runid is None else [_trec_line("runid", everything.name, runid)]
+    lines = [line for query in queries for line in _trec_lines(measures, query)]
+    return "\n".join([*lines, *head, *_trec_lines(measures, everything)])
+
+
+def render_models(
+    rows: Sequence[SummaryRow],
+    models: Sequence[str],
+    totals: Mapping[str, Query],
+    queries: Mapping[str, list[Query]],
+    runid: str | None,
+) -> str:
+    """The lines of each model's rows, from its sums over all queries and its queries; a model without a row of users has 0."""
+    texts = []
+    for model in models:
+        model_rows = [row for row in rows if row.model == model]
+        total = totals.get(model, _NO_QUERY)._replace(values=[row.mean for row in model_rows])
+        model_queries = queries.get(model, [])
+        if total.n_relevant_retrieved is None:
+            # A count that some queries lack is printed for none.
+            model_queries = [query._replace(n_relevant_retrieved=None) for query in model_queries]
+        texts.append(render_trec(model_rows, model_queries, total, runid or model or None))
+    return "\n".join(texts)
+
+
+def _trec_lines(measures: Sequence[tuple[_Measure, int]], query: Query) -> list[str]:
+    counts = {
+        "num_q": query.n_queries,
+        "num_ret": query.n_retrieved,
+        "num_rel": query.n_relevant,
+        "num_rel_ret": query.n_relevant_retrieved,
+    }
+    counted = [_trec_line(name, query.name, str(count)) for name, count in counts.items() if count is not None]
+    return counted + [
+        _trec_line(measure.name, query.name, f"{query.values[index]:6.4f}") for measure, index in measures
+    ]
+
+
+def _trec_line(name: str, query: str, value: str) -> str:
+    return f"{name:<22}\t{query}\t{value}"
+
+
+def _measure(row: SummaryRow) -> _Measure:
+    # A key that is a name of trec_eval's would mislead for another measure, whose definition says what it is.
+    labelled = _Measure(len(_ORDER), 0.0, row.definition if row.key in _ORDER else row.key)
+    if row.relevance:
+        return labelled
+    try:
+        metric, dialect = parse_metric(row.definition), find_dialect(row.dialect)
+        free = {name: getattr(metric, name) for name in _FREE if hasattr(metric, name)}
+        if metric.name == "bpref":
+            # Its one level says which grades are relevant, and that others are not.
+            free["judged_threshold"] = free["relevance_threshold"] or 1.0
+        usual = type(metric)(k=metric.k, **free).resolve(dialect)
+    except SparkRankEvalError:
+        # A column of a table that does not say what it is; a dialect of the caller's own.
+        return labelled
+    if dialect.system not in _SYSTEMS or usual != metric:
+        return labelled
+    family, parameter, name = _measure_name(metric)
+    if family not in _ORDER or not _reads_back(metric, name, dialect):
+        return labelled
+    return _Measure(_ORDER.index(family), parameter, name)
+
+
+def _reads_back(metric: Metric, name: str, dialect: Dialect) -> bool:
+    """Whether a measure's name is that of the metric, and not of another one to which a parameter of many digits is rounded."""
+    try:
+        return _measure_name(parse_metric(name).resolve(dialect)) == _measure_name(metric)
+    except SparkRankEvalError:
+        return False
+
+
+def _measure_name(metric: Metric) -> tuple[str, float, str]:
+    """The measure's family, its parameter for sorting, and its name."""
+    if metric.k is not None:
+        family = _CUT.get(metric.name, "")
+        return family, metric.k, f"{family}_{metric.k}"
+    if metric.name == "iprec":
+        recall = float(metric.recall)  # type: ignore[attr-defined] # a parameter of this metric
+        return "iprec_at_recall", recall, f"iprec_at_recall_{recall:3.2f}"
+    if metric.name == "fbeta" and metric.beta != 1:  # type: ignore[attr-defined] # a parameter of this metric
+        # It weighs recall by x = β².
+        weight = float(metric.beta) ** 2  # type: ignore[attr-defined] # a parameter of this metric
+        return "set_F", weight, f"set_F_{weight:g}"
+    family = _WHOLE.get(metric.name, "")
+    if family == "rbp" and metric.p != 0.9:  # type: ignore[attr-defined] # a parameter of this metric
+        return family, metric.p, f"rbp_p={metric.p:g}"  # type: ignore[attr-defined] # the same
+    return family, 0.0, family

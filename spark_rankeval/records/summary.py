@@ -1,24 +1,27 @@
-"""The figures of an evaluation: a row for each metric; and rows of figures as tables and as JSON."""
+"""The figures of an evaluation: one row per metric, model and slice, and the tables of means that show them."""
 
 from __future__ import annotations
 
 import gc
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from functools import lru_cache, wraps
 from typing import Any, ParamSpec, TypeVar
 
 import pandas as pd
 
-from spark_rankeval.errors import MetricError
+from spark_rankeval.errors import MetricError, listed
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.group_rates import GroupShare
 from spark_rankeval.metrics.naming import parse_metric
+from spark_rankeval.records.quality import DataQuality, quality_notes
+from spark_rankeval.records.slices import about_items, group_of
 from spark_rankeval.statistics.description import MEDIAN, Description
-from spark_rankeval.statistics.intervals import UNBOUNDED, Interval, fitted
+from spark_rankeval.statistics.intervals import UNBOUNDED, Interval, asked_for, fitted
 from spark_rankeval.statistics.sums import as_text
+from spark_rankeval.tables import DASH, Bar, Cell, Column, Document, Note, Table, in_one_format, remarks, words
 
 # So many objects take longer to visit than an evaluation should: some milliseconds. Fewer stay young.
 _MANY = 50_000
@@ -36,12 +39,12 @@ def without_collection(make: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(make)
     def making(*args: P.args, **kwargs: P.kwargs) -> R:
-        was_on = gc.isenabled()
+        was_enabled = gc.isenabled()
         gc.disable()
         try:
             return make(*args, **kwargs)
         finally:
-            if was_on:
+            if was_enabled:
                 if gc.get_count()[0] > _MANY and not gc.get_freeze_count():
                     # Without a visit: what thaws is old.
                     gc.freeze()
@@ -51,7 +54,7 @@ def without_collection(make: Callable[P, R]) -> Callable[P, R]:
     return making
 
 
-_NOT_ASKED = "not asked for"
+_NO_METHOD = "not asked for"
 #: What `SummaryRow.user_weight` says of means that are quotients of sums over all users.
 SELF_NORMALISED = "self-normalised"
 # What only programs read of a row.
@@ -154,7 +157,7 @@ class SummaryRow(MetricRow):
     interval_high: float = math.nan
     interval_level: float = math.nan
     interval_method: str = ""
-    no_interval: str = _NOT_ASKED
+    no_interval: str = _NO_METHOD
     median: float = math.nan
     quantiles: Mapping[float, float] = field(default_factory=dict, hash=False)
     user_weight: str = ""
@@ -185,12 +188,12 @@ class SummaryRow(MetricRow):
         return {name: str(value) if value in _INFINITIES else as_json_value(value) for name, value in stored.items()}
 
     @classmethod
-    def from_stored(cls, told: Mapping[str, Any]) -> SummaryRow:
+    def from_stored(cls, record: Mapping[str, Any]) -> SummaryRow:
         """The row of `stored`; what is of no row is a `TypeError` or a `ValueError`."""
         kinds = {item.name: item.type for item in fields(cls)}
         stored: dict[str, Any] = {
             name: float(value) if kinds.get(name, "float") == "float" and value in ("inf", "-inf") else value
-            for name, value in told.items()
+            for name, value in record.items()
         }
         values = {name: value for name, value in stored.items() if name in kinds}
         values = {name: math.nan if value is None and name != "cutoff" else value for name, value in values.items()}
@@ -200,16 +203,9 @@ class SummaryRow(MetricRow):
         # What an earlier version stored does not say whether a median that is NaN was asked for.
         if MEDIAN in stored.get("quantile_shares", ()) or not math.isnan(values.get("median", math.nan)):
             quantiles[MEDIAN] = values["median"]
-        known = {share: math.nan if value is None else value for share, value in sorted(quantiles.items())}
-        asked = values.pop("asked", "")
-        return cls(**values, quantiles=known, asked="" if asked == values.get("metric") else asked)
-
-    @classmethod
-    def of_fields(cls, values: Mapping[str, Any]) -> SummaryRow:
-        """The row with all its fields by name, for rows by the thousand: `__init__` takes three times the time, and twice the memory."""
-        row = object.__new__(cls)
-        vars(row).update(values)
-        return row
+        by_share = {share: math.nan if value is None else value for share, value in sorted(quantiles.items())}
+        spelling = values.pop("asked", "")
+        return cls(**values, quantiles=by_share, asked="" if spelling == values.get("metric") else spelling)
 
     @property
     def key(self) -> str:
@@ -222,7 +218,6 @@ class SummaryRow(MetricRow):
         return f"{super().name} [{self.relevance}]" if self.relevance else super().name
 
 
-_DEFAULTS = {one.name: one.default for one in fields(SummaryRow) if one.default is not MISSING}
 # What tables have a column of.
 _COLUMNS = [one.name for one in fields(SummaryRow) if one.name not in ("quantiles", "fingerprints", *_STORED)]
 
@@ -239,7 +234,7 @@ def summary_row(
 ) -> SummaryRow:
     """A row of figures over users, whose values are within the metric's bounds; `about` has further attributes of `SummaryRow`."""
     moments, weighted, clusters = figures.moments, figures.weighted, figures.clusters
-    interval = Interval.missing(math.nan, "", _NOT_ASKED) if figures.interval is None else figures.interval
+    interval = Interval.missing(math.nan, "", _NO_METHOD) if figures.interval is None else figures.interval
     if weighted is None:
         mean, std, effective_n, df = moments.mean, moments.std, float(moments.n), float(moments.n - 1)
     else:
@@ -250,44 +245,25 @@ def summary_row(
     if spoilt and interval.method:
         reason = "the mean is over all users, and some have no value"
         interval = Interval.missing(interval.level, interval.method, reason)
-    return SummaryRow.of_fields(
-        {
-            **_DEFAULTS,
-            "fingerprints": {},
-            **about,
-            "metric": label,
-            "definition": definition,
-            "slice": slice_,
-            "mean": math.nan if spoilt else mean,
-            "n_users": moments.n,
-            "n_undefined": moments.n_undefined,
-            "std": std,
-            "standard_error": figures.standard_error,
-            "minimum": moments.least,
-            "maximum": moments.greatest,
-            "n_zero": moments.n_zero,
-            "median": figures.median,
-            "quantiles": figures.quantiles,
-            "interval_low": interval.low,
-            "interval_high": interval.high,
-            "interval_level": interval.level,
-            "interval_method": interval.method,
-            "no_interval": interval.reason,
-            "effective_n_users": effective_n,
-            "n_clusters": 0 if clusters is None else clusters.n,
-            "effective_n_clusters": math.nan if clusters is None else clusters.effective_n,
-            "df": df if clusters is None else clusters.df,
-            "design_effect": math.nan if clusters is None else clusters.design_effect(figures.error_of_users),
-            "over_all": over_all,
-            "moments": "" if sums is None else as_text(sums),
-            "cluster_sums": "" if clusters is None or clusters.grouped is None else clusters.grouped.text(),
-        }
-    )
+    return SummaryRow(
+        metric=label, definition=definition, slice=slice_, mean=math.nan if spoilt else mean, n_users=moments.n,
+        n_undefined=moments.n_undefined, std=std, standard_error=figures.standard_error, minimum=moments.least,
+        maximum=moments.greatest, n_zero=moments.n_zero, median=figures.median, quantiles=figures.quantiles,
+        interval_low=interval.low, interval_high=interval.high, interval_level=interval.level,
+        interval_method=interval.method, no_interval=interval.reason, effective_n_users=effective_n,
+        n_clusters=0 if clusters is None else clusters.n,
+        effective_n_clusters=math.nan if clusters is None else clusters.effective_n,
+        df=df if clusters is None else clusters.df,
+        design_effect=math.nan if clusters is None else clusters.design_effect(figures.error_of_users),
+        over_all=over_all, moments="" if sums is None else as_text(sums),
+        cluster_sums="" if clusters is None or clusters.grouped is None else clusters.grouped.text(),
+        **about,
+    )  # fmt: skip
 
 
 def bounds_of(definition: str) -> tuple[float, float]:
     """The least and the greatest value of a metric, by its definition; infinite ones of a caller's own column."""
-    metric = known_metric(definition)
+    metric = metric_or_none(definition)
     return UNBOUNDED if metric is None else _bounds(metric)
 
 
@@ -296,7 +272,7 @@ def _bounds(metric: Metric) -> tuple[float, float]:
     return metric.resolve().bounds
 
 
-def known_metric(text: str) -> Metric | None:
+def metric_or_none(text: str) -> Metric | None:
     """The metric of a text; None if it is the label of a caller's own column."""
     try:
         return parse_metric(text)
@@ -310,7 +286,7 @@ def shared_by_groups(definition: str) -> str:
     >>> shared_by_groups("hit_share@10"), shared_by_groups("recall@10")
     ('hits', '')
     """
-    metric = known_metric(definition)
+    metric = metric_or_none(definition)
     return metric.shared if isinstance(metric, GroupShare) else ""
 
 
@@ -328,3 +304,147 @@ def frame_of(rows: Sequence[Any], kind: type) -> pd.DataFrame:
 def as_json_record(row: Any) -> dict[str, Any]:
     """The fields of a row by name, as JSON has them: NaN and infinities are null."""
     return {name: as_json_value(value) for name, value in vars(row).items()}
+
+
+_METHODS = {
+    "": "",
+    "t": "t",
+    "percentile": "percentile bootstrap",
+    "bca": "BCa bootstrap",
+    "clopper_pearson": "Clopper-Pearson",
+    "jackknife": "jackknife",
+}
+#: A note names so many metrics, and counts the others.
+MOST_LISTED = 4
+# So many models and slices are printed; a table for each.
+_MOST_TABLES = 24
+
+#: Columns that several tables have, of summaries and of comparisons.
+METRIC: Column[Any] = words("metric", lambda row: row.name)
+MODEL: Column[Any] = words("model", lambda row: row.model)
+SLICE: Column[Any] = words("users with", lambda row: row.slice)
+ITEM_GROUP: Column[Any] = words("group of items", lambda row: group_of(row.slice))
+USERS: Column[Any] = Column("users", lambda row: f"{row.n_users:,}")
+UNDEFINED: Column[Any] = Column("undefined", lambda row: f"{row.n_undefined:,}")
+
+
+def summary_on_screen(
+    rows: Sequence[SummaryRow], qualities: Mapping[str, DataQuality], notes: Sequence[str] = ()
+) -> Document:
+    """As many tables as fit on a page. Notes on a model's users follow its last table."""
+    groups = _by_model(rows)
+    last = {group[0].model: place for place, group in enumerate(groups)}
+    tables = []
+    for place, group in enumerate(groups[:_MOST_TABLES]):
+        model = group[0].model
+        is_last = model in qualities and last[model] == place
+        tables.append(_summary_table(group, _notes_of(qualities[model], group) if is_last else ()))
+    n_left_out = len(groups) - len(tables)
+    if n_left_out:
+        more = Note(f"{n_left_out:,} more slices are not shown: result.slices has them all")
+        quality_lines = _notes_of(next(iter(qualities.values())), rows) if len(qualities) == 1 else []
+        tables[-1] = _summary_table(groups[len(tables) - 1], [more, *quality_lines])
+    return Document(tuple(tables), remarks(notes))
+
+
+def _notes_of(quality: DataQuality, rows: Sequence[SummaryRow]) -> list[Note]:
+    return quality_notes(quality, excludes="exclude" in rows[0].fingerprints)
+
+
+def summary_on_paper(rows: Sequence[SummaryRow], notes: Sequence[str] = ()) -> Document:
+    """One table for each model and slice."""
+    return Document(tuple(map(_summary_table, _by_model(rows))), remarks(notes))
+
+
+def means_table(caption: str, rows: Sequence[SummaryRow], *, slices: bool = False, item_groups: bool = False) -> Table:
+    """One row for each metric and model, or for each metric, slice or group of items, and model."""
+    keys = list(dict.fromkeys(row.key for row in rows))
+    by_metric = sorted(rows, key=lambda row: keys.index(row.key))
+    also = [SLICE] * slices + [ITEM_GROUP] * item_groups
+    if any(row.model for row in rows):
+        also.append(MODEL)
+    return Table(by_metric, _columns(by_metric, also), caption=caption, dash_means="there is no interval")
+
+
+def _summary_table(rows: Sequence[SummaryRow], below: Iterable[Note] = ()) -> Table:
+    about = users_in_words(rows)
+    remarked = [*missing_intervals(rows), *_without_weights(rows)]
+    return Table(rows, _columns(rows), about, about, [*map(Note, remarked), *below])
+
+
+def _columns(rows: Sequence[SummaryRow], also: Iterable[Column[SummaryRow]] = ()) -> list[Column[SummaryRow]]:
+    """The columns of a table of means. The columns `also` come right after the metric. Each column has one format."""
+    mean, std = in_one_format(row.mean for row in rows), in_one_format(row.std for row in rows)
+    columns = [METRIC, *also, Column("mean", lambda row: mean(row.mean))]
+    name = interval_name(usual(rows))
+    if name:
+        columns += [
+            Column(name, lambda row: interval_in_words(row, mean)),
+            Column("", lambda row: Cell("", bar=Bar(row.mean, row.interval_low, row.interval_high)), "bar"),
+        ]
+    return [*columns, Column("std", lambda row: std(row.std)), USERS, UNDEFINED]
+
+
+def interval_in_words(row: SummaryRow, written: Callable[[float], str]) -> str:
+    """The interval of a mean, in the format of the column of means."""
+    return DASH if row.no_interval else f"[{written(row.interval_low)}, {written(row.interval_high)}]"
+
+
+def users_in_words(rows: Sequence[SummaryRow]) -> str:
+    """The model, dialect, weights and slice of the rows of a table, as a caption."""
+    row = rows[0]
+    parts = [f"model {row.model!r}"] if row.model else []
+    parts.append(f"dialect {row.dialect!r}")
+    parts += [f"users weighted by {weight!r}" for weight in _weights(rows)]
+    if row.slice != "all":
+        parts.append(about_items(row.slice))
+    return ", ".join(parts)
+
+
+def _weights(rows: Sequence[SummaryRow]) -> list[str]:
+    return list(dict.fromkeys(row.user_weight for row in rows if row.user_weight not in ("", SELF_NORMALISED)))
+
+
+def _without_weights(rows: Sequence[SummaryRow]) -> list[str]:
+    """A sentence on the values that users' weights do not change, in a table of others."""
+    alike = [row.name for row in rows if not row.user_weight] if _weights(rows) else []
+    return [f"users' weights do not change {listed(alike, MOST_LISTED)}"] if alike else []
+
+
+def interval_name(row: SummaryRow) -> str:
+    """The kind of a mean's interval. Empty if the caller asked for none."""
+    level = f"{row.interval_level * 100:.6g}%"
+    return f"{level} interval ({_METHODS[row.interval_method]})" if row.interval_method else ""
+
+
+def usual(rows: Sequence[SummaryRow]) -> SummaryRow:
+    """A row whose interval is of the kind that the caller asked for. If there is none, the first row."""
+    return next((row for row in rows if row.interval_method == asked_for(row.interval_method)), rows[0])
+
+
+def missing_intervals(rows: Sequence[SummaryRow]) -> list[str]:
+    """Sentences on means that have no interval, or one of another kind than the column's heading says."""
+    reasons: dict[str, list[str]] = {}
+    others: dict[str, list[str]] = {}
+    for row in rows:
+        if row.interval_method and row.no_interval:
+            reasons.setdefault(row.no_interval, []).append(row.name)
+        elif row.interval_method != usual(rows).interval_method:
+            others.setdefault(_METHODS[row.interval_method], []).append(row.name)
+    return [
+        *(f"no interval for {_listed(keys, len(rows))}: {reason}" for reason, keys in reasons.items()),
+        *(f"interval for {_listed(keys, len(rows))}: {method}" for method, keys in others.items()),
+    ]
+
+
+def _listed(names: Sequence[str], n_rows: int) -> str:
+    """List the first metrics, or say that they are all metrics of the table."""
+    return "any mean" if len(names) == n_rows > 1 else listed(list(dict.fromkeys(names)), MOST_LISTED)
+
+
+def _by_model(rows: Sequence[SummaryRow]) -> list[list[SummaryRow]]:
+    """The rows of each model and slice, model by model, in their given order."""
+    groups: dict[str, dict[str, list[SummaryRow]]] = {}
+    for row in rows:
+        groups.setdefault(row.model, {}).setdefault(row.slice, []).append(row)
+    return [group for slices in groups.values() for group in slices.values()]

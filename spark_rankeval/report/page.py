@@ -16,28 +16,28 @@ import vl_convert
 from altair.utils.schemapi import debug_mode
 from markupsafe import Markup
 
-from spark_rankeval.charts.choice import headline_keys, one_of_each
-from spark_rankeval.charts.marks import ON_DARK, Drawing
 from spark_rankeval.errors import UnknownMetricError
-from spark_rankeval.records.slices import has_item_group, is_item_group
-from spark_rankeval.records.summary import SELF_NORMALISED, SummaryRow, shared_by_groups
-from spark_rankeval.report import page_tables
-from spark_rankeval.report.contents import Audited, Contents, ReportedComparison
-from spark_rankeval.tables.comparison_tables import differences_table, exceptions, margins_in_words, name_of_test
-from spark_rankeval.tables.notes import apart_in_words
-from spark_rankeval.tables.result_tables import (
-    HistoryRow,
-    audit_table,
-    dialects_table,
-    findings,
-    headline,
-    history_table,
-    left_out_in_words,
-    means_table,
-    missing_intervals,
-    unchecked_in_words,
+from spark_rankeval.records.audit_rows import audit_table, findings, headline, left_out_in_words, unchecked_in_words
+from spark_rankeval.records.comparison_rows import differences_table, exceptions, margins_in_words, name_of_test
+from spark_rankeval.records.gaps import attribute_gap_tables
+from spark_rankeval.records.notes import definitions_table
+from spark_rankeval.records.quality import apart_in_words, quality_table
+from spark_rankeval.records.selection import headline_keys, one_of_each
+from spark_rankeval.records.side_by_side import dialects_table
+from spark_rankeval.records.slices import has_item_group, is_item_group, item_groups_table
+from spark_rankeval.records.stored import HistoryRow, history_table
+from spark_rankeval.records.summary import SELF_NORMALISED, SummaryRow, means_table, missing_intervals, shared_by_groups
+from spark_rankeval.report.contents import (
+    Audited,
+    Contents,
+    ReportedComparison,
+    gates_table,
+    manifest_tables,
+    on_page,
+    quantiles_table,
 )
-from spark_rankeval.tables.table import Table
+from spark_rankeval.report.marks import ON_DARK, Drawing
+from spark_rankeval.tables import Table
 from spark_rankeval.version import __version__
 
 #: How wide the drawings are with their labels, in pixels: for desks and paper, and for phones.
@@ -172,7 +172,7 @@ def document(title: str, facts: Sequence[tuple[str, str]], sections: Sequence[Se
         sections=sections,
         style=Markup(style),  # ours, and no text of a caller is in it
         svg=Markup,  # of Vega, parsed and written again: texts in it are escaped
-        on_page=page_tables.on_page,
+        on_page=on_page,
         version=__version__,
     )
 
@@ -216,7 +216,7 @@ def _sections(contents: Contents) -> Iterator[Section]:
         # All models of the page share the colours, with a baseline that the result lacks.
         models = list(dict.fromkeys([*contents.plots.models, *contents.comparison.plot.models]))
         contents = replace(contents, plots=replace(contents.plots, models=models))
-    of_all = [row for row in contents.summary if row.slice == "all"]
+    total_rows = [row for row in contents.summary if row.slice == "all"]
     if contents.gates:
         yield _gates(contents)
     if contents.audit is not None:
@@ -226,7 +226,7 @@ def _sections(contents: Contents) -> Iterator[Section]:
         words = [(f"model {model!r}: " if model else "") + apart_in_words(quality) for model, quality in apart.items()]
         yield Section("apart", "Before you read on", words=words, alarm=True)
     # Of all items together a share of groups is 1.
-    telling = [row for row in of_all if not shared_by_groups(row.definition)] or of_all
+    telling = [row for row in total_rows if not shared_by_groups(row.definition)] or total_rows
     yield _means(contents, telling)
     if contents.comparison is not None:
         yield _differences(contents.comparison, contents.plots.models, contents.distributions)
@@ -238,16 +238,14 @@ def _sections(contents: Contents) -> Iterator[Section]:
     with suppress(UnknownMetricError):
         yield Section("precision-recall", "Precision and recall", pictures=[picture(contents.plots.precision_recall)])
     if any(row.slice != "all" and not has_item_group(row.slice) for row in contents.summary):
-        yield _slices(contents, of_all)
+        yield _slices(contents, total_rows)
     if any(is_item_group(row.slice) for row in contents.summary):
-        yield _item_groups(contents, of_all)
+        yield _item_groups(contents, total_rows)
     yield _users(contents, telling)
-    yield _definitions(contents, of_all)
+    yield _definitions(contents, total_rows)
     if contents.qualities:
-        yield Section("data", "Data quality", tables=[page_tables.quality_table(contents.qualities)])
-    yield Section(
-        "manifest", "How this was computed", points=contents.plan, tables=page_tables.manifest_tables(contents.manifest)
-    )
+        yield Section("data", "Data quality", tables=[quality_table(contents.qualities)])
+    yield Section("manifest", "How this was computed", points=contents.plan, tables=manifest_tables(contents.manifest))
 
 
 def _gates(contents: Contents) -> Section:
@@ -255,7 +253,7 @@ def _gates(contents: Contents) -> Section:
     n = len(contents.gates)
     passed = f"All {n} gates passed." if n > 1 else "The gate passed."
     words = f"{failed} of {n} gates failed." if failed else passed
-    return Section("gates", "Gates", words=[words], tables=[page_tables.gates_table(contents.gates)], alarm=failed > 0)
+    return Section("gates", "Gates", words=[words], tables=[gates_table(contents.gates)], alarm=failed > 0)
 
 
 def _audit(audited: Audited) -> Section:
@@ -270,15 +268,15 @@ def _audit(audited: Audited) -> Section:
     )
 
 
-def _means(contents: Contents, of_all: list[SummaryRow]) -> Section:
-    shown = _headline(of_all, of_all)
+def _means(contents: Contents, total_rows: list[SummaryRow]) -> Section:
+    shown = _headline(total_rows, total_rows)
     return Section(
         "means",
         "Means",
-        words=[*map(_ended, contents.notes), *(_sentence(text) for text in missing_intervals(of_all))],
+        words=[*map(_ended, contents.notes), *(_sentence(text) for text in missing_intervals(total_rows))],
         pictures=[picture(contents.plots.means)],
         tables=[means_table("The means as a table", shown)],
-        folded=[means_table("All means", of_all)] if len(shown) < len(of_all) else [],
+        folded=[means_table("All means", total_rows)] if len(shown) < len(total_rows) else [],
     )
 
 
@@ -291,18 +289,18 @@ def _sentence(text: str) -> str:
     return _ended(text[:1].upper() + text[1:])
 
 
-def _headline(rows: Sequence[SummaryRow], of_all: Sequence[SummaryRow]) -> list[SummaryRow]:
+def _headline(rows: Sequence[SummaryRow], total_rows: Sequence[SummaryRow]) -> list[SummaryRow]:
     """The rows of the metrics to begin with."""
-    keys = set(headline_keys(of_all))
+    keys = set(headline_keys(total_rows))
     return [row for row in rows if row.key in keys]
 
 
 def _differences(comparison: ReportedComparison, models: Sequence[str], distributions: Sequence[str]) -> Section:
     rows, sliced = comparison.rows, comparison.sliced
     plot = replace(comparison.plot, models=models)
-    known = {row.metric for row in rows}
+    compared = {row.metric for row in rows}
     # Users are counted once, and drawn in several widths.
-    counted = [plot.count_users(metric) for metric in distributions if metric in known]
+    counted = [plot.count_users(metric) for metric in distributions if metric in compared]
     metrics = list(dict.fromkeys(row.metric for row in sliced))[:_MOST_SLICED]
     draws: list[Callable[..., Drawing]] = [plot, *(partial(plot.draw_users, users) for users in counted)]
     draws += [partial(plot.slices, metric) for metric in metrics]
@@ -333,16 +331,16 @@ def _curves(rows: Sequence[SummaryRow]) -> list[str]:
     for row in rows:
         if row.cutoff is not None:
             cutoffs.setdefault(row.definition.removesuffix(f"@{row.cutoff}"), set()).add(row.cutoff)
-    return [name for name, of_name in cutoffs.items() if len(of_name) >= _CURVE][:_MOST_CURVES]
+    return [name for name, values in cutoffs.items() if len(values) >= _CURVE][:_MOST_CURVES]
 
 
-def _slices(contents: Contents, of_all: list[SummaryRow]) -> Section:
+def _slices(contents: Contents, total_rows: list[SummaryRow]) -> Section:
     rows = [row for row in contents.summary if row.slice != "all" and not has_item_group(row.slice)]
     present = {row.key for row in rows}
-    keys = [key for key in one_of_each(of_all) if key in present]
+    keys = [key for key in one_of_each(total_rows) if key in present]
     drawn = set(keys[:_MOST_SLICED])
     with_gaps = [row for row in contents.summary if row.key in drawn and not has_item_group(row.slice)]
-    largest, others = page_tables.gap_tables(with_gaps)
+    largest, others = attribute_gap_tables(with_gaps)
     return Section(
         "slices",
         "Slices of users",
@@ -351,14 +349,14 @@ def _slices(contents: Contents, of_all: list[SummaryRow]) -> Section:
         ],
         pictures=[picture(partial(contents.plots.slices, key)) for key in keys[:_MOST_SLICED]],
         tables=largest,
-        folded=[*others, means_table("Means by slice", _headline(rows, of_all), slices=True)],
+        folded=[*others, means_table("Means by slice", _headline(rows, total_rows), slices=True)],
     )
 
 
-def _item_groups(contents: Contents, of_all: list[SummaryRow]) -> Section:
+def _item_groups(contents: Contents, total_rows: list[SummaryRow]) -> Section:
     rows = [row for row in contents.summary if is_item_group(row.slice)]
     present = {row.key for row in rows}
-    keys = [key for key in one_of_each(of_all) if key in present]
+    keys = [key for key in one_of_each(total_rows) if key in present]
     return Section(
         "item-groups",
         "Groups of items",
@@ -367,14 +365,14 @@ def _item_groups(contents: Contents, of_all: list[SummaryRow]) -> Section:
             "count. An item may be in several groups."
         ],
         pictures=[picture(partial(contents.plots.item_groups, key)) for key in keys[:_MOST_GROUPED]],
-        tables=[page_tables.item_groups_table(contents.item_groups)] if contents.item_groups else [],
-        folded=[means_table("Means by group of items", _headline(rows, of_all), item_groups=True)],
+        tables=[item_groups_table(contents.item_groups)] if contents.item_groups else [],
+        folded=[means_table("Means by group of items", _headline(rows, total_rows), item_groups=True)],
     )
 
 
-def _users(contents: Contents, of_all: list[SummaryRow]) -> Section:
-    keys = one_of_each(of_all)
-    chosen = _headline(of_all, of_all)
+def _users(contents: Contents, total_rows: list[SummaryRow]) -> Section:
+    keys = one_of_each(total_rows)
+    chosen = _headline(total_rows, total_rows)
     # Users are counted once, and drawn in several widths.
     counted = [contents.plots.count_users(metric) for metric in contents.distributions]
     draws: list[Callable[..., Drawing]] = [partial(contents.plots.draw_users, users) for users in counted]
@@ -383,15 +381,12 @@ def _users(contents: Contents, of_all: list[SummaryRow]) -> Section:
     lines = max(_MOST_LINES // len(contents.plots.models), 1)
     draws.append(partial(contents.plots.quantiles, small[:lines]))
     return Section(
-        "users",
-        "Differences between users",
-        pictures=list(map(picture, draws)),
-        folded=[page_tables.quantiles_table(chosen)],
+        "users", "Differences between users", pictures=list(map(picture, draws)), folded=[quantiles_table(chosen)]
     )
 
 
-def _definitions(contents: Contents, of_all: list[SummaryRow]) -> Section:
-    keys = set(headline_keys(of_all))
+def _definitions(contents: Contents, total_rows: list[SummaryRow]) -> Section:
+    keys = set(headline_keys(total_rows))
     shown = [row for row in contents.dialects if row.metric in keys] or contents.dialects
     several = [dialects_table(shown)] if shown else []
     # Usual points of a curve tell what dialects make of it.
@@ -399,7 +394,7 @@ def _definitions(contents: Contents, of_all: list[SummaryRow]) -> Section:
     return Section(
         "definitions",
         "Definitions",
-        tables=[page_tables.definitions_table(of_all), *several],
+        tables=[definitions_table(total_rows), *several],
         folded=every if len(shown) < len(contents.dialects) else [],
     )
 

@@ -10,16 +10,15 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from spark_rankeval.errors import listed, warn
-from spark_rankeval.records.gap_rows import largest_gaps
+from spark_rankeval.records.gaps import largest_gaps
 from spark_rankeval.records.slices import attributes_of
 from spark_rankeval.records.stored import changed_tables
 from spark_rankeval.records.summary import SummaryRow
 from spark_rankeval.report import Gate
-from spark_rankeval.report.page_tables import gates_table
+from spark_rankeval.report.contents import gates_table
 from spark_rankeval.run_history.gate_rules import ATTRIBUTES, FIGURES, FIXED, GateRule, names
 from spark_rankeval.statistics.intervals import asked_for
-from spark_rankeval.tables.table import Document
-from spark_rankeval.tables.writers import as_text
+from spark_rankeval.tables import Document, as_text
 
 # Those whose limit is the least value that passes; that of the others is the greatest.
 _LEAST = ("min", "max_drop", "max_drop_share")

@@ -13,24 +13,36 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 from pyspark.sql import functions as F
 
-from spark_rankeval.charts.choice import PURPOSE, WIDTH, Estimate, headline_keys
-from spark_rankeval.charts.of_results import interval_reading
 from spark_rankeval.checks import check_table, needs_extra
 from spark_rankeval.errors import InputError, UnknownMetricError, listed
 from spark_rankeval.metrics.base import Metric
-from spark_rankeval.records.stored import COLUMNS, LATER, OF_CLUSTERS, RUN_ID, TIME, row_of, values_of
-from spark_rankeval.report.report_file import checked_path, write_page
+from spark_rankeval.records.chart_rows import PURPOSE, WIDTH, Estimate
+from spark_rankeval.records.selection import headline_keys
+from spark_rankeval.records.stored import (
+    CLUSTER_COLUMNS,
+    COLUMNS,
+    LATER,
+    RUN_ID,
+    TIME,
+    HistoryRow,
+    changes_of,
+    figure_in_words,
+    history_on_screen,
+    row_of,
+    values_of,
+)
+from spark_rankeval.report.contents import checked_path, write_page
+from spark_rankeval.report.result_charts import interval_reading
 from spark_rankeval.request.options import Table
 from spark_rankeval.run_history.gate_rules import FIGURES, GateRule, names
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.storage import replaced_files_explained
-from spark_rankeval.tables.result_tables import HistoryRow, changes_of, figure_in_words, history_on_screen
-from spark_rankeval.tables.writers import as_text
+from spark_rankeval.tables import as_text
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from spark_rankeval.charts.marks import Drawing
+    from spark_rankeval.report.marks import Drawing
 
 
 # So many are listed if one is not found.
@@ -65,7 +77,7 @@ def history(metrics_table: Table, *, slice: str | None = "all") -> History:  # t
             f"the table has no {', '.join(lacking)}; pass a job's table of metrics, the folder 'metrics' of its output"
         )
         raise InputError(msg)
-    wanted += [name for name in ("fingerprints", *OF_CLUSTERS) if name in metrics_table.columns]
+    wanted += [name for name in ("fingerprints", *CLUSTER_COLUMNS) if name in metrics_table.columns]
     chosen = metrics_table if slice is None else metrics_table.where(F.col("slice") == slice)
     micros = F.unix_micros(F.col(TIME)).alias(TIME)
     with replaced_files_explained("metrics_table"):
@@ -228,7 +240,7 @@ class HistoryPlots:
             UnknownMetricError: runs have no such metric.
         """
         with needs_extra("report", PURPOSE):
-            from spark_rankeval.charts.curves import curve_chart  # noqa: PLC0415 # of an extra
+            from spark_rankeval.report.drawing import curve_chart  # noqa: PLC0415 # of an extra
         keys = list(dict.fromkeys(row.key for _, _, row in self.rows))
         answering = keys[:1] if metric is None else [key for key in keys if names(str(metric), key)]
         if self.rows and len(answering) != 1:

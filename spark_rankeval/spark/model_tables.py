@@ -14,6 +14,7 @@ from pyspark.sql import types as T
 
 from spark_rankeval.checks import check_table
 from spark_rankeval.errors import InputError
+from spark_rankeval.records.notes import note_of_labels
 from spark_rankeval.records.stored import SHARED
 from spark_rankeval.request.counts import COUNTS
 from spark_rankeval.request.on_invalid import OnInvalid
@@ -38,7 +39,6 @@ from spark_rankeval.spark.sql_text import (
 )
 from spark_rankeval.spark.table_rows import agreed
 from spark_rankeval.spark.tasks import MESSAGE_SCHEMA, collected_messages, run_on_workers
-from spark_rankeval.tables.notes import note_of_labels
 from spark_rankeval.worker.clusters import ClusterMerger, ClusterStates, merged_clusters
 from spark_rankeval.worker.compared_users import (
     CLUSTER,

@@ -13,12 +13,12 @@ from pyspark.sql import types as T
 
 from spark_rankeval.errors import InputError, MetricError
 from spark_rankeval.metrics.naming import parse_metric
+from spark_rankeval.records.stored import Query
 from spark_rankeval.request.counts import OVERLAP, is_sum
 from spark_rankeval.request.on_invalid import OnInvalidOption
 from spark_rankeval.spark.ids import MARK_KEY, mark_of, model_in, readable, text_in_sql
 from spark_rankeval.spark.platforms import engine_of
 from spark_rankeval.spark.sql_text import call, column, text
-from spark_rankeval.tables.trec import Query
 from spark_rankeval.worker.reading import WHOLE
 
 if TYPE_CHECKING:

@@ -14,13 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worlds.summary_rows import difference, models_rows, pair, row, undefined
 
-from spark_rankeval.charts.choice import Bin, Estimate, Histogram, headline_keys, one_of_each
-from spark_rankeval.charts.curves import curve_chart, spread_out
-from spark_rankeval.charts.distribution_charts import forest_chart, histogram_chart
-from spark_rankeval.charts.marks import ON_DARK, PALETTE, domain, places_of
-from spark_rankeval.charts.of_comparisons import ComparisonPlots, pairs_chart
-from spark_rankeval.charts.of_results import ResultPlots
 from spark_rankeval.errors import InputError, UnknownMetricError
+from spark_rankeval.records.chart_rows import Bin, Estimate, Histogram
+from spark_rankeval.records.selection import headline_keys, one_of_each
+from spark_rankeval.report.comparison_charts import ComparisonPlots, pairs_chart
+from spark_rankeval.report.drawing import curve_chart, forest_chart, histogram_chart, spread_out
+from spark_rankeval.report.marks import ON_DARK, PALETTE, domain, places_of
+from spark_rankeval.report.result_charts import ResultPlots
 
 MODELS = ("als", "popularity")
 NASTY = "</script><script>alert('x')</script>\"&'.[0]\\"
@@ -357,7 +357,7 @@ def contrast(one, other):
 
 def test_colours_have_contrast_on_light_and_dark():
     assert contrast("#000000", "#FFFFFF") == pytest.approx(21)
-    from spark_rankeval.charts.marks import _TEXTS, INK, PAPER, QUIET
+    from spark_rankeval.report.marks import _TEXTS, INK, PAPER, QUIET
 
     dark = ON_DARK[PAPER]
     for colour in PALETTE:

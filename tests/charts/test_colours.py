@@ -7,13 +7,13 @@ import pytest
 from altair.utils.schemapi import debug_mode
 from worlds.summary_rows import difference, models_rows
 
-from spark_rankeval.charts.choice import Bin, Histogram
-from spark_rankeval.charts.distribution_charts import histogram_chart
-from spark_rankeval.charts.marks import PALETTE, places_of
-from spark_rankeval.charts.of_comparisons import ComparisonPlots
-from spark_rankeval.charts.of_results import ResultPlots
+from spark_rankeval.records.chart_rows import Bin, Histogram
+from spark_rankeval.records.stored import HistoryRow
+from spark_rankeval.report.comparison_charts import ComparisonPlots
+from spark_rankeval.report.drawing import histogram_chart
+from spark_rankeval.report.marks import PALETTE, places_of
+from spark_rankeval.report.result_charts import ResultPlots
 from spark_rankeval.run_history.history import HistoryPlots
-from spark_rankeval.tables.result_tables import HistoryRow
 
 # The first and the last would have one colour if each were alone.
 MODELS = ("als", "popularity", "bm25")

@@ -11,13 +11,11 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from spark_rankeval.errors import ConfigurationError, InputError, OptionError, UnknownMetricError
-from spark_rankeval.evaluation.gaps import Gaps, gaps_of
-from spark_rankeval.records.gap_rows import gap_rows
-from spark_rankeval.records.merged import merged_rows
-from spark_rankeval.report.page_tables import gap_tables, on_page
+from spark_rankeval.evaluation.merge import merged_rows
+from spark_rankeval.records.gaps import Gaps, attribute_gap_tables, gap_rows, gaps_of, gaps_tables
+from spark_rankeval.report.contents import on_page
 from spark_rankeval.run_history.gate_rules import check_figures, read_gates
 from spark_rankeval.run_history.gates import check_gates
-from spark_rankeval.tables.comparison_tables import gaps_tables
 
 RNG = np.random.default_rng(26)
 COUNTRIES = ["DE", "FR", "JP", "US"]
@@ -227,11 +225,11 @@ def test_a_gate_on_a_gap_looks_at_no_earlier_run_and_needs_slices():
 
 
 def test_a_report_has_the_gaps_of_each_attribute():
-    largest, others = gap_tables(rows_of())
+    largest, others = attribute_gap_tables(rows_of())
     assert [len(table.rows) for table in largest] == [1, 1]
     assert [len(table.rows) for table in others] == [len(COUNTRIES), len(DEVICES)]
     many = {(str(place), "ios"): np.arange(3.0) for place in range(41)}
-    largest, others = gap_tables(rows_of(many))
+    largest, others = attribute_gap_tables(rows_of(many))
     assert [table.caption for table in others] == ["Each slice by device against all others"]
 
 

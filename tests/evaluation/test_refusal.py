@@ -8,7 +8,7 @@ from worlds.summary_rows import QUALITY
 from spark_rankeval.errors import SparkRankEvalWarning
 from spark_rankeval.evaluation.bad_rows import warn_of_labels
 from spark_rankeval.metrics.naming import parse_metrics
-from spark_rankeval.tables.notes import quality_notes
+from spark_rankeval.records.quality import quality_notes
 
 
 def warned_of(quality, metrics):

@@ -134,7 +134,7 @@ def test_what_is_written_keeps_its_groups_of_items():
     groups = (ItemGroup("item kind=x", "kind", "x", 3, 0, 0),)
     written = result_of([row()])
     result = replace(result_of([row()]), _table=lambda: None, _write=lambda *_: written, item_groups=groups)
-    result = replace(result, _of_groups=lambda: "users and groups")
+    result = replace(result, _group_table=lambda: "users and groups")
     again = result.write("users")
     assert (again.item_groups, again.per_item_group) == (groups, "users and groups")
     with pytest.raises(InputError, match="values by group of items"):

@@ -28,7 +28,7 @@ from spark_rankeval.jobs.evaluate_sections import LogSplit, VectorTables
 from spark_rankeval.jobs.reporting import write_report
 from spark_rankeval.jobs.settings import overridden, read_settings
 from spark_rankeval.ranking.batch import POPULATIONS
-from spark_rankeval.report.report_file import write_page
+from spark_rankeval.report.contents import write_page
 from spark_rankeval.request.options import PopulationName, RankingOptions, ScoringOptions, SummaryOptions, Vectors
 from spark_rankeval.splits import by_hash, by_time, last_n
 

@@ -29,7 +29,7 @@ from spark_rankeval.jobs.logs import (
 from spark_rankeval.jobs.reporting import about_the_run
 from spark_rankeval.jobs.session import job_session, run_job
 from spark_rankeval.jobs.settings import overridden
-from spark_rankeval.report.page_tables import manifest_tables
+from spark_rankeval.report.contents import manifest_tables
 
 SETTINGS = {"predictions": {"path": "p"}, "evaluation": {"metrics": ["ndcg@10"]}, "output": {"path": "out"}}
 

@@ -6,7 +6,7 @@ import pytest
 from helpers.reports import comparison, result
 from worlds.summary_rows import row
 
-from spark_rankeval.report.page_tables import definitions_table
+from spark_rankeval.records.notes import definitions_table
 
 RATES = "ndcg@10 rates only the order of the retrieved items and ignores relevant items that were missed."
 NOTE = f"{RATES} With the definition that most systems use (dialect='standard'), it is"

@@ -23,10 +23,9 @@ from spark_rankeval.evaluation.result import Result
 from spark_rankeval.records.slices import ItemGroup
 from spark_rankeval.report import Gate
 from spark_rankeval.report import page as pictures
+from spark_rankeval.report.contents import MOST_ROWS, write_page
 from spark_rankeval.report.page import NARROW, WIDE, Section, document
-from spark_rankeval.report.page_tables import MOST_ROWS
-from spark_rankeval.report.report_file import write_page
-from spark_rankeval.tables.table import Column, Table
+from spark_rankeval.tables import Column, Table
 
 SVG = "{http://www.w3.org/2000/svg}"
 NASTY = "<script>alert('x')</script>\"&<img src=x onerror=alert(1)>{{7*7}}"

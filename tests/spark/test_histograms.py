@@ -8,8 +8,7 @@ import pytest
 from helpers.effort import part_of
 
 from spark_rankeval import compare, differences, evaluate, score_users, summarise
-from spark_rankeval.charts.choice import Bin
-from spark_rankeval.records.chart_rows import Grid, coarsened
+from spark_rankeval.records.chart_rows import Bin, Grid, coarsened
 from spark_rankeval.spark.per_user import binned
 
 

@@ -9,8 +9,8 @@ from worlds.summary_rows import row
 
 from spark_rankeval.dialects import DEFAULT, STANDARD
 from spark_rankeval.metrics.naming import parse_metrics
+from spark_rankeval.records.notes import notes_of
 from spark_rankeval.request.readings import nonstandard_defaults, one_per_curve, resolve
-from spark_rankeval.tables.notes import notes_of
 
 RATES = "rates only the order of the retrieved items and ignores relevant items that were missed."
 RATE = "rate only the order of the retrieved items and ignore relevant items that were missed."

@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 from worlds.summary_rows import summary_as_html, summary_as_latex, summary_as_markdown, summary_as_text
 
-from spark_rankeval.charts.of_results import interval_reading
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.summary import SummaryRow
-from spark_rankeval.tables.table import number
+from spark_rankeval.report.result_charts import interval_reading
+from spark_rankeval.tables import number
 
 ROW = SummaryRow(
     model="", dialect="default", metric="ndcg@10", relevance="", definition="ndcg@10", cutoff=10, slice="all",

@@ -16,16 +16,15 @@ from worlds.summary_rows import (
     summary_as_text,
 )
 
-from spark_rankeval.charts.of_results import ResultPlots
 from spark_rankeval.comparison.comparison_results import ModelComparison, PairwiseComparison
 from spark_rankeval.errors import InputError, OptionError, UnknownMetricError
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.metrics.naming import parse_metrics
-from spark_rankeval.records.summary import SummaryRow
-from spark_rankeval.report.page_tables import definitions_table, quantiles_table
-from spark_rankeval.tables.comparison_tables import differences_table
-from spark_rankeval.tables.notes import notes_of
-from spark_rankeval.tables.result_tables import means_table
+from spark_rankeval.records.comparison_rows import differences_table
+from spark_rankeval.records.notes import definitions_table, notes_of
+from spark_rankeval.records.summary import SummaryRow, means_table
+from spark_rankeval.report.contents import quantiles_table
+from spark_rankeval.report.result_charts import ResultPlots
 
 NASTY = r"a<b> & d_e | 100% $x$ \z"
 

@@ -4,9 +4,23 @@ import math
 
 import pytest
 
-from spark_rankeval.evaluation.dialect_map import Choice, DialectMap, MapRow
-from spark_rankeval.tables.table import Bar, Cell, Column, Document, Note, Table, remarks, words
-from spark_rankeval.tables.writers import as_float, as_html, as_latex, as_markdown, as_text
+from spark_rankeval.evaluation.dialect_map import DialectMap
+from spark_rankeval.records.side_by_side import Choice, MapRow
+from spark_rankeval.tables import (
+    Bar,
+    Cell,
+    Column,
+    Document,
+    Note,
+    Table,
+    as_float,
+    as_html,
+    as_latex,
+    as_markdown,
+    as_text,
+    remarks,
+    words,
+)
 
 NASTY = r"<b>&|_*#$%{}~^[x]\y`z"
 COLUMNS = [

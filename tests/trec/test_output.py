@@ -4,8 +4,8 @@ import pytest
 
 from spark_rankeval.dialects import DIALECTS, find_dialect
 from spark_rankeval.metrics.naming import parse_metric
+from spark_rankeval.records.stored import Query, render_trec, trec_name
 from spark_rankeval.records.summary import SummaryRow
-from spark_rankeval.tables.trec import Query, render_trec, trec_name
 
 
 def row(text, dialect="trec_eval", mean=0.5, relevance="", **params):

@@ -5,9 +5,8 @@ import zlib
 
 from spark_rankeval.records.comparison_rows import ComparisonRow, PairRow
 from spark_rankeval.records.quality import DataQuality
-from spark_rankeval.records.summary import SummaryRow
-from spark_rankeval.tables.result_tables import summary_on_paper, summary_on_screen
-from spark_rankeval.tables.writers import as_html, as_latex, as_markdown, as_text
+from spark_rankeval.records.summary import SummaryRow, summary_on_paper, summary_on_screen
+from spark_rankeval.tables import as_html, as_latex, as_markdown, as_text
 
 QUALITY = DataQuality.of(
     n_users=1300,

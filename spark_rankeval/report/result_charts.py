@@ -8,35 +8,38 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from spark_rankeval.charts.choice import (
-    MOST_LINES,
+from spark_rankeval.checks import check_extra, needs_extra
+from spark_rankeval.errors import InputError, MetricError, UnknownMetricError, did_you_mean
+from spark_rankeval.metrics.base import Metric
+from spark_rankeval.metrics.naming import expand, parse_metric
+from spark_rankeval.records.chart_rows import (
     PURPOSE,
     WIDTH,
     Bin,
+    Counts,
     Estimate,
+    Grid,
     Histogram,
+    cutoff_points,
+    recall_points,
+)
+from spark_rankeval.records.notes import note_of_definitions
+from spark_rankeval.records.selection import (
+    MOST_LINES,
     Metrics,
     answers,
     chosen,
     headline_keys,
     largest,
-    of_one_metric,
+    rows_of_one_metric,
 )
-from spark_rankeval.checks import check_extra, needs_extra
-from spark_rankeval.errors import InputError, MetricError, UnknownMetricError, did_you_mean
-from spark_rankeval.metrics.base import Metric
-from spark_rankeval.metrics.naming import expand, parse_metric
-from spark_rankeval.records.chart_rows import Counts, Grid, cutoff_points, recall_points
 from spark_rankeval.records.slices import attributes_of, group_of, has_item_group, is_item_group, item_attribute
-from spark_rankeval.records.summary import SELF_NORMALISED, SummaryRow, shared_by_groups
+from spark_rankeval.records.summary import SELF_NORMALISED, SummaryRow, interval_name, shared_by_groups, usual
 from spark_rankeval.request.options import POPULARITY
-from spark_rankeval.tables.notes import note_of_definitions
-from spark_rankeval.tables.result_tables import interval_name, usual
-from spark_rankeval.tables.table import in_one_format, number
+from spark_rankeval.tables import in_one_format, number
 
 if TYPE_CHECKING:
-    from spark_rankeval.charts.marks import Drawing
-
+    from spark_rankeval.report.marks import Drawing
 
 # So many letters of a line below a title fit into a chart of the usual width.
 _LINE = 96
@@ -83,16 +86,16 @@ class ResultPlots:
         Raises:
             UnknownMetricError: nothing answers to the name.
         """
-        if metric is None or any(answers(row, metric) for row in self._of_all()):
+        if metric is None or any(answers(row, metric) for row in self._total_rows()):
             return self.means(metric, width=width)
         if isinstance(metric, str) and "@" not in metric and len(expand(metric)) > 1:
             return self.precision_recall(width=width)
         try:
             return self.curve(metric, width=width)
         except MetricError as error:
-            keys = list(dict.fromkeys(row.key for row in self._of_all()))
-            known, near = ", ".join(keys), did_you_mean(metric, keys)
-            msg = f"there is no metric {str(metric)!r} to draw, with or without a cutoff; {near}available: {known}"
+            keys = list(dict.fromkeys(row.key for row in self._total_rows()))
+            available, near = ", ".join(keys), did_you_mean(metric, keys)
+            msg = f"there is no metric {str(metric)!r} to draw, with or without a cutoff; {near}available: {available}"
             raise UnknownMetricError(msg) from error
 
     def means(self, metrics: Metrics = None, *, width: int = WIDTH) -> Drawing:
@@ -107,8 +110,8 @@ class ResultPlots:
             UnknownMetricError: one is not in the result.
         """
         with needs_extra("report", PURPOSE):
-            from spark_rankeval.charts.distribution_charts import forest_chart
-        rows = chosen(self._of_all(), metrics)
+            from spark_rankeval.report.drawing import forest_chart
+        rows = chosen(self._total_rows(), metrics)
         if metrics is None:
             rows = [row for row in rows if not shared_by_groups(row.definition)] or rows
         several = len({row.model for row in rows}) > 1
@@ -141,7 +144,7 @@ class ResultPlots:
         Raises:
             UnknownMetricError: no row is of that metric, or rows of several definitions are.
         """
-        points = cutoff_points(self._of_all(), metric)
+        points = cutoff_points(self._total_rows(), metric)
         labels = {re.sub(r"@\d+$", "", row.asked or row.metric) for _, row in points}
         name = labels.pop() if len(labels) == 1 else str(parse_metric(metric))
         uncut = [f"{row.model} {number(row.mean)}".strip() for cutoff, row in points if cutoff is None]
@@ -158,7 +161,7 @@ class ResultPlots:
             UnknownMetricError: the result has no such curve, or several definitions of it.
         """
         words = ("Precision against recall", "recall", "mean interpolated precision")
-        return self._lines(recall_points(self._of_all()), *words, [], width, whole=False)
+        return self._lines(recall_points(self._total_rows()), *words, [], width, whole=False)
 
     def _lines(
         self,
@@ -172,7 +175,7 @@ class ResultPlots:
         whole: bool = True,
     ) -> Drawing:
         with needs_extra("report", PURPOSE):
-            from spark_rankeval.charts.curves import curve_chart
+            from spark_rankeval.report.drawing import curve_chart
         names = {(row.model, row.relevance): _series(row) for _, row in points}
         ordered = [name for model in self.models for (whose, _), name in names.items() if whose == model]
         # If each model has one curve, colours are those of other charts.
@@ -201,10 +204,10 @@ class ResultPlots:
             UnknownMetricError: it is not in the result.
         """
         with needs_extra("report", PURPOSE):
-            from spark_rankeval.charts.distribution_charts import forest_chart
-            from spark_rankeval.charts.marks import nothing
-        of_all = of_one_metric(self._of_all(), self.rows[0].key if metric is None else metric)
-        key, name = of_all[0].key, of_all[0].name
+            from spark_rankeval.report.drawing import forest_chart
+            from spark_rankeval.report.marks import nothing
+        total_rows = rows_of_one_metric(self._total_rows(), self.rows[0].key if metric is None else metric)
+        key, name = total_rows[0].key, total_rows[0].name
         rows = [row for row in self.rows if row.slice != "all" and row.key == key and not has_item_group(row.slice)]
         if not rows:
             more = "; item_groups draws groups of items" if any(map(is_item_group, self._slices())) else ""
@@ -212,16 +215,16 @@ class ResultPlots:
         shown = largest(rows)
         written = in_one_format(row.mean for row in shown)
         names = len({row.slice for row in rows})
-        reading = [interval_reading(of_all, "line"), "Dashed line: all users."]
+        reading = [interval_reading(total_rows, "line"), "Dashed line: all users."]
         if len(shown) < len(rows):
             reading.append(f"Shown: the {len({row.slice for row in shown})} of {names} slices with the most users.")
         return forest_chart(
             [_estimate(row, row.model, row.slice, f"{written(row.mean)}  {_users(row)}") for row in shown],
             title=f"{name} by slice of users",
-            reading=[*reading, *self._notes(of_all)],
+            reading=[*reading, *self._notes(total_rows)],
             x_title=f"mean {name}",
             series=self.models,
-            reference={row.model: row.mean for row in of_all},
+            reference={row.model: row.mean for row in total_rows},
             width=width,
         )
 
@@ -237,35 +240,35 @@ class ResultPlots:
             InputError: the result has no groups of items.
         """
         with needs_extra("report", PURPOSE):
-            from spark_rankeval.charts.distribution_charts import forest_chart
+            from spark_rankeval.report.drawing import forest_chart
         rows = [row for row in self.rows if is_item_group(row.slice)]
         if not rows:
             msg = "the result has no groups of items; evaluate with facts=Facts(items=…, item_by=…)"
             raise InputError(msg)
-        of_all = of_one_metric(self._of_all(), rows[0].key if metric is None else metric)
-        key, name = of_all[0].key, of_all[0].name
+        total_rows = rows_of_one_metric(self._total_rows(), rows[0].key if metric is None else metric)
+        key, name = total_rows[0].key, total_rows[0].name
         rows = [row for row in rows if row.key == key]
         with_users = {row.slice for row in rows if row.n_users}
-        known = [row for row in rows if row.slice in with_users]
-        shown = largest(known)
+        drawable = [row for row in rows if row.slice in with_users]
+        shown = largest(drawable)
         written = in_one_format(row.mean for row in shown)
-        share = shared_by_groups(of_all[0].definition)
+        share = shared_by_groups(total_rows[0].definition)
         reading = ["Only labels of the group count, and only users who have one. Dashed line: all items."]
         if share:
             reading = [f"A value of 0.3: the group has on average 30% of a list's {share}."]
         reading += _popularity_reading(shown)
-        if without := len({row.slice for row in rows}) - len(with_users):
-            reading.append(f"Not drawn: {without} {'group' if without == 1 else 'groups'} without a user.")
-        if len(shown) < len(known):
+        if n_empty := len({row.slice for row in rows}) - len(with_users):
+            reading.append(f"Not drawn: {n_empty} {'group' if n_empty == 1 else 'groups'} without a user.")
+        if len(shown) < len(drawable):
             reading.append(f"Shown: the {MOST_LINES} of {len(with_users)} groups with the most users.")
-        reading.append(interval_reading(known or of_all, "line"))
+        reading.append(interval_reading(drawable or total_rows, "line"))
         return forest_chart(
             [_estimate(row, row.model, group_of(row.slice), f"{written(row.mean)}  {_users(row)}") for row in shown],
             title=f"{name} by group of items",
-            reading=[*reading, *self._notes(of_all)],
+            reading=[*reading, *self._notes(total_rows)],
             x_title=f"mean {name}",
             series=self.models,
-            reference={} if share else {row.model: row.mean for row in of_all},
+            reference={} if share else {row.model: row.mean for row in total_rows},
             width=width,
         )
 
@@ -282,9 +285,9 @@ class ResultPlots:
             UnknownMetricError: one is not in the result.
         """
         with needs_extra("report", PURPOSE):
-            from spark_rankeval.charts.distribution_charts import quantile_chart
-        of_all = self._of_all()
-        rows = chosen(of_all, headline_keys(of_all) if metrics is None else metrics)
+            from spark_rankeval.report.drawing import quantile_chart
+        total_rows = self._total_rows()
+        rows = chosen(total_rows, headline_keys(total_rows) if metrics is None else metrics)
         shares = sorted({share for row in rows for share in row.quantiles})
         reading = ["Thin line: from the smallest to the largest value of a user. Dot: mean."]
         if len(shares) > 1:
@@ -315,20 +318,20 @@ class ResultPlots:
     def count_users(self, metric: str | Metric, bins: int = 20) -> tuple[list[SummaryRow], list[Histogram]]:
         """What `histogram` draws, and its rows of the summary; this is the part that runs on Spark."""
         check_extra("report", PURPOSE)
-        rows = of_one_metric(self._of_all(), metric)
+        rows = rows_of_one_metric(self._total_rows(), metric)
         if rows[0].key not in self.columns:
             msg = f"{rows[0].name} has one value for all lists together, so there are no values of users to draw"
             raise UnknownMetricError(msg)
-        known = [row for row in rows if row.n_users]
-        if not known:
+        drawable = [row for row in rows if row.n_users]
+        if not drawable:
             return rows, []
-        low = min(0.0, *(row.minimum for row in known))
-        high = max(row.maximum for row in known)
+        low = min(0.0, *(row.minimum for row in drawable))
+        high = max(row.maximum for row in drawable)
         high = 1.0 if low == 0.0 and high <= 1.0 else high
         grid = Grid(low, (high - low) / bins or 1.0, bins)
         counts = self.users_by_value(self.columns[rows[0].key], grid)
         histograms = []
-        for row in known:
+        for row in drawable:
             users = counts.get(row.model, {})
             bars = tuple(Bin(*grid.edges(index), count) for index, count in sorted(users.items()))
             ends = (row.mean, row.interval_low, row.interval_high)
@@ -338,11 +341,11 @@ class ResultPlots:
     def draw_users(self, counted: tuple[list[SummaryRow], list[Histogram]], *, width: int = WIDTH) -> Drawing:
         """The chart of `count_users`."""
         with needs_extra("report", PURPOSE):
-            from spark_rankeval.charts.distribution_charts import histogram_chart
+            from spark_rankeval.report.drawing import histogram_chart
         rows, histograms = counted
         name, weight = rows[0].name, rows[0].user_weight
-        of_sums = "a ratio of two sums over users" if weight == SELF_NORMALISED else f"weighted by {weight}"
-        weighted = [f"The bars count each user once; the mean is {of_sums}."] if weight else []
+        basis = "a ratio of two sums over users" if weight == SELF_NORMALISED else f"weighted by {weight}"
+        weighted = [f"The bars count each user once; the mean is {basis}."] if weight else []
         return histogram_chart(
             histograms,
             title=f"Users by their {name}",
@@ -360,7 +363,7 @@ class ResultPlots:
     def _slices(self) -> set[str]:
         return {row.slice for row in self.rows}
 
-    def _of_all(self) -> list[SummaryRow]:
+    def _total_rows(self) -> list[SummaryRow]:
         return [row for row in self.rows if row.slice == "all"]
 
 

@@ -1,7 +1,4 @@
-"""Several models in one table: a row for each model, a column for each metric.
-
-The best values are marked, and so are significantly better ones.
-"""
+"""Figures side by side in one table: several models on each metric, and the same data under several dialects."""
 
 from __future__ import annotations
 
@@ -15,10 +12,8 @@ import pandas as pd
 
 from spark_rankeval.errors import InputError
 from spark_rankeval.records.comparison_rows import ComparisonRow, PairRow
-from spark_rankeval.records.summary import SummaryRow, known_metric
-from spark_rankeval.tables.result_tables import users_in_words
-from spark_rankeval.tables.table import DASH, Cell, Column, Document, Note, Table, in_one_format, words
-from spark_rankeval.tables.writers import OneTable
+from spark_rankeval.records.summary import MetricRow, SummaryRow, metric_or_none, users_in_words
+from spark_rankeval.tables import DASH, Cell, Column, Document, Note, OneTable, Table, in_one_format, words
 
 _HEAD = "model"
 
@@ -63,10 +58,10 @@ class ModelsTable(OneTable):
     @property
     def caption(self) -> str:
         """A sentence on the content of the table."""
-        of = users_in_words([replace(row, model="") for row in self.rows])
+        about = users_in_words([replace(row, model="") for row in self.rows])
         bold = "; the best mean of each metric is bold" if len(self.models) > 1 else ""
         raised = "; a raised letter: significantly better than the model with that letter" if self.better else ""
-        return f"Means over users, {of}{bold}{raised}"
+        return f"Means over users, {about}{bold}{raised}"
 
     def to_pandas(self) -> pd.DataFrame:
         """The means as a pandas DataFrame, with one row for each model and one column for each metric."""
@@ -163,7 +158,7 @@ def _other(row: ComparisonRow | PairRow) -> str:
 
 
 def _larger_is_better(row: SummaryRow) -> bool:
-    metric = known_metric(row.definition)
+    metric = metric_or_none(row.definition)
     return metric is None or metric.larger_is_better
 
 
@@ -188,3 +183,67 @@ def _marks_in_words(compared: Sequence[ComparisonRow | PairRow], some_are_better
     marked = "a letter after a mean: significantly better than the model with that letter"
     meaning = marked if some_are_better else "no mean is significantly better than that of another model"
     return f"{meaning}{margins}, according to the comparison{which}"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a dialect does otherwise than the default, and how far that moves the mean, after the choices before it."""
+
+    words: str
+    effect: float
+
+
+@dataclass(frozen=True)
+class MapRow(MetricRow):
+    """One metric in one dialect.
+
+    Attributes:
+        metric: the metric as it was asked for.
+        dialect: the dialect's name, with the version that was compared.
+        definition: the metric with every parameter written out; empty if the dialect has none.
+        mean: over the `n_users` users that the dialect counts; NaN if there is none.
+        difference: to the mean in the default dialect.
+        choices: what moves the mean, step by step from the default; the effects add up to the difference.
+        note: why there is no value.
+    """
+
+    metric: str
+    dialect: str
+    definition: str
+    mean: float
+    difference: float
+    n_users: int
+    choices: tuple[Choice, ...]
+    note: str = ""
+    asked: str = ""
+
+    @property
+    def because(self) -> str:
+        """The choices that move the mean, in words, the largest first."""
+        if self.note:
+            return self.note
+        moving = sorted((c for c in self.choices if c.effect), key=lambda choice: -abs(choice.effect))
+        if moving:
+            return "; ".join(f"{choice.words} ({choice.effect:+.4f})" for choice in moving)
+        if self.dialect == "default":
+            return "the reference"
+        return "the same definition" if not self.choices else "the same on this data"
+
+
+def dialects_table(rows: Sequence[MapRow], caption: str = "The same data under other dialects") -> Table:
+    """One row for each metric and dialect, with the reasons why it differs."""
+    mean = in_one_format(row.mean for row in rows)
+    difference = in_one_format((row.difference for row in rows), sign="+")
+
+    def unless_missing(row: MapRow, text: str) -> str:
+        return DASH if math.isnan(row.mean) and not row.n_users else text
+
+    columns: list[Column[MapRow]] = [
+        words("metric", lambda row: row.name),
+        words("dialect", lambda row: row.dialect),
+        Column("mean", lambda row: unless_missing(row, mean(row.mean))),
+        Column("difference", lambda row: unless_missing(row, difference(row.difference) if row.difference else "")),
+        Column("users", lambda row: unless_missing(row, f"{row.n_users:,}")),
+        Column("because", lambda row: row.because, "prose"),
+    ]
+    return Table(rows, columns, caption=caption, dash_means="the dialect has no value", is_grouped=True)

@@ -46,12 +46,12 @@ def domain(values: Iterable[float], *, floor: float | None = None) -> list[float
     >>> domain([0.5]), domain([0.0, 1.0], floor=0.0), domain([])
     ([0.45, 0.55], [0.0, 1.05], [0.0, 1.0])
     """
-    known = [value for value in values if math.isfinite(value)]
-    if floor is not None and all(value >= floor for value in known):
-        known.append(floor)
-    if not known:
+    finite = [value for value in values if math.isfinite(value)]
+    if floor is not None and all(value >= floor for value in finite):
+        finite.append(floor)
+    if not finite:
         return [0.0, 1.0]
-    low, high = min(known), max(known)
+    low, high = min(finite), max(finite)
     room = 0.05 * (high - low) or 0.1 * abs(low) or 0.1
     return [low if low == floor else low - room, high + room]
 
@@ -91,8 +91,8 @@ def text_colour(shown: Sequence[str], series: Sequence[str]) -> alt.Color:
 def places_of(series: Iterable[str]) -> dict[str, int]:
     """The place of each series in the palette, or in further rounds of it, by its name.
 
-    So a model has one colour in every chart and page. If two names would have the same, one of them takes the next free
-    colour; the last one, a grey, is for series that find no other.
+    So a model has one colour in every chart and page. If two names would have the same colour, one of them takes the next
+    free one. The last one, a grey, is for series without any other.
 
     >>> places_of(["als", "popularity"]) == places_of(["popularity", "als"]), places_of([""])
     (True, {'': 0})

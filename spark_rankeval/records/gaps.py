@@ -1,4 +1,4 @@
-"""Gaps between slices of an attribute, from the sums that a summary holds of them."""
+"""Gaps between slices of an attribute, from the sums that a summary holds of them: rows, tables, sentences."""
 
 from __future__ import annotations
 
@@ -7,17 +7,33 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import accumulate
-from typing import NamedTuple
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from spark_rankeval.errors import InputError
-from spark_rankeval.records.slices import OF_ITEMS, attributes_of, has_item_group, is_item_group, slice_of
-from spark_rankeval.records.summary import MetricRow, SummaryRow, bounds_of, known_metric
-from spark_rankeval.statistics.cluster_sums import GroupedClusters, clusters_of_days
+from spark_rankeval.checks import as_names, is_number
+from spark_rankeval.errors import InputError, OptionError, listed
+from spark_rankeval.records.comparison_rows import (
+    VERDICT,
+    JudgedRow,
+    correction_in_words,
+    difference_columns,
+    margins_in_words,
+    means_columns,
+    rare_value_notes,
+)
+from spark_rankeval.records.selection import Metrics, chosen, headline_keys
+from spark_rankeval.records.slices import ITEM_PREFIX, attributes_of, has_item_group, is_item_group, slice_of
+from spark_rankeval.records.summary import METRIC, MODEL, MOST_LISTED, SummaryRow, bounds_of, frame_of, metric_or_none
+from spark_rankeval.statistics.cluster_sums import GroupedClusters, clusters_of_days, warn_of_few_clusters
 from spark_rankeval.statistics.description import as_known
 from spark_rankeval.statistics.independent_groups import Difference, Group, difference_of, largest_gap
-from spark_rankeval.statistics.intervals import Interval, adjusted, verdict_of
+from spark_rankeval.statistics.intervals import Interval, adjusted, checked_level, verdict_of
 from spark_rankeval.statistics.moments import moments_of_sums
 from spark_rankeval.statistics.sums import Sums, added, from_text, mean_of_sums
+from spark_rankeval.tables import DASH, Column, Document, Note, Shown, Table, words
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: What a row compares, and what it calls the users of all other slices.
 LARGEST_GAP, AGAINST_OTHERS = "largest gap", "against all others"
@@ -28,7 +44,7 @@ _SPOILT = "the mean is over all users, and some have no value"
 
 
 @dataclass(frozen=True)
-class GapRow(MetricRow):
+class GapRow(JudgedRow):
     """The difference between the users of a slice and other users, on one metric of one model.
 
     Examples:
@@ -116,23 +132,25 @@ def gap_rows(
     """
     largest, against = [], []
     for row, slices in _figures(rows, attributes):
-        users = {name: _added_up(of_slice) for name, of_slice in slices.items()}
+        users = {name: _added_up(slice_rows) for name, slice_rows in slices.items()}
         gap = largest_gap([each.named(name, row) for name, each in users.items()], level, least_n)
         pair = (gap.highest or _Users().named("", row), gap.lowest or _Users().named("", row))
         largest.append(
-            _as_known(_ComparedGroups(row, pair, gap.difference, gap.interval, gap.p_of(margin), gap.n_left_out))
+            _without_unknown_interval(
+                _ComparedGroups(row, pair, gap.difference, gap.interval, gap.p_of(margin), gap.n_left_out)
+            )
         )
         for name, (own, rest) in zip(users, _with_others([*users.values()]), strict=True) if others else ():
             groups = (own.named(name, row), rest.named(ALL_OTHERS, row))
             difference = difference_of(*groups, shares_clusters=bool(row.cluster)).cautious(groups)
             compared = _ComparedGroups(row, groups, difference, difference.interval(level), difference.p_of(margin))
-            against.append(_as_known(compared))
+            against.append(_without_unknown_interval(compared))
     attribute = ", ".join(attributes)
     return (*_judged(largest, LARGEST_GAP, attribute, margin), *_judged(against, AGAINST_OTHERS, attribute, margin))
 
 
-def _as_known(compared: _ComparedGroups) -> _ComparedGroups:
-    """Without an interval if users come in clusters of which a slice has no sums."""
+def _without_unknown_interval(compared: _ComparedGroups) -> _ComparedGroups:
+    """Remove the interval if users come in clusters, and a slice has no sums of them."""
     if not compared.row.cluster or all(group.clusters is not None or not group.n for group in compared.groups):
         return compared
     interval = Interval.missing(compared.interval.level, compared.interval.method, _CLUSTERED)
@@ -145,14 +163,14 @@ def largest_gaps(rows: Sequence[SummaryRow], attribute: str) -> list[tuple[Summa
 
     The level is that of the summary's intervals. An attribute without slices is an `InputError`.
     """
-    of_all = {(row.model, row.key): row for row in rows if row.slice == "all"}
-    levels = {row.interval_level for row in of_all.values()}
+    total_rows = {(row.model, row.key): row for row in rows if row.slice == "all"}
+    levels = {row.interval_level for row in total_rows.values()}
     level = next((level for level in levels if 0 < level < 1), 0.95)
     gaps = gap_rows(rows, attribute.split(", "), level=level, others=False)
     largest = []
     for gap in gaps:
         row = replace(
-            of_all[gap.model, gap.metric],
+            total_rows[gap.model, gap.metric],
             slice=f"the largest gap by {attribute}",
             mean=gap.difference,
             interval_low=gap.interval_low,
@@ -174,15 +192,18 @@ def _figures(
 ) -> list[tuple[SummaryRow, dict[str, list[SummaryRow]]]]:
     """For each figure of all users, the rows of its slices, by the slice of these attributes that they are part of."""
     wanted = set(attributes)
-    known = {attributes_of(row.slice) for row in rows if not has_item_group(row.slice)}
-    fitting = [names for names in known if wanted <= set(names)]
+    attribute_sets = {attributes_of(row.slice) for row in rows if not has_item_group(row.slice)}
+    fitting = [names for names in attribute_sets if wanted <= set(names)]
     if not wanted or not fitting:
         there = ", ".join(attributes_in_slices(rows)) or "nothing; evaluate with by="
         msg = f"there are no slices by {' and '.join(map(repr, attributes)) or 'no attribute'}; slices are by {there}"
-        of_items = {
-            name.removeprefix(OF_ITEMS) for row in rows if is_item_group(row.slice) for name in attributes_of(row.slice)
+        item_attributes = {
+            name.removeprefix(ITEM_PREFIX)
+            for row in rows
+            if is_item_group(row.slice)
+            for name in attributes_of(row.slice)
         }
-        if of_items & {name.removeprefix(OF_ITEMS) for name in attributes}:
+        if item_attributes & {name.removeprefix(ITEM_PREFIX) for name in attributes}:
             msg += ". Groups of items have no gaps, because they share users"
         raise InputError(msg)
     # Slices of fewer attributes are totals of the others: any of them hold all users.
@@ -231,10 +252,10 @@ class _Users(NamedTuple):
 
 def _grouped(users: Sequence[_Users]) -> tuple[GroupedClusters, ...] | None:
     """The sums of clusters of several users together."""
-    known = [part for each in users for part in each.grouped or ()]
+    parts = [part for each in users for part in each.grouped or ()]
     if any(each.grouped is None for each in users):
         return None
-    return (GroupedClusters.added(known),) if len(known) > 1 else tuple(known)
+    return (GroupedClusters.added(parts),) if len(parts) > 1 else tuple(parts)
 
 
 def _users_of(row: SummaryRow) -> _Users:
@@ -265,7 +286,7 @@ def _judged(compared: Sequence[_ComparedGroups], kind: str, attribute: str, marg
     """The rows of comparisons, with p-values corrected for all of them."""
     for each, p in zip(compared, adjusted([each.p for each in compared]).tolist(), strict=True):
         row, (group, other), difference, interval, *_ = each
-        metric = known_metric(row.definition)
+        metric = metric_or_none(row.definition)
         larger_is_better = metric is None or metric.larger_is_better
         verdict = verdict_of(
             interval,
@@ -284,3 +305,143 @@ def _judged(compared: Sequence[_ComparedGroups], kind: str, attribute: str, marg
             larger_is_better=larger_is_better, verdict=verdict.word, sentence=verdict.sentence,
             asked=row.name if row.name != row.key else "", n_left_out=each.n_left_out, cluster=row.cluster,
         )  # fmt: skip
+
+
+def gaps_tables(rows: Sequence[GapRow], level: float) -> list[Table]:
+    """A table of each kind of rows; none of a kind without rows."""
+    attribute = rows[0].attribute if rows else ""
+    captions = {
+        LARGEST_GAP: f"The largest gap between slices by {attribute}",
+        AGAINST_OTHERS: f"Each slice by {attribute} against all others",
+    }
+    rows_by_kind = {kind: [row for row in rows if row.kind == kind] for kind in captions}
+    return [_gaps_table(kind_rows, level, captions[kind]) for kind, kind_rows in rows_by_kind.items() if kind_rows]
+
+
+def _gaps_table(rows: Sequence[GapRow], level: float, caption: str) -> Table:
+    is_largest = rows[0].kind == LARGEST_GAP
+    columns: list[Column[Any]] = [
+        METRIC,
+        *([MODEL] if any(row.model for row in rows) else []),
+        words("highest mean" if is_largest else "slice", lambda row: row.slice or DASH),
+        *([words("lowest mean", lambda row: row.other or DASH)] if is_largest else []),
+        Column("users", lambda row: f"{row.n_users:,}"),
+        Column("others", lambda row: f"{row.n_other_users:,}"),
+        *means_columns(rows, "others' mean", attrgetter("other_mean")),
+        *difference_columns(rows, level),
+        VERDICT,
+    ]
+    return Table(
+        rows, columns, caption, caption, _gap_notes(rows, is_largest=is_largest), dash_means="there is no interval",
+        is_grouped=True,
+    )  # fmt: skip
+
+
+def _gap_notes(rows: Sequence[GapRow], *, is_largest: bool) -> list[Note]:
+    corrected = correction_in_words(rows, "holm")
+    if is_largest:
+        p = Note(f"from the Games-Howell test for all pairs of slices, also {corrected}", "p")
+        notes = [p, Note("holds although the pair was chosen for its difference", "interval")]
+    else:
+        notes = [Note(f"from Welch's test, {corrected}", "p")]
+    notes += [Note(text, "verdict") for text in margins_in_words(rows)]
+    clusters = listed(list(dict.fromkeys(row.cluster for row in rows if row.cluster)))
+    if clusters:
+        notes.append(Note(f"takes the clusters by {clusters} as independent, not their users", "interval"))
+    most = max((row.n_left_out for row in rows), default=0)
+    if most:
+        slices = "1 slice is" if most == 1 else f"{'at most ' if len(rows) > 1 else ''}{most:,} slices are"
+        notes.append(Note(f"{slices} left out, with too few users or no interval"))
+    rare = [f"{row.name} of {row.slice}" for row in rows if row.interval_method == "mover" and not row.no_interval]
+    notes += rare_value_notes(rare)
+    reasons = list(dict.fromkeys(row.no_interval for row in rows if row.no_interval))
+    if reasons:
+        notes.append(Note(f"no interval: {listed(reasons, MOST_LISTED)}"))
+    return notes
+
+
+# Up to so many slices of an attribute are compared with all others.
+_MOST_AGAINST_OTHERS = 40
+
+
+def attribute_gap_tables(rows: Sequence[SummaryRow]) -> tuple[list[Table], list[Table]]:
+    """The largest gaps by each attribute, and the tables of each slice against all others."""
+    levels = [row.interval_level for row in rows if 0 < row.interval_level < 1]
+    level = levels[0] if levels else 0.95
+    largest, others = [], []
+    for attribute in attributes_in_slices(rows):
+        n_slices = len({slice_of(row.slice, [attribute]) for row in rows if attribute in attributes_of(row.slice)})
+        gaps = gap_rows(rows, [attribute], level=level, others=n_slices <= _MOST_AGAINST_OTHERS)
+        first, *rest = gaps_tables(gaps, level)
+        largest.append(first)
+        others += rest
+    return largest, others
+
+
+@dataclass(frozen=True, repr=False)
+class Gaps(Shown):
+    """The gaps between slices, of `Result.gaps`. They print as tables.
+
+    Examples:
+        >>> gaps = result.gaps("country", metrics="rr")
+        >>> gaps.to_pandas()[["kind", "model", "slice", "other", "difference", "verdict"]].round(3).head(2)
+                  kind     model       slice       other  difference    verdict
+        0  largest gap   popular  country=DE  country=FR        0.00  undecided
+        1  largest gap  personal  country=DE  country=FR        0.25  undecided
+
+    Attributes:
+        rows: the largest gap of each metric and model, and then each slice against all others.
+        level: the confidence level of the intervals. A corrected p-value of at most 1 − level counts as a difference.
+    """
+
+    rows: tuple[GapRow, ...]
+    level: float
+
+    @property
+    def largest(self) -> tuple[GapRow, ...]:
+        """The rows of the largest gaps: one for each metric and model."""
+        return tuple(row for row in self.rows if row.kind == LARGEST_GAP)
+
+    @property
+    def sentences(self) -> list[str]:
+        """The verdict of every row in a sentence."""
+        return [row.sentence for row in self.rows]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[GapRow]:
+        """The rows, largest gaps first."""
+        return iter(self.rows)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """A row for each comparison, with the columns of `GapRow`."""
+        return frame_of(self.rows, GapRow)
+
+    def _on_paper(self) -> Document:
+        return Document(tuple(gaps_tables(self.rows, self.level)))
+
+
+def gaps_of(
+    rows: Sequence[SummaryRow],
+    attribute: str | Sequence[str],
+    metrics: Metrics,
+    level: float,
+    margin: float,
+    min_users: int,
+) -> Gaps:
+    """The gaps between slices of a summary; see `Result.gaps`."""
+    checked_level(level)
+    if not is_number(margin) or not 0 <= margin < math.inf:
+        msg = f"margin must be a finite number from 0 on; got {margin!r}"
+        raise OptionError(msg)
+    if not isinstance(min_users, int) or isinstance(min_users, bool) or min_users < 2:
+        msg = f"min_users must be a whole number from 2 on; got {min_users!r}"
+        raise OptionError(msg)
+    total_rows = [row for row in rows if row.slice == "all"]
+    keys = {row.key for row in chosen(total_rows, headline_keys(total_rows) if metrics is None else metrics)}
+    compared = [row for row in rows if row.key in keys]
+    names = as_names("attribute", attribute)
+    gaps = gap_rows(compared, names, level=level, margin=margin, least_n=min_users)
+    warn_of_few_clusters(row for row in compared if set(names) <= set(attributes_of(row.slice)))
+    return Gaps(gaps, level)

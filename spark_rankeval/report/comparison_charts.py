@@ -6,17 +6,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from spark_rankeval.charts.choice import MOST_LINES, PURPOSE, WIDTH, Bin, Estimate, Histogram, Metrics, chosen, largest
 from spark_rankeval.checks import check_extra, needs_extra
 from spark_rankeval.errors import InputError
 from spark_rankeval.metrics.base import Metric
-from spark_rankeval.records.chart_rows import Counts, Grid, coarsened
+from spark_rankeval.records.chart_rows import PURPOSE, WIDTH, Bin, Counts, Estimate, Grid, Histogram, coarsened
 from spark_rankeval.records.comparison_rows import ComparisonRow, PairRow
-from spark_rankeval.tables.table import in_one_format
+from spark_rankeval.records.selection import MOST_LINES, Metrics, chosen, largest
+from spark_rankeval.tables import in_one_format
 
 if TYPE_CHECKING:
-    from spark_rankeval.charts.marks import Drawing
-
+    from spark_rankeval.report.marks import Drawing
 
 # Differences are counted in bins of a 16th of their standard deviation, up to 16 of them to either side; then joined.
 _FINE, _REACH, _MOST_BINS = 16, 16, 40
@@ -90,8 +89,8 @@ class ComparisonPlots:
         Raises:
             UnknownMetricError: it is not in the comparison.
         """
-        of_all = self._rows_of(metric)
-        key, name = (of_all[0].metric, of_all[0].name) if of_all else ("", "")
+        total_rows = self._rows_of(metric)
+        key, name = (total_rows[0].metric, total_rows[0].name) if total_rows else ("", "")
         rows = [row for row in self.sliced if row.metric == key]
         shown = largest(rows)
         reading = [f"{self._reading()} Dashed line: all users."]
@@ -103,7 +102,7 @@ class ComparisonPlots:
             title=f"{name} compared with {self.baseline}, by slice",
             x_title=f"difference in {name}",
             series=self.models,
-            reference={row.model: row.difference for row in of_all},
+            reference={row.model: row.difference for row in total_rows},
             width=width,
         )
 
@@ -151,7 +150,7 @@ class ComparisonPlots:
     def draw_users(self, counted: CountedDifferences, *, width: int = WIDTH) -> Drawing:
         """The chart of `count_users`."""
         with needs_extra("report", PURPOSE):
-            from spark_rankeval.charts.distribution_charts import histogram_chart
+            from spark_rankeval.report.drawing import histogram_chart
         name = counted.row.name
         level = f"{self.level * 100:.6g}%"
         reading = [
@@ -199,7 +198,7 @@ def pairs_chart(rows: Sequence[PairRow], level: float, metrics: Metrics, width: 
 def _chart(estimates: Sequence[Estimate], reading: list[str], **options: Any) -> Drawing:
     """Differences as a forest plot, with further options of `forest_chart`."""
     with needs_extra("report", PURPOSE):
-        from spark_rankeval.charts.distribution_charts import forest_chart
+        from spark_rankeval.report.drawing import forest_chart
     if any(estimate.margin for estimate in estimates):
         reading = [*reading, "Shaded: differences within the margin, which do not matter."]
     return forest_chart(estimates, reading=reading, signed=True, **options)

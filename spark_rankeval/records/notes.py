@@ -1,24 +1,19 @@
-"""Notes beside figures, on definitions that few systems use, on metrics that are averaged over different users, and on the data.
-
-By default AP and NDCG rate only the order of the retrieved items. Most systems also count the relevant items that were missed. The
-note has the value by that definition.
-"""
+"""Notes on figures: definitions that few systems use, metrics over different users, cutoffs, clusters; and how metrics are defined."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
+from spark_rankeval.dialects.explained import formula_in_words
 from spark_rankeval.errors import listed
 from spark_rankeval.metrics.base import RelevanceMetric
 from spark_rankeval.metrics.gain_based import GainMetric
 from spark_rankeval.records.comparison_rows import ComparisonRow, PairRow
-from spark_rankeval.records.quality import DataQuality
-from spark_rankeval.records.summary import SummaryRow, known_metric
-from spark_rankeval.request.counts import ALL_COUNTS
-from spark_rankeval.tables.table import Note, number, share
+from spark_rankeval.records.summary import SummaryRow, metric_or_none
+from spark_rankeval.tables import Column, Table, number, words
 
 # Clusters whose effective number is below this share of their number differ in size.
 _UNEQUAL = 0.9
@@ -32,13 +27,13 @@ def notes_of(
     rows: Sequence[SummaryRow], users: Sequence[str] = (), longest: Mapping[str, int] = MappingProxyType({})
 ) -> tuple[str, ...]:
     """The notes for these rows, of users who are identified by these columns; `longest` is the length of each model's longest list."""
-    of_all = [row for row in rows if row.slice == "all"] or list(rows)
+    total_rows = [row for row in rows if row.slice == "all"] or list(rows)
     notes = (
-        note_of_definitions(of_all),
-        _note_of_short_lists(of_all, longest),
-        _note_of_users(of_all),
-        _note_of_clusters(of_all),
-        _note_of_ids(of_all, users),
+        note_of_definitions(total_rows),
+        _note_of_short_lists(total_rows, longest),
+        _note_of_users(total_rows),
+        _note_of_clusters(total_rows),
+        _note_of_ids(total_rows, users),
     )
     return tuple(note for note in notes if note)
 
@@ -46,7 +41,7 @@ def notes_of(
 def notes_of_clusters(
     rows: Sequence[SummaryRow] | Sequence[ComparisonRow] | Sequence[PairRow], users: Sequence[str] = ()
 ) -> tuple[str, ...]:
-    """The note on clusters, or on users that look like parts of a person if somebody named no clusters."""
+    """The note on clusters, or on users that look like parts of a person if the caller named no clusters."""
     return tuple(note for note in (_note_of_clusters(rows), _note_of_ids(rows, users)) if note)
 
 
@@ -69,7 +64,7 @@ def _note_of_clusters(rows: Sequence[SummaryRow] | Sequence[ComparisonRow] | Seq
 
 
 def _note_of_ids(rows: Sequence[SummaryRow] | Sequence[ComparisonRow] | Sequence[PairRow], users: Sequence[str]) -> str:
-    """The note on users that look like parts of a person. Empty if a user is one column, or somebody chose clusters."""
+    """The note on users that look like parts of a person. Empty if a user is one column, or the caller chose clusters."""
     if len(users) < 2 or not any(row.interval_method and not row.cluster for row in rows):
         return ""
     return (
@@ -84,11 +79,11 @@ def note_of_definitions(rows: Sequence[SummaryRow]) -> str:
     if not few:
         return ""
     names = list(dict.fromkeys(row.name for row in few))
-    known = [row for row in few if not math.isnan(row.standard_mean)]
-    if not known:
+    with_values = [row for row in few if not math.isnan(row.standard_mean)]
+    if not with_values:
         return f"{_rating(_named(few), len(names))}. {_ELSEWHERE}"
     by_model: dict[str, dict[str, float]] = {}
-    for row in known:
+    for row in with_values:
         by_model.setdefault(row.model, {})[row.name] = row.standard_mean
     whole = all(list(values) == names for values in by_model.values())
     subject = ("it is" if len(names) == 1 else "they are") if whole else ""
@@ -118,7 +113,7 @@ def _note_of_short_lists(rows: Sequence[SummaryRow], longest: Mapping[str, int])
 
 def _note_of_users(rows: Sequence[SummaryRow]) -> str:
     """The note on the users of gain metrics if there is a threshold: those of other metrics only if grades below it gain nothing."""
-    metrics = [(row, known_metric(row.definition)) for row in rows if row.model == rows[0].model]
+    metrics = [(row, metric_or_none(row.definition)) for row in rows if row.model == rows[0].model]
     gains = [
         (row, metric)
         for row, metric in metrics
@@ -141,14 +136,14 @@ def _note_of_users(rows: Sequence[SummaryRow]) -> str:
         and (metric.needs, metric.threshold, other.relevance) == ("relevant", gain.threshold, row.relevance)
         and (other.n_users != row.n_users) == keeps
     ]
-    of_threshold = f"with a grade of at least {gain.threshold:g} (relevance_threshold)"
+    condition = f"with a grade of at least {gain.threshold:g} (relevance_threshold)"
     if not keeps:
         has_others = row.n_undefined and gain.undefined != "zero"
-        return f"{_averaged([*alike, *others], row.n_users)} {of_threshold}" if has_others else ""
+        return f"{_averaged([*alike, *others], row.n_users)} {condition}" if has_others else ""
     if not others:
         return ""
     return (
-        f"{_averaged(alike, row.n_users)} with a grade above 0; {_averaged(others, others[0].n_users)} {of_threshold}. "
+        f"{_averaged(alike, row.n_users)} with a grade above 0; {_averaged(others, others[0].n_users)} {condition}. "
         f"Grades below {gain.threshold:g} still count as gain, unless you pass below_threshold='zero'"
     )
 
@@ -160,8 +155,8 @@ def _averaged(rows: Sequence[SummaryRow], n_users: int) -> str:
 
 def _is_left_open(row: SummaryRow, metric: GainMetric) -> bool:
     """Whether a metric has a threshold, and the caller did not choose how grades below it count."""
-    asked = known_metric(row.metric)
-    is_chosen = asked is not None and "below_threshold" in asked.chosen()
+    requested = metric_or_none(row.metric)
+    is_chosen = requested is not None and "below_threshold" in requested.chosen()
     return not is_chosen and metric.threshold is not None and metric.threshold > 0
 
 
@@ -187,75 +182,29 @@ def _named(rows: Sequence[SummaryRow]) -> str:
     return listed(names)
 
 
-def apart_in_words(quality: DataQuality) -> str:
-    """A warning that hardly any user is in both tables, with the likely reason."""
-    n = quality.n_in_both_at_most
-    verb = f"only {n:,}" if n else "none"
-    have = "has" if n < 2 else "have"
-    part = share(n, quality.n_labelled)
-    advice = "check that both tables use the same user ids"
-    if not quality.n_predictions:
-        advice = "the lists of all users are empty" + (
-            f", as {quality.n_excluded:,} predictions were excluded" if quality.n_excluded else ""
-        )
-    return f"{verb} of {quality.n_labelled:,} users with labels {have} predictions{part}; {advice}"
+def definitions_table(rows: Sequence[SummaryRow]) -> Table:
+    """How each metric is defined: a row for each definition; cutoffs and recalls of a definition share a row."""
+    families: dict[tuple[str, str, str], list[SummaryRow]] = {}
+    for row in rows:
+        families.setdefault((_general(row), row.dialect, row.relevance), []).append(row)
+    columns: list[Column[list[SummaryRow]]] = [
+        words("metric", lambda family: _metrics_in_words(list(dict.fromkeys(row.name for row in family)))),
+        words("dialect", lambda family: family[0].dialect),
+        words("definition", lambda family: _general(family[0])),
+        words("meaning", lambda family: _formula(family[0].definition)),
+    ]
+    return Table(list(families.values()), columns, caption="How each metric is defined")
 
 
-def excluded_labels_in_words(quality: DataQuality) -> str:
-    """A sentence on the number of labels whose items were excluded from the predictions."""
-    n = quality.n_excluded_labels
-    verb = "is of an excluded item" if n == 1 else "are of excluded items"
-    return f"{n:,} of {quality.n_labels:,} labels{share(n, quality.n_labels)} {verb}"
+def _general(row: SummaryRow) -> str:
+    """A definition without its cutoff and recall."""
+    return re.sub(r"(?<=recall=)[\d.]+", "r", re.sub(r"@\d+$", "@k", row.definition))
 
 
-def quality_notes(quality: DataQuality, *, excludes: bool = False) -> list[Note]:
-    """Notes on users, ties and rows. Counts of problems appear only if they are not 0, but excluded ones always if `excludes`."""
-    notes = [Note("; ".join(_users(quality)), "users")]
-    if quality.is_apart:
-        notes.append(Note(apart_in_words(quality), "!"))
-    notes += [Note(_ties(quality), "ties"), Note("; ".join(_rows(quality, excludes)), "rows")]
-    if quality.label_weight:
-        notes.append(Note("; ".join(_weights(quality)), "label weights"))
-    return notes
+def _metrics_in_words(metrics: Sequence[str]) -> str:
+    return ", ".join(metrics) if len(metrics) <= 4 else f"{metrics[0]} … {metrics[-1]} ({len(metrics)})"
 
 
-def _users(quality: DataQuality) -> Iterator[str]:
-    yield f"{quality.n_users:,} users"
-    shares = {
-        "without a relevant label": quality.n_without_relevant,
-        "without predictions": quality.n_without_predictions,
-    }
-    if quality.n_left_out:
-        shares["left out of the means"] = quality.n_left_out
-    for reason, n in shares.items():
-        yield f"{n:,} {reason}{share(n, quality.n_users)}"
-    unusable = "without a usable weight, left out"
-    yield from _counted({"with weight 0, left out": quality.n_without_weight, unusable: quality.n_invalid_weights})
-    yield from _counted({"without a cluster, each taken as one": quality.n_missing_clusters})
-
-
-def _ties(quality: DataQuality) -> str:
-    n = quality.n_hanging_on_ties
-    if not n:
-        return "no user's values depend on the order of equal scores"
-    whose = "user's" if n == 1 else "users'"
-    return f"{n:,} {whose} values depend on the order of equal scores{share(n, quality.n_users)}"
-
-
-def _rows(quality: DataQuality, excludes: bool) -> Iterator[str]:
-    yield f"{quality.n_predictions:,} predictions"
-    yield f"{quality.n_labels:,} labels, {quality.n_relevant:,} relevant"
-    if excludes and not quality.n_excluded:
-        yield "0 predictions excluded"
-    yield from _counted({count.words: getattr(quality, count.total_name) for count in ALL_COUNTS if count.is_noted})
-
-
-def _weights(quality: DataQuality) -> Iterator[str]:
-    yield f"{quality.label_weight:,.6g} in total"
-    yield f"as informative as {quality.effective_n_labels:,.1f} equal weights"
-    yield from _counted({"clipped": quality.n_clipped_labels})
-
-
-def _counted(counts: Mapping[str, int | None]) -> list[str]:
-    """The counts that are not 0, each with its words."""
-    return [f"{n:,} {words}" for words, n in counts.items() if n]
+def _formula(definition: str) -> str:
+    metric = metric_or_none(definition)
+    return "" if metric is None else formula_in_words(metric)

@@ -1,0 +1,240 @@
+"""Rows by the name of a metric, a model or a slice, and which of them to show first."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from spark_rankeval.errors import MetricError, OptionError, UnknownMetricError, did_you_mean
+from spark_rankeval.metrics.base import Metric
+from spark_rankeval.metrics.naming import column_name, parse_metric, reads_as
+from spark_rankeval.records.comparison_rows import ComparisonRow, PairRow
+from spark_rankeval.records.slices import slice_name, slice_pieces
+from spark_rankeval.records.summary import SummaryRow
+
+Metrics = str | Metric | Iterable[str | Metric] | None
+
+
+class _Labelled(Protocol):
+    @property
+    def metric(self) -> str: ...
+
+
+# So many lines a chart of all metrics or slices has; more are a table's matter.
+MOST_LINES = 40
+# A metric at more cutoffs than a few is a curve, and these stand for it.
+_FEW_CUTOFFS, _USUAL_CUTOFFS = 6, (1, 5, 10, 20, 50, 100)
+
+Row = TypeVar("Row", bound=_Labelled)
+Selected = TypeVar("Selected", bound=SummaryRow | ComparisonRow | PairRow)
+Sliced = TypeVar("Sliced", bound=SummaryRow | ComparisonRow)
+
+
+def headline_keys(rows: Sequence[SummaryRow]) -> list[str]:
+    """The metrics to show first: no points of a recall curve, and only the usual cutoffs of a metric with many."""
+    families: dict[tuple[str, str], list[SummaryRow]] = {}
+    for row in rows:
+        name = row.definition.partition("(")[0].partition("@")[0]
+        general = re.sub(r"@\d+$|recall=[\d.]+", "", row.definition)
+        families.setdefault((name if name == "iprec" else general, row.relevance), []).append(row)
+    kept = []
+    for (name, _), family in families.items():
+        keys = {row.key: row.cutoff for row in family}
+        if len(keys) > _FEW_CUTOFFS:
+            usual = [key for key, cutoff in keys.items() if cutoff in _USUAL_CUTOFFS]
+            keys = dict.fromkeys([] if name == "iprec" else usual or [*keys][: _FEW_CUTOFFS - 1] + [*keys][-1:])
+        kept += list(keys)
+    order = dict.fromkeys(row.key for row in rows)
+    wanted = set(kept)
+    return [key for key in order if key in wanted][:MOST_LINES] or list(order)[:MOST_LINES]
+
+
+def one_of_each(rows: Sequence[SummaryRow]) -> list[str]:
+    """One headline metric of each kind: the one at cutoff 10, or the middle one."""
+    cutoffs = {row.key: row.cutoff for row in rows}
+    kinds: dict[str, list[str]] = {}
+    for key in headline_keys(rows):
+        kinds.setdefault(re.sub(r"@\d+(?=$| \[)", "", key), []).append(key)
+    return [next((key for key in keys if cutoffs[key] == 10), keys[len(keys) // 2]) for keys in kinds.values()]
+
+
+def largest(rows: Sequence[Sliced]) -> list[Sliced]:
+    """The rows of the slices with the most users, in their order."""
+    sizes: dict[str, int] = {}
+    for row in rows:
+        sizes[row.slice] = max(sizes.get(row.slice, 0), row.n_users)
+    kept = set(sorted(sizes, key=lambda name: -sizes[name])[:MOST_LINES])
+    return [row for row in rows if row.slice in kept]
+
+
+def chosen(rows: Sequence[Selected], metrics: Metrics) -> list[Selected]:
+    """The rows of some metrics or of all, metric by metric; a metric without a row is an `UnknownMetricError`."""
+    keys = list(dict.fromkeys(map(_key_of, rows)))
+    if metrics is None:
+        metrics = keys
+    matches = []
+    for name in [metrics] if isinstance(metrics, str | Metric) else metrics:
+        exact = [row for row in rows if name in (_key_of(row), row.metric)]
+        named = exact or [row for row in rows if reads_as(row.metric, name)]
+        if not named:
+            available = ", ".join(keys) or "none"
+            msg = f"there is no metric {str(name)!r} to draw; {did_you_mean(name, keys)}available: {available}"
+            raise UnknownMetricError(msg)
+        matches += named
+    return matches
+
+
+def rows_of_one_metric(rows: Sequence[SummaryRow], metric: str | Metric) -> list[SummaryRow]:
+    """The rows of one metric; a name that fits no metric or several is an `UnknownMetricError`."""
+    matches = chosen(rows, [metric])
+    keys = list(dict.fromkeys(row.key for row in matches))
+    if len(keys) > 1:
+        msg = f"{str(metric)!r} is ambiguous: it matches {', '.join(map(repr, keys))}; draw one of these"
+        raise UnknownMetricError(msg)
+    return matches
+
+
+def answers(row: SummaryRow, metric: str | Metric) -> bool:
+    """Whether a row belongs to a metric, by any of its names."""
+    return metric in (row.key, row.metric) or reads_as(row.metric, metric)
+
+
+def _key_of(row: SummaryRow | ComparisonRow | PairRow) -> str:
+    return row.key if isinstance(row, SummaryRow) else row.metric
+
+
+def rows_of_metric(rows: Sequence[Row], metric: str | Metric) -> list[Row]:
+    """The rows with this label; if there are none, those whose label reads as the metric."""
+    return [row for row in rows if row.metric == metric] or [row for row in rows if reads_as(row.metric, metric)]
+
+
+#: A metric; a model and a metric; or either and a slice.
+Name = str | Metric | tuple[str | Metric, ...]
+
+
+class Lookup(NamedTuple):
+    """The rows of a result, by name."""
+
+    summary: Sequence[SummaryRow]
+    columns: Mapping[str, str]
+    models: list[str]
+
+    def row(self, name: Name) -> SummaryRow:
+        """The only row of a name; raises `UnknownMetricError` if there is none, or more than one."""
+        rows = self.rows(name)
+        if len(rows) == 1:
+            return rows[0]
+        raise UnknownMetricError(_ambiguous(name, rows) if rows else self._unknown(name))
+
+    def rows(self, name: Name) -> list[SummaryRow]:
+        """All rows that answer to a name."""
+        models, metric, slice_ = self._parts(name)
+        if len(models) > 1:
+            return []
+        return self._matches(
+            metric, [row for row in self.summary if row.slice == slice_ and models in ([], [row.model])]
+        )
+
+    def _parts(self, name: Name) -> tuple[list[Any], Any, str]:
+        """A name taken apart: what stands before the metric, the metric, the slice."""
+        parts: tuple[Any, ...] = name if isinstance(name, tuple) else (name,)
+        slice_ = "all"
+        if len(parts) > 1 and isinstance(parts[-1], str) and any(row.slice == parts[-1] for row in self.summary):
+            parts, slice_ = parts[:-1], parts[-1]
+        *models, metric = parts or ("",)
+        return models, metric, slice_
+
+    def _matches(self, name: str | Metric, summary: Sequence[SummaryRow]) -> list[SummaryRow]:
+        """By the key or column; else by the label; else by another spelling; else by parameters that are not given."""
+        rows = [row for row in summary if name in (row.key, self.columns.get(row.key))]
+        rows = rows or [row for row in summary if row.metric == name]
+        if rows:
+            return rows
+        try:
+            metric = parse_metric(name)
+        except MetricError:
+            return []
+        rows = [row for row in summary if reads_as(row.metric, metric)]
+        return rows or [row for row in summary if fits(metric, row.definition)]
+
+    def _unknown(self, name: Name) -> str:
+        models, metric, slice_ = self._parts(name)
+        if len(models) < 2 and all(model in self.models for model in models):
+            keys = list(dict.fromkeys(row.key for row in self.summary if row.slice == slice_))
+            if slice_ != "all" and self._matches(metric, self.summary):
+                return f"the slice {slice_!r} has no figures of {str(metric)!r}; it has: {', '.join(keys)}"
+            return f"this result has no metric {str(metric)!r}; {did_you_mean(metric, keys)}it has: {', '.join(keys)}"
+        slices = list(dict.fromkeys(row.slice for row in self.summary))
+        available = ", ".join(map(repr, self.models)) if any(self.models) else "none with a name"
+        near = did_you_mean(models[0], self.models)
+        if slices != ["all"] and slice_ == "all":
+            # The last of the names may have been meant for a slice.
+            available += f"; the slices: {', '.join(map(repr, slices))}"
+            near = did_you_mean(metric, slices) or near
+        return (
+            f"expected result[metric], result[model, metric], or either with a slice at the end; got {name!r}. "
+            f"{near[:1].upper()}{near[1:]}This result has the models: {available}"
+        )
+
+
+def _ambiguous(name: Name, rows: Sequence[SummaryRow]) -> str:
+    has_models = len({row.model for row in rows}) > 1
+    answering = ", ".join(repr((row.model, row.key) if has_models else row.key) for row in rows)
+    kind = "pairs" if has_models else "labels"
+    return f"{str(name)!r} is ambiguous: it matches {answering}; use one of these {kind}"
+
+
+def fits(metric: Metric, definition: str) -> bool:
+    """Whether a definition is of the metric asked for: same kind and cutoff, and every chosen parameter agrees."""
+    try:
+        resolved = parse_metric(definition)
+    except MetricError:
+        # A column of a table that does not say what it is.
+        return column_name(str(metric)) == definition
+    same = type(metric) is type(resolved) and metric.k == resolved.k
+    return same and all(getattr(resolved, name) == value for name, value in metric.chosen().items())
+
+
+def _ordered_slices(names: Iterable[str], order: Mapping[str, Sequence[Any]]) -> list[str]:
+    """Names of slices, all users first, then totals, then slices, each in the order of an attribute's values.
+
+    Values that `order` lacks come last, in their own order. An attribute or value of no slice is an `OptionError`.
+
+    >>> _ordered_slices(["all", "age=old", "age=young", "age=null"], {"age": ["young", "old"]})
+    ['all', 'age=young', 'age=old', 'age=null']
+    """
+    parted = {name: slice_pieces(name) for name in names}
+    places: dict[str, dict[str, int]] = {}
+    for pieces in parted.values():
+        for attribute, piece in pieces.items():
+            ranks = places.setdefault(attribute, {})
+            ranks.setdefault(piece, len(ranks))
+    for attribute, values in order.items():
+        if attribute not in places:
+            msg = f"there are no slices by {attribute!r}; slices are by {', '.join(map(repr, places)) or 'nothing'}"
+            raise OptionError(msg)
+        ranks = places[attribute]
+        named = [slice_name([attribute], (value,)) for value in values]
+        unknown = [piece for piece in named if piece not in ranks]
+        if unknown:
+            msg = f"no slice has {', '.join(unknown)}; available: {', '.join(ranks)}"
+            raise OptionError(msg)
+        places[attribute] = {piece: place for place, piece in enumerate(dict.fromkeys([*named, *ranks]))}
+    attributes = list(places)
+
+    def place(name: str) -> tuple[int, list[tuple[int, int]]]:
+        pieces = parted[name].items()
+        return len(pieces), [(attributes.index(attribute), places[attribute][piece]) for attribute, piece in pieces]
+
+    return sorted(parted, key=place)
+
+
+def by_slice(rows: Sequence[Sliced], order: Mapping[str, Sequence[Any]]) -> tuple[Sliced, ...]:
+    """Rows of a summary or a comparison with their slices in a given order; models and the rows of a slice keep theirs."""
+    places = {
+        name: place for place, name in enumerate(_ordered_slices(dict.fromkeys(row.slice for row in rows), order))
+    }
+    models = {model: place for place, model in enumerate(dict.fromkeys(row.model for row in rows))}
+    whole_models = [row.model for row in rows] == sorted((row.model for row in rows), key=models.__getitem__)
+    return tuple(sorted(rows, key=lambda row: (models[row.model] * whole_models, places[row.slice])))
