@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,14 @@ import pandas as pd
 
 from benchmarks.on_sail import ON_SAIL
 from benchmarks.ratios import ratio
-from benchmarks.targets import TARGETS, Outcome, outcomes
+from benchmarks.targets import NIGHTLY, TARGETS, Outcome, Target, outcomes
 from benchmarks.works import words_of
 
 FIGURES = ROOT / "benchmarks" / "figures.json"
-PAGES = (ROOT / "README.md", *(ROOT / "docs" / "evidence" / f"{name}.md" for name in ("speed", "growth", "sail")))
+PAGES = (
+    ROOT / "README.md",
+    *(ROOT / "docs" / "evidence" / f"{name}.md" for name in ("speed", "method", "growth", "sail")),
+)
 PICTURE = ROOT / "docs" / "evidence" / "growth.svg"
 # The runs whose size grows, and their works.
 GROWTH = {"1m": 1_000_000, "10m": 10_000_000, "100m": 100_000_000}
@@ -46,7 +50,7 @@ GROWING = {"shuffle": "bare shuffle", "many": "evaluate, 30 values"}
 
 def page(text: str, reports: dict[str, Any]) -> str:
     """The page with its blocks written anew: what stands between ``<!-- figures: name -->`` and ``<!-- end -->``."""
-    blocks = {"targets": targets(reports)}
+    blocks = {"targets": targets_table(reports, TARGETS), "nightly": targets_table(reports, NIGHTLY)}
     for name, (runs, written) in _BLOCKS.items():
         missing = [run for run in runs if run not in reports]
         blocks[name] = _not_measured(missing) if missing else written(reports)
@@ -61,16 +65,16 @@ def _not_measured(runs: list[str]) -> str:
     return f"Not measured yet: `make benchmark-check RUNS={','.join(runs)}`"
 
 
-def targets(reports: dict[str, Any]) -> str:
+def targets_table(reports: dict[str, Any], targets: Sequence[Target]) -> str:
     """Every target with its figure, and the runs that some still lack."""
-    lines = _targets_table(outcomes(reports))
-    missing = dict.fromkeys(run for target in TARGETS for run in target.runs if run not in reports)
+    lines = _rows_of_targets(outcomes(reports, targets))
+    missing = dict.fromkeys(run for target in targets for run in target.runs if run not in reports)
     if missing:
         lines += ["", _not_measured(list(missing))]
     return "\n".join(lines)
 
 
-def _targets_table(rows: list[Outcome]) -> list[str]:
+def _rows_of_targets(rows: list[Outcome]) -> list[str]:
     lines = ["| work | target | measured | rounds | |", "|---|---:|---:|---:|---|"]
     for outcome in rows:
         target, figure = outcome.target, outcome.figure
