@@ -19,12 +19,13 @@ from spark_rankeval.evaluation.result import Result
 from spark_rankeval.evaluation.summarise import summarise
 from spark_rankeval.experiments.compare_groups import compare_groups, read_groups
 from spark_rankeval.experiments.group_comparison import GroupComparison
-from spark_rankeval.jobs import runs
+from spark_rankeval.jobs import outputs
 from spark_rankeval.jobs.compare import CompareConfig, CompareGroupsConfig, Comparison, ComparisonConfig, PerUserTable
 from spark_rankeval.jobs.config import Source
-from spark_rankeval.jobs.job_tables import check_committer, place_of, read_tables
+from spark_rankeval.jobs.job_tables import read_tables
 from spark_rankeval.jobs.logs import EventLog
 from spark_rankeval.jobs.reporting import about_the_run, folded, planned, write_report
+from spark_rankeval.jobs.runs import Run, running
 from spark_rankeval.request.options import parts_of
 from spark_rankeval.spark.per_user import marked_as_model
 from spark_rankeval.spark.sql_text import column, find_column
@@ -74,21 +75,21 @@ def execute(spark: SparkSession, config: ComparisonConfig, log: EventLog) -> str
     results = config.compared(tables)
     _check(config, results)
     job = "compare" if isinstance(config, CompareConfig) else "compare_groups"
-    with runs.running(spark, job, config, tables, log) as run:
+    with running(spark, job, config, tables, log) as run:
         comparison: ModelComparison | GroupComparison
         if isinstance(config, CompareConfig):
             comparison, seed = compare(results, **config.comparison.arguments()), config.comparison.seed
-            run.write(_rows(spark, comparison, _COLUMNS, run.started).coalesce(1), runs.COMPARISONS)
+            run.write(_rows(spark, comparison, _COLUMNS, run.started).coalesce(1), outputs.COMPARISONS)
             write_report(run, partial(_report, config, results, comparison, run))
         else:
             comparison, seed = compare_groups(results, **config.options.arguments()), None
-            run.write(_rows(spark, comparison, _GROUP_COLUMNS, run.started).coalesce(1), runs.GROUP_COMPARISONS)
+            run.write(_rows(spark, comparison, _GROUP_COLUMNS, run.started).coalesce(1), outputs.GROUP_COMPARISONS)
         run.publish(run.manifest(comparison.to_dict(), seed))
     sentences = "\n".join(comparison.sentences)
-    return f"{comparison!r}\n{sentences}\n\n{config.written(run.run_id, (*run.written, runs.MANIFESTS))}"
+    return f"{comparison!r}\n{sentences}\n\n{config.written(run.run_id, (*run.written, outputs.MANIFESTS))}"
 
 
-def _report(config: CompareConfig, results: Results, comparison: ModelComparison, run: runs.Run, path: Path) -> None:
+def _report(config: CompareConfig, results: Results, comparison: ModelComparison, run: Run, path: Path) -> None:
     _summarised(config, results).report(
         path,
         comparison=comparison,
@@ -120,11 +121,11 @@ def read_per_user(spark: SparkSession, config: ComparisonConfig) -> dict[str, Da
 def _partition(spark: SparkSession, source: PerUserTable, section: str) -> Source:
     """Where a run has its users; it must be a whole one."""
     output, run_id = str(source.output), str(source.run_id)
-    manifest = place_of(output, runs.MANIFESTS, run_id)
+    manifest = outputs.place_of(output, outputs.MANIFESTS, run_id)
     if not exists(spark, manifest) or spark.read.text(manifest).isEmpty():
         msg = f"[{section}] the run {run_id!r} in {output} has no manifest, so it is missing or incomplete"
         raise ConfigurationError(source.redacted(msg))
-    return Source(path=place_of(output, runs.PER_USER, run_id))
+    return Source(path=outputs.place_of(output, outputs.PER_USER, run_id))
 
 
 def _check(config: ComparisonConfig, results: Results) -> dict[str, str]:
@@ -185,7 +186,7 @@ def _one_table(tables: Mapping[str, DataFrame]) -> DataFrame:
 
 def plan(spark: SparkSession, config: ComparisonConfig) -> str:
     """What a run would do; nothing is computed."""
-    check_committer(spark)
+    outputs.check_committer(spark)
     tables = read_per_user(spark, config)
     metrics, options = _check(config, config.compared(tables)), config.options
     facts: list[tuple[str, str]] = [("baseline", options.baseline)]
@@ -193,13 +194,13 @@ def plan(spark: SparkSession, config: ComparisonConfig) -> str:
         randomised = options.test == "sign_flip"
         test = f"{options.test}, {options.replicates:,} replicates" if randomised else options.test
         optional: dict[str, Any] = {"slices by": options.by}
-        output = runs.COMPARISONS
+        output = outputs.COMPARISONS
     else:
         sequence = f"confidence sequence, tightest at {options.tightest_at:,} users"
         test = sequence if options.sequential else "Welch's"
         optional = {"groups by": options.group, "covariate": options.covariate, "weights": options.user_weight}
         optional["clusters by"] = options.cluster
-        output = runs.GROUP_COMPARISONS
+        output = outputs.GROUP_COMPARISONS
     facts += [("test", test), ("correction", options.correction)]
     facts += [(words, ", ".join(as_names(words, names))) for words, names in optional.items() if names]
     return planned(config, tables, [("metrics", folded(list(metrics.items()))), (config.section, facts)], [output])

@@ -13,7 +13,7 @@ from spark_rankeval.evaluation.dialect_map import dialect_map
 from spark_rankeval.evaluation.evaluate import evaluate, quarantine, result_of, scoring_to_describe
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.evaluation.summarise import check_memory, summary_of
-from spark_rankeval.jobs import runs
+from spark_rankeval.jobs import outputs
 from spark_rankeval.jobs.evaluate import EvaluateConfig, parted
 from spark_rankeval.jobs.gating import (
     audit_tables,
@@ -23,10 +23,10 @@ from spark_rankeval.jobs.gating import (
     outcomes_of_audit,
     write_gates,
 )
-from spark_rankeval.jobs.job_tables import check_columns, check_committer, read_tables
+from spark_rankeval.jobs.job_tables import read_tables
 from spark_rankeval.jobs.logs import EventLog
 from spark_rankeval.jobs.reporting import Part, about_the_run, folded, planned, write_report
-from spark_rankeval.jobs.runs import Run
+from spark_rankeval.jobs.runs import Run, running
 from spark_rankeval.jobs.tracking import reach, track
 from spark_rankeval.metrics.group_rates import GroupShare
 from spark_rankeval.metrics.naming import parse_metrics
@@ -74,13 +74,13 @@ def evaluate_tables(spark: SparkSession, config: EvaluateConfig, log: EventLog |
     log = EventLog("evaluate") if log is None else log
     tables = read_tables(spark, config.sources(), config.names_of_ids())
     frames = _frames(config, tables)
-    with runs.running(spark, "evaluate", config, tables, log) as run:
+    with running(spark, "evaluate", config, tables, log) as run:
         counts = _split_counts(config, run)
         result = _write_users(run, config)
-        if runs.QUARANTINE in frames:
-            with staged(frames[runs.QUARANTINE], f"{run.output}/{runs.QUARANTINE}") as table:
-                run.write(table, runs.QUARANTINE, is_empty=table.isEmpty())
-        run.write(runs.metrics_table(spark, result, run.started).coalesce(1), runs.METRICS)
+        if outputs.QUARANTINE in frames:
+            with staged(frames[outputs.QUARANTINE], f"{run.output}/{outputs.QUARANTINE}") as table:
+                run.write(table, outputs.QUARANTINE, is_empty=table.isEmpty())
+        run.write(outputs.metrics_table(spark, result, run.started).coalesce(1), outputs.METRICS)
         audited = audit_tables(config, tables)
         outcomes = [*outcomes_of_audit(config, audited), *outcomes_of(run, config.gate_rules(), result)]
         write_gates(run, outcomes)
@@ -90,14 +90,16 @@ def evaluate_tables(spark: SparkSession, config: EvaluateConfig, log: EventLog |
         if audited is not None:
             facts["audit"] = audited.to_dict()
             run.log.tell("audit", leaked=audited.leaked, verdict=audited.verdict)
-        stored = spark.read.schema(without_standards(frames[runs.PER_USER]).schema).parquet(run.place(runs.PER_USER))
+        stored = spark.read.schema(without_standards(frames[outputs.PER_USER]).schema).parquet(
+            run.place(outputs.PER_USER)
+        )
         result = replace(result, _table=lambda: stored)
         write_report(run, partial(_report, run, config, result, outcomes, audited, facts))
         manifest = run.manifest(facts, config.evaluation.seed)
         run.publish(manifest)
         unmet = failed(outcomes)
         if config.mlflow is not None:
-            runs.stop_if_superseded(run)
+            run.check_fence()
             try:
                 track(run, config, result, manifest)
             except TrackingError as error:
@@ -136,15 +138,15 @@ def _frames(config: EvaluateConfig, tables: Tables) -> dict[str, DataFrame]:
     """Lazy tables with the columns of those that a run writes, of users and of rejected rows; making them runs no job."""
     # Only the run itself looks at how long lists are.
     call, options = {**_call(config, tables), "prune": "never"}, config.evaluation
-    frames = {runs.PER_USER: scoring_to_describe(**call).per_user()}
-    check_memory(frames[runs.PER_USER], options.summary())
+    frames = {outputs.PER_USER: scoring_to_describe(**call).per_user()}
+    check_memory(frames[outputs.PER_USER], options.summary())
     if options.on_invalid == "quarantine" or parted(options.metrics)[1]:
         # The table of rejected rows knows all metrics, so that what those of all lists together lack is found here.
-        frames[runs.QUARANTINE] = quarantine(**{**call, "metrics": options.metrics})
+        frames[outputs.QUARANTINE] = quarantine(**{**call, "metrics": options.metrics})
     if options.on_invalid != "quarantine":
-        frames.pop(runs.QUARANTINE, None)
+        frames.pop(outputs.QUARANTINE, None)
     for name, frame in frames.items():
-        check_columns(name, frame)
+        outputs.check_columns(name, frame)
     return frames
 
 
@@ -161,9 +163,9 @@ def _write_users(run: Run, config: EvaluateConfig) -> Result:
         except TablesTooLargeError:
             result = _write_whole(run, config, call, scoring, replace(whole, tables_fit=False))
     else:
-        with staged(scoring.with_lengths().per_user(), f"{run.output}/{runs.PER_USER}") as table:
+        with staged(scoring.with_lengths().per_user(), f"{run.output}/{outputs.PER_USER}") as table:
             result = _summary(table, config, call, scoring)
-            run.write(without_standards(table), runs.PER_USER, is_empty=table.isEmpty())
+            run.write(without_standards(table), outputs.PER_USER, is_empty=table.isEmpty())
     if result.notes:
         run.log.tell("notes", notes=result.notes)
     return result
@@ -172,12 +174,12 @@ def _write_users(run: Run, config: EvaluateConfig) -> Result:
 def _write_whole(run: Run, config: EvaluateConfig, call: Mapping[str, Any], scoring: Scoring, whole: Scoring) -> Result:
     """The same if figures of all lists together or of groups of items are asked for, which `whole` has and no table of users gives."""
     summary = config.evaluation.summary()
-    with staged(whole.with_lengths().with_rows(summary), f"{run.output}/{runs.PER_USER}") as stored:
+    with staged(whole.with_lengths().with_rows(summary), f"{run.output}/{outputs.PER_USER}") as stored:
         whole = replace(whole, stored=stored)
         others = result_of(whole, summary)
         table = whole.per_user().select(*map(column, scoring.schema.marks()))
         result = _with_all_lists(config, _summary(table, config, call, scoring), others)
-        run.write(without_standards(table), runs.PER_USER, is_empty=table.isEmpty())
+        run.write(without_standards(table), outputs.PER_USER, is_empty=table.isEmpty())
     return result
 
 
@@ -243,7 +245,7 @@ def _text(
     """What is printed of the run: its gates first, then the verdict of the audit and the sizes of the split."""
     printed = config.output.printed
     figures = _table(result) if printed == "table" else result.to_trec(per_query=printed == "trec_queries")
-    parts = [figures, config.written(run.run_id, (*run.written, runs.MANIFESTS))]
+    parts = [figures, config.written(run.run_id, (*run.written, outputs.MANIFESTS))]
     if counts is not None:
         parts.insert(0, f"split\n{counts}")
     if audited is not None:
@@ -266,10 +268,10 @@ def _table(result: Result) -> str:
 
 def plan(spark: SparkSession, config: EvaluateConfig) -> str:
     """What a run would do; nothing is computed."""
-    check_committer(spark)
+    outputs.check_committer(spark)
     tables = read_tables(spark, config.sources(), config.names_of_ids())
     frames = _frames(config, tables)
-    schema = PerUserSchema.read(frames[runs.PER_USER])
+    schema = PerUserSchema.read(frames[outputs.PER_USER])
     metrics = [(metric.label, metric.definition) for metric in schema.metrics]
     for label, metric in parted(config.evaluation.metrics)[1].items():
         scope = "groups of items" if isinstance(metric, GroupShare) else "all lists together"
@@ -287,10 +289,10 @@ def plan(spark: SparkSession, config: EvaluateConfig) -> str:
     parts += _groups_of_items(config)
     if config.audit is not None:
         parts.append(("audit", checks_to_make(config, tables)))
-    outputs = [*frames, runs.METRICS]
+    written = [*frames, outputs.METRICS]
     if config.gates or (config.audit is not None and config.audit.limits):
-        outputs.append(runs.GATES)
-    return planned(config, tables, parts, outputs)
+        written.append(outputs.GATES)
+    return planned(config, tables, parts, written)
 
 
 def _groups_of_items(config: EvaluateConfig) -> list[Part]:

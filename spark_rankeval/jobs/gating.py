@@ -14,7 +14,8 @@ from pyspark.sql import functions as F
 from spark_rankeval.auditing.audit import Audit, audit, read_tables
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.jobs.evaluate import EvaluateConfig
-from spark_rankeval.jobs.runs import GATES, MANIFESTS, METRICS, Run, read_metrics, run_facts
+from spark_rankeval.jobs.outputs import GATES, MANIFESTS, METRICS, read_metrics, run_facts
+from spark_rankeval.jobs.runs import Run
 from spark_rankeval.records.audit_rows import CHECKS
 from spark_rankeval.records.stored import CLUSTER_COLUMNS, COLUMNS, RUN_ID, TIME, row_of
 from spark_rankeval.records.summary import SummaryRow, as_json_record

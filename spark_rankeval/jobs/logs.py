@@ -9,7 +9,6 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from functools import cache
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -18,32 +17,47 @@ from spark_rankeval.errors import ConfigurationError, SparkRankEvalError, SparkR
 HIDDEN = "***"
 #: The tables of options of Spark's readers, whose values are never shown: a name need not say that its value is a secret.
 OPTIONS = "options"
-#: What a name holds whose value is hidden in any string: patterns, of which the first four cover Spark's `spark.redaction.regex`.
-SECRET_NAMES = (
-    *("secret", "password", "token", "access[._-]?key"),
-    *("passwd", "passphrase", "passcode", "pwd", "credential", "signature", "authorization", "jwt"),
-    "(?:account|api|auth|client|encryption|master)[._-]?key",
-    "(?:private|pvt|sas|shared|ssh|ssl|storage|subscription)[._-]?key",
-)
-#: Common words: they end a name or a part of it before a dot, and = or a quote follows.
-SHORT_NAMES = ("pass", "auth", "sig", "sas")
+#: The default of `spark.redaction.regex`: the names whose values are secrets.
+DEFAULT_RULE = "(?i)secret|password|token|access[.]?key"
 
+_URLS = [
+    re.compile(rf"(?P<before>{before})(?P<hidden>{hidden})", re.IGNORECASE)
+    for before, hidden in (
+        # Each database has a form of its own.
+        (r"\bjdbc:", r"[^\s'\"<>]+"),
+        # Keys of S3 hold slashes.
+        (r"\bs3[an]?://(?=[^/@]*:)", r"(?:(?!://)[^\s'\"<>])*(?=@)"),
+        # Before the @ of Azure's stores is a container.
+        (r"(?<![\w+.-])(?!abfss?:|wasbs?:)[a-z][a-z0-9+.-]*://", r"[^\s'\"<>/?#;]*(?=@)"),
+    )
+]
 # Shorter values are a part of too many words: those of fewer letters are hidden as whole words alone, or not at all.
 _ANYWHERE, _LEAST = 6, 4
 # What many texts and paths hold for other reasons: a short word or number.
 _ORDINARY = re.compile(r"[A-Z]?[a-z]{,11}|[A-Z]{,12}|\d{,5}")
-_session_names = ""
 
 
-def follow_session(regex: str) -> None:
-    """From now on hide also the names that a session's own `spark.redaction.regex` matches; empty: it has none."""
-    global _session_names  # noqa: PLW0603 # what is printed is the process's, also after the session
-    body, is_any_case = regex.removeprefix("(?i)"), regex.startswith("(?i)")
+def _pairs(rule: str) -> re.Pattern[str]:
+    """What a name that a rule matches hides: name=value, 'name': 'value', {"name": "value"} in JSON in a string, and headers."""
+    flag = "i" if rule.startswith("(?i)") else "-i"
+    name = rf"(?<![\w.-])(?=[\w.-]*(?{flag}:{rule.removeprefix('(?i)')}))[\w.-]+"
+    # A decimal number is the value of a metric.
+    value = r"(?!\d*\.\d+[,;)}\]]*(?!\S))(?P<hidden>(?(quoted)[^'\"\n]+|[^\s'\"&;]+))"
+    before = rf"(?P<before>{name}\\*['\"]?\s*[=:]\s*(?:bearer\s+|basic\s+)?\\*(?P<quoted>['\"])?)"
+    return re.compile(before + value, re.IGNORECASE)
+
+
+_secret_pairs = _pairs(DEFAULT_RULE)
+
+
+def follow_session(rule: str) -> None:
+    """From now on hide the values of names that a session's `spark.redaction.regex` matches; empty: Spark's default."""
+    global _secret_pairs  # noqa: PLW0603 # what is printed is the process's, also after the session
     try:
-        _session_names = re.compile(f"(?i:{body})" if is_any_case else f"(?-i:{body})").pattern if body else ""
+        _secret_pairs = _pairs(rule or DEFAULT_RULE)
     except re.error as error:
-        _session_names = ""
-        msg = f"this session's spark.redaction.regex cannot be read by Python ({error}), so only what docs/security.md lists is hidden"
+        _secret_pairs = _pairs(DEFAULT_RULE)
+        msg = f"this session's spark.redaction.regex cannot be read by Python ({error}), so Spark's default applies: {DEFAULT_RULE}"
         warnings.warn(msg, SparkRankEvalWarning, stacklevel=2)
 
 
@@ -58,42 +72,42 @@ def secrets_of(settings: Any) -> set[str]:
     secrets: set[str] = set()
 
     def look(name: str, value: Any, *, is_option: bool) -> None:
-        if is_option and not isinstance(value, bool):
-            text = str(value)
-            is_named = re.match(_secret_name(_session_names), f"{name}=", re.IGNORECASE)
-            secrets.update({text, *_passwords(f"{name}={text}")} if is_named else filter(_is_rare, [text]))
-            secrets.update(_passwords(text))
-        elif isinstance(value, str):
-            for pattern in _patterns(_session_names, is_setting=True):
-                for match in pattern.finditer(value):
-                    secrets.update(filter(_is_rare, [match["hidden"]]))
-                    # The @ behind a user is a part of it.
-                    secrets.update(_passwords(value[match.start() : match.end() + 1]))
+        text = str(value)
+        if is_option and not isinstance(value, bool) and (_secret_pairs.match(f"{name}=x") or _is_rare(text)):
+            secrets.add(text)
+        users = [match["hidden"] for pattern in _URLS for match in pattern.finditer(text)]
+        secrets.update(filter(_is_rare, users))
+        passwords = [user.partition(":")[2] for user in users]
+        passwords += [pair["hidden"] for pair in _secret_pairs.finditer(text)]
+        secrets.update(password for password in passwords if len(password) >= _LEAST)
 
     _visited(settings, look)
     return secrets - {""}
 
 
 def redacted(text: str, secrets: Iterable[str] = ()) -> str:
-    """A text without passwords and queries of URLs, without values of secret names, and without known secrets in any spelling.
+    """A text without user parts of URLs, without values of secret names, and without known secrets in any spelling.
 
-    >>> redacted("s3a://AK:s3cr3t@bucket/table and https://host/t?user=a&sig=b are missing")
-    's3a://***@bucket/table and https://host/t?*** are missing'
+    >>> redacted("s3a://AK:s3cr3t@bucket/table and https://host/t?user=a&token=b are missing")
+    's3a://***@bucket/table and https://host/t?user=a&token=*** are missing'
     >>> redacted("abfss://data@account.dfs.core.windows.net/t and hdfs://name:8020/at@noon")
     'abfss://data@account.dfs.core.windows.net/t and hdfs://name:8020/at@noon'
     >>> redacted("no answer of jdbc:mysql://shop:p@ss/w0rd@db:3306/t")
     'no answer of jdbc:***'
-    >>> redacted("wrong: hunter2; token_ndcg: 0.5; Authorization: Bearer abc", {"hunter2"})
-    'wrong: ***; token_ndcg: 0.5; Authorization: Bearer ***'
+    >>> redacted("wrong: hunter2; token_ndcg: 0.5; access.key: abc", {"hunter2"})
+    'wrong: ***; token_ndcg: 0.5; access.key: ***'
     """
     variants = set()
     for secret in secrets:
         # As it is, and as URLs, JSON and Python write it.
-        variants |= {secret, quote(secret, safe=""), quote(secret), json.dumps(secret)[1:-1], repr(secret)[1:-1]}
+        variants |= {secret, quote(secret, safe=""), quote(secret), unquote(secret)}
+        variants |= {json.dumps(secret)[1:-1], repr(secret)[1:-1]}
     for variant in sorted(variants, key=len, reverse=True):
         pattern = re.escape(variant)
         text = re.sub(pattern if len(variant) >= _ANYWHERE else rf"(?<!\w){pattern}(?!\w)", HIDDEN, text)
-    return _hide_matches(text)
+    for secret_form in (*_URLS, _secret_pairs):
+        text = secret_form.sub(rf"\g<before>{HIDDEN}", text)
+    return text
 
 
 def shown(value: object) -> str:
@@ -129,67 +143,11 @@ def _visited(settings: Any, visit: Callable[..., Any], name: str = "", *, is_opt
 def _hidden(name: str, value: Any, *, is_option: bool) -> Any:
     if is_option:
         return HIDDEN
-    return _hide_matches(value, is_setting=True) if isinstance(value, str) else value
-
-
-def _hide_matches(text: str, *, is_setting: bool = False) -> str:
-    for pattern in _patterns(_session_names, is_setting=is_setting):
-        text = pattern.sub(rf"\g<before>{HIDDEN}", text)
-    return text
-
-
-@cache
-def _patterns(session_names: str, *, is_setting: bool) -> list[re.Pattern[str]]:
-    """What is hidden in any string, and what stands before it.
-
-    Blanks and quotes end a URL in a text; they are parts of a URL that is a setting.
-    """
-    sign = "." if is_setting else r"[^\s'\"<>]"
-    scheme = r"(?<![\w+.-])[a-z][a-z0-9+.-]*://"
-    patterns = (
-        rf"(?P<before>\bjdbc:)(?P<hidden>{sign}+)",
-        # Keys of S3 hold slashes.
-        rf"(?P<before>\bs3[an]?://)(?=[^/@]*:)(?P<hidden>(?:(?!://){sign})*)(?=@)",
-        # Before the @ of Azure's stores is a container.
-        rf"(?P<before>(?!abfss?:|wasbs?:){scheme})(?P<hidden>(?:(?![/?#;]){sign})*)(?=@)",
-        # A question mark of a glob has no name=value behind it.
-        rf"(?P<before>{scheme}(?:(?!\?){sign})*\?)(?=[\w.%-]+=)(?P<hidden>{sign}+)",
-        # password=…, 'password': '…', {"password": "…"} in JSON in a string, and headers.
-        rf"(?P<before>(?:{_secret_name(session_names)}(?:bearer\s+|basic\s+)?|\bbearer\s+)\\*(?P<quoted>['\"])?)"
-        r"(?P<hidden>(?(quoted)[^'\"\n]*|(?:\{[^}]*\}?|[^\s'\"&;]+)))",
-    )
-    return [re.compile(pattern, re.IGNORECASE | re.DOTALL) for pattern in patterns]
-
-
-def _secret_name(session_names: str) -> str:
-    """A pattern of a name whose value is hidden, with what stands between both."""
-    names = "|".join([*SECRET_NAMES, session_names] if session_names else SECRET_NAMES)
-    # token_ndcg: 0.6 is the value of a metric.
-    is_metric = r"[\w.-]{1,99}\s*[=:]\s*\d*\.\d+[,;)}\]]*(?!\S)"
-    # Without an end, a long word of many names takes minutes.
-    rest = r"[\w.-]{,99}"
-    word = r"(?:(?<![^\W_])|(?-i:(?<=[a-z])(?=[A-Z])))"
-    # A key alone opens something only as a parameter.
-    short = rf"{word}(?:{'|'.join(SHORT_NAMES)}|(?<=[?&;'\"])key)(?:\.{rest})?(?:\\*['\"]\s*[=:]|\s*=)"
-    return rf"(?<![\w.-])[\w.-]*(?:(?:{names})(?!{is_metric}){rest}\\*['\"]?\s*[=:]|{short})\s*"
+    return redacted(value) if isinstance(value, str) else value
 
 
 def _is_rare(value: str) -> bool:
     return len(value) >= _LEAST and not _ORDINARY.fullmatch(value)
-
-
-def _passwords(value: str) -> Iterator[str]:
-    """What of a hidden value a driver may print alone: the user and password of a URL, values of parameters with a secret name."""
-    user = value.rpartition("@")[0]
-    # jdbc:oracle:thin:USER/PASSWORD@host has no //.
-    user, sign = (user.partition("://")[2], ":") if "://" in user else (user, "/")
-    pieces = [*filter(_is_rare, [user]), user.partition(sign)[2]]
-    # Of a value in braces the closing brace stands twice.
-    for end in (r"\{(?:[^}]|\}\})*\}|[^;&?]*", r"[^;&?,\s]+"):
-        pieces += re.findall(rf"{_secret_name(_session_names)}({end})", value, re.IGNORECASE)
-    for piece in pieces:
-        plain = re.sub(r"\A(?:bearer|basic)\s+", "", piece.strip("{}'\""), flags=re.IGNORECASE)
-        yield from (each for each in (piece, plain, unquote(plain)) if len(each) >= _LEAST)
 
 
 #: How events are written: for a reader, who sees warnings and errors alone, or for a program.

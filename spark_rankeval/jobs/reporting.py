@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from spark_rankeval.errors import ConfigurationError, OptionError
 from spark_rankeval.jobs.config import JobConfig
-from spark_rankeval.jobs.job_tables import place_of, read_for_schema
-from spark_rankeval.jobs.runs import MANIFESTS, REPORTS, STATUS, Run, run_id_of, stop_if_superseded
+from spark_rankeval.jobs.job_tables import read_for_schema
+from spark_rankeval.jobs.outputs import MANIFESTS, REPORTS, STATUS, place_of
+from spark_rankeval.jobs.runs import Run, run_id_of
 from spark_rankeval.spark.platforms import input_files
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def write_report(run: Run, write: Callable[[Path], object]) -> None:
     report = run.config.output.report
     if not report:
         return
-    stop_if_superseded(run)
+    run.check_fence()
     if isinstance(report, str):
         try:
             write(Path(report))

@@ -1,7 +1,7 @@
-"""What a run leaves: in each table a partition of its own, and last of all a manifest, without which it is no whole run.
+"""A run of a job: its status, its tables, and last of all a manifest, without which it is incomplete.
 
-Two attempts at a run meet if a scheduler takes a driver for dead and starts it again. Each claims the run's name in its status.
-It looks there before each write, and stops if it has lost the name. docs/reliability.md says what this leaves open.
+If a scheduler takes a driver for dead, two attempts at one run may meet. The status is the fence: an attempt reads it before each
+write. It stops if a later attempt has written its id there. docs/reliability.md says what this leaves open.
 """
 
 from __future__ import annotations
@@ -9,28 +9,36 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
-import shutil
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyspark
-from pyspark.sql import functions as F
 
 from spark_rankeval.checks import SPARK
 from spark_rankeval.errors import ConfigurationError, OptionError, SupersededError
-from spark_rankeval.evaluation.result import Result
 from spark_rankeval.jobs.config import JobConfig
-from spark_rankeval.jobs.job_tables import check_committer, on_this_disk, place_of, write_line, write_partition
 from spark_rankeval.jobs.logs import EventLog, errors_with_keys, redacted_settings
+from spark_rankeval.jobs.outputs import (
+    MANIFESTS,
+    OPTIONAL,
+    STATUS,
+    check_committer,
+    on_this_disk,
+    place_of,
+    remove_partition,
+    texts_on_disk,
+    write_line,
+    write_partition,
+)
 from spark_rankeval.jobs.session import OK, outcome_of
-from spark_rankeval.records.stored import COLUMNS, RUN_ID, TIME, values_of
+from spark_rankeval.records.stored import RUN_ID
 from spark_rankeval.spark.platforms import engine_of, input_files
 from spark_rankeval.spark.python_workers import workers_explained
 from spark_rankeval.spark.storage import exists, files_at, lines_at
@@ -42,49 +50,17 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-#: The tables in the output folder. Each has the partitioning column `RUN_ID`.
-PER_USER, METRICS, QUARANTINE = "per_user", "metrics", "quarantine"
-COMPARISONS, GROUP_COMPARISONS = "comparisons", "group_comparisons"
-MANIFESTS, STATUS, REPORTS, GATES = "manifests", "status", "reports", "gates"
-#: Those that a run has only if it is asked for them.
-_OPTIONAL = {"evaluate": (QUARANTINE, GATES, REPORTS), "compare": (REPORTS,), "compare_groups": ()}
-
 # How often a configuration with secrets is hashed: a tenth of a second, which makes trying many passwords slow.
 _ROUNDS = 200_000
 #: What is in tables, and would make the one row of a manifest too long.
 _TABLE_FACTS = ("summary", "gates", "rows", "slices")
-
-_TEXTS = [
-    "model",
-    "dialect",
-    "metric",
-    "relevance",
-    "slice",
-    "interval",
-    "user_weight",
-    "definition",
-    "moments",
-    "cluster",
-    "cluster_sums",
-]
-_TYPES = {
-    **dict.fromkeys(("k", "n", "undefined", "zeros", "n_clusters"), "bigint"),
-    **dict.fromkeys(_TEXTS, "string"),
-    **{
-        "quantiles": "map<double,double>",
-        "fingerprints": "map<string,string>",
-        "over_all": "boolean",
-        TIME: "timestamp_ltz",
-    },
-}
-_METRICS_SCHEMA = ", ".join(f"`{name}` {_TYPES.get(name, 'double')}" for name in (*COLUMNS, TIME))
 
 
 @dataclass
 class Run:
     """A run under way: the tables that it reads, by section, and the places of those that it has written.
 
-    The attempt is its id among all attempts at runs of this name. The run is on disk if the output is on a disk of the driver.
+    The attempt is its id among all attempts at runs of this name. The run is on disk if its status is on a disk of the driver.
     """
 
     spark: SparkSession
@@ -113,8 +89,8 @@ class Run:
         return on_this_disk(self.place(table)) if self.is_on_disk else None
 
     def write(self, frame: DataFrame, table: str, kind: str = "parquet", *, is_empty: bool = False) -> None:
-        """Write its partition of a table, unless a later attempt has the run's name; see `write_partition`."""
-        stop_if_superseded(self)
+        """Write its partition of a table, unless a later attempt has begun; see `write_partition`."""
+        self.check_fence()
         # A manifest never names tables of two runs.
         if not self.written and exists(self.spark, self.place(MANIFESTS)):
             nothing = self.spark.createDataFrame([], "value string")
@@ -130,27 +106,86 @@ class Run:
 
     def publish(self, manifest: Mapping[str, Any]) -> None:
         """Remove what is left of an earlier run of this name, and write the manifest, which makes it a whole run."""
-        stop_if_superseded(self)
+        self.check_fence()
         replaced = [table for table, files in self._files.items() if files_at(self.spark, self.place(table)) != files]
         if replaced:
-            raise _superseded(self, f"another attempt has written {', '.join(replaced)}")
-        for table in _OPTIONAL[self.job]:
+            raise self._superseded(f"another attempt has written {', '.join(replaced)}")
+        for table in OPTIONAL[self.job]:
             if table not in self.written:
-                self._remove(table)
+                remove_partition(self.spark, self.output, table, self.run_id, is_on_disk=self.is_on_disk)
         write_line(self.spark, self.output, MANIFESTS, self.run_id, manifest)
         self.log.tell("written", what=MANIFESTS, place=self.place(MANIFESTS))
 
-    def _remove(self, table: str) -> None:
-        """Remove its partition of a table, if there is one: on the driver's disk the folder, elsewhere the rows."""
-        place, folder = self.place(table), self.folder(table)
-        if folder is not None:
-            if folder.is_dir():
-                shutil.rmtree(folder)
-        elif exists(self.spark, place):
-            # DataFrames cannot remove a folder; a report is text.
-            kind = "text" if table == REPORTS else "parquet"
-            nothing = self.spark.createDataFrame([], self.spark.read.format(kind).load(place).schema)
-            write_partition(nothing, self.output, table, self.run_id, kind, is_empty=True)
+    def write_status(self, state: str, **facts: Any) -> None:
+        """Write the state with exit code and error as one line of JSON, on the driver's disk as ``status.json``."""
+        line = {
+            RUN_ID: self.run_id,
+            "job": self.job,
+            "attempt": self.attempt,
+            "state": state,
+            "started": self.started.isoformat(),
+            "finished": None if state == "running" else datetime.now(UTC).isoformat(),
+            **dict.fromkeys(("exit_code", "kind", "error")),
+        }
+        write_line(self.spark, self.output, STATUS, self.run_id, line | facts)
+        texts = texts_on_disk(self.place(STATUS))
+        # Spark may resolve the same path to other storage, or to another machine's disk.
+        self.is_on_disk = any(self.attempt in text for text in texts.values())
+        if self.is_on_disk and len(texts) == 1:
+            (file,) = texts
+            # Spark has chosen the file's name. A driver that may only read leaves it.
+            with suppress(OSError):
+                file.rename(file.with_name("status.json"))
+                file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+
+    def begin(self) -> None:
+        """Write the first status, with which earlier attempts stop."""
+        earlier: list[tuple[str, str]] = []
+        # A folder that cannot be is left to the first write.
+        with suppress(OptionError):
+            earlier = self._attempts()
+        self.write_status("running")
+        attempts = self._attempts()
+        if self._order in attempts and set(earlier) & set(attempts):
+            msg = (
+                f"writing to {self.place(STATUS)} added to what was there instead of replacing it, because this session's committer "
+                "cannot replace one partition of a table (dynamic overwrite). Use Spark's own committer, or another output.path"
+            )
+            raise ConfigurationError(self.config.redacted(msg))
+
+    def check_fence(self) -> None:
+        """Raise a `SupersededError` if a later attempt has written its status."""
+        latest = max(self._attempts(), default=None)
+        if latest is not None and latest < self._order:
+            # The earlier attempt wrote its last status after this one had begun. Without this both would stop.
+            self.write_status("running")
+            latest = max(self._attempts(), default=None)
+        if latest != self._order:
+            since = "" if latest is None else f", which started at {latest[0]},"
+            raise self._superseded(f"another attempt{since} has taken the name")
+
+    @property
+    def _order(self) -> tuple[str, str]:
+        """The attempt among others: the later one is greater."""
+        return self.started.isoformat(), self.attempt
+
+    def _attempts(self) -> list[tuple[str, str]]:
+        """The attempts in the status: several if they were written at once, none while it is replaced."""
+        if self.is_on_disk:
+            lines = [line for text in texts_on_disk(self.place(STATUS)).values() for line in text.split("\n")]
+        else:
+            lines = lines_at(self.spark, self.place(STATUS))
+        attempts = []
+        for line in lines:
+            # Other lines are no statuses; earlier versions named no attempts.
+            with suppress(ValueError, KeyError, TypeError):
+                status = json.loads(line)
+                attempts.append((status["started"], status.get("attempt", "")))
+        return attempts
+
+    def _superseded(self, reason: str) -> SupersededError:
+        text = f"run {self.run_id!r} in {self.output}: {reason}; this attempt, started at {self.started.isoformat()}, "
+        return SupersededError(self.config.redacted(text + "stops and writes no more"))
 
     def manifest(self, facts: Mapping[str, Any], seed: int | None) -> dict[str, Any]:
         """What the run was, as plain values, without secrets."""
@@ -198,7 +233,7 @@ def running(
     run = Run(spark, job, config, tables, log, run_id_of(config, tables))
     log.run_id = run.run_id
     _refuse_another_job(run)
-    _claim(run)
+    run.begin()
     log.tell("running", place=run.output)
     try:
         with errors_with_keys(config.keys()), workers_explained():
@@ -206,8 +241,8 @@ def running(
     except Exception as error:
         what, code = outcome_of(error)
         try:
-            stop_if_superseded(run)
-            write_status(run, "failed", exit_code=code, kind=what, error=config.redacted(str(error)))
+            run.check_fence()
+            run.write_status("failed", exit_code=code, kind=what, error=config.redacted(str(error)))
         except SupersededError as loss:
             # The run may have failed because the other attempt replaced what it reads.
             raise loss from error
@@ -215,132 +250,22 @@ def running(
             # The first error is the one to fix.
             log.tell("status not written", error=str(second))
         raise
-    stop_if_superseded(run)
-    write_status(run, "succeeded", exit_code=OK)
+    run.check_fence()
+    run.write_status("succeeded", exit_code=OK)
     log.tell("succeeded", exit_code=OK)
 
 
-class _Claim(NamedTuple):
-    """When an attempt began, and its id; the greatest claim is the latest."""
-
-    started: str
-    attempt: str
-
-
-def _claim(run: Run) -> None:
-    """Take the run's name, and learn whether the folder of the outputs is on the driver's disk."""
-    earlier: list[_Claim] = []
-    # A folder that cannot be is left to the first write.
-    with suppress(OptionError):
-        earlier = _claims(run)
-    _write_line(run, "running")
-    run.is_on_disk = any(_files_of(run))
-    now = _claims(run)
-    if _claim_of(run) in now and set(earlier) & set(now):
-        msg = (
-            f"writing to {run.place(STATUS)} added to what was there instead of replacing it, because this session's committer "
-            "cannot replace one partition of a table (dynamic overwrite). Use Spark's own committer, or another output.path"
-        )
-        raise ConfigurationError(run.config.redacted(msg))
-    _name_file(run)
-
-
-def stop_if_superseded(run: Run) -> None:
-    """Raise a `SupersededError` if the run's name is another attempt's."""
-    latest = max(_claims(run), default=None)
-    if latest is not None and latest < _claim_of(run):
-        # The earlier attempt wrote its last status after it had lost the name. Without this both would stop.
-        write_status(run, "running")
-        latest = max(_claims(run), default=None)
-    if latest != _claim_of(run):
-        since = "" if latest is None else f", which started at {latest.started},"
-        raise _superseded(run, f"another attempt{since} has taken the name")
-
-
-def _superseded(run: Run, reason: str) -> SupersededError:
-    msg = (
-        f"run {run.run_id!r} in {run.output}: {reason}; this attempt, started at {_claim_of(run).started}, stops and writes no "
-        "more"
-    )
-    return SupersededError(run.config.redacted(msg))
-
-
-def write_status(run: Run, state: str, **facts: Any) -> None:
-    """Write the state of a run with its exit code and error as one line of JSON, on the driver's disk as ``status.json``."""
-    _write_line(run, state, **facts)
-    _name_file(run)
-
-
-def _write_line(run: Run, state: str, **facts: Any) -> None:
-    now = datetime.now(UTC).isoformat()
-    line = {
-        RUN_ID: run.run_id,
-        "job": run.job,
-        "attempt": run.attempt,
-        "state": state,
-        "started": run.started.isoformat(),
-        "finished": None if state == "running" else now,
-    }
-    none = {"exit_code": None, "kind": None, "error": None}
-    write_line(run.spark, run.output, STATUS, run.run_id, {**line, **none, **facts})
-
-
-def _name_file(run: Run) -> None:
-    """Give the status on the driver's disk a known name; elsewhere Spark chooses it, and a driver that may only read leaves it."""
-    with suppress(OSError):
-        for file in _files_of(run):
-            file.rename(file.with_name("status.json"))
-            file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
-
-
-def _claim_of(run: Run) -> _Claim:
-    return _Claim(run.started.isoformat(), run.attempt)
-
-
-def _claims(run: Run) -> list[_Claim]:
-    """The claims in the status: several if they were written at once, none while it is replaced."""
-    if run.is_on_disk:
-        lines = [line for text in _texts(run).values() for line in text.split("\n")]
-    else:
-        lines = lines_at(run.spark, run.place(STATUS))
-    claims = []
-    for line in lines:
-        # Other lines are no claims; earlier versions named no attempts.
-        with suppress(ValueError, KeyError, TypeError):
-            status = json.loads(line)
-            claims.append(_Claim(status["started"], status.get("attempt", "")))
-    return claims
-
-
-def _files_of(run: Run) -> Iterator[Path]:
-    """The files with this attempt's id; none if Spark resolves the same path to other storage, or another machine's disk."""
-    return (file for file, text in _texts(run).items() if run.attempt in text)
-
-
-def _texts(run: Run) -> dict[Path, str]:
-    texts = {}
-    # A file may be replaced meanwhile, or not be the driver's to read.
-    with suppress(OSError):
-        for file in on_this_disk(run.place(STATUS)).rglob("[!._]*"):
-            if file.is_file():
-                texts[file] = file.read_text(encoding="utf-8", errors="replace")
-    return texts
-
-
 def _refuse_another_job(run: Run) -> None:
-    place = run.place(MANIFESTS)
-    # A folder that cannot be is left to the first write.
-    with suppress(OptionError):
-        if not exists(run.spark, place):
-            return
-        lines = run.spark.read.schema("value string").text(place)
-        (other, *_) = [row[0] for row in lines.select(F.get_json_object("value", "$.job")).collect()] or [None]
-        if other not in (None, run.job):
-            msg = (
-                f"{run.output} already has a run {run.run_id!r} of jobs/{other}.py, and this run would replace its manifest; "
-                "choose another output.run_id or output.path"
-            )
-            raise ConfigurationError(run.config.redacted(msg))
+    # A folder that cannot be is left to the first write. Other lines are no manifests.
+    with suppress(OptionError, json.JSONDecodeError):
+        for line in lines_at(run.spark, run.place(MANIFESTS))[:1]:
+            other = json.loads(line).get("job")
+            if other not in (None, run.job):
+                msg = (
+                    f"{run.output} already has a run {run.run_id!r} of jobs/{other}.py, and this run would replace its manifest; "
+                    "choose another output.run_id or output.path"
+                )
+                raise ConfigurationError(run.config.redacted(msg))
 
 
 def run_id_of(config: JobConfig, tables: Mapping[str, DataFrame]) -> str:
@@ -361,25 +286,3 @@ def run_id_of(config: JobConfig, tables: Mapping[str, DataFrame]) -> str:
         digest = hashlib.pbkdf2_hmac("sha256", whole, b"run id", _ROUNDS)
     # A letter first: a column of partitions whose names read as numbers or dates is read as such.
     return "r" + digest.hex()[:12]
-
-
-def metrics_table(spark: SparkSession, result: Result, time: datetime) -> DataFrame:
-    """The summary as the table that all runs share: one row per model, metric and slice."""
-    return spark.createDataFrame([(*values_of(row), time) for row in result.summary], _METRICS_SCHEMA)
-
-
-def read_metrics(spark: SparkSession, output: str, *, missing_ok: bool = False) -> DataFrame:
-    """The table of metrics of all runs in a folder of outputs; with `missing_ok`, files that have gone are passed over."""
-    # Names of runs stay text.
-    reader = spark.read.option("ignoreMissingFiles", missing_ok)
-    return reader.schema(f"{_METRICS_SCHEMA}, {RUN_ID} string").parquet(f"{output.rstrip('/')}/{METRICS}")
-
-
-def run_facts(
-    spark: SparkSession, output: str, names: Sequence[str], table: str = MANIFESTS, *, missing_ok: bool = False
-) -> list[dict[str, Any]]:
-    """Facts of the manifests or statuses of all runs, as texts, a dict a run; for `missing_ok` see `read_metrics`."""
-    reader = spark.read.option("ignoreMissingFiles", missing_ok)
-    lines = reader.schema("value string").text(f"{output.rstrip('/')}/{table}")
-    chosen = [F.get_json_object("value", f"$.{name}").alias(name) for name in names]
-    return [record.asDict() for record in lines.select(*chosen).collect()]

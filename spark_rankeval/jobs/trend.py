@@ -65,7 +65,7 @@ def read_history(spark: SparkSession, output: str, slice_: str | None = "all", m
         slice_: which users; None: each slice.
         metrics: in any spelling; none, or one that no run has: each metric.
     """
-    from spark_rankeval.jobs.runs import MANIFESTS, METRICS  # noqa: PLC0415 # these import pyspark
+    from spark_rankeval.jobs.outputs import MANIFESTS, METRICS  # noqa: PLC0415 # these import pyspark
     from spark_rankeval.spark.storage import exists, read_while_others_write  # noqa: PLC0415
 
     output = output.rstrip("/")
@@ -79,7 +79,7 @@ def read_history(spark: SparkSession, output: str, slice_: str | None = "all", m
 def _read(spark: SparkSession, output: str, slice_: str | None, metrics: Sequence[str], missing_ok: bool) -> History:
     from pyspark.sql import functions as F  # noqa: PLC0415
 
-    from spark_rankeval.jobs.runs import STATUS, read_metrics, run_facts  # noqa: PLC0415
+    from spark_rankeval.jobs.outputs import STATUS, read_metrics, run_facts  # noqa: PLC0415
     from spark_rankeval.records.stored import RUN_ID  # noqa: PLC0415
     from spark_rankeval.run_history.history import History, history  # noqa: PLC0415
     from spark_rankeval.spark.storage import exists  # noqa: PLC0415

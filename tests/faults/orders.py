@@ -15,7 +15,7 @@ SCORING, COMPARING = "spark_rankeval.worker.user_metrics.score", "spark_rankeval
 #: Whose counts of items become a histogram, after the shuffle that brings the counts of an item together.
 MERGING = "spark_rankeval.features.exposure.items._histogram"
 #: Where a job writes its partition of a table.
-WRITING = "spark_rankeval.jobs.job_tables.write_partition"
+WRITING = "spark_rankeval.jobs.outputs.write_partition"
 
 
 class Orders:

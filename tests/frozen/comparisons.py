@@ -102,7 +102,7 @@ def week(w, **options):
 
 def metrics_of(w):
     """The table of metrics of two runs of a job."""
-    from spark_rankeval.jobs.runs import metrics_table
+    from spark_rankeval.jobs.outputs import metrics_table
 
     monday, tuesday = (
         metrics_table(w.spark, result, datetime(2026, 11, day, 4, tzinfo=UTC)).selectExpr("*", f"'run {day}' AS run_id")

@@ -7,7 +7,7 @@ from helpers.effort import part_of
 from pyspark.sql import functions as F
 
 from spark_rankeval.errors import ConfigurationError, SupersededError
-from spark_rankeval.jobs import job_tables, runs
+from spark_rankeval.jobs import outputs, runs
 from spark_rankeval.jobs.config import parse_config
 from spark_rankeval.jobs.evaluate import EvaluateConfig, main
 from spark_rankeval.jobs.logs import EventLog
@@ -23,7 +23,7 @@ def output(tmp_path):
 @pytest.fixture
 def elsewhere(tmp_path, monkeypatch):
     """Storage that is none of the driver's disks, which only Spark can read and write."""
-    return lambda: monkeypatch.setattr(runs, "on_this_disk", lambda place: tmp_path / "not" / "here")
+    return lambda: monkeypatch.setattr(outputs, "on_this_disk", lambda place: tmp_path / "not" / "here")
 
 
 @pytest.fixture
@@ -97,13 +97,13 @@ def test_a_status_that_the_earlier_attempt_writes_too_late_does_not_take_the_nam
             began.append(run)
             raise RuntimeError
 
-    monkeypatch.setattr(runs, "stop_if_superseded", lambda run: None)
+    monkeypatch.setattr(runs.Run, "check_fence", lambda run: None)
     with pytest.raises(RuntimeError):
         earlier()
     monkeypatch.undo()
     with attempt() as run:
         # The earlier one looked before this one claimed the name, and writes that it has failed after.
-        runs.write_status(began[0], "failed", exit_code=1)
+        began[0].write_status("failed", exit_code=1)
         finish(run)
     assert (said(output, "status")["attempt"], said(output, "status")["state"]) == (run.attempt, "succeeded")
     assert said(output, "manifests")
@@ -180,14 +180,14 @@ def start(spark, tmp_path):
 
 @pytest.mark.night
 def test_the_job_that_loses_its_name_exits_with_5_and_a_sentence(start, tmp_path, capsys, monkeypatch):
-    metrics_table, codes = runs.metrics_table, []
+    metrics_table, codes = outputs.metrics_table, []
 
     def meanwhile(*arguments):
-        monkeypatch.setattr(runs, "metrics_table", metrics_table)
+        monkeypatch.setattr(outputs, "metrics_table", metrics_table)
         codes.append(start())
         return metrics_table(*arguments)
 
-    monkeypatch.setattr(runs, "metrics_table", meanwhile)
+    monkeypatch.setattr(outputs, "metrics_table", meanwhile)
     codes.append(start("--log-format", "json"))
     assert codes == [0, 5]
     *_, last = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
@@ -201,7 +201,7 @@ def test_a_commit_protocol_that_cannot_replace_a_partition_is_refused_before_any
 ):
     protocol, codes = "org.apache.spark.internal.io.cloud.PathOutputCommitProtocol", []
     # The class is in none of the jars that PySpark comes with.
-    monkeypatch.setattr(job_tables, "setting", lambda session, name, default: protocol)
+    monkeypatch.setattr(outputs, "setting", lambda session, name, default: protocol)
     for arguments in ((), ("--dry-run",)):
         assert jobs_of(lambda arguments=arguments: codes.append(start(*arguments))) == 0
         reason = (

@@ -20,7 +20,7 @@ import pytest
 
 from spark_rankeval.errors import ConfigurationError, MissingExtraError, OptionError
 from spark_rankeval.experiments import compare_groups
-from spark_rankeval.jobs import compare, evaluate, reporting, trend
+from spark_rankeval.jobs import compare, evaluate, trend
 from spark_rankeval.jobs.compare import CompareConfig, CompareGroupsConfig, Comparison, Experiment
 from spark_rankeval.jobs.config import Output, Report, Session, Source, load_config, parse_config
 from spark_rankeval.jobs.evaluate import Columns, EvaluateConfig, Evaluation, EvaluationOutput, Tracking
@@ -863,9 +863,8 @@ def test_a_report_in_a_folder_that_takes_nothing_is_named_before_spark_starts(tm
 
 
 def test_a_report_that_cannot_be_written_after_all_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr(reporting, "stop_if_superseded", lambda _: None)
     file = tmp_path / "gone" / "r.html"
-    run = SimpleNamespace(config=SimpleNamespace(output=SimpleNamespace(report=str(file))))
+    run = SimpleNamespace(check_fence=lambda: None, config=SimpleNamespace(output=SimpleNamespace(report=str(file))))
     with pytest.raises(ConfigurationError, match=r"output.report: cannot write the report to .*: No such file"):
         write_report(run, lambda path: write_page(path, "text"))
 

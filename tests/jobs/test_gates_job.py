@@ -11,7 +11,7 @@ import pytest
 from spark_rankeval import history, merge
 from spark_rankeval.errors import InputError
 from spark_rankeval.jobs.evaluate import main
-from spark_rankeval.jobs.runs import read_metrics
+from spark_rankeval.jobs.outputs import read_metrics
 from spark_rankeval.jobs.trend import main as trend
 
 

@@ -12,13 +12,13 @@ from worlds.summary_rows import row
 
 from spark_rankeval import history, merge
 from spark_rankeval.errors import InputError
-from spark_rankeval.jobs import gating, runs
+from spark_rankeval.jobs import gating, outputs
 from spark_rankeval.jobs.trend import read_history
 from spark_rankeval.records.stored import COLUMNS, values_of
 from spark_rankeval.run_history.gate_rules import read_gates
 
 START = datetime(2026, 10, 1, 4, 30, 0, 123456, tzinfo=UTC)
-SCHEMA = f"{runs._METRICS_SCHEMA}, run_id string"
+SCHEMA = f"{outputs._METRICS_SCHEMA}, run_id string"
 SLICES = ["all", *(f"country={letter}" for letter in "ABCDEFGH")]
 
 
@@ -107,7 +107,7 @@ def test_ends_of_intervals_look_back_at_a_run_that_has_them(spark, four_days):
 
 
 def test_a_run_that_is_not_as_its_manifest_says_is_no_earlier_one(spark, four_days, monkeypatch):
-    facts = runs.run_facts
+    facts = outputs.run_facts
 
     def as_it_was(*arguments, **options):
         """The manifests as they were before the newest run was repeated."""
@@ -129,7 +129,7 @@ def replace_files(folder):
 
 @pytest.mark.parametrize("look", ["gate", "trend"])
 def test_files_that_are_replaced_before_they_are_read_are_listed_again(spark, four_days, monkeypatch, look):
-    read, told = runs.read_metrics, []
+    read, told = outputs.read_metrics, []
 
     def listed(*arguments, missing_ok=False):
         table = read(*arguments, missing_ok=missing_ok)
@@ -138,7 +138,7 @@ def test_files_that_are_replaced_before_they_are_read_are_listed_again(spark, fo
             replace_files(four_days / "metrics")
         return table
 
-    for module in (runs, gating):
+    for module in (outputs, gating):
         monkeypatch.setattr(module, "read_metrics", listed)
     if look == "gate":
         gate = {"rr": {"max_drop": 0.1, "model": "als"}}
@@ -163,7 +163,7 @@ def test_a_trend_collects_the_metrics_and_whole_runs_it_shows(spark, four_days, 
 
 @pytest.mark.parametrize("read", [history, merge])
 def test_a_table_whose_files_are_gone_is_to_be_read_again(spark, four_days, monkeypatch, read):
-    table = runs.read_metrics(spark, str(four_days))
+    table = outputs.read_metrics(spark, str(four_days))
     assert set(COLUMNS) < set(table.columns)
     kind = type(table)
     collect = kind.collect

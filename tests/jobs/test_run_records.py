@@ -12,7 +12,7 @@ import pytest
 from helpers.effort import part_of
 
 from spark_rankeval.errors import SparkRankEvalWarning
-from spark_rankeval.jobs import reporting, runs
+from spark_rankeval.jobs import outputs, reporting, runs
 from spark_rankeval.jobs.compare import main as compare
 from spark_rankeval.jobs.evaluate import main
 from spark_rankeval.jobs.logs import EventLog
@@ -145,7 +145,7 @@ def test_status_and_events_of_a_run_that_fails(spark, files, capsys, monkeypatch
 
     seen = []
     (files / "l.csv").write_text("user,item\n1,a\n")
-    monkeypatch.setattr(runs, "metrics_table", crash)
+    monkeypatch.setattr(outputs, "metrics_table", crash)
     assert start(files, "--log-format", "json", "--set", "output.run_id=day") == 1
     *_, last = events(capsys)
     assert (last["exit_code"], last["kind"]) == (1, "crash")
@@ -185,7 +185,7 @@ def test_a_rerun_that_stops_midway_leaves_no_manifest_of_its_own_run(finished, f
         raise RuntimeError
 
     with monkeypatch.context() as patched:
-        patched.setattr(runs, "metrics_table", crash)
+        patched.setattr(outputs, "metrics_table", crash)
         assert start(files, "--set", "output.run_id=day") == 1
     assert runs_with_a_manifest(files) == {"other"}
     assert start(files, "--set", "output.run_id=day") == 0
@@ -200,7 +200,7 @@ def test_a_rerun_that_asks_for_less_leaves_nothing_of_the_earlier_run_beside_its
     copy_run(full, files, "day", "other")
     if not is_here:
         # On storage that is none of the driver's disks only Spark can write.
-        monkeypatch.setattr("spark_rankeval.jobs.runs.on_this_disk", lambda place: files / "not" / "here")
+        monkeypatch.setattr("spark_rankeval.jobs.outputs.on_this_disk", lambda place: files / "not" / "here")
     assert start(files, "--set", "output.run_id=day") == 0
     (line,) = spark.read.text(f"{files}/out/manifests/run_id=day").collect()
     assert set(json.loads(line.value)["outputs"]) == {"per_user", "metrics"}
@@ -409,8 +409,7 @@ def test_a_report_is_beside_the_manifest_and_tells_how_it_was_made(full):
 
 
 def test_on_storage_that_is_none_of_the_drivers_disks_spark_writes_the_page(spark, tmp_path, monkeypatch):
-    monkeypatch.setattr(reporting, "stop_if_superseded", lambda _: None)
-    monkeypatch.setattr(runs, "stop_if_superseded", lambda _: None)
+    monkeypatch.setattr(runs.Run, "check_fence", lambda _: None)
     output = SimpleNamespace(path=f"{tmp_path}/out", report=True)
     run = runs.Run(spark, "evaluate", SimpleNamespace(output=output), {}, EventLog("evaluate"), "day")
     page = "<!doctype html>\n<p>Köln</p>\n</html>\n"

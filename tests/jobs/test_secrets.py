@@ -17,9 +17,8 @@ from spark_rankeval.jobs import runs, tracking
 from spark_rankeval.jobs.config import parse_config
 from spark_rankeval.jobs.evaluate import COMMAND, EvaluateConfig
 from spark_rankeval.jobs.logs import (
+    DEFAULT_RULE,
     HIDDEN,
-    SECRET_NAMES,
-    SHORT_NAMES,
     EventLog,
     follow_session,
     redacted,
@@ -33,15 +32,15 @@ from spark_rankeval.report.contents import manifest_tables
 
 SETTINGS = {"predictions": {"path": "p"}, "evaluation": {"metrics": ["ndcg@10"]}, "output": {"path": "out"}}
 
-# What a configuration says of predictions, and what of that nobody is to see.
-OPTIONS = {
-    "password": "hunter2", "dbPassword": "hunter2", "user_pwd": "hunter2", "pass": "hunter2", "passcode": "hunter2",
-    "passphrase": "hunter2", "pem_private_key": "hunter2", "OAuthPvtKey": "hunter2", "auth": "hunter2",
-    "fs.s3a.secret.key": "hunter2", "fs.azure.account.key.shop.dfs.core.windows.net": "hunter2", "apikey": "hunter2",
-    "fs.azure.sas.box.shop": "hunter2", "sas.token": "hunter2", "credentials": "hunter2", "oauth-signature": "hunter2",
-    "Authorization": "Bearer hunter2", "sfPassword": "hunter2", "cred": "hunter2", "pat": "hunter2", "pin": "hunter2",
-    "sessionInitStatement": "hunter2", "x": "hunter2",
-}  # fmt: skip
+# Parts of configurations, with the secret in each.
+OPTIONS = dict.fromkeys(
+    ("password", "dbPassword", "fs.s3a.secret.key", "fs.azure.account.key.shop", "cred", "pat", "user_pwd", "x"),
+    "hunter2",
+)
+HEADERS = {
+    "fs.header": "X-Amz-Security-Token: hunter2",
+    "fs.jaas": 'Login required username="u" password="hunter2";',
+}
 TEXTS = {
     "s3a://AKIA:hunter2@bucket/t": "hunter2",
     "s3a://AKIA:hun/ter2@bucket/t": "hun/ter2",
@@ -49,55 +48,35 @@ TEXTS = {
     "s3a://bucket/t,s3a://AKIA:hunter2@bucket/u": "hunter2",
     "redis://:hunter2@host:6379/0": "hunter2",
     "https://user:hunter2@host:8443/a@b": "hunter2",
-    "https://host/t?sv=1&sig=hunter2": "hunter2",
-    "https://host/t?X-Amz-Credential=AK&X-Amz-Signature=hunter2&x=1": "hunter2",
     "https://host/t?X-Amz-Security-Token=hunter2": "hunter2",
-    "https://host/t?key=hunter2": "hunter2",
     "https://host/t?access_token=hunter2&x=1": "hunter2",
-    "mongodb://u:hun'ter2@host/db": "hun'ter2",
-    "mongodb://u:hun ter2@host/db": "hun ter2",
-    "mongodb://u:hun<ter2@host/db": "hun<ter2",
     "s3a://AKIA:1234/hunter2@bucket/t": "1234/hunter2",
 }
 JDBC = {
-    "jdbc:sqlserver://db;user=sa;password=correct hunt er2;encrypt=true": "correct hunt er2",
-    "jdbc:sqlserver://db;password={hun}}ter2};encrypt=true": "hun}}ter2",
-    "jdbc:postgresql://db/shop?password=hun'ter2)&x=1": "hun'ter2)",
-    "jdbc:oracle:thin:scott/hun ter2@db:1521/shop": "hun ter2",
-    "jdbc:snowflake://acct/?private_key_base64=hunter2": "hunter2",
     "jdbc:mysql://shop:hunter2@db:3306/shop": "hunter2",
-    "jdbc:mysql://shop:hun@t/er2@db:3306/shop": "hun@t/er2",
-    "jdbc:postgresql://shop:12/hunter2@db/shop": "12/hunter2",
-    "jdbc:snowflake://me@corp.com:hun/ter2@acct/": "hun/ter2",
-    "jdbc:oracle:thin:scott/hunter2@db:1521/shop": "hunter2",
-    "jdbc:oracle:thin:scott/hun/t@er2@//db:1521/shop": "hun/t@er2",
     "jdbc:postgresql://db/shop?user=u&password=hunter2": "hunter2",
-    "jdbc:postgresql://db/shop?user=u&password=hun,ter2": "hun,ter2",
-    "jdbc:postgresql://db/shop?user=u&pass=hunter2": "hunter2",
-    "jdbc:x://db/shop;auth=hunter2;passcode=hunter2": "hunter2",
-    "jdbc:bigquery://host:443;OAuthType=0;OAuthPvtKey=hunter2;Timeout=10": "hunter2",
-    "jdbc:sqlserver://db:1433;user=u@shop;password={hun;ter2};encrypt=true": "hun;ter2",
-    "jdbc:databricks://host:443;AuthMech=3;UID=token;PWD=hunter2": "hunter2",
-    "jdbc:teradata://db/USER=u,PASSWORD=hunter2,DATABASE=d": "hunter2",
-    "jdbc:drill://db;Authorization: Bearer hunter2": "hunter2",
+    # Parts of these are not known to be passwords.
+    **{
+        url: url
+        for url in (
+            "jdbc:oracle:thin:scott/hunter2@db:1521/shop",
+            "jdbc:sqlserver://db;user=sa;password=correct hunt er2;encrypt=true",
+            "jdbc:databricks://host:443;AuthMech=3;UID=token;PWD=hunter2",
+            "jdbc:teradata://db/USER=u,PASSWORD=hunter2,DATABASE=d",
+        )
+    },
 }
-HEADERS = {"fs.header": "Authorization: Bearer hunter2", "fs.jaas": 'Login required username="u" password="hunter2";'}
-CASES = [
-    *({"predictions": {"path": "p", "options": {name: value}}} for name, value in OPTIONS.items()),
-    *({"predictions": {"path": "p", "options": {name: value}}} for name, value in HEADERS.items()),
-    *({"predictions": {"path": text}} for text in TEXTS),
-    *({"output": {"path": text, "run_id": "day"}} for text in TEXTS),
-    *({"predictions": {"format": "jdbc", "options": {"url": url, "dbtable": "t"}}} for url in JDBC),
-    {"predictions": {"path": ["s3a://bucket/t", "s3a://AKIA:hunter2@bucket/u"]}},
-    {"mlflow": {"tracking_uri": "https://u:hunter2@mlflow:5000"}},
+PREDICTIONS = [
+    *(({"path": "p", "options": {name: value}}, "hunter2") for name, value in (OPTIONS | HEADERS).items()),
+    ({"path": "p", "options": {"fs.auth": "Authorization: Bearer hunter2"}}, "Authorization: Bearer hunter2"),
+    *(({"path": text}, secret) for text, secret in TEXTS.items()),
+    *(({"format": "jdbc", "options": {"url": url, "dbtable": "t"}}, secret) for url, secret in JDBC.items()),
+    ({"path": ["s3a://bucket/t", "s3a://AKIA:hunter2@bucket/u"]}, "hunter2"),
 ]
-SECRETS = [
-    *["hunter2"] * (len(OPTIONS) + len(HEADERS)),
-    *TEXTS.values(),
-    *TEXTS.values(),
-    *JDBC.values(),
-    "hunter2",
-    "hunter2",
+CASES = [
+    *(({"predictions": settings}, secret) for settings, secret in PREDICTIONS),
+    *(({"output": {"path": text, "run_id": "day"}}, secret) for text, secret in TEXTS.items()),
+    ({"mlflow": {"tracking_uri": "https://u:hunter2@mlflow:5000"}}, "hunter2"),
 ]
 
 
@@ -125,7 +104,7 @@ def mlflow_client():
     return client
 
 
-@pytest.mark.parametrize(("settings", "secret"), list(zip(CASES, SECRETS, strict=True)), ids=map(json.dumps, CASES))
+@pytest.mark.parametrize(("settings", "secret"), CASES, ids=repr)
 def test_no_output_has_a_secret(settings, secret, mlflow_client, capsys):
     given = "; ".join(texts_of(settings))
     assert secret in given
@@ -168,7 +147,7 @@ def test_no_output_has_a_secret(settings, secret, mlflow_client, capsys):
     "text",
     [
         "abfss://data@account.dfs.core.windows.net/t@noon", "hdfs://name:8020/at@noon", "file:///tmp/a:b@c",
-        "http://[::1]:8080/a@b", "s3a://bucket/key=5/t", "s3a://bucket/day=2026-11-0?/model=a",
+        "http://[::1]:8080/a@b", "s3a://bucket/key=5/t", "s3a://bucket/day=2026-11-0?/model=a", "https://host/t?day=true",
         "keyword_ndcg: mean at least 0.7; token_ndcg = 0.6", "pass: 5, auth: 6", "--set takes key=value", "two-pass: yes",
         "partition_key=5, keyspace=shop, author=me, monkey=1",
     ],
@@ -184,32 +163,19 @@ def test_what_is_no_secret_stays(text):
         ("{'access.key': 'a b', 'sep': ';'}", "{'access.key': '***', 'sep': ';'}"),
         ('{\\"token\\": \\"abc\\", \\"n\\": 1}', '{\\"token\\": \\"***", \\"n\\": 1}'),
         ("fs.s3a.secret.key=abc; n = 1", "fs.s3a.secret.key=***; n = 1"),
-        ("https://ghp_abc@host/t?q=1 is gone", "https://***@host/t?*** is gone"),
+        (
+            "https://ghp_abc@host/t?q=1&access_token=abc&n=1 is gone",
+            "https://***@host/t?q=1&access_token=***&n=1 is gone",
+        ),
+        ("AWS_SECRET_ACCESS_KEY=abc X-Amz-Security-Token: abc", "AWS_SECRET_ACCESS_KEY=*** X-Amz-Security-Token: ***"),
+        (
+            "passwordFile=abc, token_value: Bearer abc, 'dbPassword': 'abc'",
+            "passwordFile=*** token_value: Bearer *** 'dbPassword': '***'",
+        ),
     ],
 )
 def test_credentials_that_no_configuration_knows_are_hidden_by_their_form(text, said):
     assert redacted(text) == said
-
-
-OPEN = "access account api auth client encryption master private pvt sas secret shared ssh ssl storage subscription"
-LONG = "passwd password passphrase passcode pwd secret token credential credentials signature jwt authorization"
-
-
-@pytest.mark.parametrize(
-    "before",
-    [
-        *(f"{word}{sign}key{end}" for word in OPEN.split() for sign in ("_", "-", ".", "") for end in ("=", ": ")),
-        *(f"{name}{end}" for word in LONG.split() for name in (word, word.upper(), f"db_{word}") for end in ("=", ": ")),
-        *(f"{start}{word}=" for word in ("pass", "auth", "sig", "sas") for start in ("", "--", "?", "&", "db_", "db.")),
-        *(f'{{"{word}": "' for word in ("pass", "auth", "sig", "sas", "key")), "?key=", "&key=", ";key=", "dbPass=",
-        "AWS_SECRET_ACCESS_KEY=", "aws_secret_access_key=", "storage_account_key=", "Ocp-Apim-Subscription-Key: ",
-        "fs.azure.sas.c.acc=", "fs.azure.account.key.shop.dfs.core.windows.net=", "privateKeyBase64=", "OAuthPvtKey=",
-        "passwordFile=", "token_value=", "db_password_prod=", "db_password_prod: ", "'token_value': '",
-    ],
-)  # fmt: skip
-def test_values_of_secret_names_are_hidden_in_any_text(before):
-    closing = before[-1] if before[-1] in "'\"" else ""
-    assert redacted(f"it has {before}hunter{closing} now") == f"it has {before}***{closing} now"
 
 
 def test_a_long_word_takes_no_minutes():
@@ -239,16 +205,12 @@ def test_ordinary_words_of_options_stay_in_messages():
     said = "evaluate: shop/2026/parquet, ssl is true"
     assert redacted(said, secrets_of({"options": options})) == said
     assert redacted("no orchard", secrets_of({"options": options})) == "no ***"
-    assert redacted("no orchard", secrets_of({"options": {"db_pass": "orchard"}})) == "no ***"
-    assert secrets_of({"path": "https://shop@host/t?day=true"}) == {"day=true"}
+    assert redacted("no orchard", secrets_of({"options": {"db_password": "orchard"}})) == "no ***"
+    assert secrets_of({"path": "https://shop@host/t?day=true"}) == set()
 
 
-def test_the_page_lists_what_is_hidden():
-    page = Path(__file__).parents[2].joinpath("docs", "security.md").read_text()
-    names, short = (re.findall(rf"^{head}:\n\n```\n(.*?)```", page, re.M | re.S) for head in ("Names", "Short names"))
-    assert names[0].split() == list(SECRET_NAMES)
-    assert short[0].split() == list(SHORT_NAMES)
-    assert "`(?i)secret|password|token|access[.]?key`" in page
+def test_the_page_has_the_rule():
+    assert DEFAULT_RULE in Path(__file__).parents[2].joinpath("docs", "security.md").read_text()
 
 
 @pytest.fixture
@@ -266,10 +228,10 @@ def session_that_redacts(monkeypatch):
     follow_session("")
 
 
-def test_the_session_may_hide_more_names(session_that_redacts):
+def test_the_rule_is_that_of_the_session(session_that_redacts):
     session_that_redacts("(?i)badge")
     assert redacted("badge=abc; staff_Badge: abc; badge_no=5; password=abc") == (
-        "badge=***; staff_Badge: ***; badge_no=***; password=***"
+        "badge=***; staff_Badge: ***; badge_no=***; password=abc"
     )
     session_that_redacts("Badge")
     assert redacted("badge=abc; Badge=abc") == "badge=abc; Badge=***"
@@ -301,7 +263,7 @@ def test_labels_of_metrics_and_names_of_models_and_gates_are_no_secrets():
     assert told["gates"]["token_ndcg"]["min"] == 0.5
 
 
-@pytest.mark.parametrize("settings", CASES, ids=map(json.dumps, CASES))
+@pytest.mark.parametrize("settings", [settings for settings, _ in CASES], ids=repr)
 def test_a_run_id_tells_secrets_apart_and_is_no_plain_hash_of_them(settings, monkeypatch):
     def id_of(settings):
         config = parse_config({"mlflow": {}, **SETTINGS, **settings}, EvaluateConfig)

@@ -10,7 +10,7 @@ from worlds.random_logs import random_logs
 
 from spark_rankeval import evaluate, history, merge
 from spark_rankeval.errors import InputError, MergeError
-from spark_rankeval.jobs.runs import metrics_table
+from spark_rankeval.jobs.outputs import metrics_table
 
 METRICS = ["ndcg@5", "dcg@5", "ap", "rr"]
 OPTIONS = {"score": "score", "relevance": "grade", "by": "country"}

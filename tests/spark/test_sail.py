@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from spark_rankeval import Vectors, compare, evaluate, history, summarise
 from spark_rankeval.errors import EngineError, InputError, SparkRankEvalWarning
-from spark_rankeval.jobs.runs import metrics_table
+from spark_rankeval.jobs.outputs import metrics_table
 from spark_rankeval.spark import tasks
 from spark_rankeval.spark.tasks import run_on_workers
 

@@ -12,7 +12,7 @@ from worlds.random_logs import random_logs
 
 from spark_rankeval import BCa, Cube, Facts, Vectors, compare, evaluate, merge, score_users, summarise
 from spark_rankeval.errors import DataError, InputError, OptionError, SparkRankEvalWarning
-from spark_rankeval.jobs.runs import metrics_table
+from spark_rankeval.jobs.outputs import metrics_table
 from spark_rankeval.spark import describing as scoring
 from spark_rankeval.worker import states
 

@@ -23,7 +23,7 @@ PLACES = {
     "spark_rankeval.features.exposure.items": "_histogram",
 }
 #: And on the driver: what a job calls once a table that it writes, manifest and status among them.
-PLACES_OF_JOBS = {"spark_rankeval.jobs.job_tables": "write_partition"}
+PLACES_OF_JOBS = {"spark_rankeval.jobs.outputs": "write_partition"}
 DEADLINE = 150
 
 
