@@ -1,6 +1,12 @@
-"""Figures of an evaluation as records."""
+"""Figures of an evaluation as records, and making many of them at once without a garbage collection."""
 
+import gc
+from unittest import mock
+
+import pytest
 from worlds.summary_rows import QUALITY
+
+from spark_rankeval.records.summary import without_collection
 
 
 def test_what_depends_on_predictions_is_added_up_over_models():
@@ -13,3 +19,48 @@ def test_what_depends_on_predictions_is_added_up_over_models():
     quality = QUALITY.with_counts(**counts)
     together = type(quality).of_models([quality, quality])
     assert together.to_dict() == {name: count * (2 if name in added else 1) for name, count in counts.items()}
+
+
+@without_collection
+def made(n):
+    return [[number] for number in range(n)]
+
+
+@pytest.fixture(autouse=True)
+def collection():
+    was_on = gc.isenabled()
+    gc.enable()
+    # Another test of the process may have hidden something, as workers do.
+    gc.unfreeze()
+    yield
+    (gc.enable if was_on else gc.disable)()
+
+
+@pytest.mark.parametrize(("n", "stays_young"), [(100_000, False), (10_000, True)])
+def test_what_was_made_is_old_if_it_is_much(n, stays_young):
+    gc.collect()
+    with mock.patch.object(gc, "enable"):
+        # Nothing is visited before the test looks.
+        objects = made(n)
+    young = {id(one) for one in gc.get_objects(0)}
+    assert (id(objects[-1]) in young) == stays_young
+
+
+def test_the_collector_goes_on():
+    made(100_000)
+    assert gc.isenabled()
+
+
+def test_what_the_caller_has_hidden_from_the_collector_stays_hidden():
+    gc.freeze()
+    try:
+        made(100_000)
+        assert gc.get_freeze_count() > 0
+    finally:
+        gc.unfreeze()
+
+
+def test_a_collector_that_is_off_stays_off():
+    gc.disable()
+    made(10)
+    assert not gc.isenabled()

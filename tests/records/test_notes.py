@@ -4,12 +4,13 @@ import math
 from dataclasses import replace
 
 import pytest
+from helpers.reports import comparison, result
 from helpers.scored import KNOWN, values_in
 from worlds.summary_rows import row
 
 from spark_rankeval.dialects import DEFAULT, STANDARD
 from spark_rankeval.metrics.naming import parse_metrics
-from spark_rankeval.records.notes import notes_of
+from spark_rankeval.records.notes import definitions_table, notes_of
 from spark_rankeval.request.readings import nonstandard_defaults, one_per_curve, resolve
 
 RATES = "rates only the order of the retrieved items and ignores relevant items that were missed."
@@ -24,7 +25,7 @@ USERS = {
 }
 
 
-def noted(metrics, threshold=None):
+def metrics_with_note(metrics, threshold=None):
     asked = parse_metrics(metrics)
     return nonstandard_defaults(asked, resolve(asked, DEFAULT, threshold, KNOWN))
 
@@ -50,9 +51,9 @@ def test_standard_gains_nothing_below_a_threshold_that_is_given():
 
 
 def test_who_names_the_deciding_parameter_needs_no_note():
-    assert noted(["ndcg@10", "map@10", "recall@10", "idcg@10"]) == ["ndcg@10", "ap@10"]
-    assert noted(["ndcg(gain='linear')@10", "ap(by='threshold')"]) == ["ndcg(gain='linear')@10", "ap(by='threshold')"]
-    assert noted(["ndcg(ideal='retrieved')@10", "ap(denominator='hits')@10", "ndcg(ideal='labels')@10"]) == []
+    assert metrics_with_note(["ndcg@10", "map@10", "recall@10", "idcg@10"]) == ["ndcg@10", "ap@10"]
+    assert metrics_with_note(["ndcg(gain='linear')@10", "ap(by='threshold')"]) == ["ndcg(gain='linear')@10", "ap(by='threshold')"]
+    assert metrics_with_note(["ndcg(ideal='retrieved')@10", "ap(denominator='hits')@10", "ndcg(ideal='labels')@10"]) == []
     asked = parse_metrics(["ndcg@10", "ap@10"])
     assert nonstandard_defaults(asked, resolve(asked, STANDARD, None, KNOWN)) == []
 
@@ -159,3 +160,54 @@ def test_the_note_of_users_counts_those_whom_labels_alone_define():
     )
     assert notes_of([gain, fewer, recall, everybody]) == notes_of([gain, recall]) != ()
     assert notes_of([gain, fewer, everybody]) == ()
+
+
+RATES_NDCG = f"ndcg@10 {RATES}"
+NOTE_NDCG = f"{RATES_NDCG} {BY_MOST} it is"
+
+
+@pytest.fixture(scope="module")
+def noted():
+    plain = result(cutoffs=(10,), recalls=False)
+    rows = tuple(
+        replace(row, standard="ndcg(ideal='labels')@10", standard_mean=0.1) if row.key == "ndcg@10" else row
+        for row in plain.summary
+    )
+    return replace(plain, summary=rows, notes=(f"{NOTE_NDCG} 0.1000",))
+
+
+def subtitle(chart):
+    return " ".join(chart.to_dict()["title"]["subtitle"])
+
+
+def test_a_chart_of_such_a_metric_says_so(noted):
+    for chart in (noted.plot("ndcg@10"), noted.plot(), noted.plot.slices("ndcg@10"), noted.plot.quantiles()):
+        assert NOTE_NDCG in subtitle(chart)
+    for chart in (noted.plot("recall@10"), noted.plot.slices("recall@10"), result().plot("ndcg")):
+        assert "missed" not in subtitle(chart)
+
+
+@pytest.mark.usefixtures("without_charts")
+def test_a_page_says_it_once(noted, tmp_path):
+    of_models = replace(comparison(), notes=("map@10 is another matter",))
+    page = noted.report(tmp_path / "report.html", comparison=of_models).read_text()
+    assert page.count(RATES_NDCG) == 1
+    assert page.count("map@10 is another matter") == 1
+    assert repr(of_models).endswith("\nnote   map@10 is another matter")
+
+
+def test_a_definition_names_its_ideal_list_and_its_denominator():
+    resolved = {
+        "ndcg(gain='exponential', ideal='retrieved')@10": "ideal: the same items in their best order",
+        "ndcg(gain='exponential', ideal='labels')@10": "ideal: all labelled items, including those not retrieved",
+        "ap(denominator='hits')@10": "denominator: relevant items that were retrieved",
+        "ap(denominator='min_k_labels')@10": "denominator: relevant items, but at most k",
+        "recall(denominator='labels')@10": "denominator: relevant items",
+    }
+    table = definitions_table([row(definition, definition=definition) for definition in resolved])
+    explained = dict(zip(resolved, (cells[-1].text for cells in table.rows), strict=True))
+    for definition, words in resolved.items():
+        assert words in explained[definition]
+        assert "an ideal list" not in explained[definition]
+        assert "a number of items" not in explained[definition]
+    assert all("gain: 2^grade − 1" in text for name, text in explained.items() if "ndcg" in name)
