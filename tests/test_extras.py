@@ -48,10 +48,7 @@ INSTALLED = {
         "4.3.0",
         "4.2.0",
     ): r"^pyspark 4\.3\.0 and pyspark-client 4\.2\.0 are both installed, .* Uninstall both, and install ",
-    (
-        "3.5.9",
-        None,
-    ): r"^sessions without Java need PySpark's client of 4\.0 to 4\.2; 3\.5\.9 is installed\. Install ",
+    ("3.5.9", None): r"^sessions without Java need PySpark's client of 4\.0 to 4\.2; 3\.5\.9 is installed\. Install ",
     (None, "4.3.0"): r"client of 4\.0 to 4\.2; 4\.3\.0 is installed\.",
     ("4.2.1", "4.2.1"): None,
     ("4.2.0", None): None,

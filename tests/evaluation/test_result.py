@@ -88,10 +88,7 @@ SAVED = {
 def test_what_is_saved_comes_back_equal(name, tmp_path):
     result = SAVED[name]
     assert result.save(tmp_path / "r.json") == tmp_path / "r.json"
-    for back in (
-        Result.load(tmp_path / "r.json"),
-        pickle.loads(pickle.dumps(result)),
-    ):
+    for back in (Result.load(tmp_path / "r.json"), pickle.loads(pickle.dumps(result))):
         assert everything(back) == everything(result)
         with pytest.raises(
             InputError, match=r"read back has no values of users; .* summarise\(spark\.read\.parquet\(path\)\)"

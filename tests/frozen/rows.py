@@ -415,10 +415,7 @@ class Rows:
         asked, totals = self.task.facts, {}
         if "training" in self.tables and not (self.looks_up and asked & OF_POPULARITY):
             n_users = len({row["user"] for row in self.world["training"] if self.item(row["item"]) is not None})
-            totals |= {
-                item_facts.N_TRAINING_USERS: n_users,
-                item_facts.TRAINING_HASH: hash_of(self.world["training"]),
-            }
+            totals |= {item_facts.N_TRAINING_USERS: n_users, item_facts.TRAINING_HASH: hash_of(self.world["training"])}
             totals["n_invalid_training"] = self.popularity.get(None, (0, 0))[1]
             if asked & OF_POPULARITY:
                 rows = [n for item, (_, n) in self.popularity.items() if item is not None]
@@ -498,11 +495,7 @@ class Rows:
         lists = {}
         for row in self.world["training"]:
             lists.setdefault(row["user"], []).append(self.item(row["item"]))
-        kinds = {
-            item_facts.CONSUMED: pa.list_(self.kind),
-            item_facts.ROWS: WHOLE,
-            item_facts.TRAINING_HASH: WHOLE,
-        }
+        kinds = {item_facts.CONSUMED: pa.list_(self.kind), item_facts.ROWS: WHOLE, item_facts.TRAINING_HASH: WHOLE}
         rows = [
             ([item for item in items if item is not None], items.count(None), hash_of(user, items) >> 20)
             for user, items in lists.items()

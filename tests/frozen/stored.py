@@ -6,17 +6,7 @@ from pathlib import Path
 
 from frozen.jobs import EVALUATE, STORED, run, views
 
-from spark_rankeval import (
-    BCa,
-    Result,
-    all_pairs,
-    compare,
-    compare_groups,
-    history,
-    merge,
-    score_users,
-    summarise,
-)
+from spark_rankeval import BCa, Result, all_pairs, compare, compare_groups, history, merge, score_users, summarise
 from spark_rankeval.jobs import compare as compare_job
 from spark_rankeval.jobs import evaluate as evaluate_job
 from spark_rankeval.jobs.trend import read_history

@@ -20,8 +20,5 @@ def shuffled_into(spark, n_partitions):
     """Every shuffle has so many partitions; Spark would merge those of a few rows into one."""
     return settings_of(
         spark,
-        {
-            "spark.sql.shuffle.partitions": str(n_partitions),
-            "spark.sql.adaptive.coalescePartitions.enabled": "false",
-        },
+        {"spark.sql.shuffle.partitions": str(n_partitions), "spark.sql.adaptive.coalescePartitions.enabled": "false"},
     )

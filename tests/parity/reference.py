@@ -61,12 +61,7 @@ def value(name, k, settings, user):
         predictions, duplicates = without_repeated_hits(oracle.rank(predictions, ties)), "each"
     if ties == "average":
         return averaged(name, k, parameters, settings, predictions, labels)
-    lists = oracle.User(
-        predictions,
-        labels,
-        ties="item_asc" if ties == "unspecified" else ties,
-        duplicates=duplicates,
-    )
+    lists = oracle.User(predictions, labels, ties="item_asc" if ties == "unspecified" else ties, duplicates=duplicates)
     found = oracle.value(name, lists, k=k, **parameters)
     if not predictions and settings.get("empty_list") == "nan":
         return math.nan

@@ -115,10 +115,7 @@ def test_a_dialect_is_its_system(evaluation_of, place, measure):
 
 @pytest.mark.parametrize(
     ("variant", "only", "metrics"),
-    [
-        ("ties", "all", expectations.TREC_EVAL_10),
-        ("negative", "not all negative", expectations.TREC_EVAL_10_NEGATIVE),
-    ],
+    [("ties", "all", expectations.TREC_EVAL_10), ("negative", "not all negative", expectations.TREC_EVAL_10_NEGATIVE)],
 )
 def test_trec_eval_10_is_what_was_recorded(spark, tmp_path, variant, only, metrics):
     golden = json.loads((HERE / "golden" / "trec_eval-10.json").read_text())[variant]

@@ -31,10 +31,7 @@ def test_a_system_computes_its_convention(place, measure):
 
 @pytest.mark.parametrize(
     ("variant", "only", "metrics"),
-    [
-        ("ties", "all", expectations.TREC_EVAL_10),
-        ("negative", "not all negative", expectations.TREC_EVAL_10_NEGATIVE),
-    ],
+    [("ties", "all", expectations.TREC_EVAL_10), ("negative", "not all negative", expectations.TREC_EVAL_10_NEGATIVE)],
 )
 def test_trec_eval_10_computed_its_convention(variant, only, metrics):
     golden = json.loads((HERE / "golden" / "trec_eval-10.json").read_text())[variant]

@@ -52,8 +52,13 @@ def test_standard_gains_nothing_below_a_threshold_that_is_given():
 
 def test_who_names_the_deciding_parameter_needs_no_note():
     assert metrics_with_note(["ndcg@10", "map@10", "recall@10", "idcg@10"]) == ["ndcg@10", "ap@10"]
-    assert metrics_with_note(["ndcg(gain='linear')@10", "ap(by='threshold')"]) == ["ndcg(gain='linear')@10", "ap(by='threshold')"]
-    assert metrics_with_note(["ndcg(ideal='retrieved')@10", "ap(denominator='hits')@10", "ndcg(ideal='labels')@10"]) == []
+    assert metrics_with_note(["ndcg(gain='linear')@10", "ap(by='threshold')"]) == [
+        "ndcg(gain='linear')@10",
+        "ap(by='threshold')",
+    ]
+    assert (
+        metrics_with_note(["ndcg(ideal='retrieved')@10", "ap(denominator='hits')@10", "ndcg(ideal='labels')@10"]) == []
+    )
     asked = parse_metrics(["ndcg@10", "ap@10"])
     assert nonstandard_defaults(asked, resolve(asked, STANDARD, None, KNOWN)) == []
 

@@ -18,16 +18,7 @@ ANYTHING = [
     None, True, 0, -1, 5, 1.5, NAN, math.inf, "", " ", "no such", "a`b", "x; DROP TABLE y", "a.b", "ü", b"bytes", [], {}, (), set(),
     ["user", 3], ["user", "user"], [None], {"a": 1}, {1: "a"}, ("item", "item", "item"), object(), len, Exception("x"), float,
 ]  # fmt: skip
-OF_TABLES = (
-    "users",
-    "exclude",
-    "predictions",
-    "labels",
-    "predictions_a",
-    "predictions_b",
-    "per_user",
-    "results",
-)
+OF_TABLES = ("users", "exclude", "predictions", "labels", "predictions_a", "predictions_b", "per_user", "results")
 FRAMES = ("no columns", "other columns", "nested", "ambiguous", "no rows", "dots", "void")
 
 

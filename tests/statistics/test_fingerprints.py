@@ -3,14 +3,7 @@
 import numpy as np
 import pytest
 
-from spark_rankeval.statistics.table_fingerprints import (
-    LIMBS,
-    added,
-    digits_of,
-    limbs_of,
-    limbs_of_whole,
-    no_limbs,
-)
+from spark_rankeval.statistics.table_fingerprints import LIMBS, added, digits_of, limbs_of, limbs_of_whole, no_limbs
 
 RANDOM = np.random.default_rng(5)
 N = 5000

@@ -53,11 +53,7 @@ def test_t_intervals_are_scipys(values, level):
 
 
 def test_a_mean_over_no_or_one_user_has_no_interval_and_says_so():
-    for values, reason in (
-        ([], "no user"),
-        ([0.3], "one user has no spread"),
-        ([0.3, math.inf], NOT_KNOWN),
-    ):
+    for values, reason in (([], "no user"), ([0.3], "one user has no spread"), ([0.3, math.inf], NOT_KNOWN)):
         interval = mean_interval(moments(values))
         assert not interval
         assert math.isnan(interval.low)

@@ -6,12 +6,7 @@ from helpers.effort import part_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_rankeval.statistics.quantiles import (
-    RELATIVE_ACCURACY,
-    QuantileAccumulator,
-    merged_sketches,
-    quantiles_of,
-)
+from spark_rankeval.statistics.quantiles import RELATIVE_ACCURACY, QuantileAccumulator, merged_sketches, quantiles_of
 
 RNG = np.random.default_rng(121)
 SHARES = [0.0, 0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 0.999, 1.0]

@@ -14,8 +14,7 @@ from spark_rankeval.statistics.moments import MomentsAccumulator
 from spark_rankeval.statistics.quantiles import tallies, tallies_of_groups, tally
 
 VALUES = st.one_of(
-    st.sampled_from([0.0, -0.0, 0.25, 0.5, 1 / 3, 1.0, np.nan, 2.0**-40, 4e4, -7.5]),
-    st.floats(-1e6, 1e6, width=32),
+    st.sampled_from([0.0, -0.0, 0.25, 0.5, 1 / 3, 1.0, np.nan, 2.0**-40, 4e4, -7.5]), st.floats(-1e6, 1e6, width=32)
 )
 
 

@@ -18,14 +18,7 @@ from spark_rankeval.worker.grouped_row import (
     column_of_model,
     hash_column,
 )
-from spark_rankeval.worker.reading import (
-    INFINITE_SCORE,
-    KIND_BITS,
-    MODEL_BITS,
-    RANKED,
-    REJECTED,
-    with_lists_of_models,
-)
+from spark_rankeval.worker.reading import INFINITE_SCORE, KIND_BITS, MODEL_BITS, RANKED, REJECTED, with_lists_of_models
 
 N_MODELS, N_USERS = 3, 40
 
