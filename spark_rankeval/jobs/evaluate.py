@@ -22,8 +22,8 @@ from spark_rankeval.jobs.evaluate_sections import (
 )
 from spark_rankeval.jobs.settings import INSTEAD
 from spark_rankeval.metrics.base import Metric
+from spark_rankeval.metrics.expected_values import EstimatorOfTheCall
 from spark_rankeval.metrics.group_rates import GroupShare
-from spark_rankeval.metrics.logged_feedback import EstimatorOfTheCall
 from spark_rankeval.metrics.naming import parse_metric, parse_metrics
 from spark_rankeval.ranking.recommended import NUMBERS
 from spark_rankeval.request.options import (

@@ -11,7 +11,7 @@ from spark_rankeval.metrics.correlation_based import *  # noqa: F403 - as below
 from spark_rankeval.metrics.diversity_based import *  # noqa: F403 - as below
 from spark_rankeval.metrics.exposure_based import *  # noqa: F403 - as below
 from spark_rankeval.metrics.gain_based import *  # noqa: F403 - each family says in __all__ what it offers
-from spark_rankeval.metrics.graded_precision import *  # noqa: F403 - as above
+from spark_rankeval.metrics.graded_relevance import *  # noqa: F403 - as above
 from spark_rankeval.metrics.group_exposure import *  # noqa: F403 - as above
 from spark_rankeval.metrics.group_rates import *  # noqa: F403 - as above
 from spark_rankeval.metrics.ideal_based import *  # noqa: F403 - as above
@@ -20,6 +20,5 @@ from spark_rankeval.metrics.naming import parse_metric as parse_metric
 from spark_rankeval.metrics.popularity_based import *  # noqa: F403 - as above
 from spark_rankeval.metrics.rank_based import *  # noqa: F403 - as above
 from spark_rankeval.metrics.set_based import *  # noqa: F403 - as above
-from spark_rankeval.metrics.user_model_based import *  # noqa: F403 - as above
 from spark_rankeval.metrics.whole_list import *  # noqa: F403 - as above
 from spark_rankeval.ranking.batch import RankingBatch as RankingBatch

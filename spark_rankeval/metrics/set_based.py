@@ -11,8 +11,13 @@ import numpy as np
 from spark_rankeval.checks import number
 from spark_rankeval.errors import MetricError
 from spark_rankeval.metrics.base import Reads, RelevanceMetric, Unset, parameter, ratio
-from spark_rankeval.metrics.expected_ties import TieAwareMetric, chance_of_one, expected_hits
-from spark_rankeval.metrics.logged_feedback import EstimatedMetric, EstimatedSum
+from spark_rankeval.metrics.expected_values import (
+    EstimatedMetric,
+    EstimatedSum,
+    TieAwareMetric,
+    chance_of_one,
+    expected_hits,
+)
 from spark_rankeval.ranking.batch import RankingBatch, is_relevant, retrieved, tied_hits
 from spark_rankeval.ranking.ragged import BoolArray, FloatArray, IntArray
 

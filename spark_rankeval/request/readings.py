@@ -12,8 +12,7 @@ from typing import Any, Literal, NamedTuple
 from spark_rankeval.dialects import STANDARD, Dialect
 from spark_rankeval.errors import DialectError, InputError, MetricError, OptionError
 from spark_rankeval.metrics.base import Metric, SuppliesDefaults
-from spark_rankeval.metrics.expected_ties import TiesOfTheCall
-from spark_rankeval.metrics.logged_feedback import EstimatorOfTheCall
+from spark_rankeval.metrics.expected_values import EstimatorOfTheCall, TiesOfTheCall
 from spark_rankeval.metrics.naming import NamedMetrics, column_names
 from spark_rankeval.ranking.batch import Population
 from spark_rankeval.ranking.lists import LABEL_COLUMNS, RankingPolicy, Ties

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_rankeval.metrics.base import Metric
-from spark_rankeval.metrics.logged_feedback import lowest_limit
+from spark_rankeval.metrics.expected_values import lowest_limit
 from spark_rankeval.ranking.batch import RankingBatch
 from spark_rankeval.ranking.lists import RawLists
 from spark_rankeval.ranking.matching import contained, distinct

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import hypergeom
 
-from spark_rankeval.metrics.expected_ties import chance_of_any, draws
+from spark_rankeval.metrics.expected_values import chance_of_any, draws
 
 SMALL = np.array([(t, s, m) for t in range(1, 9) for s in range(t + 1) for m in range(t + 1)])
 LARGE = np.array(

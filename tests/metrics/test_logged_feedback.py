@@ -14,7 +14,7 @@ from worlds.variants import variants
 
 from spark_rankeval.errors import MetricError
 from spark_rankeval.metrics.base import REGISTRY, UNSET
-from spark_rankeval.metrics.logged_feedback import EstimatedMetric, EstimatedSum, EstimatorOfTheCall, lowest_limit
+from spark_rankeval.metrics.expected_values import EstimatedMetric, EstimatedSum, EstimatorOfTheCall, lowest_limit
 from spark_rankeval.metrics.naming import parse_metric, parse_metrics
 from spark_rankeval.ranking.batch import Look, RankingBatch
 from spark_rankeval.ranking.ragged import Ragged

@@ -11,8 +11,8 @@ from worlds.variants import METRICS, variants
 
 from spark_rankeval.dialects import Dialect
 from spark_rankeval.errors import MetricError, OptionError
-from spark_rankeval.metrics import DCG, IDCG, NDCG, AveragePrecision, ReciprocalRank, expected_ties, parse_metric
-from spark_rankeval.metrics.expected_ties import TieAwareMetric, TiesOfTheCall
+from spark_rankeval.metrics import DCG, IDCG, NDCG, AveragePrecision, ReciprocalRank, expected_values, parse_metric
+from spark_rankeval.metrics.expected_values import TieAwareMetric, TiesOfTheCall
 
 TIE_AWARE = [metric for metric in METRICS if issubclass(metric, TieAwareMetric)]
 EVERY = pytest.mark.parametrize("metric", TIE_AWARE, ids=lambda metric: metric.name)
@@ -140,7 +140,7 @@ def test_neither_the_split_into_batches_nor_into_pieces_changes_a_bit(metric, us
     whole = figures(batch_of(users))
     for split in splits:
         np.testing.assert_array_equal(np.concatenate(list(map(figures, split)), axis=1), whole)
-    monkeypatch.setattr(expected_ties, "_PLACES", 5)
+    monkeypatch.setattr(expected_values, "_PLACES", 5)
     # A batch remembers what was computed of it: this is another.
     np.testing.assert_array_equal(figures(batch_of(users)), whole)
 

@@ -8,7 +8,7 @@ from parity.environments import run
 from parity.users import User
 from worlds.ranked_users import lists_of, ranked
 
-from spark_rankeval.metrics.logged_feedback import EstimatorOfTheCall
+from spark_rankeval.metrics.expected_values import EstimatorOfTheCall
 from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.ranking.ragged import Ragged
 

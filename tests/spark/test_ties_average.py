@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from spark_rankeval import evaluate, metrics_column, score_users
 from spark_rankeval.errors import MetricError, OptionError
 from spark_rankeval.metrics import parse_metric
-from spark_rankeval.metrics.expected_ties import TiesOfTheCall
+from spark_rankeval.metrics.expected_values import TiesOfTheCall
 from spark_rankeval.spark.platforms import engine_of
 
 METRICS = [

@@ -1,22 +1,215 @@
-"""Metrics of a user who reads down the list and stops at some rank."""
+"""Metrics of graded relevance: average precision for grades, and users who read down the list and stop at some rank."""
 
 from __future__ import annotations
 
+import itertools
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from spark_rankeval.checks import number
+from spark_rankeval.checks import as_text, number, problem_of_numbers, read_numbers
 from spark_rankeval.errors import MetricError
-from spark_rankeval.metrics.base import Reads, Unset, parameter, ratio
+from spark_rankeval.metrics.base import UNSET, Needs, Reads, Unset, parameter, ratio
 from spark_rankeval.metrics.gain_based import GainMetric, exponential, geometric
+from spark_rankeval.metrics.set_based import findable
 from spark_rankeval.ranking.batch import RankingBatch
-from spark_rankeval.ranking.ragged import FloatArray, IntArray, grouped
+from spark_rankeval.ranking.ragged import FloatArray, IntArray, grouped, offsets_of, position_within
 
-__all__ = ["ERR", "NERR", "RBP", "RBPResidual"]
+__all__ = ["ERR", "NERR", "RBP", "GradedAveragePrecision", "QMeasure", "RBPResidual"]
+
+# Adding level by level takes a step a level; beyond so many the exact sum is quicker.
+_MOST_LEVELS = 256
+# Whole numbers below 2 to this power are exact as floats.
+_FLOAT_BITS = 53
+
+
+def _probabilities(value: Any) -> str | None:
+    return problem_of_numbers(
+        value, "numbers from 0 on, not all 0, for the grades 1, 2, … as in '0.5,0.3,0.2', or None"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class GradedAveragePrecision(GainMetric):
+    """Graded average precision, AP for a user of whom it is not known from which grade on items are relevant.
+
+    Σ_{n≤ρ_k} (1/n)·Σ_{m≤n} 𝒢(min(g_m, g_n)) ÷ Σ_{labels i} 𝒢(g_i), where 𝒢(g) is the probability that grade g is
+    enough. A negative grade is grade 0. By default every grade up to the largest is equally likely to be the lowest
+    that is enough. So 𝒢 grows with the grade, and its scale cancels. ``probabilities="0.5,0.3,0.2"``, or a tuple, gives
+    the probability of the grades 1, 2, 3. Only proportions matter, grades beyond the last are enough for everybody, and
+    a grade between two counts as the lower one. With binary labels it is AP ÷ γ.
+
+    Between 0 and 1. NaN without a label above 0, 0 without predictions or without gain in the first k places.
+
+    Source: Robertson, Kanoulas, Yilmaz, Extending average precision to graded relevance judgments, SIGIR 2010.
+    """
+
+    name: ClassVar[str] = "gap"
+    aliases: ClassVar[tuple[str, ...]] = ("graded_ap", "graded_average_precision")
+
+    probabilities: str | Unset | None = parameter(
+        None,
+        check=_probabilities,
+        doc="of the grades 1, 2, … each, how likely it is the least that is enough, as '0.5,0.3,0.2'; None: uniform",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.probabilities is not UNSET and self.probabilities is not None:
+            object.__setattr__(self, "probabilities", as_text(self.probabilities))
+
+    def _gain_key(self) -> tuple[object, ...]:
+        return ("gap", self.probabilities, *super()._gain_key())
+
+    def _gain_of(self, grade: FloatArray) -> FloatArray:
+        gain = super()._gain_of(grade)
+        if self.probabilities is None:
+            return gain
+        enough = np.array([0.0, *itertools.accumulate(read_numbers(self.probabilities))])
+        worth: FloatArray = enough[np.minimum(gain, len(enough) - 1).astype(np.int64)]
+        return worth
+
+    def _values(self, batch: RankingBatch) -> FloatArray:
+        best, key = batch.labels_by_grade(), ("most", *self._gain_key())
+        most = batch.remember(key, lambda: batch.total(best.user, self._gain_of(best.values)))
+        return ratio(self._gained(batch), most)
+
+    def _gained(self, batch: RankingBatch) -> FloatArray:
+        place, gained = batch.remember(("gap", *self._gain_key()), lambda: self._shared_gains(batch))
+        within = None if self.k is None else batch.rank[place] <= self.k
+        return batch.total(batch.user[place], gained, within)
+
+    def _shared_gains(self, batch: RankingBatch) -> tuple[IntArray, FloatArray]:
+        """Which labelled predictions have gain, and (1/n)·Σ_{m≤n} 𝒢(min(g_m, g_n)) of each."""
+        gains = self._gains(batch)
+        place = np.flatnonzero(gains > 0)
+        return place, _sums_of_lesser(batch.user[place], gains[place], batch.n_users) / batch.rank[place]
+
+
+def _sums_of_lesser(user: IntArray, worth: FloatArray, n_users: int) -> FloatArray:
+    """Σ_{m≤n} min(a_m, a_n) of each entry n: level by level of the user's different worths, or exactly if these are many."""
+    order = np.lexsort((worth, user))
+    ascending, lists = worth[order], grouped(worth, user, n_users)
+    below = np.zeros(len(order))
+    below[1:] = ascending[:-1]
+    below[position_within(user, n_users) == 0] = 0
+    rises = ascending > below
+    n_levels = np.bincount(user[rises], minlength=n_users)
+    sums = np.zeros(len(order))
+    has_many = (n_levels > _MOST_LEVELS) & np.isfinite(np.bincount(user, worth, n_users))
+    for start, stop in zip(lists.offsets[:-1][has_many], lists.offsets[1:][has_many], strict=True):
+        sums[start:stop] = _exact_sums_of_lesser(worth[start:stop])
+    # min(a, b) is the sum of the steps between levels, over the levels that both reach.
+    steps, first_step = (ascending - below)[rises], offsets_of(n_levels)
+    n_rises = np.concatenate([[0], np.cumsum(rises)])
+    level = np.empty(len(order), np.int64)
+    level[order] = n_rises[1:] - n_rises[lists.offsets[user]]
+    reaching = np.flatnonzero(~has_many[user])
+    for nth in range(int(level[reaching].max(initial=0))):
+        reaching = reaching[level[reaching] > nth]
+        above = position_within(user[reaching], n_users) + 1
+        sums[reaching] += steps[first_step[user[reaching]] + nth] * above
+    return sums
+
+
+def _exact_sums_of_lesser(worth: FloatArray) -> FloatArray:
+    """The same of one user, rounded once."""
+    # So narrow that a float holds the sum of all parts.
+    parts, exponents = _whole_parts(worth, _FLOAT_BITS - len(worth).bit_length())
+    sums = list(map(np.ldexp, _whole_sums_of_lesser(worth, parts), exponents))
+    if len(sums) == 1:
+        return sums[0]
+    if len(sums) == 2:
+        # The sum of two floats is rounded once.
+        return sums[0] + sums[1]
+    return np.array(list(map(math.fsum, zip(*(terms.tolist() for terms in sums), strict=True))))
+
+
+def _whole_parts(worth: FloatArray, bits: int) -> tuple[list[FloatArray], list[int]]:
+    """Whole numbers of so many bits, and exponents of 2: the values are the sum of the numbers times these powers."""
+    parts, exponents, rest = [], [], worth
+    while rest.any():
+        exponent = math.frexp(float(rest.max()))[1] - bits
+        parts.append(np.floor(np.ldexp(rest, -exponent)))
+        exponents.append(exponent)
+        rest = rest - np.ldexp(parts[-1], exponent)
+    return parts, exponents
+
+
+def _whole_sums_of_lesser(worth: FloatArray, columns: list[FloatArray]) -> list[FloatArray]:
+    """Of each column of parts of the values, Σ_{m≤n} of the part of the lesser of m and n; exact if the column's sum is."""
+    lesser, n_lesser = _sums_before(np.argsort(worth, kind="stable"), columns)
+    n_others = np.arange(1, len(worth) + 1) - n_lesser
+    return [below + n_others * part for below, part in zip(lesser, columns, strict=True)]
+
+
+def _sums_before(order: IntArray, columns: list[FloatArray]) -> tuple[list[FloatArray], IntArray]:
+    """Of the entries that come earlier, and also stand before in `order`: the sum of each column, and how many they are.
+
+    Blocks of entries are split into an earlier and a later half, again and again. Each split adds the earlier half to the later.
+    """
+    n = len(order)
+    sums, count = [np.zeros_like(column) for column in columns], np.zeros(n, np.int64)
+    # The entries of one block after the other, each block as in `order`.
+    place, half = order, 1 << (n - 1).bit_length() >> 1
+    while half:
+        is_later = (place & half) > 0
+        later_places = np.flatnonzero(is_later)
+        earlier, later = place[~is_later], place[later_places]
+        # Only the last block can be shorter, so each block before has `half` entries of either kind.
+        nth = np.arange(len(later_places))
+        before, earlier_blocks = later_places - nth, nth // half * half
+        count[later] += before - earlier_blocks
+        for column, total in zip(columns, sums, strict=True):
+            running = np.concatenate([[0.0], np.cumsum(column[earlier])])
+            total[later] += running[before] - running[earlier_blocks]
+        is_in_later_half = (np.arange(n) & half) > 0
+        place = np.empty_like(place)
+        place[~is_in_later_half], place[is_in_later_half] = earlier, later
+        half //= 2
+    return sums, count
+
+
+@dataclass(frozen=True, kw_only=True)
+class QMeasure(GainMetric):
+    """Q-measure, AP with a bonus for grades: Σ_{j≤ρ_k} h_j·(H_j + β·cg_j)/(j + β·cg*_j) ÷ min(γ, k).
+
+    cg is the cumulated gain down to rank j, cg* that of all labelled items, best first. A negative grade is grade 0. β
+    = 0 gives AP; the larger β, the more grades weigh. Between 0 and 1. NaN without a relevant label, even if one has
+    gain; 0 without predictions or a hit.
+
+    Source: Sakai, Ranking the NTCIR systems based on multigrade relevance, AIRS 2004.
+    """
+
+    name: ClassVar[str] = "q"
+    aliases: ClassVar[tuple[str, ...]] = ("q_measure", "qmeasure")
+    needs: ClassVar[Needs] = "relevant"
+
+    beta: float | Unset = parameter(
+        1.0, check=number(0, 1e100, what="a number from 0 on"), doc="the weight of the gain beside the hits"
+    )
+
+    def _values(self, batch: RankingBatch) -> FloatArray:
+        blended = batch.remember(("q", self.beta, *self._gain_key()), lambda: self._blended_precision(batch))
+        hits = batch.hits(self.threshold)
+        within = None if self.k is None else hits.rank <= self.k
+        return ratio(batch.total(hits.user, blended, within), findable(batch, self.k, self.threshold))
+
+    def _blended_precision(self, batch: RankingBatch) -> FloatArray:
+        """(H_j + β·cg_j)/(j + β·cg*_j) of every hit."""
+        beta = float(self.beta)  # type: ignore[arg-type]  # resolved
+        hits, best = batch.hits(self.threshold), batch.labels_by_grade()
+        gained = grouped(self._gains(batch), batch.user, batch.n_users).accumulated(np.add).values[hits.place]
+        ideal = best.like(self._gain_of(best.values)).accumulated(np.add)
+        ideal_index = np.minimum(hits.rank, ideal.lengths[hits.user]) - 1
+        blended: FloatArray = (hits.ordinal + beta * gained) / (
+            hits.rank + beta * ideal.values[ideal.offsets[hits.user] + ideal_index]
+        )
+        return blended
+
 
 # 2^max_grade has to be a number.
 _max_grade = number(0, 1000, what="a number above 0 and up to 1000, or None", open_low=True, optional=True)
