@@ -246,11 +246,7 @@ def test_vectors_have_theirs_in_the_place_of_predictions(spark):
 
     catalogues = {
         name: spark.createDataFrame(rows, "item int, vector array<float>, bias double")
-        for name, rows in {
-            "first": items,
-            "reversed": items[::-1],
-            "other": [*items[:2], (3, [1.0, 0.5], 0.0)],
-        }.items()
+        for name, rows in {"first": items, "reversed": items[::-1], "other": [*items[:2], (3, [1.0, 0.5], 0.0)]}.items()
     }
     candidates = {
         "of all": spark.createDataFrame([(2,), (3,)], "item bigint"),

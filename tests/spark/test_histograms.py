@@ -7,33 +7,19 @@ import numpy as np
 import pytest
 from helpers.effort import part_of
 
-from spark_rankeval import compare, differences, evaluate, score_users, summarise
+from spark_rankeval import compare, differences, score_users, summarise
 from spark_rankeval.records.chart_rows import Bin, Grid, coarsened
 from spark_rankeval.spark.per_user import binned
 
 
 @pytest.fixture(scope="module")
-def lists(spark):
-    """Two models' lists for 40 users, of whom each fifth has no label."""
-    random = np.random.default_rng(7)
-    rows = {"als": [], "popularity": []}
-    labels = []
-    for user in range(40):
-        labels += [(user, int(item)) for item in random.choice(30, 4, replace=False)] if user % 5 else [(99 + user, 1)]
-        for model, mine in rows.items():
-            best = random.permutation(30)[:10] if model == "als" or user % 3 else rows["als"][-10:]
-            mine += [
-                (user, int(item[1] if isinstance(item, tuple) else item), -float(place))
-                for place, item in enumerate(best)
-            ]
-    schema = "user int, item int, score double"
-    predictions = {model: spark.createDataFrame(mine, schema) for model, mine in rows.items()}
-    return predictions, spark.createDataFrame(labels, "user int, item int")
+def lists(two_models_tables):
+    return two_models_tables.models, two_models_tables.labels
 
 
 @pytest.fixture(scope="module")
-def result(lists):
-    return evaluate(*lists, ["precision@5", "ndcg@10"], score="score")
+def result(two_models_result):
+    return two_models_result
 
 
 def bars(chart):
@@ -81,27 +67,27 @@ def test_a_result_draws_how_many_users_have_which_value(result):
 
 def test_a_stored_table_of_one_model_draws_as_well(lists, tmp_path):
     predictions, labels = lists
-    result = summarise(score_users(predictions["als"], labels, ["ndcg@10"], score="score"))
-    (one,) = result.plot.count_users("ndcg@10")[1]
+    result = summarise(score_users(predictions["als"], labels, ["ndcg@5"], score="score"))
+    (one,) = result.plot.count_users("ndcg@5")[1]
     assert sum(bar.count for bar in one.bins) == result.summary[0].n_users
     assert isinstance(one.bins[0], Bin)
-    path = result.report(tmp_path / "r.html", distributions="ndcg@10")
-    assert "Users by their ndcg@10" in path.read_text()
+    path = result.report(tmp_path / "r.html", distributions="ndcg@5")
+    assert "Users by their ndcg@5" in path.read_text()
 
 
 def test_a_comparison_draws_differences_and_leaves_equal_users_out(result):
-    comparison = compare(result, "popularity", replicates=99)
-    values = differences(result, "popularity").toPandas()["ndcg_at_10"].dropna().to_numpy()
-    found = comparison.plot.count_users("ndcg@10")
+    comparison = compare(result, "upside down", replicates=99)
+    values = differences(result, "upside down").toPandas()["ndcg_at_5"].dropna().to_numpy()
+    found = comparison.plot.count_users("ndcg@5")
     (one,) = found.histograms
-    row = comparison["ndcg@10"]
+    row = comparison["ndcg@5"]
     assert row.ties > 0
     assert sum(bar.count for bar in one.bins if bar.low >= 0) == row.wins == (values > 0).sum()
     assert sum(bar.count for bar in one.bins if bar.high <= 0) == row.losses == (values < 0).sum()
     for bar in one.bins:
         assert bar.count == ((values >= bar.low - 1e-9) & (values < bar.high - 1e-9) & (values != 0)).sum()
     assert not found.beyond
-    assert len(bars(comparison.plot.histogram("ndcg@10"))) == len(one.bins)
+    assert len(bars(comparison.plot.histogram("ndcg@5"))) == len(one.bins)
     assert comparison.to_dict().keys() == {
         "rows", "level", "test", "replicates", "seed", "baseline", "correction", "slices", "notes",
     }  # fmt: skip
@@ -109,7 +95,7 @@ def test_a_comparison_draws_differences_and_leaves_equal_users_out(result):
 
 def test_two_equal_models_draw_nobody(lists):
     predictions, labels = lists
-    table = score_users(predictions["als"], labels, ["ndcg@10"], score="score")
+    table = score_users(predictions["als"], labels, ["ndcg@5"], score="score")
     comparison = compare({"one": table, "other": table}, "one", replicates=99)
     spec = comparison.plot.histogram().to_dict()
     assert "no user has a difference" in str(spec["datasets"])

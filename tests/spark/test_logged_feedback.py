@@ -195,9 +195,7 @@ def test_slices_models_relevances_and_user_weights(tables, logs):
 
 def test_arrays_give_what_rows_give(tables, result):
     predictions, labels = tables
-    lists = predictions.groupBy("user").agg(
-        F.collect_list(F.struct("item", "score")).alias("items"),
-    )
+    lists = predictions.groupBy("user").agg(F.collect_list(F.struct("item", "score")).alias("items"))
     for structs in part_of((False, True), 2):
         if structs:
             arrays = labels.groupBy("user").agg(F.collect_list(F.struct("item", "grade", "w")).alias("items"))

@@ -182,10 +182,7 @@ def test_connect_before_it_told_its_progress_says_so(session_of_connect, looked_
 
 def test_without_tqdm_the_extra_is_named_before_any_work(session_of_connect, looked_at, monkeypatch):
     monkeypatch.setitem(sys.modules, "tqdm.auto", None)
-    with (
-        pytest.raises(MissingExtraError, match=r"tqdm.*pip install 'tqdm>=4.66' "),
-        progress(session_of_connect),
-    ):
+    with pytest.raises(MissingExtraError, match=r"tqdm.*pip install 'tqdm>=4.66' "), progress(session_of_connect):
         pytest.fail("the block ran")
     assert session_of_connect.handlers == []
 

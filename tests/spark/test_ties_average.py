@@ -27,10 +27,7 @@ def logs():
         items = rng.choice(9, int(rng.integers(1, 8)), replace=False).tolist()
         labelled = rng.choice(9, int(rng.integers(1, 7)), replace=False).tolist()
         scores, grades = (rng.integers(0, 2, len(items)) / 2).tolist(), rng.integers(0, 4, len(labelled)).astype(float)
-        logs[user] = (
-            list(zip(items, scores, strict=True)),
-            list(zip(labelled, grades.tolist(), strict=True)),
-        )
+        logs[user] = (list(zip(items, scores, strict=True)), list(zip(labelled, grades.tolist(), strict=True)))
     # More equal scores than a pruned plan would keep; the one relevant item is the last of them.
     logs[20] = ([(item, 0.5) for item in range(100)], [(99, 1.0)])
     return logs

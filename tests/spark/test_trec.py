@@ -86,13 +86,7 @@ def test_models_without_names_and_measures_that_tell_no_hits(tables):
     run, qrels = tables
     one = run.where("model = 'bm25'").drop("model")
     lines = evaluate_runs(one, qrels, ["ndcg@10", "rbp@5"], dialect="default").to_trec().splitlines()
-    assert [line.split("\t")[0].strip() for line in lines] == [
-        "num_q",
-        "num_ret",
-        "num_rel",
-        "ndcg@10",
-        "rbp@5",
-    ]
+    assert [line.split("\t")[0].strip() for line in lines] == ["num_q", "num_ret", "num_rel", "ndcg@10", "rbp@5"]
     result = evaluate_runs(one, qrels, "ndcg@10")
     lines = result.to_trec(runid="mine").splitlines()
     assert [line.split("\t")[0].strip() for line in lines] == ["runid", "num_q", "num_ret", "num_rel", "ndcg_cut_10"]
