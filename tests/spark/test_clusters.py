@@ -5,7 +5,7 @@ import re
 
 import numpy as np
 import pytest
-from helpers.effort import part_of
+from helpers.effort import FULL_LENGTH, part_of
 from oracles.clusters import correction, degrees_of_freedom, effective_n, sizes_of
 from pyspark.sql import functions as F
 from scipy import stats
@@ -116,11 +116,11 @@ def test_bootstraps_draw_clusters(tables):
 def test_a_cluster_may_be_an_attribute_and_every_list_counts_where_lists_are_measured_together(tables):
     metrics = ["rr", "gini(among='recommended')@3"]
     whole = evaluated(tables, metrics, cluster="household")
-    apart = evaluated(tuple(table.repartition(6) for table in tables), metrics, cluster="household")
-    assert told(apart) == told(whole)
-    assert told(
-        summarise(score_users(*tables[:2], "rr", cluster="household", facts=Facts(attributes=tables[2]), **OPTIONS))
-    ) == [told(whole)[0]]
+    if FULL_LENGTH:
+        apart = evaluated(tuple(table.repartition(6) for table in tables), metrics, cluster="household")
+        assert told(apart) == told(whole)
+    scored = score_users(*tables[:2], "rr", cluster="household", facts=Facts(attributes=tables[2]), **OPTIONS)
+    assert told(summarise(scored)) == [told(whole)[0]]
     by_name = {row.metric: row for row in whole.summary}
     assert by_name["rr"].cluster == "household"
     assert 2 < by_name["rr"].n_clusters <= 61
@@ -269,7 +269,6 @@ def test_models_are_compared_by_clusters(models, users):
 def test_pairs_of_models_are_compared_by_clusters(models, test):
     found = all_pairs(models, test=test, replicates=99)
     plain = all_pairs(models, test=test, replicates=99, cluster=())
-    against = compare(models, "m0", metrics="rr", replicates=9, test="t")
     for row, alone in zip(found, plain, strict=True):
         assert (row.difference, row.n_users) == (alone.difference, alone.n_users)
         assert row.cluster == "person"
@@ -279,6 +278,7 @@ def test_pairs_of_models_are_compared_by_clusters(models, test):
     if test == "games_howell":
         row = next(row for row in found if (row.metric, row.other, row.model) == ("rr", "m0", "m1"))
         error = abs(row.difference) / row.q
+        against = compare(models, "m0", metrics="rr", replicates=9, test="t")
         assert error == pytest.approx(against["rr", "m1"].standard_error / math.sqrt(2), rel=1e-9)
 
 
@@ -319,4 +319,5 @@ def test_a_comparison_takes_users_without_a_cluster_as_they_were_scored(tables):
     assert n > 3
     note = f"users without a cluster by household: {n}; each counts as a cluster alone"
     assert note in repr(compare(scored, "a", replicates=9))
-    assert note in all_pairs(scored).notes
+    if FULL_LENGTH:
+        assert note in all_pairs(scored).notes

@@ -326,22 +326,6 @@ def test_the_advice_on_the_field_of_items_works_whatever_the_labels_call_theirs(
     assert result["rr"] == pytest.approx(mean_rr(), abs=1e-12)
 
 
-@pytest.mark.classic_alone("ml")
-def test_output_of_als_goes_in_as_it_is(spark):
-    from pyspark.ml.recommendation import ALS
-
-    ratings = spark.createDataFrame(
-        [(u, i, float(1 + (u * i) % 5)) for u in range(8) for i in range(6)], "who int, what int, stars float"
-    )
-    model = ALS(
-        userCol="who", itemCol="what", ratingCol="stars", rank=1, maxIter=1, seed=1, numUserBlocks=1, numItemBlocks=1
-    ).fit(ratings)
-    labels = ratings.where("stars >= 4").selectExpr("cast(who as long) as who", "what")
-    result = evaluate(model.recommendForAllUsers(3), labels, ["precision@3", "ndcg@3"], user="who", item="what")
-    assert 0 < result["precision@3"] <= 1
-    assert result.data_quality.n_predictions == 24
-
-
 def test_one_table_with_both_arrays_and_no_user(spark):
     table = spark.createDataFrame(
         [(PREDICTIONS.get(u, []), LABELS.get(u, [])) for u in EVERYONE], "prediction array<long>, label array<long>"

@@ -123,7 +123,7 @@ def test_excluded_items_must_compare_with_predicted_ones(spark, tables):
         evaluate(one_table, None, "rr", exclude=labels.select("user", "item"))
 
 
-def test_labels_that_are_excluded_too_are_warned_of(spark, jobs_of):
+def test_labels_that_are_excluded_too_are_warned_of(spark):
     """Training that contains the test: every recall is 0, however good the model."""
     table = "user string, item string"
     labels = spark.createDataFrame([("a", "x"), ("b", "x"), ("b", "y")], table)

@@ -5,7 +5,7 @@ import random
 import warnings
 
 import pytest
-from helpers.effort import part_of
+from helpers.effort import FULL_LENGTH, part_of
 from helpers.shuffles import shuffled_into
 from pyspark.sql import functions as F
 
@@ -54,7 +54,7 @@ def test_ids_that_are_all_null_have_the_hash_of_nothing(spark):
     assert [row["hash"] for row in hashes] == [42] * 3
 
 
-@pytest.mark.parametrize("kind", part_of(["double", "float"], 1))
+@pytest.mark.parametrize("kind", part_of(["double", "float"], 2))
 def test_whole_ids_of_floating_point_have_the_digits_of_whole_numbers(spark, whole, kind):
     assert with_lists(spark, kind).fingerprints == whole.fingerprints
     known = with_further(spark, kind=kind).fingerprints
@@ -97,7 +97,8 @@ def test_workers_hash_whole_lists_as_spark_hashes_rows(spark):
     whole = {**ASKED, "prune": "never"}
     assert evaluate(models, labels, METRICS, **whole).fingerprints == by_spark
     assert evaluate(rows[0].union(rows[1]), labels, METRICS, **whole, model="name").fingerprints == by_spark
-    assert summarise(score_users(models, labels, METRICS, **whole)).fingerprints == by_spark
+    if FULL_LENGTH:
+        assert summarise(score_users(models, labels, METRICS, **whole)).fingerprints == by_spark
 
 
 def test_widths_orders_and_partitions_change_no_digit(spark, plain):
@@ -131,7 +132,7 @@ CHANGES = {
 
 def test_every_other_label_is_another_fingerprint(spark, plain):
     found = {"as they are": plain.fingerprints}
-    for name in part_of(CHANGES, 2):
+    for name in part_of(CHANGES, 3):
         found[name] = evaluate(*tables(spark, labels=CHANGES[name](LABELS)), METRICS, **ASKED).fingerprints
     assert {each["predictions"] for each in found.values()} == {plain.fingerprints["predictions"]}
     assert len({each["labels"] for each in found.values()}) == len(found)
@@ -230,11 +231,11 @@ def test_further_tables_have_theirs_whoever_is_evaluated(spark, tmp_path):
     assert fewer["predictions"] != whole.fingerprints["predictions"]
     assert whole.write(f"{tmp_path}/users").fingerprints == whole.fingerprints
     changes = {
-        "training": [(1, 1), (9, 5), (9, None)],
         "items": [(1, "x", "q"), (2, "y", "q"), (3, None, "q")],
+        "training": [(1, 1), (9, 5), (9, None)],
         "baseline": [(1, 1, 0.1), (2, 3, 0.5)],
     }
-    for name in part_of(changes, 1):
+    for name in part_of(changes, 3):
         other = with_further(spark, **{name: changes[name]}).fingerprints
         assert [table for table in other if other[table] != whole.fingerprints[table]] == [name]
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 ONCE = """
-import os, threading
+import os, tempfile, threading
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from spark_rankeval.errors import EngineError
@@ -41,14 +41,9 @@ try:
 except EngineError as error:
     print(str(error)[:43], other.range(6).count())
 other.stop()
-print(session(cores=2).range(7).count())
-"""
+spark = session(cores=2)
+print(spark.range(7).count())
 # Parquet reads NaN as NaN, and not as the column's other value.
-FILES = """
-import tempfile
-from spark_rankeval.local import session
-
-spark = session()
 with tempfile.TemporaryDirectory() as folder:
     spark.createDataFrame([(1.5,), (float("nan"),)], "x double").coalesce(1).write.mode("append").parquet(folder)
     print([row.x for row in spark.read.parquet(folder).collect()])
@@ -114,17 +109,20 @@ PROGRAMS = {
             "False 5",
             "a session of Spark Connect is active, and a 6",
             "7",
+            "[1.5, nan]",
         ],
         "",
     ),
-    "files": (FILES, 0, ["[1.5, nan]"], ""),
     "interrupted": (INTERRUPTED, 1, ["3 Europe/Berlin"], "ends while a query runs"),
     "small": (SMALL, 0, ["4000000", "True", "this process was forked from one", "1.0"], ""),
 }
 
 
 @pytest.mark.sail_alone("its process")
-@pytest.mark.parametrize("name", PROGRAMS)
+# A process of little memory sorts four million rows.
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.night] * (name == "small")) for name in PROGRAMS]
+)
 def test_a_process_has_one_engine(name):
     program, code, lines, noise = PROGRAMS[name]
     settings = {key: value for key, value in os.environ.items() if not key.startswith(("SAIL_", "RUST_", "SPARK_"))}

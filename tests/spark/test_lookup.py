@@ -80,9 +80,14 @@ def figures(result):
     return repr(result.to_dict())
 
 
+@pytest.fixture(scope="module")
+def joined(tables):
+    return evaluated(tables, "join")
+
+
 @pytest.mark.parametrize("tables", part_of(KINDS, 3), indirect=True)
-def test_workers_find_what_a_join_finds(tables):
-    joined, looked_up = evaluated(tables, "join"), evaluated(tables, "auto")
+def test_workers_find_what_a_join_finds(tables, joined):
+    looked_up = evaluated(tables, "auto")
     assert figures(looked_up) == figures(joined)
     assert any("joined to predictions: lookup='join'" in words for words in joined.plan)
     assert any("workers look up" in words for words in looked_up.plan)
@@ -96,18 +101,17 @@ def test_users_have_the_same_values_either_way(tables):
     assert rows[0] == rows[1]
 
 
-@pytest.mark.parametrize("tables", ["long"], indirect=True)
+@pytest.mark.parametrize("tables", KINDS[:1], indirect=True)
 @pytest.mark.parametrize("bound", part_of([Bound(ITEMS // 2, 1 << 20), Bound(1000, 300)], 2), ids=str)
-def test_tables_that_are_too_large_are_joined_in_a_second_run(tables, monkeypatch, bound):
-    whole = evaluated(tables, "join")
+def test_tables_that_are_too_large_are_joined_in_a_second_run(tables, joined, monkeypatch, bound):
     monkeypatch.setattr(item_facts, "BOUND", bound)
     result = evaluated(tables, "auto")
-    assert figures(result) == figures(whole)
+    assert figures(result) == figures(joined)
     assert any("began twice" in words for words in result.plan)
     if not FULL_LENGTH:
         return
     forced = evaluated(tables, "workers")
-    assert figures(forced) == figures(whole)
+    assert figures(forced) == figures(joined)
     assert not any("began twice" in words for words in forced.plan)
 
 

@@ -143,6 +143,7 @@ def test_a_terminal_is_looked_at_and_so_is_a_notebook(session_of_connect, monkey
     assert session_of_connect.handlers == []
 
 
+@pytest.mark.night  # It starts a JVM of its own.
 @pytest.mark.not_on_sail("progress")
 def test_a_log_of_a_batch_has_no_bar(spark, tmp_path):
     """In a process of its own: what the JVM writes goes past Python's stderr."""

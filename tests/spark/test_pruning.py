@@ -151,7 +151,7 @@ def test_a_result_explains_its_plan(tables):
     assert words in evaluate(predictions, labels, ["ndcg@5", "rr"], score="score").explain()
 
 
-# By day test_intervals.py has other partitions, and test_same_everywhere.py other batches.
+@pytest.mark.night  # By day test_intervals.py has other partitions, and test_same_everywhere.py other batches.
 @pytest.mark.parametrize(("n_rows", "n_partitions"), part_of([(7, 5), (1, 1)], 2))
 def test_values_do_not_depend_on_partitions_or_batches(spark, tables, n_rows, n_partitions):
     predictions, labels = (table.where("user < 60") for table in tables)
