@@ -195,7 +195,7 @@ def list_dialects() -> str:
         count = "every metric" if dialect.metrics is None else f"{len(dialect.metrics)} metrics"
         also = f" ({dialect.system})" if dialect.version and dialect in newest else ""
         rows.append((dialect.name + also, count, dialect.describes))
-    widths = [max(len(row[place]) for row in rows) for place in (0, 1)]
+    widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
     return "\n".join(f"{name.ljust(widths[0])}  {count.ljust(widths[1])}  {words}" for name, count, words in rows)
 
 

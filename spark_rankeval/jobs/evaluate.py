@@ -22,7 +22,7 @@ from spark_rankeval.jobs.evaluate_sections import (
 )
 from spark_rankeval.jobs.settings import INSTEAD
 from spark_rankeval.metrics.base import Metric
-from spark_rankeval.metrics.expected_values import EstimatorOfTheCall
+from spark_rankeval.metrics.expected_values import EstimatorOption
 from spark_rankeval.metrics.group_rates import GroupShare
 from spark_rankeval.metrics.naming import parse_metric, parse_metrics
 from spark_rankeval.ranking.recommended import NUMBERS
@@ -312,7 +312,7 @@ class EvaluateConfig(JobConfig):
         return problems
 
     def _problems_of_metrics(self, metrics: Mapping[str, Metric]) -> list[str]:
-        call = EstimatorOfTheCall(self.columns.weight is not None)
+        call = EstimatorOption(self.columns.weight is not None)
         problems = self.refused(
             "evaluation", lambda: call.check({label: metric.resolve(call) for label, metric in metrics.items()})
         )

@@ -432,3 +432,25 @@ class ShareOfPlaces(ListMetric):
         if self.denominator == "k" and self.k is not None:
             return np.full(recommended.n_users, self.k)
         return recommended.n_within(self.k)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AllListsMetric(ListMetric):
+    """A metric of all lists together; single users have no value."""
+
+    corpus_level: ClassVar[bool] = True
+
+    @abstractmethod
+    def _value(self, totals: Any) -> float:
+        """The value from what all lists add up to; NaN if it is not defined, whatever the parameter `undefined` is."""
+
+    def value(self, totals: Any) -> float:
+        """The metric of all users' lists; if it is not defined, NaN or 0 as `undefined` says."""
+        value = self._value(totals)
+        return 0.0 if math.isnan(value) and self.undefined == "zero" else value
+
+    def _values(self, batch: RankingBatch) -> FloatArray:
+        return np.full(batch.n_users, math.nan)
+
+    def _is_defined(self, batch: RankingBatch) -> BoolArray:
+        return np.ones(batch.n_users, np.bool_)

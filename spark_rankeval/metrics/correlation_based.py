@@ -21,22 +21,22 @@ def n_as_large_before(user: IntArray, key: FloatArray, n_users: int) -> IntArray
     As in a merge sort, stretches of 1, 2, 4, … entries come in pairs. For each entry on the right of a pair, those on
     the left are counted.
     """
-    place = position_within(user, n_users)
+    position = position_within(user, n_users)
     length = np.bincount(user, minlength=n_users)[user]
     counts, target = np.zeros(len(user), np.int64), np.arange(len(user))
     # Among equal keys the earlier entry comes first, so that a left half is counted before its right half.
     order = np.lexsort((-key, user))
     half = 1
     while len(target):
-        reaches = length > half
-        if not reaches.all():
-            renumbered = np.cumsum(reaches) - 1
-            order = renumbered[order[reaches[order]]]
-            place, length, target = place[reaches], length[reaches], target[reaches]
+        is_longer = length > half
+        if not is_longer.all():
+            renumbered = np.cumsum(is_longer) - 1
+            order = renumbered[order[is_longer[order]]]
+            position, length, target = position[is_longer], length[is_longer], target[is_longer]
         # The name of a stretch is the index of its first entry, which is also where it begins when sorted by stretch.
-        stretch = np.arange(len(target)) - place % (2 * half)
+        stretch = np.arange(len(target)) - position % (2 * half)
         by_stretch = order[np.argsort(stretch[order], kind="stable")]
-        left = (place // half % 2 == 0)[by_stretch]
+        left = (position // half % 2 == 0)[by_stretch]
         n_left = np.append(0, np.cumsum(left))
         before = n_left[1:] - n_left[stretch[by_stretch]]
         counts[target[by_stretch[~left]]] += before[~left]

@@ -122,9 +122,9 @@ def _sum_of_cosines(recommended: Recommended, which: BoolArray) -> FloatArray:
 
 def _sum_of_overlaps(recommended: Recommended, which: BoolArray) -> FloatArray:
     """For each user, the sum over all pairs of items of |A ∩ B| ÷ |A ∪ B| of their sets of categories; float64 (n_users,)."""
-    places = required_fact(recommended.category_set)
-    counted = np.flatnonzero(which & (places != UNKNOWN))
-    user, sets = recommended.user[counted], required_fact(recommended.category_sets).take(places[counted])
+    set_index = required_fact(recommended.category_set)
+    counted = np.flatnonzero(which & (set_index != UNKNOWN))
+    user, sets = recommended.user[counted], required_fact(recommended.category_sets).take(set_index[counted])
     n_categories = int(sets.values.max(initial=0)) + 1
     keys = np.sort(sets.user * n_categories + sets.values)
     sums = np.zeros(recommended.n_users)
@@ -317,10 +317,10 @@ class Miscalibration(ListMetric):
         history, user, category, weight = required_fact(recommended.history_categories), *self._parts(recommended)
         n_categories = int(max(history.category.max(initial=0), category.max(initial=0))) + 1
         history_cell, list_cell = history.user * n_categories + history.category, user * n_categories + category
-        cells, place = np.unique(np.concatenate([history_cell, list_cell]), return_inverse=True)
+        cells, index = np.unique(np.concatenate([history_cell, list_cell]), return_inverse=True)
         owner = cells // n_categories
-        p, q = np.zeros(len(cells)), np.bincount(place[len(history_cell) :], weight, len(cells))
-        p[place[: len(history_cell)]] = history.share
+        p, q = np.zeros(len(cells)), np.bincount(index[len(history_cell) :], weight, len(cells))
+        p[index[: len(history_cell)]] = history.share
         terms = self._terms(p, q.astype(np.float64, copy=False))
         # Codes of categories come in any order: a user's terms are added from the smallest to the largest.
         ascending = np.lexsort((terms, owner))
@@ -346,9 +346,9 @@ class Miscalibration(ListMetric):
 
 def _information(p: FloatArray, q: FloatArray) -> FloatArray:
     """p·log2(p/q), 0 where p is 0; q is above 0 wherever p is."""
-    some = np.flatnonzero(p)
+    nonzero = np.flatnonzero(p)
     # The last bit of numpy's logarithms depends on the processor.
-    logarithms = np.fromiter(map(math.log2, (p[some] / q[some]).tolist()), np.float64, len(some))
+    logarithms = np.fromiter(map(math.log2, (p[nonzero] / q[nonzero]).tolist()), np.float64, len(nonzero))
     terms = np.zeros(len(p))
-    terms[some] = p[some] * logarithms
+    terms[nonzero] = p[nonzero] * logarithms
     return terms

@@ -56,14 +56,14 @@ class Draws(NamedTuple):
 def draws(population: IntArray, marked: IntArray, drawn: IntArray) -> Draws:
     """The hypergeometric distribution of every case: of a population, how many are marked, and how many are drawn."""
     n_cases, others = len(population), population - marked
-    least, most = np.maximum(drawn - others, 0), np.minimum(marked, drawn)
+    lowest, highest = np.maximum(drawn - others, 0), np.minimum(marked, drawn)
     # From the likeliest number outwards chances only fall: products cannot overflow, and keep their relative precision.
-    likeliest = np.clip((drawn + 1) * (marked + 1) // (population + 2), least, most)
+    mode = np.clip((drawn + 1) * (marked + 1) // (population + 2), lowest, highest)
 
-    def outwards(steps: IntArray, sign: int, ratio: Callable[[IntArray, IntArray], FloatArray]) -> Draws:
+    def chances_from_mode(steps: IntArray, sign: int, ratio: Callable[[IntArray, IntArray], FloatArray]) -> Draws:
         case = np.repeat(np.arange(n_cases), steps)
         step = np.arange(len(case)) - np.repeat(np.cumsum(steps) - steps, steps) + 1
-        number = likeliest[case] + sign * step
+        number = mode[case] + sign * step
         return Draws(n_cases, case, number, grouped(ratio(case, number), case, n_cases).accumulated(np.multiply).values)
 
     def more(case: IntArray, number: IntArray) -> FloatArray:
@@ -75,11 +75,11 @@ def draws(population: IntArray, marked: IntArray, drawn: IntArray) -> Draws:
     def fewer(case: IntArray, number: IntArray) -> FloatArray:
         return 1 / more(case, number + 1)
 
-    up, down = outwards(most - likeliest, 1, more), outwards(likeliest - least, -1, fewer)
+    up, down = chances_from_mode(highest - mode, 1, more), chances_from_mode(mode - lowest, -1, fewer)
     case = np.concatenate([np.arange(n_cases), up.case, down.case])
     weight = np.concatenate([np.ones(n_cases), up.chance, down.chance])
     total = np.bincount(case, weight, n_cases)
-    return Draws(n_cases, case, np.concatenate([likeliest, up.marked, down.marked]), weight / total[case])
+    return Draws(n_cases, case, np.concatenate([mode, up.marked, down.marked]), weight / total[case])
 
 
 def chance_of_any(population: IntArray, marked: IntArray, drawn: IntArray) -> FloatArray:
@@ -88,17 +88,17 @@ def chance_of_any(population: IntArray, marked: IntArray, drawn: IntArray) -> Fl
     steps, other = np.minimum(marked, drawn), np.maximum(marked, drawn)
     case = np.repeat(np.arange(len(steps)), steps)
     start = np.cumsum(steps) - steps
-    gone = np.arange(len(case)) - start[case]
-    left = population[case] - gone
-    misses = grouped(np.maximum(left - other[case], 0) / left, case, len(steps)).accumulated(np.multiply).values
+    n_earlier = np.arange(len(case)) - start[case]
+    n_left = population[case] - n_earlier
+    misses = grouped(np.maximum(n_left - other[case], 0) / n_left, case, len(steps)).accumulated(np.multiply).values
     chance = np.zeros(len(steps))
-    some = steps > 0
-    chance[some] = 1 - misses[(start + steps - 1)[some]]
+    has_steps = steps > 0
+    chance[has_steps] = 1 - misses[(start + steps - 1)[has_steps]]
     return chance
 
 
 # Sums over places are made for about so many at a time, so that whole lists of equal scores stay in a core's cache.
-_PLACES = 1 << 17
+_PLACES_AT_ONCE = 1 << 17
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,7 +128,7 @@ class TieAwareMetric(RelevanceMetric):
         return expected_hits(batch, k, self.threshold) if self.averages_ties else batch.n_hits(k, self.threshold)
 
 
-class TiesOfTheCall:
+class TiesOption:
     """How the caller of an evaluation wants equal scores treated; it comes before the dialect."""
 
     def __init__(self, ties: str | None) -> None:
@@ -160,19 +160,19 @@ class TiesOfTheCall:
             raise OptionError(msg)
 
 
-def summed_over_places(n_places: IntArray, worth: Callable[[IntArray, IntArray], FloatArray]) -> FloatArray:
-    """Σ_{j=1..n} worth(group, j) of every group, added in the order of j; float64, one entry per group.
+def summed_over_places(n_places: IntArray, term: Callable[[IntArray, IntArray], FloatArray]) -> FloatArray:
+    """Σ_{j=1..n} term(group, j) of every group, added in the order of j; float64, one entry per group.
 
     Args:
         n_places: n, how many places of each group count.
-        worth: gets two int64 arrays, groups and j, of whole groups.
+        term: gets two int64 arrays, groups and j, of whole groups.
     """
     offsets = offsets_of(n_places)
     sums = np.zeros(len(n_places))
-    for low, high in pieces(offsets, _PLACES):
+    for low, high in pieces(offsets, _PLACES_AT_ONCE):
         group = np.repeat(np.arange(low, high), n_places[low:high])
         j = np.arange(offsets[low], offsets[high]) - offsets[group] + 1
-        sums[low:high] = np.bincount(group - low, worth(group, j), high - low)
+        sums[low:high] = np.bincount(group - low, term(group, j), high - low)
     return sums
 
 
@@ -233,7 +233,7 @@ class EstimatedMetric(TieAwareMetric):
         """The weight of every labelled prediction; 1 where labels have none."""
         return np.ones(len(batch.user)) if batch.weight is None else self._clipped(batch.weight)
 
-    def _places_within(self, batch: RankingBatch) -> FloatArray:
+    def _chance_within(self, batch: RankingBatch) -> FloatArray:
         """1 for every labelled prediction in the first k places, else 0; or the chance of that over all orders of ties."""
         if self.averages_ties:
             groups = tied_labels(batch)
@@ -264,29 +264,29 @@ class EstimatedSum(EstimatedMetric):
         if not self.estimates:
             return super().compute(batch)
         metric = self.resolve()
-        placed = metric._worth_of_places(batch)
-        gained = np.where(placed > 0, metric._gain_of_items(batch), 0.0)
-        values = batch.total(batch.user, gained * placed * metric._weights(batch)) * metric._factor(batch)
+        place_weight = metric._place_weights(batch)
+        gain = np.where(place_weight > 0, metric._item_gains(batch), 0.0)
+        values = batch.total(batch.user, gain * place_weight * metric._weights(batch)) * metric._factor(batch)
         if not metric.normalises:
             return values
         return _divided(values, metric.normaliser(batch), math.nan)
 
     def normaliser(self, batch: RankingBatch) -> FloatArray:
         """What the weights make of the worth of a list's places, as a share of it; 1 of an empty list."""
-        placed = self._worth_of_places(batch)
-        weighted = batch.total(batch.user, placed * self._weights(batch))
-        whole = self._worth_of_lists(batch)
+        place_weight = self._place_weights(batch)
+        weighted = batch.total(batch.user, place_weight * self._weights(batch))
+        whole = self._list_weights(batch)
         return _divided(weighted, whole, 1.0)
 
-    def _gain_of_items(self, batch: RankingBatch) -> FloatArray:
+    def _item_gains(self, batch: RankingBatch) -> FloatArray:
         """What every labelled prediction gains, wherever it stands."""
         raise NotImplementedError
 
-    def _worth_of_places(self, batch: RankingBatch) -> FloatArray:
+    def _place_weights(self, batch: RankingBatch) -> FloatArray:
         """What the place of every labelled prediction is worth, 0 below k; or its mean over all orders of ties."""
-        return self._places_within(batch)
+        return self._chance_within(batch)
 
-    def _worth_of_lists(self, batch: RankingBatch) -> FloatArray:
+    def _list_weights(self, batch: RankingBatch) -> FloatArray:
         """What the first k places of every list are worth together."""
         return retrieved(batch, self.k).astype(np.float64)
 
@@ -302,7 +302,7 @@ def _divided(numerator: FloatArray, denominator: FloatArray, otherwise: float) -
     return quotient
 
 
-class EstimatorOfTheCall:
+class EstimatorOption:
     """Whether labels have weights: metrics then estimate, unless they say otherwise."""
 
     def __init__(self, weighted: bool) -> None:
@@ -312,7 +312,7 @@ class EstimatorOfTheCall:
         """The estimator that a metric takes by itself: IPS if it has that."""
         if not self._weighted or not issubclass(metric, EstimatedMetric):
             return {}
-        return {"estimator": "ips" if "ips" in _choices(metric) else "snips", "weight_limit": None}
+        return {"estimator": "ips" if "ips" in _estimators(metric) else "snips", "weight_limit": None}
 
     def check(self, metrics: Mapping[str, Metric]) -> None:
         """Refuse metrics without an estimate if labels have weights, and estimates if they have none.
@@ -326,7 +326,7 @@ class EstimatorOfTheCall:
             if others:
                 msg = (
                     f"weight= cannot estimate {', '.join(others)}, which depend on several items at once, or on items that the "
-                    f"log may lack. Evaluate these without weight=; it can estimate: {', '.join(_names())}"
+                    f"log may lack. Evaluate these without weight=; it can estimate: {', '.join(_estimated_names())}"
                 )
                 raise MetricError(msg)
             return
@@ -342,10 +342,10 @@ def lowest_limit(metrics: Iterable[Metric]) -> float | None:
     return min(limits, default=None)
 
 
-def _choices(metric: type[EstimatedMetric]) -> tuple[str, ...]:
+def _estimators(metric: type[EstimatedMetric]) -> tuple[str, ...]:
     choices: tuple[str, ...] = next(item.metadata["choices"] for item in fields(metric) if item.name == "estimator")
     return choices
 
 
-def _names() -> list[str]:
+def _estimated_names() -> list[str]:
     return sorted({metric.name for metric in REGISTRY.values() if issubclass(metric, EstimatedMetric)})

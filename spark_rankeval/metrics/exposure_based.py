@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
 
-from spark_rankeval.metrics.base import ListMetric, Reads, Unset, parameter
-from spark_rankeval.ranking.batch import RankingBatch
-from spark_rankeval.ranking.ragged import BoolArray, FloatArray, IntArray
+from spark_rankeval.metrics.base import AllListsMetric, Reads, Unset, parameter
+from spark_rankeval.ranking.ragged import BoolArray, IntArray
 from spark_rankeval.ranking.recommended import Fact, Totals
 
 __all__ = ["CatalogueCoverage", "Entropy", "Gini", "Personalisation"]
@@ -51,9 +49,9 @@ class Exposure:
         is_member = {"training": self.is_in_training, "items": self.is_in_items}.get(
             str(catalogue), np.ones_like(self.is_in_items)
         )
-        counts, place = np.unique(self.count[is_member], return_inverse=True)
+        counts, inverse = np.unique(self.count[is_member], return_inverse=True)
         n_items = np.zeros(len(counts), np.int64)
-        np.add.at(n_items, place, self.n_items[is_member])
+        np.add.at(n_items, inverse, self.n_items[is_member])
         size = {"training": self.totals.training_items, "items": self.totals.items}.get(str(catalogue), 0)
         unseen = size - int(n_items.sum())
         if unseen > 0:
@@ -62,10 +60,8 @@ class Exposure:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CorpusMetric(ListMetric):
-    """A metric of all lists together; single users have no value."""
-
-    corpus_level: ClassVar[bool] = True
+class CorpusMetric(AllListsMetric):
+    """A metric of how many users have each item."""
 
     @property
     def reads(self) -> Reads:
@@ -73,21 +69,6 @@ class CorpusMetric(ListMetric):
         needed: dict[str, Fact] = {"training": "popularity", "items": "catalogue"}
         catalogue = getattr(self, "among", "recommended")
         return super().reads.but(facts=frozenset({needed[catalogue]} if catalogue in needed else ()))
-
-    @abstractmethod
-    def _value(self, exposure: Exposure) -> float:
-        """The value; NaN if it is not defined, whatever the parameter `undefined` is."""
-
-    def value(self, exposure: Exposure) -> float:
-        """The metric of all users' lists; if it is not defined, NaN or 0 as `undefined` says."""
-        value = self._value(exposure)
-        return 0.0 if math.isnan(value) and self.undefined == "zero" else value
-
-    def _values(self, batch: RankingBatch) -> FloatArray:
-        return np.full(batch.n_users, math.nan)
-
-    def _is_defined(self, batch: RankingBatch) -> BoolArray:
-        return np.ones(batch.n_users, np.bool_)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,7 +137,7 @@ class Gini(CorpusMetric):
 
     def _value(self, exposure: Exposure) -> float:
         """The index, computed in whole numbers up to the last division."""
-        weighed, before = 0, 0
+        weighted_sum, before = 0, 0
         counts, sizes = (part.tolist() for part in exposure.among(self.among))
         n = sum(sizes)
         places = sum(count * size for count, size in zip(counts, sizes, strict=True))
@@ -165,9 +146,9 @@ class Gini(CorpusMetric):
             return math.nan
         for count, size in zip(counts, sizes, strict=True):
             # Σ (2r − n − 1) over the ranks before+1 … before+size.
-            weighed += count * size * (2 * before + size - n)
+            weighted_sum += count * size * (2 * before + size - n)
             before += size
-        return weighed / (divisor * places)
+        return weighted_sum / (divisor * places)
 
 
 @dataclass(frozen=True, kw_only=True)

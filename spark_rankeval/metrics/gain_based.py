@@ -29,8 +29,8 @@ def power_of_two(grade: FloatArray) -> FloatArray:
     fractional = ~exact | (whole != grade)
     if fractional.any():
         # One by one and each once: vectorised powers round differently from one version of numpy to the next.
-        distinct, place = np.unique(grade[fractional], return_inverse=True)
-        power[fractional] = np.fromiter(map(_power_of_two, distinct.tolist()), np.float64)[place]
+        distinct, inverse = np.unique(grade[fractional], return_inverse=True)
+        power[fractional] = np.fromiter(map(_power_of_two, distinct.tolist()), np.float64)[inverse]
     return power
 
 
@@ -46,9 +46,9 @@ def exponential(grade: FloatArray) -> FloatArray:
     gain = power_of_two(grade) - 1
     small = (np.abs(grade) < _SMALL) & (grade != 0)
     if small.any():
-        distinct, place = np.unique(grade[small], return_inverse=True)
+        distinct, inverse = np.unique(grade[small], return_inverse=True)
         exponents = (distinct * math.log(2)).tolist()
-        gain[small] = np.fromiter(map(math.expm1, exponents), np.float64)[place]
+        gain[small] = np.fromiter(map(math.expm1, exponents), np.float64)[inverse]
     return gain
 
 
@@ -218,9 +218,9 @@ class CG(EstimatedSum, GainMetric):
     def _values(self, batch: RankingBatch) -> FloatArray:
         if not self.averages_ties:
             return batch.total(batch.user, self._gains(batch), batch.within(self.k))
-        return self._weighted(batch, self._places_within(batch))
+        return self._weighted(batch, self._chance_within(batch))
 
-    def _gain_of_items(self, batch: RankingBatch) -> FloatArray:
+    def _item_gains(self, batch: RankingBatch) -> FloatArray:
         return self._gains(batch)
 
 
@@ -307,15 +307,15 @@ class DCG(EstimatedSum, DiscountedMetric):
     def _values(self, batch: RankingBatch) -> FloatArray:
         return self._dcg(batch)
 
-    def _gain_of_items(self, batch: RankingBatch) -> FloatArray:
+    def _item_gains(self, batch: RankingBatch) -> FloatArray:
         return self._gains(batch)
 
-    def _worth_of_places(self, batch: RankingBatch) -> FloatArray:
+    def _place_weights(self, batch: RankingBatch) -> FloatArray:
         return (
             self._mean_discount(batch)
             if self.averages_ties
-            else self._places_within(batch) * self._discount(batch.rank)
+            else self._chance_within(batch) * self._discount(batch.rank)
         )
 
-    def _worth_of_lists(self, batch: RankingBatch) -> FloatArray:
+    def _list_weights(self, batch: RankingBatch) -> FloatArray:
         return self._discount.summed(retrieved(batch, self.k))

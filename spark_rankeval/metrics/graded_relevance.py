@@ -20,7 +20,7 @@ from spark_rankeval.ranking.ragged import FloatArray, IntArray, grouped, offsets
 
 __all__ = ["ERR", "NERR", "RBP", "GradedAveragePrecision", "QMeasure", "RBPResidual"]
 
-# Adding level by level takes a step a level; beyond so many the exact sum is quicker.
+# Adding level by level takes one step per level; beyond so many levels the exact sum is quicker.
 _MOST_LEVELS = 256
 # Whole numbers below 2 to this power are exact as floats.
 _FLOAT_BITS = 53
@@ -69,8 +69,8 @@ class GradedAveragePrecision(GainMetric):
         if self.probabilities is None:
             return gain
         enough = np.array([0.0, *itertools.accumulate(read_numbers(self.probabilities))])
-        worth: FloatArray = enough[np.minimum(gain, len(enough) - 1).astype(np.int64)]
-        return worth
+        probability: FloatArray = enough[np.minimum(gain, len(enough) - 1).astype(np.int64)]
+        return probability
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         best, key = batch.labels_by_grade(), ("most", *self._gain_key())
@@ -78,30 +78,30 @@ class GradedAveragePrecision(GainMetric):
         return ratio(self._gained(batch), most)
 
     def _gained(self, batch: RankingBatch) -> FloatArray:
-        place, gained = batch.remember(("gap", *self._gain_key()), lambda: self._shared_gains(batch))
-        within = None if self.k is None else batch.rank[place] <= self.k
-        return batch.total(batch.user[place], gained, within)
+        entry, gained = batch.remember(("gap", *self._gain_key()), lambda: self._shared_gains(batch))
+        within = None if self.k is None else batch.rank[entry] <= self.k
+        return batch.total(batch.user[entry], gained, within)
 
     def _shared_gains(self, batch: RankingBatch) -> tuple[IntArray, FloatArray]:
         """Which labelled predictions have gain, and (1/n)·Σ_{m≤n} 𝒢(min(g_m, g_n)) of each."""
         gains = self._gains(batch)
-        place = np.flatnonzero(gains > 0)
-        return place, _sums_of_lesser(batch.user[place], gains[place], batch.n_users) / batch.rank[place]
+        entry = np.flatnonzero(gains > 0)
+        return entry, _sums_of_minima(batch.user[entry], gains[entry], batch.n_users) / batch.rank[entry]
 
 
-def _sums_of_lesser(user: IntArray, worth: FloatArray, n_users: int) -> FloatArray:
-    """Σ_{m≤n} min(a_m, a_n) of each entry n: level by level of the user's different worths, or exactly if these are many."""
-    order = np.lexsort((worth, user))
-    ascending, lists = worth[order], grouped(worth, user, n_users)
+def _sums_of_minima(user: IntArray, gain: FloatArray, n_users: int) -> FloatArray:
+    """Σ_{m≤n} min(a_m, a_n) of each entry n: level by level of the user's different gains, or exactly if these are many."""
+    order = np.lexsort((gain, user))
+    ascending, lists = gain[order], grouped(gain, user, n_users)
     below = np.zeros(len(order))
     below[1:] = ascending[:-1]
     below[position_within(user, n_users) == 0] = 0
     rises = ascending > below
     n_levels = np.bincount(user[rises], minlength=n_users)
     sums = np.zeros(len(order))
-    has_many = (n_levels > _MOST_LEVELS) & np.isfinite(np.bincount(user, worth, n_users))
+    has_many = (n_levels > _MOST_LEVELS) & np.isfinite(np.bincount(user, gain, n_users))
     for start, stop in zip(lists.offsets[:-1][has_many], lists.offsets[1:][has_many], strict=True):
-        sums[start:stop] = _exact_sums_of_lesser(worth[start:stop])
+        sums[start:stop] = _exact_sums_of_minima(gain[start:stop])
     # min(a, b) is the sum of the steps between levels, over the levels that both reach.
     steps, first_step = (ascending - below)[rises], offsets_of(n_levels)
     n_rises = np.concatenate([[0], np.cumsum(rises)])
@@ -115,11 +115,11 @@ def _sums_of_lesser(user: IntArray, worth: FloatArray, n_users: int) -> FloatArr
     return sums
 
 
-def _exact_sums_of_lesser(worth: FloatArray) -> FloatArray:
+def _exact_sums_of_minima(gain: FloatArray) -> FloatArray:
     """The same of one user, rounded once."""
     # So narrow that a float holds the sum of all parts.
-    parts, exponents = _whole_parts(worth, _FLOAT_BITS - len(worth).bit_length())
-    sums = list(map(np.ldexp, _whole_sums_of_lesser(worth, parts), exponents))
+    parts, exponents = _whole_parts(gain, _FLOAT_BITS - len(gain).bit_length())
+    sums = list(map(np.ldexp, _whole_sums_of_minima(gain, parts), exponents))
     if len(sums) == 1:
         return sums[0]
     if len(sums) == 2:
@@ -128,9 +128,9 @@ def _exact_sums_of_lesser(worth: FloatArray) -> FloatArray:
     return np.array(list(map(math.fsum, zip(*(terms.tolist() for terms in sums), strict=True))))
 
 
-def _whole_parts(worth: FloatArray, bits: int) -> tuple[list[FloatArray], list[int]]:
+def _whole_parts(gain: FloatArray, bits: int) -> tuple[list[FloatArray], list[int]]:
     """Whole numbers of so many bits, and exponents of 2: the values are the sum of the numbers times these powers."""
-    parts, exponents, rest = [], [], worth
+    parts, exponents, rest = [], [], gain
     while rest.any():
         exponent = math.frexp(float(rest.max()))[1] - bits
         parts.append(np.floor(np.ldexp(rest, -exponent)))
@@ -139,10 +139,10 @@ def _whole_parts(worth: FloatArray, bits: int) -> tuple[list[FloatArray], list[i
     return parts, exponents
 
 
-def _whole_sums_of_lesser(worth: FloatArray, columns: list[FloatArray]) -> list[FloatArray]:
+def _whole_sums_of_minima(gain: FloatArray, columns: list[FloatArray]) -> list[FloatArray]:
     """Of each column of parts of the values, Σ_{m≤n} of the part of the lesser of m and n; exact if the column's sum is."""
-    lesser, n_lesser = _sums_before(np.argsort(worth, kind="stable"), columns)
-    n_others = np.arange(1, len(worth) + 1) - n_lesser
+    lesser, n_lesser = _sums_before(np.argsort(gain, kind="stable"), columns)
+    n_others = np.arange(1, len(gain) + 1) - n_lesser
     return [below + n_others * part for below, part in zip(lesser, columns, strict=True)]
 
 
@@ -154,11 +154,11 @@ def _sums_before(order: IntArray, columns: list[FloatArray]) -> tuple[list[Float
     n = len(order)
     sums, count = [np.zeros_like(column) for column in columns], np.zeros(n, np.int64)
     # The entries of one block after the other, each block as in `order`.
-    place, half = order, 1 << (n - 1).bit_length() >> 1
+    entries, half = order, 1 << (n - 1).bit_length() >> 1
     while half:
-        is_later = (place & half) > 0
+        is_later = (entries & half) > 0
         later_places = np.flatnonzero(is_later)
-        earlier, later = place[~is_later], place[later_places]
+        earlier, later = entries[~is_later], entries[later_places]
         # Only the last block can be shorter, so each block before has `half` entries of either kind.
         nth = np.arange(len(later_places))
         before, earlier_blocks = later_places - nth, nth // half * half
@@ -167,8 +167,8 @@ def _sums_before(order: IntArray, columns: list[FloatArray]) -> tuple[list[Float
             running = np.concatenate([[0.0], np.cumsum(column[earlier])])
             total[later] += running[before] - running[earlier_blocks]
         is_in_later_half = (np.arange(n) & half) > 0
-        place = np.empty_like(place)
-        place[~is_in_later_half], place[is_in_later_half] = earlier, later
+        entries = np.empty_like(entries)
+        entries[~is_in_later_half], entries[is_in_later_half] = earlier, later
         half //= 2
     return sums, count
 
@@ -202,7 +202,7 @@ class QMeasure(GainMetric):
         """(H_j + β·cg_j)/(j + β·cg*_j) of every hit."""
         beta = float(self.beta)  # type: ignore[arg-type]  # resolved
         hits, best = batch.hits(self.threshold), batch.labels_by_grade()
-        gained = grouped(self._gains(batch), batch.user, batch.n_users).accumulated(np.add).values[hits.place]
+        gained = grouped(self._gains(batch), batch.user, batch.n_users).accumulated(np.add).values[hits.entry]
         ideal = best.like(self._gain_of(best.values)).accumulated(np.add)
         ideal_index = np.minimum(hits.rank, ideal.lengths[hits.user]) - 1
         blended: FloatArray = (hits.ordinal + beta * gained) / (

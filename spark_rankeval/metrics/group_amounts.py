@@ -14,7 +14,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from spark_rankeval.checks import number
-from spark_rankeval.metrics.base import ListMetric, Needs, Reads, RelevanceMetric, Unset, parameter
+from spark_rankeval.metrics.base import AllListsMetric, ListMetric, Needs, Reads, RelevanceMetric, Unset, parameter
 from spark_rankeval.metrics.gain_based import DISCOUNTS, Discount, geometric
 from spark_rankeval.ranking.batch import RankingBatch, is_relevant
 from spark_rankeval.ranking.ragged import BoolArray, FloatArray, IntArray, starts_of_runs
@@ -210,15 +210,14 @@ def shares_due(groups: GroupSets, target: str | Unset, *, apart: bool) -> FloatA
 
 
 @dataclass(frozen=True, kw_only=True)
-class AllListsGroupMetric(ListMetric):
-    """A metric of what groups get in all lists together; single users have no value.
+class AllListsGroupMetric(AllListsMetric):
+    """A metric of what groups get in all lists together.
 
     Attributes:
         unit: a class attribute; amounts are added in whole multiples of it, so no order changes a digit.
         by_labels: a class attribute; whether what groups get is divided by their relevant labels.
     """
 
-    corpus_level: ClassVar[bool] = True
     # Sums stay below 2^63 for 2^31 of attention.
     unit: ClassVar[float] = 2.0**-32
     by_labels: ClassVar[bool] = False
@@ -245,15 +244,6 @@ class AllListsGroupMetric(ListMetric):
     def amounts(self, batch: RankingBatch) -> GroupAmounts:
         """What the groups have and are due of each user."""
 
-    @abstractmethod
-    def _value(self, groups: GroupExposure) -> float:
-        """The value; NaN if it is not defined, whatever the parameter `undefined` is."""
-
-    def value(self, groups: GroupExposure) -> float:
-        """The metric of all users' lists; if it is not defined, NaN or 0 as `undefined` says."""
-        value = self._value(groups)
-        return 0.0 if math.isnan(value) and self.undefined == "zero" else value
-
     def without_interval(self, groups: GroupExposure) -> str:
         """Why the value has no interval, if a group that it compares has too few relevant labels; empty if it may have one."""
         compared = {name: due for name, due in groups.due.items() if due > 0 and self.chosen_group in (None, name)}
@@ -262,12 +252,6 @@ class AllListsGroupMetric(ListMetric):
         least = min(compared, key=lambda name: (compared[name], name or ""))
         who = "items without a group" if least is None else f"group {least!r}"
         return f"{who}: {compared[least]:,.6g} relevant labels; an interval needs {LEAST_LABELS} of each group"
-
-    def _values(self, batch: RankingBatch) -> FloatArray:
-        return np.full(batch.n_users, math.nan)
-
-    def _is_defined(self, batch: RankingBatch) -> BoolArray:
-        return np.ones(batch.n_users, np.bool_)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -88,23 +88,23 @@ class AWRF(GroupMetric):
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         n_groups = self.groups_of(batch).n_groups
-        has = self.exposure_of(batch).shares(batch.n_users)
-        cell = has.user * n_groups + has.group
+        exposure = self.exposure_of(batch).shares(batch.n_users)
+        cell = exposure.user * n_groups + exposure.group
         if self.target == "relevance":
             due = self.relevance_of(batch).shares(batch.n_users)
             cells = np.union1d(cell, due.user * n_groups + due.group)
-            owed = _spread_over(cells, due.user * n_groups + due.group, due.amount)
+            due_shares = _spread_over(cells, due.user * n_groups + due.group, due.amount)
         else:
             cells = cell
-            owed = shares_due(self.groups_of(batch), self.target, apart=self.is_apart)[has.group]
-        had, user = _spread_over(cells, cell, has.amount), cells // n_groups
-        due_of_cell = owed.tolist()
+            due_shares = shares_due(self.groups_of(batch), self.target, apart=self.is_apart)[exposure.group]
+        exposure_shares, user = _spread_over(cells, cell, exposure.amount), cells // n_groups
+        due_by_cell = due_shares.tolist()
         # Few pairs of shares differ. The sums are exact, so that their order is no matter.
         cached_terms = cache(partial(_terms, self.distance))
-        terms = list(chain.from_iterable(map(cached_terms, had.tolist(), due_of_cell)))
+        terms = list(chain.from_iterable(map(cached_terms, exposure_shares.tolist(), due_by_cell)))
         bounds = np.searchsorted(user, np.arange(batch.n_users + 1)).tolist()
         values = [
-            _similarity(self.distance, terms[2 * first : 2 * stop], max(0.0, 1 - math.fsum(due_of_cell[first:stop])))
+            _similarity(self.distance, terms[2 * first : 2 * stop], max(0.0, 1 - math.fsum(due_by_cell[first:stop])))
             if first < stop
             else math.nan
             for first, stop in pairwise(bounds)
@@ -112,10 +112,10 @@ class AWRF(GroupMetric):
         return np.array(values, np.float64)
 
 
-def _spread_over(cells: IntArray, where: IntArray, amounts: FloatArray) -> FloatArray:
+def _spread_over(cells: IntArray, positions: IntArray, amounts: FloatArray) -> FloatArray:
     """Amounts at their cells, which ascend; 0 at the others."""
     spread = np.zeros(len(cells))
-    spread[np.searchsorted(cells, where)] = amounts
+    spread[np.searchsorted(cells, positions)] = amounts
     return spread
 
 

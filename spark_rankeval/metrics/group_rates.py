@@ -12,10 +12,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from spark_rankeval.checks import number
 from spark_rankeval.metrics.base import ListMetric, RelevanceMetric, Unset, parameter
 from spark_rankeval.metrics.gain_based import DISCOUNTS
 from spark_rankeval.metrics.group_amounts import AllListsGroupMetric, Amounts, GroupAmounts, GroupExposure
+from spark_rankeval.metrics.popularity_based import ShortHeadMetric
 from spark_rankeval.ranking.batch import RankingBatch, is_relevant
 from spark_rankeval.ranking.ragged import BoolArray, FloatArray, IntArray, Ragged
 from spark_rankeval.ranking.recommended import GROUP_SET, LEVEL, Fact, GroupSets, Recommended, required_fact
@@ -47,8 +47,8 @@ class GroupShare(ListMetric):
         """
         weights = self._weights(recommended)
         whole = np.repeat(np.bincount(recommended.user, weights, recommended.n_users), n_groups)
-        place = recommended.user[item] * n_groups + group
-        part = np.bincount(place, weights[item], recommended.n_users * n_groups)
+        cell = recommended.user[item] * n_groups + group
+        part = np.bincount(cell, weights[item], recommended.n_users * n_groups)
         share: FloatArray = np.full(len(whole), 0.0 if self.undefined == "zero" else np.nan)
         np.divide(part, whole, out=share, where=whole > 0)
         # The parts are added in the order of the whole, but rounding may still lift a group of all items above it.
@@ -159,22 +159,11 @@ class GroupRates(AllListsGroupMetric):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PopularityRates(GroupRates):
+class PopularityRates(ShortHeadMetric, GroupRates):
     """The same of the short head and the long tail."""
 
     value_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
     group_column: ClassVar[str] = LEVEL
-
-    head: float | Unset = parameter(
-        0.8,
-        check=number(0, 1, what="a number between 0 and 1", open_low=True, open_high=True),
-        doc="the share of all interactions, or of all items, that makes the short head",
-    )
-    head_of: str | Unset = parameter(
-        "interactions",
-        choices=("interactions", "items"),
-        doc="what the head is a share of: interactions, in which a user has an item once, or items",
-    )
 
     def groups_of(self, batch: RankingBatch) -> GroupSets:
         """The head and the tail; each level of popularity is a set."""

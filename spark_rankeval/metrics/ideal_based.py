@@ -20,7 +20,7 @@ from spark_rankeval.ranking.ragged import BoolArray, FloatArray, IntArray, posit
 __all__ = ["IDCG", "NDCG", "RBO"]
 
 # An ideal of k gains is a sum over k ranks, even if all lists are short.
-_MOST_ONES = 1_000_000
+_MAX_ONES = 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,8 +38,8 @@ class IdealMetric(DiscountedMetric):
     )
 
     def _check_together(self) -> None:
-        if self.ideal == "k_ones" and not 1 <= (self.k or 0) <= _MOST_ONES:
-            msg = f"{self.name}: ideal='k_ones' needs a cutoff of at most {_MOST_ONES:,}; write {self.name}(ideal='k_ones')@10"
+        if self.ideal == "k_ones" and not 1 <= (self.k or 0) <= _MAX_ONES:
+            msg = f"{self.name}: ideal='k_ones' needs a cutoff of at most {_MAX_ONES:,}; write {self.name}(ideal='k_ones')@10"
             raise MetricError(msg)
         graded = self.gain is not Unset.UNSET and self.gain != "binary"
         if self.averages_ties and self.ideal == "retrieved" and self.k is not None and graded:
@@ -113,8 +113,8 @@ class IdealMetric(DiscountedMetric):
             gaining = np.flatnonzero(gains == 1 if within is None else (gains == 1) & within)
             return self._discount.summed(np.bincount(batch.user[gaining], minlength=batch.n_users))
         order = batch.remember(("best first", *self._gain_key()), best_first)
-        kept = order if within is None else order[within[order]]
-        user, gain = batch.user[kept], gains[kept]
+        selected = order if within is None else order[within[order]]
+        user, gain = batch.user[selected], gains[selected]
         ideal_rank = position_within(user, batch.n_users) + 1
         return batch.total(user, gain * self._discount(ideal_rank))
 
@@ -249,8 +249,8 @@ def overlaps(batch: RankingBatch) -> FloatArray:
         def counted(since: IntArray, last: IntArray) -> IntArray:
             """How many predictions count from each depth or from an earlier one, of this user and all users before."""
             counts = since <= last
-            place = start[user[counts]] + since[counts] - 1
-            return np.concatenate([[0], np.cumsum(np.bincount(place, minlength=len(labels.values)))])
+            entry = start[user[counts]] + since[counts] - 1
+            return np.concatenate([[0], np.cumsum(np.bincount(entry, minlength=len(labels.values)))])
 
         # At a depth inside a run of equal grades, items of higher grades count in full, and those of the run in part.
         whole = counted(np.maximum(batch.rank, end + 1), labels.lengths[user])

@@ -58,9 +58,9 @@ PARAMETRIC: tuple[tuple[re.Pattern[str], Callable[[str], str]], ...] = (
 
 #: The recall levels of the precision-recall curve are 0, 1/100, …, 1.
 RECALL_STEPS = 100
-_MOST = 10_000
+_MAX_CUTOFFS = 10_000
 #: Longer than any metric with all its parameters. Reading takes time and error messages repeat what was read.
-_MOST_CHARACTERS = 1_000
+_MAX_CHARACTERS = 1_000
 _RANGE = re.compile(r"(?P<metric>.*)@\s*+(?P<first>\d++)\s*+\.\.\s*+(?P<last>\d++)\s*+", re.DOTALL)
 _PRECISION_RECALL = re.compile(r"\s*+(precision_recall_curve|pr_curve)\s*+(\((?P<arguments>.*)\)\s*+)?", re.DOTALL)
 
@@ -83,8 +83,8 @@ def expand(text: str) -> list[str]:
     cutoffs, levels = _RANGE.fullmatch(text), _PRECISION_RECALL.fullmatch(text.lower())
     if cutoffs:
         first, last = int(cutoffs["first"]), int(cutoffs["last"])
-        if not 1 <= first <= last < first + _MOST:
-            msg = f"{text!r}: cutoffs must run upwards from 1 or more, at most {_MOST:,} of them"
+        if not 1 <= first <= last < first + _MAX_CUTOFFS:
+            msg = f"{text!r}: cutoffs must run upwards from 1 or more, at most {_MAX_CUTOFFS:,} of them"
             raise MetricError(msg)
         return [f"{cutoffs['metric']}@{k}" for k in range(first, last + 1)]
     if levels:
@@ -95,9 +95,9 @@ def expand(text: str) -> list[str]:
 
 def check_length(text: str) -> None:
     """Raise a MetricError if a text is too long for a metric."""
-    if len(text) > _MOST_CHARACTERS:
+    if len(text) > _MAX_CHARACTERS:
         msg = (
-            f"a metric must be a string of at most {_MOST_CHARACTERS:,} characters, such as 'ndcg@10'; got {len(text):,} "
+            f"a metric must be a string of at most {_MAX_CHARACTERS:,} characters, such as 'ndcg@10'; got {len(text):,} "
             f"characters, beginning with {text[:40]!r}"
         )
         raise MetricError(msg)
@@ -137,7 +137,7 @@ def parse_metric(text: str | Metric) -> Metric:
         msg = f"{text!r} is not a metric; write name, name@k or name(parameter=value)@k, as in 'ndcg@10'"
         raise MetricError(msg)
     has_k = re.search(r"\bk\s*=", form["arguments"] or "") is not None
-    metric, parameters, cutoff = _find(form["name"].strip(), form["k"], text, has_k=has_k)
+    metric, parameters, cutoff = _split_name(form["name"].strip(), form["k"], text, has_k=has_k)
     return _read(metric, ", ".join(filter(None, [parameters, form["arguments"]])), cutoff, text)
 
 
@@ -167,21 +167,21 @@ def reads_as(label: str, metric: object) -> bool:
         return False
 
 
-def _find(name: str, cutoff: str | None, text: str, *, has_k: bool) -> tuple[type[Metric], str, str | None]:
+def _split_name(name: str, cutoff: str | None, text: str, *, has_k: bool) -> tuple[type[Metric], str, str | None]:
     """The class of a metric, with the parameters and the cutoff that may be part of its name; `has_k` says that k is a parameter."""
     words = re.sub(r"[\s\-]+", "_", name)
     key = words.lower()
     # IPrec@0.1 has its recall behind the sign.
-    if (named := _ours(key)) and "." not in (cutoff or ""):
+    if (named := _registered(key)) and "." not in (cutoff or ""):
         return *named, cutoff
     for form, spelled in PARAMETRIC:
         if number := form.fullmatch(key if cutoff is None else f"{key}@{cutoff.strip()}"):
-            return *_named(spelled(number[1])), None
+            return *_class_and_parameters(spelled(number[1])), None
     affixed = AFFIXES.fullmatch(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", words).lower())
     base, k = (key, None) if affixed is None else affixed.group("name", "k")
-    named = _ours(base)
+    named = _registered(base)
     if named is None:
-        raise MetricError(_unknown(name, key, base, k, text))
+        raise MetricError(_unknown_name(name, key, base, k, text))
     if k == "k" and cutoff is None and not has_k:
         metric = named[0].name
         msg = (
@@ -195,7 +195,7 @@ def _find(name: str, cutoff: str | None, text: str, *, has_k: bool) -> tuple[typ
     return *named, cutoff if k == "k" else k or cutoff
 
 
-def _ours(key: str) -> tuple[type[Metric], str] | None:
+def _registered(key: str) -> tuple[type[Metric], str] | None:
     """The class of a name, ours or another system's, with the parameters that it stands for; None if there is none."""
     if key in REGISTRY:
         return REGISTRY[key], ""
@@ -203,16 +203,16 @@ def _ours(key: str) -> tuple[type[Metric], str] | None:
     alike = next((metric for name, metric in REGISTRY.items() if name.replace("_", "") == plain), None)
     if alike is not None:
         return alike, ""
-    return _named(NAMES[plain]) if plain in NAMES else None
+    return _class_and_parameters(NAMES[plain]) if plain in NAMES else None
 
 
-def _named(text: str) -> tuple[type[Metric], str]:
+def _class_and_parameters(text: str) -> tuple[type[Metric], str]:
     """The class and the parameters of a metric's text without a cutoff."""
     name, _, parameters = text.rstrip(")").partition("(")
     return REGISTRY[name], parameters
 
 
-def _unknown(name: str, key: str, base: str, k: str | None, text: str) -> str:
+def _unknown_name(name: str, key: str, base: str, k: str | None, text: str) -> str:
     """What a message says of a name that no metric has, with the nearest metric."""
     available = sorted({metric.name for metric in REGISTRY.values()})
     cutoff = "" if k in ("k", None) or "." in key else f"@{k}"

@@ -131,9 +131,9 @@ def novel_gains(batch: RankingBatch, threshold: float | None, kind: Weights, alp
     return batch.remember(("novel gains", threshold, kind, alpha), find)
 
 
-def _sums(place: IntArray, values: FloatArray, n_places: int) -> FloatArray:
+def _sums(entry: IntArray, values: FloatArray, n_entries: int) -> FloatArray:
     """The sum of the values of each place, added one after the other."""
-    return np.bincount(place, values, n_places).astype(np.float64, copy=False)
+    return np.bincount(entry, values, n_entries).astype(np.float64, copy=False)
 
 
 class GreedyList:
@@ -144,7 +144,7 @@ class GreedyList:
     """
 
     def __init__(self, intents: RelevantIntents, kind: Weights, alpha: float) -> None:
-        self._keep = 1 - alpha
+        self._decay = 1 - alpha
         self._gain = intents.weights(kind)  # of each slot: what the next label for it gains
         self._n_users = len(intents.n_intents)
         self._places: list[tuple[IntArray, FloatArray]] = []  # the users that have a label at this place, and its gain
@@ -154,7 +154,7 @@ class GreedyList:
             intents.slot,
         )  # of each pair of a label that is left, and an intent
         self._user = intents.user[first]  # of each label that is left
-        self._taken = np.zeros(len(self._user), np.bool_)
+        self._is_taken = np.zeros(len(self._user), np.bool_)
 
     def worth(self, discount: Discount, depth: int | None) -> FloatArray:
         """The sum of the gains of the first `depth` places times their discounts, up to a factor of the user's; float64 (n_users,)."""
@@ -168,7 +168,7 @@ class GreedyList:
 
     def _add_place(self) -> None:
         gains = _sums(self._label, self._gain[self._slot], len(self._user))
-        gains[self._taken] = -1.0
+        gains[self._is_taken] = -1.0
         start = np.flatnonzero(starts_of_runs(self._user))
         best = np.maximum.reduceat(gains, start)
         # The first of a user's labels that has the greatest gain.
@@ -177,19 +177,19 @@ class GreedyList:
         users = self._user[chosen]
         if len(users):
             self._places.append((users, gains[chosen]))
-        self._taken[chosen] = True
+        self._is_taken[chosen] = True
         is_chosen = np.zeros(len(gains), np.bool_)
         is_chosen[chosen] = True
         # An intent of a user is in one pair of the label that was chosen for the user.
-        self._gain[self._slot[is_chosen[self._label]]] *= self._keep
-        if 2 * np.count_nonzero(self._taken) >= len(gains):
-            self._forget_taken()
+        self._gain[self._slot[is_chosen[self._label]]] *= self._decay
+        if 2 * np.count_nonzero(self._is_taken) >= len(gains):
+            self._drop_taken()
 
-    def _forget_taken(self) -> None:
-        left = ~self._taken
-        kept = left[self._label]
-        self._label, self._slot = (np.cumsum(left) - 1)[self._label[kept]], self._slot[kept]
-        self._user, self._taken = self._user[left], self._taken[left]
+    def _drop_taken(self) -> None:
+        is_left = ~self._is_taken
+        pair_is_left = is_left[self._label]
+        self._label, self._slot = (np.cumsum(is_left) - 1)[self._label[pair_is_left]], self._slot[pair_is_left]
+        self._user, self._is_taken = self._user[is_left], self._is_taken[is_left]
 
 
 def greedy_list(batch: RankingBatch, threshold: float | None, kind: Weights, alpha: float) -> GreedyList:

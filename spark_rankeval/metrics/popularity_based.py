@@ -35,9 +35,9 @@ def popularity(recommended: Recommended, by: str | Unset) -> IntArray:
 def self_information(counts: IntArray, total: int) -> FloatArray:
     """−log2(count / total), NaN if either is 0; float64, shape of `counts`."""
     # The last bit of numpy's logarithms depends on the processor. Python's are fast enough for few different counts.
-    different, place = np.unique(counts, return_inverse=True)
+    different, inverse = np.unique(counts, return_inverse=True)
     information = [-math.log2(count / total) if count and total else math.nan for count in different.tolist()]
-    return np.array(information, np.float64)[place]
+    return np.array(information, np.float64)[inverse]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,8 +90,8 @@ class Novelty(ListMetric):
 
     def _is_defined(self, batch: RankingBatch) -> BoolArray:
         recommended = self._recommended(batch)
-        some: BoolArray = recommended.count(self._counted(recommended)) > 0
-        return some if self.by == "history" or self._total(recommended) else np.zeros_like(some)
+        has_items: BoolArray = recommended.count(self._counted(recommended)) > 0
+        return has_items if self.by == "history" or self._total(recommended) else np.zeros_like(has_items)
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         recommended = self._recommended(batch)
@@ -267,10 +267,8 @@ class ColdUser(ListMetric):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LongTailMetric(ListMetric):
+class ShortHeadMetric(ListMetric):
     """A metric that parts items into a short head and a long tail by how many users of the training data have them."""
-
-    facts: ClassVar[frozenset[Fact]] = frozenset({"popularity", "long_tail"})
 
     head: float | Unset = parameter(
         0.8,
@@ -282,6 +280,13 @@ class LongTailMetric(ListMetric):
         choices=("interactions", "items"),
         doc="what the head is a share of: interactions, in which a user has an item once, or items",
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LongTailMetric(ShortHeadMetric):
+    """A metric of the items in the long tail of single lists."""
+
+    facts: ClassVar[frozenset[Fact]] = frozenset({"popularity", "long_tail"})
 
     def _is_tail(self, recommended: Recommended) -> BoolArray:
         """Which items are in the long tail."""

@@ -132,7 +132,7 @@ class AveragePrecision(TieAwareMetric):
 
     def _by_threshold(self, batch: RankingBatch, hits: Hits) -> FloatArray:
         """AP if every hit has the precision at the last rank of its score."""
-        last = batch.tied_above[hits.place] + batch.tied[hits.place]
+        last = batch.tied_above[hits.entry] + batch.tied[hits.entry]
         # Hits of one group are neighbours; the ordinal of the last hit is H at the group's last rank.
         following = np.ones(len(last), np.bool_)
         following[:-1] = (hits.user[1:] != hits.user[:-1]) | (last[1:] != last[:-1])

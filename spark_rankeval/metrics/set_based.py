@@ -60,7 +60,7 @@ class Precision(EstimatedSum):
     def _places(self, batch: RankingBatch) -> IntArray | int:
         return retrieved(batch, self.k) if self.k is None or self.denominator == "predictions" else self.k
 
-    def _gain_of_items(self, batch: RankingBatch) -> FloatArray:
+    def _item_gains(self, batch: RankingBatch) -> FloatArray:
         return is_relevant(batch.grade, self.threshold).astype(np.float64)
 
     def _factor(self, batch: RankingBatch) -> FloatArray:
@@ -109,7 +109,7 @@ class Recall(EstimatedMetric):
 
     def _weighted_share(self, batch: RankingBatch) -> FloatArray:
         hit = is_relevant(batch.grade, self.threshold)
-        hits = batch.total(batch.user, self._places_within(batch) * self._weights(batch), hit)
+        hits = batch.total(batch.user, self._chance_within(batch) * self._weights(batch), hit)
         labels = batch.labels.values
         weights = np.ones(len(labels)) if batch.label_weights is None else self._clipped(batch.label_weights.values)
         return ratio(hits, batch.total_of_labels(weights, is_relevant(labels, self.threshold)))
@@ -273,7 +273,7 @@ class BPref(RelevanceMetric):
         # Counts in one row for all users: whole numbers, whose differences are exact.
         counts = np.concatenate([[0], np.cumsum(self._not_relevant(batch.grade))])
         first = np.searchsorted(batch.user, hits.user)
-        above = counts[hits.place] - counts[first]
+        above = counts[hits.entry] - counts[first]
         most = relevant[hits.user]
         missed = ratio(np.minimum(above, most), np.minimum(n_judged[hits.user], most))
         return ratio(batch.total(hits.user, 1 - missed), relevant)

@@ -54,17 +54,17 @@ class PercentileRank(RelevanceMetric):
     def normaliser(self, batch: RankingBatch) -> FloatArray:
         """The sum of the weights of each user's hits."""
         hits = batch.hits(self.threshold)
-        return batch.total(hits.user, self._weights(batch, hits.place))
+        return batch.total(hits.user, self._weights(batch, hits.entry))
 
-    def _weights(self, batch: RankingBatch, place: IntArray) -> FloatArray:
-        return np.maximum(batch.grade[place], 0.0) if self.normalises else np.ones(len(place))
+    def _weights(self, batch: RankingBatch, entry: IntArray) -> FloatArray:
+        return np.maximum(batch.grade[entry], 0.0) if self.normalises else np.ones(len(entry))
 
     def _is_defined(self, batch: RankingBatch) -> BoolArray:
         return self.normaliser(batch) > 0
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         hits = batch.hits(self.threshold)
-        steps = batch.total(hits.user, (hits.rank - 1) * self._weights(batch, hits.place))
+        steps = batch.total(hits.user, (hits.rank - 1) * self._weights(batch, hits.entry))
         return ratio(steps, self.normaliser(batch) * (batch.n_predictions - 1))
 
 
@@ -253,18 +253,18 @@ def _share_no_better(ranks: Ragged, users: IntArray, places: IntArray) -> FloatA
     low, high = np.zeros(len(users)), np.ones(len(users))
     left, last = ranks.lengths[users], places[users].astype(np.int64)
     for _ in range(int(left.max(initial=0))):
-        some = np.flatnonzero(left)
-        hit = ranks.values[ranks.offsets[users[some]] + left[some] - 1]
-        start, stop, n_places, n_hits = low[some], high[some], last[some], left[some]
-        for end, place in ((low, hit), (high, hit - 1)):
-            end[some] = np.clip(start + (stop - start) * _share_lower(n_hits, n_places, place), start, stop)
-        last[some], left[some] = hit - 1, n_hits - 1
+        unfinished = np.flatnonzero(left)
+        hit = ranks.values[ranks.offsets[users[unfinished]] + left[unfinished] - 1]
+        start, stop, n_places, n_hits = low[unfinished], high[unfinished], last[unfinished], left[unfinished]
+        for end, rank in ((low, hit), (high, hit - 1)):
+            end[unfinished] = np.clip(start + (stop - start) * _share_lower(n_hits, n_places, rank), start, stop)
+        last[unfinished], left[unfinished] = hit - 1, n_hits - 1
     return high
 
 
-def _share_lower(n_hits: IntArray, n_places: IntArray, place: IntArray) -> FloatArray:
+def _share_lower(n_hits: IntArray, n_places: IntArray, rank: IntArray) -> FloatArray:
     """The share of ways to place hits that have one lower than a place: 1 − C(place, hits) ÷ C(places, hits)."""
-    n_lower = n_places - place
+    n_lower = n_places - rank
     few, many = np.minimum(n_hits, n_lower), np.maximum(n_hits, n_lower)
     which = np.repeat(np.arange(len(few)), few)
     nth = np.arange(len(which)) - np.repeat(np.cumsum(few) - few, few)

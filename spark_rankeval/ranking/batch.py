@@ -44,13 +44,13 @@ class Hits(NamedTuple):
         user: int64, whose list.
         rank: int64, from 1.
         ordinal: int64, H at that rank: how many hits stand at it or above.
-        place: int64, its index among the labelled predictions.
+        entry: int64, its index among the labelled predictions.
     """
 
     user: IntArray
     rank: IntArray
     ordinal: IntArray
-    place: IntArray
+    entry: IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,9 +151,9 @@ class RankingBatch:
         """The relevant items of every list."""
 
         def find() -> Hits:
-            place = np.flatnonzero(is_relevant(self.grade, threshold))
-            user = self.user[place]
-            return Hits(user, self.rank[place], position_within(user, self.n_users) + 1, place)
+            entry = np.flatnonzero(is_relevant(self.grade, threshold))
+            user = self.user[entry]
+            return Hits(user, self.rank[entry], position_within(user, self.n_users) + 1, entry)
 
         return self.remember(("hits", threshold), find)
 
@@ -200,8 +200,8 @@ class RankingBatch:
             grades = self.labels.values
             if len(grades) == 0 or bool((grades == grades[0]).all()):
                 return self.labels
-            grades, places, _ = self._grade_places()
-            return self.labels.like(grades[places - self.labels.user * len(grades)])
+            grades, keys, _ = self._grade_keys()
+            return self.labels.like(grades[keys - self.labels.user * len(grades)])
 
         return self.remember("labels_by_grade", sort)
 
@@ -213,22 +213,20 @@ class RankingBatch:
         """How many labels have a higher grade, how many the same: of labels, best first; of labelled predictions."""
 
         def find() -> tuple[Runs, Runs]:
-            _, places, place_of_prediction = self._grade_places()
-            new = starts_of_runs(places)
+            _, keys, prediction_keys = self._grade_keys()
+            new = starts_of_runs(keys)
             start, run_of_label = np.flatnonzero(new), np.cumsum(new) - 1
-            size = np.diff(np.append(start, len(places)))
+            size = np.diff(np.append(start, len(keys)))
 
             def runs(user: IntArray, run: IntArray) -> Runs:
                 return Runs(start[run] - self.labels.offsets[user], size[run])
 
-            return runs(self.labels.user, run_of_label), runs(
-                self.user, np.searchsorted(places[start], place_of_prediction)
-            )
+            return runs(self.labels.user, run_of_label), runs(self.user, np.searchsorted(keys[start], prediction_keys))
 
         return self.remember("label_runs", find)
 
-    def _grade_places(self) -> tuple[FloatArray, IntArray, IntArray]:
-        """The different grades, best first; and user · their number + place among them, of sorted labels and of predictions.
+    def _grade_keys(self) -> tuple[FloatArray, IntArray, IntArray]:
+        """The different grades, best first; and user · their number + index among them, of sorted labels and of predictions.
 
         One sort of whole numbers takes less than one by two keys.
         """
@@ -236,10 +234,10 @@ class RankingBatch:
         def find() -> tuple[FloatArray, IntArray, IntArray]:
             negated = np.unique(-self.labels.values)
 
-            def places(user: IntArray, grade: FloatArray) -> IntArray:
+            def keys(user: IntArray, grade: FloatArray) -> IntArray:
                 return user * len(negated) + np.searchsorted(negated, -grade)
 
-            return -negated, np.sort(places(self.labels.user, self.labels.values)), places(self.user, self.grade)
+            return -negated, np.sort(keys(self.labels.user, self.labels.values)), keys(self.user, self.grade)
 
         return self.remember("grade_places", find)
 
@@ -330,10 +328,10 @@ def depends_on_tie(batch: RankingBatch, look: Look) -> IntArray:
     if look.sees == "labelled":
         flag[user[start[others]]] = 1
         return flag
-    worths = _worths(batch.grade[matters], look, None if batch.weight is None else batch.weight[matters])
+    columns = _visible_columns(batch.grade[matters], look, None if batch.weight is None else batch.weight[matters])
     mixed = others & (look.sees in ("label", "item"))
-    for worth in worths:
-        best, least = np.maximum.reduceat(worth, start), np.minimum.reduceat(worth, start)
+    for column in columns:
+        best, least = np.maximum.reduceat(column, start), np.minimum.reduceat(column, start)
         mixed |= (best > least) | (others & (best > 0) & (look.sees != "judgement"))
         # The whole group may be relevant, for different intents.
         mixed |= (best > 0) & (look.sees == "intents")
@@ -341,23 +339,23 @@ def depends_on_tie(batch: RankingBatch, look: Look) -> IntArray:
     return flag
 
 
-def _worths(grade: FloatArray, look: Look, weight: FloatArray | None) -> list[FloatArray]:
-    """Numbers of labelled items; where they are equal a look does not tell the items apart. No label is 0 in each."""
-    worths: list[FloatArray] = []
+def _visible_columns(grade: FloatArray, look: Look, weight: FloatArray | None) -> list[FloatArray]:
+    """What a look sees of labelled items: it cannot tell items apart that agree in every column. No label is 0 in each."""
+    columns: list[FloatArray] = []
     if look.sees != "gaining":
-        worths.append(is_relevant(grade, look.threshold).astype(np.float64))
+        columns.append(is_relevant(grade, look.threshold).astype(np.float64))
     match look.sees:
         case "gaining":
-            worths.append((grade > 0).astype(np.float64))
+            columns.append((grade > 0).astype(np.float64))
         case "gain":
-            worths.append(np.maximum(grade, 0))
+            columns.append(np.maximum(grade, 0))
         case "judgement":
-            worths.append(((grade >= 0) & (grade < look.judged_below)).astype(np.float64))
+            columns.append(((grade >= 0) & (grade < look.judged_below)).astype(np.float64))
         case "label" | "item":
-            worths.append(grade)
+            columns.append(grade)
     if weight is not None:
-        worths.append(weight if look.sees in ("label", "item") else np.where(worths[-1] > 0, weight, 0.0))
-    return worths
+        columns.append(weight if look.sees in ("label", "item") else np.where(columns[-1] > 0, weight, 0.0))
+    return columns
 
 
 class TiedGroups(NamedTuple):
@@ -369,7 +367,7 @@ class TiedGroups(NamedTuple):
         size: t: how many items the group has; 1 for an untied item.
         held_above: C: how many items of the kind score higher.
         held: s: how many items of the kind the group has, at least 1.
-        start: the place of its first item of the kind among all of the kind.
+        start: the index of its first item of the kind among all of the kind.
     """
 
     user: IntArray
@@ -391,23 +389,23 @@ class TiedGroups(NamedTuple):
         return np.clip(last - self.above, 0, self.size)
 
 
-def tied_groups(batch: RankingBatch, place: IntArray) -> TiedGroups:
+def tied_groups(batch: RankingBatch, entry: IntArray) -> TiedGroups:
     """The groups of equal scores that hold some of the labelled predictions, given ascending."""
-    user, above = batch.user[place], batch.tied_above[place]
+    user, above = batch.user[entry], batch.tied_above[entry]
     start = np.flatnonzero(starts_of_runs(user, above))
     return TiedGroups(
         user=user[start],
         above=above[start],
-        size=batch.tied[place[start]],
+        size=batch.tied[entry[start]],
         held_above=position_within(user, batch.n_users)[start],
-        held=np.diff(np.append(start, len(place))),
+        held=np.diff(np.append(start, len(entry))),
         start=start,
     )
 
 
 def tied_hits(batch: RankingBatch, threshold: float | None) -> TiedGroups:
     """The groups that hold a relevant item."""
-    return batch.remember(("tied hits", threshold), lambda: tied_groups(batch, batch.hits(threshold).place))
+    return batch.remember(("tied hits", threshold), lambda: tied_groups(batch, batch.hits(threshold).entry))
 
 
 def tied_labels(batch: RankingBatch) -> TiedGroups:

@@ -89,8 +89,8 @@ class RawLists:
         }
         for name in ("items", "scores", "labels", "grades", "intents"):
             parts[name] = None if getattr(self, name) is None else getattr(self, name).users(start, stop)
-        for name, places in (("matchable", flat), ("entry", flat), ("n_predictions", slice(start, stop))):
-            parts[name] = None if getattr(self, name) is None else getattr(self, name)[places]
+        for name, part in (("matchable", flat), ("entry", flat), ("n_predictions", slice(start, stop))):
+            parts[name] = None if getattr(self, name) is None else getattr(self, name)[part]
         return replace(self, **parts)
 
 
@@ -116,8 +116,8 @@ class Labels(NamedTuple):
     extra_values: Mapping[str, Ragged]
 
 
-def settle_labels(lists: RawLists, conflicting: ConflictingLabels) -> Labels:
-    """Merge labels of the same item: one grade, and what stands beside it, holds for all of them."""
+def distinct_labels(lists: RawLists, conflicting: ConflictingLabels) -> Labels:
+    """Keep one label per item: the grade, and the numbers beside it, that hold for all labels of the item."""
     labels = lists.labels
     grades = labels.like(np.ones(len(labels.values))) if lists.grades is None else lists.grades
     repeated = repeated_items(labels)
@@ -139,13 +139,13 @@ def settle_labels(lists: RawLists, conflicting: ConflictingLabels) -> Labels:
     keep = np.ones(len(labels.values), np.bool_)
     keep[entry[:-1][repeats]] = False
     last_of_run = np.flatnonzero(np.append(~repeats, True))
-    settled = grades.values.copy()
-    settled[entry] = grade[last_of_run][np.searchsorted(last_of_run, np.arange(len(entry)))]
+    final_grades = grades.values.copy()
+    final_grades[entry] = grade[last_of_run][np.searchsorted(last_of_run, np.arange(len(entry)))]
     return Labels(
         items=labels.where(keep),
         entry=np.flatnonzero(keep),
-        grades=grades.like(settled).where(keep),
-        raw_grades=grades.like(settled),
+        grades=grades.like(final_grades).where(keep),
+        raw_grades=grades.like(final_grades),
         equal=np.bincount(user[:-1][repeats & ~differs], minlength=labels.n_users),
         conflicts=np.bincount(user[:-1][differs], minlength=labels.n_users),
         # What is kept of equal items is the entry that holds.
@@ -170,11 +170,11 @@ def with_unpredicted(lists: RawLists, labels: Ragged) -> RawLists:
         values[among] = np.unique(values[among], return_inverse=True)[1]
         scores, lowest[bottomless] = scores.like(values), 0.0
     below = missing_labels.like(np.nextafter(lowest, -np.inf)[missing_labels.user])
-    place = np.argsort(np.concatenate([items.user, missing_labels.user]), kind="stable")
+    order = np.argsort(np.concatenate([items.user, missing_labels.user]), kind="stable")
     lengths = items.lengths + missing_labels.lengths
 
     def joined(item_values: Array, label_values: Array) -> Array:
-        both: Array = np.concatenate([item_values, label_values])[place]
+        both: Array = np.concatenate([item_values, label_values])[order]
         return both
 
     matchable = lists.matchable
@@ -237,8 +237,8 @@ class IntentPairs(NamedTuple):
         )
 
 
-class SettledIntents(NamedTuple):
-    """Intents, and how many pairs of each user repeat another one of equal and of another grade; int64 (n_users,) each.
+class DistinctIntents(NamedTuple):
+    """Pairs without repeats, and how many of each user repeat one of equal or of another grade; int64 (n_users,) each.
 
     Of users whose labels repeat an item, the repeats are counted with the labels.
     """
@@ -248,21 +248,21 @@ class SettledIntents(NamedTuple):
     conflicts: IntArray
 
 
-def settle_intents(lists: RawLists, labels: Labels, place: IntArray, rank: IntArray) -> SettledIntents:
+def distinct_intents(lists: RawLists, labels: Labels, label_of_prediction: IntArray, rank: IntArray) -> DistinctIntents:
     """The intents of the labels, if a metric looks at them; of equal pairs the highest grade holds.
 
     Args:
         lists: the raw lists.
         labels: their labels, each item once.
-        place: the label of each labelled prediction, ordered by user and rank.
+        label_of_prediction: the label of each labelled prediction, ordered by user and rank.
         rank: the ranks of these predictions.
     """
     none = np.zeros(labels.items.n_users, np.int64)
     if lists.intents is None:
-        return SettledIntents(None, none, none)
+        return DistinctIntents(None, none, none)
     rank_of_label = np.zeros(len(labels.items.values), np.int64)
     # Of an item that a list has twice, the best rank is written last.
-    rank_of_label[place[::-1]] = rank[::-1]
+    rank_of_label[label_of_prediction[::-1]] = rank[::-1]
     pair, label = match(lists.intents.items, labels.items)
     code, grade = lists.intents.code[pair], lists.intents.grade[pair]
     n_codes = int(code.max(initial=0)) + 1
@@ -272,18 +272,21 @@ def settle_intents(lists: RawLists, labels: Labels, place: IntArray, rank: IntAr
     once = np.delete(order, repeats + 1)
     differs = grade[order[repeats]] != grade[order[repeats + 1]]
     user = labels.items.user[label]
-    whole = (lists.labels.lengths == labels.items.lengths)[user[order[repeats]]]
-    counts = [np.bincount(user[order[repeats[whole & kind]]], minlength=len(none)) for kind in (~differs, differs)]
+    has_distinct_labels = (lists.labels.lengths == labels.items.lengths)[user[order[repeats]]]
+    counts = [
+        np.bincount(user[order[repeats[has_distinct_labels & kind]]], minlength=len(none))
+        for kind in (~differs, differs)
+    ]
     intents = IntentPairs(user[once], label[once], code[once], grade[once], rank_of_label[label[once]])
-    return SettledIntents(intents, *counts)
+    return DistinctIntents(intents, *counts)
 
 
 def _highest_first(lists: RawLists, items: Ragged) -> IntArray:
-    """The place of each item if every user's items come from the highest to the lowest; int64."""
+    """The index of each item if every user's items are sorted from the highest to the lowest; int64."""
     ids = items.values if lists.order is None else lists.order(items.values)
-    place = np.empty(len(ids), np.int64)
-    place[np.lexsort((ids, items.user))] = position_within(items.user, items.n_users)
-    return items.offsets[items.user + 1] - 1 - place
+    position = np.empty(len(ids), np.int64)
+    position[np.lexsort((ids, items.user))] = position_within(items.user, items.n_users)
+    return items.offsets[items.user + 1] - 1 - position
 
 
 #: No label has a larger weight: squares of these still add up exactly.

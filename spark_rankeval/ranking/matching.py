@@ -25,8 +25,8 @@ _ITEM_FACTOR_32, _ITEM_FACTOR_64, _USER_FACTOR = (
     np.uint64(0x9E3779B97F4A7C15),
     np.uint32(0x85EBCA77),
 )
-# A table of labels has at least so many places per label, and at most two to this power.
-_PLACES_PER_LABEL, _LARGEST_TABLE = 16, 24
+# A table of labels has at least so many slots per label, and at most two to this power slots.
+_SLOTS_PER_LABEL, _LARGEST_TABLE = 16, 24
 
 
 class Matches(NamedTuple):
@@ -91,50 +91,50 @@ def _match_by_columns(items: Ragged, labels: Ragged, lengths: IntArray, first: i
 def _match_by_hashes(items: Ragged, labels: Ragged, first: int | None) -> Matches:
     """Look items up in a table of all labels: a few nanoseconds per prediction for any number of labels.
 
-    A label's place in the table is a hash of its user and item, which are compared if a prediction's place is taken.
+    A label's slot in the table is a hash of its user and item, which are compared if a prediction's slot is taken.
     """
     n_labels = len(labels.values)
-    bits = min(max(10, (_PLACES_PER_LABEL * n_labels).bit_length()), _LARGEST_TABLE)
+    bits = min(max(10, (_SLOTS_PER_LABEL * n_labels).bit_length()), _LARGEST_TABLE)
     dtype = np.result_type(items.values, labels.values)
-    place_of_item, place_of_label = (_places(lists, dtype, bits) for lists in (items, labels))
-    taken = np.zeros(1 << bits, np.bool_)
-    taken[place_of_label] = True
-    # Every place is one of the table; said so, looking up takes half the time of an index in brackets.
-    prediction = np.flatnonzero(taken.take(place_of_item, mode="wrap"))
+    slot_of_item, slot_of_label = (_slots(lists, dtype, bits) for lists in (items, labels))
+    is_taken = np.zeros(1 << bits, np.bool_)
+    is_taken[slot_of_label] = True
+    # No slot is outside the table. With mode="wrap" numpy need not check that, which halves the time.
+    prediction = np.flatnonzero(is_taken.take(slot_of_item, mode="wrap"))
     if first is not None:
         prediction = prediction[prediction - items.offsets[items.user[prediction]] < first]
     matched_label = np.full(len(prediction), -1)
-    holder = np.empty(1 << bits, np.int32)
-    # Labels that share a place take turns in it.
-    waiting, theirs = np.arange(n_labels, dtype=np.int32), place_of_label
-    user, item, place = items.user[prediction], items.values[prediction], place_of_item[prediction]
-    while len(waiting):
-        holder[theirs] = waiting
-        label = holder[place]
+    label_in_slot = np.empty(1 << bits, np.int32)
+    # Labels that share a slot take turns in it.
+    unplaced, unplaced_slot = np.arange(n_labels, dtype=np.int32), slot_of_label
+    user, item, slot = items.user[prediction], items.values[prediction], slot_of_item[prediction]
+    while len(unplaced):
+        label_in_slot[unplaced_slot] = unplaced
+        label = label_in_slot[slot]
         same = np.flatnonzero((labels.values[label] == item) & (labels.user[label] == user))
         matched_label[same] = label[same]
-        passed_over = np.flatnonzero(holder[theirs] != waiting)
-        waiting, theirs = waiting[passed_over], theirs[passed_over]
+        displaced = np.flatnonzero(label_in_slot[unplaced_slot] != unplaced)
+        unplaced, unplaced_slot = unplaced[displaced], unplaced_slot[displaced]
     matched = matched_label >= 0
     return Matches(prediction[matched], matched_label[matched])
 
 
-def _places(lists: Ragged, dtype: np.dtype[Any], bits: int) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
-    """The place of every entry in a table of 2^bits, from a hash of its user and its item."""
+def _slots(lists: Ragged, dtype: np.dtype[Any], bits: int) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
+    """The slot of every entry in a table of 2^bits slots, from a hash of its user and its item."""
     values = lists.values.astype(dtype, copy=False)
     if dtype.kind == "f":
         # The two zeros are equal and have different bits; adding one of them leaves the other.
         values = values.astype(np.float64, copy=False) + 0.0
     if values.dtype.itemsize == 4:
-        place = values.view(np.uint32) * _ITEM_FACTOR_32
+        slot = values.view(np.uint32) * _ITEM_FACTOR_32
     else:
-        place = (
+        slot = (
             values.astype(np.float64 if dtype.kind == "f" else np.int64, copy=False).view(np.uint64) * _ITEM_FACTOR_64
             >> np.uint64(32)
         ).astype(np.uint32)
-    place += np.repeat(np.arange(lists.n_users, dtype=np.uint32) * _USER_FACTOR, lists.lengths)
-    place >>= np.uint32(32 - bits)
-    return place
+    slot += np.repeat(np.arange(lists.n_users, dtype=np.uint32) * _USER_FACTOR, lists.lengths)
+    slot >>= np.uint32(32 - bits)
+    return slot
 
 
 def contained(items: Ragged, among: Ragged) -> BoolArray:
@@ -164,9 +164,9 @@ def repeated_items(items: Ragged) -> Ragged:
             equal = (ordered[:, 1:] == ordered[:, :-1]) & (np.arange(1, width) < length[:, None])
             # The first pair of a run of equal ones stands for it.
             equal[:, 1:] &= ~equal[:, :-1]
-            row, place = np.nonzero(equal)
+            row, column = np.nonzero(equal)
             users.append(group[row])
-            values.append(ordered[row, place])
+            values.append(ordered[row, column])
     user, value = np.concatenate(users), np.concatenate(values)
     return grouped(value[np.argsort(user, kind="stable")], user, items.n_users)
 

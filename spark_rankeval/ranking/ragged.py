@@ -71,8 +71,8 @@ class Ragged:
 
     def where(self, keep: BoolArray) -> Ragged:
         """The lists with only those values for which `keep` (shape of `values`) is true."""
-        kept = np.flatnonzero(keep)
-        return Ragged(self.values[kept], np.searchsorted(kept, self.offsets))
+        index = np.flatnonzero(keep)
+        return Ragged(self.values[index], np.searchsorted(index, self.offsets))
 
     def take(self, lists: IntArray) -> Ragged:
         """Some of the lists, each as often as it is named, in the order of `lists`: int64.
@@ -81,8 +81,8 @@ class Ragged:
         [2, 3, 1, 2]
         """
         offsets = offsets_of(self.lengths[lists])
-        place = np.arange(offsets[-1]) + np.repeat(self.offsets[lists] - offsets[:-1], self.lengths[lists])
-        return Ragged(self.values[place], offsets)
+        index = np.arange(offsets[-1]) + np.repeat(self.offsets[lists] - offsets[:-1], self.lengths[lists])
+        return Ragged(self.values[index], offsets)
 
     def like(self, values: Array) -> Ragged:
         """Other values in lists of the same lengths."""

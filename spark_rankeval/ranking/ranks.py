@@ -10,14 +10,14 @@ import numpy as np
 
 from spark_rankeval.ranking.batch import Look, RankingBatch, cut_within_tie, depends_on_tie
 from spark_rankeval.ranking.lists import (
+    DistinctIntents,
     Duplicates,
     Labels,
     RankingPolicy,
     RawLists,
-    SettledIntents,
     Ties,
-    settle_intents,
-    settle_labels,
+    distinct_intents,
+    distinct_labels,
     with_unpredicted,
 )
 from spark_rankeval.ranking.matching import Matches, contained, first_occurrences, match, repeated_items
@@ -178,9 +178,9 @@ def _compare_tied(
 ) -> IntArray:
     """How many items of the same score stand before each prediction, by comparing it with its list."""
     items = lists.items
-    place = np.arange(width)[:, None]
-    equal = (scores.values[prediction] == scores.matrix(user, width).T) & (place < items.lengths[user])
-    earlier = place < prediction - items.offsets[user]
+    position = np.arange(width)[:, None]
+    equal = (scores.values[prediction] == scores.matrix(user, width).T) & (position < items.lengths[user])
+    earlier = position < prediction - items.offsets[user]
     if ties != "position":
         ids, compared_id = items.matrix(user, width).T, items.values[prediction]
         if lists.order is not None:
@@ -203,9 +203,9 @@ def _sort_tied(lists: RawLists, scores: Ragged, ties: Ties, among: BoolArray, pr
     entry = entry[np.lexsort(keys)]
     user, score = items.user[entry], scores.values[entry]
     new = starts_of_runs(user, score)
-    place = np.empty(len(items.values), np.int64)
-    place[entry] = np.arange(len(entry)) - np.flatnonzero(new)[np.cumsum(new) - 1]
-    return place[prediction]
+    position = np.empty(len(items.values), np.int64)
+    position[entry] = np.arange(len(entry)) - np.flatnonzero(new)[np.cumsum(new) - 1]
+    return position[prediction]
 
 
 _DEFAULT_POLICY = RankingPolicy()
@@ -253,12 +253,12 @@ def rank_lists(
     """
     if policy.score_precision == "float32":
         lists = _with_scores_of_32_bits(lists)
-    labels = settle_labels(lists, policy.conflicting_labels)
+    labels = distinct_labels(lists, policy.conflicting_labels)
     n_listed = lists.items.lengths
     if policy.judged_only:
         lists = _with_judged_items(lists, labels)
     unjudged = n_listed - lists.items.lengths
-    lists, n_repeats = _settle_duplicates(lists, policy.duplicates)
+    lists, n_repeats = _apply_duplicates_rule(lists, policy.duplicates)
     n_predicted = lists.items.lengths
     if policy.unpredicted_labels == "last":
         lists = with_unpredicted(lists, labels.items)
@@ -292,7 +292,7 @@ def _with_judged_items(lists: RawLists, labels: Labels) -> RawLists:
     return replace(lists.where(judged), n_predictions=None)
 
 
-def _settle_duplicates(lists: RawLists, rule: Duplicates) -> tuple[RawLists, IntArray]:
+def _apply_duplicates_rule(lists: RawLists, rule: Duplicates) -> tuple[RawLists, IntArray]:
     """The lists as a rule for duplicates leaves them, and how many predictions of each user repeat another."""
     none = np.zeros(lists.items.n_users, np.int64)
     if rule == "each":
@@ -330,7 +330,7 @@ def _matches(lists: RawLists, labels: Labels, largest_cutoff: int | None) -> Mat
     return Matches(matches.prediction[allowed], matches.label[allowed])
 
 
-def _ranked(lists: RawLists, labels: Labels, matches: Matches, ties: Ties) -> tuple[RankingBatch, SettledIntents]:
+def _ranked(lists: RawLists, labels: Labels, matches: Matches, ties: Ties) -> tuple[RankingBatch, DistinctIntents]:
     """The labelled predictions, best first; and the intents of the labels."""
     items, prediction = lists.items, matches.prediction
     ranks = ranks_of(lists, prediction, ties)
@@ -339,7 +339,7 @@ def _ranked(lists: RawLists, labels: Labels, matches: Matches, ties: Ties) -> tu
     # Labelled predictions come by their places in the lists, which are in order where nothing has a score.
     order = slice(None) if lists.scores is None else _best_first(items, user, ranks.rank)
     label = matches.label[order]
-    intents = settle_intents(lists, labels, label, ranks.rank[order])
+    intents = distinct_intents(lists, labels, label, ranks.rank[order])
     batch = RankingBatch(
         n_users=items.n_users,
         n_predictions=items.lengths if lists.n_predictions is None else lists.n_predictions,
@@ -382,6 +382,6 @@ def _recommended(
     matters = np.ones(len(entry), np.bool_) if largest_cutoff is None else ranks.rank <= largest_cutoff
     has_ties = np.minimum(np.bincount(items.user[matters & (ranks.tied > 1)], minlength=items.n_users), 1)
     # What was not predicted, and stands in the list all the same, was not recommended.
-    kept = np.flatnonzero(matters & (entry >= 0))
-    order = kept[_best_first(items, items.user[kept], ranks.rank[kept])]
+    selected = np.flatnonzero(matters & (entry >= 0))
+    order = selected[_best_first(items, items.user[selected], ranks.rank[selected])]
     return Recommended(items.n_users, items.user[order], ranks.rank[order], grade[order], entry[order]), has_ties

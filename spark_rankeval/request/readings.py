@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 from spark_rankeval.dialects import STANDARD, Dialect
 from spark_rankeval.errors import DialectError, InputError, MetricError, OptionError
 from spark_rankeval.metrics.base import Metric, SuppliesDefaults
-from spark_rankeval.metrics.expected_values import EstimatorOfTheCall, TiesOfTheCall
+from spark_rankeval.metrics.expected_values import EstimatorOption, TiesOption
 from spark_rankeval.metrics.naming import NamedMetrics, column_names
 from spark_rankeval.ranking.batch import Population
 from spark_rankeval.ranking.lists import LABEL_COLUMNS, RankingPolicy, Ties
@@ -160,8 +160,8 @@ def resolve(
     ``average`` ties go to every metric. `has_fact_tables` says that there are other tables, `users_alone` that only values
     of users can be said.
     """
-    callers_ties = TiesOfTheCall(ties)
-    estimator = EstimatorOfTheCall("weight" in lists.label_columns)
+    callers_ties = TiesOption(ties)
+    estimator = EstimatorOption("weight" in lists.label_columns)
     sources: list[SuppliesDefaults] = [_CallersThreshold(threshold), callers_ties, estimator, dialect]
     resolved = {label: metric.resolve(*sources) for label, metric in metrics.items()}
     callers_ties.check(resolved)

@@ -14,7 +14,7 @@ from worlds.variants import variants
 
 from spark_rankeval.errors import MetricError
 from spark_rankeval.metrics.base import REGISTRY, UNSET
-from spark_rankeval.metrics.expected_values import EstimatedMetric, EstimatedSum, EstimatorOfTheCall, lowest_limit
+from spark_rankeval.metrics.expected_values import EstimatedMetric, EstimatedSum, EstimatorOption, lowest_limit
 from spark_rankeval.metrics.naming import parse_metric, parse_metrics
 from spark_rankeval.ranking.batch import Look, RankingBatch
 from spark_rankeval.ranking.ragged import Ragged
@@ -197,7 +197,7 @@ def test_items_of_one_grade_and_different_weights_hang_on_their_order(grades, se
 
 def test_what_a_metric_sees_and_its_bounds():
     seen = {
-        text: (parse_metric(text).resolve(EstimatorOfTheCall(True)).reads.items, parse_metric(text).bounds)
+        text: (parse_metric(text).resolve(EstimatorOption(True)).reads.items, parse_metric(text).bounds)
         for text in ("precision(estimator='ips')", "precision(estimator='snips')", "dcg(estimator='ips')", "recall")
     }
     assert [sees for sees, _ in seen.values()] == ["relevance", "label", "gain", "relevance"]
@@ -215,7 +215,7 @@ def test_what_a_metric_sees_and_its_bounds():
 )
 def test_what_the_call_says_fills_what_metrics_leave_open(text, filled):
     metric = parse_metric(text)
-    resolved = metric.resolve(EstimatorOfTheCall(True))
+    resolved = metric.resolve(EstimatorOption(True))
     assert {name: getattr(resolved, name) for name in filled} == filled
     assert "estimator=" in str(resolved)
     assert parse_metric(str(resolved)) == resolved
@@ -223,7 +223,7 @@ def test_what_the_call_says_fills_what_metrics_leave_open(text, filled):
 
 @pytest.mark.parametrize("kind", ESTIMATED, ids=lambda kind: kind.name)
 def test_nothing_is_said_of_estimators_where_labels_have_no_weights(kind):
-    plain = kind(k=5).resolve(EstimatorOfTheCall(False))
+    plain = kind(k=5).resolve(EstimatorOption(False))
     assert plain.estimator is plain.weight_limit is UNSET
     assert not plain.estimates
     assert "estimator" not in str(plain)
@@ -244,7 +244,7 @@ def test_nothing_is_said_of_estimators_where_labels_have_no_weights(kind):
     ],
 )
 def test_what_cannot_be_estimated_is_refused_by_name(asked, weights, match):
-    call = EstimatorOfTheCall(weights)
+    call = EstimatorOption(weights)
     with pytest.raises(MetricError, match=match):
         call.check({label: metric.resolve(call) for label, metric in parse_metrics(asked).items()})
 
@@ -312,7 +312,7 @@ def drawn(grades, chance, random):
 
 
 def figures(texts, batch, ci="t"):
-    metrics = [parse_metric(text).resolve(EstimatorOfTheCall(True)) for text in texts]
+    metrics = [parse_metric(text).resolve(EstimatorOption(True)) for text in texts]
     normalised = tuple(place for place, metric in enumerate(metrics) if metric.normalises)
     options = replace(DescriptionOptions(ci, 0.95, 200, 0, ()), normalised=normalised)
     accumulator = DescriptionAccumulator(len(metrics), options)

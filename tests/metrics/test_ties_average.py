@@ -12,7 +12,7 @@ from worlds.variants import METRICS, variants
 from spark_rankeval.dialects import Dialect
 from spark_rankeval.errors import MetricError, OptionError
 from spark_rankeval.metrics import DCG, IDCG, NDCG, AveragePrecision, ReciprocalRank, expected_values, parse_metric
-from spark_rankeval.metrics.expected_values import TieAwareMetric, TiesOfTheCall
+from spark_rankeval.metrics.expected_values import TieAwareMetric, TiesOption
 
 TIE_AWARE = [metric for metric in METRICS if issubclass(metric, TieAwareMetric)]
 EVERY = pytest.mark.parametrize("metric", TIE_AWARE, ids=lambda metric: metric.name)
@@ -140,7 +140,7 @@ def test_neither_the_split_into_batches_nor_into_pieces_changes_a_bit(metric, us
     whole = figures(batch_of(users))
     for split in splits:
         np.testing.assert_array_equal(np.concatenate(list(map(figures, split)), axis=1), whole)
-    monkeypatch.setattr(expected_values, "_PLACES", 5)
+    monkeypatch.setattr(expected_values, "_PLACES_AT_ONCE", 5)
     # A batch remembers what was computed of it: this is another.
     np.testing.assert_array_equal(figures(batch_of(users)), whole)
 
@@ -257,10 +257,10 @@ def test_it_is_asked_for_by_text_by_object_or_by_a_dialect():
     assert asked == NDCG(k=10, ties="average", ideal="labels")
     of_dialect = Dialect("tests", "", "a system", parameters={"ndcg": {"ties": "average", "ideal": "labels"}})
     assert parse_metric("ndcg@10").resolve(of_dialect) == asked.resolve()
-    assert parse_metric("ndcg@10").resolve(TiesOfTheCall("item_desc"), of_dialect).ties == "order"
-    assert parse_metric("ndcg(ties=average)").resolve(TiesOfTheCall("item_asc")).ties == "average"
-    assert parse_metric("rr").resolve(TiesOfTheCall("average")).ties == "average"
-    assert parse_metric("rr").resolve(TiesOfTheCall(None)).ties == "order"
+    assert parse_metric("ndcg@10").resolve(TiesOption("item_desc"), of_dialect).ties == "order"
+    assert parse_metric("ndcg(ties=average)").resolve(TiesOption("item_asc")).ties == "average"
+    assert parse_metric("rr").resolve(TiesOption("average")).ties == "average"
+    assert parse_metric("rr").resolve(TiesOption(None)).ties == "order"
 
 
 @pytest.mark.parametrize("metric", [NDCG, IDCG])
@@ -268,7 +268,7 @@ def test_the_ideal_retrieved_with_a_cutoff_and_graded_gain_is_refused_with_what_
     for make in (
         lambda: metric(k=10, ties="average", ideal="retrieved", gain="linear"),
         lambda: metric(k=10, ties="average").resolve(),
-        lambda: metric(k=10).resolve(TiesOfTheCall("average")),
+        lambda: metric(k=10).resolve(TiesOption("average")),
         lambda: metric(k=10, ties="average").compute(BATCH),
     ):
         with pytest.raises(MetricError, match="with ideal='retrieved' and graded gain has no closed form") as caught:
@@ -291,8 +291,8 @@ def test_idcg_has_no_average_of_an_ideal_whose_gains_can_cancel():
 
 def test_an_average_is_refused_of_metrics_that_hang_on_the_order_and_have_none():
     texts = ("err@10", "judged@5", "ndcg", "auc", "spearman", "q", "auc(decay=0.9)", "rr(ties='order')")
-    metrics = {text: parse_metric(text).resolve(TiesOfTheCall("average")) for text in texts}
+    metrics = {text: parse_metric(text).resolve(TiesOption("average")) for text in texts}
     with pytest.raises(OptionError, match=r"not available for err@10, judged@5, q, auc\(decay=0.9\): .* Leave"):
-        TiesOfTheCall("average").check(metrics)
+        TiesOption("average").check(metrics)
     for ties in (None, "item_asc"):
-        TiesOfTheCall(ties).check(metrics)
+        TiesOption(ties).check(metrics)

@@ -8,7 +8,7 @@ from parity.environments import run
 from parity.users import User
 from worlds.ranked_users import lists_of, ranked
 
-from spark_rankeval.metrics.expected_values import EstimatorOfTheCall
+from spark_rankeval.metrics.expected_values import EstimatorOption
 from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.ranking.ragged import Ragged
 
@@ -45,7 +45,7 @@ def test_one_item_a_user_has_the_estimates_of_the_open_bandit_pipeline(system):
     weights = [[1 / told[1] for _, told in user.labels] for user in users.values()]
     batch, _ = ranked(replace(lists_of(graded), extra_values={"weight": Ragged.from_lists(weights, np.float64)}))
     for measure, (text, unit) in MEASURES.items():
-        metric = parse_metric(text).resolve(EstimatorOfTheCall(True))
+        metric = parse_metric(text).resolve(EstimatorOption(True))
         values = metric.compute(batch)
         share = metric.normaliser(batch) if metric.normalises else np.ones(N_USERS)
         mean = np.nansum(values * share) / share.sum()

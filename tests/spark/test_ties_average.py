@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from spark_rankeval import evaluate, metrics_column, score_users
 from spark_rankeval.errors import MetricError, OptionError
 from spark_rankeval.metrics import parse_metric
-from spark_rankeval.metrics.expected_values import TiesOfTheCall
+from spark_rankeval.metrics.expected_values import TiesOption
 from spark_rankeval.spark.platforms import engine_of
 
 METRICS = [
@@ -52,7 +52,7 @@ def test_every_users_value_is_the_mean_over_all_orders(result, logs):
     table = result.per_user.toPandas().set_index("user")
     small = {user: orders_of(*log) for user, log in logs.items() if len(log[0]) < 10}
     for text in METRICS:
-        metric = parse_metric(text).resolve(TiesOfTheCall("average"))
+        metric = parse_metric(text).resolve(TiesOption("average"))
         for user, orders in small.items():
             value = table[result.columns[text]][user]
             assert value == pytest.approx(mean_over(orders, metric), rel=1e-12, abs=1e-12, nan_ok=True), (text, user)

@@ -22,7 +22,7 @@ from spark_rankeval.features.vectors.catalogue import (
 )
 from spark_rankeval.features.vectors.catalogue_ranks import Limits, Ranks, rank_items
 from spark_rankeval.ranking.batch import RankingBatch, depends_on_tie
-from spark_rankeval.ranking.lists import RawLists, Ties, settle_intents, settle_labels
+from spark_rankeval.ranking.lists import RawLists, Ties, distinct_intents, distinct_labels
 from spark_rankeval.ranking.matching import distinct
 from spark_rankeval.ranking.ragged import Array, BoolArray, IntArray, Ragged
 from spark_rankeval.ranking.ranks import RankingCounts, rank_lists
@@ -209,7 +209,7 @@ class VectorLists:
 
     def rank(self, view: View, lists: RawLists) -> tuple[RankingBatch, RankingCounts]:
         """The rankings of a view. `lists` has the labels and the first items; the labels' ranks are those in the whole catalogue."""
-        labels, ties = settle_labels(lists, view.ranking.conflicting_labels), view.ranking.ties
+        labels, ties = distinct_labels(lists, view.ranking.conflicting_labels), view.ranking.ties
         if ties not in self._ranks:
             self._ranks[ties] = rank_items(self.vectors.users, self.places, self.limits, ties)
         ranks, user = self._ranks[ties], labels.items.user
@@ -218,7 +218,7 @@ class VectorLists:
         settled = np.flatnonzero(ranks.is_ranked[labels.entry])
         settled = settled[np.lexsort((ranks.rank[labels.entry[settled]], user[settled]))]
         label = labels.entry[settled]
-        intents = settle_intents(lists, labels, settled, ranks.rank[label])
+        intents = distinct_intents(lists, labels, settled, ranks.rank[label])
         batch = RankingBatch(
             n_users=labels.items.n_users,
             n_predictions=self.n_predictions,
