@@ -9,6 +9,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from helpers.sources import package_trees
 
 from spark_rankeval import package_zip
 
@@ -147,19 +148,18 @@ def test_the_zip_says_nothing_of_the_time_when_it_was_written(package_zip):
 
 def imported_modules(tree, modules):
     """The modules of the package that a program imports, also those that only a type checker reads, but not inside functions."""
-    inside = {id(node) for each in ast.walk(tree) if isinstance(each, ast.FunctionDef) for node in ast.walk(each)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and id(node) not in inside:
-            for alias in node.names:
-                whole = f"{node.module}.{alias.name}"
-                yield whole if whole in modules else node.module
+    if isinstance(tree, ast.ImportFrom):
+        for alias in tree.names:
+            whole = f"{tree.module}.{alias.name}"
+            yield whole if whole in modules else tree.module
+    elif not isinstance(tree, ast.FunctionDef | ast.expr):
+        for node in ast.iter_child_nodes(tree):
+            yield from imported_modules(node, modules)
 
 
 def test_no_module_imports_itself_by_way_of_others():
-    paths = {
-        ".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in (ROOT / "spark_rankeval").rglob("*.py")
-    }
-    modules = {name for name in paths if not name.endswith("__init__")}
-    graph = {name: {*imported_modules(ast.parse(paths[name].read_text()), modules)} & modules for name in modules}
+    trees = {f"spark_rankeval.{path[:-3].replace('/', '.')}": tree for path, tree in package_trees().items()}
+    modules = {name for name in trees if not name.endswith("__init__")}
+    graph = {name: {*imported_modules(trees[name], modules)} & modules for name in modules}
     # A circle is a CycleError that names its modules.
     graphlib.TopologicalSorter(graph).prepare()

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
-from helpers.documented import ROOT
+from helpers.sources import package_trees
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -85,8 +85,8 @@ INTERNAL = {"AttributeError", "TypeError", "NotImplementedError"}
 
 def messages_of_the_package() -> Iterator[Message]:
     """Every message, as often as it stands somewhere."""
-    for file in sorted((ROOT / "spark_rankeval").rglob("*.py")):
-        for function in ast.walk(ast.parse(file.read_text())):
+    for file, tree in package_trees().items():
+        for function in ast.walk(tree):
             if not isinstance(function, ast.FunctionDef):
                 continue
             assigned: dict[str, list[ast.expr]] = {}
@@ -95,9 +95,9 @@ def messages_of_the_package() -> Iterator[Message]:
                     assigned.setdefault(node.targets[0].id, []).append(node.value)
             for node in ast.walk(function):
                 text = shown_by(node)
-                if text is None or (isinstance(node, ast.Yield) and file.name != "gates.py"):
+                if text is None or (isinstance(node, ast.Yield) and not file.endswith("/gates.py")):
                     continue
-                place = f"{file.relative_to(ROOT)}:{text.lineno}"  # type: ignore[attr-defined] # of an expression
+                place = f"{file}:{text.lineno}"  # type: ignore[attr-defined] # of an expression
                 yield from (Message(place, text) for text in texts_of(text, assigned) if " " in text)
 
 

@@ -5,14 +5,12 @@ import os
 import subprocess
 import sys
 import threading
-from pathlib import Path
 
 import pytest
+from helpers.sources import package_trees
 
-import spark_rankeval
 from spark_rankeval.worker.process import panics_raised, runs_in_worker
 
-PACKAGE = Path(spark_rankeval.__file__).parent
 # These call a function that says so itself.
 WRAPPERS = {"wrapper", "run_in_order"}
 
@@ -122,18 +120,13 @@ def test_a_task_that_fails_ends_its_turn():
     assert results == [3]
 
 
-def trees(*folders):
-    paths = [path for folder in folders for path in sorted((PACKAGE / folder).rglob("*.py"))]
-    return {path.relative_to(PACKAGE).as_posix(): ast.parse(path.read_text()) for path in paths}
-
-
 def functions_in(tree):
     return [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
 
 
 def sent_by_name():
     """The names of functions that the code of the driver gives to `run_on_workers`, or to `packed` beside it, as they are."""
-    calls = [node for tree in trees("").values() for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    calls = [node for tree in package_trees().values() for node in ast.walk(tree) if isinstance(node, ast.Call)]
     sent = [call.args[1] for call in calls if getattr(call.func, "id", "") in ("run_on_workers", "packed")]
     return {argument.id for argument in sent if isinstance(argument, ast.Name)}
 
@@ -141,7 +134,9 @@ def sent_by_name():
 def entries():
     """The functions in worker/ and features/ that Spark calls: closures that take batches or are called run, and what is sent by name."""
     sent = sent_by_name()
-    for module, tree in trees("worker", "features").items():
+    for module, tree in package_trees().items():
+        if not module.startswith(("worker/", "features/")):
+            continue
         inner = [function for outer in functions_in(tree) for function in functions_in(outer) if function is not outer]
         for function in functions_in(tree):
             kinds = [ast.unparse(each.annotation) for each in function.args.args[:1] if each.annotation]
