@@ -207,6 +207,7 @@ def test_what_others_wrote_is_text(tmp_path, monkeypatch):
     assert page.words(page.all("h1")[0]) == NASTY
 
 
+@pytest.mark.usefixtures("without_charts")
 def test_groups_of_items_have_a_section_apart_from_slices_of_users(tmp_path):
     rows = [row(), row(slice="country=DE"), row(slice="item genre=x"), row(slice="item genre=x, country=DE")]
     page = plain(rows).report(tmp_path / "page.html").read_text()
@@ -312,6 +313,7 @@ def test_large_results_stay_below_2_megabytes(tmp_path, n_models, options):
     assert large_report(tmp_path / "r.html", n_models, options).stat().st_size < 2_000_000
 
 
+@pytest.mark.usefixtures("without_charts")
 def test_a_report_replaces_an_older_one_whole_or_not_at_all(tmp_path):
     path = tmp_path / "r.html"
     path.write_text("old")
@@ -491,6 +493,7 @@ def test_on_paper_sections_are_open_and_no_head_of_a_table_stands_alone(tmp_path
     assert "background: none" in rules[".scroll"]
 
 
+@pytest.mark.usefixtures("without_charts")
 def test_a_report_says_how_large_groups_of_items_are(tmp_path):
     groups = (
         ItemGroup("item genre=x", "genre", "x", 4, 0, 0),

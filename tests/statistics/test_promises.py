@@ -15,7 +15,7 @@ from spark_rankeval.statistics.moments import MomentsAccumulator, moments_of
 from spark_rankeval.statistics.paired import PairedAccumulator, comparison_of
 from spark_rankeval.statistics.sums import MeanAccumulator, mean_of
 
-EVALUATIONS = examples(by_day=1000, at_night=2000)
+EVALUATIONS = examples(by_day=400, at_night=2000)
 USERS = 250
 # Reciprocal ranks of a first hit that is equally often at each of ten places, or missing.
 RECIPROCAL_RANKS = np.append(1 / np.arange(1, 10), 0.0)

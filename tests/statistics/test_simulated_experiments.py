@@ -32,7 +32,7 @@ def test_slices_of_skewed_values_have_no_gap():
 
 
 def test_the_interval_of_two_groups_holds_their_difference():
-    runs = examples(100, 2000)
+    runs = examples(50, 2000)
     rng = np.random.default_rng(3)
     for draw, n_users in ((simulated.continuous, 5), (simulated.hit_rates, 10), (simulated.reciprocal_ranks, 30)):
         assert 1 - simulated.held(rng, draw, n_users, 2 * n_users, runs) <= at_most(0.05, runs)
@@ -78,7 +78,7 @@ def test_a_covariate_saves_variance_and_no_coverage(n_users):
 
 
 def test_a_skewed_covariate_makes_no_false_differences():
-    runs = examples(200, 2000)
+    runs = examples(100, 2000)
     _, by_welch, held, _ = simulated.with_covariate(np.random.default_rng(12), (100, 1000), runs, simulated.rare_before)
     assert 1 - held <= at_most(0.06, runs)
     assert by_welch < 0.92

@@ -51,7 +51,7 @@ def test_a_difference_as_large_as_the_margin_has_no_verdict():
 
 def test_a_noisy_model_makes_no_difference_to_games_and_howell():
     rng = np.random.default_rng(314)
-    runs = examples(150, 1000)
+    runs = examples(100, 1000)
     assert simulated.false_pairs(rng, 50, runs, pairwise=True) <= at_most(0.05, runs)
     assert simulated.false_pairs(rng, 50, runs, pairwise=False) > 0.08
 
