@@ -90,7 +90,7 @@ def _ratio_target(
     return Target(words, (run,), over_other(work), bound, at_least=at_least, floor=least)
 
 
-def _beside(peer: str, work: str, ours_of: str = "") -> Reader:
+def _with_prose(peer: str, work: str, ours_of: str = "") -> Reader:
     """Seconds there over our best; and over each of ours, before and after it in the same run.
 
     `ours_of` names another work of ours to divide by, such as the floor.
@@ -108,7 +108,7 @@ def _peer_targets(peer: str, whose: str) -> tuple[Target, Target]:
 
     def target(words: str, work: str) -> Target:
         return Target(
-            words, (peer,), _beside(peer, work), 20, at_least=True, floor=_beside(peer, work, f"{work}-floor")
+            words, (peer,), _with_prose(peer, work), 20, at_least=True, floor=_with_prose(peer, work, f"{work}-floor")
         )
 
     return target(f"{whose} 20 values ÷ the 20 here", "twenty"), target("… 5 measures beyond accuracy", "beyond")

@@ -28,12 +28,12 @@ def number(value: float) -> str:
     return f"{value:.4f}"
 
 
-def in_one_format(values: Iterable[float], *, sign: Literal["", "+"] = "") -> Callable[[float], str]:
+def common_format(values: Iterable[float], *, sign: Literal["", "+"] = "") -> Callable[[float], str]:
     """Choose one format for a column: enough decimal places that the smallest figure has two digits, or powers of 10.
 
-    >>> [in_one_format([0.5, 0.00012])(value) for value in (0.5, 0.00012, 0.0, math.nan)]
+    >>> [common_format([0.5, 0.00012])(value) for value in (0.5, 0.00012, 0.0, math.nan)]
     ['0.50000', '0.00012', '0.00000', 'undefined']
-    >>> [in_one_format([0.5, 3e-12], sign="+")(value) for value in (0.5, 3e-12)], in_one_format([0.5])(0.25)
+    >>> [common_format([0.5, 3e-12], sign="+")(value) for value in (0.5, 3e-12)], common_format([0.5])(0.25)
     (['+5.0000e-01', '+3.0000e-12'], '0.2500')
     """
     sizes = [abs(value) for value in values if value and math.isfinite(value)]
@@ -50,9 +50,9 @@ def probability(p: float) -> str:
     return "<0.0001" if p < 1e-4 else f"{p:.4f}"
 
 
-def share(count: int, of: int) -> str:
+def share(count: int, total: int) -> str:
     """A blank and the share of a count in a total, in parentheses. Empty if either is 0."""
-    return f" ({count / of:.1%})" if count and of else ""
+    return f" ({count / total:.1%})" if count and total else ""
 
 
 Item = TypeVar("Item")
@@ -215,7 +215,7 @@ def _grid(table: Table) -> list[str]:
     sentences = columns.pop() if table.columns[-1].kind == "prose" else []
     lines = list(map("  ".join, zip(*columns, strict=True)))
     if sentences:
-        lines = _beside(lines, sentences)
+        lines = _with_prose(lines, sentences)
     return [line.rstrip() for line in lines]
 
 
@@ -240,14 +240,14 @@ def _without_repeats(texts: list[str]) -> list[str]:
     return [" " * len(text) if place and text == texts[place - 1] else text for place, text in enumerate(texts)]
 
 
-def _beside(lines: Sequence[str], sentences: Sequence[str]) -> list[str]:
+def _with_prose(lines: Sequence[str], sentences: Sequence[str]) -> list[str]:
     """Lines with sentences to their right. A sentence may take several lines."""
     indent = len(lines[0]) + 2
     room = max(_NARROWEST_PROSE, shutil.get_terminal_size(fallback=(_WIDTH, 1)).columns - indent)
     wrapped = []
     for line, sentence in zip(lines, sentences, strict=True):
         first, *more = textwrap.wrap(sentence, room) or [""]
-        wrapped += [f"{line}  {first}", *(" " * indent + further for further in more)]
+        wrapped += [f"{line}  {first}", *(" " * indent + line for line in more)]
     return wrapped
 
 

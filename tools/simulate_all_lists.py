@@ -237,10 +237,10 @@ def groups_coverage(
             ]
             spread, (_, given) = spread_of(value, without), jackknife_interval(value, without, LEVEL, metric.bounds)
             reach = math.nan if spread is None else t_critical(LEVEL, spread.df) * spread.standard_error
-            is_known = given and not (name in OF_GROUPS and metric.without_interval(parts[0][name]))
+            is_reliable = given and not (name in OF_GROUPS and metric.without_interval(parts[0][name]))
             values[name].append(value)
             ends[name].append(
-                np.array([(value - reach, value + reach), given[:2] if is_known else (math.nan, math.nan)])
+                np.array([(value - reach, value + reach), given[:2] if is_reliable else (math.nan, math.nan)])
             )
     found = {}
     for name in metrics:

@@ -81,7 +81,7 @@ def rates(state: dict[str, Array], of_clusters: dict[str, Array] | None) -> Rate
     for run in range(runs):
         signs = None if of_clusters is None else {name: entries[run] for name, entries in of_clusters.items()}
         column = {name: entries[run] for name, entries in state.items()}
-        found = comparison_of(column, LEVEL, of_clusters=signs)
+        found = comparison_of(column, LEVEL, cluster_state=signs)
         n_covered += found.interval.low <= 0 <= found.interval.high
         n_rejected += found.p_sign_flip <= 1 - LEVEL + 1e-12
     return Rates(n_covered / runs, n_rejected / runs)

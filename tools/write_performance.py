@@ -85,20 +85,20 @@ def _rows_of_targets(rows: list[Outcome]) -> list[str]:
 
 def long_tables(reports: dict[str, Any]) -> str:
     """Seconds of the works on 10 million rows, even lists."""
-    return _beside(reports["long"], "shuffle", "bare shuffle")
+    return _with_prose(reports["long"], "shuffle", "bare shuffle")
 
 
 def logs(reports: dict[str, Any]) -> str:
     """Seconds of the works on 10 million rows as logs have them."""
-    return _beside(reports["logs"], "shuffle", "bare shuffle")
+    return _with_prose(reports["logs"], "shuffle", "bare shuffle")
 
 
 def small(reports: dict[str, Any]) -> str:
     """Seconds of calls on a thousand users: medians, as the best of short calls is chance."""
-    return _beside(reports["small"], "smallest", "the smallest Spark work", times="median_seconds")
+    return _with_prose(reports["small"], "smallest", "the smallest Spark work", times="median_seconds")
 
 
-def _beside(report: dict[str, Any], other: str, words: str, *, times: str = "best_seconds") -> str:
+def _with_prose(report: dict[str, Any], other: str, words: str, *, times: str = "best_seconds") -> str:
     """The works of a report, each as a multiple of another work's time, and what the rounds gave."""
     lines = [f"| work | seconds | ÷ {words} | rounds |", "|---|---:|---:|---:|"]
     for name, seconds in report[times].items():
@@ -125,12 +125,12 @@ def intervals(reports: dict[str, Any]) -> str:
 
 def beyond_accuracy(reports: dict[str, Any]) -> str:
     """Seconds of measures beyond accuracy, and of estimates, beside one metric."""
-    return _beside(reports["beyond-accuracy"], "ndcg", "ndcg@10 alone")
+    return _with_prose(reports["beyond-accuracy"], "ndcg", "ndcg@10 alone")
 
 
 def pipelines(reports: dict[str, Any]) -> str:
     """Seconds of what evaluates in pipelines, beside one metric."""
-    return _beside(reports["pipelines"], "ndcg", "ndcg@10 alone")
+    return _with_prose(reports["pipelines"], "ndcg", "ndcg@10 alone")
 
 
 def trec(reports: dict[str, Any]) -> str:
@@ -139,7 +139,7 @@ def trec(reports: dict[str, Any]) -> str:
     seconds = report["pandas"]["seconds"]
     line = f"| pandas alone: read TREC's files, and compute ndcg@10 | {min(seconds):.2f} | "
     figure = min(seconds) / report["best_seconds"]["trec-parquet"]
-    return _beside(report, "trec-parquet", "from Parquet") + f"\n{line}{figure:.2f} |  |"
+    return _with_prose(report, "trec-parquet", "from Parquet") + f"\n{line}{figure:.2f} |  |"
 
 
 def growth(reports: dict[str, Any]) -> str:

@@ -140,7 +140,7 @@ def build_result(
     settings = schema.settings
     qualities = {model: _quality_of(figures, findings) for model, figures in findings.total_figures.items()}
     raise_if_unusable(findings.figures.totals, settings, on_invalid)
-    raise_if_invalid(DataQuality.of_models(list(qualities.values())), settings, findings.scoring, on_invalid)
+    raise_if_invalid(DataQuality.sum_of_models(list(qualities.values())), settings, findings.scoring, on_invalid)
     if not findings.missing:
         warn_if_apart(qualities, settings)
         metrics = [parse_metric(metric.definition) for metric in findings.metrics if metric.definition]

@@ -230,11 +230,11 @@ def _evaluate(
         views,
         prediction_arrays=sources.predictions.arrays,
         label_arrays=sources.labels.arrays,
-        options=RankingOptions(on_invalid=choices.given),
+        options=RankingOptions(on_invalid=choices.choice),
     )
     task = with_features_of(task, sources.features)
     values = tuple(Value(str(reading.metric), reading.metric) for reading in ordered_readings)
-    scoring = Scoring(sources, Reading(task, values), Settings(on_invalid=choices.given))
+    scoring = Scoring(sources, Reading(task, values), Settings(on_invalid=choices.choice))
     # Which items were kept in a tie that was cut is arbitrary: the exact plan at once.
     figures = scoring.describe_values(scoring.plan(exact=True), MOMENTS_ALONE)
     raise_if_unusable(totals_in(task, figures), scoring.settings)

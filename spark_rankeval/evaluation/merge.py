@@ -30,8 +30,8 @@ from spark_rankeval.records.summary import SummaryRow, bounds_of, summary_row
 from spark_rankeval.request.options import Table
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.statistics.cluster_sums import Clusters, GroupedClusters, clusters_of_days, warn_of_few_clusters
-from spark_rankeval.statistics.description import Description, as_known, t_interval_of
-from spark_rankeval.statistics.intervals import Interval, asked_for
+from spark_rankeval.statistics.description import Description, t_interval_of, with_reliable_figures
+from spark_rankeval.statistics.intervals import Interval, standard_method
 from spark_rankeval.statistics.moments import Moments, moments_of_sums
 from spark_rankeval.statistics.sums import Mean, Sums, added, from_text, mean_of_sums
 from spark_rankeval.statistics.table_fingerprints import added as added_fingerprints
@@ -110,7 +110,7 @@ def merge(
     if all(qualities):
         models = dict.fromkeys(model for day in qualities for model in day)
         merged_qualities = {
-            model: DataQuality.of_days([day[model] for day in qualities if model in day]) for model in models
+            model: DataQuality.sum_of_days([day[model] for day in qualities if model in day]) for model in models
         }
     groups, unlike = alike_groups(item_groups)
     unknown = unknown_groups(summaries.values(), item_groups)
@@ -212,7 +212,7 @@ def _plan_of_merge(names: Sequence[str], rows: Sequence[SummaryRow]) -> tuple[st
     lacking = []
     if any(row.quantiles for row in rows):
         lacking.append("medians and quantiles")
-    if any(asked_for(row.interval_method) not in ("", "t") for row in rows):
+    if any(standard_method(row.interval_method) not in ("", "t") for row in rows):
         lacking.append("bootstrap intervals")
     words = [
         f"Merged from {len(names)} summaries: {', '.join(names)}. A user who is in several of them counts in each."
@@ -340,9 +340,9 @@ def _figures(
     weighted = None
     if first.user_weight:
         weighted_mean = mean_of_sums({**counts, "n_without_weight": 0, "n_invalid_weights": 0}, sums, is_weighted=True)
-        weighted = as_known(weighted_mean, moments)
+        weighted = with_reliable_figures(weighted_mean, moments)
     interval = None
-    method = asked_for(first.interval_method)
+    method = standard_method(first.interval_method)
     if method == "t" and clusters is not None and not clusters.n and moments.n:
         interval = Interval.missing(first.interval_level, method, NO_CLUSTERS)
     elif method == "t":
@@ -395,7 +395,7 @@ def _what(row: SummaryRow) -> dict[str, object]:
         "dialect": row.dialect,
         "user_weight": row.user_weight,
         "cluster": row.cluster,
-        "interval": asked_for(row.interval_method) or "none",
+        "interval": standard_method(row.interval_method) or "none",
         # NaN, if none was asked for, is not equal to itself.
         "level": row.interval_level if row.interval_method else None,
         "over_all": row.over_all,

@@ -96,7 +96,7 @@ def prepare(
     first = task.views[0]
     settings = Settings(
         dialect=convention.name,
-        on_invalid=options.choices.given,
+        on_invalid=options.choices.choice,
         conflicting_labels="last" if first.ranking.conflicting_labels == "last" else "error",
         mean=convention.mean,
         unpredicted=first.population.without_predictions,

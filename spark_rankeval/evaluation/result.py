@@ -134,7 +134,7 @@ class Result(Shown):
                 "a table of metrics does not describe its data; merge results, or pass merge the manifests of the runs"
             )
             raise InputError(msg)
-        return DataQuality.of_models(list(self.qualities.values()))
+        return DataQuality.sum_of_models(list(self.qualities.values()))
 
     @property
     def fingerprints(self) -> dict[str, str]:

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from spark_rankeval.statistics.description import as_known
+from spark_rankeval.statistics.description import with_reliable_figures
 from spark_rankeval.statistics.independent_groups import Difference, Group
 from spark_rankeval.statistics.intervals import UNBOUNDED
 from spark_rankeval.statistics.moments import MomentsAccumulator, State, moments_of, with_prefix
@@ -246,7 +246,7 @@ def group_of(
     fields = dict(state)
     moments = moments_of(with_prefix(fields, _VALUE))
     mean, covariate = with_prefix(fields, _MEAN), with_prefix(fields, _COVARIATE)
-    weighted = as_known(mean_of(mean), moments) if mean else None
+    weighted = with_reliable_figures(mean_of(mean), moments) if mean else None
     return Group(name, moments, weighted, bounds), covariate_sums_of(covariate) if covariate else None
 
 

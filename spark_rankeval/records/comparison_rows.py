@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from spark_rankeval.errors import listed
 from spark_rankeval.records.summary import METRIC, MODEL, MOST_LISTED, SLICE, USERS, MetricRow
-from spark_rankeval.tables import DASH, Cell, Column, Note, Table, Tone, in_one_format, probability, words
+from spark_rankeval.tables import DASH, Cell, Column, Note, Table, Tone, common_format, probability, words
 
 
 class JudgedRow(MetricRow):
@@ -309,13 +309,13 @@ def pairs_table(rows: Sequence[PairRow], level: float, caption: str, notes: Sequ
 
 def means_columns(rows: Sequence[Judged], title: str, other_mean: Callable[[Judged], float]) -> list[Column[Any]]:
     """The columns of the model's mean and the other model's mean, in the same format."""
-    written = in_one_format(mean for row in rows for mean in (row.mean, other_mean(row)))
+    written = common_format(mean for row in rows for mean in (row.mean, other_mean(row)))
     return [Column("mean", lambda row: written(row.mean)), Column(title, lambda row: written(other_mean(row)))]
 
 
 def difference_columns(rows: Sequence[JudgedRow], level: float) -> list[Column[Any]]:
     """The columns of the difference, its interval and p. Each column has one format."""
-    written = in_one_format((row.difference for row in rows), sign="+")
+    written = common_format((row.difference for row in rows), sign="+")
 
     def ends(row: JudgedRow) -> str:
         low, high = row.interval_low, row.interval_high

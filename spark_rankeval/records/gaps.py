@@ -25,7 +25,7 @@ from spark_rankeval.records.selection import Metrics, chosen, headline_keys
 from spark_rankeval.records.slices import ITEM_PREFIX, attributes_of, has_item_group, is_item_group, slice_of
 from spark_rankeval.records.summary import METRIC, MODEL, MOST_LISTED, SummaryRow, bounds_of, frame_of, metric_or_none
 from spark_rankeval.statistics.cluster_sums import GroupedClusters, clusters_of_days, warn_of_few_clusters
-from spark_rankeval.statistics.description import as_known
+from spark_rankeval.statistics.description import with_reliable_figures
 from spark_rankeval.statistics.independent_groups import Difference, Group, difference_of, largest_gap
 from spark_rankeval.statistics.intervals import Interval, adjusted, checked_level, verdict_of
 from spark_rankeval.statistics.moments import moments_of_sums
@@ -243,7 +243,7 @@ class _Users(NamedTuple):
         weighted = None
         if row.user_weight:
             n_users = {"n": self.n, "n_undefined": self.n_undefined, "n_without_weight": 0, "n_invalid_weights": 0}
-            weighted = as_known(mean_of_sums(n_users, sums, is_weighted=True), moments)
+            weighted = with_reliable_figures(mean_of_sums(n_users, sums, is_weighted=True), moments)
         if problem:
             moments, weighted = moments._replace(mean=math.nan), None
         clusters = clusters_of_days(self.grouped) if row.cluster and self.grouped else None

@@ -111,7 +111,7 @@ class DataQuality:
         )
 
     @classmethod
-    def of_models(cls, qualities: Sequence[DataQuality]) -> DataQuality:
+    def sum_of_models(cls, qualities: Sequence[DataQuality]) -> DataQuality:
         """Combine several models on the same users and labels: counts that depend on predictions are added up."""
         added = {name: _sum([quality.to_dict()[name] for quality in qualities]) for name in _PREDICTION_COUNTS}
         first = qualities[0].to_dict()
@@ -119,7 +119,7 @@ class DataQuality:
         return cls.of(**{**first, **added})
 
     @classmethod
-    def of_days(cls, qualities: Sequence[DataQuality]) -> DataQuality:
+    def sum_of_days(cls, qualities: Sequence[DataQuality]) -> DataQuality:
         """Combine evaluations of different rows: all counts are added up. A user in several of them counts in each."""
         return cls.of(**{name: _sum([quality.to_dict()[name] for quality in qualities]) for name in MEANING})
 

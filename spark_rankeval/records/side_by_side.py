@@ -13,7 +13,7 @@ import pandas as pd
 from spark_rankeval.errors import InputError
 from spark_rankeval.records.comparison_rows import ComparisonRow, PairRow
 from spark_rankeval.records.summary import MetricRow, SummaryRow, metric_or_none, users_in_words
-from spark_rankeval.tables import DASH, Cell, Column, Document, Note, OneTable, Table, in_one_format, words
+from spark_rankeval.tables import DASH, Cell, Column, Document, Note, OneTable, Table, common_format, words
 
 _HEAD = "model"
 
@@ -94,7 +94,7 @@ class ModelsTable(OneTable):
         return {model: f"{place + 1}," if many else signs[place] for place, model in enumerate(self.models)}
 
     def _column(self, key: str, rows: Mapping[str, SummaryRow], letters: Mapping[str, str]) -> Column[str]:
-        written = in_one_format(row.mean for row in rows.values())
+        written = common_format(row.mean for row in rows.values())
         best = _best(rows)
 
         def cell(model: str) -> Cell:
@@ -232,8 +232,8 @@ class MapRow(MetricRow):
 
 def dialects_table(rows: Sequence[MapRow], caption: str = "The same data under other dialects") -> Table:
     """One row for each metric and dialect, with the reasons why it differs."""
-    mean = in_one_format(row.mean for row in rows)
-    difference = in_one_format((row.difference for row in rows), sign="+")
+    mean = common_format(row.mean for row in rows)
+    difference = common_format((row.difference for row in rows), sign="+")
 
     def unless_missing(row: MapRow, text: str) -> str:
         return DASH if math.isnan(row.mean) and not row.n_users else text

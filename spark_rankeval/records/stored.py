@@ -16,7 +16,7 @@ from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.slices import ItemGroup
 from spark_rankeval.records.summary import SummaryRow, interval_in_words
-from spark_rankeval.tables import Column, Document, Note, Table, in_one_format, words
+from spark_rankeval.tables import Column, Document, Note, Table, common_format, words
 
 PREDICTIONS = "predictions"
 #: The tables that two evaluations must share for a fair comparison, and what they are called in words.
@@ -154,7 +154,7 @@ def stored_values(
     """The plain values of a result that `read_stored` reads."""
     stored: dict[str, Any] = {"summary": [row.stored() for row in summary], "columns": dict(columns)}
     if qualities:
-        stored["data_quality"] = DataQuality.of_models(list(qualities.values())).to_dict()
+        stored["data_quality"] = DataQuality.sum_of_models(list(qualities.values())).to_dict()
     if fingerprints := fingerprints_of(summary):
         stored["fingerprints"] = fingerprints
     if notes:
@@ -269,7 +269,7 @@ def history_table(
     """
     changes = changes_of(rows) if changes is None else changes
     levels = list(dict.fromkeys(row.interval_level for _, _, row in rows if row.interval_method))
-    written = in_one_format(row.mean for _, _, row in rows)
+    written = common_format(row.mean for _, _, row in rows)
     columns: list[Column[HistoryRow]] = [
         words("run_id", lambda each: each.run),
         words("time (UTC)", lambda each: f"{each.time:%Y-%m-%d %H:%M}"),

@@ -19,9 +19,9 @@ from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.records.quality import DataQuality, quality_notes
 from spark_rankeval.records.slices import about_items, group_of
 from spark_rankeval.statistics.description import MEDIAN, Description
-from spark_rankeval.statistics.intervals import UNBOUNDED, Interval, asked_for, fitted
+from spark_rankeval.statistics.intervals import UNBOUNDED, Interval, fitted, standard_method
 from spark_rankeval.statistics.sums import as_text
-from spark_rankeval.tables import DASH, Bar, Cell, Column, Document, Note, Table, in_one_format, remarks, words
+from spark_rankeval.tables import DASH, Bar, Cell, Column, Document, Note, Table, common_format, remarks, words
 
 # So many objects take longer to visit than an evaluation should: some milliseconds. Fewer stay young.
 _MANY = 50_000
@@ -374,7 +374,7 @@ def _summary_table(rows: Sequence[SummaryRow], below: Iterable[Note] = ()) -> Ta
 
 def _columns(rows: Sequence[SummaryRow], also: Iterable[Column[SummaryRow]] = ()) -> list[Column[SummaryRow]]:
     """The columns of a table of means. The columns `also` come right after the metric. Each column has one format."""
-    mean, std = in_one_format(row.mean for row in rows), in_one_format(row.std for row in rows)
+    mean, std = common_format(row.mean for row in rows), common_format(row.std for row in rows)
     columns = [METRIC, *also, Column("mean", lambda row: mean(row.mean))]
     name = interval_name(usual(rows))
     if name:
@@ -419,7 +419,7 @@ def interval_name(row: SummaryRow) -> str:
 
 def usual(rows: Sequence[SummaryRow]) -> SummaryRow:
     """A row whose interval is of the kind that the caller asked for. If there is none, the first row."""
-    return next((row for row in rows if row.interval_method == asked_for(row.interval_method)), rows[0])
+    return next((row for row in rows if row.interval_method == standard_method(row.interval_method)), rows[0])
 
 
 def missing_intervals(rows: Sequence[SummaryRow]) -> list[str]:

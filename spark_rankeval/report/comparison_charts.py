@@ -12,7 +12,7 @@ from spark_rankeval.metrics.base import Metric
 from spark_rankeval.records.chart_rows import PURPOSE, WIDTH, Bin, Counts, Estimate, Grid, Histogram, coarsened
 from spark_rankeval.records.comparison_rows import ComparisonRow, PairRow
 from spark_rankeval.records.selection import MOST_LINES, Metrics, chosen, largest
-from spark_rankeval.tables import in_one_format
+from spark_rankeval.tables import common_format
 
 if TYPE_CHECKING:
     from spark_rankeval.report.marks import Drawing
@@ -180,7 +180,7 @@ def pairs_chart(rows: Sequence[PairRow], level: float, metrics: Metrics, width: 
     """The differences between all pairs of models with their joint intervals."""
     shown = chosen(rows, metrics)[:MOST_LINES]
     several = len({row.metric for row in shown}) > 1
-    written = in_one_format((row.difference for row in shown), sign="+")
+    written = common_format((row.difference for row in shown), sign="+")
     estimates = []
     for row in shown:
         figures = (row.difference, row.interval_low, row.interval_high)
@@ -205,7 +205,7 @@ def _chart(estimates: Sequence[Estimate], reading: list[str], **options: Any) ->
 
 
 def _differences(rows: Sequence[ComparisonRow], places: Sequence[str]) -> list[Estimate]:
-    written = in_one_format((row.difference for row in rows), sign="+")
+    written = common_format((row.difference for row in rows), sign="+")
     return [
         Estimate(
             row.model, place, row.difference, row.interval_low, row.interval_high,

@@ -22,7 +22,7 @@ from spark_rankeval.records.slices import ItemGroup
 from spark_rankeval.records.summary import METRIC, MODEL, SummaryRow
 from spark_rankeval.report.comparison_charts import ComparisonPlots
 from spark_rankeval.report.result_charts import ResultPlots
-from spark_rankeval.tables import DASH, Cell, Column, Table, in_one_format, words
+from spark_rankeval.tables import DASH, Cell, Column, Table, common_format, words
 
 
 @dataclass(frozen=True)
@@ -168,7 +168,7 @@ def _quantile(share: float, rows: Sequence[SummaryRow]) -> Column[SummaryRow]:
 def _quantile_column(
     heading: str, rows: Sequence[SummaryRow], value: Callable[[SummaryRow], float]
 ) -> Column[SummaryRow]:
-    written = in_one_format(map(value, rows))
+    written = common_format(map(value, rows))
     return Column(heading, lambda row: written(value(row)))
 
 

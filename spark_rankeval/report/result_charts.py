@@ -36,7 +36,7 @@ from spark_rankeval.records.selection import (
 from spark_rankeval.records.slices import attributes_of, group_of, has_item_group, is_item_group, item_attribute
 from spark_rankeval.records.summary import SELF_NORMALISED, SummaryRow, interval_name, shared_by_groups, usual
 from spark_rankeval.request.options import POPULARITY
-from spark_rankeval.tables import in_one_format, number
+from spark_rankeval.tables import common_format, number
 
 if TYPE_CHECKING:
     from spark_rankeval.report.marks import Drawing
@@ -119,7 +119,7 @@ class ResultPlots:
         keys = list(dict.fromkeys(row.key for row in rows))
         headline = headline_keys(rows) if metrics is None else keys
         shown = [row for row in rows if row.key in headline]
-        written = in_one_format(row.mean for row in shown)
+        written = common_format(row.mean for row in shown)
         reading = [interval_reading(rows, "line")]
         if several:
             reading.append("Each interval is for one mean only. To see whether models differ, use compare.")
@@ -213,7 +213,7 @@ class ResultPlots:
             more = "; item_groups draws groups of items" if any(map(is_item_group, self._slices())) else ""
             return nothing(f"{name} by slice of users", f"there are no slices of users; evaluate with by={more}", width)
         shown = largest(rows)
-        written = in_one_format(row.mean for row in shown)
+        written = common_format(row.mean for row in shown)
         names = len({row.slice for row in rows})
         reading = [interval_reading(total_rows, "line"), "Dashed line: all users."]
         if len(shown) < len(rows):
@@ -251,7 +251,7 @@ class ResultPlots:
         with_users = {row.slice for row in rows if row.n_users}
         drawable = [row for row in rows if row.slice in with_users]
         shown = largest(drawable)
-        written = in_one_format(row.mean for row in shown)
+        written = common_format(row.mean for row in shown)
         share = shared_by_groups(total_rows[0].definition)
         reading = ["Only labels of the group count, and only users who have one. Dashed line: all items."]
         if share:

@@ -56,7 +56,7 @@ class OnInvalid:
         missing_clusters: users without a value in a column of clusters. ``error`` (default), or ``drop`` to take each as a cluster alone.
         invalid_facts: unusable rows in the tables of training, items and a baseline. ``error`` (default), or ``drop`` to leave them out.
             An item whose rows disagree then has no category or vector.
-        given: the value that the caller passed, ``"error"`` by default.
+        choice: the value that the caller passed, ``"error"`` by default.
     """
 
     invalid_predictions: str = _kind("predictions that cannot be ranked")
@@ -78,7 +78,7 @@ class OnInvalid:
         "users without a value in the columns of clusters", dropped="each user without a cluster is taken as one"
     )
     invalid_facts: str = _kind("rows of training, items or a baseline, or items, that cannot be used")
-    given: OnInvalidOption = "error"
+    choice: OnInvalidOption = "error"
 
     @classmethod
     def read(cls, option: object) -> OnInvalid:
@@ -94,7 +94,7 @@ class OnInvalid:
         """
         if isinstance(option, str) and option in _FOR_ALL:
             word = "error" if option == "error" else "drop"
-            return cls(given=option, **{kind: word for kind in KINDS if kind != "infinite_scores"})  # type: ignore[arg-type] # one of these
+            return cls(choice=option, **{kind: word for kind in KINDS if kind != "infinite_scores"})  # type: ignore[arg-type] # one of these
         if not isinstance(option, Mapping):
             msg = (
                 f"on_invalid must be one of {_listed(_FOR_ALL)}, or a dict by kind, such as {{'duplicate_predictions': 'drop'}} "
@@ -111,11 +111,11 @@ class OnInvalid:
             raise OptionError(f"on_invalid: {'; '.join(problems)}")
         chosen = dict(option)
         chosen.setdefault("negative_grades", chosen.get("invalid_labels", "error"))
-        return cls(given=dict(option), **chosen)
+        return cls(choice=dict(option), **chosen)
 
     def says(self, kind: str) -> bool:
         """Whether the caller named this kind."""
-        return isinstance(self.given, Mapping) and kind in self.given
+        return isinstance(self.choice, Mapping) and kind in self.choice
 
     def weights(self, scored: OnInvalid) -> dict[str, int]:
         """How much each count of a per-user table adds to the number of errors.

@@ -223,7 +223,7 @@ class RankingOptions:
     def list_options(self) -> RankingOptions:
         """The same as workers receive it: without columns and tables, and without the dialect, which views follow."""
         options = {option.name: getattr(self, option.name) for option in fields(RankingOptions)}
-        return RankingOptions(**options | {"dialect": None, "on_invalid": self.choices.given})
+        return RankingOptions(**options | {"dialect": None, "on_invalid": self.choices.choice})
 
 
 @dataclass(frozen=True)
@@ -304,7 +304,7 @@ class SummaryOptions(UserOptions):
 
     def described(self, *, weighted: bool, clustered: bool = False) -> DescriptionOptions:
         """The same for the statistics."""
-        return replace(DescriptionOptions.given(self.ci, self.quantiles, weighted=weighted), clustered=clustered)
+        return replace(DescriptionOptions.read(self.ci, self.quantiles, weighted=weighted), clustered=clustered)
 
 
 #: How a user and an item make a score.

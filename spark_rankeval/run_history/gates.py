@@ -17,7 +17,7 @@ from spark_rankeval.records.summary import SummaryRow
 from spark_rankeval.report import Gate
 from spark_rankeval.report.contents import gates_table
 from spark_rankeval.run_history.gate_rules import ATTRIBUTES, FIGURES, FIXED, GateRule, names
-from spark_rankeval.statistics.intervals import asked_for
+from spark_rankeval.statistics.intervals import standard_method
 from spark_rankeval.tables import Document, as_text
 
 # Those whose limit is the least value that passes; that of the others is the greatest.
@@ -268,7 +268,7 @@ def _same(earlier: SummaryRow, row: SummaryRow, on: str) -> bool:
     if aspects(earlier) != aspects(row) or not math.isfinite(_figure(earlier, on)):
         return False
     # The interval that was asked for counts, not the one that the values allow.
-    intervals = {(asked_for(each.interval_method), each.interval_level, each.cluster) for each in (earlier, row)}
+    intervals = {(standard_method(each.interval_method), each.interval_level, each.cluster) for each in (earlier, row)}
     return on == "mean" or len(intervals) == 1
 
 

@@ -103,7 +103,7 @@ class TimeColumn(NamedTuple):
             msg = f"horizon ends after the year 9999; got {horizon!r}"
             raise OptionError(msg) from error
 
-    def in_sql(self, moment: Moment) -> Sql:
+    def as_sql(self, moment: Moment) -> Sql:
         """A moment as a constant that compares with the column, whatever the session's time zone is."""
         if isinstance(self.kind, T.TimestampType):
             return call("timestamp_micros", (moment - _EPOCH) // timedelta(microseconds=1))  # type: ignore[operator] # a time
@@ -121,7 +121,7 @@ class TimeColumn(NamedTuple):
         """Times of the column as text that no setting changes; of instants the microseconds since 1970."""
         return (call("unix_micros", times) if isinstance(self.kind, T.TimestampType) else times).cast("string")
 
-    def in_words(self, written: str | None) -> str | None:
+    def as_words(self, written: str | None) -> str | None:
         """What `as_text` wrote, for a person."""
         if written is None or not isinstance(self.kind, T.TimestampType):
             return written
@@ -176,7 +176,7 @@ class Log:
     source: SourceTable
     time: TimeColumn | None
     grade: Sql | None  # the grade that a row gives, null if it gives none; None: every row is a label
-    graded_by: str | None  # the column that has these grades or events
+    grade_column: str | None  # the column that has these grades or events
     has_events: bool  # whether grades are those of events, some of which may have none on purpose
 
     @property

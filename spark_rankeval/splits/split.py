@@ -87,7 +87,7 @@ def count_rows(log: Log, training: DataFrame, held_out: DataFrame, labels: DataF
     """Count the rows of the log and of its parts; one action."""
     row = _log_counts(log).crossJoin(_user_counts(log, training, held_out, labels)).collect()[0].asDict()
     n_parts = row["n_training"] + row["n_held_out"] + row["n_invalid"]
-    first, last = (None if log.time is None else log.time.in_words(row[name]) for name in _TIMES)
+    first, last = (None if log.time is None else log.time.as_words(row[name]) for name in _TIMES)
     reasons = {reason: row[f"invalid_{place}"] for place, reason in enumerate(log.reasons())}
     return SplitCounts(
         **{name: row[name] for name in (*_PARTS, "n_rows", "n_invalid", *_USERS)},
@@ -314,7 +314,7 @@ def _labels(log: Log, training: DataFrame, held_out: DataFrame, leave_out: tuple
         pairs = pairs.join(training_pairs.select(ITEM).distinct(), [ITEM], "left_semi")
     columns = [F.col(ours).alias(name) for ours, name in names.items()]
     taken = [name.lower() for name in names.values()]
-    if log.graded_by is not None and not log.has_events and log.graded_by.lower() not in taken:
+    if log.grade_column is not None and not log.has_events and log.grade_column.lower() not in taken:
         # The name that the caller gives to the next call as well.
-        columns.append(F.col(_GRADE).alias(log.graded_by))
+        columns.append(F.col(_GRADE).alias(log.grade_column))
     return pairs.select(*columns)

@@ -93,9 +93,9 @@ def by_time(
     start = column.cut(cut)
     end = None if horizon is None else column.end(start, horizon)
     times = named(column.name)
-    is_after = times >= column.in_sql(start)
+    is_after = times >= column.as_sql(start)
     # NaN is above every number, so that it is in no part only because the row is not valid.
-    is_held_out = is_after if end is None else is_after & (times < column.in_sql(end))
+    is_held_out = is_after if end is None else is_after & (times < column.as_sql(end))
     valid = events.is_valid()
     no_time = f"no usable row is before the cut {start}; choose a later cut"
     until = "" if end is None else f" and before {end}, the end of the horizon"

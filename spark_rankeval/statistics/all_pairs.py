@@ -17,8 +17,8 @@ import numpy as np
 from spark_rankeval.statistics.cluster_sums import Clusters
 from spark_rankeval.statistics.distributions import studentized_range_critical, studentized_range_sf
 from spark_rankeval.statistics.intervals import (
-    NOT_KNOWN,
     UNBOUNDED,
+    UNKNOWN_MEAN,
     Interval,
     bounds_of_differences,
     checked_level,
@@ -248,7 +248,7 @@ def _interval(difference: float, reach: float, n: int, level: float, problem: st
     if n < 2:
         return Interval.missing(level, method, "no user" if n == 0 else "one user has no spread")
     if math.isnan(reach):
-        return Interval.missing(level, method, NOT_KNOWN)
+        return Interval.missing(level, method, UNKNOWN_MEAN)
     return Interval(difference - reach, difference + reach, level, method)
 
 

@@ -95,7 +95,7 @@ class GroupedClusters:
     values: Scaled
 
     @classmethod
-    def of(cls, rows: Array) -> GroupedClusters | None:
+    def from_rows(cls, rows: Array) -> GroupedClusters | None:
         """From rows of a group's number and its two sums; None if a sum is too large."""
         if not np.isfinite(rows).all():
             return None
@@ -167,7 +167,10 @@ class GroupedClusters:
         for exponent, width in zip(exponents, widths, strict=True):
             ends = range(start, start + N_GROUPS * width, width)
             parts.append(
-                Scaled(exponent, tuple(int.from_bytes(packed[at : at + width], "little", signed=True) for at in ends))
+                Scaled(
+                    exponent,
+                    tuple(int.from_bytes(packed[first : first + width], "little", signed=True) for first in ends),
+                )
             )
             start += N_GROUPS * width
         if min(parts[0].numbers) < 0:
@@ -303,7 +306,7 @@ class Clusters:
         """Why the clusters give no interval; empty if they do."""
         if self.n == 1:
             return "one cluster has no spread"
-        return f"{self.in_words}, too few for an interval" if self.df < 1 else ""
+        return f"{self.words}, too few for an interval" if self.df < 1 else ""
 
     @property
     def are_few(self) -> bool:
@@ -311,7 +314,7 @@ class Clusters:
         return self.effective_n < MANY
 
     @property
-    def in_words(self) -> str:
+    def words(self) -> str:
         """How many there are, and how many of equal weight would do as well."""
         return f"the {self.n:,} clusters are as good as {self.effective_n:,.1f} equal ones"
 
@@ -356,7 +359,7 @@ def clusters_of(state: dict[str, Array]) -> list[Clusters]:
 def clusters_of_column(state: dict[str, Any]) -> Clusters:
     """The clusters of one column, from its entry of each field of the state."""
     n, n_without, limbs = int(state["n"]), int(state["n_without"]), state["limbs"]
-    grouped = GroupedClusters.of(state[_GROUPS]) if _GROUPS in state else None
+    grouped = GroupedClusters.from_rows(state[_GROUPS]) if _GROUPS in state else None
     if n == 0 or int(state["n_excessive"]):
         return Clusters(n, n_without, grouped=grouped)
     terms = (*_TERMS, *_CUBES)[: len(limbs)]

@@ -64,7 +64,7 @@ class DescriptionOptions:
     clustered: bool = False
 
     @classmethod
-    def given(
+    def read(
         cls, ci: str | IntervalMethod | None, quantiles: Sequence[float], *, weighted: bool = False
     ) -> DescriptionOptions:
         """Options as a caller gives them; raises `OptionError` if one is not valid."""
@@ -253,7 +253,7 @@ def descriptions_of_groups(
             median, *shares = column_quantiles[index]
             quantiles = dict(zip(options.quantiles, shares, strict=True))
         is_weighted = options.weighted or column in options.normalised
-        weighted = as_known(mean_of(_column(columns["means"], index)), moments) if is_weighted else None
+        weighted = with_reliable_figures(mean_of(_column(columns["means"], index)), moments) if is_weighted else None
         column_clusters = None if is_plain or clusters is None else _as_precise(clusters[group_number][column], moments)
         interval = None
         if not is_plain and options.method is not None:
@@ -267,7 +267,7 @@ def descriptions_of_groups(
     return [described[group * n_columns : (group + 1) * n_columns] for group in range(n_groups)]
 
 
-def of_one_figure(
+def one_figure(
     value: float,
     n_users: int,
     options: DescriptionOptions,
@@ -295,7 +295,7 @@ def _resampled_interval(
 ) -> Interval:
     assert options.method is not None, "it is one that resamples"
     if clusters is not None and (clusters.problem or clusters.are_few):
-        reason = clusters.problem or f"{clusters.in_words}, and a bootstrap needs {MANY}: use ci='t'"
+        reason = clusters.problem or f"{clusters.words}, and a bootstrap needs {MANY}: use ci='t'"
         return Interval.missing(options.level, options.method, reason)
     if clusters is not None:
         mean = replace(mean, acceleration=clusters.acceleration)
@@ -308,7 +308,7 @@ def _as_precise(clusters: Clusters, moments: Moments) -> Clusters:
     return replace(clusters, standard_error=math.nan) if squares_too_small else clusters
 
 
-def as_known(weighted: Mean, moments: Moments) -> Mean:
+def with_reliable_figures(weighted: Mean, moments: Moments) -> Mean:
     """The weighted mean and its spread, each NaN if exact sums hold too few digits of such small values."""
     sum_too_small, squares_too_small = too_small(moments.least, moments.greatest)
     if sum_too_small:

@@ -24,8 +24,8 @@ from spark_rankeval.statistics.cluster_sums import Clusters
 from spark_rankeval.statistics.description import t_interval_of
 from spark_rankeval.statistics.distributions import studentized_range_critical, studentized_range_sf, t_critical, t_sf
 from spark_rankeval.statistics.intervals import (
-    NOT_KNOWN,
     UNBOUNDED,
+    UNKNOWN_MEAN,
     Interval,
     are_shares,
     bounds_of_differences,
@@ -110,7 +110,7 @@ class Group:
         if units is not None and units.problem:
             return units.problem
         if not (math.isfinite(self.mean) and math.isfinite(self.variance)):
-            return NOT_KNOWN
+            return UNKNOWN_MEAN
         return "" if self.has_spread else self.interval(_ANY_LEVEL).reason
 
     @property
@@ -129,8 +129,8 @@ class Group:
 
     def interval(self, level: float) -> Interval:
         """The interval of the mean, as a summary has it."""
-        found = t_interval_of(self.moments, self.weighted, level, self.clusters)
-        return fitted(found, self.moments, self.bounds, self.weighted, self.clusters)
+        interval = t_interval_of(self.moments, self.weighted, level, self.clusters)
+        return fitted(interval, self.moments, self.bounds, self.weighted, self.clusters)
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from spark_rankeval.statistics.sums import Mean, are_equal, name_of_term
 UNBOUNDED = (-math.inf, math.inf)
 T, CLOPPER_PEARSON, JACKKNIFE = "t", "clopper_pearson", "jackknife"
 #: Why there is no interval if floats cannot hold the mean or its spread.
-NOT_KNOWN = "the mean or its spread is unknown: values are too large, too small or too close together"
+UNKNOWN_MEAN = "the mean or its spread is unknown: values are too large, too small or too close together"
 # Rounding may move values by this share of a bound, or of 1 if that is larger.
 _ROUNDING = 2.0**-40
 _OUT_OF_BOUNDS = "all users have the same value, and it is outside of the metric's bounds"
@@ -89,12 +89,12 @@ def t_interval(
     if n < 2:
         return Interval.missing(level, "t", "no user" if n == 0 else "one user has no spread")
     if not (math.isfinite(mean) and math.isfinite(standard_error)):
-        return Interval.missing(level, "t", NOT_KNOWN)
+        return Interval.missing(level, "t", UNKNOWN_MEAN)
     reach = t_critical(level, n - 1 if df is None else df) * standard_error
     return Interval(mean - reach, mean + reach, level, "t")
 
 
-def asked_for(method: str) -> str:
+def standard_method(method: str) -> str:
     """The method that was asked for: t, if Clopper and Pearson's replaced it; for a jackknife ``bootstrap``, whichever it was."""
     return {CLOPPER_PEARSON: T, JACKKNIFE: "bootstrap"}.get(method, method)
 

@@ -275,7 +275,7 @@ def moments_of_columns(state: State) -> list[Moments]:
     columns = enumerate(zip(has_unusual.tolist(), about, sums, squares, strict=True))
     for column, (is_unusual, (n, n_undefined, n_zero, least, greatest), y, yy) in columns:
         if is_unusual:
-            figures.append(moments_of({name: of[column] for name, of in state.items()}))
+            figures.append(moments_of({name: numbers[column] for name, numbers in state.items()}))
             continue
         total, square = _whole(*y), _whole(*yy)
         unit_sums = UnitSums(y=total, yy=square)
@@ -335,9 +335,11 @@ def _moments(
     if n > 1 and greatest - least > max(abs(least), abs(greatest)) * _ALIKE:
         deviations, per_deviation = squares * per * n - total**2, per * per * n
         rounding, per_rounding = _rounding_of_square(least, greatest).as_integer_ratio()
-        is_known = deviations * per_rounding > n * _LEAST_ROUNDINGS * rounding * per_deviation and not squares_too_small
+        is_reliable = (
+            deviations * per_rounding > n * _LEAST_ROUNDINGS * rounding * per_deviation and not squares_too_small
+        )
         # The quotient of two whole numbers is rounded once.
-        std = math.sqrt(deviations / (per_deviation * (n - 1))) if is_known else math.nan
+        std = math.sqrt(deviations / (per_deviation * (n - 1))) if is_reliable else math.nan
     mean = math.nan if sum_too_small else least if least == greatest else total / (per * n)
     return Moments(n, n_undefined, n_zero, mean, std, least, greatest, total / per, sums)
 

@@ -232,12 +232,12 @@ def comparison_of(
     state: dict[str, Any],
     level: float = 0.95,
     bounds: tuple[float, float] = UNBOUNDED,
-    of_clusters: dict[str, Any] | None = None,
+    cluster_state: dict[str, Any] | None = None,
 ) -> PairedComparison:
     """The comparison of one column from its merged state, one entry of each field of `PairedAccumulator.state`.
 
     `bounds` are the least and the largest possible value; bounds that a value breaks are ignored. If users come in clusters,
-    `of_clusters` has one entry of each field of `PairedClusters.state`.
+    `cluster_state` has one entry of each field of `PairedClusters.state`.
     """
     difference, value, baseline = (moments_of(with_prefix(state, side)) for side in _SIDES)
     n, wins, losses = difference.n, int(state["wins"]), int(state["losses"])
@@ -249,12 +249,12 @@ def comparison_of(
     error = std / math.sqrt(n) if n else math.nan
     clusters, signs, n_independent = None, state, n
     effective_n, df, problem = float(n), n - 1.0, ""
-    if of_clusters is not None:
-        clusters, signs = clusters_of_column(of_clusters), with_prefix(of_clusters, _SIGNS)
+    if cluster_state is not None:
+        clusters, signs = clusters_of_column(cluster_state), with_prefix(cluster_state, _SIGNS)
         n_independent, error = clusters.n, clusters.standard_error if std or clusters.n < 2 else error
         effective_n, df, problem = clusters.effective_n, clusters.df, clusters.problem
     # Differences that cancel within every cluster leave a sum of rounding alone.
-    is_rounding = of_clusters is not None and abs(difference.total) <= tolerance
+    is_rounding = cluster_state is not None and abs(difference.total) <= tolerance
     t = ratio(0.0 if is_rounding else difference.mean, error)
     p_t = math.nan
     if not math.isnan(t) and not problem:

@@ -83,7 +83,7 @@ class Rows:
             grouped_row.USER_HASH: pa.array([hash_of(user["id"]) for user in users], WHOLE),
             **(self.attributes(users) if self.has_attributes else {}),
             **self.labels(users),
-            **(self.together(users) if self.are_together(keep) else self.of_models(users, keep)),
+            **(self.together(users) if self.are_together(keep) else self.sum_of_models(users, keep)),
             **self.further_lists(users),
             **{name: pa.array([total] * len(users), WHOLE) for name, total in self.totals.items()},
         }
@@ -136,7 +136,7 @@ class Rows:
         """Whether the lists of all models come as one."""
         return len(self.models) > 1 and not (keep or self.case.get("arrays") or self.case.get("vectors"))
 
-    def of_models(self, users, keep):
+    def sum_of_models(self, users, keep):
         one = self.vectors if self.case.get("vectors") else self.arrays if self.case.get("arrays") else self.lists
         columns = {}
         for model in self.models:

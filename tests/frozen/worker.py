@@ -115,7 +115,7 @@ class _Run:
         self.slices = tuple(slice_column(place) for place in range(case.get("by", 0)))
         self.items = next((each.groups.attributes for each in self.task.features if each.name == "groups"), ())
         self.keys = (*self.slices, *([ATTRIBUTE_KEY, GROUP_KEY] if self.items else []))
-        options = DescriptionOptions.given(
+        options = DescriptionOptions.read(
             case.get("ci", "t"), case.get("quantiles", (0.5,)), weighted="user_weight" in case
         )
         options = replace(

@@ -194,11 +194,11 @@ def test_a_chart_of_such_a_metric_says_so(noted):
 
 @pytest.mark.usefixtures("without_charts")
 def test_a_page_says_it_once(noted, tmp_path):
-    of_models = replace(comparison(), notes=("map@10 is another matter",))
-    page = noted.report(tmp_path / "report.html", comparison=of_models).read_text()
+    sum_of_models = replace(comparison(), notes=("map@10 is another matter",))
+    page = noted.report(tmp_path / "report.html", comparison=sum_of_models).read_text()
     assert page.count(RATES_NDCG) == 1
     assert page.count("map@10 is another matter") == 1
-    assert repr(of_models).endswith("\nnote   map@10 is another matter")
+    assert repr(sum_of_models).endswith("\nnote   map@10 is another matter")
 
 
 def test_a_definition_names_its_ideal_list_and_its_denominator():

@@ -17,7 +17,7 @@ def test_what_depends_on_predictions_is_added_up_over_models():
     }  # fmt: skip
     counts = {name: 10 + place for place, name in enumerate(QUALITY.to_dict())}
     quality = QUALITY.with_counts(**counts)
-    together = type(quality).of_models([quality, quality])
+    together = type(quality).sum_of_models([quality, quality])
     assert together.to_dict() == {name: count * (2 if name in added else 1) for name, count in counts.items()}
 
 

@@ -165,9 +165,9 @@ def test_slices_gaps_and_merged_days_warn_once_of_few_clusters(tables):
     smallest = min(row.effective_n_clusters for row in day.summary)
     with pytest.warns(SparkRankEvalWarning, match=words) as of_gaps:
         day.gaps("spend", metrics="rr")
-    with pytest.warns(SparkRankEvalWarning, match=words) as of_days:
+    with pytest.warns(SparkRankEvalWarning, match=words) as sum_of_days:
         merge([day, day])
-    for warnings in (caught, of_gaps, of_days):
+    for warnings in (caught, of_gaps, sum_of_days):
         assert [re.match(words, str(each.message))[1] for each in warnings] == [f"{smallest:.1f}"]
 
 

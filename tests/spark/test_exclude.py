@@ -106,7 +106,7 @@ def test_arrays_leave_items_out_as_rows_do(spark):
 
 def test_of_several_models_those_left_out_of_each_are_added_up():
     models = [QUALITY.with_counts(n_excluded=n) for n in (2, 3)]
-    assert DataQuality.of_models(models).n_excluded == 5
+    assert DataQuality.sum_of_models(models).n_excluded == 5
 
 
 def test_excluded_items_must_compare_with_predicted_ones(spark, tables):

@@ -131,16 +131,16 @@ def test_the_weight_may_stand_in_the_labels(tables):
 
 
 @pytest.fixture(scope="module")
-def of_models(tables):
+def sum_of_models(tables):
     predictions, labels, about = tables
     models = {"a": predictions, "b": predictions}
     return evaluate(models, labels, METRICS, facts=Facts(attributes=about), user_weight="spend", **OPTIONS)
 
 
-def test_several_models_and_one_table_of_arrays(tables, of_models):
+def test_several_models_and_one_table_of_arrays(tables, sum_of_models):
     predictions, labels, about = tables
-    assert of_models["a", "rr"] == of_models["b", "rr"]
-    assert of_models.data_quality.n_without_weight == of_models.qualities["a"].n_without_weight > 0
+    assert sum_of_models["a", "rr"] == sum_of_models["b", "rr"]
+    assert sum_of_models.data_quality.n_without_weight == sum_of_models.qualities["a"].n_without_weight > 0
     arrays = (
         labels.groupBy("user").agg(F.collect_list("item").alias("liked"))
         .join(predictions.groupBy("user").agg(F.sort_array(F.collect_set("item")).alias("items")), "user")
@@ -264,9 +264,9 @@ def test_weights_joined_to_a_table_are_used_by_name(tables, result):
     assert [row.mean for row in weighted.summary] == [row.mean for row in result.summary[: len(METRICS)]]
 
 
-def test_what_does_not_weight_users_says_so(of_models, result):
+def test_what_does_not_weight_users_says_so(sum_of_models, result):
     found = detectable_difference(result, "rr").iloc[0]
     row = next(row for row in result.summary if row.key == "rr")
     assert found["std"] == pytest.approx(row.standard_error * np.sqrt(row.n_users), rel=1e-12)
     with pytest.warns(SparkRankEvalWarning, match=r"ignores the weights in 'spend'"):
-        compare(of_models, "a", replicates=9)
+        compare(sum_of_models, "a", replicates=9)

@@ -130,8 +130,8 @@ def test_several_models_stand_side_by_side(world):
     if not FULL_LENGTH:
         return
     ours, other = (
-        compare(score_users(of_models, world.labels, "ndcg@5", relevance="grade", **options), baseline="plain")
-        for of_models, options in ((models, {}), (tables, {"score": "score"}))
+        compare(score_users(sum_of_models, world.labels, "ndcg@5", relevance="grade", **options), baseline="plain")
+        for sum_of_models, options in ((models, {}), (tables, {"score": "score"}))
     )
     assert [row.difference for row in ours.rows] == [row.difference for row in other.rows]
 

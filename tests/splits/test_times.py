@@ -81,8 +81,8 @@ def test_a_horizon_of_numbers_is_in_the_columns_unit():
 
 def test_whole_numbers_meet_a_cut_and_an_end_between_them():
     # From 1.5 until 3.0 there is only 2.
-    assert [str(WHOLE.in_sql(moment)) for moment in (WHOLE.cut(1.5), WHOLE.end(WHOLE.cut(1.5), 1.5))] == ["2", "3"]
-    assert str(WHOLE.in_sql(-7.5)) == "-7"
+    assert [str(WHOLE.as_sql(moment)) for moment in (WHOLE.cut(1.5), WHOLE.end(WHOLE.cut(1.5), 1.5))] == ["2", "3"]
+    assert str(WHOLE.as_sql(-7.5)) == "-7"
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_a_horizon_ends_before_the_calendar_does():
 def test_constants_name_their_type_and_zone():
     moments = [INSTANT.cut("2026-11-01"), LOCAL.cut(NOON), DAY.cut("2026-11-01"), WHOLE.cut(7), REAL.cut(7.5)]
     columns = [INSTANT, LOCAL, DAY, WHOLE, REAL]
-    written = [str(column.in_sql(moment)) for column, moment in zip(columns, moments, strict=True)]
+    written = [str(column.as_sql(moment)) for column, moment in zip(columns, moments, strict=True)]
     local, day = b"2026-11-01 12:00:00".hex(), b"2026-11-01".hex()
     assert written == [
         "timestamp_micros(1793491200000000)",

@@ -160,7 +160,7 @@ def compared(clusters, values, baseline, *, replicates=0, parts=1):
     return [
         comparison_of(
             {name: entries[column] for name, entries in state.items()},
-            of_clusters={name: entries[column] for name, entries in of_clusters.items()},
+            cluster_state={name: entries[column] for name, entries in of_clusters.items()},
         )
         for column in range(values.shape[1])
     ]

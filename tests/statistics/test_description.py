@@ -75,7 +75,7 @@ def test_what_nobody_asked_for_is_not_there():
 
 
 def test_options_are_plain_values_whatever_they_came_as():
-    given = DescriptionOptions.given(BCa(np.float64(0.9), np.int64(10), np.int32(3)), np.array([0, 0.5, 0.5]))
+    given = DescriptionOptions.read(BCa(np.float64(0.9), np.int64(10), np.int32(3)), np.array([0, 0.5, 0.5]))
     assert repr(given) == repr(DescriptionOptions("bca", 0.9, 10, 3, (0.0, 0.5)))
     assert given.resamples
     assert not DescriptionOptions().resamples

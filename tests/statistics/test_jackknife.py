@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from spark_rankeval.statistics.bootstrap import N_BLOCKS, WithoutBlock, blocks_of, jackknife_interval, spread_of
-from spark_rankeval.statistics.description import DescriptionOptions, of_one_figure
+from spark_rankeval.statistics.description import DescriptionOptions, one_figure
 
 BOUNDS = (0.0, 1.0)
 
@@ -104,13 +104,13 @@ def test_there_is_no_interval_for_a_reason(value, without, reason):
 
 def test_one_figure_has_a_jackknife_for_a_bootstrap_and_advice_for_t():
     without = [WithoutBlock(0.5, 3), WithoutBlock(0.4, 3), WithoutBlock(0.45, 4)] * 7
-    resampled = of_one_figure(0.45, 70, DescriptionOptions(method="bca"), without, BOUNDS)
+    resampled = one_figure(0.45, 70, DescriptionOptions(method="bca"), without, BOUNDS)
     assert resampled.interval.method == "jackknife"
     assert resampled.standard_error > 0
-    plain = of_one_figure(0.45, 10, DescriptionOptions())
+    plain = one_figure(0.45, 10, DescriptionOptions())
     assert "ci='bootstrap'" in plain.interval.reason
     assert math.isnan(plain.standard_error)
-    assert of_one_figure(0.45, 10, DescriptionOptions(method=None)).interval is None
+    assert one_figure(0.45, 10, DescriptionOptions(method=None)).interval is None
 
 
 def test_a_figure_next_to_nothing_has_finite_ends():

@@ -7,7 +7,7 @@ from helpers.effort import part_of
 from scipy import stats
 
 from spark_rankeval.errors import OptionError
-from spark_rankeval.statistics.intervals import NOT_KNOWN, mean_interval, t_interval
+from spark_rankeval.statistics.intervals import UNKNOWN_MEAN, mean_interval, t_interval
 from spark_rankeval.statistics.moments import MomentsAccumulator, moments_of
 from spark_rankeval.statistics.sums import MeanAccumulator, mean_of
 
@@ -53,7 +53,7 @@ def test_t_intervals_are_scipys(values, level):
 
 
 def test_a_mean_over_no_or_one_user_has_no_interval_and_says_so():
-    for values, reason in (([], "no user"), ([0.3], "one user has no spread"), ([0.3, math.inf], NOT_KNOWN)):
+    for values, reason in (([], "no user"), ([0.3], "one user has no spread"), ([0.3, math.inf], UNKNOWN_MEAN)):
         interval = mean_interval(moments(values))
         assert not interval
         assert math.isnan(interval.low)

@@ -10,7 +10,7 @@ from scipy import stats
 from spark_rankeval.statistics.all_pairs import AllPairsAccumulator, all_pairs_of
 from spark_rankeval.statistics.distributions import share_interval, sign_test_p
 from spark_rankeval.statistics.intervals import (
-    NOT_KNOWN,
+    UNKNOWN_MEAN,
     fitted,
     interval_without_spread,
     mean_interval,
@@ -247,11 +247,11 @@ def test_equal_values_of_users_with_weights_have_no_spread_either():
     (5e-4, 1e-5, True), (5e-4, 1e-7, True), (5e-4, 1e-9, False),
     (1.0, 1e-4, True), (1.0, 1e-8, False), (3e4, 1.0, True), (3e4, 1e-6, False), (1e6, 1e-3, True),
 ])  # fmt: skip
-def test_a_spread_has_three_digits_or_a_reason(middle, spread, is_known):
+def test_a_spread_has_three_digits_or_a_reason(middle, spread, is_reliable):
     values = middle + spread * RNG.standard_normal(500)
     figures = moments(values)
-    assert figures.std == pytest.approx(values.std(ddof=1) if is_known else math.nan, rel=1e-4, nan_ok=True)
-    assert mean_interval(figures).reason == ("" if is_known else NOT_KNOWN)
+    assert figures.std == pytest.approx(values.std(ddof=1) if is_reliable else math.nan, rel=1e-4, nan_ok=True)
+    assert mean_interval(figures).reason == ("" if is_reliable else UNKNOWN_MEAN)
 
 
 def test_pairs_whose_spread_is_not_known_have_a_reason():
@@ -259,7 +259,7 @@ def test_pairs_whose_spread_is_not_known_have_a_reason():
     values = np.array([np.zeros(50), 1 + 1e-9 * RNG.standard_normal(50)])
     blocks.add(np.arange(50), values[None])
     (pair,) = all_pairs_of(column(blocks.state()))
-    assert (math.isnan(pair.p_tukey), pair.interval.reason) == (True, NOT_KNOWN)
+    assert (math.isnan(pair.p_tukey), pair.interval.reason) == (True, UNKNOWN_MEAN)
 
 
 @pytest.mark.parametrize("n", [2, 10, 29])

@@ -34,7 +34,7 @@ from spark_rankeval.ranking.batch import RankingBatch
 from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray, IntArray, Ragged
 from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.statistics.bootstrap import N_BLOCKS, WithoutBlock, blocks_of
-from spark_rankeval.statistics.description import Description, DescriptionOptions, Figures, of_one_figure
+from spark_rankeval.statistics.description import Description, DescriptionOptions, Figures, one_figure
 from spark_rankeval.statistics.intervals import Interval
 from spark_rankeval.wire import Mergers, Message
 from spark_rankeval.worker.group_states import Key, rows_by_key
@@ -323,10 +323,10 @@ def _described(
 ) -> Description:
     """A metric of all users, the first of the parts, and its interval from what it is without each block of them."""
     if not parts:
-        return of_one_figure(math.nan, 0, options)
+        return one_figure(math.nan, 0, options)
     n_users = parts[0].n_users
     leave_one_out = [WithoutBlock(value(part), n_users - part.n_users) for part in parts[1:] if part.n_users < n_users]
-    return of_one_figure(value(parts[0]), n_users, options, leave_one_out, bounds)
+    return one_figure(value(parts[0]), n_users, options, leave_one_out, bounds)
 
 
 @dataclass(frozen=True)
