@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from spark_rankeval.checks import check_extra, check_place, needs_extra
-from spark_rankeval.errors import ConfigurationError, OptionError, SparkRankEvalError
+from spark_rankeval.errors import ConfigurationError, SparkRankEvalError
 from spark_rankeval.jobs.logs import HIDDEN, redacted, secrets_of, shown, with_keys
 from spark_rankeval.jobs.settings import overridden, read_settings
 from spark_rankeval.local import settings_of
@@ -113,10 +113,7 @@ class Output:
     def problems(self) -> list[str]:
         """The problems that show before Spark starts."""
         problems = [] if self.path.strip() else ["output.path must name a folder; it is empty"]
-        try:
-            check_place("output.path", self.path)
-        except OptionError as error:
-            problems.append(redacted(str(error)))
+        problems += map(redacted, refusal(lambda: check_place("output.path", self.path)))
         problems += wrong_run_id("output.run_id", self.run_id)
         if isinstance(self.report, str):
             file = Path(self.report)
@@ -134,6 +131,15 @@ class Output:
                 reason = error.strerror or error
                 problems.append(f"output.report: cannot write to the folder {str(file.parent)!r}: {reason}")
         return problems
+
+
+def refusal(check: Callable[[], object], prefix: str = "") -> list[str]:
+    """What a check of the library refuses, as a list of one problem or of none."""
+    try:
+        check()
+    except SparkRankEvalError as error:
+        return [f"{prefix}{error}"]
+    return []
 
 
 def wrong_run_id(key: str, run_id: str | None) -> list[str]:
@@ -176,11 +182,7 @@ class Session:
 
     def problems(self) -> list[str]:
         """The problems that show before the engine starts."""
-        problems = []
-        try:
-            settings_of(self.cores, self.memory)
-        except OptionError as error:
-            problems.append(f"session.{error}")
+        problems = refusal(lambda: settings_of(self.cores, self.memory), "session.")
         if self.sizes and self.engine != "sail":
             problems.append(
                 f"{self.sizes} need session.engine = 'sail'; Spark has settings of its own, spark.master and spark.driver.memory"
@@ -240,13 +242,8 @@ class JobConfig:
 
     def refused(self, section: str, *checks: Callable[[], object]) -> list[str]:
         """The problems that the library's checks of options find, with the file's keys in place of the options."""
-        problems = []
-        for check in checks:
-            try:
-                check()
-            except SparkRankEvalError as error:
-                problems.append(f"{section}: {with_keys(str(error), self.keys())}")
-        return list(dict.fromkeys(problems))
+        problems = [problem for check in checks for problem in refusal(check)]
+        return list(dict.fromkeys(f"{section}: {with_keys(problem, self.keys())}" for problem in problems))
 
     @classmethod
     def wrong_names(cls, settings: Mapping[str, Any]) -> list[str]:

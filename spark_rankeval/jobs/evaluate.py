@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from functools import partial, reduce
@@ -11,20 +11,15 @@ from typing import Any, Literal
 
 from spark_rankeval.checks import check_extra
 from spark_rankeval.dialects import find_dialect
-from spark_rankeval.errors import ConfigurationError, DialectError, MetricError
+from spark_rankeval.errors import MetricError
 from spark_rankeval.jobs.command import Command, run_as_task
-from spark_rankeval.jobs.config import JobConfig, Output, Source, empty_names, keys_of, names_in
-from spark_rankeval.jobs.evaluate_sections import (
-    TABLES_OF_VECTORS,
-    AuditSettings,  # of a field, whose type is looked at
-    LogSplit,
-    VectorTables,
-)
+from spark_rankeval.jobs.config import JobConfig, Output, Source, empty_names, keys_of, names_in, refusal
+from spark_rankeval.jobs.evaluate_sections import TABLES_OF_VECTORS, AuditSettings, LogSplit, VectorTables
 from spark_rankeval.jobs.settings import INSTEAD
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.expected_values import EstimatorOption
 from spark_rankeval.metrics.group_rates import GroupShare
-from spark_rankeval.metrics.naming import parse_metric, parse_metrics
+from spark_rankeval.metrics.naming import parse_metric, parse_metrics, reads_as
 from spark_rankeval.ranking.recommended import NUMBERS
 from spark_rankeval.request.options import (
     ColumnOptions,
@@ -210,7 +205,7 @@ class EvaluateConfig(JobConfig):
         """The tables to read, by their names in `evaluate`."""
         sources = {name: source for name in _TABLES if (source := getattr(self, name)) is not None}
         if self.split is not None:
-            sources |= self.split.sources()
+            sources["split.log"] = self.split.log
         vector_sources = [vectors.sources(section) for section, vectors in self.all_vectors().items()]
         return reduce(or_, [*vector_sources, sources])
 
@@ -316,10 +311,7 @@ class EvaluateConfig(JobConfig):
         problems = self.refused(
             "evaluation", lambda: call.check({label: metric.resolve(call) for label, metric in metrics.items()})
         )
-        try:
-            self.gate_rules()
-        except ConfigurationError as error:
-            problems.append(str(error))
+        problems += refusal(self.gate_rules)
         if all(metric.corpus_level or isinstance(metric, GroupShare) for metric in metrics.values()):
             # A run writes a table of users, for which such metrics have no values.
             problems.append(
@@ -328,7 +320,8 @@ class EvaluateConfig(JobConfig):
             )
         for name in self.report.distributions:
             # With several relevances, the report calls a metric "ndcg@10 [click]".
-            if not _is_among(metrics, name.partition(" [")[0]):
+            label = name.partition(" [")[0]
+            if label not in metrics and not any(reads_as(label, metric) for metric in metrics.values()):
                 problems.append(f"report.distributions: {name!r} is not evaluated; available: {', '.join(metrics)}")
         return problems
 
@@ -358,18 +351,9 @@ class EvaluateConfig(JobConfig):
         evaluation, report = settings.get("evaluation"), settings.get("report")
         if isinstance(evaluation, Mapping):
             problems += _wrong_metrics(evaluation.get("metrics"))
-            problems += _refusal("evaluation.dialect", find_dialect, evaluation.get("dialect", "default"))
+            problems += _wrong_texts("evaluation.dialect", find_dialect, [evaluation.get("dialect", "default")])
         dialects = report.get("dialects") if isinstance(report, Mapping) else None
-        for name in dialects if isinstance(dialects, list) else []:
-            problems += _refusal("report.dialects", find_dialect, name)
-        return problems
-
-
-def _is_among(metrics: Mapping[str, Metric], name: str) -> bool:
-    try:
-        return name in metrics or parse_metric(name) in metrics.values()
-    except MetricError:
-        return False
+        return problems + _wrong_texts("report.dialects", find_dialect, dialects if isinstance(dialects, list) else [])
 
 
 def parted(metrics: str | tuple[str, ...] | Mapping[str, str]) -> tuple[dict[str, Metric], dict[str, Metric]]:
@@ -382,24 +366,20 @@ def parted(metrics: str | tuple[str, ...] | Mapping[str, str]) -> tuple[dict[str
 
 
 def _wrong_metrics(metrics: object) -> list[str]:
-    key = "evaluation.metrics"
     if metrics in ([], {}):
-        return _refusal(key, lambda _: parse_metrics([]), "")
+        return refusal(lambda: parse_metrics([]), "evaluation.metrics: ")
     if isinstance(metrics, Mapping):
-        return [problem for text in metrics.values() for problem in _refusal(key, parse_metric, text)]
+        return _wrong_texts("evaluation.metrics", parse_metric, metrics.values())
     # A single string may name many cutoffs.
-    texts = metrics if isinstance(metrics, list) else [metrics]
-    return [problem for text in texts for problem in _refusal(key, lambda text: parse_metrics([text]), text)]
+    return _wrong_texts(
+        "evaluation.metrics", lambda text: parse_metrics([text]), metrics if isinstance(metrics, list) else [metrics]
+    )
 
 
-def _refusal(key: str, check: Callable[[Any], object], value: object) -> list[str]:
+def _wrong_texts(key: str, check: Callable[[str], object], values: Iterable[object]) -> list[str]:
     # Values that are not strings are reported already.
-    if isinstance(value, str):
-        try:
-            check(value)
-        except (MetricError, DialectError) as error:
-            return [f"{key}: {error}"]
-    return []
+    texts = [value for value in values if isinstance(value, str)]
+    return [problem for text in texts for problem in refusal(partial(check, text), f"{key}: ")]
 
 
 COMMAND = Command(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, fields, replace
-from functools import partial
+from dataclasses import asdict, dataclass, fields, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from spark_rankeval.auditing.audit import Audit
@@ -40,7 +40,6 @@ from spark_rankeval.run_history.gates import GateOutcome, failed, render_gates
 from spark_rankeval.spark.per_user import PerUserSchema, without_standards
 from spark_rankeval.spark.scoring import Scoring, TablesTooLargeError
 from spark_rankeval.spark.sql_text import column
-from spark_rankeval.spark.storage import staged
 from spark_rankeval.splits import SplitCounts
 
 if TYPE_CHECKING:
@@ -78,24 +77,20 @@ def evaluate_tables(spark: SparkSession, config: EvaluateConfig, log: EventLog |
         counts = _split_counts(config, run)
         result = _write_users(run, config)
         if outputs.QUARANTINE in frames:
-            with staged(frames[outputs.QUARANTINE], f"{run.output}/{outputs.QUARANTINE}") as table:
+            with run.staged(frames[outputs.QUARANTINE], outputs.QUARANTINE) as table:
                 run.write(table, outputs.QUARANTINE, is_empty=table.isEmpty())
         run.write(outputs.metrics_table(spark, result, run.started).coalesce(1), outputs.METRICS)
         audited = audit_tables(config, tables)
         outcomes = [*outcomes_of_audit(config, audited), *outcomes_of(run, config.gate_rules(), result)]
         write_gates(run, outcomes)
-        facts = {"plan": list(result.plan), **result.to_dict(), **facts_of_gates(outcomes)}
-        if counts is not None:
-            facts["split"] = asdict(counts)
         if audited is not None:
-            facts["audit"] = audited.to_dict()
             run.log.tell("audit", leaked=audited.leaked, verdict=audited.verdict)
-        stored = spark.read.schema(without_standards(frames[outputs.PER_USER]).schema).parquet(
-            run.place(outputs.PER_USER)
-        )
+        schema = without_standards(frames[outputs.PER_USER]).schema
+        stored = spark.read.schema(schema).parquet(run.place(outputs.PER_USER))
         result = replace(result, _table=lambda: stored)
-        write_report(run, partial(_report, run, config, result, outcomes, audited, facts))
-        manifest = run.manifest(facts, config.evaluation.seed)
+        evaluated = _Evaluated(run, config, result, outcomes, audited, counts)
+        write_report(run, evaluated.write_page)
+        manifest = evaluated.manifest()
         run.publish(manifest)
         unmet = failed(outcomes)
         if config.mlflow is not None:
@@ -109,8 +104,8 @@ def evaluate_tables(spark: SparkSession, config: EvaluateConfig, log: EventLog |
                 run.log.tell("tracking failed", error=str(error))
                 unmet.append(f"tracking failed too: {error}")
         if unmet:
-            raise GateError("; ".join(unmet), _text(run, config, result, outcomes, audited, counts))
-    return result, _text(run, config, result, outcomes, audited, counts)
+            raise GateError("; ".join(unmet), evaluated.text())
+    return result, evaluated.text()
 
 
 def _split_counts(config: EvaluateConfig, run: Run) -> SplitCounts | None:
@@ -163,7 +158,7 @@ def _write_users(run: Run, config: EvaluateConfig) -> Result:
         except TablesTooLargeError:
             result = _write_whole(run, config, call, scoring, replace(whole, tables_fit=False))
     else:
-        with staged(scoring.with_lengths().per_user(), f"{run.output}/{outputs.PER_USER}") as table:
+        with run.staged(scoring.with_lengths().per_user(), outputs.PER_USER) as table:
             result = _summary(table, config, call, scoring)
             run.write(without_standards(table), outputs.PER_USER, is_empty=table.isEmpty())
     if result.notes:
@@ -174,7 +169,7 @@ def _write_users(run: Run, config: EvaluateConfig) -> Result:
 def _write_whole(run: Run, config: EvaluateConfig, call: Mapping[str, Any], scoring: Scoring, whole: Scoring) -> Result:
     """The same if figures of all lists together or of groups of items are asked for, which `whole` has and no table of users gives."""
     summary = config.evaluation.summary()
-    with staged(whole.with_lengths().with_rows(summary), f"{run.output}/{outputs.PER_USER}") as stored:
+    with run.staged(whole.with_lengths().with_rows(summary), outputs.PER_USER) as stored:
         whole = replace(whole, stored=stored)
         others = result_of(whole, summary)
         table = whole.per_user().select(*map(column, scoring.schema.marks()))
@@ -204,55 +199,62 @@ def _with_all_lists(config: EvaluateConfig, result: Result, others: Result) -> R
     return replace(result, summary=summary, item_groups=others.item_groups)
 
 
-def _report(
-    run: Run,
-    config: EvaluateConfig,
-    result: Result,
-    outcomes: list[GateOutcome],
-    audited: Audit | None,
-    facts: Mapping[str, Any],
-    path: Path,
-) -> None:
-    rows: tuple[MapRow, ...] = ()
-    if config.report.dialects:
-        arguments = {**config.arguments(run.tables), **vars(config.columns)}
-        rows = dialect_map(
-            **{name: value for name, value in arguments.items() if name not in _NOT_OF_MAPS},
-            metrics=config.evaluation.metrics,
-            relevance_threshold=config.evaluation.relevance_threshold,
-            on_invalid=config.evaluation.on_invalid,
-            dialects=None if config.report.dialects == "all" else config.report.dialects,
-        ).rows
-    result.report(
-        path,
-        title=config.report.title,
-        distributions=config.report.distributions,
-        gates=outcomes,
-        audit=audited,
-        dialects=rows,
-        manifest=about_the_run(run.manifest(facts, config.evaluation.seed)),
-    )
+@dataclass(frozen=True)
+class _Evaluated:
+    """What a run has computed: its result, the outcomes of its gates, its audit, and the counts of its split."""
 
+    run: Run
+    config: EvaluateConfig
+    result: Result
+    outcomes: list[GateOutcome]
+    audited: Audit | None
+    counts: SplitCounts | None
 
-def _text(
-    run: Run,
-    config: EvaluateConfig,
-    result: Result,
-    outcomes: list[GateOutcome],
-    audited: Audit | None,
-    counts: SplitCounts | None,
-) -> str:
-    """What is printed of the run: its gates first, then the verdict of the audit and the sizes of the split."""
-    printed = config.output.printed
-    figures = _table(result) if printed == "table" else result.to_trec(per_query=printed == "trec_queries")
-    parts = [figures, config.written(run.run_id, (*run.written, outputs.MANIFESTS))]
-    if counts is not None:
-        parts.insert(0, f"split\n{counts}")
-    if audited is not None:
-        parts.insert(0, f"audit\n{audited.verdict}")
-    if outcomes:
-        parts.insert(0, render_gates(outcomes))
-    return "\n\n".join(parts)
+    @cached_property
+    def facts(self) -> dict[str, Any]:
+        facts = {"plan": list(self.result.plan), **self.result.to_dict(), **facts_of_gates(self.outcomes)}
+        if self.counts is not None:
+            facts["split"] = asdict(self.counts)
+        if self.audited is not None:
+            facts["audit"] = self.audited.to_dict()
+        return facts
+
+    def manifest(self) -> dict[str, Any]:
+        return self.run.manifest(self.facts, self.config.evaluation.seed)
+
+    def write_page(self, path: Path) -> None:
+        config, rows = self.config, tuple[MapRow, ...]()
+        if config.report.dialects:
+            arguments = {**config.arguments(self.run.tables), **vars(config.columns)}
+            rows = dialect_map(
+                **{name: value for name, value in arguments.items() if name not in _NOT_OF_MAPS},
+                metrics=config.evaluation.metrics,
+                relevance_threshold=config.evaluation.relevance_threshold,
+                on_invalid=config.evaluation.on_invalid,
+                dialects=None if config.report.dialects == "all" else config.report.dialects,
+            ).rows
+        self.result.report(
+            path,
+            title=config.report.title,
+            distributions=config.report.distributions,
+            gates=self.outcomes,
+            audit=self.audited,
+            dialects=rows,
+            manifest=about_the_run(self.manifest()),
+        )
+
+    def text(self) -> str:
+        """What is printed: the gates first, then the verdict of the audit and the sizes of the split."""
+        result, printed = self.result, self.config.output.printed
+        figures = _table(result) if printed == "table" else result.to_trec(per_query=printed == "trec_queries")
+        parts = [
+            render_gates(self.outcomes) if self.outcomes else "",
+            f"audit\n{self.audited.verdict}" if self.audited is not None else "",
+            f"split\n{self.counts}" if self.counts is not None else "",
+            figures,
+            self.config.written(self.run.run_id, (*self.run.written, outputs.MANIFESTS)),
+        ]
+        return "\n\n".join(filter(None, parts))
 
 
 def _table(result: Result) -> str:

@@ -9,10 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from spark_rankeval.auditing.audit import check_limits
 from spark_rankeval.errors import ConfigurationError, InputError, OptionError
-from spark_rankeval.jobs.config import (
-    Source,  # the same
-    empty_names,
-)
+from spark_rankeval.jobs.config import Source, empty_names, refusal
 from spark_rankeval.request.options import NO_PARTS, ColumnOptions, Similarity, Vectors
 
 if TYPE_CHECKING:
@@ -21,7 +18,6 @@ if TYPE_CHECKING:
     from spark_rankeval.splits import Split, SplitCounts
 
 
-_LOG = "split.log"
 # The keys of each split beside those of all splits; the first one asks for it.
 _KEYS = {"by_time": ("cut", "time", "horizon"), "last_n": ("last_n", "time"), "by_hash": ("share", "of", "hash_seed")}
 
@@ -61,10 +57,6 @@ class LogSplit:
         """The function of `spark_rankeval.splits` that parts the log; empty if no key asks for one."""
         return next((name for name, keys in _KEYS.items() if getattr(self, keys[0]) is not None), "")
 
-    def sources(self) -> dict[str, Source]:
-        """The table to read, by the name of its section."""
-        return {_LOG: self.log}
-
     def problems(self, columns: ColumnOptions) -> list[str]:
         """What is not valid here, alone or together with the names of the columns."""
         problems = empty_names("split", {"time": self.time})
@@ -102,7 +94,7 @@ class LogSplit:
         """The split of the log among tables that were read; lazy, but for a `ConfigurationError` about the columns."""
         from spark_rankeval import splits  # noqa: PLC0415 # it imports pyspark, for which a wrong file does not wait
 
-        log = tables[_LOG]
+        log = tables["split.log"]
         shared: dict[str, Any] = {
             "user": columns.user,
             # The second of two names is that of labels.
@@ -132,8 +124,7 @@ class LogSplit:
 
     def checked(self, tables: Mapping[str, DataFrame], columns: ColumnOptions, on_invalid: object) -> SplitCounts:
         """The counts of the split, in one action; a `DataError` if it leaves no user, or if bad rows may not be dropped."""
-        leaves_out = on_invalid in ("drop", "quarantine")
-        return self.split(tables, columns).checked_counts("drop" if leaves_out else "error")
+        return self.split(tables, columns).checked_counts("drop" if on_invalid in ("drop", "quarantine") else "error")
 
     def _grades(self, log: DataFrame, columns: ColumnOptions) -> Mapping[Any, float] | None:
         """The grades by event; keys of a file are strings, so those of a column of whole numbers are read as such."""
@@ -202,9 +193,4 @@ class AuditSettings:
 
     def problems(self) -> list[str]:
         """The limits that cannot be met or belong to no check."""
-        problems = empty_names("audit", {"time": self.time})
-        try:
-            check_limits(self.limits)
-        except OptionError as error:
-            problems.append(f"audit.{error}")
-        return problems
+        return empty_names("audit", {"time": self.time}) + refusal(lambda: check_limits(self.limits), "audit.")

@@ -11,7 +11,7 @@ import json
 import platform
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -41,7 +41,7 @@ from spark_rankeval.jobs.session import OK, outcome_of
 from spark_rankeval.records.stored import RUN_ID
 from spark_rankeval.spark.platforms import engine_of, input_files
 from spark_rankeval.spark.python_workers import workers_explained
-from spark_rankeval.spark.storage import exists, files_at, lines_at
+from spark_rankeval.spark.storage import exists, files_at, lines_at, staged
 from spark_rankeval.version import __version__
 
 if TYPE_CHECKING:
@@ -87,6 +87,10 @@ class Run:
     def folder(self, table: str) -> Path | None:
         """Its partition of a table as a folder of the driver's disk; None: it is on other storage."""
         return on_this_disk(self.place(table)) if self.is_on_disk else None
+
+    def staged(self, frame: DataFrame, table: str) -> AbstractContextManager[DataFrame]:
+        """Compute a table once, beside its place: what is read back is the same for its figures and for `write`."""
+        return staged(frame, f"{self.output}/{table}")
 
     def write(self, frame: DataFrame, table: str, kind: str = "parquet", *, is_empty: bool = False) -> None:
         """Write its partition of a table, unless a later attempt has begun; see `write_partition`."""
