@@ -6,7 +6,6 @@ import re
 
 import pytest
 
-from spark_rankeval.errors import ConfigurationError
 from spark_rankeval.jobs.config import parse_config
 from spark_rankeval.jobs.evaluate import EvaluateConfig, main
 
@@ -108,32 +107,6 @@ SMALLEST = {
     "evaluation": {"metrics": "rr"},
     "output": {"path": "o"},
 }
-
-
-@pytest.mark.parametrize(
-    ("left_out", "section", "words"),
-    [
-        ("training", {}, r"\[audit\] needs the section \[training\]"),
-        ("labels", {}, r"\[audit\] needs the section \[labels\]"),
-        (
-            "",
-            {"limits": {"labels_in_trainings": 0}},
-            "audit.limits: no check is called 'labels_in_trainings'; did you mean",
-        ),
-        (
-            "",
-            {"limits": {"labels_in_training": 2}},
-            "audit.limits: labels_in_training must be a share from 0 to 1; got 2",
-        ),
-        ("", {"time": ""}, "audit.time has an empty column name"),
-        ("", {"limit": {}}, "unknown key 'audit.limit'; did you mean 'limits'"),
-    ],
-)
-def test_a_wrong_section_is_refused(left_out, section, words):
-    settings = {**SMALLEST, "audit": section}
-    settings.pop(left_out, None)
-    with pytest.raises(ConfigurationError, match=words):
-        parse_config(settings, EvaluateConfig)
 
 
 LOG = """customer,product,event,day

@@ -31,6 +31,7 @@ from spark_rankeval.ranking.batch import POPULATIONS
 from spark_rankeval.report.contents import write_page
 from spark_rankeval.request.options import PopulationName, RankingOptions, ScoringOptions, SummaryOptions, Vectors
 from spark_rankeval.splits import by_hash, by_time, last_n
+from spark_rankeval.statistics.intervals import Student
 
 CONF = Path(__file__).parents[2] / "conf"
 SCHEMAS = run_path(str(CONF.parent / "tools" / "write_schemas.py"))
@@ -124,6 +125,15 @@ def test_what_is_wrong_with_yaml_is_said(tmp_path, text, said):
         load_config(write(tmp_path, text, "job.yaml"), EvaluateConfig)
     assert said in str(caught.value)
     assert "password: 'hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", [None, "a = = 1", "\xff"])
+def test_a_file_that_cannot_be_read_is_named(tmp_path, text):
+    file = tmp_path / "job.toml"
+    if text is not None:
+        file.write_text(text, encoding="latin-1")
+    with pytest.raises(ConfigurationError, match=r"job\.toml"):
+        load_config(str(file), EvaluateConfig)
 
 
 # --- the command line instead of them
@@ -470,7 +480,26 @@ def test_lists_of_sections_and_what_a_class_extends_are_read():
 # --- what the sections say together
 
 
-@pytest.mark.parametrize("run_id", ["", "a/b", "../other", "_monday", "a b", "r{x}", "monday\n", "x" * 101])
+def test_the_smallest_config_takes_the_defaults_of_evaluate():
+    config = parse_config(SMALLEST, EvaluateConfig)
+    assert (config.labels, config.users) == (None, None)
+    none = dict.fromkeys(("score", "rank", "relevance", "model", "weight", "subtopic"))
+    assert vars(config.columns) == {
+        "user": "user",
+        "item": "item",
+        "category": "category",
+        "vector": "vector",
+        "group": "group",
+        **none,
+    }
+    assert config.evaluation.metrics == ("rr",)
+    assert config.evaluation.summary() == SummaryOptions(ci=Student())
+    assert ScoringOptions(**config.scoring()) == ScoringOptions()
+
+
+@pytest.mark.parametrize(
+    "run_id", ["", "a/b", "../other", ".hidden", "-v", "_monday", "a b", "r{x}", "monday\n", "x" * 101]
+)
 def test_a_run_is_named_by_one_rule_wherever_it_is_named(run_id):
     """As what is written, as one of the models, and as the table of all of them."""
     said = r"run_id must be up to 100 letters, digits, '\.', '_' and '-', and begin with a letter or a digit"
@@ -550,6 +579,67 @@ columns = {weight = ''}  =>  columns.weight has an empty column name
 columns = {weight = 'w'}  =>  evaluation: weight= cannot estimate rr, which depend on several
 evaluation = {metrics = ["dcg(estimator='snips')@5"]}
     evaluation: dcg(estimator='snips')@5: an estimate needs the weights of the labels
+output = ""; evaluation = ""; predictions = ""
+    the section [output] is missing; the section [evaluation] is missing; …
+    the section [predictions], or [vectors] or [models] in its place, is missing
+predictions.table = 't'  =>  [predictions] needs either path (files) or table (of the catalogue); found both
+labels = {}  =>  [labels] needs either path (files) or table (of the catalogue); found neither
+evaluation.metrics = []  =>  no metric was asked for
+evaluation.metrics = 3
+    evaluation.metrics must be a string or a list of strings or a table of key = value; found 3
+evaluation.metrics = ['rr', 3]  =>  found ['rr', 3]
+evaluation.on_invalid = 'ignore'
+    evaluation.on_invalid must be one of 'error', 'drop', 'quarantine' or a table of key = value; found 'ignore'
+evaluation.on_invalid = {nulls = 'drop', negative_grades = 'keep'}
+    evaluation: on_invalid: there is no kind 'nulls'; available: invalid_predictions,
+evaluation.on_invalid = {negative_grades = 'keep'}
+    negative_grades must be one of 'error', 'drop', 'clip'; got 'keep'
+evaluation.population = 'all'  =>  evaluation.population must be one of 'every', 'labelled'
+evaluation.relevance_threshold = true  =>  evaluation.relevance_threshold must be a number; found True
+evaluation.ci = 'normal'  =>  evaluation.ci must be one of 't', 'bca', 'bootstrap', 'percentile', 'none'
+evaluation.level = 95  =>  evaluation: the level of an interval must be between 0 and 1
+evaluation.replicates = 0  =>  evaluation: replicates must be a whole number from 1 on; got 0
+evaluation.seed = 0.5  =>  evaluation.seed must be a whole number; found 0.5
+evaluation.quantiles = [50]  =>  evaluation: quantiles must be shares from 0 to 1
+evaluation.quantiles = ['a']  =>  evaluation.quantiles must be a list of numbers; found ['a']
+predictions.options = {sep = []}
+    predictions.options.sep must be a string or true or false or a whole number or a number; found a list
+predictions.options = {token = ['t0']}
+    predictions.options.token must be a string or true or false or a whole number or a number; found a list
+columns = 'user'  =>  columns must be a section, [columns]; found 'user'
+predictions = {path = 3, fromat = 'csv'}; lables = {}; output = {run_id = 7};
+evaluation = {metrics = ['rr', 'ndgc@10', 'precision@0'], dialect = 'mlib', prune = true}
+    predictions.path must be a string or a list of strings; found 3 …
+    unknown key 'predictions.fromat'; did you mean 'format'? allowed: path, format, options, schema, table …
+    unknown key 'lables'; did you mean 'labels'? … did you mean 'ndcg' … the cutoff k must be a whole number from 1 on …
+    no dialect is called 'mlib'; did you mean 'mllib'? … evaluation.prune must be one of 'auto', 'never'; found True …
+    the key output.path (a string) is missing … output.run_id must be a string; found 7
+gates = {'ndcg@10' = {min = 0.3}}  =>  gate 'ndcg@10': the evaluation has no such metric; it has: rr
+gates = {rr = {min = 'a'}}  =>  gates.rr.min must be a number; found 'a'
+gates = {rr = {minn = 0.3}}  =>  unknown key 'gates.rr.minn'; did you mean 'min'?
+gates = {rr = {on = 'ci_low'}}  =>  gate 'rr': there is no condition; give at least one of min, max
+gates = {rr = {max_drop = -1.0}}  =>  gate 'rr': max_drop must be 0 or more; found -1.0
+gates = {rr = {min = 0.3, slice = 'country=DE'}}  =>  gate 'rr': slice = 'country=DE' needs slices; set by
+gates = {rr = {min = 0.3, model = 'als'}}  =>  gate 'rr': there is no model 'als'; the only model has no name
+gates = {rr = 5}  =>  gates.rr must be a section
+labels = {path = 'l'}; audit = {}  =>  [audit] needs the section [training]
+training = {path = 't'}; audit = {}  =>  [audit] needs the section [labels]
+audit = {limits = {labels_in_trainings = 0}}  =>  audit.limits: no check is called 'labels_in_trainings'; did you mean
+audit = {limits = {labels_in_training = 2}}  =>  audit.limits: labels_in_training must be a share from 0 to 1; got 2
+audit = {time = ''}  =>  audit.time has an empty column name
+audit = {limit = {}}  =>  unknown key 'audit.limit'; did you mean 'limits'
+session = {engine = 'sale'}  =>  session.engine must be one of 'spark', 'sail'; found 'sale'
+session = {engine = 'sail', cores = 0}  =>  session.cores must be a whole number from 1 on; got 0
+session = {engine = 'sail', memory = '4 gigs'}  =>  session.memory must be a string such as '8g'
+session = {engine = 'sail', memory = '8'}  =>  session.memory must be a string such as '8g'
+session = {cores = 2, memory = '4g'}  =>  session.cores and session.memory need session.engine = 'sail'
+session = {engine = 'spark', memory = '4g'}  =>  session.memory need session.engine = 'sail'
+predictions.format = 'trec_run'; predictions.options = {sep = ';'}
+    of format 'trec_run' has no option 'sep'; it has: model, on_invalid
+predictions.format = 'trec_qrels'; predictions.schema = 'a int'
+    of format 'trec_qrels' takes no schema, because the format has one
+mlflow = {experiment = ''}  =>  mlflow.experiment must have 1 to
+mlflow = {run_name = ' '}  =>  mlflow.run_name must have 1 to
 --- VECTORS
 predictions = {path = 'p'}  =>  [vectors] stands in the place of [predictions]; found both, so leave one out
 vectors = {users = {path = 'u'}}  =>  the section [vectors.items] is missing
@@ -601,7 +691,9 @@ KINDS = {
 CASES = [
     (block.split()[0], *case)
     for block in REFUSED.split("--- ")[1:]
-    for case in re.findall(r"^(\S.*?)(?:  =>  |\n    )(.*)$", block.partition("\n")[2], re.MULTILINE)
+    for case in re.findall(
+        r"^(\S.*?(?:;\n.*?)*)(?:  =>  |\n    )(.*(?:\n    .*)*)$", block.partition("\n")[2], re.MULTILINE
+    )
 ]
 
 
@@ -610,12 +702,12 @@ def test_a_configuration_that_cannot_be_is_said(base, changes, said):
     """All that is wrong is said at once."""
     settings, kind = KINDS[base]
     settings = {name: dict(section) for name, section in settings.items()}
-    for name, change in tomllib.loads(changes.replace("; ", "\n")).items():
+    for name, change in tomllib.loads(re.sub(r";\s", "\n", changes)).items():
         is_key = f"{name}." in changes
         settings[name] = settings.get(name, {}) | change if is_key else change
     with pytest.raises(ConfigurationError) as caught:
         parse_config({name: section for name, section in settings.items() if section != ""}, kind)
-    assert all(words in str(caught.value) for words in said.split(" … "))
+    assert all(words in str(caught.value) for words in re.split(r" …\s+", said))
 
 
 def test_a_split_stands_in_the_place_of_labels_and_training():

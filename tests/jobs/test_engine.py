@@ -30,23 +30,6 @@ SMALLEST = {
 }
 
 
-@pytest.mark.parametrize(
-    ("section", "said"),
-    [
-        ({"engine": "sale"}, "session.engine must be one of 'spark', 'sail'; found 'sale'"),
-        ({"engine": "sail", "cores": 0}, "session.cores must be a whole number from 1 on; got 0"),
-        ({"engine": "sail", "memory": "4 gigs"}, "session.memory must be a string such as '8g'"),
-        ({"engine": "sail", "memory": "8"}, "session.memory must be a string such as '8g'"),
-        ({"cores": 2, "memory": "4g"}, "session.cores and session.memory need session.engine = 'sail'"),
-        ({"engine": "spark", "memory": "4g"}, "session.memory need session.engine = 'sail'"),
-    ],
-)
-def test_sessions_that_cannot_be_are_named_before_the_engine_starts(section, said):
-    with pytest.raises(ConfigurationError) as caught:
-        parse_config(SMALLEST | {"session": section}, EvaluateConfig)
-    assert said in str(caught.value)
-
-
 def test_the_same_settings_are_the_same_run_on_each_engine():
     config = parse_config(SMALLEST, EvaluateConfig)
     assert run_id_of(replace(config, session=Session("sail", 2)), {}) == run_id_of(config, {})

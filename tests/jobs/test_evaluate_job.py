@@ -10,24 +10,11 @@ from types import SimpleNamespace
 import pytest
 
 from spark_rankeval import Percentile, summarise
-from spark_rankeval.errors import ConfigurationError
 from spark_rankeval.jobs import session
-from spark_rankeval.jobs.config import load_config, parse_config
+from spark_rankeval.jobs.config import parse_config
 from spark_rankeval.jobs.evaluate import EvaluateConfig, main
-from spark_rankeval.request.options import ScoringOptions, SummaryOptions
-from spark_rankeval.statistics.intervals import Student
 
 SMALLEST = {"predictions": {"path": "p"}, "evaluation": {"metrics": ["rr"]}, "output": {"path": "o"}}
-
-
-def changed(**sections):
-    return {name: {**SMALLEST.get(name, {}), **keys} for name, keys in {**SMALLEST, **sections}.items()}
-
-
-def problem(settings):
-    with pytest.raises(ConfigurationError) as caught:
-        parse_config(settings, EvaluateConfig)
-    return str(caught.value)
 
 
 def manifest(output, run_id=None):
@@ -387,9 +374,8 @@ def test_secrets_of_sources_are_not_printed_or_stored(monday, files, capsys):
         assert all(secret.encode() not in data for data in stored)
     assert not (files / "out").exists()
     assert "predictions.options.bad must be a string" in printed.err
-    with_password = changed(predictions={"path": "p", "options": {"dbPassword": "hunter2"}})
-    config = parse_config(with_password, EvaluateConfig)
-    assert "hunter2" not in repr(config)
+    with_password = SMALLEST | {"predictions": {"path": "p", "options": {"dbPassword": "hunter2"}}}
+    assert "hunter2" not in repr(parse_config(with_password, EvaluateConfig))
 
 
 def test_a_crash_does_not_print_secrets(files, capsys, monkeypatch):
@@ -407,128 +393,6 @@ def test_a_crash_is_1_with_a_traceback(files, capsys, monkeypatch):
     monkeypatch.setattr("spark_rankeval.jobs.evaluate_run.evaluate_tables", lambda *_: 1 / 0)
     assert start(files) == 1
     assert "ZeroDivisionError" in capsys.readouterr().err
-
-
-# --- its configuration
-
-
-def test_the_smallest_config_takes_the_defaults_of_evaluate():
-    config = parse_config(SMALLEST, EvaluateConfig)
-    assert (config.labels, config.users) == (None, None)
-    none = dict.fromkeys(("score", "rank", "relevance", "model", "weight", "subtopic"))
-    assert vars(config.columns) == {
-        "user": "user",
-        "item": "item",
-        "category": "category",
-        "vector": "vector",
-        "group": "group",
-        **none,
-    }
-    assert config.evaluation.metrics == ("rr",)
-    assert config.evaluation.summary() == SummaryOptions(ci=Student())
-    assert ScoringOptions(**config.scoring()) == ScoringOptions()
-
-
-def test_every_offender_is_named_at_once():
-    found = problem(
-        {
-            "predictions": {"path": 3, "fromat": "csv"},
-            "lables": {},
-            "evaluation": {"metrics": ["rr", "ndgc@10", "precision@0"], "dialect": "mlib", "prune": True},
-            "output": {"run_id": 7},
-        }
-    )
-    for part in (
-        "predictions.path must be a string or a list of strings; found 3",
-        "unknown key 'predictions.fromat'; did you mean 'format'? allowed: path, format, options, schema, table",
-        "unknown key 'lables'; did you mean 'labels'?",
-        "did you mean 'ndcg'",
-        "the cutoff k must be a whole number from 1 on",
-        "no dialect is called 'mlib'; did you mean 'mllib'?",
-        "evaluation.prune must be one of 'auto', 'never'; found True",
-        "the key output.path (a string) is missing",
-        "output.run_id must be a string; found 7",
-    ):
-        assert part in found
-
-
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
-        (
-            {},
-            "the section [output] is missing; the section [evaluation] is missing; the section [predictions], or [vectors] or [models] "
-            "in its place, is",
-        ),
-        (
-            changed(predictions={"table": "t"}),
-            "[predictions] needs either path (files) or table (of the catalogue); found both",
-        ),
-        (changed(labels={}), "[labels] needs either path (files) or table (of the catalogue); found neither"),
-        (changed(evaluation={"metrics": []}), "no metric was asked for"),
-        (
-            changed(evaluation={"metrics": 3}),
-            "evaluation.metrics must be a string or a list of strings or a table of key = value; found 3",
-        ),
-        (changed(evaluation={"metrics": ["rr", 3]}), "found ['rr', 3]"),
-        (
-            changed(evaluation={"on_invalid": "ignore"}),
-            "evaluation.on_invalid must be one of 'error', 'drop', 'quarantine' or a table of key = value; found 'ignore'",
-        ),
-        (
-            changed(evaluation={"on_invalid": {"nulls": "drop", "negative_grades": "keep"}}),
-            "evaluation: on_invalid: there is no kind 'nulls'; available: invalid_predictions, ",
-        ),
-        (
-            changed(evaluation={"on_invalid": {"negative_grades": "keep"}}),
-            "negative_grades must be one of 'error', 'drop', 'clip'; got 'keep'",
-        ),
-        (changed(evaluation={"population": "all"}), "evaluation.population must be one of 'every', 'labelled'"),
-        (
-            changed(evaluation={"relevance_threshold": True}),
-            "evaluation.relevance_threshold must be a number; found True",
-        ),
-        (
-            changed(evaluation={"ci": "normal"}),
-            "evaluation.ci must be one of 't', 'bca', 'bootstrap', 'percentile', 'none'",
-        ),
-        (changed(evaluation={"level": 95}), "evaluation: the level of an interval must be between 0 and 1"),
-        (
-            changed(evaluation={"replicates": 0}),
-            "evaluation: replicates must be a whole number from 1 on; got 0",
-        ),
-        (changed(evaluation={"seed": 0.5}), "evaluation.seed must be a whole number; found 0.5"),
-        (changed(evaluation={"quantiles": [50]}), "evaluation: quantiles must be shares from 0 to 1"),
-        (changed(evaluation={"quantiles": ["a"]}), "evaluation.quantiles must be a list of numbers; found ['a']"),
-        (
-            changed(predictions={"options": {"sep": []}}),
-            "predictions.options.sep must be a string or true or false or a whole number or a number; found a list",
-        ),
-        (
-            changed(predictions={"options": {"token": ["t0"]}}),
-            "predictions.options.token must be a string or true or false or a whole number or a number; found a list",
-        ),
-        ({**SMALLEST, "columns": "user"}, "columns must be a section, [columns]; found 'user'"),
-    ],
-)
-def test_what_is_wrong_is_said(settings, said):
-    assert said in problem(settings)
-
-
-@pytest.mark.parametrize("name", ["../other", "a/b", ".hidden", "-v", "_x", "two words", "", "x" * 101])
-def test_a_run_has_a_name_that_is_no_path_and_is_not_hidden(name):
-    said = problem(changed(output={"run_id": name}))
-    assert "begin with a letter or a digit" in said
-    assert repr(name) in said
-
-
-@pytest.mark.parametrize("text", [None, "a = = 1", "\xff"])
-def test_a_file_that_cannot_be_read_is_named(tmp_path, text):
-    file = tmp_path / "job.toml"
-    if text is not None:
-        file.write_text(text, encoding="latin-1")
-    with pytest.raises(ConfigurationError, match=r"job\.toml"):
-        load_config(str(file), EvaluateConfig)
 
 
 # --- its session

@@ -148,25 +148,9 @@ def test_gates_of_slices_and_undefined_means(spark, sliced):
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("gates", "said"),
-    [
-        ('"ndcg@10" = { min = 0.3 }', "gate 'ndcg@10': the evaluation has no such metric; it has: rr, precision@1"),
-        ("rr = { min = 'a' }", "gates.rr.min must be a number; found 'a'"),
-        ("rr = { minn = 0.3 }", "unknown key 'gates.rr.minn'; did you mean 'min'?"),
-        ("rr = { on = 'ci_low' }", "gate 'rr': there is no condition; give at least one of min, max"),
-        ("rr = { max_drop = -1.0 }", "gate 'rr': max_drop must be 0 or more; found -1.0"),
-        (
-            "rr = { min = 0.3, slice = 'country=DE' }",
-            "gate 'rr': slice = 'country=DE' needs slices; set by",
-        ),
-        ("rr = { min = 0.3, model = 'als' }", "gate 'rr': there is no model 'als'; the only model has no name"),
-        ("rr = 5", "gates.rr must be a section"),
-    ],
-)
-def test_a_wrong_gate_is_a_wrong_config_before_any_job(start, tmp_path, capsys, gates, said):
-    assert start("day1", 6, gates) == 2
-    assert said in capsys.readouterr().err
+def test_a_wrong_gate_is_a_wrong_config_before_any_job(start, tmp_path, capsys):
+    assert start("day1", 6, '"ndcg@10" = { min = 0.3 }') == 2
+    assert "gate 'ndcg@10': the evaluation has no such metric; it has: rr, precision@1" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 

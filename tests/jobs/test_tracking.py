@@ -123,9 +123,7 @@ def test_models_of_any_name_are_tracked(client):
     assert {run.data.tags["model"] for run in runs if "model" in run.data.tags} == set(names)
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"experiment": ""}, {"experiment": "e" * 501}, {"run_name": "r" * 251}, {"run_name": " "}]
-)
+@pytest.mark.parametrize("wrong", [{"experiment": "e" * 501}, {"run_name": "r" * 251}])
 def test_names_that_mlflow_does_not_take_are_a_wrong_configuration(wrong):
     with pytest.raises(ConfigurationError, match=rf"mlflow.{next(iter(wrong))} must have 1 to"):
         parse_config(SETTINGS | {"mlflow": wrong}, EvaluateConfig)

@@ -4,9 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_rankeval.errors import ConfigurationError
-from spark_rankeval.jobs.config import parse_config
-from spark_rankeval.jobs.evaluate import EvaluateConfig, main
+from spark_rankeval.jobs.evaluate import main
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "trec"
 
@@ -59,15 +57,3 @@ def test_lines_that_do_not_read_are_bad_data(spark, config, tmp_path, capsys):
     assert "bad.run:1: 4 fields; a run has 6" in said
     assert "Fix the files, or pass on_invalid='drop'" in said
     assert "In the configuration: predictions.options.on_invalid" in said
-
-
-def test_options_that_such_files_do_not_have():
-    settings = {"evaluation": {"metrics": "map"}, "output": {"path": "o"}}
-    with pytest.raises(ConfigurationError, match="of format 'trec_run' has no option 'sep'; it has: model, on_invalid"):
-        parse_config(
-            {**settings, "predictions": {"path": "p", "format": "trec_run", "options": {"sep": ";"}}}, EvaluateConfig
-        )
-    with pytest.raises(ConfigurationError, match="of format 'trec_qrels' takes no schema, because the format has one"):
-        parse_config(
-            {**settings, "predictions": {"path": "p", "format": "trec_qrels", "schema": "a int"}}, EvaluateConfig
-        )
