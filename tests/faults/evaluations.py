@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from worlds.random_logs import assert_tricky, random_logs
 
-from spark_rankeval import Facts, all_pairs, compare, evaluate, score_users, write_per_user
+from spark_rankeval import BCa, Facts, all_pairs, compare, evaluate, score_users, write_per_user
 
 N_USERS, CUTOFF = 3000, 10
 METRICS = [
@@ -56,7 +56,7 @@ def _call(spark, folder, models=("old", "new")):
     return {"predictions": predictions, "labels": labels, "metrics": METRICS, "score": "score", "relevance": "grade"}
 
 
-_INTERVALS = {"ci": "bca", "replicates": 200, "seed": 5, "quantiles": (0.25, 0.5, 0.9)}
+_INTERVALS = {"ci": BCa(replicates=200, seed=5), "quantiles": (0.25, 0.5, 0.9)}
 
 
 def evaluated(spark, folder):

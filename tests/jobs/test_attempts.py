@@ -4,6 +4,7 @@ import json
 
 import pytest
 from helpers.effort import part_of
+from helpers.run_documents import run_document
 from pyspark.sql import functions as F
 
 from spark_rankeval.errors import ConfigurationError, SupersededError
@@ -52,11 +53,6 @@ def contents(output):
     return {path: path.read_bytes() for path in output.rglob("*") if path.is_file()}
 
 
-def said(output, table):
-    (file,) = [file for file in (output / table / "run_id=day").iterdir() if file.name[0] not in "._"]
-    return json.loads(file.read_text())
-
-
 @pytest.mark.parametrize(("n_written", "is_here"), part_of([(0, False), (1, True), (2, True)], 2))
 def test_the_earlier_attempt_stops_at_its_next_write_and_spoils_nothing(
     spark, attempt, output, elsewhere, n_written, is_here
@@ -80,9 +76,9 @@ def test_the_earlier_attempt_stops_at_its_next_write_and_spoils_nothing(
         earlier()
     assert contents(output) == kept
     first, later = began
-    assert {said(output, table)["attempt"] for table in ("manifests", "status")} == {later.attempt}
+    assert {run_document(output, table)["attempt"] for table in ("manifests", "status")} == {later.attempt}
     assert [spark.read.parquet(f"{output}/{table}").first().attempt for table in TABLES] == [later.attempt] * 2
-    assert said(output, "status")["state"] == "succeeded"
+    assert run_document(output, "status")["state"] == "succeeded"
     assert str(caught.value) == (
         f"run 'day' in {output}: another attempt, which started at {later.started.isoformat()}, has taken the name; "
         f"this attempt, started at {first.started.isoformat()}, stops and writes no more"
@@ -105,8 +101,11 @@ def test_a_status_that_the_earlier_attempt_writes_too_late_does_not_take_the_nam
         # The earlier one looked before this one claimed the name, and writes that it has failed after.
         began[0].write_status("failed", exit_code=1)
         finish(run)
-    assert (said(output, "status")["attempt"], said(output, "status")["state"]) == (run.attempt, "succeeded")
-    assert said(output, "manifests")
+    assert (run_document(output, "status")["attempt"], run_document(output, "status")["state"]) == (
+        run.attempt,
+        "succeeded",
+    )
+    assert run_document(output, "manifests")
 
 
 def test_a_write_that_began_before_the_claim_and_ended_after_it_leaves_no_manifest(attempt, output, monkeypatch):
@@ -133,7 +132,11 @@ def test_a_write_that_began_before_the_claim_and_ended_after_it_leaves_no_manife
     with pytest.raises(SupersededError, match="has taken the name"):
         earlier()
     assert not (output / "manifests").exists()
-    assert [said(output, "status")[name] for name in ("state", "exit_code", "kind")] == ["failed", 5, "superseded"]
+    assert [run_document(output, "status")[name] for name in ("state", "exit_code", "kind")] == [
+        "failed",
+        5,
+        "superseded",
+    ]
 
 
 def test_what_fails_because_the_other_attempt_replaced_it_is_no_crash(attempt, output):
@@ -145,7 +148,7 @@ def test_what_fails_because_the_other_attempt_replaced_it_is_no_crash(attempt, o
 
     with pytest.raises(SupersededError):
         earlier()
-    assert said(output, "status")["state"] == "succeeded"
+    assert run_document(output, "status")["state"] == "succeeded"
 
 
 def test_a_committer_that_adds_to_a_partition_is_refused_before_a_table_is_touched(attempt, output, monkeypatch):
@@ -193,7 +196,7 @@ def test_the_job_that_loses_its_name_exits_with_5_and_a_sentence(start, tmp_path
     *_, last = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     assert (last["event"], last["kind"], last["exit_code"]) == ("failed", "superseded", 5)
     assert "has taken the name; this attempt" in last["error"]
-    assert said(tmp_path / "out", "manifests")["attempt"] == said(tmp_path / "out", "status")["attempt"]
+    assert run_document(tmp_path / "out", "manifests")["attempt"] == run_document(tmp_path / "out", "status")["attempt"]
 
 
 def test_a_commit_protocol_that_cannot_replace_a_partition_is_refused_before_any_job(

@@ -1,10 +1,10 @@
 """The audit of a job: its limits are gates, its verdict is printed, and the report has a section about it."""
 
-import json
 import math
 import re
 
 import pytest
+from helpers.run_documents import run_document
 
 from spark_rankeval.jobs.config import parse_config
 from spark_rankeval.jobs.evaluate import EvaluateConfig, main
@@ -67,8 +67,7 @@ def test_limits_are_gates_and_all_is_written(spark, tmp_path, capsys, without_ch
         ("audit.labels_outside_items", "share", "max", None, 1.0, False),
         ("rr", "mean", "min", 1 / 6, 0.1, True),
     }
-    (file,) = (tmp_path / "out" / "manifests" / "run_id=day1").glob("*.txt")
-    manifest = json.loads(file.read_text())
+    manifest = run_document(tmp_path / "out")
     assert manifest["gates_failed"] == 2
     assert manifest["audit"]["recommended_in_training"] == {
         "check": "recommended_in_training", "result": "problem", "n": 2, "of": 4, "share": 0.5, "not_checked": "",
@@ -92,8 +91,7 @@ def test_rows_without_times_are_refused_or_counted(spark, tmp_path, capsys, with
     assert start(tmp_path, "--set", "evaluation.on_invalid=quarantine", training=training) == 4
     left_out = "Left out: 2 of 3 rows of training (66.7%) with a null or NaN user or item or time "
     assert f"\n{left_out}('day')." in capsys.readouterr().out
-    (file,) = (tmp_path / "out" / "manifests" / "run_id=day1").glob("*.txt")
-    assert json.loads(file.read_text())["audit"]["n_invalid"] == {
+    assert run_document(tmp_path / "out")["audit"]["n_invalid"] == {
         "training": {"n": 2, "of": 3, "reason": "a null or NaN user or item or time ('day')"}
     }
     assert left_out in (tmp_path / "out/reports/run_id=day1/report.html").read_text()
@@ -168,8 +166,7 @@ def test_labels_and_training_are_made_of_a_log(spark, tmp_path, capsys, platform
     rows = spark.read.parquet(f"{tmp_path}/out/per_user/run_id=day1").orderBy("customer").collect()
     # User 1 has a in training, so b is the first of their list; user 3 has no label, because a view has no grade.
     assert [(row.customer, row[1]) for row in rows[:2]] == [(1, 1.0), (2, 1.0)]
-    (file,) = (tmp_path / "out" / "manifests" / "run_id=day1").glob("*.txt")
-    manifest = json.loads(file.read_text())
+    manifest = run_document(tmp_path / "out")
     assert (manifest["split"]["n_training"], manifest["split"]["n_labels"], manifest["split"]["n_ungraded"]) == (
         2,
         2,

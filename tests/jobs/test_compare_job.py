@@ -1,8 +1,7 @@
 """The job that compares models: from runs, from tables, from one table of several models."""
 
-import json
-
 import pytest
+from helpers.run_documents import run_document
 
 from spark_rankeval import compare, compare_groups, score_users
 from spark_rankeval.jobs import evaluate
@@ -82,16 +81,14 @@ def test_the_job_says_what_compare_says_and_keeps_it(spark, tables, tmp_path, ca
         assert (row.test, row.interval_method) == (figures.p_test, figures.interval_method)
         assert str(row.p_margin) == str(figures.p_margin)
     assert not any(row.test == "sign_flip" for row in rows.values() if row.slice != "all")
-    (line,) = spark.read.text(f"{tmp_path}/out/manifests/run_id=day").collect()
-    manifest = json.loads(line.value)
+    manifest = run_document(tmp_path / "out")
     options = {name: value for name, value in expected.to_dict().items() if name not in ("rows", "slices")}
     assert manifest | options == manifest
     # Rows are in the table; a manifest is one row, whatever the number of slices.
     assert not {"rows", "slices"} & set(manifest)
     assert set(manifest["inputs"]) == {"models.old", "models.new"}
     assert (manifest["seed"], manifest["job"]) == (0, "compare")
-    (line,) = spark.read.text(f"{tmp_path}/out/status/run_id=day").collect()
-    assert json.loads(line.value)["state"] == "succeeded"
+    assert run_document(tmp_path / "out", "status")["state"] == "succeeded"
     page = (tmp_path / "out/reports/run_id=day/report.html").read_text()
     assert "Which model is better" in page
     assert f">{expected['rr'].verdict}</td>" in page
@@ -151,8 +148,7 @@ def test_groups_of_different_users_are_compared_as_the_library_does(spark, table
     assert (row.difference, row.low, row.high, row.p) == (
         figures.difference, figures.interval_low, figures.interval_high, figures.p
     )  # fmt: skip
-    (line,) = spark.read.text(f"{tmp_path}/out/manifests/run_id=day").collect()
-    assert json.loads(line.value)["job"] == "compare_groups"
+    assert run_document(tmp_path / "out")["job"] == "compare_groups"
     assert groups([*call, "--set", "experiment.group=region"]) == 2
     assert "the table has no column 'region'" in capsys.readouterr().err
 

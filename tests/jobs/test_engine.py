@@ -1,6 +1,5 @@
 """The engine of a job, and what must not depend on it."""
 
-import json
 import math
 import os
 import re
@@ -11,6 +10,7 @@ from dataclasses import replace
 
 import pytest
 from helpers.documented import ROOT
+from helpers.run_documents import run_document
 from pyspark import __version__
 
 from spark_rankeval import cli
@@ -60,8 +60,7 @@ def job(spark, tmp_path):
 def test_the_manifest_names_the_engine_and_nan_of_files_is_seen(spark, job, tmp_path):
     engine = engine_of(spark)
     assert main([*job, "--engine", engine.name.lower()]) == 0
-    (line,) = spark.read.text(f"{tmp_path}/out/manifests/run_id=day").collect()
-    manifest = json.loads(line.value)
+    manifest = run_document(tmp_path / "out")
     versions = {name: manifest["versions"].get(name) for name in ("spark", "sail", "pyspark")}
     on_spark = {"spark": spark.version, "sail": None, "pyspark": None}
     on_sail = {"spark": None, "sail": engine.version, "pyspark": __version__}

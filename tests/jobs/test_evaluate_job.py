@@ -8,6 +8,7 @@ import shutil
 from types import SimpleNamespace
 
 import pytest
+from helpers.run_documents import run_document
 
 from spark_rankeval import Percentile, summarise
 from spark_rankeval.jobs import session
@@ -15,14 +16,6 @@ from spark_rankeval.jobs.config import parse_config
 from spark_rankeval.jobs.evaluate import EvaluateConfig, main
 
 SMALLEST = {"predictions": {"path": "p"}, "evaluation": {"metrics": ["rr"]}, "output": {"path": "o"}}
-
-
-def manifest(output, run_id=None):
-    """What a run says of itself; of the only run, where none is named."""
-    (folder,) = (output / "manifests").glob(f"run_id={run_id or '*'}")
-    (file,) = folder.glob("*.txt")
-    (line,) = file.read_text().splitlines()
-    return json.loads(line, parse_constant=pytest.fail)
 
 
 # --- as users start it
@@ -150,7 +143,7 @@ def test_other_formats_ranks_and_labels_of_metrics(spark, monday):
     }
     # One user has no standard deviation.
     assert math.isnan(summary["first"]["std"])
-    document = manifest(monday.output)
+    document = run_document(monday.output)
     # Figures are in the table: of a manifest, which is one row, slices would make hundreds of megabytes.
     assert "summary" not in document
     assert document["data_quality"]["n_users"] == 2
@@ -186,7 +179,7 @@ def test_intervals_and_quantiles_are_as_the_config_asks(spark, files):
         quantiles=(0.25, 1),
     )
     assert written.summary[0].interval_low == row.low
-    assert manifest(files / "out")["seed"] == 2
+    assert run_document(files / "out")["seed"] == 2
 
 
 def test_a_config_can_ask_for_no_interval_an_order_of_ties_a_catalogue_table_and_users(spark, files):
@@ -199,7 +192,7 @@ def test_a_config_can_ask_for_no_interval_an_order_of_ties_a_catalogue_table_and
     assert (row.interval, row.quantiles, row.value) == ("", {}, 0.5)
     assert math.isnan(row.low)
     assert math.isnan(row.median)
-    quality = manifest(files / "out")["data_quality"]
+    quality = run_document(files / "out")["data_quality"]
     assert (quality["n_users"], quality["n_invalid_predictions"]) == (3, 1)
 
 
@@ -223,7 +216,7 @@ def test_a_run_again_replaces_its_own_partitions_only(spark, monday, after_monda
     assert all(found[path] == data for path, data in kept.items() if "run_id=monday" in str(path))
     metrics = {(row.run_id, row.metric) for row in spark.read.parquet(f"{output}/metrics").collect()}
     assert metrics == {("monday", "first"), ("monday", "P at 1"), ("tuesday", "hit_rate@1")}
-    assert manifest(output, "tuesday")["config"]["evaluation"]["metrics"] == ["hit_rate@1"]
+    assert run_document(output, run_id="tuesday")["config"]["evaluation"]["metrics"] == ["hit_rate@1"]
     runs = spark.read.text(f"{output}/manifests")
     assert {row.run_id for row in runs.select("run_id").collect()} == {"monday", "tuesday"}
 
@@ -300,7 +293,7 @@ def test_a_quarantine_is_a_table_beside_the_others(spark, files):
         for row in spark.read.parquet(f"{files}/out/quarantine").collect()
     }
     assert found == {(1, "c", -1.0, "negative rank"), (None, "a", 3.0, "null user (user)")}
-    quality = manifest(files / "out")["data_quality"]
+    quality = run_document(files / "out")["data_quality"]
     assert (quality["n_invalid_predictions"], quality["n_left_out"]) == (2, 1)
     # A table that is mended has an empty quarantine, not that of the run before.
     (files / "p.csv").write_text("user;item;position\n1;a;2\n1;b;1\n")
@@ -339,7 +332,7 @@ def test_slices_weights_and_what_to_leave_out(spark, files):
     assert set(found) == {"all", "country=DE", "country=FR"}
     # Without the item that is seen the hit is first.
     assert (found["all"].value, found["country=DE"].n, found["all"].user_weight) == (1.0, 1, "spend")
-    assert manifest(files / "out")["data_quality"]["n_excluded"] == 1
+    assert run_document(files / "out")["data_quality"]["n_excluded"] == 1
 
 
 def test_labels_with_weights_are_logged_feedback(spark, files, capsys):
@@ -354,7 +347,7 @@ def test_labels_with_weights_are_logged_feedback(spark, files, capsys):
     # Of one user one of two places is a hit of weight 4; the other user, of whom the log knows nothing, counts.
     assert (ips.value, ips.n, ips.user_weight) == (1.0, 2, "")
     assert (snips.value, snips.n, snips.user_weight) == (3 / 5, 1, "self-normalised")
-    quality = manifest(files / "out")["data_quality"]
+    quality = run_document(files / "out")["data_quality"]
     assert (quality["n_clipped_labels"], quality["label_weight"], quality["squared_label_weight"]) == (1, 6.0, 20.0)
     assert "label weights  6 in total; as informative as 1.8 equal weights; 1 clipped" in capsys.readouterr().out
     assert start(files, 'metrics = ["rr"]', columns) == 2
@@ -443,6 +436,6 @@ def test_a_job_says_what_most_systems_would_say(spark, files, capsys):
     assert f"note   {note}\n" in printed.out
     events = [json.loads(line) for line in printed.err.splitlines()]
     assert [event["notes"] for event in events if event["event"] == "notes"] == [[note]]
-    assert manifest(files / "out")["notes"] == [note]
+    assert run_document(files / "out")["notes"] == [note]
     stored = spark.read.parquet(f"{files}/out/per_user")
     assert "standard" not in " ".join(stored.columns)

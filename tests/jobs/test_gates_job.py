@@ -7,6 +7,7 @@ import shutil
 from types import SimpleNamespace
 
 import pytest
+from helpers.run_documents import run_document
 
 from spark_rankeval import history, merge
 from spark_rankeval.errors import InputError
@@ -80,16 +81,6 @@ def sliced(spark, tmp_path_factory):
     return SimpleNamespace(folder=folder, code=code)
 
 
-def manifest(tmp_path, run_id):
-    (file,) = (tmp_path / "out" / "manifests" / f"run_id={run_id}").glob("*.txt")
-    return json.loads(file.read_text())
-
-
-def status(tmp_path, run_id):
-    file = tmp_path / "out" / "status" / f"run_id={run_id}" / "status.json"
-    return json.loads(file.read_text())
-
-
 def test_a_gate_that_is_not_met_is_4_and_everything_is_written(start, tmp_path, capsys, spark):
     assert start("day1", 6, 'rr = { min = 0.5 }\n"P@1" = { min = 0.7, on = "mean" }', "report = true") == 4
     out, err = capsys.readouterr()
@@ -100,10 +91,14 @@ def test_a_gate_that_is_not_met_is_4_and_everything_is_written(start, tmp_path, 
     ]
     assert "run day1 written to" in out
     assert gates_of(spark, tmp_path, "day1") == [("rr", "min", True, "0.6"), ("precision@1", "min", False, "0.6")]
-    said = manifest(tmp_path, "day1")
+    said = run_document(tmp_path / "out")
     assert (said["gates_failed"], "gates" in said) == (1, False)
     assert set(said["outputs"]) == {"per_user", "metrics", "gates", "reports"}
-    assert [status(tmp_path, "day1")[name] for name in ("state", "exit_code", "kind")] == ["failed", 4, "gates failed"]
+    assert [run_document(tmp_path / "out", "status")[name] for name in ("state", "exit_code", "kind")] == [
+        "failed",
+        4,
+        "gates failed",
+    ]
     page = (tmp_path / "out/reports/run_id=day1/report.html").read_text()
     assert ">gates_failed<" not in page
     assert "condition&#39;" not in page
@@ -161,7 +156,7 @@ def test_runs_make_a_history_and_merge(spark, days):
     assert [(run, row.mean) for run, _, row in table.of("rr").rows] == list(zip(runs, [0.8, 0.5, 0.8], strict=True))
     all_runs = merge(read_metrics(spark, output))
     assert (all_runs["rr"], all_runs.summary[0].n_users) == (pytest.approx(0.7), 30)
-    manifests = [manifest(days.folder, run) for run in runs]
+    manifests = [run_document(days.folder / "out", run_id=run) for run in runs]
     counted = merge(read_metrics(spark, output), manifests)
     assert (counted.summary, counted.data_quality.n_users) == (all_runs.summary, 30)
     with pytest.raises(InputError, match="there is no manifest for run 2026-10-03; pass one manifest for each run"):
@@ -218,7 +213,7 @@ def test_tracking_that_fails_hides_no_gate(start, tmp_path, full_server, capsys,
     else:
         assert line.startswith("evaluate: tracking failed: " + tracking)
     assert line.endswith("disk full")
-    assert (status(tmp_path, "day1")["exit_code"], status(tmp_path, "day1")["error"]) == (
+    assert (run_document(tmp_path / "out", "status")["exit_code"], run_document(tmp_path / "out", "status")["error"]) == (
         code, line.partition(" failed: ")[2],
     )  # fmt: skip
 

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 from helpers.effort import part_of
+from helpers.run_documents import run_document
 
 from spark_rankeval.errors import SparkRankEvalWarning
 from spark_rankeval.jobs import outputs, reporting, runs
@@ -80,11 +81,6 @@ def start(folder, *arguments):
     return main(["--config", str(folder / "job.toml"), *arguments])
 
 
-def status(spark, folder, run_id):
-    (line,) = spark.read.text(f"{folder}/out/status/run_id={run_id}").collect()
-    return json.loads(line.value)
-
-
 def copy_run(of, folder, *names):
     """Make runs of these names of the only run of a folder."""
     for partition in (of.folder / "out").glob("*/run_id=*"):
@@ -120,7 +116,7 @@ def test_status_and_events_of_a_run_that_succeeds(spark, finished):
     assert [one["what"] for one in told if one["event"] == "written"] == ["per_user", "metrics", "manifests"]
     assert told[-1]["exit_code"] == 0
     assert all(re.match(r"\d{4}-\d\d-\d\dT", one["time"]) and one["job"] == "evaluate" for one in told)
-    found = status(spark, finished.folder, run_id)
+    found = run_document(finished.folder / "out", "status", run_id)
     assert (found["state"], found["exit_code"], found["error"], found["job"]) == ("succeeded", 0, None, "evaluate")
     assert found["started"] < found["finished"]
     # A file that has a name.
@@ -133,14 +129,14 @@ def test_status_and_events_of_a_run_that_fails(spark, files, capsys, monkeypatch
     *_, last = events(capsys)
     assert (last["event"], last["exit_code"], last["kind"], last["run_id"]) == ("failed", 3, "bad data", "day")
     assert "null user" in last["error"]
-    found = status(spark, files, "day")
+    found = run_document(files / "out", "status", "day")
     assert (found["state"], found["exit_code"], found["kind"]) == ("failed", 3, "bad data")
     assert "null user" in found["error"]
     assert the_only_file(files / "out/status/run_id=day") == "status.json"
 
     def crash(*_):
         # What the driver was doing when it was killed.
-        seen.append(status(spark, files, "day")["state"])
+        seen.append(run_document(files / "out", "status", "day")["state"])
         raise RuntimeError("password=hunter2 is gone")
 
     seen = []
@@ -152,7 +148,7 @@ def test_status_and_events_of_a_run_that_fails(spark, files, capsys, monkeypatch
     assert "RuntimeError" in last["traceback"]
     assert "hunter2" not in json.dumps(last)
     assert seen == ["running"]
-    assert status(spark, files, "day")["error"] == "password=*** is gone"
+    assert run_document(files / "out", "status", "day")["error"] == "password=*** is gone"
 
 
 def test_a_wrong_config_is_an_event_too(tmp_path, capsys):
@@ -299,7 +295,7 @@ def test_a_run_of_another_job_is_not_replaced(spark, finished, files, capsys):
     assert compare(["--config", str(files / "compare.toml")]) == 2
     said = f"{files}/out already has a run 'day' of jobs/evaluate.py, and this run would replace its manifest; choose another"
     assert said in capsys.readouterr().err
-    assert status(spark, files, "day")["job"] == "evaluate"
+    assert run_document(files / "out", "status", "day")["job"] == "evaluate"
 
 
 @pytest.mark.filterwarnings("always::spark_rankeval.errors.SparkRankEvalWarning")
@@ -314,8 +310,7 @@ def test_tables_that_name_users_differently_are_told(files, capsys):
     page = (files / "page.html").read_text()
     assert not (files / "out/reports").exists()
     assert page.index(words) < page.index('<h2 id="means-heading"')
-    (manifest,) = (files / "out/manifests/run_id=day").glob("*.txt")
-    assert json.loads(manifest.read_text())["data_quality"]["n_in_both"] == 0
+    assert run_document(files / "out", run_id="day")["data_quality"]["n_in_both"] == 0
 
 
 @pytest.mark.filterwarnings("always::spark_rankeval.errors.SparkRankEvalWarning")
@@ -351,8 +346,7 @@ def test_a_job_counts_who_is_in_both_where_an_evaluation_cannot_know(spark, file
     )
     assert len(err.splitlines()) == 1
     assert out.count("\n!      none of 2 users with labels") == 1
-    (manifest,) = (files / "out/manifests/run_id=day").glob("*.txt")
-    qualities = json.loads(manifest.read_text())["data_quality_of_models"]
+    qualities = run_document(files / "out", run_id="day")["data_quality_of_models"]
     assert {name: one["n_in_both"] for name, one in qualities.items()} == {"good": 2, "strange": 0}
     spark.createDataFrame([(21,), (22,)], "user int").createOrReplaceTempView("everyone")
     assert start(files, "--set", 'users={table = "everyone"}') == 0
@@ -404,8 +398,7 @@ def test_a_report_is_beside_the_manifest_and_tells_how_it_was_made(full):
     for text in ("mllib", "spark_rankeval", "config", "seed", "n_files"):
         assert text in page
     assert "t0ken" not in page
-    (manifest,) = (full.folder / "out/manifests/run_id=day").glob("*.txt")
-    assert json.loads(manifest.read_text())["outputs"]["reports"].endswith("out/reports/run_id=day")
+    assert run_document(full.folder / "out", run_id="day")["outputs"]["reports"].endswith("out/reports/run_id=day")
 
 
 def test_on_storage_that_is_none_of_the_drivers_disks_spark_writes_the_page(spark, tmp_path, monkeypatch):
