@@ -243,7 +243,7 @@ def test_equal_values_of_users_with_weights_have_no_spread_either():
     assert interval == interval_without_spread(0.25, weighted.effective_n, 0.95, SHARE)
 
 
-@pytest.mark.parametrize(("middle", "spread", "is_known"), [
+@pytest.mark.parametrize(("middle", "spread", "is_reliable"), [
     (5e-4, 1e-5, True), (5e-4, 1e-7, True), (5e-4, 1e-9, False),
     (1.0, 1e-4, True), (1.0, 1e-8, False), (3e4, 1.0, True), (3e4, 1e-6, False), (1e6, 1e-3, True),
 ])  # fmt: skip
