@@ -32,7 +32,7 @@ def on_files(files: Files, *, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
-    """Called by mkdocs for each page. It mends links that work in the repository and would not work on the site.
+    """Called by mkdocs for each page. It fixes links that work in the repository and would not work on the site.
 
     Links to the notebook and to example configurations lead to their pages. Links to other files outside docs/ become plain text.
     """

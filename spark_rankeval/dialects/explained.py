@@ -89,10 +89,10 @@ def facts(metric: type[Metric], mark: str = "") -> str:
     """How a metric is written, for whom it is defined, and which way is better; `mark` stands around code."""
     name = f"{mark}{metric.name}{mark}"
     cutoff = f"{mark}{metric.name}@k{mark} or {name}" if metric.takes_cutoff else f"{name}, without a cutoff"
-    clauses = [f"Written {cutoff}"]
+    written = f"Written {cutoff}"
     if metric.aliases:
-        clauses.append("also " + ", ".join(f"{mark}{alias}{mark}" for alias in metric.aliases))
-    clauses.append(f"defined for users with {NEEDS[metric.needs]}")
+        written += "; also " + ", ".join(f"{mark}{alias}{mark}" for alias in metric.aliases)
+    clauses = [f"Defined for users with {NEEDS[metric.needs]}"]
     choices = {choice for item in metric.parameters() for choice in item.metadata["choices"]}
     exceptions = []
     if metric.needs == "gain" and "keep" in choices:
@@ -108,7 +108,7 @@ def facts(metric: type[Metric], mark: str = "") -> str:
         clauses.append("one value for all lists together")
     if not metric.larger_is_better:
         clauses.append("smaller is better")
-    return "; ".join(clauses) + "."
+    return f"{written}. {'; '.join(clauses)}."
 
 
 def _tables_of(metric: type[Metric]) -> list[str]:
