@@ -1,6 +1,6 @@
 """Check the names in the package: no pronoun, participle or preposition stands for a thing; a part of `make lint`.
 
-    python tools/names.py [folder …]
+python tools/names.py [folder …]
 """
 
 from __future__ import annotations
