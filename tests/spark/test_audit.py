@@ -216,20 +216,12 @@ def test_tables_without_rows_are_refused(spark):
         ({"predictions": {}}, InputError, "predictions must be one table; audit each model by itself"),
         ({"predictions": "vectors"}, InputError, "got Vectors. Pass top_items"),
         ({"labels": None}, InputError, "labels must be a table; got a NoneType"),
-        (
-            {"labels": ("item", "int")},
-            InputError,
-            "items have different types: 'item' of training is string, 'item' of labels",
-        ),
-        (
-            {"labels": ("user", "string")},
-            InputError,
-            "users have different types: 'user' is int in training and string in",
-        ),
+        ({"labels": ("item", "int")}, InputError, "items have different types: 'item' of training is string, 'item' of labels"),
+        ({"labels": ("user", "string")}, InputError, "users have different types: 'user' is int in training and string in"),
         ({"labels": ("timestamp", "string")}, InputError, "labels: the time column 'timestamp' must be a date"),
         ({"labels": ("timestamp", "double")}, InputError, "times have different types: 'timestamp' is int in training"),
     ],
-)
+)  # fmt: skip
 def test_a_wrong_call_is_refused_before_any_job(spark, change, error, words):
     table = spark.createDataFrame([(1, "1", 1)], TRAINING)
     call = {"training": table, "labels": table, **change}

@@ -64,6 +64,16 @@ def result(tables):
     return evaluated(tables, by="country", cluster="person", user_weight="spend")
 
 
+@pytest.fixture(scope="module")
+def by_person(tables):
+    return evaluated(tables, cluster="person")
+
+
+@pytest.fixture(scope="module")
+def plain(tables):
+    return evaluated(tables)
+
+
 def told(result, names=TELLING):
     return [[repr(getattr(row, name)) for name in names] for row in result.summary]
 
@@ -129,7 +139,7 @@ def test_a_cluster_may_be_an_attribute_and_every_list_counts_where_lists_are_mea
     assert whole.per_user.columns[:3] == ["person", "session", "household"]
 
 
-def test_who_has_no_cluster_is_counted(tables):
+def test_who_has_no_cluster_is_counted(tables, plain):
     predictions, labels, about = tables
     some = about.withColumn("household", F.when(F.col("session") % 40 != 7, F.col("household")))
     given = {**OPTIONS, "cluster": "household", "facts": Facts(attributes=some)}
@@ -140,18 +150,17 @@ def test_who_has_no_cluster_is_counted(tables):
     assert caught.value.counts == {"n_missing_clusters": 6}
     dropped = evaluate(predictions, labels, METRICS, on_invalid="drop", **given)
     assert dropped.data_quality.n_missing_clusters == 6
-    assert [row.mean for row in dropped.summary] == [row.mean for row in evaluated(tables).summary]
+    assert [row.mean for row in dropped.summary] == [row.mean for row in plain.summary]
     assert "6 without a cluster, each taken as one" in repr(dropped)
 
 
-def test_few_clusters_are_warned_of_and_parts_of_a_person_are_noted(tables):
+def test_few_clusters_are_warned_of_and_parts_of_a_person_are_noted(tables, plain):
     few = evaluate(tables[0], tables[1], "rr", cluster="country", facts=Facts(attributes=tables[2]), **OPTIONS)
     assert few.summary[0].no_interval == "the 2 clusters are as good as 1.8 equal ones, too few for an interval"
     assert any(
         re.fullmatch(r"intervals take the 2 clusters by country as independent, .*design effect [\d.]+", note)
         for note in few.notes
     )
-    plain = evaluated(tables)
     assert plain.notes[-1] == (
         "each person and session counts as independent; if some belong together, intervals are too narrow: pass cluster='person'"
     )
@@ -171,10 +180,9 @@ def test_slices_gaps_and_merged_days_warn_once_of_few_clusters(tables):
         assert [re.match(words, str(each.message))[1] for each in warnings] == [f"{smallest:.1f}"]
 
 
-def test_a_detectable_difference_is_that_of_clusters(tables):
-    result = evaluated(tables, cluster="person")
-    found = detectable_difference(result, "rr").iloc[0]
-    row = next(row for row in result.summary if row.metric == "rr")
+def test_a_detectable_difference_is_that_of_clusters(by_person):
+    found = detectable_difference(by_person, "rr").iloc[0]
+    row = next(row for row in by_person.summary if row.metric == "rr")
     assert found["std"] == pytest.approx(row.standard_error * math.sqrt(row.n_clusters))
     assert found["n_users"] == row.n_users
     critical, shift = stats.t.ppf(0.975, row.df), found["detectable_difference"] / row.standard_error
@@ -182,17 +190,15 @@ def test_a_detectable_difference_is_that_of_clusters(tables):
     assert stats.nct.sf(critical, row.df, shift) + stats.nct.cdf(-critical, row.df, shift) == pytest.approx(0.8)
 
 
-def test_merged_days_of_the_same_people_are_no_more_certain_than_one(tables):
-    day = evaluated(tables, cluster="person")
-    row, merged = day.summary[0], merge([day, day]).summary[0]
+def test_merged_days_of_the_same_people_are_no_more_certain_than_one(by_person, plain):
+    row, merged = by_person.summary[0], merge([by_person, by_person]).summary[0]
     assert (merged.cluster, merged.interval_method, merged.n_users) == ("person", "t", 2 * row.n_users)
     # A few persons share a group.
     assert merged.standard_error == pytest.approx(row.standard_error, rel=0.15)
     assert row.n_clusters - 15 <= merged.n_clusters <= row.n_clusters
-    plain = merge([evaluated(tables)] * 2).summary[0]
-    assert merged.standard_error > 1.2 * plain.standard_error
-    stored = Result.from_json(day.to_json())
-    assert merge([stored, day]).summary[0] == merged
+    assert merged.standard_error > 1.2 * merge([plain, plain]).summary[0].standard_error
+    stored = Result.from_json(by_person.to_json())
+    assert merge([stored, by_person]).summary[0] == merged
 
 
 def test_users_without_a_cluster_or_a_name_are_one_each(tables):

@@ -15,13 +15,7 @@ METRICS = ["ap@5", "ndcg(ideal='labels')@5", "precision@3", "rr@5"]
 
 @pytest.fixture(scope="module")
 def tables(spark):
-    logs = random_logs(150, 5, seed=21)
-    predictions = [(u, i, s) for u, pairs in enumerate(logs.predictions) for i, s in pairs]
-    labels = [(u, i, g) for u, pairs in enumerate(logs.labels) for i, g in pairs]
-    return (
-        spark.createDataFrame(predictions, "user long, item long, score double"),
-        spark.createDataFrame(labels, "user long, item long, grade double"),
-    )
+    return random_logs(150, 5, seed=21).tables(spark)
 
 
 # ndeval has metrics of intents alone.

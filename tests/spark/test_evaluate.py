@@ -294,12 +294,7 @@ def test_items_in_arrays_of_structs_are_those_of_rows(films, predictions, labels
         ("rows", "liked", {"item": ("rank", "liked"), "rank": "rank"}, "Write item=('rank', 'liked.movieId')"),
         ("both", None, {"item": ("recs", "liked")}, "or item=('recs.movieId', …)"),
         ("both", None, {"item": ("recs", "liked")}, "Write item=(…, 'liked.movieId')"),
-        (
-            "both",
-            "labels",
-            {"item": "movieId"},
-            "item=('recs.movieId', 'movieId') or item=('liked.movieId', 'movieId')",
-        ),
+        ("both", "labels", {"item": "movieId"}, "item=('recs.movieId', 'movieId') or item=('liked.movieId', 'movieId')"),
         ("ranked", "labels", {"item": ("recs", "movieId"), "exclude": "ranked"}, "pass a row for each item"),
         (
             "rows",
@@ -309,7 +304,7 @@ def test_items_in_arrays_of_structs_are_those_of_rows(films, predictions, labels
             "movieId.film int. Rename the field of the items to 'movieId'",
         ),
     ],
-)
+)  # fmt: skip
 def test_the_item_is_not_guessed_among_several_fields(films, predictions, labels, options, message):
     options = with_tables(films, options)
     with pytest.raises(InputError, match=re.escape(message)):

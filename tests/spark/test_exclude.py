@@ -22,12 +22,7 @@ def logs():
 
 @pytest.fixture(scope="module")
 def tables(spark, logs):
-    predictions = [(u, i, s) for u, pairs in enumerate(logs.predictions) for i, s in pairs]
-    labels = [(u, i, g) for u, pairs in enumerate(logs.labels) for i, g in pairs]
-    return (
-        spark.createDataFrame(predictions, "user long, item long, score double"),
-        spark.createDataFrame(labels, "user long, item long, grade double"),
-    )
+    return logs.tables(spark)
 
 
 def means(result):

@@ -229,7 +229,8 @@ def test_further_tables_have_theirs_whoever_is_evaluated(spark, tmp_path):
     fewer = with_further(spark, users="user < 3", lookup="workers").fingerprints
     assert {name: fewer[name] for name in FURTHER} == of_tables
     assert fewer["predictions"] != whole.fingerprints["predictions"]
-    assert whole.write(f"{tmp_path}/users").fingerprints == whole.fingerprints
+    if FULL_LENGTH:
+        assert whole.write(f"{tmp_path}/users").fingerprints == whole.fingerprints
     changes = {
         "items": [(1, "x", "q"), (2, "y", "q"), (3, None, "q")],
         "training": [(1, 1), (9, 5), (9, None)],

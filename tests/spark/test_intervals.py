@@ -24,13 +24,7 @@ SAMPLES = {"ci": BCa(seed=3), "quantiles": (0.1, 0.9)}
 
 @pytest.fixture(scope="module")
 def tables(spark):
-    logs = random_logs(N_USERS, 5, seed=61)
-    predictions = [(u, i, s) for u, rows in enumerate(logs.predictions) for i, s in rows]
-    labels = [(u, i, g) for u, rows in enumerate(logs.labels) for i, g in rows]
-    return (
-        spark.createDataFrame(predictions, "user long, item long, score double").cache(),
-        spark.createDataFrame(labels, "user long, item long, grade double").cache(),
-    )
+    return tuple(table.cache() for table in random_logs(N_USERS, 5, seed=61).tables(spark))
 
 
 @pytest.fixture(scope="module")

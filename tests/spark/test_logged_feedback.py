@@ -53,12 +53,9 @@ def logs():
 
 @pytest.fixture(scope="module")
 def tables(spark, logs):
-    predictions = [(u, i, s) for u, pairs in enumerate(logs.predictions) for i, s in pairs]
-    labels = [(u, i, g, weight(u, i)) for u, pairs in enumerate(logs.labels) for i, g in pairs]
-    return (
-        spark.createDataFrame(predictions, "user long, item long, score double"),
-        spark.createDataFrame(labels, "user long, item long, grade double, w double"),
-    )
+    labels = [(*row, weight(*row[:2])) for row in logs.label_rows]
+    predictions, _ = logs.tables(spark)
+    return predictions, spark.createDataFrame(labels, "user long, item long, grade double, w double")
 
 
 @pytest.fixture(scope="module")
@@ -135,10 +132,11 @@ def test_the_weights_are_reported(result, logs):
 def test_a_table_of_users_has_the_same_figures(tables, ci, tmp_path):
     fresh = evaluate(*tables, METRICS, ci=ci, **OPTIONS)
     assert fresh.write(tmp_path / "users").to_dict() == fresh.to_dict()
-    predictions, labels = tables
-    spread = evaluate(predictions.repartition(7), labels.repartition(5), METRICS, ci=ci, prune="never", **OPTIONS)
-    assert [row.mean for row in spread.summary] == [row.mean for row in fresh.summary]
-    assert [row.interval_low for row in spread.summary] == [row.interval_low for row in fresh.summary]
+    if FULL_LENGTH:
+        predictions, labels = tables
+        spread = evaluate(predictions.repartition(7), labels.repartition(5), METRICS, ci=ci, prune="never", **OPTIONS)
+        assert [row.mean for row in spread.summary] == [row.mean for row in fresh.summary]
+        assert [row.interval_low for row in spread.summary] == [row.interval_low for row in fresh.summary]
 
 
 def test_a_table_that_lost_its_normalisers_is_refused(tables):

@@ -33,13 +33,9 @@ def figures(result):
 @pytest.fixture(scope="module")
 def logs(spark):
     logs = random_logs(60, 5, seed=77)
-    predictions = [(u, i, s) for u, pairs in enumerate(logs.predictions) for i, s in pairs]
-    labels = [(u, i, g, "DE" if u % 3 else "FR") for u, pairs in enumerate(logs.labels) for i, g in pairs]
-    labels += [(900, 1, 2.0, "JP")]
-    return (
-        spark.createDataFrame(predictions, "user long, item long, score double"),
-        spark.createDataFrame(labels, "user long, item long, grade double, country string"),
-    )
+    labels = [*((*row, "DE" if row[0] % 3 else "FR") for row in logs.label_rows), (900, 1, 2.0, "JP")]
+    predictions, _ = logs.tables(spark)
+    return predictions, spark.createDataFrame(labels, "user long, item long, grade double, country string")
 
 
 @pytest.fixture(scope="module")

@@ -23,14 +23,10 @@ def tables(spark):
     """Three models' predictions, and the labels."""
     tables = {}
     for seed, name in enumerate(["als", "popular", "random"]):
-        logs = random_logs(100, 5, seed=30 + seed)
-        rows = [(u, i, s) for u, pairs in enumerate(logs.predictions) for i, s in pairs]
-        tables[name] = spark.createDataFrame(rows, "user long, item long, score double")
+        tables[name], _ = random_logs(100, 5, seed=30 + seed).tables(spark)
     # A user whom one model alone knows.
     tables["random"] = tables["random"].unionByName(spark.createDataFrame([(1000, 1, 0.5)], tables["random"].schema))
-    logs = random_logs(100, 5, seed=30)
-    labels = [(u, i, g) for u, pairs in enumerate(logs.labels) for i, g in pairs]
-    return tables, spark.createDataFrame(labels, "user long, item long, grade double")
+    return tables, random_logs(100, 5, seed=30).tables(spark)[1]
 
 
 @pytest.fixture(scope="module")

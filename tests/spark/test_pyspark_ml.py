@@ -433,15 +433,9 @@ def test_a_validator_is_set_and_copied():
 
 
 WRONG_VALIDATORS = [
-    (
-        lambda: by_catalogue(Pipeline(stages=[]), [], RankingEvaluator()),
-        "whose models have factors of users and items; got Pipeline",
-    ),
+    (lambda: by_catalogue(Pipeline(stages=[]), [], RankingEvaluator()), "whose models have factors of users and items; got Pipeline"),
     (lambda: CatalogueCrossValidator().setEvaluator(Estimator), "must be a spark_rankeval.ml.RankingEvaluator; got"),
-    (
-        lambda: by_catalogue(FixedFactors(), None, RankingEvaluator()).fit(None, {}),
-        "estimatorParamMaps of .* is missing",
-    ),
+    (lambda: by_catalogue(FixedFactors(), None, RankingEvaluator()).fit(None, {}), "estimatorParamMaps of .* is missing"),
     (
         lambda: CatalogueCrossValidator(evaluator=RankingEvaluator()).fit(None),
         "estimator of CatalogueCrossValidator is missing; pass it, or call setEstimator",
@@ -450,7 +444,7 @@ WRONG_VALIDATORS = [
         lambda: by_catalogue(FixedFactors(userCol="who"), [{}], RankingEvaluator()).fit(None),
         "must have the same userCol; got 'who' and 'user'",
     ),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("call", "words"), WRONG_VALIDATORS)

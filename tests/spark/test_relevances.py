@@ -14,12 +14,9 @@ FIELDS = ("mean", "std", "n_users", "n_undefined", "minimum", "maximum", "n_zero
 @pytest.fixture(scope="module")
 def tables(spark):
     logs = random_logs(100, 5, seed=12)
-    predictions = [(u, i, s) for u, pairs in enumerate(logs.predictions) for i, s in pairs]
     labels = [(u, i, g, float((u + i) % 3 == 0)) for u, pairs in enumerate(logs.labels) for i, g in dict(pairs).items()]
-    return (
-        spark.createDataFrame(predictions, "user long, item long, score double"),
-        spark.createDataFrame(labels, "user long, item long, click double, purchase double"),
-    )
+    predictions, _ = logs.tables(spark)
+    return predictions, spark.createDataFrame(labels, "user long, item long, click double, purchase double")
 
 
 @pytest.fixture(scope="module")

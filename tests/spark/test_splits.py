@@ -67,13 +67,8 @@ CASES = {
         ("seen", "cold_users", "cold_items"),
     ),
     "users": (lambda log: by_hash(log, 0.3, seed=5), oracle.by_hash(ROWS, 0.3, 5, ["user"]), None, ()),
-    "rows": (
-        lambda log: by_hash(log, 0.3, of="rows", seed=1 << 40),
-        oracle.by_hash(ROWS, 0.3, 1 << 40, ["user", "item"]),
-        None,
-        (),
-    ),
-}
+    "rows": (lambda log: by_hash(log, 0.3, of="rows", seed=1 << 40), oracle.by_hash(ROWS, 0.3, 1 << 40, ["user", "item"]), None, ()),
+}  # fmt: skip
 
 
 def parts_of(log, cases=tuple(CASES)):

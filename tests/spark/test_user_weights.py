@@ -23,16 +23,10 @@ def weight(user):
 
 @pytest.fixture(scope="module")
 def tables(spark):
-    logs = random_logs(N, 5, seed=43)
-    predictions = [(u, i, s) for u, pairs in enumerate(logs.predictions) for i, s in pairs]
-    labels = [(u, i, g) for u, pairs in enumerate(logs.labels) for i, g in pairs]
     # Somebody who is not evaluated may have any weight.
     about = [*((u, weight(u), "DE" if u % 3 else "FR") for u in range(N)), (9999, -1.0, "JP")]
-    return (
-        spark.createDataFrame(predictions, "user long, item long, score double"),
-        spark.createDataFrame(labels, "user long, item long, grade double"),
-        spark.createDataFrame(about, "user int, spend double, country string"),
-    )
+    about = spark.createDataFrame(about, "user int, spend double, country string")
+    return *random_logs(N, 5, seed=43).tables(spark), about
 
 
 @pytest.fixture(scope="module")
@@ -153,7 +147,7 @@ def test_several_models_and_one_table_of_arrays(tables, sum_of_models):
     assert weighted["recall@3"] == pytest.approx(np.average(used["recall_at_3"], weights=used["spend"]), rel=1e-12)
 
 
-@pytest.mark.parametrize("count", ["n_labels", "n_predictions"])
+@pytest.mark.parametrize("count", part_of(["n_predictions", "n_labels"], 2))
 def test_numbers_of_labels_and_of_predictions_are_weights_without_a_column(tables, count):
     predictions, labels, _ = tables
     result = evaluate(predictions, labels, ["auc", "rr"], user_weight=count, **OPTIONS)

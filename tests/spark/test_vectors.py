@@ -331,11 +331,7 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("call", "error", "words"),
         [
-            (
-                lambda w: evaluate(Vectors(w.users, w.items), None, "rr"),
-                InputError,
-                "labels=None is for one table of arrays",
-            ),
+            (lambda w: evaluate(Vectors(w.users, w.items), None, "rr"), InputError, "labels=None is for one table of arrays"),
             (
                 lambda w: evaluate(Vectors(w.users, w.items), w.labels, "rr", score="score"),
                 InputError,
@@ -346,21 +342,13 @@ class TestBadInput:
                 InputError,
                 "some models are Vectors",
             ),
-            (
-                lambda w: evaluate(Vectors(w.users, w.items, vector="bias"), w.labels, "rr"),
-                InputError,
-                "must be an array of numbers",
-            ),
+            (lambda w: evaluate(Vectors(w.users, w.items, vector="bias"), w.labels, "rr"), InputError, "must be an array of numbers"),
             (
                 lambda w: evaluate(Vectors(w.users, w.items, item_bias="item"), w.labels, "rr"),
                 InputError,
                 "must be a number; it is string",
             ),
-            (
-                lambda w: evaluate(Vectors(w.users, w.labels), w.labels, "rr"),
-                InputError,
-                "items of Vectors has no column 'vector'",
-            ),
+            (lambda w: evaluate(Vectors(w.users, w.labels), w.labels, "rr"), InputError, "items of Vectors has no column 'vector'"),
             (
                 lambda w: evaluate(Vectors(w.items, w.items, candidates=w.users), w.labels, "rr"),
                 InputError,
@@ -371,11 +359,7 @@ class TestBadInput:
                 InputError,
                 "candidates of Vectors has no column 'item'",
             ),
-            (
-                lambda w: evaluate(Vectors(w.users, w.items), w.labels, "rr", dialect="torchmetrics"),
-                DialectError,
-                "from Vectors",
-            ),
+            (lambda w: evaluate(Vectors(w.users, w.items), w.labels, "rr", dialect="torchmetrics"), DialectError, "from Vectors"),
             (
                 lambda w: evaluate(Vectors(w.users, w.items), w.labels, "repetition", facts=Facts(training=w.training)),
                 MetricError,
@@ -389,11 +373,7 @@ class TestBadInput:
                 "lookup='join' joins facts of items to rows",
             ),
             (lambda w: Vectors(w.users, None), InputError, "items of Vectors must be a table"),
-            (
-                lambda w: Vectors(w.users, w.items, parts=8),
-                OptionError,
-                "parts was removed, and each task holds the whole",
-            ),
+            (lambda w: Vectors(w.users, w.items, parts=8), OptionError, "parts was removed, and each task holds the whole"),
             (lambda w: Vectors.of(w.users), InputError, "must be a fitted ALSModel"),
             (lambda w: top_items(w.users, 3), InputError, "vectors must be Vectors"),
             (
@@ -402,7 +382,7 @@ class TestBadInput:
                 "the item column 'score' has the name",
             ),
         ],
-    )
+    )  # fmt: skip
     def test_a_wrong_call_says_what_is_wrong(self, world, call, error, words):
         with pytest.raises(error, match=words.replace("(", r"\(")):
             call(world)

@@ -12,6 +12,19 @@ class Logs:
     predictions: list[list[tuple[int, float]]]
     labels: list[list[tuple[int, float]]]
 
+    @property
+    def prediction_rows(self):
+        return [(user, *pair) for user, pairs in enumerate(self.predictions) for pair in pairs]
+
+    @property
+    def label_rows(self):
+        return [(user, *pair) for user, pairs in enumerate(self.labels) for pair in pairs]
+
+    def tables(self, spark):
+        """Predictions and labels as tables of Spark."""
+        predictions = spark.createDataFrame(self.prediction_rows, "user long, item long, score double")
+        return predictions, spark.createDataFrame(self.label_rows, "user long, item long, grade double")
+
     def ranked(self, user):
         return sorted(self.predictions[user], key=lambda pair: (-pair[1], pair[0]))
 

@@ -35,13 +35,7 @@ def tables_of(spark):
     # Nobody of JP is evaluated, and one user of Germany neither.
     about += [(5000, "JP", "web"), (5001, "DE", "ios")]
     return Tables(
-        spark.createDataFrame(
-            [(u, *pair) for u, pairs in enumerate(logs.predictions) for pair in pairs],
-            "user long, item long, score double",
-        ),
-        spark.createDataFrame(
-            [(u, *pair) for u, pairs in enumerate(logs.labels) for pair in pairs], "user long, item long, grade double"
-        ),
+        *logs.tables(spark),
         spark.createDataFrame(about, "user int, country string, device string"),
         spark.createDataFrame(list(GENRES.items()), "item long, genre array<string>"),
     )
