@@ -453,10 +453,23 @@ def test_a_wrong_call_raises_before_any_job(jobs_of, rows, arguments, error, wor
     assert jobs_of(call) == 0
 
 
-def test_every_offending_column_is_named_at_once(rows):
-    predictions, labels, _ = rows
-    with pytest.raises(InputError, match=r"'who'.*'points'.*'who'.*'grade'"):
-        evaluate(predictions, labels, METRICS, user="who", score="points", relevance="grade")
+UNREADABLE = [
+    (lambda p, y: (p, y), {"user": "who", "score": "points", "relevance": "grade"}, r"'who'.*'points'.*'who'.*'grade'"),
+    (lambda p, y: (p, y.withColumn("user", F.col("user").cast("string"))), {},
+     "users have different types: 'user' is bigint in predictions and string in labels"),
+    (lambda p, y: (p.withColumn("score", F.col("score").cast("string")), y), {}, "score='score' must be a number; it is string"),
+    (lambda p, y: (p.select("*", F.col("score").alias("SCORE")), y), {"score": "sCore"}, "ambiguous"),
+    (lambda p, y: (p.toDF("user", "item", "ITEM"), y), {"score": "item"}, "ambiguous"),
+    (lambda p, y: ([1], y), {}, "predictions must be a table or Vectors; got a list"),
+    (lambda p, y: [each.withColumnRenamed("user", "n_labels") for each in (p, y)], {"user": "n_labels"},
+     "'n_labels' is also the name of a count"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "columns", "words"), UNREADABLE)
+def test_tables_that_cannot_be_read_are_errors_that_name_every_column(rows, change, columns, words):
+    with pytest.raises(InputError, match=words):
+        evaluate(*change(*rows[:2]), METRICS, **{"score": "score", **columns})
 
 
 @pytest.mark.parametrize(("cast", "kind"), [("string", "string"), ("double", "double"), ("decimal(9,0)", "decimal")])
@@ -464,32 +477,6 @@ def test_ids_of_types_that_do_not_compare_are_an_error(rows, cast, kind):
     predictions, labels, _ = rows
     with pytest.raises(InputError, match=kind):
         evaluate(predictions.withColumn("item", F.col("item").cast(cast)), labels, METRICS, score="score")
-
-
-def test_users_of_types_that_do_not_compare_are_an_error(rows):
-    predictions, labels, _ = rows
-    with pytest.raises(
-        InputError, match="users have different types: 'user' is bigint in predictions and string in labels"
-    ):
-        evaluate(predictions, labels.withColumn("user", F.col("user").cast("string")), METRICS, score="score")
-
-
-def test_scores_that_are_no_numbers_are_an_error(rows):
-    predictions, labels, _ = rows
-    with pytest.raises(InputError, match=r"score='score' must be a number; it is string"):
-        evaluate(predictions.withColumn("score", F.col("score").cast("string")), labels, METRICS, score="score")
-
-
-def test_an_ambiguous_column_is_an_error(rows):
-    predictions, labels, _ = rows
-    twice = predictions.select("user", "item", "score", F.col("score").alias("SCORE"))
-    with pytest.raises(InputError, match=r"ambiguous"):
-        evaluate(twice, labels, METRICS, score="sCore")
-
-
-def test_something_that_is_no_dataframe_is_an_error(rows):
-    with pytest.raises(InputError, match="predictions must be a table or Vectors; got a list"):
-        evaluate([1], rows[1], METRICS, score="score")
 
 
 def test_decimal_scores_and_boolean_grades(spark, rows):
@@ -527,19 +514,6 @@ def test_a_label_may_hold_any_character_or_be_a_name_of_ours(rows):
     users = [row.asDict() for row in result.per_user.where("user < 4").collect()]
     for label in named:
         assert sum(user[label] for user in users) / 3 == pytest.approx(result[label], abs=1e-12)
-
-
-def test_a_user_column_named_like_a_count_is_an_error(rows):
-    predictions, labels, _ = rows
-    renamed = [table.withColumnRenamed("user", "n_labels") for table in (predictions, labels)]
-    with pytest.raises(InputError, match="'n_labels' is also the name of a count"):
-        evaluate(*renamed, "rr", user="n_labels", score="score")
-
-
-def test_columns_that_differ_in_case_alone_are_ambiguous(rows):
-    predictions, labels, _ = rows
-    with pytest.raises(InputError, match="ambiguous"):
-        evaluate(predictions.toDF("user", "item", "ITEM"), labels, "rr", score="item")
 
 
 def test_a_cutoff_beyond_what_spark_can_keep_is_not_pruned(rows):

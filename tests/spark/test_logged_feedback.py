@@ -25,15 +25,9 @@ from spark_rankeval.errors import DataError, InputError, MetricError, SparkRankE
 from spark_rankeval.metrics.naming import parse_metric
 
 METRICS = [
-    "dcg@5",
-    "dcg(gain='linear', estimator='snips')@5",
-    "dcg(weight_limit=3)@5",
-    "cg(estimator='snips')",
-    "precision@5",
-    "precision(estimator='snips', weight_limit=4)@5",
-    "recall@5",
-    "recall(estimator='naive')@5",
-]
+    "dcg@5", "dcg(gain='linear', estimator='snips')@5", "dcg(weight_limit=3)@5", "cg(estimator='snips')", "precision@5",
+    "precision(estimator='snips', weight_limit=4)@5", "recall@5", "recall(estimator='naive')@5",
+]  # fmt: skip
 NORMALISED = [label for label in METRICS if "snips" in label]
 OPTIONS = {"score": "score", "relevance": "grade", "weight": "w"}
 N = 260

@@ -15,18 +15,9 @@ from spark_rankeval.spark.tasks import broadcast_tables, packed
 from spark_rankeval.worker.process import Bound, pack_together, rows_in, unpacked
 
 OF_USERS = [
-    "ndcg@3",
-    "novelty(by=interactions)@3",
-    "novelty(by=history)@3",
-    "surprisal",
-    "popularity_ratio@3",
-    "repetition@3",
-    "cold_user",
-    "diversity@3",
-    "diversity(by=vector)@5",
-    "serendipity@3",
-    "serendipity(against=history)@3",
-]
+    "ndcg@3", "novelty(by=interactions)@3", "novelty(by=history)@3", "surprisal", "popularity_ratio@3", "repetition@3",
+    "cold_user", "diversity@3", "diversity(by=vector)@5", "serendipity@3", "serendipity(against=history)@3",
+]  # fmt: skip
 METRICS = [*OF_USERS, "catalogue_coverage(among=items)@1", "gini@3", "entropy@3"]
 ITEMS, USERS = 30, 40
 

@@ -232,26 +232,6 @@ def test_other_bad_rows_are_the_usual_errors(spark):
         assert words in str(caught.value)
 
 
-@pytest.mark.night  # test_the_better_model_is_chosen_and_kept sees the same of two models that need not be fitted.
-@pytest.mark.classic_alone("tuned_als")
-def test_the_rank_of_als_is_chosen_by_ndcg(ratings):
-    evaluator = RankingEvaluator(metricName="ndcg@10", relevanceThreshold=3)
-    estimator = als()
-    grid = ParamGridBuilder().addGrid(estimator.rank, [1, 3]).build()
-    validator = CrossValidator(estimator=estimator, estimatorParamMaps=grid, evaluator=evaluator, numFolds=2, foldCol="fold",
-                               parallelism=2)  # fmt: skip
-    model = validator.fit(ratings)
-    means = list(model.avgMetrics)
-    assert len(set(means)) == 2
-    best = [1, 3][means.index(max(means))]
-    assert model.bestModel.rank == best
-    halves = []
-    for fold in (0, 1):
-        trained = estimator.fit(ratings.where(F.col("fold") != fold), {estimator.rank: best})
-        halves.append(evaluator.evaluate(trained.transform(ratings.where(F.col("fold") == fold))))
-    assert sum(halves) / 2 == pytest.approx(max(means), abs=1e-12)
-
-
 @pytest.mark.night
 @pytest.mark.classic_alone("tuned_als")
 def test_the_better_model_is_chosen_and_kept(ratings, tmp_path):

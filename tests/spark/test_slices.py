@@ -17,17 +17,8 @@ from spark_rankeval.spark import describing as scoring
 from spark_rankeval.worker import states
 
 FIELDS = (
-    "metric",
-    "mean",
-    "std",
-    "n_users",
-    "n_undefined",
-    "minimum",
-    "maximum",
-    "interval_low",
-    "interval_high",
-    "median",
-)
+    "metric", "mean", "std", "n_users", "n_undefined", "minimum", "maximum", "interval_low", "interval_high", "median",
+)  # fmt: skip
 CUT = ["ndcg@5", "recall@3", "ap@3"]
 BOTH = Cube("country", "device")
 
