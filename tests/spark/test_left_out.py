@@ -74,7 +74,6 @@ def test_few_tests_are_left_out(pytestconfig, platform):
         "tests/spark/test_progress.py::test_a_handler_of_the_callers_stays",
         "tests/pages/test_pages.py::test_examples_of_a_page_print_what_it_says[pyspark_ml.md]",
         "tests/pages/test_pages.py::test_examples_of_a_page_print_what_it_says[without_java.md]",
-        "tests/spark/test_pyspark_ml.py::test_the_rank_of_als_is_chosen_by_ndcg",
         "tests/spark/test_pyspark_ml.py::test_the_better_model_is_chosen_and_kept",
         "tests/spark/test_pyspark_ml.py::test_a_metric_whose_smaller_values_are_better_chooses_the_smallest",
         "tests/spark/test_pyspark_ml.py::test_a_mean_over_nobody_is_an_error_and_chooses_no_model",
