@@ -22,10 +22,10 @@ def prose():
 @pytest.mark.parametrize(
     ("code", "refused"),
     [
-        ("told = 1", ["told"]),
+        ("nobody = 1", ["nobody"]),
         ("def rows(known_users): pass", ["known_users"]),
         ("class FurtherTables: pass", ["FurtherTables"]),
-        ("of = 1", ["of"]),
+        ("at = 1", ["at"]),
         ("in_folder = 1", ["in_folder"]),
         ("labels_of = 1", ["labels_of"]),
         ("import numpy as without", ["without"]),
