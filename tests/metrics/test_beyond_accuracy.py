@@ -2,8 +2,6 @@
 
 import dataclasses
 import math
-import pickle
-import re
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles.lists import FORMULAS, World, value
 from worlds.recommendations import SIMPLE, batch_of, random_world
-from worlds.variants import BEYOND, CUTOFFS, variants
+from worlds.variants import BEYOND, variants
 
 from spark_rankeval.dialects import DEFAULT
 from spark_rankeval.errors import MetricError, OptionError
@@ -33,11 +31,10 @@ from spark_rankeval.features.exposure.items import (
 )
 from spark_rankeval.features.items import worker as side_lists
 from spark_rankeval.metrics import RankingBatch, parse_metric
-from spark_rankeval.metrics.base import REGISTRY, UNSET
 from spark_rankeval.metrics.exposure_based import Exposure
-from spark_rankeval.metrics.group_rates import ExposureShare, HitShare
+from spark_rankeval.metrics.group_rates import ExposureShare
 from spark_rankeval.ranking.lists import RankingPolicy
-from spark_rankeval.ranking.recommended import FACT_TABLES, Totals
+from spark_rankeval.ranking.recommended import Totals
 from spark_rankeval.request.readings import Lists, resolve
 from spark_rankeval.request.task import View
 from spark_rankeval.wire import pack, rows_of
@@ -337,59 +334,6 @@ def test_figures_of_all_lists_that_can_be_checked_by_hand(metric):
 
 def test_the_naive_measures_are_those_of_the_registry():
     assert {metric.name for metric in BEYOND} == set(FORMULAS)
-
-
-@EVERY
-def test_it_is_registered_by_its_names(metric):
-    for name in (metric.name, *metric.aliases):
-        assert REGISTRY[name.lower()] is metric
-
-
-BOUNDS = {
-    (0, 1): "Between 0 (…)and 1",
-    (0, math.inf): "From 0 up",
-    (0, 2): "Between 0 (…)and 1",
-    (0, math.log2(100)): "From 0 up",
-}
-
-
-@EVERY
-def test_its_docstring_says_formula_bounds_source_and_what_users_without_predictions_get(metric):
-    text = " ".join(metric.__doc__.split())
-    assert "Source:" in text
-    assert any(sign in text for sign in "÷/Σ"), "no formula"
-    said = BOUNDS[metric().resolve().bounds].replace("(…)", r"(\([^)]*\) )?")
-    assert re.search(said, text), f"no bounds: {said}"
-    assert re.search(r"NaN[^.]* without predictions", text)
-    for item in metric.parameters():
-        assert item.metadata["doc"]
-        assert not item.metadata["choices"] or item.metadata["default"] in (item.metadata["choices"][0], UNSET)
-
-
-@EVERY
-def test_every_variant_reads_back_survives_pickling_and_is_a_key(metric):
-    every = variants(metric)
-    assert len(set(every)) == len({str(variant) for variant in every}) == len(every)
-    for variant in every:
-        assert parse_metric(str(variant)) == variant
-        assert pickle.loads(pickle.dumps(variant)) == variant
-        assert variant.resolve() == variant
-    assert pickle.loads(pickle.dumps(metric())).undefined is UNSET
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        metric().undefined = "zero"
-    assert {variant.k for variant in every} == (set(CUTOFFS) if metric.takes_cutoff else {None})
-
-
-@EVERY
-def test_it_says_what_it_asks_for_and_needs_no_labels_unless_it_sees_relevance(metric):
-    assert metric.needs == ("relevant" if metric.name == "serendipity" else "predictions")
-    for variant in variants(metric):
-        assert variant.reads.facts <= set(FACT_TABLES)
-        assert variant.reads.items == "item"
-        assert variant.reads.unlabelled
-    # Shares of groups of items are told which items are in them; see tests/features/test_item_groups.py.
-    needs_facts = not (metric.corpus_level or metric in (ExposureShare, HitShare))
-    assert not needs_facts or all(variant.reads.facts for variant in variants(metric))
 
 
 @pytest.mark.parametrize("metric", OF_USERS, ids=lambda metric: metric.name)

@@ -1,20 +1,15 @@
 import dataclasses
 import functools
 import math
-import pickle
-import re
 
 import numpy as np
 import pytest
 from helpers.effort import part_of
 from worlds.ranked_users import batch_of, in_order, lists_of, random_users, ungraded
-from worlds.variants import CUTOFFS, METRICS, VALUES, values_of, variants
+from worlds.variants import CUTOFFS, METRICS, values_of, variants
 
-from spark_rankeval.dialects import DEFAULT
-from spark_rankeval.dialects.published import DIALECTS
-from spark_rankeval.errors import DialectError, MetricError
+from spark_rankeval.errors import MetricError
 from spark_rankeval.metrics import parse_metric
-from spark_rankeval.metrics.base import REGISTRY, UNSET
 from spark_rankeval.ranking.batch import Look
 from spark_rankeval.ranking.lists import RankingPolicy
 from spark_rankeval.ranking.ranks import rank_lists
@@ -71,53 +66,6 @@ def test_a_metric_declares_the_edge_cases_that_the_definitions_give_it(metric):
 
 
 @EVERY
-def test_a_metric_is_registered_by_its_name_and_its_aliases(metric):
-    for name in (metric.name, *metric.aliases):
-        assert REGISTRY[name.lower()] is metric
-
-
-@EVERY
-def test_a_metric_has_a_lower_case_name(metric):
-    assert metric.name
-    assert metric.name == metric.name.lower()
-
-
-# How a docstring puts the bounds.
-BOUNDS = {(0, 1): "Between 0 (…)and 1", (-1, 1): "Between −1 (…)and 1", (0, math.inf): "From 0 up"}
-
-
-@EVERY
-def test_a_docstring_says_what_the_metric_is_and_where_it_is_from(metric):
-    text = " ".join(metric.__doc__.split())
-    assert "Source:" in text
-    assert len(text.split(". ")[0]) > 20
-    assert text != metric.__mro__[1].__doc__
-    assert any(sign in text for sign in "÷/Σ"), "no formula"
-    said = BOUNDS[metric().resolve().bounds].replace("(…)", r"(\([^)]*\) )?")
-    assert re.search(said, text), f"no bounds: {said}"
-
-
-@EVERY
-def test_a_docstring_says_what_users_get_for_whom_something_is_missing(metric):
-    text = " ".join(metric.__doc__.split())
-    assert re.search(r"NaN( for a user)? without", text)
-    nothing_predicted = (
-        r"\b0 without predictions" if metric.zero_without_predictions else r"NaN[^.]* without predictions"
-    )
-    assert re.search(nothing_predicted, text)
-
-
-@EVERY
-def test_every_parameter_says_what_it_chooses_and_has_a_default_that_is_allowed(metric):
-    for item in metric.parameters():
-        default, choices = item.metadata["default"], item.metadata["choices"]
-        assert item.metadata["doc"]
-        # A parameter without a default is left out of the metric's text.
-        assert not choices or default is UNSET or default == choices[0]
-        assert getattr(metric(**{item.name: default}), item.name) == default
-
-
-@EVERY
 def test_the_variants_leave_out_only_parameters_that_do_not_fit_together(metric):
     n_possible = math.prod(len(values_of(item)) for item in metric.parameters())
     n_cutoffs = len(CUTOFFS) if metric.takes_cutoff else 1
@@ -132,110 +80,6 @@ def test_the_variants_leave_out_only_parameters_that_do_not_fit_together(metric)
         "rbp": n_possible // 8 * 7 * n_cutoffs,
     }
     assert len(variants(metric)) == fitting.get(metric.name, n_possible * n_cutoffs)
-
-
-@EVERY
-def test_a_metrics_text_reads_back_to_it(metric):
-    for variant in computed(metric):
-        assert parse_metric(str(variant)) == variant
-
-
-@EVERY
-def test_the_text_of_a_metric_without_choices_is_its_name(metric):
-    assert str(metric()) == metric.name
-    assert parse_metric(metric.name) == metric()
-
-
-@EVERY
-def test_different_variants_have_different_texts(metric):
-    every = variants(metric)
-    assert len({str(variant) for variant in every}) == len(every)
-
-
-@pytest.mark.parametrize("value", [np.float64(0.5), np.float32(0.5)], ids=["float64", "float32"])
-@EVERY
-def test_a_metric_with_a_numpy_number_for_a_parameter_reads_back(metric, value):
-    for item in metric.parameters():
-        if item.name in VALUES and not item.metadata["choices"]:
-            chosen = {"denominator": "labels"} if (metric.name, item.name) == ("ap", "decay") else {}
-            made = metric(**{item.name: value}, **chosen)
-            assert parse_metric(str(made)) == made
-
-
-@EVERY
-def test_a_numpy_whole_number_is_a_cutoff(metric):
-    if metric.takes_cutoff:
-        assert metric(k=np.int64(5)) == metric(k=5)
-        assert str(metric(k=np.int64(5))) == f"{metric.name}@5"
-    else:
-        with pytest.raises(MetricError, match="takes no cutoff"):
-            metric(k=np.int64(5))
-
-
-@EVERY
-def test_a_metric_survives_pickling(metric):
-    for variant in (metric(), *computed(metric)):
-        assert pickle.loads(pickle.dumps(variant)) == variant
-    assert pickle.loads(pickle.dumps(metric())).undefined is UNSET
-
-
-@EVERY
-def test_a_metric_is_frozen_and_a_key(metric):
-    made = metric()
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        made.undefined = "zero"
-    assert {made: 1}[metric()] == 1
-    every = variants(metric)
-    assert len(set(every)) == len(every)
-
-
-@EVERY
-def test_resolving_fills_every_parameter_with_its_default(metric):
-    resolved = metric().resolve()
-    for item in metric.parameters():
-        assert getattr(resolved, item.name) == item.metadata["default"]
-    assert UNSET not in resolved.chosen().values()
-
-
-@EVERY
-def test_resolving_again_changes_nothing(metric):
-    assert metric().resolve().resolve() == metric().resolve()
-    for variant in computed(metric):
-        assert variant.resolve() == variant
-        assert variant.resolve(DEFAULT) == variant
-
-
-@EVERY
-def test_what_the_caller_chose_wins_over_every_dialect(metric):
-    for dialect in DIALECTS:
-        try:
-            dialect.defaults_for(metric)
-        except DialectError:
-            continue
-        for variant in computed(metric):
-            assert variant.resolve(dialect) == variant
-
-
-@EVERY
-def test_a_dialect_fills_what_the_caller_left_open(metric):
-    class Supplier:
-        def defaults_for(self, _):
-            return {"undefined": "zero", "no_such_parameter": 1}
-
-    class Weaker:
-        def defaults_for(self, _):
-            return {"undefined": "nan"}
-
-    assert metric().resolve(Supplier(), Weaker()).undefined == "zero"
-    assert metric().resolve(Weaker(), Supplier()).undefined == "nan"
-    assert metric(undefined="nan").resolve(Supplier()).undefined == "nan"
-
-
-@EVERY
-def test_the_cutoff_stays_what_it_is_when_a_metric_is_resolved(metric):
-    if metric.takes_cutoff:
-        assert metric(k=7).resolve().k == 7
-    assert metric().resolve().k is None
 
 
 @EVERY

@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from helpers.effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -175,7 +176,7 @@ def test_tau_ap_of_the_best_and_the_worst_order(items, expected):
     assert value("tau_ap", (in_order(items), graded(4, 3, 2, 1)))[0] == expected
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=examples(60, 400), deadline=None, derandomize=True)
 @given(st.lists(st.lists(st.integers(0, 5).map(float), max_size=20), max_size=6))
 def test_entries_before_are_counted_as_by_a_double_loop(lists):
     user = np.repeat(np.arange(len(lists)), [len(keys) for keys in lists])

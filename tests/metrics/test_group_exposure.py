@@ -3,7 +3,6 @@
 import functools
 import itertools
 import math
-import re
 from dataclasses import replace
 
 import numpy as np
@@ -301,17 +300,6 @@ def test_sets_of_groups_are_those_of_the_rows_in_any_order():
 def test_the_naive_measures_are_those_of_the_registry():
     assert {metric.name for metric in GROUPS} == {*OF_ALL, *OF_USERS}
     assert {metric.name for metric in GROUPS if metric.corpus_level} == set(OF_ALL)
-
-
-@EVERY
-def test_its_docstring_says_formula_bounds_source_and_what_is_undefined(metric):
-    text = " ".join(metric.__doc__.split())
-    assert "Source:" in text
-    assert any(sign in text for sign in "÷Σ")
-    assert ("Between 0 (…)and 1" if metric.value_range == (0, 1) else "From 0 up").replace("(…)", "") in text
-    assert re.search(r"NaN[^.]* (without|if) ", text)
-    for item in metric.parameters():
-        assert item.metadata["doc"]
 
 
 @EVERY

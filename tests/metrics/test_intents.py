@@ -1,9 +1,6 @@
 """Metrics of intents: each against a naive one, and what they promise as any other metric does."""
 
-import dataclasses
 import math
-import pickle
-import re
 
 import numpy as np
 import pytest
@@ -13,11 +10,10 @@ from hypothesis import strategies as st
 from oracles.intents import FORMULAS, labels_of, random_judged, value
 from oracles.rankings import rank
 from worlds.ranked_users import lists_of, ranked
-from worlds.variants import CUTOFFS, INTENTS, parameters_of, variants
+from worlds.variants import INTENTS, parameters_of, variants
 
 from spark_rankeval.errors import MetricError
 from spark_rankeval.metrics import parse_metric
-from spark_rankeval.metrics.base import REGISTRY
 from spark_rankeval.ranking.batch import RankingBatch
 from spark_rankeval.ranking.lists import IntentLists
 from spark_rankeval.ranking.ragged import Ragged
@@ -207,36 +203,6 @@ def test_values_are_within_the_bounds(metric):
 
 def test_the_naive_metrics_are_those_of_the_registry():
     assert {metric.name for metric in INTENTS} == set(FORMULAS)
-
-
-BOUNDS = {(0, 1): "Between 0 and 1", (0, math.inf): "From 0 up"}
-
-
-@EVERY
-def test_its_class_says_what_it_is(metric):
-    text = " ".join(metric.__doc__.split())
-    assert "Source:" in text
-    assert any(sign in text for sign in "÷/Σ"), "no formula"
-    assert BOUNDS[metric().resolve().bounds] in text
-    assert re.search(r"NaN without a label[^.]*; 0 without predictions", text)
-    for name in (metric.name, *metric.aliases):
-        assert REGISTRY[name.lower()] is metric
-    for item in metric.parameters():
-        assert item.metadata["doc"]
-
-
-@EVERY
-def test_every_variant_reads_back_survives_pickling_and_is_a_key(metric):
-    every = variants(metric)
-    assert len(set(every)) == len({str(variant) for variant in every}) == len(every)
-    for variant in every:
-        assert parse_metric(str(variant)) == variant
-        assert pickle.loads(pickle.dumps(variant)) == variant.resolve() == variant
-        assert variant.reads.facts == {"intents"}
-        assert not variant.reads.looks_at_items
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        metric().undefined = "zero"
-    assert {variant.k for variant in every} == set(CUTOFFS)
 
 
 @pytest.mark.parametrize("text", ["alpha_ndcg(alpha=1.5)@3", "nrbp(beta=1.0)", "err_ia(alpha=-0.1)"])

@@ -3,6 +3,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from helpers.effort import examples, part_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import auc as area_under
@@ -21,8 +22,11 @@ def scored(*scores):
     return list(enumerate(scores))
 
 
+N_COMPLETE = examples(90, 150)
+
+
 # Lists whose labels were all scored, with both classes: where scikit-learn's vectors and our lists are the same thing.
-def complete_users(seed, n_users=150, longest=60):
+def complete_users(seed, n_users=N_COMPLETE, longest=60):
     rng = np.random.default_rng(seed)
     users = []
     for nth in range(n_users):
@@ -82,7 +86,7 @@ def test_auc_of_equal_scores_is_a_half_unless_it_goes_by_rank(weighting):
     assert value(f"auc(weighting={weighting!r})", user)[0] == (0.5 if weighting == "sample" else 1)
 
 
-@pytest.mark.parametrize("decay", [1.0, 0.999, 0.95, 0.8, 0.5])
+@pytest.mark.parametrize("decay", part_of([1.0, 0.8, 0.999, 0.95, 0.5], 2))
 def test_auc_is_scikit_learns_with_weights_by_rank(decay):
     actual = value(f"auc(decay={decay})", *COMPLETE)
     expected = [
@@ -121,7 +125,7 @@ def test_auc_of_weights_too_small_for_a_float(hit):
     assert value("auc(decay=0.5)", all_but_one)[0] == pytest.approx(float(above / others), rel=1e-12, abs=1e-300)
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=examples(60, 300), deadline=None, derandomize=True)
 @given(
     user=st.lists(st.tuples(st.booleans(), st.sampled_from([0.1, 0.2, 0.3, 0.4])), min_size=2, max_size=12),
     decay=st.sampled_from([1.0, 0.9, 0.3]),

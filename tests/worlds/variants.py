@@ -30,6 +30,7 @@ VALUES = {
     "head": (0.8, 0.2),
     "smoothing": (0.01, 0.3),
     "recall": (0.0, 0.1, 0.35, 0.5, 1.0),
+    "group": (None, "a"),
 }
 # Without weights there is nothing to estimate: tests/metrics/test_logged_feedback.py has the estimators. `judged_only` changes lists:
 # tests/request/test_views.py has it.
@@ -60,6 +61,19 @@ def _variants(metric, cutoffs, only):
             with contextlib.suppress(MetricError):
                 made.append(metric(k=k, **dict(zip((item.name for item in items), values, strict=True))))
     return made
+
+
+def single_choices(metric, *, resolved=False):
+    """A metric with each choice of each parameter, with a cutoff and without; the others are unset, or have their defaults.
+
+    Choices that the metric refuses are left out.
+    """
+    made, others = {}, metric().resolve().chosen() if resolved else {}
+    for k in (None, 3) if metric.takes_cutoff else (None,):
+        for chosen in ({}, *({item.name: value} for item in metric.parameters() for value in values_of(item))):
+            with contextlib.suppress(MetricError):
+                made[metric(k=k, **others | chosen)] = None
+    return list(made)
 
 
 def parameters_of(metric):
