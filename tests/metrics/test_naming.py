@@ -103,12 +103,6 @@ def test_every_name_of_another_system_is_of_a_metric_and_every_near_one_is_not()
             parse_metric(name)
 
 
-@pytest.mark.parametrize("text", ["ndcg_cut_10@10", "ndcg_at_10@5", "ndcg_10(k=10)"])
-def test_a_cutoff_in_the_name_and_another_one_are_refused(text):
-    with pytest.raises(MetricError, match="gives the cutoff twice"):
-        parse_metric(text)
-
-
 def test_a_name_that_is_registered_wins_over_its_parts():
     class Ranked5(Precision):
         name = "ranked_5"
@@ -171,21 +165,6 @@ def test_an_unknown_name_lists_near_ones_and_all(text, near):
         assert metric.name in message
 
 
-def test_an_unknown_name_that_is_near_to_none_lists_all_and_guesses_none():
-    with pytest.raises(MetricError, match="no metric is called 'xyzzy'") as caught:
-        parse_metric("xyzzy")
-    assert "did you mean" not in str(caught.value)
-    assert "available: alpha_dcg, alpha_ndcg, amortised_awrf, ap, ap_ia, attention_share, auc, auc_pr" in str(
-        caught.value
-    )
-
-
-@pytest.mark.parametrize("name", ["", "   ", "@10", "10", "ndcg@10@5", "ndcg)@10", "(gain=linear)", "ndcg\x00"])
-def test_text_that_is_no_metric_is_refused(name):
-    with pytest.raises(MetricError):
-        parse_metric(name)
-
-
 LONG = {
     "blanks": "{ }",
     "a letter and blanks": "a{ }!",
@@ -221,12 +200,6 @@ def test_a_long_text_is_refused_at_once(form, n):
     assert len(str(caught.value)) < 6_000
 
 
-@pytest.mark.parametrize("value", [None, 10, 1.5, ["ndcg"], b"ndcg"])
-def test_what_is_neither_text_nor_metric_is_refused_by_its_type(value):
-    with pytest.raises(MetricError, match=rf"\({type(value).__name__}\)$"):
-        parse_metric(value)
-
-
 @pytest.mark.parametrize("k", [0, -1, 1.5, "x", "5", True, False, float("nan"), np.float64(5)])
 @pytest.mark.parametrize("metric", [Precision, NDCG, AveragePrecision, HitRate])
 def test_a_cutoff_that_is_no_whole_number_from_1_on_is_refused(metric, k):
@@ -236,54 +209,28 @@ def test_a_cutoff_that_is_no_whole_number_from_1_on_is_refused(metric, k):
     assert repr(k) in str(caught.value)
 
 
-@pytest.mark.parametrize("k", ["-1", "1.5", "x", "", "1e3", "+5", "٣", "1_0"])
-def test_text_after_the_at_sign_that_is_no_whole_number_is_refused(k):
-    with pytest.raises(MetricError, match="whole number from 1 on") as caught:
-        parse_metric(f"ndcg@{k}")
-    assert repr(k) in str(caught.value)
-
-
-def test_a_cutoff_of_0_in_text_is_refused():
-    with pytest.raises(MetricError, match="must be a whole number from 1 on, or None for the whole list; got 0"):
-        parse_metric("ndcg@0")
-
-
-def test_a_cutoff_given_twice_is_refused():
-    with pytest.raises(MetricError, match="gives the cutoff twice"):
-        parse_metric("ndcg(k=5)@10")
-
-
-def test_a_parameter_given_twice_is_refused():
-    with pytest.raises(MetricError):
-        parse_metric("ndcg(gain='linear', gain='binary')@10")
-
-
-def test_a_metric_without_a_cutoff_refuses_one():
-    with pytest.raises(MetricError, match="r_precision takes no cutoff"):
-        parse_metric("r_precision@10")
-
-
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("ndcg(gian='linear')", "did you mean 'gain'"),
+        *((text, "") for text in ("", "   ", "@10", "10", "ndcg@10@5", "ndcg)@10", "(gain=linear)", "ndcg\x00")),
+        *((value, f"({type(value).__name__})") for value in (None, 10, 1.5, ["ndcg"], b"ndcg")),
+        (
+            "xyzzy",
+            "no metric is called 'xyzzy' (in 'xyzzy'); available: alpha_dcg, alpha_ndcg, amortised_awrf, ap, ap_ia, ",
+        ),
+        *(
+            (text, "gives the cutoff twice")
+            for text in ("ndcg_cut_10@10", "ndcg_at_10@5", "ndcg_10(k=10)", "ndcg(k=5)@10")
+        ),
+        *((f"ndcg@{k}", f"from 1 on; got {k!r}") for k in ("-1", "1.5", "x", "", "1e3", "+5", "٣", "1_0")),
+        ("ndcg@0", "must be a whole number from 1 on, or None for the whole list; got 0"),
+        ("r_precision@10", "r_precision takes no cutoff"),
+        ("ndcg(gain='linear', gain='binary')@10", ""),
+        ("ndcg(gian='linear')", "ndcg has no parameter 'gian'; did you mean 'gain'? it has: "),
         ("ndcg(denominator=k)", "ndcg has no parameter 'denominator'"),
         ("precision(gain=linear)", "precision has no parameter 'gain'"),
         ("ap(threshold=2)", "'relevance_threshold'"),
         ("ndcg(**{'gain': 'linear'})", "has no parameter None"),
-    ],
-)
-def test_an_unknown_parameter_is_refused_with_those_there_are(text, says):
-    with pytest.raises(MetricError) as caught:
-        parse_metric(text)
-    assert says in str(caught.value)
-    assert "it has: " in str(caught.value)
-    assert "undefined" in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
         ("ndcg(gain='cubic')", "gain must be one of 'exponential', 'linear', 'binary'; got 'cubic'"),
         ("ndcg(gain=None)", "gain must be one of"),
         ("ndcg(gain=1)", "gain must be one of"),
@@ -298,12 +245,23 @@ def test_an_unknown_parameter_is_refused_with_those_there_are(text, says):
         ("fbeta(beta=nan)", "beta must be a number from 0 on"),
         ("recall(relevance_threshold=high)", "relevance_threshold must be a number, or None; got 'high'"),
         ("recall(relevance_threshold=True)", "relevance_threshold must be a number, or None; got True"),
+        ("fbeta(beta=inf)", "beta must be a number from 0 on"),
+        *(
+            (f"ap(decay=0.5, denominator={denominator})", "a decay below 1 needs denominator='labels'")
+            for denominator in ("hits", "min_k_labels", "min_k_predictions", "min_labels_predictions", "k")
+        ),
+        ("ap(by=threshold)@10", "needs the whole list"),
+        ("ap(by=threshold, decay=0.5, denominator=labels)", "by threshold needs denominator='hits'"),
+        *((f"{metric}(ideal=k_ones)", "ideal='k_ones' needs a cutoff") for metric in ("ndcg", "idcg")),
     ],
 )
-def test_a_value_that_is_not_allowed_is_refused_with_what_is(text, says):
+def test_what_is_no_metric_is_refused_with_the_reason(text, says):
     with pytest.raises(MetricError) as caught:
         parse_metric(text)
-    assert says in str(caught.value)
+    message = str(caught.value)
+    assert says in message
+    if "has no parameter" in message:
+        assert re.search("it has: .*undefined", message)
 
 
 @pytest.mark.parametrize(
@@ -319,30 +277,6 @@ def test_a_value_that_is_not_allowed_is_refused_with_what_is(text, says):
 def test_an_object_with_a_value_that_is_not_allowed_is_refused(make):
     with pytest.raises(MetricError, match="must be"):
         make()
-
-
-def test_an_infinite_beta_is_refused_for_its_formula_has_no_value():
-    with pytest.raises(MetricError, match="beta"):
-        FBeta(beta=math.inf)
-
-
-@pytest.mark.parametrize("denominator", ["hits", "min_k_labels", "min_k_predictions", "min_labels_predictions", "k"])
-def test_a_decay_with_a_denominator_other_than_the_labels_is_refused(denominator):
-    with pytest.raises(MetricError, match="a decay below 1 needs denominator='labels'"):
-        AveragePrecision(decay=0.5, denominator=denominator)
-
-
-def test_average_precision_by_threshold_refuses_a_cutoff_and_a_decay_over_labels():
-    with pytest.raises(MetricError, match="needs the whole list"):
-        parse_metric("ap(by=threshold)@10")
-    with pytest.raises(MetricError, match="by threshold needs denominator='hits'"):
-        parse_metric("ap(by=threshold, decay=0.5, denominator=labels)")
-
-
-@pytest.mark.parametrize("metric", [NDCG, IDCG])
-def test_an_ideal_of_k_ones_needs_a_cutoff(metric):
-    with pytest.raises(MetricError, match="ideal='k_ones' needs a cutoff"):
-        metric(ideal="k_ones")
 
 
 CODE = [
