@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from helpers.descriptions import column
 from helpers.effort import part_of
 from scipy import stats
 from statsmodels.formula.api import ols
@@ -24,10 +25,6 @@ def _tails_counted_once():
         for name in ("studentized_range_critical", "studentized_range_sf"):
             patch.setattr(all_pairs, name, functools.cache(getattr(all_pairs, name)))
         yield
-
-
-def column(state, index=0):
-    return {name: values[index] for name, values in state.items()}
 
 
 def state_of(values, users=None, parts=1, **options):

@@ -2,6 +2,7 @@ import math
 
 import numpy as np
 import pytest
+from helpers.descriptions import column
 from scipy import stats
 
 from spark_rankeval.statistics.bootstrap import (
@@ -15,10 +16,6 @@ from spark_rankeval.statistics.resampling import LIMIT
 from spark_rankeval.statistics.sums import MeanAccumulator, mean_of
 
 RNG = np.random.default_rng(91)
-
-
-def column(state, index=0):
-    return {name: values[index] for name, values in state.items()}
 
 
 def mean(values, weights=None):

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 import statsmodels.api as sm
-from helpers.descriptions import descriptions_of
+from helpers.descriptions import descriptions_of, moments
 from oracles.clusters import correction, degrees_of_freedom, effective_n, sizes_of
 from scipy import stats
 
@@ -16,7 +16,7 @@ from spark_rankeval.statistics.description import DescriptionAccumulator, Descri
 from spark_rankeval.statistics.distributions import share_interval
 from spark_rankeval.statistics.independent_groups import Group, difference_of
 from spark_rankeval.statistics.intervals import fitted
-from spark_rankeval.statistics.moments import MomentsAccumulator, merged, moments_of
+from spark_rankeval.statistics.moments import merged
 from spark_rankeval.statistics.paired import PairedAccumulator, PairedClusters, comparison_of, differences_of
 from spark_rankeval.statistics.sums import LIMBS, MeanAccumulator, exact_sum, mean_of
 
@@ -275,8 +275,8 @@ def test_values_from_0_to_1_of_few_clusters_have_the_interval_of_a_share_that_is
     clusters = np.repeat(np.arange(n_clusters), random.integers(1, 6, n_clusters))
     values = np.clip(random.random((len(clusters), 1)) + random.normal(0, 0.2, n_clusters)[clusters, None], 0, 1)
     (found,) = clusters_of(state_of(clusters, values))
-    moments = moments_of_column(values)
-    interval = fitted(t_interval_of(moments, None, 0.95, found), moments, bounds, None, found)
+    all_users = moments(values[:, 0])
+    interval = fitted(t_interval_of(all_users, None, 0.95, found), all_users, bounds, None, found)
     sizes = sizes_of(clusters)
     mean, error = values.mean(), found.standard_error
     t_of_users, t_of_clusters = stats.t.ppf(0.975, [len(values) - 1, degrees_of_freedom(sizes)])
@@ -309,19 +309,13 @@ def test_clusters_of_which_one_has_nearly_everybody_give_no_interval():
     assert (comparison.interval.reason, math.isnan(comparison.p_t)) == (TOO_FEW, True)
     assert comparison.p_sign_flip >= 1 / 8
     assert math.isnan(comparison.p_beyond(0.1))
-    group = Group("DE", moments_of_column(values), None, (0, 1), "", clusters[0])
+    group = Group("DE", moments(values[:, 0]), None, (0, 1), "", clusters[0])
     assert difference_of(group, group).interval(0.95).reason == f"DE: {TOO_FEW}"
     pairs = AllPairsAccumulator(1, 2)
     pairs.add(GIANT, np.stack([values[:, 0], baseline[:, 0]])[None])
     state = {name: entries[0] for name, entries in pairs.state().items()}
     (pair,) = all_pairs_of(state, clusters=clusters_of(state_of(GIANT, baseline - values)))
     assert (pair.interval.reason, math.isnan(pair.p_of("tukey"))) == (TOO_FEW, True)
-
-
-def moments_of_column(values):
-    accumulator = MomentsAccumulator(1)
-    accumulator.add(0, values[:, 0])
-    return moments_of({name: entries[0] for name, entries in accumulator.state().items()})
 
 
 @pytest.mark.parametrize(

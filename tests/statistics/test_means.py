@@ -3,12 +3,12 @@ import math
 import numpy as np
 import pytest
 import statsmodels.api as sm
+from helpers.descriptions import moments
 from helpers.effort import part_of
 from scipy import stats
 
 from spark_rankeval.errors import OptionError
 from spark_rankeval.statistics.intervals import UNKNOWN_MEAN, mean_interval, t_interval
-from spark_rankeval.statistics.moments import MomentsAccumulator, moments_of
 from spark_rankeval.statistics.sums import MeanAccumulator, mean_of
 
 RNG = np.random.default_rng(71)
@@ -32,12 +32,6 @@ def state_of(values, weights=None, parts=1):
 
 def mean(values, weights=None, parts=1):
     return mean_of(state_of(np.asarray(values, float), weights, parts))
-
-
-def moments(values):
-    accumulator = MomentsAccumulator(1)
-    accumulator.add(0, np.asarray(values, float))
-    return moments_of({name: column[0] for name, column in accumulator.state().items()})
 
 
 @EVERY

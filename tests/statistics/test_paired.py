@@ -4,6 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from helpers.descriptions import column
 from scipy import stats
 
 from spark_rankeval.statistics.moments import merged
@@ -20,10 +21,6 @@ def state_of(values, baseline, users=None, replicates=9999, parts=1, seed=0):
     for part in np.array_split(np.arange(len(users)), parts):
         accumulator.add(users[part], values[:, part], baseline[:, part])
     return accumulator.state()
-
-
-def column(state, index=0):
-    return {name: values[index] for name, values in state.items()}
 
 
 def compare(values, baseline, level=0.95, **options):

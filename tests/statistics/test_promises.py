@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers.descriptions import column
 from helpers.effort import examples
 
 from spark_rankeval.statistics.bootstrap import (
@@ -19,10 +20,6 @@ EVALUATIONS = examples(by_day=400, at_night=2000)
 USERS = 250
 # Reciprocal ranks of a first hit that is equally often at each of ten places, or missing.
 RECIPROCAL_RANKS = np.append(1 / np.arange(1, 10), 0.0)
-
-
-def column(state, index):
-    return {name: values[index] for name, values in state.items()}
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from helpers.descriptions import column, moments
 from scipy import stats
 
 from spark_rankeval.statistics.all_pairs import AllPairsAccumulator, all_pairs_of
@@ -17,16 +18,12 @@ from spark_rankeval.statistics.intervals import (
     t_interval,
     verdict_of,
 )
-from spark_rankeval.statistics.moments import MomentsAccumulator, merged, moments_of
+from spark_rankeval.statistics.moments import merged
 from spark_rankeval.statistics.paired import PairedAccumulator, comparison_of
 from spark_rankeval.statistics.sums import MeanAccumulator, mean_of
 
 SHARE = (0.0, 1.0)
 RNG = np.random.default_rng(301)
-
-
-def column(state, index=0):
-    return {name: values[index] for name, values in state.items()}
 
 
 def compared(values, baseline, replicates=0, bounds=SHARE, parts=1):
@@ -37,12 +34,6 @@ def compared(values, baseline, replicates=0, bounds=SHARE, parts=1):
         pairs.add(part, values[:, part], baseline[:, part])
         states.append(pairs.state())
     return comparison_of(column(merged(states)), bounds=bounds)
-
-
-def moments(values):
-    accumulator = MomentsAccumulator(1)
-    accumulator.add(0, np.asarray(values, float))
-    return moments_of(column(accumulator.state()))
 
 
 def word(comparison, margin=0.0):
