@@ -32,7 +32,7 @@ endef
 
 # Install again if requirements-dev.txt or pyproject.toml is newer than the target.
 $(VENV)/.installed: requirements-dev.txt pyproject.toml | $(UV)
-	$(call make-environment,-e '.[spark]')
+	$(call make-environment,-e .)
 	@touch $@
 
 # An archive of Spark's classes, so that tests that start many JVMs start them faster: tests/class_archive.py.
