@@ -203,10 +203,10 @@ docs: conventions .venv-docs/.installed  ## build the site: build/site/index.htm
 	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict --quiet
 	@echo "build/site/index.html (with search: python3 -m http.server -d build/site)"
 
-notebook: java setup  ## run docs/quickstart.ipynb and store its outputs in it
+notebook: java setup  ## run the notebooks of docs/ and store their outputs in them
 	@$(BIN)/python tools/write_notebook.py
 
-test-notebook: java setup  ## run docs/quickstart.ipynb and compare with its stored outputs
+test-notebook: java setup  ## run the notebooks of docs/ and compare with their stored outputs
 	@$(BIN)/python -m pytest -q tests/notebook
 
 test-site: docs  ## open the pages of the site in Chromium and check them

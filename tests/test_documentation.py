@@ -1,5 +1,6 @@
 """Pages and docstrings agree with the code; the examples of the pages, and docstrings that need Spark, run in tests/pages."""
 
+import json
 import re
 from pathlib import Path
 from runpy import run_path
@@ -14,6 +15,7 @@ from spark_rankeval.ml import CatalogueCrossValidator, RankingEvaluator
 from spark_rankeval.request.on_invalid import KINDS, OnInvalid
 
 README, DOCS = ROOT / "README.md", ROOT / "docs"
+NOTEBOOKS = run_path(str(ROOT / "tools" / "write_notebook.py"))
 
 # Written by tools from the registry, or from docstrings.
 GENERATED = {"conventions.md", "api.md"}
@@ -77,6 +79,15 @@ def test_the_page_of_bad_data_has_every_kind_and_its_choices():
 
 def test_links_of_pages_lead_somewhere():
     assert [f"{page.name}: {path}" for page, path in LINKS if not (page.parent / path).exists()] == []
+
+
+def test_a_notebook_of_a_page_has_its_text_and_its_code():
+    for path in NOTEBOOKS["NOTEBOOKS"]:
+        if path.with_suffix(".md").exists():
+            committed = [(cell["cell_type"], "".join(cell["source"])) for cell in json.loads(path.read_text())["cells"]]
+            cells = [(cell.cell_type, cell.source) for cell in NOTEBOOKS["cells_of"](path.with_suffix(".md"))]
+            assert committed == cells, f"{path.name}: run make notebook"
+            assert len(cells) > 10
 
 
 # A paragraph, fence or list under an item of a list that is indented by one to three spaces; an item right below such a paragraph.

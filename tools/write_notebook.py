@@ -1,10 +1,12 @@
-"""Run docs/quickstart.ipynb from top to bottom and write what its cells show into it, so that the page cannot drift.
+"""Run the notebooks of docs/ from top to bottom and write what their cells show into them, so that they cannot drift.
 
-`python tools/write_notebook.py` writes it (`make notebook`); tests/notebook runs it anew and compares.
+`python tools/write_notebook.py` writes them (`make notebook`); tests/notebook runs them anew and compares. A notebook with a page of the
+same name has the text and the Python of the page.
 """
 
 from __future__ import annotations
 
+import re
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -12,18 +14,43 @@ from typing import Any
 import nbformat
 from nbclient import NotebookClient
 
-NOTEBOOK = Path(__file__).resolve().parent.parent / "docs" / "quickstart.ipynb"
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+NOTEBOOKS = (DOCS / "quickstart.ipynb", DOCS / "from_ratings.ipynb")
 # Seconds for a cell; the slowest starts Spark.
 PATIENCE = 180
 
 
-def run(path: Path = NOTEBOOK) -> Any:
+WORKERS = """import os
+import sys
+
+# Spark workers use the Python of this notebook.
+os.environ.setdefault("PYSPARK_PYTHON", sys.executable)"""
+
+
+def cells_of(page: Path) -> list[Any]:
+    """The cells of a page: its text without the link to the notebook, and its Python without what it prints."""
+    text = re.sub(rf" [^.]*\({page.stem}\.ipynb\)\.", "", page.read_text(encoding="utf-8"))
+    first, *others = re.split(r"^```(\w*)\n(.*?)^```$", text, flags=re.M | re.S)
+    sources = [("markdown", first), ("code", WORKERS)]
+    for language, block, prose in zip(*(others[place::3] for place in range(3)), strict=True):
+        sources += [("code", block)] * (language == "python") + [("markdown", prose)]
+    cells = [(kind, source.strip()) for kind, source in sources if source.strip()]
+    make = {"markdown": nbformat.v4.new_markdown_cell, "code": nbformat.v4.new_code_cell}
+    return [make[kind](source, id=f"cell-{number:02}") for number, (kind, source) in enumerate(cells, 1)]
+
+
+def run(path: Path) -> Any:
     """The notebook with what its cells show when they are run in an empty folder.
 
     Raises:
         CellExecutionError: a cell raised an error.
     """
-    notebook = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call] # it has few types
+    page = path.with_suffix(".md")
+    if page.exists():
+        kernel = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
+        notebook = nbformat.v4.new_notebook(metadata=kernel, cells=cells_of(page))  # type: ignore[no-untyped-call] # it has few types
+    else:
+        notebook = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call] # the same
     with tempfile.TemporaryDirectory() as folder:
         NotebookClient(
             notebook,
@@ -42,6 +69,7 @@ def run(path: Path = NOTEBOOK) -> Any:
 
 
 if __name__ == "__main__":
-    written = run()
-    nbformat.write(written, NOTEBOOK)  # type: ignore[no-untyped-call] # the same
-    print(f"{NOTEBOOK.name}: {len(written.cells)} cells, {NOTEBOOK.stat().st_size / 1000:,.0f} kB")
+    for path in NOTEBOOKS:
+        written = run(path)
+        nbformat.write(written, path)  # type: ignore[no-untyped-call] # the same
+        print(f"{path.name}: {len(written.cells)} cells, {path.stat().st_size / 1000:,.0f} kB")

@@ -227,7 +227,7 @@ def checked_path(path: str | os.PathLike[str], content: str = "report") -> Path:
     """The place of a file, before its content is made; if this machine has no folder for it, an `OptionError`."""
     target = Path(path)
     if not target.parent.is_dir() or target.is_dir() or "://" in os.fspath(path):
-        what = "a folder" if target.is_dir() else "in no folder of this machine"
+        what = "a folder" if target.is_dir() else "not in an existing local folder"
         msg = (
             f"a {content} must be a file on this machine; {os.fspath(path)!r} is {what}. Write it to a local file, and copy it "
             "where it belongs"

@@ -233,7 +233,7 @@ def jackknife_interval(
         return math.nan, Interval.missing(level, JACKKNIFE, "no user")
     spread = spread_of(value, left_out)
     if spread is None:
-        reason = "too few users: the value needs those who would be left out by turns"
+        reason = "too few users: the value is undefined without some of them"
         return math.nan, Interval.missing(level, JACKKNIFE, reason)
     if spread.standard_error <= _ROUNDING * max(1.0, abs(value)):
         reason = "the value is the same whoever is left out"

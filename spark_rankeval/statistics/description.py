@@ -285,7 +285,7 @@ def one_figure(
     if options.resamples:
         error, interval = jackknife_interval(value, left_out, options.level, bounds)
     elif options.method is not None:
-        reason = "a value of all lists together has no spread between users; ci='bootstrap' leaves users out by turns"
+        reason = "a value of all lists together has no spread between users; ci='bootstrap' gives it an interval"
         interval = Interval.missing(options.level, options.method, reason)
     return Description(moments, interval, nan, dict.fromkeys(options.quantiles, nan), error_of_figure=error)
 

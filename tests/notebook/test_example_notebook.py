@@ -1,4 +1,4 @@
-"""The example notebook runs, and what its page shows is what it shows now. `make test-notebook`; `make notebook` writes it anew."""
+"""The notebooks run, and what their pages show is what they show now. `make test-notebook`; `make notebook` writes them anew."""
 
 import re
 from pathlib import Path
@@ -8,7 +8,8 @@ import nbformat
 import pytest
 
 ROOT = Path(__file__).parents[2]
-NOTEBOOK = ROOT / "docs" / "quickstart.ipynb"
+WRITER = run_path(str(ROOT / "tools" / "write_notebook.py"))
+NOTEBOOKS = {path.stem: path for path in WRITER["NOTEBOOKS"]}
 
 
 def code_cells(notebook):
@@ -25,26 +26,23 @@ def read_of(output):
 
 
 @pytest.fixture(scope="module")
-def committed():
-    return nbformat.read(NOTEBOOK, as_version=4)
-
-
-@pytest.fixture(scope="module")
 def anew():
     # An error in a cell is raised here, with its traceback.
-    return run_path(str(ROOT / "tools" / "write_notebook.py"))["run"](NOTEBOOK)
+    return {name: WRITER["run"](path) for name, path in NOTEBOOKS.items()}
 
 
-def test_it_shows_what_it_says(committed, anew):
-    assert len(code_cells(committed)) > 15
-    for cell, now in zip(code_cells(committed), code_cells(anew), strict=True):
+@pytest.mark.parametrize(("name", "least"), [("quickstart", 15), ("from_ratings", 7)])
+def test_it_shows_what_it_says(name, least, anew):
+    committed = code_cells(nbformat.read(NOTEBOOKS[name], as_version=4))
+    assert len(committed) > least
+    for cell, now in zip(committed, code_cells(anew[name]), strict=True):
         assert [read_of(output) for output in cell.outputs] == [read_of(output) for output in now.outputs], (
             f"{cell.source}\nshows something else now: run make notebook"
         )
 
 
 def test_it_has_the_key_values_and_all_kinds_of_charts(anew):
-    shown = [output for cell in code_cells(anew) for output in cell.outputs]
+    shown = [output for cell in code_cells(anew["quickstart"]) for output in cell.outputs]
     texts = [read_of(output) for output in shown]
     charts = [" ".join(text) for text in texts if isinstance(text, list)]
     for words in (
@@ -69,8 +67,11 @@ def test_it_has_the_key_values_and_all_kinds_of_charts(anew):
     assert "report.html, 0." in told
 
 
-def test_its_page_is_small_and_says_nothing_of_the_machine_that_ran_it(committed):
-    text = NOTEBOOK.read_text()
+@pytest.mark.parametrize("path", NOTEBOOKS.values(), ids=NOTEBOOKS)
+def test_its_page_is_small_and_says_nothing_of_the_machine_that_ran_it(path):
+    text = path.read_text()
     assert len(text) < 300_000
     assert not re.search(r"/(home|root|tmp|Users)/|https?://(?!www\.w3\.org/)", text)
-    assert all(cell.execution_count == place for place, cell in enumerate(code_cells(committed), 1))
+    assert all(
+        cell.execution_count == place for place, cell in enumerate(code_cells(nbformat.read(path, as_version=4)), 1)
+    )

@@ -65,6 +65,7 @@ def of_pages():
         ],
         # It trains ALS.
         "whole_catalogue.md": [pytest.mark.not_on_sail("ml")],
+        "from_ratings.md": [pytest.mark.not_on_sail("ml")],
         "without_java.md": [pytest.mark.sail_alone("its examples start it")],
         "calls.md": [pytest.mark.filterwarnings("ignore:.*excluded item")],
     }

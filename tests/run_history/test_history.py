@@ -199,7 +199,7 @@ def test_the_page_has_a_chart_and_a_table_a_metric(tmp_path):
     assert "There is no run to show." in empty
     parted = runs([row(slice="a=<b>"), row()]).report(tmp_path / "trend.html").read_text()
     assert re.findall(r"<h2[^>]*>(.*?)</h2>", parted) == ["ndcg@10", "ndcg@10, users with a=&lt;b&gt;"]
-    with pytest.raises(OptionError, match="is in no folder of this machine"):
+    with pytest.raises(OptionError, match="is not in an existing local folder"):
         WEEK.report(tmp_path / "nowhere" / "trend.html")
 
 
