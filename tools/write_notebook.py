@@ -35,7 +35,7 @@ def cells_of(page: Path) -> list[Any]:
     for language, block, prose in zip(*(others[place::3] for place in range(3)), strict=True):
         sources += [("code", block)] * (language == "python") + [("markdown", prose)]
     cells = [(kind, source.strip()) for kind, source in sources if source.strip()]
-    make = {"markdown": nbformat.v4.new_markdown_cell, "code": nbformat.v4.new_code_cell}
+    make: dict[str, Any] = {"markdown": nbformat.v4.new_markdown_cell, "code": nbformat.v4.new_code_cell}
     return [make[kind](source, id=f"cell-{number:02}") for number, (kind, source) in enumerate(cells, 1)]
 
 
