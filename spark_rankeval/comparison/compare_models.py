@@ -262,7 +262,7 @@ def all_pairs(
     compared = compared_metrics(tables, metrics, margin)
     labels = [metric.label for metric in compared]
     size = size_of_state(len(labels), max(len(names), 1), max(drawn, 1))
-    layout = ClusterLayout(len(labels), n_keys=1, kept=((True,),)) if tables.clusters else None
+    layout = ClusterLayout(len(labels), n_keys=1, masks=((True,),)) if tables.clusters else None
     shared = tables.shared_tables
     run = all_pairs_batches(len(labels), drawn, seed, test == "games_howell", layout, shared)
     merger = None if layout is None else partial(ClusterMerger, layout)

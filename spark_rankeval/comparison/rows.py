@@ -8,7 +8,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spark_rankeval.records.comparison_rows import ComparisonRow, PairRow
-from spark_rankeval.records.slices import EVERY, Key, roll, slice_name, sorted_keys
+from spark_rankeval.records.slices import EVERY, Key, rollup, slice_name, sorted_keys
 from spark_rankeval.records.stored import not_shared_in_words
 from spark_rankeval.statistics.all_pairs import AllPairsAccumulator, Pair, all_pairs_of, moments_of_each
 from spark_rankeval.statistics.cluster_sums import Clusters, clusters_of
@@ -42,7 +42,7 @@ def rolled(slices: Mapping[Key, dict[Owner, State]], attributes: Sequence[str], 
     """The slices in order, with their merged states; `totals` adds slices over each attribute."""
     groups: dict[Key, list[dict[Owner, State]]] = {}
     for key, owners in slices.items():
-        for group in roll(len(attributes), totals=totals)(key):
+        for group in rollup(len(attributes), totals=totals)(key):
             groups.setdefault(group, []).append(owners)
     for group in sorted_keys(list(groups)):
         name = slice_name(attributes, group)

@@ -13,7 +13,7 @@ from spark_rankeval.checks import as_names, check_table, one_of
 from spark_rankeval.errors import InputError, OptionError, warn
 from spark_rankeval.evaluation.build import Findings, build_result, need_users
 from spark_rankeval.evaluation.result import Result
-from spark_rankeval.records.slices import Key, is_of_all, roll
+from spark_rankeval.records.slices import Key, is_of_all, rollup
 from spark_rankeval.records.stored import RUN_ID
 from spark_rankeval.request.counts import COUNTS, INVALID_COUNTS, UNUSABLE_FACTS, WEIGHT_SUMS, CountNames
 from spark_rankeval.request.on_invalid import OnInvalid
@@ -268,7 +268,7 @@ def _describe(
         ),
         described,
         [*(model_in(per_user, name) for name in models), *(name_in(per_user, name) for name in schema.slices)],
-        roll(len(schema.slices), totals=options.totals, n_before=len(models)),
+        rollup(len(schema.slices), totals=options.totals, n_before=len(models)),
         schema.weight,
         {metric.column: metric.normaliser for metric in schema.metrics if metric.normaliser},
         run,

@@ -256,7 +256,7 @@ MOST_GROUPS = 500
 
 def layout_of_groups(n_metrics: int, *, weighted: bool) -> ClusterLayout:
     """The rows of users who go on to their clusters: those of each group, and all of them together."""
-    return ClusterLayout(n_metrics, weighted=weighted, n_keys=1, kept=((True,), (False,)), grouped=True)
+    return ClusterLayout(n_metrics, weighted=weighted, n_keys=1, masks=((True,), (False,)), grouped=True)
 
 
 def group_batches(n_metrics: int, *, weighted: bool, covariate: bool, layout: ClusterLayout | None = None) -> Run:

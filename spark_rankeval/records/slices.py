@@ -29,14 +29,14 @@ class _Every(enum.Enum):
 EVERY: Final = _Every.EVERY
 
 
-def roll(n_attributes: int, *, totals: bool = False, n_before: int = 0) -> Callable[[Key], Iterator[Key]]:
+def rollup(n_attributes: int, *, totals: bool = False, n_before: int = 0) -> Callable[[Key], Iterator[Key]]:
     """The slices that users of a key belong to: all users, their own slice, and on request the totals of a cube.
 
     The first `n_before` entries of the key are no attributes, and stay as they are.
 
-    >>> [key for key in roll(2, totals=True)(("DE", "ios")) if EVERY not in key]
+    >>> [key for key in rollup(2, totals=True)(("DE", "ios")) if EVERY not in key]
     [('DE', 'ios')]
-    >>> len(list(roll(2, totals=True)(("DE", "ios")))), len(list(roll(2)(("DE", "ios")))), list(roll(0)(()))
+    >>> len(list(rollup(2, totals=True)(("DE", "ios")))), len(list(rollup(2)(("DE", "ios")))), list(rollup(0)(()))
     (4, 2, [()])
     """
 
@@ -224,13 +224,15 @@ def is_item_group(name: str) -> bool:
     return bool(attributes) and all(attribute.startswith(ITEM_PREFIX) for attribute in attributes)
 
 
-def roll_with_items(roll: Callable[[Key], Iterable[Key]], attributes: Sequence[str]) -> Callable[[Key], Iterator[Key]]:
+def rollup_with_items(
+    rollup: Callable[[Key], Iterable[Key]], attributes: Sequence[str]
+) -> Callable[[Key], Iterator[Key]]:
     """The slices of a key that ends in an attribute of items and its group. Both are null for all items of a user.
 
-    The slices of the user, which `roll` gives, follow an entry for each attribute of items. A key of `NO_SLICE` is of all users alone.
+    The slices of the user, which `rollup` gives, follow an entry for each attribute of items. A key of `NO_SLICE` is of all users alone.
 
-    >>> from spark_rankeval.records.slices import roll
-    >>> rolled = roll_with_items(roll(1), ["genre", "year"])
+    >>> from spark_rankeval.records.slices import rollup
+    >>> rolled = rollup_with_items(rollup(1), ["genre", "year"])
     >>> [key[:2] == (EVERY, EVERY) for key in rolled(("DE", None, None))]
     [True, True]
     >>> [key[::2] for key in rolled(("DE", "genre", "drama")) if EVERY not in key[::2]], list(rolled(("DE", "year", None)))[1][1]
@@ -242,7 +244,7 @@ def roll_with_items(roll: Callable[[Key], Iterable[Key]], attributes: Sequence[s
     def rolled(key: Key) -> Iterator[Key]:
         *user_values, attribute, group = key
         item_values = tuple(group if name == attribute else EVERY for name in attributes)
-        for values in roll(tuple(user_values)):
+        for values in rollup(tuple(user_values)):
             if NO_SLICE not in values:
                 yield item_values + tuple(values)
 

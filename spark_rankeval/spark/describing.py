@@ -26,7 +26,14 @@ from spark_rankeval.statistics.description import DescriptionOptions, Figures, d
 from spark_rankeval.statistics.moments import Moments, MomentsByName
 from spark_rankeval.statistics.table_fingerprints import digits_of
 from spark_rankeval.wire import Mergers, Message
-from spark_rankeval.worker.clusters import ClusterLayout, ClusterStates, group_name, merged_clusters, no_clusters
+from spark_rankeval.worker.clusters import (
+    ClusterLayout,
+    ClusterStates,
+    Rollup,
+    group_name,
+    merged_clusters,
+    no_clusters,
+)
 from spark_rankeval.worker.group_states import (
     COUNTS,
     FINGERPRINTS,
@@ -45,7 +52,6 @@ from spark_rankeval.worker.states import MERGED_BYTES, StatesOfUsers, merging_st
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-Roll = Callable[[Key], Iterable[Key]]
 
 # How many figures a result has at the most: the driver takes some 2 GB for so many, and minutes.
 _MOST_FIGURES = 500_000
@@ -77,7 +83,7 @@ class Groups(NamedTuple):
     n_values: int  # how many values a user has
     options: DescriptionOptions  # what is to be said of the values
     n_keys: int  # how many columns part the users
-    roll: Roll  # the groups that the users of a key belong to
+    rollup: Rollup  # the groups that the users of a key belong to
     items: tuple[
         str, ...
     ] = ()  # the attributes of items: an entry each of a group, but of a key two, an attribute and its value
@@ -97,10 +103,10 @@ class Groups(NamedTuple):
         """The rows of users who go on to their clusters; None if users are independent."""
         if not self.options.clustered:
             return None
-        layout = ClusterLayout.for_options(self.n_values, self.options, self.n_keys, self.roll)
+        layout = ClusterLayout.for_options(self.n_values, self.options, self.n_keys, self.rollup)
         # Users of a group of items are never put together with others: both columns that tell it stay.
-        kept = tuple((*each[len(self.items) :], True, True) for each in layout.kept)
-        return layout._replace(kept=kept) if self.items else layout
+        masks = tuple((*each[len(self.items) :], True, True) for each in layout.masks)
+        return layout._replace(masks=masks) if self.items else layout
 
     @property
     def states_of_users(self) -> StatesOfUsers:
@@ -200,7 +206,7 @@ def _rolled_up(states: GroupStates, groups: Groups) -> tuple[GroupStates, GroupS
     # By the columns that are rolled up: all totals at once would be as many copies of the states.
     rolled: dict[tuple[bool, ...], list[tuple[int, Key]]] = {}
     for number, key in enumerate(states.keys):
-        key_groups = list(groups.roll(key))
+        key_groups = list(groups.rollup(key))
         for group in key_groups if has_users[number] else [max(key_groups, key=lambda each: each.count(EVERY))]:
             if groups.n_keys and group == key:
                 finest.append(number)
@@ -260,7 +266,7 @@ def describe_table(
     counts: CountNames,
     options: DescriptionOptions,
     keys: Sequence[Column] = (),
-    roll: Callable[[Key], Iterable[Key]] = lambda key: [key],
+    rollup: Callable[[Key], Iterable[Key]] = lambda key: [key],
     weight: str | None = None,
     normalisers: Mapping[str, str] | None = None,
     run: str | None = None,
@@ -269,7 +275,7 @@ def describe_table(
 ) -> dict[Key, Figures]:
     """The figures of a per-user table, fresh or read back, in one action, by groups.
 
-    A row with a null user belongs to no user. `keys` are texts that part the rows, and `roll` gives the groups of a key. Normalisers are
+    A row with a null user belongs to no user. `keys` are texts that part the rows, and `rollup` gives the groups of a key. Normalisers are
     columns by those of their values, and hashes of the users' rows are columns by table. A count `RUN` tells whether all users of a
     group have the same value in the column `run`. Users of the same values in the columns `cluster` are one cluster.
     """
@@ -283,8 +289,8 @@ def describe_table(
     hashes = {} if hashes is None or (options.clustered and not users) else hashes
     counts = counts._replace(tables=tuple(hashes))
     keyed = {f"key_{index}": named for index, named in enumerate(keys)}
-    places = {values.index(name): normaliser for name, normaliser in (normalisers or {}).items()}
-    own = {f"normaliser_{place}": name for place, name in places.items()}
+    normaliser_names = {values.index(name): normaliser for name, normaliser in (normalisers or {}).items()}
+    own = {f"normaliser_{index}": name for index, name in normaliser_names.items()}
     ids = [column(name) for name in users]
     hashed = []
     if options.clustered or (users and (options.resamples or hashes)):
@@ -307,9 +313,14 @@ def describe_table(
         *(column(name).cast("double").alias(alias) for alias, name in own.items()),
         *(column(name).cast("bigint").alias(hash_column(table)) for table, name in hashes.items()),
     )
-    described = Groups(counts, len(columns), options, len(keyed), roll)
+    described = Groups(counts, len(columns), options, len(keyed), rollup)
     worker = state_of_columns(
-        tuple(columns), counts, options, NO_USER, tuple(keyed), {place: f"normaliser_{place}" for place in places}
+        tuple(columns),
+        counts,
+        options,
+        NO_USER,
+        tuple(keyed),
+        {index: f"normaliser_{index}" for index in normaliser_names},
     )
     return collected(run_on_workers(frame, worker, MESSAGE_SCHEMA), described)
 

@@ -130,23 +130,11 @@ def read_table(
     cluster_columns = schema.clusters if clusters is None else _named(frame, clusters, name)
     check_types(frame, cluster_columns, "cluster", name)
     check_unambiguous(frame, cluster_columns)
-    hashes = schema.hashes or hashes_by_name(frame)
-    name_of_models = next(iter(models), None)
     keeps = bool(schema.metrics) and OnInvalid.read(schema.settings.on_invalid).missing_clusters == "drop"
     return ModelTable(
-        frame,
-        user,
-        metrics,
-        errors,
-        model,
-        name_of_models,
-        weights,
-        (),
-        cluster_columns,
-        keeps,
-        schema.settings.dialect,
-        hashes,
-    )
+        frame, user, metrics, errors, model, next(iter(models), None), weights, clusters=cluster_columns,
+        keeps_without_cluster=keeps, dialect=schema.settings.dialect, hashes=schema.hashes or hashes_by_name(frame),
+    )  # fmt: skip
 
 
 def refuse_one_model(table: str, model: str = "") -> NoReturn:
@@ -252,8 +240,8 @@ class ModelTables:
                     f"{', '.join(other.users)} in {other.name}; rename them"
                 )
                 raise InputError(msg)
-            for place, name in enumerate(names):
-                wanted, kind = types[place], other.frame.schema[name].dataType
+            for index, name in enumerate(names):
+                wanted, kind = types[index], other.frame.schema[name].dataType
                 common = common_id_type(wanted, kind)
                 if common is None:
                     msg = (
@@ -261,7 +249,7 @@ class ModelTables:
                         f"{kind.simpleString()} in {other.name}. Cast one of them, or read it with a schema"
                     )
                     raise InputError(msg)
-                types[place] = common
+                types[index] = common
             if sorted(map(str.lower, other.clusters)) != sorted(map(str.lower, first.clusters)):
                 here, there = (", ".join(table.clusters) or "none" for table in (first, other))
                 msg = f"the tables have different clusters: {here} in {first.name}, {there} in {other.name}; pass cluster="
@@ -455,8 +443,8 @@ class ModelTables:
         others = F.filter(ROWS, lambda row: row[MODEL] != F.lit(baseline))
         rows = grouped.select(*self._users(), baseline_row.alias(_BASELINE), F.explode(others).alias(_ROW))
         values = [
-            F.col(_ROW).getField(value_field(place)) - F.col(_BASELINE).getField(value_field(place))
-            for place in range(len(columns))
+            F.col(_ROW).getField(value_field(index)) - F.col(_BASELINE).getField(value_field(index))
+            for index in range(len(columns))
         ]
         schema = PerUserSchema(users=first.users, model=model, models=(), differences=columns)
         differences = [F.coalesce(value, F.lit(math.nan)) for value in values]

@@ -242,10 +242,10 @@ def binned(
     if leave_out is not None:
         keep &= value != F.lit(leave_out)
     owner = F.lit("") if model is None else model_in(frame, model)
-    index = F.floor((value - F.lit(grid.low)) / F.lit(grid.width) + F.lit(_HAIR))
-    place = F.greatest(F.least(index, F.lit(grid.n - 1)), F.lit(0)).cast("int")
+    bin_number = F.floor((value - F.lit(grid.low)) / F.lit(grid.width) + F.lit(_HAIR))
+    bin_index = F.greatest(F.least(bin_number, F.lit(grid.n - 1)), F.lit(0)).cast("int")
     counts: Counts = {}
-    bins = frame.where(keep).select(owner.alias("model"), place.alias("bin")).groupBy("model", "bin")
+    bins = frame.where(keep).select(owner.alias("model"), bin_index.alias("bin")).groupBy("model", "bin")
     for name_of_model, index_of_bin, count in bins.agg(F.count(F.lit(1))).collect():
         counts.setdefault(name_of_model, {})[index_of_bin] = count
     return counts

@@ -12,7 +12,7 @@ import re
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING, Any
@@ -39,48 +39,33 @@ _WITH_NAN = "SAIL_EXECUTION__COLLECT_STATISTICS=false and SAIL_PARQUET__PRUNING=
 
 @dataclass(frozen=True)
 class Engine:
-    """What runs the plans of a session.
+    """What runs the plans of a session: Spark, or Sail in the versions that tests run on.
 
-    Only `keeps_best` is tried. The rest follows from the name, as docs/platforms.md lists it: the tests run on each version of Sail before
-    it is allowed. Code asks for what it needs all the same.
-
-    Attributes:
-        name: ``Spark`` or ``Sail``.
-        version: of the engine; of Spark what PySpark says.
-        keeps_best: whether ``max_by`` and ``min_by`` keep several values. Spark does so from version 4.2 on.
-        sorts_cheaply: whether to sort a user's predictions for the best of them costs less than to gather all.
-        keeps_order: whether rows stay in the partition and the order that a plan gave them until Python gets them.
-        builds_lists_in_parts: whether lists that partitions build, and that then meet, cost less than rows that meet first.
-        compares_arrays_in_structs: whether ``max`` finds the largest of structs of arrays, and not any of them.
-        reuses_plans: whether equal parts of a plan are computed once.
-        refuses_missing_paths: whether reading from a path with nothing there is an error, and not a table without rows.
-        caches_files: whether the list of a folder's files is kept between two readings.
-        replaces_partitions: whether a write can replace one partition of a table and keep the others (dynamic overwrite).
-        takes_packages: whether a client can send Python code to the workers.
-        reads_json_as_text: whether a column of strings can be read from the numbers of a JSON file.
-        reads_null_partitions: whether the names of folders that stand for null are read as null.
-        infers_from_all_rows: whether the types of CSV and JSON fit all rows, and not only the first ones.
-        reads_metadata: whether tables that are read from Parquet have the metadata of their columns, whatever the settings.
-        names_files: whether rows that are read from files tell which file they are from.
+    `keeps_best` is tried. Spark can do all of the rest, and Sail nothing of it; docs/platforms.md lists that for users. Code asks for
+    what it needs all the same.
     """
 
-    name: str
-    version: str
-    keeps_best: bool
-    sorts_cheaply: bool
-    keeps_order: bool
-    builds_lists_in_parts: bool
-    compares_arrays_in_structs: bool
-    reuses_plans: bool
-    refuses_missing_paths: bool
-    caches_files: bool
-    replaces_partitions: bool
-    takes_packages: bool
-    reads_json_as_text: bool
-    reads_null_partitions: bool
-    infers_from_all_rows: bool
-    reads_metadata: bool
-    names_files: bool
+    name: str  # Spark or Sail
+    version: str  # of Spark what PySpark says
+    keeps_best: bool  # whether max_by and min_by keep several values; Spark does so from version 4.2 on
+    sorts_cheaply: bool  # whether to sort a user's predictions for the best of them costs less than to gather all
+    keeps_order: bool  # whether rows stay in the partition and the order that a plan gave them until Python gets them
+    builds_lists_in_parts: (
+        bool  # whether lists that partitions build, and that then meet, cost less than rows that meet first
+    )
+    compares_arrays_in_structs: bool  # whether max finds the largest of structs of arrays, and not any of them
+    reuses_plans: bool  # whether equal parts of a plan are computed once
+    refuses_missing_paths: (
+        bool  # whether to read from a path with nothing there is an error, and not a table without rows
+    )
+    caches_files: bool  # whether the list of a folder's files is kept between two readings
+    replaces_partitions: bool  # whether a write can replace one partition of a table (dynamic overwrite)
+    takes_packages: bool  # whether a client can send Python code to the workers
+    reads_json_as_text: bool  # whether a column of strings can be read from the numbers of a JSON file
+    reads_null_partitions: bool  # whether the names of folders that stand for null are read as null
+    infers_from_all_rows: bool  # whether the types of CSV and JSON fit all rows, and not only the first ones
+    reads_metadata: bool  # whether tables from Parquet have the metadata of their columns, whatever the settings
+    names_files: bool  # whether rows that are read from files have the name of their file
 
 
 _engines: WeakKeyDictionary[SparkSession, Engine] = WeakKeyDictionary()
@@ -94,28 +79,10 @@ def engine_of(session: SparkSession) -> Engine:
     """
     if session not in _engines:
         name, version = tested_engine(session)
-        is_spark = name == SPARK
-        if not is_spark:
+        if name != SPARK:
             _check_nan(session, name)
-        _engines[session] = Engine(
-            name,
-            version,
-            keeps_best=_keeps_best(session),
-            sorts_cheaply=is_spark,
-            keeps_order=is_spark,
-            builds_lists_in_parts=is_spark,
-            compares_arrays_in_structs=is_spark,
-            reuses_plans=is_spark,
-            refuses_missing_paths=is_spark,
-            caches_files=is_spark,
-            replaces_partitions=is_spark,
-            takes_packages=is_spark,
-            reads_json_as_text=is_spark,
-            reads_null_partitions=is_spark,
-            infers_from_all_rows=is_spark,
-            reads_metadata=is_spark,
-            names_files=is_spark,
-        )
+        capabilities = [field.name for field in fields(Engine)[3:]]
+        _engines[session] = Engine(name, version, _keeps_best(session), **dict.fromkeys(capabilities, name == SPARK))
     return _engines[session]
 
 

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 #: ``first``: of arrays in order, their first items.
 Gathering = Literal["all", "best_by_score", "best_by_score_and_item", "window", "first"]
 
-#: Columns of rows: the place of the model, and whether the row was left out for its infinite score.
+#: Columns of rows: the index of the model, and whether the row was left out for its infinite score.
 MODEL, INFINITE = "model_", "infinite_"
 _BEST, _NTH, _PAIR, _ORDER = "best_", "nth_", "pair_", "order_"
 
@@ -58,7 +58,7 @@ class PredictionLists:
     """How rows of predictions become lists."""
 
     users: list[str]  # the user's columns
-    n_models: int  # if there are several, rows have the place of their model
+    n_models: int  # if there are several, rows have the index of their model
     gathering: Gathering
     keep: int  # with a gathering of the best: how many predictions a user keeps
     columns: tuple[str, ...]  # what there is a list of: items, scores, facts of items
@@ -374,7 +374,7 @@ def sampled_lengths(models: Sequence[SourceTable], model_column: str | None = No
     if sum(sizes) <= _SMALL:
         return ListLengths(0, 0.0, 0)
     share = share_of(sum(sizes))
-    rows = [_lists_of_rows(source, place, model_column) for place, source in enumerate(sources)]
+    rows = [_lists_of_rows(source, index, model_column) for index, source in enumerate(sources)]
     try:
         # The driver counts: to group so few rows in Spark would take two stages more.
         drawn = collected_columns(_drawn(rows_of_all(rows), share))
@@ -401,14 +401,14 @@ def share_of(n_bytes: int) -> int:
     return min(max(_USUAL_SHARE, 1 << (n_bytes // _BYTES).bit_length()), _LARGEST_SHARE)
 
 
-def _lists_of_rows(source: SourceTable, place: int, model_column: str | None) -> DataFrame:
+def _lists_of_rows(source: SourceTable, index: int, model_column: str | None) -> DataFrame:
     """The hash of the list that each row of a table is of."""
     keys = [*source.user, *([] if model_column is None else [model_column])]
-    return select(source.frame, call("xxhash64", hash_in(source.frame, keys), number(place)).alias(_LIST))
+    return select(source.frame, call("xxhash64", hash_in(source.frame, keys), number(index)).alias(_LIST))
 
 
 def _drawn(rows: DataFrame, share: int) -> DataFrame:
-    """The rows that are drawn, or whose list is: the hash of their list, whether they are drawn themselves, and their place in the task."""
+    """The rows that are drawn, or whose list is: the hash of their list, whether they are drawn, and their number in the task."""
     numbered = select(rows, named(_LIST), _is_one_of(share, call("monotonically_increasing_id")).alias(_IS_DRAWN))
     drawn = where(numbered, named(_IS_DRAWN) | _is_one_of(share, named(_LIST)))
     placed = select(drawn, named(_LIST), named(_IS_DRAWN), row_of_partition().alias(_PLACE))

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_rankeval.ranking.ragged import IntArray
-from spark_rankeval.records.slices import ItemGroup, is_of_all, item_groups_in, roll, roll_with_items
+from spark_rankeval.records.slices import ItemGroup, is_of_all, item_groups_in, rollup, rollup_with_items
 from spark_rankeval.request.counts import WEIGHT_SUMS
 from spark_rankeval.request.options import SummaryOptions
 from spark_rankeval.request.readings import NORMALISER, Reading, Value
@@ -194,9 +194,9 @@ class Scoring:
         task, schema, grouping = self._task_of_users, self.schema, self._lazy_grouping
         values = self._value_names
         names_by_column = dict(zip(self.reading.columns, values, strict=True))
-        normalised = [values[place] for place in task.normalised if place < len(values)]
+        normalised = [values[index] for index in task.normalised if index < len(values)]
         standards = [value for value in self.reading.standard_values if value.model == task.models[0]]
-        columns_by_key = {value.key: standard_value_column(place) for place, value in enumerate(standards)}
+        columns_by_key = {value.key: standard_value_column(index) for index, value in enumerate(standards)}
         attributes = list(grouping.attributes.columns)
         text, double = T.StringType(), T.DoubleType()
         kinds = [
@@ -238,7 +238,7 @@ class Scoring:
     @property
     def _value_names(self) -> tuple[str, ...]:
         """Names of our own until the last step: the caller's may hold any character, or be one of ours."""
-        return tuple(f"metric_{place}" for place in range(len(self.reading.columns)))
+        return tuple(f"metric_{index}" for index in range(len(self.reading.columns)))
 
     def _columns_of_rows(self, grouping: Grouping) -> tuple[tuple[str, ...], ...]:
         """The columns of users, of values and of hashes, as workers name them."""
@@ -280,23 +280,23 @@ class Scoring:
         n_values = len(self.reading.values) + len(self.reading.standard_values)
         assert all(len(group.values) == n_values for group in by_group.values()), "every value has a figure"
         figures: dict[str, dict[Key, ModelFigures]] = {}
-        for place, model in enumerate(task.models):
+        for index, model in enumerate(task.models):
             for key, group in by_group.items():
                 is_total = is_of_all(key)
                 figures.setdefault(model, {})[key] = ModelFigures(
                     {name: group.values[value] for name, value in value_indices[model]},
                     {name: group.values[value].mean for name, value in standard_indices[model]},
-                    self.counts_of(group, place) if is_total else {},
-                    self._fingerprints_of(group, place) if is_total else {},
+                    self.counts_of(group, index) if is_total else {},
+                    self._fingerprints_of(group, index) if is_total else {},
                 )
         return EvaluationFigures(figures, totals_in(task, by_group), words, self._item_groups(by_group))
 
     def _keys_of(self, values: Sequence[Value], first: int = 0) -> dict[str, list[tuple[str, int]]]:
-        """The metrics' keys with the places of their values, by model; `first` is the place of the first value."""
+        """The metrics' keys with the indices of their values, by model; `first` is the index of the first value."""
         keys = {(metric.relevance, metric.label): metric.key for metric in self.metrics}
         indices: dict[str, list[tuple[str, int]]] = {model: [] for model in self.reading.task.models}
-        for place, value in enumerate(values, first):
-            indices[value.model].append((keys[value.relevance, value.label], place))
+        for index, value in enumerate(values, first):
+            indices[value.model].append((keys[value.relevance, value.label], index))
         return indices
 
     @property
@@ -332,7 +332,7 @@ class Scoring:
         return RecomputedFigures(figures, n_open, is_whole=n_open == 0)
 
     def describe_values(self, plan: Plan, options: DescriptionOptions, *, totals: bool = False) -> dict[Key, Figures]:
-        """The same by the places of the values in the task, those beside them last.
+        """The same by the indices of the values in the task, those beside them last.
 
         A value of all lists together is the mean of the figures, which then stand on as many users as have a list.
         """
@@ -366,13 +366,13 @@ class Scoring:
 
     def _groups(self, options: DescriptionOptions, *, totals: bool) -> Groups:
         task, items = self.reading.task, self.item_attributes
-        rolled = roll(len(self.sources.slices), totals=totals)
+        rolled = rollup(len(self.sources.slices), totals=totals)
         return Groups(
             count_names(task, hashed_tables(self.sources)),
             task.n_values,
             options,
             len(self._keys),
-            roll_with_items(rolled, items) if items else rolled,
+            rollup_with_items(rolled, items) if items else rolled,
             items,
         )
 
@@ -391,7 +391,7 @@ class Scoring:
             return self.stored.where(F.col(KIND) != USER_ROWS)
         grouping = replace(self.grouping(plan), only=None if only is None else tuple(only.tolist()))
         run = state_of_batches(
-            self.reading.task, options, NO_USER, self._keys, groups.roll, tables=groups.names.tables,
+            self.reading.task, options, NO_USER, self._keys, groups.rollup, tables=groups.names.tables,
             defers_open_users=defers_open_users, rows=rows,
         )  # fmt: skip
         has_ids = options.clustered or bool(grouping.user_columns)
@@ -404,12 +404,12 @@ class Scoring:
         return [table for table in hashed_tables(self.sources) if table not in others]
 
     def _fingerprints_of(self, group: Figures, model: int) -> dict[str, str]:
-        """The fingerprints of the tables of a model, by its place."""
+        """The fingerprints of the tables of a model, by its index."""
         named = {table: column_of_model(table, model * (table == "predictions")) for table in self._tables_of_a_model}
         return {table: group.fingerprints[name] for table, name in named.items()}
 
     def counts_of(self, group: Figures, model: int) -> dict[str, Moments]:
-        """The counts of a model, by its place, from those of all models."""
+        """The counts of a model, by its index, from those of all models."""
         shared = {name: group.counts[name] for name in WEIGHT_SUMS if name in group.counts}
         return {
             **shared,

@@ -153,11 +153,11 @@ class TableRows:
 
     @property
     def has_several_models(self) -> bool:
-        """Whether rows have the place of their model."""
+        """Whether rows have the index of their model."""
         return len(self.sources.models) > 1
 
     def all_models(self, rows: Callable[[SourceTable], DataFrame]) -> DataFrame:
-        """The rows of all models under our names, each with its model's place if there are several."""
+        """The rows of all models under our names, each with the index of its model if there are several."""
         models = self.sources.models
         if self.sources.model_column is not None:
             return rows(models[0].source)
@@ -168,14 +168,14 @@ class TableRows:
         return rows_of_all(numbered)
 
     def _model_of(self, source: SourceTable) -> list[Sql]:
-        """The place of a row's model, if a column names it; a row that names none counts as one of the first model's."""
+        """The index of a row's model, if a column names it; a row that names none counts as one of the first model's."""
         if self.sources.model_column is None or source.role != "predictions" or not self.has_several_models:
             return []
         name = self.sources.model_column
-        name_of_row, place = text_in_sql(source.frame, name), number(0)
+        name_of_row, model_of_row = text_in_sql(source.frame, name), number(0)
         for index, model in enumerate(self.sources.models[1:], start=1):
-            place = when(name_of_row == text_of(model.name), index, place)
-        return [place.alias(MODEL)]
+            model_of_row = when(name_of_row == text_of(model.name), index, model_of_row)
+        return [model_of_row.alias(MODEL)]
 
     def arrays_of(self, source: SourceTable) -> DataFrame:
         """The arrays of a table in one struct, so that those of one row stay together."""
@@ -316,8 +316,8 @@ def with_whole_hashes(users: DataFrame, sources: Sources, hashed_tables: Collect
             ]
             hashed = hash_of([*ids_of(source), *read])
         rows.append((table, source.frame, hashed))
-    for place, model in enumerate(sources.models):
-        rows += [(column_of_model("predictions", place), *each) for each in _rows_of_vectors(model.source)]
+    for index, model in enumerate(sources.models):
+        rows += [(column_of_model("predictions", index), *each) for each in _rows_of_vectors(model.source)]
     if not rows:
         return users
     names = list(dict.fromkeys(table for table, _, _ in rows))

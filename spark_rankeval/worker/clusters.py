@@ -1,7 +1,7 @@
 """Users on their way to the others of their cluster, and the sums of clusters where these meet.
 
 The sum of a cluster needs all its users, in one order, or its last digits would depend on partitions. So every partition sends its users'
-values to places by a hash of their cluster, as rows of 8-byte words. At a place users are sorted and added up cluster by cluster. Only
+values to buckets by a hash of their cluster, as rows of 8-byte words. In a bucket users are sorted and added up cluster by cluster. Only
 exact sums over clusters go on. A cluster is known by a 64-bit hash: among n clusters two are taken for one with a probability of about
 n² / 2⁶⁵.
 """
@@ -26,7 +26,7 @@ from spark_rankeval.statistics.resampling import mixed
 from spark_rankeval.wire import Merger, Message
 
 Key = tuple[Any, ...]
-Roll = Callable[[Key], Iterable[Key]]
+Rollup = Callable[[Key], Iterable[Key]]
 #: The sums of clusters by the name of their group, as `ClusterAccumulator` has them.
 ClusterStates = dict[str, dict[str, Array]]
 
@@ -54,10 +54,10 @@ class ClusterLayout(NamedTuple):
 
     Attributes:
         n_values: how many values a user has.
-        normalised: the places of the values that have weights of their own.
+        normalised: the indices of the values that have weights of their own.
         weighted: whether users have weights.
         n_keys: how many columns divide users into groups.
-        kept: for each kind of group, which of these columns it keeps; the others are rolled up.
+        masks: for each kind of group, which of these columns it keeps; the others are rolled up.
         cubes: whether the acceleration is needed.
         grouped: whether the sums of groups of clusters are kept, so that summaries of several days merge.
     """
@@ -66,22 +66,22 @@ class ClusterLayout(NamedTuple):
     normalised: tuple[int, ...] = ()
     weighted: bool = False
     n_keys: int = 0
-    kept: tuple[tuple[bool, ...], ...] = ((),)
+    masks: tuple[tuple[bool, ...], ...] = ((),)
     cubes: bool = False
     grouped: bool = False
 
     @classmethod
     def for_options(
-        cls, n_values: int, options: DescriptionOptions, n_keys: int, roll: Roll | None = None
+        cls, n_values: int, options: DescriptionOptions, n_keys: int, rollup: Rollup | None = None
     ) -> ClusterLayout:
-        """The rows of users who are described; `roll` gives the groups that the users of a key belong to."""
+        """The rows of users who are described; `rollup` gives the groups that the users of a key belong to."""
         n_described = n_values - options.n_plain
         return cls(
             n_described,
-            tuple(place for place in options.normalised if place < n_described),
+            tuple(index for index in options.normalised if index < n_described),
             options.weighted,
             n_keys,
-            () if roll is None else kept_by(roll, n_keys),
+            () if rollup is None else rollup_masks(rollup, n_keys),
             options.resamples,
             options.method == "t",
         )
@@ -104,14 +104,14 @@ class ClusterLayout(NamedTuple):
         if self.weighted:
             weights *= rows[:, [first]]
         first += self.weighted
-        for place, value in enumerate(self.normalised, first):
-            weights[:, value] *= rows[:, place]
+        for index, value in enumerate(self.normalised, first):
+            weights[:, value] *= rows[:, index]
         return weights
 
 
-def kept_by(roll: Roll, n_keys: int) -> tuple[tuple[bool, ...], ...]:
+def rollup_masks(rollup: Rollup, n_keys: int) -> tuple[tuple[bool, ...], ...]:
     """Which columns each of the groups keeps that the users of a key belong to."""
-    return tuple(tuple(value is not EVERY for value in group) for group in roll(tuple(range(n_keys))))
+    return tuple(tuple(value is not EVERY for value in group) for group in rollup(tuple(range(n_keys))))
 
 
 class Accumulator(Protocol):
@@ -152,12 +152,12 @@ class ClusterRows:
         words[:, _CLUSTER] = clusters.fill_null(0).to_numpy(zero_copy_only=False)
         words[:, _USER] = users
         words[:, _CLUSTER] = np.where(words[:, _HAS_NO_CLUSTER], alone(users), words[:, _CLUSTER])
-        for place, key in enumerate(keys, _KEYS):
-            words[:, place] = _hashes(key)
+        for index, key in enumerate(keys, _KEYS):
+            words[:, index] = _hashes(key)
         numbers = [] if weights is None else [weights]
-        numbers += [normalisers[place] for place in layout.normalised] if normalisers else []
-        for place, column in enumerate([*numbers, *values[: layout.n_values]], _KEYS + layout.n_keys):
-            rows[:, place] = column
+        numbers += [normalisers[index] for index in layout.normalised] if normalisers else []
+        for index, column in enumerate([*numbers, *values[: layout.n_values]], _KEYS + layout.n_keys):
+            rows[:, index] = column
         if weights is not None:
             rows = rows[(weights > 0) & np.isfinite(weights)]
         self._waiting.append(rows)
@@ -184,7 +184,7 @@ class ClusterMerger(Merger):
 
     def __init__(self, layout: ClusterLayout, new: Callable[[tuple[bool, ...]], Accumulator] | None = None) -> None:
         self._layout = layout
-        self._new = new or (lambda kept: layout.new_sums())
+        self._new = new or (lambda mask: layout.new_sums())
         self._groups: dict[str, Accumulator] = {}
         self._n_buckets = 0
 
@@ -198,18 +198,18 @@ class ClusterMerger(Merger):
             # Users without a name, or of one hash, have an order by all that is known of them.
             order = np.lexsort((*words.T[::-1], words[:, _USER], words[:, _CLUSTER]))
         rows = rows[order]
-        for kept in self._layout.kept:
-            self._add_groups(rows, kept)
+        for mask in self._layout.masks:
+            self._add_groups(rows, mask)
         self._n_buckets += 1
         value_bytes = (9 if self._layout.cubes else 6) * 256 + 24 * self._n_buckets * self._layout.grouped
         accumulators = len(self._groups) * self._layout.n_values * value_bytes
         if accumulators > _HELD:
             yield from self.rest()
 
-    def _add_groups(self, rows: Array, kept: tuple[bool, ...]) -> None:
+    def _add_groups(self, rows: Array, mask: tuple[bool, ...]) -> None:
         """Add users to the groups that keep some of the columns; users of a cluster stand together."""
         layout = self._layout
-        columns = [rows.view(np.int64)[:, _KEYS + place] for place, is_kept in enumerate(kept) if is_kept]
+        columns = [rows.view(np.int64)[:, _KEYS + index] for index, is_kept in enumerate(mask) if is_kept]
         if columns:
             order = np.lexsort(columns)
             rows, columns = rows[order], [column[order] for column in columns]
@@ -223,9 +223,9 @@ class ClusterMerger(Merger):
         firsts = np.flatnonzero(is_first_of_group[starts])
         for group, (first, end) in enumerate(zip(firsts, [*firsts[1:], len(starts)], strict=True)):
             values = iter([int(column[starts[first]]) for column in columns])
-            name = json.dumps([next(values) if is_kept else None for is_kept in kept])
+            name = json.dumps([next(values) if is_kept else None for is_kept in mask])
             if name not in self._groups:
-                self._groups[name] = self._new(kept)
+                self._groups[name] = self._new(mask)
             self._groups[name].add(ClusterSums(*(each[first:end] for each in sums)), int(n_alone[group]))
 
     def rest(self) -> Iterator[Message]:

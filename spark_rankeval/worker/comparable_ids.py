@@ -26,7 +26,7 @@ _TOGETHER = 1 << 14
 def comparable(*sides: tuple[pa.Array, IntArray]) -> tuple[list[Array], Callable[[Array], Array] | None]:
     """Ids as numpy arrays that compare within each user: numbers as they are, text as whole numbers.
 
-    If these do not sort as the ids do, in the order of their UTF-8 bytes, a function maps them to places that do.
+    If these do not sort as the ids do, in the order of their UTF-8 bytes, a function maps them to ranks that do.
 
     Args:
         sides: the ids of all users, one user after the other, and where each user's begin and end: int64 (n_users + 1,).
@@ -76,7 +76,7 @@ def last_bytes(texts: pa.Array) -> Array | None:
 
 
 def _codes(sides: Sequence[pa.Array], offsets: Sequence[IntArray]) -> tuple[list[Array], Callable[[Array], Array]]:
-    """A number a text, which is the same for equal texts of a user, and what maps these to places in the order of bytes."""
+    """A number a text, which is the same for equal texts of a user, and what maps these to ranks in the order of bytes."""
     codes = [np.empty(len(texts), np.int32) for texts in sides]
     dictionaries = [sides[0].slice(0, 0)]
     n_codes = 0
@@ -90,17 +90,17 @@ def _codes(sides: Sequence[pa.Array], offsets: Sequence[IntArray]) -> tuple[list
             side_codes[part], indices = np.split(indices, [part.stop - part.start])
         dictionaries.append(encoded.dictionary)
         n_codes += len(encoded.dictionary)
-    places: list[Array] = []
+    ranks: list[Array] = []
 
     def order(some: Array) -> Array:
-        if not places:
+        if not ranks:
             # As bytes: no collation may come between, and numbers in text are text.
             once = pa.concat_arrays(dictionaries).dictionary_encode()
             by_bytes = pc.array_sort_indices(once.dictionary.cast(pa.large_binary())).to_numpy()
-            place = np.empty(len(by_bytes), np.int64)
-            place[by_bytes] = np.arange(len(by_bytes))
-            places.append(place[filled(once.indices, 0)])
-        ordered: Array = places[0][some] if len(places[0]) else some
+            rank = np.empty(len(by_bytes), np.int64)
+            rank[by_bytes] = np.arange(len(by_bytes))
+            ranks.append(rank[filled(once.indices, 0)])
+        ordered: Array = ranks[0][some] if len(ranks[0]) else some
         return ordered
 
     return codes, order
@@ -136,7 +136,7 @@ _TABLE_CHECKS: dict[str, dict[str, Callable[[Array], BoolArray]]] = {
         **dict.fromkeys(
             ATTRIBUTES, lambda values: ~np.isnan(values) if values.dtype.kind == "f" else values != UNKNOWN
         ),
-        "group_set": lambda places: places > 0,
+        "group_set": lambda ranks: ranks > 0,
     },
     "baseline": {"baseline_rank": lambda ranks: ranks > 0},
 }

@@ -40,12 +40,12 @@ N_IN_SEVERAL, N_TOO_MANY = "n_in_several_groups", "n_too_many_groups"
 
 
 def slice_field(index: int) -> str:
-    """The column of an attribute that divides users into slices, by its place."""
+    """The column of an attribute that divides users into slices, by its index."""
     return f"slice_{index}"
 
 
 def value_field(index: int) -> str:
-    """The field of a metric's value in a model's row, by its place."""
+    """The field of a metric's value in a model's row, by its index."""
     return f"value_{index}"
 
 
@@ -141,23 +141,23 @@ class RowHashes(NamedTuple):
     has_hash: Array  # bool, models × users
 
     @classmethod
-    def read(cls, hashes: pa.Array, rows: Array, places: Array, shape: tuple[int, int]) -> RowHashes:
-        """Those in some rows of a column; `places` has for each of them its place in an array of this shape."""
+    def read(cls, hashes: pa.Array, rows: Array, positions: Array, shape: tuple[int, int]) -> RowHashes:
+        """Those in some rows of a column; `positions` has for each of them its index in an array of this shape."""
         values, has_hash = np.zeros(shape[0] * shape[1], np.int64), np.zeros(shape[0] * shape[1], np.bool_)
-        values[places] = whole_numbers(hashes)[rows]
-        has_hash[places] = hashes.is_valid().to_numpy(zero_copy_only=False)[rows]
+        values[positions] = whole_numbers(hashes)[rows]
+        has_hash[positions] = hashes.is_valid().to_numpy(zero_copy_only=False)[rows]
         return cls(values.reshape(shape), has_hash.reshape(shape))
 
     def only(self, users: Array | slice) -> RowHashes:
         """Those of some users."""
         return RowHashes(self.values[:, users], self.has_hash[:, users])
 
-    def for_model(self, place: int | None) -> tuple[Array, Array]:
-        """Those of a model by its place, None if the batch does not have it: the hashes, and which are known."""
-        if place is None:
+    def for_model(self, index: int | None) -> tuple[Array, Array]:
+        """Those of a model by its index, None if the batch does not have it: the hashes, and which are known."""
+        if index is None:
             n_users = self.values.shape[1]
             return np.zeros(n_users, np.int64), np.zeros(n_users, np.bool_)
-        return self.values[place], self.has_hash[place]
+        return self.values[index], self.has_hash[index]
 
 
 class ComparedUsers(NamedTuple):
@@ -209,7 +209,7 @@ class ComparedUsers(NamedTuple):
 
 
 def read_users(batch: pa.RecordBatch, n_metrics: int, tables: tuple[str, ...] = ()) -> ComparedUsers:
-    """The users of a batch. Each row of a model has a code for the model and the place of its user."""
+    """The users of a batch. Each row of a model has a code for the model and the position of its user."""
     columns = columns_of(batch)
     n_users = batch.num_rows
     rows = columns[ROWS].flatten()
@@ -219,24 +219,24 @@ def read_users(batch: pa.RecordBatch, n_metrics: int, tables: tuple[str, ...] = 
     models = encoded.dictionary.to_pylist()
     code = filled(encoded.indices, 0).astype(np.int64)
     has_user = ~flags(columns[IS_NULL_USER])[user]
-    place = (code * n_users + user)[has_user]
+    position = (code * n_users + user)[has_user]
     ids = whole_numbers(columns[USER])
     values = np.full((n_metrics, len(models) * n_users), np.nan)
     for index in range(n_metrics):
-        values[index, place] = numbers(fields[value_field(index)])[has_user]
+        values[index, position] = numbers(fields[value_field(index)])[has_user]
     shape = (len(models), n_users)
     conflicts = whole_numbers(columns[CONFLICTS]) if CONFLICTS in columns else None
     lacks_cluster = None
     if CLUSTER in columns:
         # Whose rows name several clusters is a conflict.
         lacks_cluster = flags(columns[CLUSTER].is_null()) & (True if conflicts is None else conflicts == 0)
-    row_hashes = {table: RowHashes.read(fields[hash_field(table)], has_user, place, shape) for table in tables}
+    row_hashes = {table: RowHashes.read(fields[hash_field(table)], has_user, position, shape) for table in tables}
     return ComparedUsers(
         ids=ids,
         hashes=whole_numbers(pc.coalesce(columns[CLUSTER], columns[USER])) if CLUSTER in columns else ids,
         models=models,
         values=values.reshape(n_metrics, len(models), n_users),
-        n_rows=np.bincount(place, minlength=len(models) * n_users).reshape(len(models), n_users),
+        n_rows=np.bincount(position, minlength=len(models) * n_users).reshape(len(models), n_users),
         n_invalid=np.bincount(code, whole_numbers(fields[INVALID]), len(models)).astype(np.int64),
         lacks_cluster=lacks_cluster,
         n_conflicts=conflicts,
@@ -279,8 +279,8 @@ class UserCounts:
         self._count((), f"{N_OTHER}{table}", smallest < largest)
 
     def _count_others(self, table: str, hashes: RowHashes, users: ComparedUsers) -> None:
-        place = users.models.index(self._baseline) if self._baseline in users.models else None
-        baseline_hashes, has_hash = hashes.for_model(place)
+        baseline_index = users.models.index(self._baseline) if self._baseline in users.models else None
+        baseline_hashes, has_hash = hashes.for_model(baseline_index)
         name = f"{N_OTHER}{table}"
         if table == PARTIAL_TABLE:
             for index, model in enumerate(users.models):
@@ -291,7 +291,9 @@ class UserCounts:
         for index, model in enumerate(users.models):
             has, (others, _) = users.n_rows[index] > 0, hashes.for_model(index)
             differs, n_both = has & (others != baseline_hashes), has & (baseline_hashes != 0)
-            self._count(model, name, baseline_hashes != 0 if index == place else differs.astype(np.int64) - n_both)
+            self._count(
+                model, name, baseline_hashes != 0 if index == baseline_index else differs.astype(np.int64) - n_both
+            )
 
     def _count(self, owner: Owner, name: str, counted: Array) -> None:
         counts = self._owners.setdefault(owner, {})

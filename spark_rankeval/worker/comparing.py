@@ -12,12 +12,12 @@ import numpy as np
 import pyarrow as pa
 
 from spark_rankeval.ranking.ragged import Array
-from spark_rankeval.records.slices import roll
+from spark_rankeval.records.slices import rollup
 from spark_rankeval.statistics.all_pairs import MOST_LABELS, AllPairsAccumulator
 from spark_rankeval.statistics.moments import State
 from spark_rankeval.statistics.paired import PairedAccumulator, PairedClusters, differences_of
 from spark_rankeval.wire import Merger, Mergers, Message, unpack
-from spark_rankeval.worker.clusters import CLUSTER_USERS, ClusterLayout, ClusterMerger, ClusterRows, kept_by
+from spark_rankeval.worker.clusters import CLUSTER_USERS, ClusterLayout, ClusterMerger, ClusterRows, rollup_masks
 from spark_rankeval.worker.compared_users import (
     CLUSTER,
     ComparedUsers,
@@ -43,15 +43,15 @@ _PAIR = 8_000
 
 def paired_layout(n_metrics: int, n_attributes: int, *, totals: bool) -> ClusterLayout:
     """The rows of users who go on to their clusters: a row for each model, with the differences to the baseline."""
-    groups = roll(n_attributes, totals=totals, n_before=1)
-    return ClusterLayout(n_metrics, n_keys=1 + n_attributes, kept=kept_by(groups, 1 + n_attributes))
+    groups = rollup(n_attributes, totals=totals, n_before=1)
+    return ClusterLayout(n_metrics, n_keys=1 + n_attributes, masks=rollup_masks(groups, 1 + n_attributes))
 
 
 def paired_merger(layout: ClusterLayout, replicates: int, seed: int) -> Callable[[], ClusterMerger]:
-    """What makes the place where users of a cluster meet: of each slice no signs are drawn."""
+    """The merger of the users of a cluster; slices draw no signs."""
 
-    def new(kept: tuple[bool, ...]) -> PairedClusters:
-        return PairedClusters(layout.n_values, replicates=replicates if sum(kept) == 1 else 0, seed=seed)
+    def new(mask: tuple[bool, ...]) -> PairedClusters:
+        return PairedClusters(layout.n_values, replicates=replicates if sum(mask) == 1 else 0, seed=seed)
 
     return partial(ClusterMerger, layout, new)
 

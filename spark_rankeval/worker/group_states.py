@@ -82,13 +82,13 @@ class GroupStates(NamedTuple):
     def summed(self, keys: Sequence[Key]) -> GroupStates:
         """States with new keys, an entry for each group that there is: groups of equal keys become one."""
         numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
-        places = np.array([numbers[key] for key in keys], np.int64)
+        indices = np.array([numbers[key] for key in keys], np.int64)
         parts: dict[str, Fields] = {}
         for name, fields in self.parts.items() if keys else ():
             if name == _SKETCHES:
-                parts[name] = _merged_sketches(fields, places, len(numbers))
+                parts[name] = _merged_sketches(fields, indices, len(numbers))
             else:
-                parts[name] = merged_stacks(fields, places)
+                parts[name] = merged_stacks(fields, indices)
         return GroupStates(list(numbers), parts)
 
     @classmethod
@@ -122,10 +122,10 @@ class GroupStates(NamedTuple):
         return cls(keys_of(tree), {name: dict(fields) for name, fields in tree.items() if name != KEYS})
 
 
-def _merged_sketches(sketches: Fields, places: IntArray, n_groups: int) -> Fields:
+def _merged_sketches(sketches: Fields, indices: IntArray, n_groups: int) -> Fields:
     width = 1 + int(sketches["column"].max(initial=0))
     cells = {name: values for name, values in sketches.items() if name != _ROWS}
-    merged = merged_sketches([cells | {"column": np.repeat(places, sketches[_ROWS]) * width + cells["column"]}])
+    merged = merged_sketches([cells | {"column": np.repeat(indices, sketches[_ROWS]) * width + cells["column"]}])
     group, column = np.divmod(merged["column"], width)
     return merged | {"column": column, _ROWS: np.bincount(group, minlength=n_groups)}
 
@@ -151,7 +151,7 @@ class StateAccumulator:
         limbs: Mapping[str, Array] | None = None,
         group: IntArray | None = None,
     ) -> None:
-        """Take in users: an array a value, counts by name as far as they have any, and normalisers by the places of their values.
+        """Take in users: an array a value, counts by name as far as they have any, and normalisers by the indices of their values.
 
         Of rows without a user (`is_null`) only the rows that cannot be ranked are counted, and fingerprints have them. A weight that is
         NaN is none. `limbs` are those of `limbs_of`, by table. `group` has the group of each user, if there are several.
@@ -161,7 +161,7 @@ class StateAccumulator:
             [value[valid] for value in values],
             None if users is None else users[valid],
             None if weights is None else weights[valid],
-            {place: value[valid] for place, value in (normalisers or {}).items()},
+            {index: value[valid] for index, value in (normalisers or {}).items()},
             None if group is None else group[valid],
         )
         self.add_counts(counts, valid, group)
@@ -255,7 +255,7 @@ USERS, _GROUP = "users", "group"
 
 
 class UsersOfGroups(NamedTuple):
-    """What users have, by name: arrays with an entry for each user. `values` and `normalisers` are named by the places of values."""
+    """What users have, by name: arrays with an entry for each user. `values` and `normalisers` are named by the indices of values."""
 
     values: dict[str, Array]
     counts: dict[str, Array]
@@ -289,12 +289,12 @@ class UsersOfGroups(NamedTuple):
         """Add these users to states; `group` has the group of each user, if there are several."""
         states.add(
             # Names come back in the order of texts.
-            [self.values[str(place)] for place in range(len(self.values))],
+            [self.values[str(index)] for index in range(len(self.values))],
             self.counts,
             self.users["is_null"],
             self.users.get("hash"),
             self.users.get("weight"),
-            {int(place): column for place, column in self.normalisers.items()},
+            {int(index): column for index, column in self.normalisers.items()},
             self.limbs,
             group,
         )

@@ -39,7 +39,7 @@ def column(
 
 
 def column_of_model(name: str, model: int) -> str:
-    """The column of a model's predictions, by the model's place: one table of predictions has the plain name."""
+    """The column of a model's predictions, by the model's index: one table of predictions has the plain name."""
     return f"{name}_of_{model}" if model else name
 
 
@@ -51,7 +51,7 @@ def _prediction_column(name: str, kind: str, meaning: str, writers: str = _LISTS
     return column(name, kind, meaning, writers, readers, _NO_ROW, per_model=True)
 
 
-#: The lists of each model, with the models' places in the names.
+#: The lists of each model, with the models' indices in the names.
 ITEMS = _prediction_column("items", ITEMS_OF_USER, "the predicted items")
 SCORES = _prediction_column("scores", NUMBERS_OF_ITEMS, "their scores; ranks are negative scores")
 FACTS = _prediction_column(
@@ -67,7 +67,7 @@ MERGED_PREDICTIONS = _prediction_column(
 INFINITE_PREDICTIONS = _prediction_column("n_infinite_predictions", INTEGER, "how many were left out as infinite")
 #: Those that `worker.reading.read_predictions` takes.
 PREDICTION_COLUMNS = (ITEMS, SCORES, PREDICTION_ROWS, VALID_PREDICTIONS, MERGED_PREDICTIONS, INFINITE_PREDICTIONS)
-#: The lists of several models as one, in the place of those above.
+#: The lists of several models as one, instead of those above.
 MARKS = column(
     "marks",
     MARKS_OF_ITEMS,
@@ -76,7 +76,7 @@ MARKS = column(
     "worker.reading",
     _NO_ROW,
 )
-#: Lists from vectors, in the place of those above.
+#: Lists from vectors, instead of those above.
 _VECTORS = "features.vectors.worker"
 VECTOR = _prediction_column("vector", NUMBERS_OF_ITEMS, "the user's vector", "spark.source", _VECTORS)
 BIAS = _prediction_column("bias", NUMBER, "what is added to the user's scores", "spark.source", _VECTORS)
@@ -138,7 +138,7 @@ def hash_column(table: str) -> str:
 
 
 def grades_column(index: int) -> str:
-    """The column of the grades of a relevance, by its place."""
+    """The column of the grades of a relevance, by its index."""
     return GRADES.format(index)
 
 
@@ -148,10 +148,10 @@ def label_column(name: str) -> str:
 
 
 def slice_column(index: int) -> str:
-    """The column of an attribute that divides users into slices, by its place."""
+    """The column of an attribute that divides users into slices, by its index."""
     return SLICES.format(index)
 
 
 def cluster_column(index: int) -> str:
-    """The column of an attribute of the user's cluster, by its place."""
+    """The column of an attribute of the user's cluster, by its index."""
     return CLUSTERS.format(index)

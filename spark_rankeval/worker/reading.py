@@ -40,7 +40,7 @@ Batches = Iterator[pa.RecordBatch]
 
 
 def has_single_precision(columns: dict[str, pa.Array], relevance: int) -> bool:
-    """Whether the grades of a relevance, by its place, come as floats of 32 bits: what they compare with is to be one, too."""
+    """Whether the grades of a relevance, by its index, come as floats of 32 bits: what they compare with is to be one, too."""
     grades = columns.get(grades_column(relevance))
     return grades is not None and bool(pa.types.is_float32(grades.type.value_type))
 
@@ -288,16 +288,16 @@ def filled(values: pa.Array, fill: float) -> Array:
     return without_null
 
 
-def places_among(ids: pa.Array, distinct_ids: pa.Array, *, unknown: int) -> IntArray:
-    """The place of each id among different ids of the same type, or `unknown`; int64. Of the two zeros, `distinct_ids` has 0.0."""
+def indices_among(ids: pa.Array, distinct_ids: pa.Array, *, unknown: int) -> IntArray:
+    """The index of each id among different ids of the same type, or `unknown`; int64. Of the two zeros, `distinct_ids` has 0.0."""
     if pa.types.is_floating(ids.type):
         ids = pc.add(ids, pa.scalar(0.0, ids.type))
-    places: IntArray = filled(pc.index_in(ids, value_set=distinct_ids), unknown).astype(np.int64)
-    return places
+    indices: IntArray = filled(pc.index_in(ids, value_set=distinct_ids), unknown).astype(np.int64)
+    return indices
 
 
 # The mark of each row has the index of its model, then the kind of the row, then its hash. Without a hash it has 32 bits.
-#: How many bits of a mark are the place of the model, and how many the kind of the row.
+#: How many bits of a mark are the index of the model, and how many the kind of the row.
 MODEL_BITS, KIND_BITS = 16, 2
 #: The kinds of rows: in the lists; left out; left out for its infinite score.
 RANKED, REJECTED, INFINITE_SCORE = 0, 1, 2
@@ -339,20 +339,20 @@ def _parted(n_models: int, batch: pa.RecordBatch) -> pa.RecordBatch:
     lists = {
         name: flat(columns.pop(name))[0].take(pa.array(order)) for name in (ITEMS, SCORES, FACTS) if name in columns
     }
-    for place in range(n_models):
-        model_rows = slice(place * batch.num_rows, (place + 1) * batch.num_rows)
-        offsets = bounds[place * batch.num_rows : (place + 1) * batch.num_rows + 1]
+    for index in range(n_models):
+        model_rows = slice(index * batch.num_rows, (index + 1) * batch.num_rows)
+        offsets = bounds[index * batch.num_rows : (index + 1) * batch.num_rows + 1]
         for name, entries in lists.items():
             part = entries.slice(offsets[0], offsets[-1] - offsets[0])
-            columns[column_of_model(name, place)] = pa.LargeListArray.from_arrays(offsets - offsets[0], part)
-        columns[column_of_model(PREDICTION_ROWS, place)] = pa.array(rows[model_rows])
+            columns[column_of_model(name, index)] = pa.LargeListArray.from_arrays(offsets - offsets[0], part)
+        columns[column_of_model(PREDICTION_ROWS, index)] = pa.array(rows[model_rows])
         if totals is not None:
             # Without a row there is no hash.
-            columns[hash_column(column_of_model("predictions", place))] = pa.array(
+            columns[hash_column(column_of_model("predictions", index))] = pa.array(
                 totals[model_rows], mask=rows[model_rows] == 0
             )
         if infinite is not None:
-            columns[column_of_model(INFINITE_PREDICTIONS, place)] = pa.array(infinite[model_rows])
+            columns[column_of_model(INFINITE_PREDICTIONS, index)] = pa.array(infinite[model_rows])
     return pa.RecordBatch.from_pydict(columns)
 
 

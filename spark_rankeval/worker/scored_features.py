@@ -32,7 +32,7 @@ Batches = Iterator[pa.RecordBatch]
 class RankedView(NamedTuple):
     """A model's lists as a view reads them, once they are ranked."""
 
-    place: int  # of the view in the task
+    view_index: int  # in the task
     view: View
     batch: RankingBatch
     included: BoolArray  # which users the view is about
@@ -120,7 +120,7 @@ class StateContext(NamedTuple):
     options: DescriptionOptions
     no_user: str  # the column that says whether a row has no user
     keys: tuple[str, ...]  # the columns that divide users into groups
-    roll: Callable[[Key], Iterable[Key]] = lambda key: [key]  # the groups that the users of a key belong to
+    rollup: Callable[[Key], Iterable[Key]] = lambda key: [key]  # the groups that the users of a key belong to
 
 
 class PartitionFeature:

@@ -148,7 +148,7 @@ def state_of_batches(
     options: DescriptionOptions,
     no_user: str,
     keys: tuple[str, ...] = (),
-    roll: Callable[[Key], Iterable[Key]] = lambda key: [key],
+    rollup: Callable[[Key], Iterable[Key]] = lambda key: [key],
     *,
     tables: tuple[str, ...] = (),
     defers_open_users: bool = False,
@@ -156,12 +156,12 @@ def state_of_batches(
 ) -> Callable[[Batches], Batches]:
     """A function for ``mapInArrow``: messages with the states of all users of a partition, in groups by the columns `keys`.
 
-    The counts are those of `count_names`, and the fingerprints those of `tables`. `roll` gives the groups that the users of a key
+    The counts are those of `count_names`, and the fingerprints those of `tables`. `rollup` gives the groups that the users of a key
     belong to, for features that count by them. Of rows without a user only the invalid rows are counted. If `leaves_open`, users
     whose value a pruned tie leaves open are not in the states: another message has the hashes of their ids. `rows` gives rows of
     users, which go on as messages, too.
     """
-    context = StateContext(task.n_values, count_names(task, tables), options, no_user, keys, roll)
+    context = StateContext(task.n_values, count_names(task, tables), options, no_user, keys, rollup)
 
     @sends_messages
     def run(batches: Batches) -> Iterator[Message]:
@@ -215,7 +215,7 @@ def state_of_columns(
 ) -> Callable[[Batches], Batches]:
     """A function for ``mapInArrow``: the state of the users whose values a table holds, in groups by the columns `keys`.
 
-    Counts are columns of their names, and hashes those of `hash_column`. Normalisers are columns by the places of the values that have one.
+    Counts are columns of their names, and hashes those of `hash_column`. Normalisers are columns by the indices of their values.
     """
 
     @sends_messages
@@ -227,7 +227,7 @@ def state_of_columns(
             for name in (*names.users, *names.rows):
                 read = numbers if pa.types.is_floating(columns[name].type) else whole_numbers
                 counts[name] = read(columns[name])
-            weights = {place: numbers(columns[name]) for place, name in (normalisers or {}).items()}
+            weights = {index: numbers(columns[name]) for index, name in (normalisers or {}).items()}
             yield from states.add(batch, [numbers(columns[name]) for name in values], counts, weights)
         yield from states.messages()
 
@@ -282,9 +282,9 @@ class PartitionStates:
         absent = absent if left_out is None else absent | left_out
         keys = [columns[name] for name in self._keys]
         users = UsersOfGroups(
-            {str(place): column for place, column in enumerate(values)},
+            {str(index): column for index, column in enumerate(values)},
             dict(counts),
-            {str(place): column for place, column in normalisers.items()},
+            {str(index): column for index, column in normalisers.items()},
             limbs_of_users(self._hashed, columns),
             about,
         )
@@ -314,7 +314,7 @@ class PartitionStates:
             [key.take(rows) for key in keys],
             list(some.values.values()),
             some.users.get("weight"),
-            {int(place): normaliser for place, normaliser in some.normalisers.items()},
+            {int(index): normaliser for index, normaliser in some.normalisers.items()},
         )
 
     def _settle(self) -> Iterator[Message]:

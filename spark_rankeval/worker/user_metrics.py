@@ -72,9 +72,9 @@ def _shared_counts(task: ScoringTask) -> tuple[str, ...]:
     return (*task.totals, *(name for feature in task.features for name in feature.group_counts))
 
 
-def standard_value_column(place: int) -> str:
+def standard_value_column(index: int) -> str:
     """The temporary name of the column of a metric beside those of a view."""
-    return f"beside_{place}"
+    return f"beside_{index}"
 
 
 class Scores(NamedTuple):
@@ -84,7 +84,7 @@ class Scores(NamedTuple):
     # (n_users,) each, by the names of `count_names`: those of `counts_of_models` for each model; `WEIGHT_SUMS` if labels have weights;
     # those of features; and `UNRESOLVED`.
     counts: dict[str, Array]
-    normalisers: dict[int, Array]  # float64 (n_users,) for each metric that normalises, by its place
+    normalisers: dict[int, Array]  # float64 (n_users,) for each metric that normalises, by its index
     standard_values: list[Array]  # float64 (n_users,) for each metric beside those of a view, view by view
     features: list[BatchFeature]  # what the features have of the batch, in their order
 
@@ -185,7 +185,7 @@ def _score_model(
     views = _views_of(task, model, inputs.columns)
     parts = list(pieces(lists.items.offsets + lists.labels.offsets, _SLICE)) or [(0, 0)]
     ranked = []
-    for place, view in views.items():
+    for index, view in views.items():
         # Ranking items without a label costs time, so only views that read them do it.
         view_lists = replace(lists, grades=inputs.grades(task, view), entry=entry if view.reads_items else None)
         for feature in inputs.features:
@@ -193,7 +193,7 @@ def _score_model(
         batch, findings = _rank(view, view_lists, parts) if ranker is None else ranker.rank(view, view_lists)
         included = view.population.includes(batch, findings.unjudged)
         for feature in inputs.features:
-            batch = feature.add(RankedView(place, view, batch, included, predictions, inputs.items[model], facts))
+            batch = feature.add(RankedView(index, view, batch, included, predictions, inputs.items[model], facts))
         ranked.append((batch, findings))
         scores.normalisers.update(_normalisers(view, batch, included, len(scores.metrics)))
         scores.metrics.extend(_compute(view.metrics, batch, included))
@@ -238,16 +238,16 @@ def _overlaps(
 
 
 def _views_of(task: ScoringTask, model: int, columns: dict[str, pa.Array]) -> dict[int, View]:
-    """A model's views by their place in the task; their thresholds are rounded as the grades of this batch are."""
+    """A model's views by their index in the task; their thresholds are rounded as the grades of this batch are."""
     return {
-        place: view.for_grades_of_32_bits if has_single_precision(columns, view.relevance) else view
-        for place, view in enumerate(task.views)
+        index: view.for_grades_of_32_bits if has_single_precision(columns, view.relevance) else view
+        for index, view in enumerate(task.views)
         if view.model == model
     }
 
 
 def _without_excluded(excluded: Ragged | None, lists: RawLists) -> tuple[RawLists, IntArray, IntArray]:
-    """Lists without the excluded items, the former place of each item, and how many items each user lost; int64 (n_users,)."""
+    """Lists without the excluded items, the former index of each item, and how many items each user lost; int64 (n_users,)."""
     entry = np.arange(len(lists.items.values))
     if excluded is None:
         return lists, entry, np.zeros(lists.items.n_users, np.int64)
@@ -314,10 +314,10 @@ def _compute(metrics: Sequence[Metric], batch: RankingBatch, included: Array) ->
 
 
 def _normalisers(view: View, batch: RankingBatch, included: Array, first: int) -> dict[int, Array]:
-    """The weights of users' values in the means of the metrics that normalise, by place; 0 for users outside the view's population."""
+    """The weights of users' values in the means of the metrics that normalise, by index; 0 for users outside the view's population."""
     return {
-        place: np.where(included, metric.normaliser(batch), 0.0)
-        for place, metric in enumerate(view.metrics, first)
+        index: np.where(included, metric.normaliser(batch), 0.0)
+        for index, metric in enumerate(view.metrics, first)
         if metric.normalises
     }
 
@@ -365,13 +365,13 @@ def rows_of_users(
     Then come the normalisers, the metrics beside a view's own.
     The hashes of the user's rows of `tables` are last. Only some metrics have a normaliser.
     """
-    normalised = [place for place in task.normalised if place < len(names)]
+    normalised = [index for index in task.normalised if index < len(names)]
     n_standards = sum(len(view.standards) for view in task.views if view.model == 0)
     faults = dict.fromkeys(name for feature in task.features for name in feature.faults)
     extra_names = [
         *user_counts(task),
-        *(f"{names[place]}{NORMALISER}" for place in normalised),
-        *(standard_value_column(place) for place in range(n_standards)),
+        *(f"{names[index]}{NORMALISER}" for index in normalised),
+        *(standard_value_column(index) for index in range(n_standards)),
         *map(hash_column, tables),
     ]
 
@@ -384,7 +384,7 @@ def rows_of_users(
         for model, name in enumerate(task.models):
             metrics = scores.metrics[model * len(names) : (model + 1) * len(names)]
             models = pa.repeat(pa.scalar(name), batch.num_rows)
-            normalisers = [scores.normalisers[model * len(names) + place] for place in normalised]
+            normalisers = [scores.normalisers[model * len(names) + index] for index in normalised]
             standards = scores.standard_values[model * n_standards : (model + 1) * n_standards]
             counts = [scores.counts[count_of_model(name, model)] for name in counts_of_models(task)]
             values = map(pa.array, [*metrics, *counts, *shared.values(), *normalisers, *standards])

@@ -31,7 +31,7 @@ from spark_rankeval.features.item_groups.worker import GroupsOfBatch, GroupsOfPa
 from spark_rankeval.features.items.item_facts import GROUP, ITEM, ROWS, TRAINING_INTERACTIONS, TRAINING_USERS
 from spark_rankeval.metrics.naming import parse_metric, parse_metrics
 from spark_rankeval.ranking.lists import RankingPolicy
-from spark_rankeval.records.slices import EVERY, NOT_LISTED, UNSEEN, item_groups_in, roll, roll_with_items
+from spark_rankeval.records.slices import EVERY, NOT_LISTED, UNSEEN, item_groups_in, rollup, rollup_with_items
 from spark_rankeval.request.options import Facts, ItemGroups
 from spark_rankeval.request.task import GROUP_FACTS, View, has_groups, is_about_labels
 from spark_rankeval.spark.describing import Groups, figures_by_group
@@ -69,10 +69,10 @@ def naive_groups(item, rows):
 def pairs_in(tables, users, **policy):
     """The pairs of every attribute, and which user and group each is, by name."""
     lists = lists_of(users)
-    places = tables.places(pa.array(lists.labels.values))
-    beside = {name: lists.labels.like(values) for name, values in places.items()}
+    indices = tables.indices(pa.array(lists.labels.values))
+    beside = {name: lists.labels.like(values) for name, values in indices.items()}
     batch, _ = ranked(lists_of(users, extra_values=beside), keep_label_order=True, **policy)
-    for attribute, pairs in zip(tables.attributes, tables.pairs(batch, places), strict=True):
+    for attribute, pairs in zip(tables.attributes, tables.pairs(batch, indices), strict=True):
         yield pairs.batch, [(int(u), attribute.names[g]) for u, g in zip(pairs.user, pairs.group, strict=True)]
 
 
@@ -156,13 +156,13 @@ def test_items_that_a_table_lacks_are_a_group_and_are_counted():
         ItemGroups(("genre",), popularity=2),
         {table_of(0): packed([(1, "x"), (None, "y")]), table_of(1): counted({1: 2})},
     )
-    places = tables.places(pa.array(labels.values))
-    assert tables.n_unlisted(labels, places).tolist() == [2, 0, 0]
+    indices = tables.indices(pa.array(labels.values))
+    assert tables.n_unlisted(labels, indices).tolist() == [2, 0, 0]
     assert tables.faults["n_invalid_items"] == 1
     genre, popularity = tables.attributes
-    named = [genre.names[group] for group in genre.memberships(genre.ids.places(pa.array([1, 7])))[1]]
+    named = [genre.names[group] for group in genre.memberships(genre.ids.indices(pa.array([1, 7])))[1]]
     assert named == ["x", NOT_LISTED]
-    assert [popularity.names[g] for g in popularity.memberships(popularity.ids.places(pa.array([1, 7])))[1]] == [
+    assert [popularity.names[g] for g in popularity.memberships(popularity.ids.indices(pa.array([1, 7])))[1]] == [
         "1",
         UNSEEN,
     ]
@@ -247,11 +247,13 @@ def test_a_group_without_a_label_is_one_of_all_users_with_its_size_and_edges():
     options, keys = DescriptionOptions("t", quantiles=()), ("country", ATTRIBUTE_KEY, GROUP_KEY)
     rows = list(state_of_batches(task, options, NO_USER, keys)(iter([batch])))
     attributes = asked.attributes
-    asked_groups = Groups(count_names(task), 1, options, len(keys), roll_with_items(roll(1), attributes), attributes)
+    asked_groups = Groups(
+        count_names(task), 1, options, len(keys), rollup_with_items(rollup(1), attributes), attributes
+    )
     merged = met(rows, merging_states(asked_groups.states_of_users))
     figures = figures_by_group(merged, asked_groups)
     with pytest.raises(EngineError, match="users of one slice in two places"):
-        figures_by_group(merged * 2, asked_groups._replace(roll=lambda key: [key]))
+        figures_by_group(merged * 2, asked_groups._replace(rollup=lambda key: [key]))
     found = with_users_outside(figures, len(attributes))
     users = {key: (each.values[0].moments.n, each.values[0].moments.n_undefined) for key, each in found.items()}
     assert users == {
@@ -302,7 +304,7 @@ def counted_table(users):
 def test_an_item_of_several_groups_is_in_each_of_them():
     table = pa.table({ITEM: [3, 3, 4], GROUP: pa.array(["a", "b", None]), ROWS: [1, 1, 1]})
     attribute = by_column(table)
-    which, group = attribute.memberships(attribute.ids.places(pa.array([4, 3, 5])))
+    which, group = attribute.memberships(attribute.ids.indices(pa.array([4, 3, 5])))
     assert [(int(w), attribute.names[g]) for w, g in zip(which, group, strict=True)] == [
         (0, None), (1, "a"), (1, "b"), (2, NOT_LISTED),
     ]  # fmt: skip

@@ -22,7 +22,14 @@ from spark_rankeval.features.item_groups.group_rankings import ATTRIBUTE_KEY, GR
 from spark_rankeval.features.item_groups.worker import score_pairs
 from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.ranking.recommended import FACT_TABLES
-from spark_rankeval.records.slices import is_of_all, item_attribute, item_groups_in, roll, roll_with_items, slice_name
+from spark_rankeval.records.slices import (
+    is_of_all,
+    item_attribute,
+    item_groups_in,
+    rollup,
+    rollup_with_items,
+    slice_name,
+)
 from spark_rankeval.request.counts import CountNames, Overlap
 from spark_rankeval.request.options import ItemGroups, ScoringOptions
 from spark_rankeval.request.readings import Lists, read_request
@@ -121,8 +128,8 @@ class _Run:
         options = replace(
             options, clustered="cluster" in case, normalised=self.task.normalised, n_plain=len(request.standard_values)
         )
-        rolls = roll(len(self.slices), totals="cube" in case)
-        rolls = roll_with_items(rolls, self.items) if self.items else rolls
+        rolls = rollup(len(self.slices), totals="cube" in case)
+        rolls = rollup_with_items(rolls, self.items) if self.items else rolls
         names = count_names(self.task, self.tables)
         self.groups = Groups(names, self.task.n_values, options, len(self.keys), rolls, self.items)
 
@@ -170,7 +177,7 @@ class _Run:
     def _states(self, tasks, **options):
         """The messages that travel, task by task."""
         run = state_of_batches(
-            self.task, self.groups.options, grouped_row.NO_USER, self.keys, self.groups.roll, tables=self.tables, **options
+            self.task, self.groups.options, grouped_row.NO_USER, self.keys, self.groups.rollup, tables=self.tables, **options
         )  # fmt: skip
         return [list(messages_of(run(iter(task)))) for task in tasks]
 
@@ -283,7 +290,7 @@ class _Run:
 
     def all_pairs(self, per_user, test="tukey", replicates=50):
         metrics, drawn = self._metrics(), replicates if test == "randomised" else 0
-        layout = ClusterLayout(len(metrics), n_keys=1, kept=((True,),)) if "cluster" in self.case else None
+        layout = ClusterLayout(len(metrics), n_keys=1, masks=((True,),)) if "cluster" in self.case else None
         run = all_pairs_batches(len(metrics), drawn, 7, test == "games_howell", layout, ("labels",))
         state, clusters = self._owners(per_user, run, layout)
         of_pairs = None if layout is None else PairClusters(clusters, "cluster")

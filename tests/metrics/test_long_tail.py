@@ -82,19 +82,19 @@ def test_shares_outside_their_range_are_refused(metric):
 
 def test_sets_of_categories_have_one_code_each_in_every_batch():
     sets = CategorySets()
-    first = sets.places(pa.array(['["a","b"]', None, "[]", '["c"]', '["a","b"]']))
+    first = sets.indices(pa.array(['["a","b"]', None, "[]", '["c"]', '["a","b"]']))
     assert first.tolist() == [0, UNKNOWN, UNKNOWN, 1, 0]
-    assert sets.places(pa.array(['["c"]', '["b"]'])).tolist() == [1, 2]
+    assert sets.indices(pa.array(['["c"]', '["b"]'])).tolist() == [1, 2]
     assert [part.tolist() for part in np.split(sets.sets().values, sets.sets().offsets[1:-1])] == [[0, 1], [2], [1]]
-    assert sets.places(pa.nulls(2, pa.string())).tolist() == [UNKNOWN, UNKNOWN]
+    assert sets.indices(pa.nulls(2, pa.string())).tolist() == [UNKNOWN, UNKNOWN]
 
 
 def test_the_shares_of_a_history_are_of_its_items_with_a_category():
     sets = Ragged.from_lists([[0, 1], [2], [1]], np.int64)
-    user, places = np.array([0, 0, 0, 2, 1]), np.array([0, 1, UNKNOWN, 2, UNKNOWN])
-    shares = shares_of_categories(user, places, sets)
+    user, indices = np.array([0, 0, 0, 2, 1]), np.array([0, 1, UNKNOWN, 2, UNKNOWN])
+    shares = shares_of_categories(user, indices, sets)
     found = dict(
         zip(zip(shares.user.tolist(), shares.category.tolist(), strict=True), shares.share.tolist(), strict=True)
     )
     assert found == {(0, 0): 0.25, (0, 1): 0.25, (0, 2): 0.5, (2, 1): 1.0}
-    assert len(shares_of_categories(user[:0], places[:0], sets).user) == 0
+    assert len(shares_of_categories(user[:0], indices[:0], sets).user) == 0

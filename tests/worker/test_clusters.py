@@ -10,7 +10,7 @@ from helpers.effort import part_of
 from helpers.met_messages import met
 from oracles.clusters import effective_n
 
-from spark_rankeval.records.slices import EVERY, roll
+from spark_rankeval.records.slices import EVERY, rollup
 from spark_rankeval.request.counts import CountNames
 from spark_rankeval.statistics.cluster_sums import N_GROUPS, clusters_of
 from spark_rankeval.statistics.description import DescriptionOptions
@@ -61,7 +61,7 @@ def merged_messages(order, n_partitions, options=OPTIONS, keys=("slice",), size=
     sent = []
     for part in np.array_split(order, n_partitions):
         sent += run(iter(TABLE.take(pa.array(part)).combine_chunks().to_batches(max_chunksize=size)))
-    layout = ClusterLayout.for_options(2, options, len(keys), roll(len(keys))) if options.clustered else None
+    layout = ClusterLayout.for_options(2, options, len(keys), rollup(len(keys))) if options.clustered else None
     return met(sent, merging_states(partial(states_of, n_values=2, names=names, options=options), layout), n_partitions)
 
 

@@ -121,12 +121,12 @@ def test_items_are_found_where_they_stand_and_others_behind_all(known, least, as
         for kind in (pa.int64(), pa.string()):
             texts = kind == pa.string()
             as_kind = [[str(one) if texts and one is not None else one for one in each] for each in (ids, items)]
-            found = ItemIndex(pa.array(as_kind[0], kind)).places(pa.array(as_kind[1], kind))
+            found = ItemIndex(pa.array(as_kind[0], kind)).indices(pa.array(as_kind[1], kind))
             assert found.tolist() == expected
 
 
 def test_items_of_smaller_whole_numbers_and_of_doubles_are_found():
     for kind in (pa.int8(), pa.int16(), pa.int32(), pa.float64()):
         known = ItemIndex(pa.array([-128, 127, 5, 0], kind))
-        assert known.places(pa.array([0, 5, None, 7, -128, 127], kind)).tolist() == [3, 2, 4, 4, 0, 1]
-    assert ItemIndex(pa.array([0.0, 1.5])).places(pa.array([-0.0, 1.5, float("nan")])).tolist() == [0, 1, 2]
+        assert known.indices(pa.array([0, 5, None, 7, -128, 127], kind)).tolist() == [3, 2, 4, 4, 0, 1]
+    assert ItemIndex(pa.array([0.0, 1.5])).indices(pa.array([-0.0, 1.5, float("nan")])).tolist() == [0, 1, 2]

@@ -67,7 +67,7 @@ _NAMED = "="
 class GroupSlot(NamedTuple):
     """What groups get in all lists, counted once for all metrics that count the same."""
 
-    view: int  # the place of the view
+    view: int  # the index of the view
     metrics: tuple[AllListsGroupMetric, ...]
 
     @property
@@ -208,10 +208,10 @@ def _units(amounts: FloatArray, unit: float) -> IntArray:
 
 
 def _summed(cell: IntArray, group: IntArray, units: IntArray, n_groups: int) -> tuple[IntArray, IntArray, IntArray]:
-    places, place = np.unique(cell * n_groups + group, return_inverse=True)
-    sums = np.zeros(len(places), np.int64)
-    np.add.at(sums, place, units)
-    return places // n_groups, places % n_groups, sums
+    indices, index = np.unique(cell * n_groups + group, return_inverse=True)
+    sums = np.zeros(len(indices), np.int64)
+    np.add.at(sums, index, units)
+    return indices // n_groups, indices % n_groups, sums
 
 
 class SlotGroups(NamedTuple):
@@ -376,19 +376,19 @@ class ExposureOfBatch(BatchFeature):
 
     def __init__(self, views: set[int]) -> None:
         self._views = views
-        self.exposed: dict[int, Exposed] = {}  # by the view's place
+        self.exposed: dict[int, Exposed] = {}  # by the view's index
 
     def add(self, ranked: RankedView) -> RankingBatch:
         """Keep the lists of a view."""
-        if ranked.place in self._views:
-            self.exposed[ranked.place] = Exposed(ranked.batch, ranked.predictions.ids, ranked.included)
+        if ranked.view_index in self._views:
+            self.exposed[ranked.view_index] = Exposed(ranked.batch, ranked.predictions.ids, ranked.included)
         return ranked.batch
 
 
 class _ExposureAccumulator:
     def __init__(self, task: ScoringTask, context: StateContext) -> None:
         self._context = context
-        slice_texts = lambda key: list(map(slice_as_text, context.roll(key)))  # noqa: E731
+        slice_texts = lambda key: list(map(slice_as_text, context.rollup(key)))  # noqa: E731
         self._counted: list[ExposureAccumulator | GroupAccumulator] = []
         if slots := slots_of(task):
             self._counted.append(ExposureAccumulator(slots, slice_texts))

@@ -168,7 +168,7 @@ def read_intents(
 def _judged_items(labels: SourceTable, subtopics: Sql | None, typed: Typed) -> tuple[DataFrame, list[str]]:
     """A row for each label with its item and grades, whose names are returned as well, and its subtopic or subtopics."""
     users = typed.named_users(labels)
-    grades = [grades_column(place) for place in range(len(labels.grades))]
+    grades = [grades_column(index) for index in range(len(labels.grades))]
     values = dict(zip(grades, labels.values_sql(), strict=False))
     if subtopics is not None:
         values[INTENT] = subtopics

@@ -51,7 +51,7 @@ class _IntentsOfPartition(PartitionFeature):
 
 class _IntentsOfBatch(BatchFeature):
     def __init__(self, side: Side, intents: IntArray, *, clip: bool) -> None:
-        # One entry per item and intent, with grades; and the intents, as places in the order of their names.
+        # One entry per item and intent, with grades; and the intents, as ranks of their names.
         self._side, self._intents, self._clip = side, intents, clip
         self._items: Ragged | None = None
 
@@ -76,6 +76,6 @@ class _IntentsOfBatch(BatchFeature):
 def _codes_in_order(names: pa.Array) -> IntArray:
     """A number for each name, in the order of their bytes."""
     encoded = names.dictionary_encode()
-    place = np.empty(len(encoded.dictionary), np.int64)
-    place[pc.sort_indices(encoded.dictionary).to_numpy()] = np.arange(len(place))
-    return place[filled(encoded.indices, 0)] if len(place) else np.empty(0, np.int64)
+    rank = np.empty(len(encoded.dictionary), np.int64)
+    rank[pc.sort_indices(encoded.dictionary).to_numpy()] = np.arange(len(rank))
+    return rank[filled(encoded.indices, 0)] if len(rank) else np.empty(0, np.int64)

@@ -32,7 +32,7 @@ ATTRIBUTE_KEY, GROUP_KEY = "item_attribute_", "item_group_"
 GROUP_FAULTS = ("n_invalid_items", "n_invalid_training")
 #: The columns that may have the table of popularity already, for metrics.
 POPULARITY_TABLES = (item_facts.POPULARITY_TABLE, item_facts.LEVELS_TABLE)
-# What labels have beside their grades while they are ranked: the place of their item in the table of an attribute.
+# What labels have beside their grades while they are ranked: the index of their item in the table of an attribute.
 _PLACE = "place_"
 
 
@@ -44,7 +44,7 @@ _TABLE = column(
 
 
 def table_of(attribute: int) -> str:
-    """The column of grouped users with the packed table of an attribute of items, by its place among `ItemGroups.attributes`."""
+    """The column of grouped users with the packed table of an attribute of items, by its index among `ItemGroups.attributes`."""
     return _TABLE.format(attribute)
 
 
@@ -55,7 +55,7 @@ class Attribute:
     Attributes:
         ids: the items.
         names: the groups, in any order.
-        groups: int64, the groups of each item as places in `names`; behind the items stands what the table lacks.
+        groups: int64, the groups of each item as indices in `names`; behind the items stands what the table lacks.
         n_unusable: how many rows of the table have no item.
         is_listing: whether an item that the table lacks is worth counting: it should be there.
         popularity: int64, how many users of the training data have each item; None of groups that have nothing to do with it.
@@ -84,11 +84,11 @@ class Attribute:
     def _has_one_group_an_item(self) -> bool:
         return bool((self.groups.lengths == 1).all())
 
-    def memberships(self, places: IntArray) -> tuple[IntArray, IntArray]:
-        """The groups of some items: which of the places, int64, and the group there; an entry for each membership."""
+    def memberships(self, indices: IntArray) -> tuple[IntArray, IntArray]:
+        """The groups of some items: which of the indices, int64, and the group there; an entry for each membership."""
         if self._has_one_group_an_item:
-            return np.arange(len(places)), self.groups.values[places]
-        item_groups = self.groups.take(places)
+            return np.arange(len(indices)), self.groups.values[indices]
+        item_groups = self.groups.take(indices)
         return item_groups.user, item_groups.values
 
 
@@ -101,7 +101,7 @@ class GroupTables(NamedTuple):
     @classmethod
     def read(cls, groups: ItemGroups, packed: Mapping[str, pa.Scalar]) -> GroupTables:
         """From the first row of a task."""
-        attributes = [by_column(table_in(packed[table_of(place)])) for place in range(len(groups.columns))]
+        attributes = [by_column(table_in(packed[table_of(index)])) for index in range(len(groups.columns))]
         if groups.popularity:
             # Metrics may have brought the table already.
             columns = (table_of(len(groups.columns)), *POPULARITY_TABLES)
@@ -123,42 +123,42 @@ class GroupTables(NamedTuple):
             faults[name] = max(faults.get(name, 0), attribute.n_unusable)
         return faults
 
-    def places(self, items: pa.Array) -> dict[str, Array]:
-        """The places of labelled items in each table, to travel with the labels as float64."""
+    def indices(self, items: pa.Array) -> dict[str, Array]:
+        """The indices of labelled items in each table, to travel with the labels as float64."""
         return {
-            f"{_PLACE}{place}": attribute.ids.places(items).astype(np.float64)
-            for place, attribute in enumerate(self.attributes)
+            f"{_PLACE}{index}": attribute.ids.indices(items).astype(np.float64)
+            for index, attribute in enumerate(self.attributes)
         }
 
-    def n_unlisted(self, labels: Ragged, places: Mapping[str, Array]) -> IntArray:
+    def n_unlisted(self, labels: Ragged, indices: Mapping[str, Array]) -> IntArray:
         """How many labels of each user are of items that the table of items lacks; int64 (n_users,)."""
-        for place, attribute in enumerate(self.attributes):
+        for index, attribute in enumerate(self.attributes):
             if attribute.is_listing:
-                unlisted = places[f"{_PLACE}{place}"] == len(attribute.ids)
+                unlisted = indices[f"{_PLACE}{index}"] == len(attribute.ids)
                 return np.bincount(labels.user[unlisted], minlength=labels.n_users)
         return np.zeros(labels.n_users, np.int64)
 
-    def pairs(self, batch: RankingBatch, raw_places: Mapping[str, Array]) -> Iterator[Pairs]:
-        """The users of the groups of each attribute; `raw_places`: the places of labels as they came, as of `places`."""
-        for place, attribute in enumerate(self.attributes):
-            yield pairs_of(batch, attribute, f"{_PLACE}{place}", raw_places[f"{_PLACE}{place}"])
+    def pairs(self, batch: RankingBatch, raw_indices: Mapping[str, Array]) -> Iterator[Pairs]:
+        """The users of the groups of each attribute; `raw_indices`: the indices of labels as they came, as of `indices`."""
+        for index, attribute in enumerate(self.attributes):
+            yield pairs_of(batch, attribute, f"{_PLACE}{index}", raw_indices[f"{_PLACE}{index}"])
 
-    def memberships(self, place: int, items: pa.Array) -> tuple[IntArray, IntArray]:
-        """The groups of some items by an attribute, by its place: which item, and its group; an entry for each membership."""
-        attribute = self.attributes[place]
-        return attribute.memberships(attribute.ids.places(items))
+    def memberships(self, index: int, items: pa.Array) -> tuple[IntArray, IntArray]:
+        """The groups of some items by an attribute, by its index: which item, and its group; an entry for each membership."""
+        attribute = self.attributes[index]
+        return attribute.memberships(attribute.ids.indices(items))
 
     def group_facts(self, n_attributes: int) -> Iterator[tuple[Key, dict[str, IntArray]]]:
         """Each group that has items, with its size and edges, by a key of no slice of users, who have so many attributes."""
         for label, attribute in zip(self.labels, self.attributes, strict=True):
-            for place in np.flatnonzero(attribute.facts[GROUP_FACTS[0]]).tolist():
-                facts = {name: values[place : place + 1] for name, values in attribute.facts.items()}
-                yield (*[NO_SLICE] * n_attributes, label, attribute.names[place]), facts
+            for index in np.flatnonzero(attribute.facts[GROUP_FACTS[0]]).tolist():
+                facts = {name: values[index : index + 1] for name, values in attribute.facts.items()}
+                yield (*[NO_SLICE] * n_attributes, label, attribute.names[index]), facts
 
-    def keys(self, place: int, groups: IntArray) -> dict[str, pa.Array]:
-        """The columns that tell the groups of an attribute, by its place, apart from each other and from all items."""
-        first = 1 + sum(len(attribute.names) for attribute in self.attributes[:place])
-        return self._keys(np.full(len(groups), place + 1), groups + first)
+    def keys(self, index: int, groups: IntArray) -> dict[str, pa.Array]:
+        """The columns that tell the groups of an attribute, by its index, apart from each other and from all items."""
+        first = 1 + sum(len(attribute.names) for attribute in self.attributes[:index])
+        return self._keys(np.full(len(groups), index + 1), groups + first)
 
     def no_keys(self, n_rows: int) -> dict[str, pa.Array]:
         """The same columns for rows that are about all items."""
@@ -179,7 +179,7 @@ class Pairs(NamedTuple):
 
     Attributes:
         user: int64, the user of each pair.
-        group: int64, the group, by its place among those of the attribute.
+        group: int64, the group, by its index among those of the attribute.
         batch: the rankings of the pairs as if each were a user.
     """
 
@@ -188,8 +188,8 @@ class Pairs(NamedTuple):
     batch: RankingBatch
 
 
-def pairs_of(batch: RankingBatch, attribute: Attribute, name: str, raw_places: Array) -> Pairs:
-    """The users of the groups of an attribute; the places of labels' items stand beside labels under a name."""
+def pairs_of(batch: RankingBatch, attribute: Attribute, name: str, raw_indices: Array) -> Pairs:
+    """The users of the groups of an attribute; the indices of labels' items stand beside labels under a name."""
     n_groups = len(attribute.names)
     label, key = _memberships(attribute, batch.label_extra_values[name].values, batch.labels.user, n_groups)
     order = np.argsort(key, kind="stable")
@@ -198,8 +198,8 @@ def pairs_of(batch: RankingBatch, attribute: Attribute, name: str, raw_places: A
     pair_key, offsets = ordered[first], np.append(first, len(ordered))
     # Labelled predictions come by user and then by rank: a stable order keeps their ranks in order.
     prediction, key_of_prediction = _memberships(attribute, batch.extra_values[name], batch.user, n_groups)
-    place = np.searchsorted(pair_key, key_of_prediction)
-    by_pair = np.argsort(place, kind="stable")
+    index = np.searchsorted(pair_key, key_of_prediction)
+    by_pair = np.argsort(index, kind="stable")
     prediction = prediction[by_pair]
     user, group = np.divmod(pair_key, n_groups)
     pair_label = label[order]
@@ -209,9 +209,9 @@ def pairs_of(batch: RankingBatch, attribute: Attribute, name: str, raw_places: A
         batch,
         n_users=len(pair_key),
         n_predictions=batch.n_predictions[user],
-        user=place[by_pair],
+        user=index[by_pair],
         labels=Ragged(batch.labels.values[pair_label], offsets),
-        raw_labels=None if raw_labels is None else _raw_labels_of(raw_labels, attribute, raw_places, pair_key),
+        raw_labels=None if raw_labels is None else _raw_labels_of(raw_labels, attribute, raw_indices, pair_key),
         recommended=None,
         extra_values={each: values[prediction] for each, values in batch.extra_values.items()},
         label_extra_values={
@@ -222,15 +222,15 @@ def pairs_of(batch: RankingBatch, attribute: Attribute, name: str, raw_places: A
     return Pairs(user, group, pair_batch)
 
 
-def _memberships(attribute: Attribute, places: Array, user: IntArray, n_groups: int) -> tuple[IntArray, IntArray]:
+def _memberships(attribute: Attribute, indices: Array, user: IntArray, n_groups: int) -> tuple[IntArray, IntArray]:
     """Which of some labels are in a group, and the number of the pair of user and group; an entry for each membership."""
-    which, group = attribute.memberships(places.astype(np.int64))
+    which, group = attribute.memberships(indices.astype(np.int64))
     return which, user[which] * n_groups + group
 
 
-def _raw_labels_of(raw_labels: Ragged, attribute: Attribute, places: Array, pair_key: IntArray) -> Ragged:
+def _raw_labels_of(raw_labels: Ragged, attribute: Attribute, indices: Array, pair_key: IntArray) -> Ragged:
     """The raw label lists of pairs, in their order."""
-    which, key = _memberships(attribute, places, raw_labels.user, len(attribute.names))
+    which, key = _memberships(attribute, indices, raw_labels.user, len(attribute.names))
     order = np.argsort(key, kind="stable")
     lengths = np.bincount(np.searchsorted(pair_key, key), minlength=len(pair_key))
     return Ragged(raw_labels.values[which[order]], offsets_of(lengths))
@@ -255,7 +255,7 @@ def by_popularity(table: pa.Table, n_groups: int) -> Attribute:
     users = whole_numbers(items[item_facts.TRAINING_USERS].combine_chunks())
     # Groups without an item have no figures: a share of 0 would look as if no user were shown their items.
     nonempty, group = np.unique(popularity_groups(users, n_groups), return_inverse=True)
-    names = (*(group_name(place, n_groups) for place in nonempty.tolist()), UNSEEN)
+    names = (*(group_name(index, n_groups) for index in nonempty.tolist()), UNSEEN)
     values = np.append(group, len(nonempty))
     return Attribute(
         ItemIndex(items[item_facts.ITEM].combine_chunks()),
@@ -279,10 +279,10 @@ def popularity_groups(users: IntArray, n_groups: int) -> IntArray:
     return less * n_groups // max(len(users), 1)
 
 
-def group_name(place: int, n_groups: int) -> str:
+def group_name(index: int, n_groups: int) -> str:
     """What a group by popularity is called, from 0 for the least popular: texts that sort as their numbers do.
 
     >>> group_name(0, 10), group_name(9, 10), group_name(4, 5)
     ('01', '10', '5')
     """
-    return str(place + 1).zfill(len(str(n_groups)))
+    return str(index + 1).zfill(len(str(n_groups)))

@@ -71,8 +71,8 @@ class GroupedGroups(GroupedFeature):
         """The users, the first of each task with the packed tables."""
         tables, columns, training = {}, self.sources.groups.columns, self.sources.training
         if self.sources.items is not None:
-            for place, name in enumerate(columns):
-                tables[table_of(place)] = packed_groups(self.sources.items, name, self.item_type)
+            for number, name in enumerate(columns):
+                tables[table_of(number)] = packed_groups(self.sources.items, name, self.item_type)
         # Metrics may have brought the table of popularity already.
         if training is not None and not set(POPULARITY_TABLES) & set(users.columns):
             names = [user_column(index) for index in range(len(training.user))]
@@ -156,7 +156,7 @@ def per_item_group(scoring: Scoring) -> DataFrame:
     task, schema = scoring.reading.task, scoring.schema
     grouping = scoring.grouping(scoring.plan(exact=True, lazy=True))
     users = grouping.frame(with_users=True)
-    values = tuple(f"metric_{place}" for place in range(len(scoring.reading.columns)))
+    values = tuple(f"metric_{index}" for index in range(len(scoring.reading.columns)))
     value_names = dict(zip(scoring.reading.columns, values, strict=True))
     attributes = list(grouping.attributes.columns)
     counted = [task.weight_count] if task.weight_count else []

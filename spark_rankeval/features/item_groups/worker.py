@@ -60,9 +60,9 @@ class ScoresOfPairs:
     def add(self, view: View, ranked: RankedPairs, included: BoolArray) -> None:
         """Add the metrics of a view; users who are not included have NaN."""
         is_included = included[self.user]
-        for place, metric in enumerate(view.metrics, len(self.values)):
+        for index, metric in enumerate(view.metrics, len(self.values)):
             if metric.normalises:
-                self.normalisers[place] = np.where(is_included, ranked.normaliser(metric), 0.0)
+                self.normalisers[index] = np.where(is_included, ranked.normaliser(metric), 0.0)
         for computed, metrics in ((self.values, view.metrics), (self.standard_values, view.standards)):
             metric_values = [ranked.values(metric) for metric in metrics]
             computed.extend(
@@ -79,7 +79,7 @@ class ScoresOfPairs:
             self.user[keep],
             [values[keep] for values in self.values],
             [values[keep] for values in self.standard_values],
-            {place: values[keep] for place, values in self.normalisers.items()},
+            {index: values[keep] for index, values in self.normalisers.items()},
         )
 
 
@@ -122,7 +122,7 @@ class ScoresOfGroups:
     """The values of the groups of all attributes of items, of a batch of users."""
 
     tables: GroupTables
-    places: Mapping[str, Array]  # of the labels as they came, as of `GroupTables.places`
+    indices: Mapping[str, Array]  # of the labels as they came, as of `GroupTables.indices`
     has_shares: bool = False  # whether any metric is a share of a group
     attributes: list[ScoresOfPairs] = field(default_factory=list)
 
@@ -131,17 +131,17 @@ class ScoresOfGroups:
 
         The labels, and so the pairs, are those of every other view.
         """
-        for place, pairs in enumerate(self.tables.pairs(batch, self.places)):
-            n_groups = len(self.tables.attributes[place].names)
+        for index, pairs in enumerate(self.tables.pairs(batch, self.indices)):
+            n_groups = len(self.tables.attributes[index].names)
             user, group = pairs.user, pairs.group
             ranked = RankedPairs(pairs, n_groups)
             if self.has_shares:
                 user, group = np.divmod(np.arange(batch.n_users * n_groups), n_groups)
                 recommended = Recommended.none(batch.n_users) if batch.recommended is None else batch.recommended
-                ranked = RankedPairs(pairs, n_groups, recommended, self.tables.memberships(place, items))
-            if place == len(self.attributes):
-                self.attributes.append(ScoresOfPairs(self.tables.keys(place, group), user))
-            self.attributes[place].add(view, ranked, included)
+                ranked = RankedPairs(pairs, n_groups, recommended, self.tables.memberships(index, items))
+            if index == len(self.attributes):
+                self.attributes.append(ScoresOfPairs(self.tables.keys(index, group), user))
+            self.attributes[index].add(view, ranked, included)
 
     def batches(self, users: pa.RecordBatch, no_user: str) -> Iterator[tuple[pa.RecordBatch, ScoresOfPairs]]:
         """The users of each attribute's pairs with the keys of their groups, and the values of the pairs.
@@ -191,7 +191,7 @@ class FiguresOfGroups(ScoringFeature):
 
     @property
     def _own_tables(self) -> tuple[str, ...]:
-        return tuple(table_of(place) for place in range(len(self.groups.attributes)))
+        return tuple(table_of(index) for index in range(len(self.groups.attributes)))
 
     def begin(self, task: ScoringTask) -> PartitionFeature:
         """The groups for the metrics of a task."""
@@ -246,7 +246,7 @@ class GroupsOfPartition(PartitionFeature):
         """The groups of the labels of a batch."""
         if self.tables is None:
             return BatchFeature()
-        return GroupsOfBatch(ScoresOfGroups(self.tables, self.tables.places(labels.ids), self._has_shares))
+        return GroupsOfBatch(ScoresOfGroups(self.tables, self.tables.indices(labels.ids), self._has_shares))
 
     def new_accumulator(self, context: StateContext) -> FeatureAccumulator:
         """States of users in groups of items."""
@@ -262,7 +262,7 @@ class GroupsOfBatch(BatchFeature):
 
     def label_numbers(self, labels: Side) -> Mapping[str, Array]:
         """Where the labels' items stand in the tables."""
-        return self.scores.places
+        return self.scores.indices
 
     def add(self, ranked: RankedView) -> RankingBatch:
         """Add the metrics of a view."""
@@ -273,7 +273,7 @@ class GroupsOfBatch(BatchFeature):
 
     def counts(self, labels: Ragged) -> Mapping[str, Array]:
         """How many labels are of items that the table of items lacks."""
-        return {"n_unlisted_labels": self.scores.tables.n_unlisted(labels, self.scores.places)}
+        return {"n_unlisted_labels": self.scores.tables.n_unlisted(labels, self.scores.indices)}
 
 
 def with_users_outside(figures: Mapping[Key, Figures], n_attributes: int) -> dict[Key, Figures]:

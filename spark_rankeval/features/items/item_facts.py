@@ -35,7 +35,7 @@ from spark_rankeval.worker.grouped_row import (
     hash_column,
 )
 from spark_rankeval.worker.process import TOO_LARGE, Bound, runs_in_worker, unpacked
-from spark_rankeval.worker.reading import filled, flat, numbers, places_among, whole_numbers
+from spark_rankeval.worker.reading import filled, flat, indices_among, numbers, whole_numbers
 
 #: Columns of a grouped row.
 _GROUPED, _LISTS = "features.items.grouped_tables", "features.items.worker"
@@ -100,9 +100,9 @@ Batches = Iterator[pa.RecordBatch]
 
 def levels_of(n_users: IntArray) -> tuple[IntArray, PopularityLevels]:
     """The level of each item by how many users have it, and behind these that of an unknown item; and the levels."""
-    different, place, n_items = np.unique(n_users, return_inverse=True, return_counts=True)
+    different, index, n_items = np.unique(n_users, return_inverse=True, return_counts=True)
     pairs, items = (np.append(1.0, shares) for shares in shares_above(different, n_items))
-    return np.append(1 + place, 0).astype(np.int64), PopularityLevels(pairs, items, np.append(0, n_items))
+    return np.append(1 + index, 0).astype(np.int64), PopularityLevels(pairs, items, np.append(0, n_items))
 
 
 def shares_above(n_users: IntArray, n_items: IntArray) -> tuple[FloatArray, FloatArray]:
@@ -147,9 +147,9 @@ def count_items(batch: pa.RecordBatch) -> pa.Table:
 
 
 def _coded(items: pa.Array) -> tuple[IntArray, pa.Array]:
-    """Items as places among different ones. Some of these may not occur.
+    """Items as indices among different ones. Some of these may not occur.
 
-    If whole numbers lie close together, a place is the number minus the least, which takes a tenth of the time.
+    If whole numbers lie close together, an index is the number minus the least, which takes a tenth of the time.
     """
     if pa.types.is_integer(items.type) and len(items):
         numbers = whole_numbers(items)
@@ -203,29 +203,29 @@ class ItemIndex:
     def __init__(self, ids: pa.Array) -> None:
         self.ids = ids
         self._least = np.int64(0)
-        self._places: IntArray | None = None
+        self._indices: IntArray | None = None
         if pa.types.is_integer(ids.type) and len(ids):
             # Spark's whole numbers have a sign, and 64 bits at the most.
             values = filled(ids, 0).astype(np.int64)
             n_numbers = int(values.max()) - int(values.min()) + 1
             if n_numbers <= _SPARSE * len(ids):
                 self._least = values.min()
-                self._places = np.full(n_numbers + 1, len(ids), np.int64)
-                self._places[values - self._least] = np.arange(len(ids))
+                self._indices = np.full(n_numbers + 1, len(ids), np.int64)
+                self._indices[values - self._least] = np.arange(len(ids))
 
     def __len__(self) -> int:
         return len(self.ids)
 
-    def places(self, items: pa.Array) -> IntArray:
+    def indices(self, items: pa.Array) -> IntArray:
         """Where items of the same type stand; int64."""
         if not len(self.ids):
             return np.zeros(len(items), np.int64)
-        if self._places is None:
-            return places_among(items, self.ids, unknown=len(self.ids))
+        if self._indices is None:
+            return indices_among(items, self.ids, unknown=len(self.ids))
         # Without a sign, numbers below the least are large: the subtraction may overflow, but no two numbers meet.
         above = (filled(items, 0).astype(np.int64) - self._least).view(np.uint64)
-        places: IntArray = self._places[np.minimum(above, len(self._places) - 1).astype(np.int64)]
-        return np.where(filled(items.is_valid(), 0), places, len(self.ids)) if items.null_count else places
+        indices: IntArray = self._indices[np.minimum(above, len(self._indices) - 1).astype(np.int64)]
+        return np.where(filled(items.is_valid(), 0), indices, len(self.ids)) if items.null_count else indices
 
 
 class ItemTable(NamedTuple):
@@ -259,8 +259,8 @@ class ItemFacts(NamedTuple):
         facts: dict[str, Array] = {}
         for table in self.tables:
             if names := table.facts.keys() & fields:
-                places = table.items.places(ids)
-                facts |= {name: table.facts[name][places] for name in names}
+                indices = table.items.indices(ids)
+                facts |= {name: table.facts[name][indices] for name in names}
         return facts
 
 
@@ -338,7 +338,7 @@ def _read_groups(table: pa.Table, _: Collection[str]) -> ItemTable:
     dictionary_names, index = named.dictionary.to_pylist(), ItemIndex(ids.dictionary)
     # By their bytes: sums over groups then have one order.
     names = tuple(sorted(dictionary_names, key=str.encode))
-    code = {name: place for place, name in enumerate(names)}
+    code = {name: number for number, name in enumerate(names)}
     codes = np.array([code[name] for name in dictionary_names] + [-1], np.int64)
     group = codes[filled(named.indices, len(dictionary_names)).astype(np.int64)]
     pairs = filled(ids.indices, 0).astype(np.int64) * (len(names) + 1) + group
@@ -378,25 +378,25 @@ class CategorySets:
     """The sets of categories that were seen, and a code for each category; items are far more than their sets."""
 
     def __init__(self) -> None:
-        self._places: dict[str, int] = {}
+        self._indices: dict[str, int] = {}
         self._codes: dict[str, int] = {}
         self._sets: list[list[int]] = []
         self._together = Ragged.from_lists([], np.int64)
 
-    def places(self, texts: pa.Array) -> IntArray:
-        """The place of each set, `UNKNOWN` for an empty one and for null: int64; sets come as JSON, each in one order."""
+    def indices(self, texts: pa.Array) -> IntArray:
+        """The index of each set, `UNKNOWN` for an empty one and for null: int64; sets come as JSON, each in one order."""
         encoded = texts.dictionary_encode()
-        places = np.array([self._place(text) for text in encoded.dictionary.to_pylist()] + [UNKNOWN], np.int64)
-        # Null is the last of the places.
-        text_places: IntArray = places[filled(encoded.indices, len(places) - 1).astype(np.int64)]
-        return text_places
+        indices = np.array([self._index(text) for text in encoded.dictionary.to_pylist()] + [UNKNOWN], np.int64)
+        # Null is the last of the indices.
+        text_indices: IntArray = indices[filled(encoded.indices, len(indices) - 1).astype(np.int64)]
+        return text_indices
 
-    def _place(self, text: str) -> int:
-        if text not in self._places:
+    def _index(self, text: str) -> int:
+        if text not in self._indices:
             codes = [self._codes.setdefault(category, len(self._codes)) for category in json.loads(text)]
-            self._places[text] = len(self._sets) if codes else UNKNOWN
+            self._indices[text] = len(self._sets) if codes else UNKNOWN
             self._sets += [codes] if codes else []
-        return self._places[text]
+        return self._indices[text]
 
     def sets(self) -> Ragged:
         """The codes of each set's categories: one list per set."""
@@ -416,7 +416,7 @@ def decoded(fields: Mapping[str, pa.Array], dimension: int, categories: Category
     }
     kinds: dict[str, Callable[[pa.Array], Array]] = {
         "text": lambda values: filled(values.dictionary_encode().indices, UNKNOWN).astype(np.int64),
-        "texts": categories.places,
+        "texts": categories.indices,
         "vector": lambda values: _vectors(values, dimension),
     }
     read |= {name: kinds[each.kind] for name, each in ATTRIBUTES.items()}

@@ -172,23 +172,23 @@ class SideLists:
         return items.where(rank > 0), rank[rank > 0]
 
 
-def shares_of_categories(user: IntArray, places: IntArray, sets: Ragged) -> CategoryShares:
+def shares_of_categories(user: IntArray, indices: IntArray, sets: Ragged) -> CategoryShares:
     """Which share of each user's items is of each category; an item is of all of its categories in equal parts.
 
     Items without a category are left out, and users who have no other.
 
     Args:
         user: int64, of each item.
-        places: int64, the place of each item's categories among the sets.
+        indices: int64, the index of each item's categories among the sets.
         sets: as of `CategorySets.sets`.
     """
-    has_category = places != UNKNOWN
-    user, places = user[has_category], places[has_category]
+    has_category = indices != UNKNOWN
+    user, indices = user[has_category], indices[has_category]
     if not len(user):
         none = np.empty(0, np.int64)
         return CategoryShares(none, none, np.empty(0))
     n_categories, n_sizes = int(sets.values.max()) + 1, int(sets.lengths.max()) + 1
-    item_categories = sets.take(places)
+    item_categories = sets.take(indices)
     # Items come in any order, and sums of floats have one: items that share alike are counted, then added by how they share.
     cell = (user[item_categories.user] * n_categories + item_categories.values) * n_sizes + item_categories.lengths[
         item_categories.user

@@ -71,7 +71,7 @@ class Catalogue:
         numbers: float32 or float64 (n_items, length), one row per item, in the order of the items' ids.
         bias: float64 (n_items,), what is added to all scores of an item.
         similarity: how a score is made of two vectors.
-        apart: the places of a few items whose vectors are much longer than all others. With them, the products' bound would be too wide.
+        apart: the indices of a few items whose vectors are much longer than all others. With them, the products' bound would be too wide.
         approximate: float32 (length, n_items), one column per item, times 2^−exponent; 0 for items apart.
         exponent: of the largest number, so that nothing in `approximate` is above 1.
         longest: the length of its longest column.
@@ -177,7 +177,7 @@ class ScoredUserVectors:
         return cls(catalogue, numbers, bias, whole.astype(np.float32), exponent, scale, error)
 
     def exact(self, user: IntArray, item: IntArray) -> FloatArray:
-        """The scores of pairs of users and items, by their places; float64."""
+        """The scores of pairs of users and items, by their indices; float64."""
         catalogue = self.catalogue
         scores = np.empty(len(user))
         step = max(1, _CELLS // max(1, catalogue.length))
@@ -188,7 +188,7 @@ class ScoredUserVectors:
         return scores
 
     def exact_of_all(self, user: int, start: int, stop: int) -> FloatArray:
-        """The scores of one user and the items from one place to before another; float64, the same digits."""
+        """The scores of one user and the items from one index to before another; float64, the same digits."""
         catalogue, vector = self.catalogue, self.numbers[user : user + 1]
         # Many users who are new have vectors of zeros, and so have all of their scores equal.
         products = added_products(vector, catalogue.numbers[start:stop]) if vector.any() else np.zeros(stop - start)
@@ -196,7 +196,7 @@ class ScoredUserVectors:
         return scores
 
     def about(self, user: int, start: int, products: Array) -> Array:
-        """What a user's scores of the items from a place on are about, from products of approximate rows; −∞ stays so."""
+        """What a user's scores of the items from an index on are about, from products of approximate rows; −∞ stays so."""
         catalogue = self.catalogue
         if catalogue.is_plain:
             return products
@@ -216,7 +216,7 @@ class ScoredUserVectors:
 
 
 def _much_larger(largest: Array) -> IntArray:
-    """The places of the few largest of some numbers, if all others are much smaller."""
+    """The indices of the few largest of some numbers, if all others are much smaller."""
     n_others = len(largest) - min(_MOST_APART, len(largest) // _ITEMS_PER_APART)
     if n_others == len(largest):
         return np.empty(0, np.int64)
@@ -365,7 +365,7 @@ def _matrix(vectors: pa.Array, length: int) -> Array:
 
 
 def _rows_to_keep(ids: pa.Array, vectors: Array, bias: Array) -> Array:
-    """The places of the rows to keep, by item; of an item's several rows that of the greatest vector, then of the greatest bias."""
+    """The indices of the rows to keep, by item; of an item's several rows that of the greatest vector, then of the greatest bias."""
     is_text = pa.types.is_string(ids.type) or pa.types.is_large_string(ids.type)
     # As bytes: no collation may come between.
     order = pc.array_sort_indices(ids.cast(pa.large_binary()) if is_text else ids).to_numpy().astype(np.int64)

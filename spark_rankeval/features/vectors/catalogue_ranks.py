@@ -31,7 +31,7 @@ _NOTHING = np.float32(-np.inf)
 
 
 class Limits(NamedTuple):
-    """Which items of the catalogue are in each user's list, by their places.
+    """Which items of the catalogue are in each user's list, by their indices.
 
     Attributes:
         has_list: bool (n_users,), who has a list at all.
@@ -76,7 +76,7 @@ class Ranks(NamedTuple):
         above: int64, how many items of the list have a higher score.
         tied: int64, how many have the same, the item included.
         score: float64.
-        first: the first items of every list, by their places; None if `first` was 0.
+        first: the first items of every list, by their indices; None if `first` was 0.
         first_scores: float64, their scores.
     """
 
@@ -92,9 +92,9 @@ class Ranks(NamedTuple):
 def rank_items(
     users: ScoredUserVectors, items: Ragged, limits: Limits, ties: Ties = "item_asc", first: int = 0
 ) -> Ranks:
-    """The ranks of each user's `items`, given by their places in the catalogue, and the `first` items of every list.
+    """The ranks of each user's `items`, given by their indices in the catalogue, and the `first` items of every list.
 
-    Equal scores are ordered by the items' places: ``item_asc``, or ``item_desc``.
+    Equal scores are ordered by the items' indices: ``item_asc``, or ``item_desc``.
     """
     is_ranked = limits.has(items)
     ranked = items.where(is_ranked)
@@ -129,11 +129,11 @@ def _count_blocks(users: ScoredUserVectors, counts: _Counts, limits: Limits, tie
             about = users.about(user, start, row)
             counts.add(user, start, about)
             if first:
-                places = _first_places(about, first, users.error[user])
-                if len(places) > first + _FEW_NEAR:
-                    scores = users.exact_of_all(user, start, start + len(row))[places]
-                    places = _best(places, scores, first, ties)
-                chosen.append((np.full(len(places), user), places + start))
+                indices = _first_indices(about, first, users.error[user])
+                if len(indices) > first + _FEW_NEAR:
+                    scores = users.exact_of_all(user, start, start + len(row))[indices]
+                    indices = _best(indices, scores, first, ties)
+                chosen.append((np.full(len(indices), user), indices + start))
         if counts.n_near > _WAITING:
             counts.decide()
         if first and start + products.shape[1] == users.catalogue.n_items:
@@ -145,7 +145,7 @@ def _count_blocks(users: ScoredUserVectors, counts: _Counts, limits: Limits, tie
 
 
 def _blocks(users: ScoredUserVectors, rows: IntArray, limits: Limits) -> Iterator[tuple[IntArray, int, Array]]:
-    """Some users, the place of an item, and these users' products with it and the following ones; −∞ for what is in no list."""
+    """Some users, the index of an item, and these users' products with it and the following ones; −∞ for what is in no list."""
     catalogue = users.catalogue
     n_users = min(_USERS, max(1, len(rows)))
     width = max(1, min(_CELLS // n_users, catalogue.n_items))
@@ -178,7 +178,7 @@ class _Counts:
     """How many items score higher than each ranked one, the same, and the same before it: counted block by block."""
 
     users: ScoredUserVectors
-    ranked: Ragged  # the places of items in the lists of their users
+    ranked: Ragged  # the indices of items in the lists of their users
     score: FloatArray  # theirs, as of `ScoredUserVectors.exact`
     low: Array  # of the type of `ScoredUserVectors.about`, the lowest that may be of an item that scores the same; and the highest one
     high: Array
@@ -204,12 +204,12 @@ class _Counts:
         return cls(users, ranked, score, low, high, none, none.copy(), none.copy())
 
     def add(self, user: int, start: int, products: Array) -> None:
-        """Count among what a user's scores of the items from a place on are about."""
+        """Count among what a user's scores of the items from an index on are about."""
         entries = np.arange(*self.ranked.offsets[user : user + 2])
         if not len(entries):
             return
-        place = self.ranked.values[entries]
-        is_here = (place >= start) & (place < start + len(products))
+        index = self.ranked.values[entries]
+        is_here = (index >= start) & (index < start + len(products))
         look = _sorted if len(entries) > _COMPARED_LABELS else _compared
         around = look(products, self.low[entries], self.high[entries], is_here)
         if around is None:
@@ -224,14 +224,14 @@ class _Counts:
     def _count_exactly(self, user: int, entries: IntArray, start: int, products: Array) -> None:
         listed = np.flatnonzero(products > _NOTHING)
         scores = self.users.exact_of_all(user, start, start + len(products))[listed]
-        # Equal scores stay in the order of their places.
+        # Equal scores stay in the order of their indices.
         order = np.argsort(scores, kind="stable")
-        ascending, places = scores[order], listed[order] + start
+        ascending, indices = scores[order], listed[order] + start
         lowest, end = (np.searchsorted(ascending, self.score[entries], side) for side in ("left", "right"))
         self.above[entries] += len(listed) - end
         self.tied[entries] += end - lowest
         for entry, low, high in zip(entries, lowest, end, strict=True):
-            self.before[entry] += np.searchsorted(places[low:high], self.ranked.values[entry])
+            self.before[entry] += np.searchsorted(indices[low:high], self.ranked.values[entry])
 
     def decide(self) -> None:
         """Count what the products left open."""
@@ -251,7 +251,7 @@ class _Counts:
         self.before += np.bincount(entries[same & earlier], minlength=n_entries)
 
 
-def _first_places(products: Array, first: int, error: float) -> IntArray:
+def _first_indices(products: Array, first: int, error: float) -> IntArray:
     """Where the first items of a list are among its products, and a few more: all that the error may have brought down."""
     kind, least_of_all = products.dtype.type, np.finfo(products.dtype).min
     # A guess from a part of the products; if it is too high, all are looked at.
@@ -259,28 +259,28 @@ def _first_places(products: Array, first: int, error: float) -> IntArray:
     n_above = min(len(sample), 2 * first * len(sample) // max(1, len(products)) + 4)
     guess = np.partition(sample, len(sample) - n_above)[len(sample) - n_above]
     lowest = np.maximum(guess, least_of_all)
-    places = np.flatnonzero(products >= lowest)
-    if len(places) < first and lowest > least_of_all:
+    indices = np.flatnonzero(products >= lowest)
+    if len(indices) < first and lowest > least_of_all:
         lowest = least_of_all
         if len(products) > first:
             lowest = np.maximum(np.partition(products, len(products) - first)[len(products) - first], least_of_all)
-        places = np.flatnonzero(products >= lowest)
-    if len(places) <= first:
-        least = least_of_all if len(places) < first else float(products[places].min())
+        indices = np.flatnonzero(products >= lowest)
+    if len(indices) <= first:
+        least = least_of_all if len(indices) < first else float(products[indices].min())
     else:
-        candidates = products[places]
+        candidates = products[indices]
         least = float(np.partition(candidates, len(candidates) - first)[len(candidates) - first])
     # At least `first` items have exact scores of at least `least` − error. An item that belongs to the first has such a score, too.
     # Then its product is at least `least` − 2 · error.
     with np.errstate(over="ignore"):
         enough = np.maximum(np.nextafter(kind(least - 2 * error), kind(-np.inf)), least_of_all)
-    return np.flatnonzero(products >= enough) if enough < lowest else places[products[places] >= enough]
+    return np.flatnonzero(products >= enough) if enough < lowest else indices[products[indices] >= enough]
 
 
-def _best(places: IntArray, scores: FloatArray, first: int, ties: Ties) -> IntArray:
-    """The `first` items that score highest, of some items in the order of their places."""
+def _best(indices: IntArray, scores: FloatArray, first: int, ties: Ties) -> IntArray:
+    """The `first` items that score highest, of some items in the order of their indices."""
     least = np.partition(scores, len(scores) - first)[len(scores) - first]
-    above, tied = places[scores > least], places[scores == least]
+    above, tied = indices[scores > least], indices[scores == least]
     n_tied = first - len(above)
     return np.concatenate([above, tied[-n_tied:] if ties == "item_desc" else tied[:n_tied]])
 
@@ -290,7 +290,7 @@ class _Around(NamedTuple):
 
     n_above: IntArray  # how many are above each for certain
     is_alone: BoolArray  # whether nothing but the ranked item itself is near it
-    near: list[tuple[int, IntArray]]  # the places of the items near a ranked one, for those that are not alone
+    near: list[tuple[int, IntArray]]  # the indices of the items near a ranked one, for those that are not alone
 
 
 def _compared(products: Array, low: Array, high: Array, is_here: BoolArray) -> _Around | None:

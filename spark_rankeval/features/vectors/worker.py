@@ -43,8 +43,8 @@ from spark_rankeval.worker.reading import (
     columns_of,
     flags,
     flat,
+    indices_among,
     numbers,
-    places_among,
     read_excluded,
     side_of,
     whole_numbers,
@@ -71,14 +71,14 @@ class TaskCatalogue(NamedTuple):
         """The same, ready to score."""
         return cls(packed.ids, Catalogue.prepare(packed.vectors, packed.bias, similarity), packed.faults)
 
-    def places(self, side: Side) -> Ragged:
-        """Each user's items by their place in the catalogue, each once; those that it lacks are left out."""
-        places = side.lists.like(self.place_of(side.ids))
-        return distinct(places.where(places.values >= 0))
+    def indices(self, side: Side) -> Ragged:
+        """Each user's items by their index in the catalogue, each once; those that it lacks are left out."""
+        indices = side.lists.like(self.index_of(side.ids))
+        return distinct(indices.where(indices.values >= 0))
 
-    def place_of(self, ids: pa.Array) -> IntArray:
-        """The place of each item in the catalogue, −1 if it has none."""
-        return places_among(ids.cast(self.ids.type), self.ids, unknown=-1)
+    def index_of(self, ids: pa.Array) -> IntArray:
+        """The index of each item in the catalogue, −1 if it has none."""
+        return indices_among(ids.cast(self.ids.type), self.ids, unknown=-1)
 
 
 class FirstItems(NamedTuple):
@@ -152,7 +152,7 @@ class VectorLists:
     catalogue: TaskCatalogue
     vectors: UserVectors
     limits: Limits  # which items are in the lists
-    places: Ragged  # of the labels in the catalogue, −1 for those that it lacks
+    indices: Ragged  # of the labels in the catalogue, −1 for those that it lacks
     first: FirstItems | None = None  # the items that metrics look at; None: at none without a label
     # The ranks of the labels under each rule for ties, which views share; and how many labels are unknown.
     _ranks: dict[Ties, Ranks] = field(default_factory=dict, init=False)
@@ -173,18 +173,18 @@ class VectorLists:
         candidates = columns.get(column_of_model(CANDIDATES, model))
         limits = Limits(
             has_list=vectors.has_vector,
-            excluded=None if excluded is None else catalogue.places(excluded),
-            candidates=None if candidates is None else catalogue.places(side_of(candidates)),
+            excluded=None if excluded is None else catalogue.indices(excluded),
+            candidates=None if candidates is None else catalogue.indices(side_of(candidates)),
         )
-        places = _nothing(len(vectors.invalid))
+        indices = _nothing(len(vectors.invalid))
         if labels is not None:
-            places = labels.lists.like(catalogue.place_of(labels.ids))
-        return cls(catalogue, vectors, limits, places, first)
+            indices = labels.lists.like(catalogue.index_of(labels.ids))
+        return cls(catalogue, vectors, limits, indices, first)
 
     @property
     def is_rankable(self) -> BoolArray:
         """Which labels are of items of the catalogue."""
-        return self.places.values >= 0
+        return self.indices.values >= 0
 
     @cached_property
     def n_predictions(self) -> IntArray:
@@ -196,7 +196,7 @@ class VectorLists:
         if self.first is None:
             return self._predictions(_nothing(len(self.vectors.invalid)), np.empty(0))
         k, ties = self.first
-        ranks = rank_items(self.vectors.users, self.places, self.limits, ties, first=k)
+        ranks = rank_items(self.vectors.users, self.indices, self.limits, ties, first=k)
         self._ranks[ties] = ranks
         assert ranks.first is not None, "`first` is above 0"
         assert ranks.first_scores is not None, "the same"
@@ -211,7 +211,7 @@ class VectorLists:
         """The rankings of a view. `lists` has the labels and the first items; the labels' ranks are those in the whole catalogue."""
         labels, ties = distinct_labels(lists, view.ranking.conflicting_labels), view.ranking.ties
         if ties not in self._ranks:
-            self._ranks[ties] = rank_items(self.vectors.users, self.places, self.limits, ties)
+            self._ranks[ties] = rank_items(self.vectors.users, self.indices, self.limits, ties)
         ranks, user = self._ranks[ties], labels.items.user
         if self._n_unknown is None:
             self._n_unknown = np.bincount(user[~self.is_rankable[labels.entry]], minlength=labels.items.n_users)
@@ -352,5 +352,5 @@ class _VectorsOfBatch(BatchFeature):
         self.rankers = models
         faults = [lists.catalogue.faults for lists in models]
         self.totals = {
-            name: sum(model_faults[place] for model_faults in faults) for place, name in enumerate(CATALOGUE_FAULTS)
+            name: sum(model_faults[index] for model_faults in faults) for index, name in enumerate(CATALOGUE_FAULTS)
         }
