@@ -32,7 +32,7 @@ from spark_rankeval.spark.sql_text import (
     when,
     where,
 )
-from spark_rankeval.worker.reading import WHOLE
+from spark_rankeval.worker.reading import WHOLE_TABLES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -87,7 +87,7 @@ class Sources:
     def side_tables(self) -> dict[str, SourceTable]:
         """The tables of features that are the same for every model, each once, by role; candidates are those of a model."""
         tables: dict[str, SourceTable] = {}
-        for source in (source for feature in self.features for source in feature.tables() if source.role in WHOLE):
+        for source in (source for feature in self.features for source in feature.tables() if source.role in WHOLE_TABLES):
             tables.setdefault(source.role, source)
         return tables
 

@@ -19,7 +19,7 @@ from spark_rankeval.request.on_invalid import OnInvalidOption
 from spark_rankeval.spark.ids import MARK_KEY, mark_of, model_in, readable, text_in_sql
 from spark_rankeval.spark.platforms import engine_of
 from spark_rankeval.spark.sql_text import call, column, text
-from spark_rankeval.worker.reading import WHOLE
+from spark_rankeval.worker.reading import WHOLE_TABLES
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from spark_rankeval.records.summary import SummaryRow
 
 #: The tables that may have a column of hashes.
-TABLES = ("predictions", "labels", "users", "exclude", "attributes", *WHOLE)
+TABLES = ("predictions", "labels", "users", "exclude", "attributes", *WHOLE_TABLES)
 # Fields of a metric that its mark has only if they are not empty.
 _IF_ANY = ("asked", "normaliser", "standard")
 

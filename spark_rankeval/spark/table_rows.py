@@ -32,7 +32,7 @@ from spark_rankeval.spark.sql_text import Sql, any_of, call, named, null_of, num
 from spark_rankeval.spark.tasks import broadcast_row
 from spark_rankeval.worker import grouped_row
 from spark_rankeval.worker.grouped_row import cluster_column, column_of_model, hash_column, slice_column
-from spark_rankeval.worker.reading import WHOLE
+from spark_rankeval.worker.reading import WHOLE_TABLES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -296,7 +296,7 @@ def hashed_tables(sources: Sources) -> tuple[str, ...]:
     names += [name for name in ("users", "exclude") if getattr(sources, name) is not None]
     if sources.slices or sources.weight is not None or sources.attributes_of_clusters:
         names.append("attributes")
-    return (*names, *(table for table in WHOLE if table in sources.side_tables()))
+    return (*names, *(table for table in WHOLE_TABLES if table in sources.side_tables()))
 
 
 def with_whole_hashes(users: DataFrame, sources: Sources, hashed_tables: Collection[str] = ()) -> DataFrame:

@@ -359,7 +359,7 @@ def _parted(n_models: int, batch: pa.RecordBatch) -> pa.RecordBatch:
 #: Nothing is known of the rows of this table for users without predictions.
 PARTIAL_TABLE = "exclude"
 #: These tables are hashed as a whole: their rows are of users who are not evaluated, too, or of none.
-WHOLE = ("training", "items", "baseline")
+WHOLE_TABLES = ("training", "items", "baseline")
 #: So many bits of the hash of a prediction add up: 2^28 equal rows of a user would overflow 64 bits.
 SHORT = 36
 _PREDICTIONS = "predictions"
@@ -392,7 +392,7 @@ def limbs_of_users(tables: Sequence[str], columns: Mapping[str, pa.Array]) -> di
     limbs = {}
     for table in tables:
         rows = whole_numbers(hashes_of_users(table, columns))
-        if table in WHOLE:
+        if table in WHOLE_TABLES:
             limbs[table] = limbs_of_whole(rows)
             continue
         users = whole_numbers(columns[USER_HASH]) if USER_HASH in columns else np.zeros_like(rows)
