@@ -8,7 +8,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spark_rankeval.records.comparison_rows import ComparisonRow, PairRow
-from spark_rankeval.records.slices import EVERY, Key, rollup, slice_name, sorted_keys
+from spark_rankeval.records.slices import ALL_VALUES, Key, rollup, slice_name, sorted_keys
 from spark_rankeval.records.stored import not_shared_in_words
 from spark_rankeval.statistics.all_pairs import AllPairsAccumulator, Pair, all_pairs_of, moments_of_each
 from spark_rankeval.statistics.cluster_sums import Clusters, clusters_of
@@ -91,7 +91,7 @@ class AgainstBaseline(NamedTuple):
         """The sums of the clusters of some users of a model."""
         if self.clusters is None:
             return None
-        key = key or (EVERY,) * self.n_attributes
+        key = key or (ALL_VALUES,) * self.n_attributes
         empty = PairedClusters(len(self.metrics), replicates=replicates).state()
         return self.clusters.get(group_name((model, *key)), empty)
 

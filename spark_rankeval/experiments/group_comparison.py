@@ -17,7 +17,7 @@ from spark_rankeval.experiments.sequences import sequence_of
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.records.comparison_rows import GroupRow, groups_table
 from spark_rankeval.records.selection import rows_of_metric
-from spark_rankeval.records.slices import EVERY
+from spark_rankeval.records.slices import ALL_VALUES
 from spark_rankeval.records.summary import as_json_record, frame_of
 from spark_rankeval.statistics.cluster_sums import Clusters, clusters_of
 from spark_rankeval.statistics.independent_groups import Difference, Group, difference_of
@@ -42,7 +42,7 @@ class ClustersOfGroups(NamedTuple):
         """From the merged sums of clusters; a group without users has none."""
         names = {group: group_name((group,)) for group in groups}
         by_group = {group: clusters_of(states[name]) for group, name in names.items() if name in states}
-        every = group_name((EVERY,))
+        every = group_name((ALL_VALUES,))
         return cls(by_group, clusters_of(states[every]) if every in states else [])
 
     def clusters(self, group: str, place: int) -> Clusters:

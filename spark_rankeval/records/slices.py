@@ -20,13 +20,13 @@ _PIECE = re.compile(
 )
 
 
-class _Every(enum.Enum):
+class _AllValues(enum.Enum):
     """In the place of an attribute's value: all users, whatever theirs is."""
 
-    EVERY = "every"
+    ALL_VALUES = "every"
 
 
-EVERY: Final = _Every.EVERY
+ALL_VALUES: Final = _AllValues.ALL_VALUES
 
 
 def rollup(n_attributes: int, *, totals: bool = False, n_before: int = 0) -> Callable[[Key], Iterator[Key]]:
@@ -44,7 +44,7 @@ def rollup(n_attributes: int, *, totals: bool = False, n_before: int = 0) -> Cal
         before, values = key[:n_before], key[n_before:]
         for kept in itertools.product((False, True), repeat=n_attributes):
             if totals or all(kept) or not any(kept):
-                yield before + tuple(v if keep else EVERY for v, keep in zip(values, kept, strict=True))
+                yield before + tuple(v if keep else ALL_VALUES for v, keep in zip(values, kept, strict=True))
 
     return rolled
 
@@ -60,7 +60,7 @@ def slice_name(attributes: Sequence[str], values: Key) -> str:
     ("a='1, b=2'", "a=''")
     """
     pairs = zip(attributes, values, strict=True) if values else ()
-    return ", ".join(f"{name}={_value_in_words(value)}" for name, value in pairs if value is not EVERY) or "all"
+    return ", ".join(f"{name}={_value_in_words(value)}" for name, value in pairs if value is not ALL_VALUES) or "all"
 
 
 def _value_in_words(value: Any) -> Any:
@@ -99,12 +99,14 @@ def is_of_all(key: Key) -> bool:
     >>> is_of_all((EVERY, EVERY)), is_of_all(()), is_of_all(("DE", EVERY))
     (True, True, False)
     """
-    return key.count(EVERY) == len(key)
+    return key.count(ALL_VALUES) == len(key)
 
 
 def sorted_keys(keys: Sequence[Key]) -> list[Key]:
     """All users first, then totals, then slices, each by value."""
-    return sorted(keys, key=lambda key: (-sum(v is EVERY for v in key), [("" if v is EVERY else str(v)) for v in key]))
+    return sorted(
+        keys, key=lambda key: (-sum(v is ALL_VALUES for v in key), [("" if v is ALL_VALUES else str(v)) for v in key])
+    )
 
 
 def slice_pieces(name: str) -> dict[str, str]:
@@ -154,7 +156,7 @@ def item_groups_in(slices: Mapping[Key, Mapping[str, int]], attributes: Sequence
     """The groups of items among slices, from how many items each has, and its edges, by name."""
     groups = []
     for key in sorted_keys(list(slices)):
-        named = [(name, value) for name, value in zip(attributes, key, strict=False) if value is not EVERY]
+        named = [(name, value) for name, value in zip(attributes, key, strict=False) if value is not ALL_VALUES]
         if len(named) == 1 and is_of_all(key[len(attributes) :]):
             ((attribute, group),) = named
             about = slice_name([item_attribute(attribute)], (group,))
@@ -243,7 +245,7 @@ def rollup_with_items(
 
     def rolled(key: Key) -> Iterator[Key]:
         *user_values, attribute, group = key
-        item_values = tuple(group if name == attribute else EVERY for name in attributes)
+        item_values = tuple(group if name == attribute else ALL_VALUES for name in attributes)
         for values in rollup(tuple(user_values)):
             if NO_SLICE not in values:
                 yield item_values + tuple(values)

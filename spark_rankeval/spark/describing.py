@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from spark_rankeval.errors import EngineError, OptionError
 from spark_rankeval.ranking.ragged import Array, IntArray
-from spark_rankeval.records.slices import EVERY, is_of_all
+from spark_rankeval.records.slices import ALL_VALUES, is_of_all
 from spark_rankeval.records.summary import without_collection
 from spark_rankeval.request.counts import CountNames
 from spark_rankeval.spark.ids import hash_in
@@ -117,7 +117,7 @@ class Groups(NamedTuple):
         """The sums of the clusters of a group; None if it has none."""
         if self.items:
             item_values, user_values = group[: len(self.items)], group[len(self.items) :]
-            named = [pair for pair in zip(self.items, item_values, strict=True) if pair[1] is not EVERY]
+            named = [pair for pair in zip(self.items, item_values, strict=True) if pair[1] is not ALL_VALUES]
             group = (*user_values, *(named[0] if named else (None, None)))
         return states.get(group_name(group))
 
@@ -207,11 +207,11 @@ def _rolled_up(states: GroupStates, groups: Groups) -> tuple[GroupStates, GroupS
     rolled: dict[tuple[bool, ...], list[tuple[int, Key]]] = {}
     for number, key in enumerate(states.keys):
         key_groups = list(groups.rollup(key))
-        for group in key_groups if has_users[number] else [max(key_groups, key=lambda each: each.count(EVERY))]:
+        for group in key_groups if has_users[number] else [max(key_groups, key=lambda each: each.count(ALL_VALUES))]:
             if groups.n_keys and group == key:
                 finest.append(number)
             else:
-                rolled.setdefault(tuple(value is EVERY for value in group), []).append((number, group))
+                rolled.setdefault(tuple(value is ALL_VALUES for value in group), []).append((number, group))
     totals = GroupStates.merged(
         states.take([number for number, _ in pairs]).summed([group for _, group in pairs]) for pairs in rolled.values()
     )

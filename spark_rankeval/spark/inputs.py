@@ -87,7 +87,9 @@ class Sources:
     def side_tables(self) -> dict[str, SourceTable]:
         """The tables of features that are the same for every model, each once, by role; candidates are those of a model."""
         tables: dict[str, SourceTable] = {}
-        for source in (source for feature in self.features for source in feature.tables() if source.role in WHOLE_TABLES):
+        for source in (
+            source for feature in self.features for source in feature.tables() if source.role in WHOLE_TABLES
+        ):
             tables.setdefault(source.role, source)
         return tables
 

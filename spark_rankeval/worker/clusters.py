@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_rankeval.ranking.ragged import Array, IntArray, starts_of_runs
-from spark_rankeval.records.slices import EVERY
+from spark_rankeval.records.slices import ALL_VALUES
 from spark_rankeval.statistics.cluster_sums import SHIFT, ClusterAccumulator, ClusterSums, sums_by_cluster
 from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.statistics.moments import merged
@@ -111,7 +111,7 @@ class ClusterLayout(NamedTuple):
 
 def rollup_masks(rollup: Rollup, n_keys: int) -> tuple[tuple[bool, ...], ...]:
     """Which columns each of the groups keeps that the users of a key belong to."""
-    return tuple(tuple(value is not EVERY for value in group) for group in rollup(tuple(range(n_keys))))
+    return tuple(tuple(value is not ALL_VALUES for value in group) for group in rollup(tuple(range(n_keys))))
 
 
 class Accumulator(Protocol):
@@ -245,8 +245,8 @@ def merged_clusters(messages: Iterable[Message]) -> ClusterStates:
 
 
 def group_name(key: Key) -> str:
-    """The name of a group of users: texts or nulls in the columns that it keeps, and `EVERY` in others."""
-    return json.dumps([None if value is EVERY else _hash(value) for value in key])
+    """The name of a group of users: texts or nulls in the columns that it keeps, and `ALL_VALUES` in others."""
+    return json.dumps([None if value is ALL_VALUES else _hash(value) for value in key])
 
 
 def no_clusters(layout: ClusterLayout) -> dict[str, Array]:

@@ -137,7 +137,9 @@ class StateAccumulator:
         self._values = DescriptionAccumulator(n_values, options, n_groups)
         # Every n-th column is of the same group.
         self._counts = MomentsAccumulator((len(names.users) + len(names.rows)) * n_groups)
-        self._fingerprints = {table: np.stack([no_limbs(whole=table in WHOLE_TABLES)] * n_groups) for table in names.tables}
+        self._fingerprints = {
+            table: np.stack([no_limbs(whole=table in WHOLE_TABLES)] * n_groups) for table in names.tables
+        }
         self._names, self._n_groups = names, n_groups
 
     def add(

@@ -31,7 +31,7 @@ from spark_rankeval.features.item_groups.worker import GroupsOfBatch, GroupsOfPa
 from spark_rankeval.features.items.item_facts import GROUP, ITEM, ROWS, TRAINING_INTERACTIONS, TRAINING_USERS
 from spark_rankeval.metrics.naming import parse_metric, parse_metrics
 from spark_rankeval.ranking.lists import RankingPolicy
-from spark_rankeval.records.slices import EVERY, NOT_LISTED, UNSEEN, item_groups_in, rollup, rollup_with_items
+from spark_rankeval.records.slices import ALL_VALUES, NOT_LISTED, UNSEEN, item_groups_in, rollup, rollup_with_items
 from spark_rankeval.request.options import Facts, ItemGroups
 from spark_rankeval.request.task import GROUP_FACTS, View, has_groups, is_about_labels
 from spark_rankeval.spark.describing import Groups, figures_by_group
@@ -257,14 +257,14 @@ def test_a_group_without_a_label_is_one_of_all_users_with_its_size_and_edges():
     found = with_users_outside(figures, len(attributes))
     users = {key: (each.values[0].moments.n, each.values[0].moments.n_undefined) for key, each in found.items()}
     assert users == {
-        (EVERY, EVERY, EVERY): (2, 0), (EVERY, EVERY, "DE"): (1, 0), (EVERY, EVERY, None): (1, 0),
-        ("x", EVERY, EVERY): (2, 0), ("x", EVERY, "DE"): (1, 0), ("x", EVERY, None): (1, 0),
-        ("z", EVERY, EVERY): (0, 2),
-        (EVERY, "2", EVERY): (2, 0), (EVERY, "2", "DE"): (1, 0), (EVERY, "2", None): (1, 0),
-        (EVERY, "1", EVERY): (0, 2),
+        (ALL_VALUES, ALL_VALUES, ALL_VALUES): (2, 0), (ALL_VALUES, ALL_VALUES, "DE"): (1, 0), (ALL_VALUES, ALL_VALUES, None): (1, 0),
+        ("x", ALL_VALUES, ALL_VALUES): (2, 0), ("x", ALL_VALUES, "DE"): (1, 0), ("x", ALL_VALUES, None): (1, 0),
+        ("z", ALL_VALUES, ALL_VALUES): (0, 2),
+        (ALL_VALUES, "2", ALL_VALUES): (2, 0), (ALL_VALUES, "2", "DE"): (1, 0), (ALL_VALUES, "2", None): (1, 0),
+        (ALL_VALUES, "1", ALL_VALUES): (0, 2),
     }  # fmt: skip
     sizes = {key: {name: int(each.counts[name].greatest) for name in GROUP_FACTS if each.counts[name].n}
-             for key, each in found.items() if key[-1] is EVERY and key != (EVERY,) * 3}  # fmt: skip
+             for key, each in found.items() if key[-1] is ALL_VALUES and key != (ALL_VALUES,) * 3}  # fmt: skip
     edges = {group.slice: (group.n_items, group.least, group.most) for group in item_groups_in(sizes, attributes)}
     assert edges == {
         "item genre=x": (2, 0, 0), "item genre=z": (2, 0, 0), "item popularity=1": (2, 1, 2), "item popularity=2": (2, 7, 8)

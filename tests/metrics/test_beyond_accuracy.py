@@ -44,7 +44,7 @@ from spark_rankeval.worker.user_metrics import score
 OF_USERS = [metric for metric in BEYOND if not metric.corpus_level]
 OF_ALL = [metric for metric in BEYOND if metric.corpus_level]
 SEEDS = range(4 if FULL_LENGTH else 1)
-EVERY = pytest.mark.parametrize("metric", BEYOND, ids=lambda metric: metric.name)
+ALL_VALUES = pytest.mark.parametrize("metric", BEYOND, ids=lambda metric: metric.name)
 
 
 def resolved(metrics):

@@ -15,7 +15,7 @@ from spark_rankeval.ranking.lists import RankingPolicy
 from spark_rankeval.ranking.ranks import rank_lists
 from spark_rankeval.request.task import View
 
-EVERY = pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
+ALL_VALUES = pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
 # The definitions' metrics of this stage, by what they need of the labels (rule 1 of the edge cases).
 NEEDS = {
     "relevant": {
@@ -55,7 +55,7 @@ def test_every_metric_of_the_definitions_is_there():
     assert {metric.name for metric in METRICS} == set().union(*NEEDS.values())
 
 
-@EVERY
+@ALL_VALUES
 def test_a_metric_declares_the_edge_cases_that_the_definitions_give_it(metric):
     assert metric.name in NEEDS[metric.needs]
     # The share of what was judged is a question about the list; a list that knows nothing leaves the residual whole;
@@ -65,7 +65,7 @@ def test_a_metric_declares_the_edge_cases_that_the_definitions_give_it(metric):
     assert metric.larger_is_better == (metric.name not in {"percentile_rank", "kendall_distance", "rbp_residual"})
 
 
-@EVERY
+@ALL_VALUES
 def test_the_variants_leave_out_only_parameters_that_do_not_fit_together(metric):
     n_possible = math.prod(len(values_of(item)) for item in metric.parameters())
     n_cutoffs = len(CUTOFFS) if metric.takes_cutoff else 1
@@ -82,12 +82,12 @@ def test_the_variants_leave_out_only_parameters_that_do_not_fit_together(metric)
     assert len(variants(metric)) == fitting.get(metric.name, n_possible * n_cutoffs)
 
 
-@EVERY
+@ALL_VALUES
 def test_a_metric_whose_parameters_nobody_set_computes_with_their_defaults(metric):
     np.testing.assert_array_equal(metric().compute(BATCH), metric().resolve().compute(BATCH))
 
 
-@EVERY
+@ALL_VALUES
 def test_values_are_one_float_a_user(metric):
     for variant in computed(metric):
         values = variant.compute(BATCH)
@@ -96,7 +96,7 @@ def test_values_are_one_float_a_user(metric):
         assert not np.isinf(values).any()
 
 
-@EVERY
+@ALL_VALUES
 def test_values_are_within_the_bounds_of_the_metric(metric):
     least, most = metric().resolve().bounds
     seen_above = False
@@ -194,12 +194,12 @@ def worth_nothing(metric, user):
     return all(variant.compute(batch_of([user]))[0] == 0 for variant in every)
 
 
-@EVERY
+@ALL_VALUES
 def test_no_predictions_are_worth_0_unless_the_metric_says_otherwise(metric):
     assert worth_nothing(metric, FINDS_NOTHING["no predictions"]) == metric.zero_without_predictions
 
 
-@EVERY
+@ALL_VALUES
 def test_no_hit_is_worth_0_unless_the_metric_says_otherwise(metric):
     without_hits = [FINDS_NOTHING["no hit"], FINDS_NOTHING["only what is not relevant"]]
     assert all(worth_nothing(metric, user) for user in without_hits) == metric.zero_without_hits
@@ -235,7 +235,7 @@ def test_where_a_formula_has_no_value_users_get_what_undefined_says(metric, user
         assert as_zero == (0 if math.isnan(value) else value)
 
 
-@EVERY
+@ALL_VALUES
 def test_no_users_have_no_values(metric):
     for variant in variants(metric)[::5]:
         assert variant.compute(batch_of([])).shape == (0,)
@@ -257,7 +257,7 @@ def before_and_relabelled(request):
     return BY_TIES[request.param], batch_of(RELABELLED, ties=request.param)
 
 
-@EVERY
+@ALL_VALUES
 def test_ids_that_are_relabelled_in_their_order_change_nothing(metric, before_and_relabelled):
     before, after = before_and_relabelled
     for variant in computed(metric):
@@ -269,7 +269,7 @@ def before_and_transformed(request):
     return BY_TIES[request.param], batch_of(TRANSFORMED, ties=request.param)
 
 
-@EVERY
+@ALL_VALUES
 def test_scores_that_are_transformed_monotonically_change_nothing(metric, before_and_transformed):
     before, after = before_and_transformed
     if metric.name == "pearson":
@@ -279,7 +279,7 @@ def test_scores_that_are_transformed_monotonically_change_nothing(metric, before
         np.testing.assert_array_equal(variant.compute(before), variant.compute(after))
 
 
-@EVERY
+@ALL_VALUES
 def test_a_sorted_list_has_the_values_that_its_scores_give(metric):
     ranked = [[item for item, _ in sorted(p, key=lambda pair: (-pair[1], pair[0]))] for p, _ in USERS]
     by_position = batch_of([(in_order(items), labels) for items, (_, labels) in zip(ranked, USERS, strict=True)])
@@ -290,7 +290,7 @@ def test_a_sorted_list_has_the_values_that_its_scores_give(metric):
         assert alike != variant.reads.scores or (alike and may_be_alike), variant
 
 
-@EVERY
+@ALL_VALUES
 def test_the_order_of_ties_matters_only_to_a_metric_that_says_so(metric):
     backwards = batch_of(USERS, ties="item_desc")
     changed = False
@@ -307,7 +307,7 @@ def flagged(view):
     return rank_lists(lists_of(USERS), largest_cutoff=view.largest_cutoff, looks=view.looks)[1].tied
 
 
-@EVERY
+@ALL_VALUES
 def test_a_value_that_hangs_on_the_order_of_equal_scores_is_flagged_by_what_the_metric_sees(metric):
     n_hanging = 0
     for variant in computed(metric, undefined=("nan",)):
@@ -335,7 +335,7 @@ def test_only_metrics_that_the_order_of_ties_changes_look_at_ties():
     assert looks("bpref(judged_threshold=2)") == (Look("judgement", None, None, 2),)
 
 
-@EVERY
+@ALL_VALUES
 def test_the_order_of_labels_matters_only_to_a_metric_that_says_so(metric):
     backwards = batch_of([(predictions, labels[::-1]) for predictions, labels in USERS])
     for variant in computed(metric):
@@ -356,7 +356,7 @@ def test_an_unlabelled_item_at_the_end_never_raises_a_set_metric(name):
         np.testing.assert_array_equal(hits_before, hits_after)
 
 
-@EVERY
+@ALL_VALUES
 def test_a_metric_with_a_cutoff_needs_no_ranks_below_it(metric):
     assert metric().reads.depth is None
     if metric.takes_cutoff:

@@ -17,7 +17,7 @@ from spark_rankeval.metrics.base import REGISTRY, UNSET
 from spark_rankeval.metrics.group_rates import ExposureShare, HitShare
 from spark_rankeval.ranking.recommended import FACT_TABLES
 
-EVERY = pytest.mark.parametrize("metric", EVERY_METRIC, ids=lambda metric: metric.name)
+ALL_VALUES = pytest.mark.parametrize("metric", EVERY_METRIC, ids=lambda metric: metric.name)
 # How a docstring puts the bounds.
 BETWEEN = r"Between 0 (\([^)]*\) )?and 1"
 BOUNDS = {
@@ -26,14 +26,14 @@ BOUNDS = {
 }  # fmt: skip
 
 
-@EVERY
+@ALL_VALUES
 def test_its_names_are_registered(metric):
     assert metric.name == metric.name.lower() != ""
     for name in (metric.name, *metric.aliases):
         assert REGISTRY[name.lower()] is metric
 
 
-@EVERY
+@ALL_VALUES
 def test_its_docstring_says_formula_bounds_and_source_and_who_is_undefined(metric):
     text = " ".join(metric.__doc__.split())
     assert "Source:" in text
@@ -52,7 +52,7 @@ def test_its_docstring_says_formula_bounds_and_source_and_who_is_undefined(metri
         )
 
 
-@EVERY
+@ALL_VALUES
 def test_every_parameter_says_what_it_chooses_and_has_a_default_that_is_allowed(metric):
     for item in metric.parameters():
         default, choices = item.metadata["default"], item.metadata["choices"]
@@ -62,7 +62,7 @@ def test_every_parameter_says_what_it_chooses_and_has_a_default_that_is_allowed(
         assert getattr(metric(**{item.name: default}), item.name) == default
 
 
-@EVERY
+@ALL_VALUES
 def test_it_is_a_value_that_reads_back_from_its_text(metric):
     every = single_choices(metric)
     assert len({str(variant) for variant in every}) == len(set(every)) == len(every)
@@ -76,7 +76,7 @@ def test_it_is_a_value_that_reads_back_from_its_text(metric):
 
 
 @pytest.mark.parametrize("value", [np.float64(0.5), np.float32(0.5)], ids=["float64", "float32"])
-@EVERY
+@ALL_VALUES
 def test_numbers_of_numpy_read_back(metric, value):
     for item in metric.parameters():
         if item.name in VALUES and not item.metadata["choices"]:
@@ -92,7 +92,7 @@ def test_numbers_of_numpy_read_back(metric, value):
             metric(k=np.int64(5))
 
 
-@EVERY
+@ALL_VALUES
 def test_resolving_fills_what_is_open_and_nothing_else(metric):
     resolved = metric().resolve()
     for item in metric.parameters():
@@ -104,7 +104,7 @@ def test_resolving_fills_what_is_open_and_nothing_else(metric):
         assert variant.resolve() == variant.resolve(DEFAULT) == variant
 
 
-@EVERY
+@ALL_VALUES
 def test_what_the_caller_chose_wins_over_every_dialect(metric):
     for dialect in DIALECTS:
         try:
@@ -115,7 +115,7 @@ def test_what_the_caller_chose_wins_over_every_dialect(metric):
             assert variant.resolve(dialect) == variant
 
 
-@EVERY
+@ALL_VALUES
 def test_the_first_dialect_that_has_a_parameter_fills_it(metric):
     class Supplier:
         def defaults_for(self, _):

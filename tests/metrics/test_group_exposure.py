@@ -46,7 +46,7 @@ from spark_rankeval.worker.scored_features import with_features
 from spark_rankeval.worker.states import state_of_batches
 from spark_rankeval.worker.user_metrics import score
 
-EVERY = pytest.mark.parametrize("metric", GROUPS, ids=lambda metric: metric.name)
+ALL_VALUES = pytest.mark.parametrize("metric", GROUPS, ids=lambda metric: metric.name)
 
 
 def batch_with_groups(world, users, shuffled=None):
@@ -302,7 +302,7 @@ def test_the_naive_measures_are_those_of_the_registry():
     assert {metric.name for metric in GROUPS if metric.corpus_level} == set(OF_ALL)
 
 
-@EVERY
+@ALL_VALUES
 def test_it_reads_back_and_stays_within_its_bounds(metric):
     rng, world = np.random.default_rng(2), random_world(2)
     for _ in range(examples(4, 10)):

@@ -19,7 +19,7 @@ from spark_rankeval.ranking.lists import IntentLists
 from spark_rankeval.ranking.ragged import Ragged
 from spark_rankeval.request.task import View
 
-EVERY = pytest.mark.parametrize("metric", INTENTS, ids=lambda metric: metric.name)
+ALL_VALUES = pytest.mark.parametrize("metric", INTENTS, ids=lambda metric: metric.name)
 
 
 def intent_lists(users):
@@ -47,7 +47,7 @@ def compare(metrics, users, ties="item_asc"):
         np.testing.assert_allclose(metric.compute(batch), expected, rtol=1e-12, atol=1e-15, err_msg=str(metric))
 
 
-@EVERY
+@ALL_VALUES
 def test_every_variant_equals_the_naive_one(metric):
     compare(part_of(variants(metric), 5), random_judged(np.random.default_rng(7), 40))
 
@@ -171,7 +171,7 @@ def test_labels_that_repeat_an_intent_are_counted_and_the_highest_grade_holds():
     assert (findings.conflicting_labels + findings.duplicate_labels).tolist() == [1, 0]
 
 
-@EVERY
+@ALL_VALUES
 def test_the_order_of_ties_is_flagged_where_it_changes_a_value(metric):
     users = random_judged(np.random.default_rng(12), 120)
     plain = [(predictions, labels_of(judged)) for predictions, judged in users]
@@ -190,7 +190,7 @@ def test_the_order_of_ties_is_flagged_where_it_changes_a_value(metric):
     assert changed
 
 
-@EVERY
+@ALL_VALUES
 def test_values_are_within_the_bounds(metric):
     batch = batch_of(random_judged(np.random.default_rng(11), 200))
     for variant in part_of(variants(metric), 7):
@@ -211,7 +211,7 @@ def test_parameters_out_of_range_are_refused(text):
         parse_metric(text)
 
 
-@EVERY
+@ALL_VALUES
 def test_lists_without_intents_are_refused(metric):
     batch = ranked(lists_of([(HAND[0], [(1, 1.0)])]))[0]
     with pytest.raises(MetricError, match="did not ask for"):

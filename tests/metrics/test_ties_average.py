@@ -15,7 +15,7 @@ from spark_rankeval.metrics import DCG, IDCG, NDCG, AveragePrecision, Reciprocal
 from spark_rankeval.metrics.expected_values import TieAwareMetric, TiesOption
 
 TIE_AWARE = [metric for metric in METRICS if issubclass(metric, TieAwareMetric)]
-EVERY = pytest.mark.parametrize("metric", TIE_AWARE, ids=lambda metric: metric.name)
+ALL_VALUES = pytest.mark.parametrize("metric", TIE_AWARE, ids=lambda metric: metric.name)
 CUTOFFS = (None, *range(1, 9))
 
 
@@ -65,7 +65,7 @@ def test_the_small_users_have_groups_that_a_cutoff_cuts_between_relevant_items_a
     assert sum(len(orders) > 100 for orders in ORDERS) >= 5
 
 
-@EVERY
+@ALL_VALUES
 def test_the_average_is_the_mean_over_all_orders(metric):
     every = averages(metric, undefined=("nan",), relevance_threshold=(None, -math.inf, 2.0), beta=(1.0, 0.5))
     # A prime stride through those of many parameters meets each choice of all, with other users.
@@ -85,7 +85,7 @@ def test_the_average_is_the_mean_over_all_orders(metric):
     assert differing > len(every) / 4
 
 
-@EVERY
+@ALL_VALUES
 def test_the_average_does_not_hang_on_the_order_of_the_evaluation(metric):
     users = random_users(np.random.default_rng(51), 150, distinct=True)
     batches = [batch_of(users, ties=ties) for ties in ("item_asc", "item_desc", "position")]
@@ -106,7 +106,7 @@ def distinct_scores(seed):
     [distinct_scores(52), random_users(np.random.default_rng(53), 150, scored=False)],
     ids=["distinct scores", "in order"],
 )
-@EVERY
+@ALL_VALUES
 def test_without_ties_it_is_the_ordinary_value_to_the_bit(metric, users):
     batch = batch_of(users)
     assert (batch.tied == 1).all()
@@ -129,7 +129,7 @@ def users_and_splits():
     return users, [[batch_of([users[place] for place in part]) for part in parts] for parts in parted]
 
 
-@EVERY
+@ALL_VALUES
 def test_neither_the_split_into_batches_nor_into_pieces_changes_a_bit(metric, users_and_splits, monkeypatch):
     some = part_of(averages(metric, cutoffs=(None, 3, 10, 50), undefined=("nan",)), 13)
 

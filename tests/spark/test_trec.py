@@ -20,7 +20,7 @@ from spark_rankeval.trec.lines import QRELS, RUN, problem_of
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "trec"
 #: What the files of every query were asked with: -m P.1,5,10,30 -m recall.5,10 -m ndcg_cut.3,10 and so on.
-EVERY = [
+ALL_VALUES = [
     "rbp", "f1", "recall", "precision", "hit_rate@1", "hit_rate@5", "ap@5", "ndcg@10", "ndcg@3", "ndcg", "iprec_11pt", "recall@10",
     "recall@5", *(f"precision@{k}" for k in (30, 10, 5, 1)), *(f"iprec(recall={tenth / 10})" for tenth in range(10, -1, -1)),
     "rr", "bpref", "r_precision", "ap",
@@ -64,13 +64,13 @@ def test_it_prints_what_trec_eval_prints(tables):
 
 def test_every_query_is_printed_as_with_q(tables):
     run, qrels = tables
-    result = evaluate(run, qrels, EVERY, **BY_MODEL)
+    result = evaluate(run, qrels, ALL_VALUES, **BY_MODEL)
     assert f"{result.to_trec(per_query=True)}\n" == printed("every-query")
 
 
 def test_every_query_of_a_stored_table_is_printed_alike(tables, tmp_path):
     run, qrels = tables
-    written = write_per_user(score_users(run, qrels, EVERY, **BY_MODEL), path(tmp_path / "stored"))
+    written = write_per_user(score_users(run, qrels, ALL_VALUES, **BY_MODEL), path(tmp_path / "stored"))
     assert f"{written.to_trec(per_query=True)}\n" == printed("every-query")
 
 

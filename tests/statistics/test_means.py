@@ -20,7 +20,7 @@ COLUMNS = {
     "negative": RNG.normal(-30, 1, 5000),
     "two users": np.array([0.25, 0.75]),
 }
-EVERY = pytest.mark.parametrize("values", COLUMNS.values(), ids=COLUMNS)
+ALL_VALUES = pytest.mark.parametrize("values", COLUMNS.values(), ids=COLUMNS)
 
 
 def state_of(values, weights=None, parts=1):
@@ -34,7 +34,7 @@ def mean(values, weights=None, parts=1):
     return mean_of(state_of(np.asarray(values, float), weights, parts))
 
 
-@EVERY
+@ALL_VALUES
 @pytest.mark.parametrize("level", [0.8, 0.95, 0.999])
 def test_t_intervals_are_scipys(values, level):
     if values.max() < 1e-6:
@@ -65,7 +65,7 @@ def test_a_level_is_between_0_and_1(level):
         t_interval(0.5, 0.1, 10, level)
 
 
-@EVERY
+@ALL_VALUES
 def test_the_error_without_weights_is_the_standard_deviation_over_root_n(values):
     result = mean(values)
     n = len(values)
@@ -87,7 +87,7 @@ def test_the_acceleration_is_the_jackknifes():
     assert mean(values).acceleration == pytest.approx(jackknife_acceleration(values), rel=1e-9)
 
 
-@EVERY
+@ALL_VALUES
 @pytest.mark.parametrize("unit", [1.0, 1e-9, 3e7])
 def test_weighted_means_and_errors_are_those_of_weighted_least_squares_with_robust_errors(values, unit):
     weights = np.random.default_rng(72).exponential(size=len(values)) * unit
@@ -117,7 +117,7 @@ def test_the_unit_of_the_weights_means_nothing():
     assert (one.mean, one.standard_error, one.acceleration) == (other.mean, other.standard_error, other.acceleration)
 
 
-@EVERY
+@ALL_VALUES
 def test_equal_weights_change_nothing(values):
     plain, weighted = mean(values), mean(values, np.full(len(values), 4.0))
     assert (plain.mean, plain.standard_error, plain.acceleration) == (

@@ -59,7 +59,7 @@ def columns():
 
 
 COLUMNS = columns()
-EVERY = pytest.mark.parametrize("values", COLUMNS.values(), ids=COLUMNS)
+ALL_VALUES = pytest.mark.parametrize("values", COLUMNS.values(), ids=COLUMNS)
 
 
 def exact_sum(values):
@@ -69,7 +69,7 @@ def exact_sum(values):
     return Fraction(sum(numerator * (whole // denominator) for numerator, denominator in ratios), whole)
 
 
-@EVERY
+@ALL_VALUES
 def test_the_mean_is_the_exact_one_rounded_once(values):
     defined = values[~np.isnan(values)]
     result = moments(values)
@@ -81,7 +81,7 @@ def test_the_mean_is_the_exact_one_rounded_once(values):
         assert result.mean == float(exact_sum(defined) / len(defined))
 
 
-@EVERY
+@ALL_VALUES
 def test_the_mean_of_values_on_the_grid_of_units_is_exact(values):
     on_grid = np.rint(values[~np.isnan(values)] * 2.0**40) / 2.0**40
     result = moments(on_grid)
@@ -89,13 +89,13 @@ def test_the_mean_of_values_on_the_grid_of_units_is_exact(values):
     assert result.mean == float(exact_sum(on_grid) / len(on_grid))
 
 
-@EVERY
+@ALL_VALUES
 def test_the_standard_deviation_is_numpys(values):
     defined = values[~np.isnan(values)]
     assert moments(values).std == pytest.approx(np.std(defined, ddof=1), rel=1e-12)
 
 
-@EVERY
+@ALL_VALUES
 def test_counts_and_extremes(values):
     defined = values[~np.isnan(values)]
     result = moments(values)
@@ -107,27 +107,27 @@ def test_counts_and_extremes(values):
 
 
 @pytest.mark.parametrize("n_parts", [2, 3, 17, 400])
-@EVERY
+@ALL_VALUES
 def test_no_split_into_batches_changes_a_bit(values, n_parts):
     parts = np.array_split(values, n_parts)
     assert bits(state_of(*parts)) == bits(state_of(values))
 
 
-@EVERY
+@ALL_VALUES
 def test_batches_of_one_row_change_no_bit(values):
     some = values[:700]
     assert bits(state_of(*some[:, None])) == bits(state_of(some))
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-@EVERY
+@ALL_VALUES
 def test_no_order_of_the_rows_changes_a_bit(values, seed):
     shuffled = np.random.default_rng(seed).permutation(values)
     assert bits(state_of(shuffled)) == bits(state_of(values))
 
 
 @pytest.mark.parametrize("n_parts", [1, 2, 40])
-@EVERY
+@ALL_VALUES
 def test_merged_states_have_the_figures_of_a_single_accumulation(values, n_parts):
     parts = np.array_split(np.random.default_rng(n_parts).permutation(values), n_parts)
     assert figures(moments_of(merge(*map(state_of, parts)))) == figures(moments(values))
@@ -294,7 +294,7 @@ def test_the_values_that_are_taken_in_stay_as_they_are():
     assert values.tobytes() == before
 
 
-@EVERY
+@ALL_VALUES
 def test_values_by_how_often_they_come_give_the_state_of_the_values_one_by_one(values):
     repeated = np.concatenate([np.repeat(values[:300], 50), values[:20], [np.nan, -0.0, 0.0]])
     counted = MomentsAccumulator(1)

@@ -38,7 +38,7 @@ PAIRS = {
     "a small shift": ((base := RNG.random(N)) + RNG.normal(1e-4, 1e-3, N), base),
     "few users": (RNG.random(6), RNG.random(6)),
 }
-EVERY = pytest.mark.parametrize(("values", "baseline"), PAIRS.values(), ids=PAIRS)
+ALL_VALUES = pytest.mark.parametrize(("values", "baseline"), PAIRS.values(), ids=PAIRS)
 
 
 def test_another_seed_flips_other_signs():
@@ -47,7 +47,7 @@ def test_another_seed_flips_other_signs():
     assert np.array_equal(one["total_fraction"], other["total_fraction"])
 
 
-@EVERY
+@ALL_VALUES
 @pytest.mark.parametrize("level", [0.9, 0.95])
 def test_the_paired_t_test_and_its_interval_are_scipys(values, baseline, level):
     result = compare(values, baseline, level, replicates=9)
@@ -58,7 +58,7 @@ def test_the_paired_t_test_and_its_interval_are_scipys(values, baseline, level):
     assert (result.interval.low, result.interval.high) == pytest.approx((ends.low, ends.high), rel=1e-9)
 
 
-@EVERY
+@ALL_VALUES
 def test_the_figures_of_a_comparison(values, baseline):
     result = compare(values, baseline, replicates=9)
     difference = values - baseline
@@ -73,7 +73,7 @@ def test_the_figures_of_a_comparison(values, baseline):
     assert result.wins + result.ties + result.losses == result.n
 
 
-@EVERY
+@ALL_VALUES
 def test_the_sign_flip_test_is_scipys_permutation_test_within_its_noise(values, baseline):
     result = compare(values, baseline)
     expected = stats.permutation_test(

@@ -10,7 +10,7 @@ from helpers.effort import part_of
 from helpers.met_messages import met
 from oracles.clusters import effective_n
 
-from spark_rankeval.records.slices import EVERY, rollup
+from spark_rankeval.records.slices import ALL_VALUES, rollup
 from spark_rankeval.request.counts import CountNames
 from spark_rankeval.statistics.cluster_sums import N_GROUPS, clusters_of
 from spark_rankeval.statistics.description import DescriptionOptions
@@ -99,10 +99,10 @@ def test_the_sums_of_each_slice_are_those_of_its_users(options):
     frame = frame.assign(weight=weights)[weights > 0]
     # A user without a cluster is one alone.
     label = frame[CLUSTER_HASH].where(frame[CLUSTER_HASH].notna(), -1 - np.arange(len(frame)) / 1e6)
-    for key in [(EVERY,), ("s0",), ("s2",), (None,)]:
+    for key in [(ALL_VALUES,), ("s0",), ("s2",), (None,)]:
         chosen = (
             np.full(len(frame), True)
-            if key[0] is EVERY
+            if key[0] is ALL_VALUES
             else (frame["slice"].isna() if key[0] is None else frame["slice"] == key[0])
         )
         found = clusters_of(states[group_name(key)])

@@ -22,7 +22,7 @@ from spark_rankeval.metrics.exposure_based import CorpusMetric, Exposure
 from spark_rankeval.ranking.batch import RankingBatch
 from spark_rankeval.ranking.ragged import Array, BoolArray, IntArray, offsets_of, position_within, starts_of_runs
 from spark_rankeval.ranking.recommended import Recommended, Totals
-from spark_rankeval.records.slices import EVERY
+from spark_rankeval.records.slices import ALL_VALUES
 from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.statistics.bootstrap import N_BLOCKS
 from spark_rankeval.statistics.resampling import mixed
@@ -73,7 +73,7 @@ _HASHED = 1 << 13
 
 def slice_as_text(key: Key) -> str:
     """A slice as text; the sign for every value is a mapping, which no value is."""
-    return json.dumps([{} if value is EVERY else value for value in key])
+    return json.dumps([{} if value is ALL_VALUES else value for value in key])
 
 
 class Slot(NamedTuple):
