@@ -34,7 +34,7 @@ def rollup(n_attributes: int, *, totals: bool = False, n_before: int = 0) -> Cal
 
     The first `n_before` entries of the key are no attributes, and stay as they are.
 
-    >>> [key for key in rollup(2, totals=True)(("DE", "ios")) if EVERY not in key]
+    >>> [key for key in rollup(2, totals=True)(("DE", "ios")) if ALL_VALUES not in key]
     [('DE', 'ios')]
     >>> len(list(rollup(2, totals=True)(("DE", "ios")))), len(list(rollup(2)(("DE", "ios")))), list(rollup(0)(()))
     (4, 2, [()])
@@ -52,11 +52,11 @@ def rollup(n_attributes: int, *, totals: bool = False, n_before: int = 0) -> Cal
 def slice_name(attributes: Sequence[str], values: Key) -> str:
     """A slice in words; no values at all are all users, as a table without a row has them.
 
-    >>> slice_name(["country", "device"], ("DE", "ios")), slice_name(["country", "device"], (EVERY, None))
+    >>> slice_name(["country", "device"], ("DE", "ios")), slice_name(["country", "device"], (ALL_VALUES, None))
     ('country=DE, device=ios', 'device=null')
-    >>> slice_name(["country"], (EVERY,)), slice_name(["country"], ()), slice_name(["country"], ("null",))
+    >>> slice_name(["country"], (ALL_VALUES,)), slice_name(["country"], ()), slice_name(["country"], ("null",))
     ('all', 'all', "country='null'")
-    >>> slice_name(["a", "b"], ("1, b=2", EVERY)), slice_name(["a"], ("",))
+    >>> slice_name(["a", "b"], ("1, b=2", ALL_VALUES)), slice_name(["a"], ("",))
     ("a='1, b=2'", "a=''")
     """
     pairs = zip(attributes, values, strict=True) if values else ()
@@ -96,7 +96,7 @@ def _misleads(value: str) -> bool:
 def is_of_all(key: Key) -> bool:
     """Whether a key, or the part of one that is about users or items, is that of all of them.
 
-    >>> is_of_all((EVERY, EVERY)), is_of_all(()), is_of_all(("DE", EVERY))
+    >>> is_of_all((ALL_VALUES, ALL_VALUES)), is_of_all(()), is_of_all(("DE", ALL_VALUES))
     (True, True, False)
     """
     return key.count(ALL_VALUES) == len(key)
@@ -235,11 +235,11 @@ def rollup_with_items(
 
     >>> from spark_rankeval.records.slices import rollup
     >>> rolled = rollup_with_items(rollup(1), ["genre", "year"])
-    >>> [key[:2] == (EVERY, EVERY) for key in rolled(("DE", None, None))]
+    >>> [key[:2] == (ALL_VALUES, ALL_VALUES) for key in rolled(("DE", None, None))]
     [True, True]
-    >>> [key[::2] for key in rolled(("DE", "genre", "drama")) if EVERY not in key[::2]], list(rolled(("DE", "year", None)))[1][1]
+    >>> [key[::2] for key in rolled(("DE", "genre", "drama")) if ALL_VALUES not in key[::2]], list(rolled(("DE", "year", None)))[1][1]
     ([('drama', 'DE')], None)
-    >>> [key == ("drama", EVERY, EVERY) for key in rolled((NO_SLICE, "genre", "drama"))]
+    >>> [key == ("drama", ALL_VALUES, ALL_VALUES) for key in rolled((NO_SLICE, "genre", "drama"))]
     [True]
     """
 
