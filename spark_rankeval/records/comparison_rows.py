@@ -332,7 +332,7 @@ def differences_in_words(rows: Sequence[ComparisonRow], test: str, correction: s
         Note(f"from {name_of_test(test, replicates)}{corrected}", "p"),
         Note("difference / standard deviation of the users' differences", "d"),
         *(Note(text, "verdict") for text in margins_in_words(rows)),
-        *map(Note, exceptions(rows, test)),
+        *map(Note, exceptions(rows, test, replicates)),
     ]
 
 
@@ -370,10 +370,14 @@ def margins_in_words(rows: Sequence[JudgedRow]) -> list[str]:
     return [f"differences up to {' or '.join(margins)} do not matter"] if margins else []
 
 
-def exceptions(rows: Sequence[ComparisonRow], test: str) -> list[str]:
+def exceptions(rows: Sequence[ComparisonRow], test: str, replicates: int) -> list[str]:
     """Sentences on the rows without an interval, or whose p or interval comes from another method than in the other rows."""
     same = "Clopper-Pearson interval, because all users have the same difference"
+    # No draw of signs gives as large a difference; NaN, of rows without draws, is not below.
+    floor = f"p as small as {replicates:,} replicates can show, 1/{replicates + 1:,} before correction"
+    least = [row for row in rows if row.p_test == "sign_flip" and row.p_sign_flip * (replicates + 1) < 1.5]
     kinds = {
+        floor: least,
         "p from all patterns of signs, not from random ones": [row for row in rows if row.p_test == "exact"],
         "p from the paired t test": [row for row in rows if row.p_test == "t" != test and not math.isnan(row.p)],
         same: [row for row in rows if row.interval_method == "clopper_pearson"],

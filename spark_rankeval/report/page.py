@@ -310,7 +310,7 @@ def _differences(comparison: ReportedComparison, models: Sequence[str], distribu
         f"{name_of_test(comparison.test, comparison.replicates)}, {corrected} for the number of comparisons. d is the difference "
         "divided by the standard deviation of the users' differences.",
         *(f"Verdict: {words}." for words in margins_in_words(rows)),
-        *map(_ended, exceptions(rows, comparison.test)),
+        *map(_ended, exceptions(rows, comparison.test, comparison.replicates)),
         *map(_ended, comparison.notes),
     ]
     caption = f"Differences from {comparison.baseline}"

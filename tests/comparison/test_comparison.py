@@ -337,6 +337,17 @@ def test_small_slices_are_judged_by_all_their_signs():
     assert 0 < margin.p < 1e-6
 
 
+def test_the_least_p_that_replicates_can_show_is_explained():
+    """Of 40 users each gains another amount, so that next to no pattern of signs has so large a sum."""
+    old = pd.DataFrame({"user": range(40), "rr": 0.1, "recall_at_5": [0.1 + u % 2 / 2 for u in range(40)]})
+    new = old.assign(rr=[0.2 + u / 100 for u in range(40)], recall_at_5=old["recall_at_5"].to_numpy()[::-1])
+    found = compare_frames({"old": old, "new": new}, ["rr", "recall_at_5"], "old", replicates=199)
+    assert found["rr"].p_sign_flip == 1 / 200
+    words = "p as small as 199 replicates can show, 1/200 before correction: rr of new\n"
+    assert words in repr(found) + "\n"
+    assert "as small as" not in repr(compare_frames({"old": old, "new": new}, ["recall_at_5"], "old", replicates=199))
+
+
 def test_a_difference_without_an_interval_says_why():
     frames = {name: pd.DataFrame({"user": [1], "rr": [value]}) for name, value in (("old", 0.25), ("new", 0.5))}
     for found in (compare_frames(frames, ["rr"], "old", replicates=9), pairs_of_frames(frames, ["rr"])):
