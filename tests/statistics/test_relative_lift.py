@@ -1,0 +1,81 @@
+"""Fieller's interval holds the ratios that a t test does not reject."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from scipy import optimize, stats
+
+from spark_rankeval.statistics.relative_lift import lift_of
+
+finite = st.floats(-3, 3).map(lambda value: round(value, 3))
+
+
+def lift_from_users(model, baseline, level=0.95):
+    difference = model - baseline
+    variances = np.cov(difference, baseline, ddof=1) / len(model)
+    moments = variances[0, 0], variances[1, 1], variances[0, 1]
+    return lift_of(difference.mean(), baseline.mean(), *map(float, moments), len(model) - 1, level)
+
+
+def is_rejected(lift, model, baseline, level=0.95):
+    """Whether the paired t test rejects that the model's mean is (1 + lift) times the baseline's, which is above 0."""
+    return stats.ttest_1samp(model - (1 + lift) * baseline, 0).pvalue < 1 - level
+
+
+@given(st.lists(st.tuples(finite, finite), min_size=3, max_size=12), st.sampled_from([0.8, 0.95, 0.99]))
+def test_the_ends_are_where_the_test_begins_to_reject(users, level):
+    model, baseline = np.array(users).T
+    baseline = baseline + 2.0
+    lift = lift_from_users(model, baseline, level)
+    rejects_zero = stats.ttest_1samp(baseline, 0).pvalue < 1 - level if baseline.std() else True
+    assume(np.std(model - (1 + lift.value) * baseline) > 1e-6 and baseline.std() > 1e-6)
+    if not rejects_zero:
+        assert (math.isnan(lift.low), "not clearly different from 0" in lift.reason) == (True, True)
+        return
+    assert lift.low <= lift.value <= lift.high
+    step = 1e-6 * max(1.0, lift.high - lift.low)
+    assert not is_rejected(lift.low + step, model, baseline, level)
+    assert is_rejected(lift.low - step, model, baseline, level)
+    assert not is_rejected(lift.high - step, model, baseline, level)
+    assert is_rejected(lift.high + step, model, baseline, level)
+
+
+def test_a_negative_baseline_gains_when_the_model_is_larger():
+    baseline = np.array([-2.0, -1.0, -1.5, -2.5])
+    model = baseline + np.array([0.5, 0.25, 0.5, 0.75])
+    lift, mirrored = lift_from_users(model, baseline), lift_from_users(-model, -baseline)
+    assert lift.value == pytest.approx(0.5 / 1.75)
+    assert (lift.low, lift.high) == pytest.approx((-mirrored.high, -mirrored.low))
+    assert lift.low > 0
+
+
+def test_the_lift_of_known_figures():
+    # Baseline 1, 2, 3 and model 2, 2, 5: differences 1, 0, 2.
+    lift = lift_from_users(np.array([2.0, 2.0, 5.0]), np.array([1.0, 2.0, 3.0]), 0.5)
+    critical = stats.t.ppf(0.75, 2)
+    roots = [
+        optimize.brentq(lambda r: (1 - 2 * r) ** 2 - critical**2 * (1 - r + r * r) / 3, *ends)
+        for ends in ((-2, 0.5), (0.5, 5))
+    ]
+    assert lift.value == 0.5
+    assert (lift.low, lift.high) == pytest.approx(tuple(roots))
+
+
+@pytest.mark.parametrize(
+    ("figures", "reason"),
+    [
+        ((0.1, 0.0, 0.1, 0.1, 0.0, 9), "the baseline's mean is 0"),
+        ((0.1, math.nan, 0.1, 0.1, 0.0, 9), "unknown"),
+        ((0.1, 1.0, math.nan, 0.1, 0.0, 9), "unknown"),
+        ((0.1, 1.0, 0.1, 0.1, 0.0, 0), "unknown"),
+        ((0.1, 0.1, 0.1, 0.1, 0.0, 9), "not clearly different from 0"),
+    ],
+)
+def test_a_lift_without_an_interval_says_why(figures, reason):
+    lift = lift_of(*figures)
+    assert math.isnan(lift.low)
+    assert math.isnan(lift.high)
+    assert reason in lift.reason
