@@ -17,6 +17,7 @@ from spark_rankeval.errors import InputError
 from spark_rankeval.evaluation.bad_rows import warn_if_changed
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.records.chart_rows import cutoff_curve, recall_curve
+from spark_rankeval.records.cross_table import CrossTable, Dimension, cross_table
 from spark_rankeval.records.gaps import Gaps, gaps_of
 from spark_rankeval.records.notes import notes_of
 from spark_rankeval.records.quality import DataQuality
@@ -425,6 +426,41 @@ class Result(Shown):
         rows = chosen(total_rows, headline_keys(total_rows) if metrics is None else metrics)
         compared = None if comparison is None else comparison.rows
         return models_table(rows, self.models, compared, notes_of(rows) if self.notes else ())
+
+    def table(
+        self,
+        rows: Dimension = "metric",
+        columns: Dimension = "model",
+        *,
+        metrics: Metrics = None,
+        model: str | None = None,
+        slice: str | None = None,
+        group: str | None = None,
+        intervals: bool | None = None,
+    ) -> CrossTable:
+        """Show the means in a table of any two of model, metric, cutoff, slice of users and group of items.
+
+        The table prints as text and is HTML in a notebook. It has `to_markdown()`, `to_latex(caption=…, label=…)` and `to_pandas()`.
+
+        Examples:
+            >>> print(result.table("slice", "model", metrics="rr"))
+
+        Args:
+            rows: what the rows are: ``model``, ``metric``, ``cutoff``, ``slice`` or ``group``.
+            columns: what the columns are.
+            metrics: the metrics to show. None: those that one shows first; if neither rows nor columns are metrics, the first one. With
+                cutoffs, a metric without its cutoff, such as ``ndcg``.
+            model: the model of all cells, if models are neither rows nor columns. None: the first.
+            slice: likewise the slice, such as ``country=DE``. None: all users.
+            group: likewise the group of items. None: all items.
+            intervals: whether cells show the intervals of their means. None: if there are at most three columns.
+
+        Raises:
+            OptionError: a dimension, a model, a slice or a group does not exist.
+            UnknownMetricError: a metric is not in the result.
+        """
+        common: dict[Dimension, str | None] = {"model": model, "slice": slice, "group": group}
+        return cross_table(self.summary, rows, columns, metrics, common, intervals)
 
     def to_latex(self) -> str:
         r"""The summary as a LaTeX ``tabular`` for each model and slice; it needs the package ``booktabs``."""

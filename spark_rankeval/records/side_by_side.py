@@ -95,7 +95,7 @@ class ModelsTable(OneTable):
 
     def _column(self, key: str, rows: Mapping[str, SummaryRow], letters: Mapping[str, str]) -> Column[str]:
         written = common_format(row.mean for row in rows.values())
-        best = _best(rows)
+        best = best_models(rows)
 
         def cell(model: str) -> Cell:
             if model not in rows:
@@ -162,7 +162,7 @@ def _larger_is_better(row: SummaryRow) -> bool:
     return metric is None or metric.larger_is_better
 
 
-def _best(rows: Mapping[str, SummaryRow]) -> set[str]:
+def best_models(rows: Mapping[str, SummaryRow]) -> set[str]:
     """The models with the best mean, if there are others."""
     means = {model: row.mean if _larger_is_better(row) else -row.mean for model, row in rows.items()}
     means = {model: mean for model, mean in means.items() if not math.isnan(mean)}
