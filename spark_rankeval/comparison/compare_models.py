@@ -14,6 +14,7 @@ from spark_rankeval.comparison.comparison_inputs import (
     check_baseline,
     check_number,
     compared_metrics,
+    headline_of,
     labels_of,
     names_of,
     need_hashes,
@@ -25,6 +26,7 @@ from spark_rankeval.comparison.comparison_inputs import (
 from spark_rankeval.comparison.comparison_results import ModelComparison, PairwiseComparison
 from spark_rankeval.comparison.rows import AgainstBaseline, PairClusters, pair_rows, rolled
 from spark_rankeval.errors import DataError, InputError, OptionError
+from spark_rankeval.metrics.base import Metric
 from spark_rankeval.records.comparison_rows import ComparisonRow, PairRow
 from spark_rankeval.records.notes import notes_of_clusters
 from spark_rankeval.request.options import ByOption, Cube, attributes_in
@@ -73,6 +75,7 @@ def compare(
     margin: Margin = 0.0,
     test: str = "sign_flip",
     correction: str = "holm",
+    headline: str | Metric | None = None,
     replicates: int = 9999,
     seed: int = 0,
     by: ByOption = (),
@@ -106,7 +109,10 @@ def compare(
             differences are symmetric about 0 if models are alike. ``t`` is the paired t test. It assumes normal differences, or
             many users. If up to 16 users differ, or all by the same amount, ``sign_flip`` counts all signs and draws none.
         correction: how p-values are corrected for the number of metrics × models. ``holm`` bounds the probability of any false
-            difference, ``benjamini_hochberg`` the expected share of false ones; ``none`` leaves p-values as they are.
+            difference, ``benjamini_hochberg`` the expected share of false ones; ``none`` leaves p-values as they are. Joint intervals
+            are Bonferroni's, or of ``benjamini_hochberg`` those of Benjamini and Yekutieli (2005).
+        headline: the metric that the decision is about. It is tested first, and alone. Other metrics are judged only if it is decided, and
+            are corrected for one another by Holm. With several models each has a sequence of its own, and these share the error.
         replicates: how many the randomisation test draws. A drawn p-value is at least 1 / (replicates + 1). If that is too large for so
             many comparisons, a smaller p-value of the t test replaces it. A warning says so, unless one comparison already needs more.
         seed: the seed of the random signs.
@@ -140,6 +146,7 @@ def compare(
     check_baseline(baseline, names)
     compared = compared_metrics(tables, metrics, margin)
     labels = [metric.label for metric in compared]
+    first_metric = headline_of(headline, tables, labels, correction)
     tables.check_attributes(attributes)
     if same_labels:
         need_hashes(tables)
@@ -166,6 +173,7 @@ def compare(
         compared,
         level,
         correction,
+        first_metric,
         resolution,
         shared,
         clusters,
@@ -178,7 +186,7 @@ def compare(
     warn_of_few_clusters([*rows, *sliced])
     notes = _notes(tables, labels, rows, n_without_cluster(owners))
     return ModelComparison(
-        rows, level, test, replicates, seed, baseline=baseline, correction=correction,
+        rows, level, test, replicates, seed, baseline=baseline, correction=correction, headline=first_metric,
         sliced=sliced,
         _differences=lambda: tables.differences(labels, baseline), notes=notes,
     )  # fmt: skip

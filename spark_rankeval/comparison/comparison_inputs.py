@@ -179,6 +179,20 @@ def _label(tables: ModelTables, key: str | Metric) -> str:
     raise UnknownMetricError(msg)
 
 
+def headline_of(headline: str | Metric | None, tables: ModelTables, labels: Sequence[str], correction: str) -> str:
+    """The label of the headline metric; empty if there is none. An `OptionError` if it is not compared, or is corrected otherwise."""
+    if headline is None:
+        return ""
+    label = _label(tables, headline)
+    if label not in labels:
+        msg = f"headline={str(headline)!r} is not among the metrics that this call compares: {', '.join(labels)}"
+        raise OptionError(msg)
+    if correction != "holm":
+        msg = f"headline needs correction='holm', which corrects the other metrics; got {correction!r}"
+        raise OptionError(msg)
+    return label
+
+
 class ComparedMetric(NamedTuple):
     """A metric of a comparison: its label in the tables and, if the caller used another name, that name."""
 

@@ -129,12 +129,14 @@ class ModelComparison(_ComparisonTables[ComparisonRow]):
     Attributes:
         baseline: the model that the others are compared with.
         correction: how p-values are corrected for the number of comparisons.
+        headline: the label of the metric that was tested first; empty if all were tested together.
         sliced: the rows of slices, slice by slice; empty without slices.
         notes: what the figures could be mistaken for, in sentences.
     """
 
     baseline: str
     correction: str
+    headline: str = ""
     sliced: tuple[ComparisonRow, ...] = ()
     _differences: Callable[[], DataFrame] | None = field(default=None, compare=False)
     notes: tuple[str, ...] = ()
@@ -217,7 +219,7 @@ class ModelComparison(_ComparisonTables[ComparisonRow]):
 
     def _document(self, *extra_notes: Note) -> Document:
         caption = f"Mean differences from {self.baseline}, with {100 * self.level:g} % intervals"
-        notes = differences_in_words(self.rows, self.test, self.correction, self.replicates)
+        notes = differences_in_words(self.rows, self.test, self.correction, self.replicates, self.headline)
         table = differences_table(self.rows, self.level, caption)
         shown = replace(table, title=f"baseline {self.baseline!r}", notes=[*notes, *extra_notes])
         return Document((shown,), remarks(self.notes))

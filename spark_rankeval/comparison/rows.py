@@ -12,8 +12,9 @@ from spark_rankeval.records.slices import ALL_VALUES, Key, rollup, slice_name, s
 from spark_rankeval.records.stored import not_shared_in_words
 from spark_rankeval.statistics.all_pairs import AllPairsAccumulator, Pair, all_pairs_of, moments_of_each
 from spark_rankeval.statistics.cluster_sums import Clusters, clusters_of
-from spark_rankeval.statistics.intervals import Verdict, adjusted, verdict_of
+from spark_rankeval.statistics.intervals import ShownFigures, Verdict, verdict_of
 from spark_rankeval.statistics.moments import State
+from spark_rankeval.statistics.multiple_comparisons import Joint, family_of, headline_first
 from spark_rankeval.statistics.paired import PairedAccumulator, PairedClusters, PairedComparison, comparison_of
 from spark_rankeval.worker.clusters import ClusterStates, group_name
 from spark_rankeval.worker.compared_users import N_SHARED, N_USERS, merged_owners, n_other_rows
@@ -68,6 +69,7 @@ class AgainstBaseline(NamedTuple):
     metrics: Sequence[ComparedMetric]
     level: float
     correction: str
+    headline: str
     resolution: float
     shared: Sequence[str] = ()  # the tables of which it is known whether models share them
     clusters: ClusterStates | None = None  # the sums of clusters by model and slice; None: users are independent
@@ -121,14 +123,22 @@ class AgainstBaseline(NamedTuple):
 
     def _judged(self, compared: Sequence[_ComparedModel], test: str) -> tuple[ComparisonRow, ...]:
         stated = [each.figures.p_of(test, each.metric.margin, self.resolution) for each in compared]
-        corrected = adjusted([p for p, _ in stated], self.correction).tolist()
+        p_values = [p for p, _ in stated]
+        if self.headline and all(each.users == "all" for each in compared):
+            is_headline = [each.metric.label == self.headline for each in compared]
+            family = headline_first(p_values, self.level, is_headline, [each.model for each in compared])
+        else:
+            family = family_of(p_values, self.correction, self.level)
         return tuple(
-            self._row(each, p, p_test) for each, p, (_, p_test) in zip(compared, corrected, stated, strict=True)
+            self._row(each, joint, p_test) for each, joint, (_, p_test) in zip(compared, family, stated, strict=True)
         )
 
-    def _row(self, compared: _ComparedModel, p: float, p_test: str) -> ComparisonRow:
+    def _row(self, compared: _ComparedModel, judged: Joint, p_test: str) -> ComparisonRow:
         metric, model, users, figures, not_shared = compared
-        verdict = _verdict(figures, p, metric, (model, self.baseline), users)
+        interval, joint = figures.interval, figures.interval_at(judged.level)
+        lift = figures.lift_at(judged.level)
+        shown = ShownFigures(joint, judged.n, (figures.mean, figures.baseline_mean), lift[:3])
+        verdict = _verdict(figures, judged.p, metric, (model, self.baseline), users, shown)
         better, worse = figures.wins, figures.losses
         if not metric.larger_is_better:
             better, worse = worse, better
@@ -139,20 +149,26 @@ class AgainstBaseline(NamedTuple):
             slice=users,
             n_users=figures.n,
             **{name: getattr(figures, name) for name in _SAME_NAMES},
-            interval_low=figures.interval.low,
-            interval_high=figures.interval.high,
-            p=p,
+            interval_low=interval.low,
+            interval_high=interval.high,
+            joint_low=joint.low,
+            joint_high=joint.high,
+            n_joint=judged.n,
+            lift_low=lift.low,
+            lift_high=lift.high,
+            no_lift=lift.reason,
+            p=judged.p,
             wins=better,
             losses=worse,
             margin=metric.margin,
             larger_is_better=metric.larger_is_better,
             verdict=verdict.word,
             sentence=_with_remark(verdict.sentence, not_shared),
-            interval_method=figures.interval.method,
+            interval_method=interval.method,
             p_test=p_test,
             p_margin=figures.p_beyond(metric.margin) if metric.margin else math.nan,
             asked=metric.asked,
-            no_interval=figures.interval.reason,
+            no_interval=interval.reason,
             not_shared=not_shared,
             **_about(figures.clusters, self.cluster, figures.std / math.sqrt(figures.n) if figures.n else math.nan),
         )
@@ -178,7 +194,12 @@ def _with_remark(sentence: str, not_shared: str) -> str:
 
 
 def _verdict(
-    figures: PairedComparison | Pair, p: float, metric: ComparedMetric, models: tuple[str, str], users: str = "all"
+    figures: PairedComparison | Pair,
+    p: float,
+    metric: ComparedMetric,
+    models: tuple[str, str],
+    users: str = "all",
+    shown: ShownFigures | None = None,
 ) -> Verdict:
     return verdict_of(
         figures.interval,
@@ -188,6 +209,7 @@ def _verdict(
         names=models,
         metric=metric.name if users == "all" else f"{metric.name} of users with {users}",
         higher_is_better=metric.larger_is_better,
+        shown=shown,
     )
 
 

@@ -21,8 +21,10 @@ from spark_rankeval.records.slices import ALL_VALUES
 from spark_rankeval.records.summary import as_json_record, frame_of
 from spark_rankeval.statistics.cluster_sums import Clusters, clusters_of
 from spark_rankeval.statistics.independent_groups import Difference, Group, difference_of
-from spark_rankeval.statistics.intervals import Interval, adjusted, verdict_of
+from spark_rankeval.statistics.intervals import Interval, ShownFigures, verdict_of
 from spark_rankeval.statistics.moments import State
+from spark_rankeval.statistics.multiple_comparisons import family_of
+from spark_rankeval.statistics.relative_lift import Lift, lift_of
 from spark_rankeval.tables import Document, OneTable, remarks
 from spark_rankeval.worker.clusters import ClusterStates, group_name
 from spark_rankeval.worker.comparing import Owner
@@ -93,6 +95,33 @@ class ComparedGroup(NamedTuple):
     p: float
     n_without_covariate: int
 
+    @property
+    def means(self) -> tuple[float, float]:
+        """The means of the group and the baseline, adjusted for the covariate if there is one."""
+        group, other = self.groups
+        return (group.mean, other.mean) if self.adjustment is None else self.adjustment.means
+
+    def interval_at(self, level: float, options: GroupTest) -> Interval:
+        """The interval of the difference at a level."""
+        if options.tightest_at is None:
+            return self.difference.interval(level)
+        return sequence_of(self.difference, level, self.groups, options.tightest_at, self.metric.margin)[0]
+
+    def lift_at(self, level: float, options: GroupTest) -> Lift:
+        """The difference as a share of the baseline's mean, with Fieller's interval at a level."""
+        difference, baseline = self.difference, self.means[1]
+        _, variance = difference.variances
+        lift = lift_of(
+            difference.estimate, baseline, difference.standard_error**2, variance, -variance, difference.df, level
+        )
+        reason = difference.problem or (
+            "a confidence sequence has no interval of the lift" if options.tightest_at is not None
+            else "a value is rare, or all users of a group have the same" if difference.rare
+            else "clusters have users in both groups" if math.isfinite(difference.most_df)
+            else ""
+        )  # fmt: skip
+        return Lift(lift.value, reason=reason) if reason and not math.isnan(lift.value) else lift
+
 
 def compared_group(
     metric: ComparedMetric,
@@ -134,9 +163,12 @@ def _n_clusters(group: Group) -> int:
 
 def group_rows(compared: Sequence[ComparedGroup], options: GroupTest) -> Iterator[GroupRow]:
     """The row of each group and metric, with the p-value corrected for all of them."""
-    corrected = adjusted([each.p for each in compared], options.correction).tolist()
-    for each, p in zip(compared, corrected, strict=True):
+    family = family_of([each.p for each in compared], options.correction, options.level)
+    for each, judged in zip(compared, family, strict=True):
         metric, (group, other), adjustment, difference, interval, _, n_without_covariate = each
+        p, joint = judged.p, each.interval_at(judged.level, options)
+        mean, other_mean = each.means
+        lift = each.lift_at(judged.level, options)
         verdict = verdict_of(
             interval,
             p,
@@ -145,14 +177,15 @@ def group_rows(compared: Sequence[ComparedGroup], options: GroupTest) -> Iterato
             names=(group.name, other.name),
             metric=metric.name,
             higher_is_better=metric.larger_is_better,
+            shown=ShownFigures(joint, judged.n, (mean, other_mean), lift[:3]),
         )
-        mean, other_mean = (group.mean, other.mean) if adjustment is None else adjustment.means
         row = GroupRow(
             metric=metric.label, group=group.name, baseline=other.name, n_users=group.n, n_baseline_users=other.n,
             n_undefined=group.moments.n_undefined + other.moments.n_undefined, mean=mean, baseline_mean=other_mean,
-            difference=difference.estimate, relative_lift=difference.estimate / abs(other_mean) if other_mean else math.nan,
+            difference=difference.estimate, relative_lift=lift.value,
             standard_error=difference.standard_error, df=difference.df, interval_low=interval.low,
-            interval_high=interval.high, interval_method=interval.method, no_interval=interval.reason, p=p,
+            interval_high=interval.high, joint_low=joint.low, joint_high=joint.high, n_joint=judged.n, lift_low=lift.low,
+            lift_high=lift.high, no_lift=lift.reason, interval_method=interval.method, no_interval=interval.reason, p=p,
             margin=metric.margin, larger_is_better=metric.larger_is_better, verdict=verdict.word,
             sentence=verdict.sentence, n_without_covariate=n_without_covariate, asked=metric.asked,
             n_clusters=_n_clusters(group), n_baseline_clusters=_n_clusters(other),

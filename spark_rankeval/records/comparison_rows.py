@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from spark_rankeval.errors import listed
 from spark_rankeval.records.summary import METRIC, MODEL, MOST_LISTED, SLICE, USERS, MetricRow
+from spark_rankeval.statistics.intervals import percent
 from spark_rankeval.tables import DASH, Cell, Column, Note, Table, Tone, common_format, probability, words
 
 
@@ -25,12 +26,39 @@ class JudgedRow(MetricRow):
     margin: float
     verdict: str
 
+    @property
+    def shown_ends(self) -> tuple[float, float]:
+        """The ends of the interval that stands beside the p-value."""
+        return self.interval_low, self.interval_high
+
+
+class JointRow(JudgedRow):
+    """A row that also has the interval that holds together with those of the other comparisons."""
+
+    joint_low: float
+    joint_high: float
+    n_joint: int
+
+    @property
+    def shown_ends(self) -> tuple[float, float]:
+        """The ends of the joint interval."""
+        return self.joint_low, self.joint_high
+
+
+class LiftedRow(JointRow):
+    """A row whose difference is also a share of the baseline's mean."""
+
+    relative_lift: float
+    lift_low: float
+    lift_high: float
+    no_lift: str
+
 
 Judged = TypeVar("Judged", bound=JudgedRow)
 
 
 @dataclass(frozen=True)
-class ComparisonRow(JudgedRow):
+class ComparisonRow(LiftedRow):
     """One metric of one model against the baseline, over the users for whom both have a value.
 
     Examples:
@@ -53,8 +81,16 @@ class ComparisonRow(JudgedRow):
         relative_lift: difference / |baseline's mean|; NaN if that is 0.
         std: the standard deviation of the users' differences, divisor n − 1.
         standard_error: of the difference, std / √n.
-        interval_low: the lower end of the interval of the difference, within the metric's bounds; NaN if there is none.
+        interval_low: the lower end of the interval of the difference, within the metric's bounds; NaN if there is none. It is for this
+            comparison alone.
         interval_high: its upper end.
+        joint_low: the lower end of the interval that holds together with those of all `n_joint` comparisons, and stands in tables,
+            charts and sentences.
+        joint_high: its upper end.
+        n_joint: how many comparisons p and the joint interval are corrected for; 1: they stand alone.
+        lift_low: the lower end of the interval of relative_lift (Fieller), joint as well; NaN if there is none.
+        lift_high: its upper end.
+        no_lift: why relative_lift has no interval; empty if it has one.
         p_t: the two-sided p-value of the paired t test.
         p_sign_flip: the two-sided p-value of the randomisation test that gives each user's difference a random sign. It is exact
             if up to 16 users differ, or all by as much. Slices with more users draw no signs and have NaN.
@@ -99,6 +135,12 @@ class ComparisonRow(JudgedRow):
     standard_error: float
     interval_low: float
     interval_high: float
+    joint_low: float
+    joint_high: float
+    n_joint: int
+    lift_low: float
+    lift_high: float
+    no_lift: str
     p_t: float
     p_sign_flip: float
     p: float
@@ -189,7 +231,7 @@ class PairRow(JudgedRow):
 
 
 @dataclass(frozen=True)
-class GroupRow(JudgedRow):
+class GroupRow(LiftedRow):
     """One metric of one group of users against the baseline, which is another group.
 
     Examples:
@@ -214,6 +256,12 @@ class GroupRow(JudgedRow):
         df: Satterthwaite's degrees of freedom of the standard error; NaN without a spread.
         interval_low: the lower end of the difference's interval, within the metric's bounds; NaN if there is none.
         interval_high: its upper end.
+        joint_low: as in `ComparisonRow`.
+        joint_high: as in `ComparisonRow`.
+        n_joint: as in `ComparisonRow`.
+        lift_low: as in `ComparisonRow`; a confidence sequence has none.
+        lift_high: as in `ComparisonRow`.
+        no_lift: as in `ComparisonRow`.
         interval_method: ``welch``; ``mover`` (from the Clopper-Pearson intervals of both means) if all values of a group are equal,
             or all are 0 or 1 and fewer than 30 users have the rarer one; ``confidence_sequence`` if `sequential`.
         no_interval: why there is no interval; empty if there is one.
@@ -247,6 +295,12 @@ class GroupRow(JudgedRow):
     df: float
     interval_low: float
     interval_high: float
+    joint_low: float
+    joint_high: float
+    n_joint: int
+    lift_low: float
+    lift_high: float
+    no_lift: str
     interval_method: str
     no_interval: str
     p: float
@@ -278,8 +332,8 @@ def differences_table(rows: Sequence[ComparisonRow], level: float, caption: str,
         MODEL,
         USERS,
         *means_columns(rows, "baseline", attrgetter("baseline_mean")),
+        *lift_columns(level),
         *difference_columns(rows, level),
-        Column("d", lambda row: "undefined" if math.isnan(row.cohens_d) else f"{row.cohens_d:+.2f}"),
         Column("wins/ties/losses", lambda row: f"{row.wins:,}/{row.ties:,}/{row.losses:,}"),
         VERDICT,
     ]
@@ -289,7 +343,8 @@ def differences_table(rows: Sequence[ComparisonRow], level: float, caption: str,
 
 def losses_table(rows: Sequence[ComparisonRow], level: float, title: str) -> Table:
     """The slices in which models lose: one row for each slice, metric and model."""
-    columns = [words("slice", SLICE.cell), METRIC, MODEL, USERS, *difference_columns(rows, level), VERDICT]
+    lift = lift_columns(level)[:1]
+    columns = [words("slice", SLICE.cell), METRIC, MODEL, USERS, *lift, *difference_columns(rows, level), VERDICT]
     return Table(rows, columns, title, "the slices with the largest losses")
 
 
@@ -318,22 +373,83 @@ def difference_columns(rows: Sequence[JudgedRow], level: float) -> list[Column[A
     written = common_format((row.difference for row in rows), sign="+")
 
     def ends(row: JudgedRow) -> str:
-        low, high = row.interval_low, row.interval_high
+        low, high = row.shown_ends
         return DASH if math.isnan(low) else f"{written(low)} to {written(high)}"
 
     difference: Column[Any] = Column("difference", lambda row: written(row.difference))
     return [difference, Column(f"{100 * level:g} % interval", ends), Column("p", lambda row: probability(row.p))]
 
 
-def differences_in_words(rows: Sequence[ComparisonRow], test: str, correction: str, replicates: int) -> list[Note]:
+def lift_columns(level: float) -> list[Column[Any]]:
+    """The columns of the lift and its interval."""
+
+    def ends(row: LiftedRow) -> str:
+        return DASH if math.isnan(row.lift_low) else f"{percent(row.lift_low)} to {percent(row.lift_high)}"
+
+    lift: Column[Any] = Column("lift", lambda row: DASH if math.isnan(row.lift_low) else percent(row.relative_lift))
+    return [lift, Column(f"{100 * level:g} % interval", ends)]
+
+
+def differences_in_words(
+    rows: Sequence[ComparisonRow], test: str, correction: str, replicates: int, headline: str
+) -> list[Note]:
     """Notes that explain the columns of a table of differences."""
     corrected = "" if correction == "none" else f", {correction_in_words(rows, correction)}"
     return [
+        *headline_in_words(rows, headline),
         Note(f"from {name_of_test(test, replicates)}{corrected}", "p"),
-        Note("difference / standard deviation of the users' differences", "d"),
+        *(floor_in_words(rows, replicates) if test == "sign_flip" else []),
+        *(Note(text, "interval") for text in joint_in_words(rows, correction)),
+        *lifts_in_words(rows),
         *(Note(text, "verdict") for text in margins_in_words(rows)),
         *map(Note, exceptions(rows, test, replicates)),
     ]
+
+
+def headline_in_words(rows: Sequence[ComparisonRow], headline: str) -> list[Note]:
+    """How the headline metric is tested before the others."""
+    names = [row.name for row in rows if row.metric == headline]
+    if not names:
+        return []
+    share = "; the models share the error" if len({row.model for row in rows}) > 1 else ""
+    return [Note(f"{names[0]} is tested first and alone, other metrics only if it is decided{share}", "headline")]
+
+
+def joint_in_words(rows: Sequence[JointRow], correction: str) -> list[str]:
+    """What the intervals hold together with, and where they do not agree with the verdict."""
+    sizes = sorted({row.n_joint for row in rows if row.n_joint > 1})
+    if not sizes:
+        return []
+    n = " or ".join(f"{size:,}" for size in sizes)
+    kind = "Benjamini-Yekutieli" if correction == "benjamini_hochberg" else "Bonferroni"
+    apart = [
+        f"{row.name} of {row.model}"
+        for row in rows
+        if isinstance(row, ComparisonRow) and row.verdict in _TONES and row.joint_low <= 0 <= row.joint_high
+    ]
+    disagreement = f"{listed(apart, MOST_LISTED)}: Holm's steps decide what Bonferroni's wider interval leaves open"
+    return [
+        f"the intervals of {n} comparisons hold together ({kind}); to_pandas() also has each one alone",
+        *([disagreement] if apart else []),
+    ]
+
+
+def lifts_in_words(rows: Sequence[LiftedRow]) -> list[Note]:
+    """What the lift is, and where it has no interval."""
+    notes = [Note("difference / |baseline's mean|, with Fieller's interval", "lift")]
+    missing = dict.fromkeys(f"{row.name}: {row.no_lift}" for row in rows if row.no_lift and not row.no_interval)
+    return [*notes, *([Note(f"no lift for {listed(list(missing), MOST_LISTED)}")] if missing else [])]
+
+
+def floor_in_words(rows: Sequence[ComparisonRow], replicates: int) -> list[Note]:
+    """How small a drawn p-value can be, if a row has that one."""
+    least = 1 / (replicates + 1)
+    at_floor = [row.name for row in rows if row.p_test == "sign_flip" and row.p_sign_flip <= least]
+    if not at_floor:
+        return []
+    names = "all" if len(at_floor) == len(rows) > 1 else listed(at_floor, MOST_LISTED)
+    times = ", before the correction" if any(row.n_joint > 1 for row in rows) else ""
+    return [Note(f"{names}: as small as {replicates:,} draws can give, 1/{replicates + 1:,}{times}", "p")]
 
 
 def pairs_in_words(rows: Sequence[PairRow], test: str, replicates: int) -> list[Note]:
@@ -423,12 +539,15 @@ def groups_table(
         Column("users", lambda row: f"{row.n_users:,}"),
         Column("baseline's", lambda row: f"{row.n_baseline_users:,}"),
         *means_columns(rows, "baseline", attrgetter("baseline_mean")),
+        *lift_columns(level),
         *difference_columns(rows, level),
     ]
     if covariate is not None:
         columns.append(Column("saved", _saved))
     notes = [
         *_tests_in_words(rows, level, correction, tightest_at),
+        *(Note(text, "interval") for text in joint_in_words(rows, correction)),
+        *lifts_in_words(rows),
         *_adjustment_in_words(rows, covariate),
         *(Note(text, "verdict") for text in margins_in_words(rows)),
         *([Note(f"users are weighted by {', '.join(weights)}", "mean")] if weights else []),

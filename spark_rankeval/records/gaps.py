@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from itertools import accumulate
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,7 +14,7 @@ from spark_rankeval.checks import as_names, is_number
 from spark_rankeval.errors import InputError, OptionError, listed
 from spark_rankeval.records.comparison_rows import (
     VERDICT,
-    JudgedRow,
+    JointRow,
     correction_in_words,
     difference_columns,
     margins_in_words,
@@ -27,8 +27,9 @@ from spark_rankeval.records.summary import METRIC, MODEL, MOST_LISTED, SummaryRo
 from spark_rankeval.statistics.cluster_sums import GroupedClusters, clusters_of_days, warn_of_few_clusters
 from spark_rankeval.statistics.description import with_reliable_figures
 from spark_rankeval.statistics.independent_groups import Difference, Group, difference_of, largest_gap
-from spark_rankeval.statistics.intervals import Interval, adjusted, checked_level, verdict_of
+from spark_rankeval.statistics.intervals import Interval, ShownFigures, checked_level, verdict_of
 from spark_rankeval.statistics.moments import moments_of_sums
+from spark_rankeval.statistics.multiple_comparisons import family_of
 from spark_rankeval.statistics.sums import Sums, added, from_text, mean_of_sums
 from spark_rankeval.tables import DASH, Column, Document, Note, Shown, Table, words
 
@@ -44,7 +45,7 @@ _SPOILT = "the mean is over all users, and some have no value"
 
 
 @dataclass(frozen=True)
-class GapRow(JudgedRow):
+class GapRow(JointRow):
     """The difference between the users of a slice and other users, on one metric of one model.
 
     Examples:
@@ -67,6 +68,9 @@ class GapRow(JudgedRow):
         standard_error: of the difference.
         interval_low: the lower end of its interval; NaN if there is none.
         interval_high: the upper end.
+        joint_low: as in `ComparisonRow`.
+        joint_high: as in `ComparisonRow`.
+        n_joint: as in `ComparisonRow`.
         interval_method: ``welch``, ``games_howell`` for the largest gap, or ``mover`` if a variance says little.
         no_interval: why there is no interval; empty if there is one.
         p: corrected by Holm for all slices, metrics and models of the call. That of the largest gap is corrected for all pairs
@@ -94,6 +98,9 @@ class GapRow(JudgedRow):
     standard_error: float
     interval_low: float
     interval_high: float
+    joint_low: float
+    joint_high: float
+    n_joint: int
     interval_method: str
     no_interval: str
     p: float
@@ -112,7 +119,8 @@ class _ComparedGroups(NamedTuple):
     row: SummaryRow
     groups: tuple[Group, Group]
     difference: Difference
-    interval: Interval
+    level: float
+    interval_at: Callable[[float], Interval]
     p: float
     n_left_out: int = 0
 
@@ -137,13 +145,14 @@ def gap_rows(
         pair = (gap.highest or _Users().named("", row), gap.lowest or _Users().named("", row))
         largest.append(
             _without_unknown_interval(
-                _ComparedGroups(row, pair, gap.difference, gap.interval, gap.p_of(margin), gap.n_left_out)
+                _ComparedGroups(row, pair, gap.difference, level, gap.interval_at, gap.p_of(margin), gap.n_left_out)
             )
         )
         for name, (own, rest) in zip(users, _with_others([*users.values()]), strict=True) if others else ():
             groups = (own.named(name, row), rest.named(ALL_OTHERS, row))
             difference = difference_of(*groups, shares_clusters=bool(row.cluster)).cautious(groups)
-            compared = _ComparedGroups(row, groups, difference, difference.interval(level), difference.p_of(margin))
+            p = difference.p_of(margin)
+            compared = _ComparedGroups(row, groups, difference, level, difference.interval, p)
             against.append(_without_unknown_interval(compared))
     attribute = ", ".join(attributes)
     return (*_judged(largest, LARGEST_GAP, attribute, margin), *_judged(against, AGAINST_OTHERS, attribute, margin))
@@ -153,9 +162,9 @@ def _without_unknown_interval(compared: _ComparedGroups) -> _ComparedGroups:
     """Remove the interval if users come in clusters, and a slice has no sums of them."""
     if not compared.row.cluster or all(group.clusters is not None or not group.n for group in compared.groups):
         return compared
-    interval = Interval.missing(compared.interval.level, compared.interval.method, _CLUSTERED)
-    difference = replace(compared.difference, variances=(math.nan, math.nan))
-    return compared._replace(difference=difference, interval=interval, p=math.nan)
+    difference, method = replace(compared.difference, variances=(math.nan, math.nan)), compared.interval_at(0.95).method
+    missing = partial(Interval.missing, method=method, reason=_CLUSTERED)
+    return compared._replace(difference=difference, interval_at=missing, p=math.nan)
 
 
 def largest_gaps(rows: Sequence[SummaryRow], attribute: str) -> list[tuple[SummaryRow, str]]:
@@ -284,8 +293,10 @@ def _with_others(users: Sequence[_Users]) -> list[tuple[_Users, _Users]]:
 
 def _judged(compared: Sequence[_ComparedGroups], kind: str, attribute: str, margin: float) -> Iterator[GapRow]:
     """The rows of comparisons, with p-values corrected for all of them."""
-    for each, p in zip(compared, adjusted([each.p for each in compared]).tolist(), strict=True):
-        row, (group, other), difference, interval, *_ = each
+    family = family_of([each.p for each in compared], "holm", compared[0].level if compared else math.nan)
+    for each, judged in zip(compared, family, strict=True):
+        row, (group, other), difference, level, *_ = each
+        p, interval, joint = judged.p, each.interval_at(level), each.interval_at(judged.level)
         metric = metric_or_none(row.definition)
         larger_is_better = metric is None or metric.larger_is_better
         verdict = verdict_of(
@@ -296,12 +307,14 @@ def _judged(compared: Sequence[_ComparedGroups], kind: str, attribute: str, marg
             names=(group.name or "the highest slice", other.name or f"the lowest by {attribute}"),
             metric=f"{row.name} of {row.model}" if row.model else row.name,
             higher_is_better=larger_is_better,
+            shown=ShownFigures(joint, judged.n),
         )
         yield GapRow(
             kind=kind, metric=row.key, model=row.model, attribute=attribute, slice=group.name, other=other.name,
             n_users=group.n, n_other_users=other.n, mean=group.mean, other_mean=other.mean, difference=difference.estimate,
             standard_error=difference.standard_error, interval_low=interval.low, interval_high=interval.high,
-            interval_method=interval.method, no_interval=interval.reason, p=p, margin=margin,
+            joint_low=joint.low, joint_high=joint.high, n_joint=judged.n, interval_method=interval.method,
+            no_interval=interval.reason, p=p, margin=margin,
             larger_is_better=larger_is_better, verdict=verdict.word, sentence=verdict.sentence,
             asked=row.name if row.name != row.key else "", n_left_out=each.n_left_out, cluster=row.cluster,
         )  # fmt: skip

@@ -344,6 +344,18 @@ class LargestGap:
     interval: Interval
     n_left_out: int = 0
 
+    def interval_at(self, level: float) -> Interval:
+        """The interval at another level."""
+        if self.highest is None or self.lowest is None:
+            return self.interval._replace(level=level)
+        if self.difference.rare:
+            pair_level = 1 - (1 - level) / math.comb(self.n_groups, 2)
+            return self.difference.interval(pair_level)._replace(level=level)
+        q = studentized_range_critical(level, self.n_groups, self.difference.df)
+        width = q * self.difference.standard_error / math.sqrt(2)
+        ends = (self.difference.estimate - width, self.difference.estimate + width)
+        return Interval(*ends, level, GAMES_HOWELL).within(self.difference.bounds)
+
     def p_of(self, margin: float = 0.0) -> float:
         """The p-value, corrected for the choice among all pairs; see `Difference.p_of`."""
         n_pairs = math.comb(self.n_groups, 2)
@@ -371,12 +383,6 @@ def largest_gap(groups: Sequence[Group], level: float, least_n: int = 2) -> Larg
     clustered = highest.clusters is not None
     difference, n_groups = difference_of(highest, lowest, shares_clusters=clustered), len(chosen)
     difference = difference.cautious((highest, lowest))
-    if difference.rare:
-        pair_level = 1 - (1 - level) / math.comb(n_groups, 2)
-        interval = difference.interval(pair_level)._replace(level=level)
-    else:
-        q = studentized_range_critical(level, n_groups, difference.df)
-        width = q * difference.standard_error / math.sqrt(2)
-        ends = (difference.estimate - width, difference.estimate + width)
-        interval = Interval(*ends, level, GAMES_HOWELL).within(difference.bounds)
-    return LargestGap(highest, lowest, n_groups, difference, interval, len(groups) - n_groups)
+    no_interval = Interval.missing(level, GAMES_HOWELL, "")
+    gap = LargestGap(highest, lowest, n_groups, difference, no_interval, len(groups) - n_groups)
+    return replace(gap, interval=gap.interval_at(level))

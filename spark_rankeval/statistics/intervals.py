@@ -339,6 +339,46 @@ class Verdict(NamedTuple):
     sentence: str
 
 
+class ShownFigures(NamedTuple):
+    """What the sentence of a verdict shows beside its p-value.
+
+    Attributes:
+        joint: the interval that holds together with those of other comparisons; None: there are no others.
+        n_comparisons: how many comparisons these are.
+        means: of the model and of the baseline.
+        lift: the difference as a share of the baseline's mean; the sentence has it if it has an interval.
+    """
+
+    joint: Interval | None = None
+    n_comparisons: int = 1
+    means: tuple[float, float] | None = None
+    lift: tuple[float, float, float] | None = None
+
+    def in_words(self, interval: Interval, difference: float) -> str:
+        """The difference or the lift, with its interval."""
+        level = f"{100 * interval.level:g} % interval"
+        if self.n_comparisons > 1:
+            level += f" for {self.n_comparisons:,} comparisons"
+        if self.lift is None or self.means is None or math.isnan(self.lift[1]):
+            low, high = (interval if self.joint is None else self.joint)[:2]
+            return f"difference {difference:+.4g}, {level} {low:+.4g} to {high:+.4g}"
+        mean, baseline = self.means
+        lift, *ends = map(percent, self.lift)
+        return f"{lift}, {_apart(baseline, mean)}; {level} {' to '.join(ends)}"
+
+
+def percent(share: float) -> str:
+    """A share as a percentage with its sign: ``+28 %``, ``-3.5 %``, ``+0.42 %``."""
+    size = abs(100 * share)
+    return f"{100 * share:+.{0 if size >= 10 else 1 if size >= 1 else 2}f} %"
+
+
+def _apart(first: float, second: float) -> str:
+    """Two means with so many digits that they differ, three at least."""
+    digits = next((n for n in range(3, 7) if f"{first:.{n}g}" != f"{second:.{n}g}"), 3)
+    return " → ".join(f"{mean:#.{digits}g}".rstrip(".") for mean in (first, second))
+
+
 def verdict_of(
     interval: Interval,
     p: float,
@@ -348,13 +388,14 @@ def verdict_of(
     names: tuple[str, str] = ("the model", "the baseline"),
     metric: str = "the metric",
     higher_is_better: bool = True,
+    shown: ShownFigures | None = None,
 ) -> Verdict:
     """The verdict on a difference, model − baseline, from its interval and p-value.
 
     Nothing is decided unless p, corrected for the other comparisons, is at most 1 − level. Then the interval decides. Beyond the
     margin on one side, the model is better or worse. Within ±margin, there is no relevant difference. These are two one-sided tests
     (TOST; Schuirmann 1987), each with α = (1 − level)/2, stricter than the 90 % interval of TOST at α = 5 %. Without a margin (0) any
-    difference is relevant.
+    difference is relevant. The sentence has the figures of `shown`.
     """
     model, baseline = names
     if not interval:
@@ -367,9 +408,7 @@ def verdict_of(
         NO_RELEVANT_DIFFERENCE: f"{model} and {baseline} differ by less than {within} on {metric}",
         UNDECIDED: f"whether {model} is better or worse than {baseline} on {metric} is undecided",
     }[word]
-    figures = (
-        f"difference {difference:+.4g}, {100 * interval.level:g} % interval {interval.low:+.4g} to {interval.high:+.4g}"
-    )
+    figures = (shown or ShownFigures()).in_words(interval, difference)
     # A model's name is written as it is.
     begin = says[0].upper() if says.startswith(("the model", "whether")) else says[0]
     return Verdict(word, f"{begin}{says[1:]} ({figures}, {_p_text(p)}).")

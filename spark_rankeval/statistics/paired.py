@@ -20,6 +20,7 @@ from spark_rankeval.statistics.intervals import (
     t_interval,
 )
 from spark_rankeval.statistics.moments import MOST, Moments, MomentsAccumulator, moments_of, smallest, with_prefix
+from spark_rankeval.statistics.relative_lift import Lift, lift_of
 from spark_rankeval.statistics.resampling import (
     LIMIT,
     CoinDraw,
@@ -40,7 +41,8 @@ _ROUNDING = 2.0**-41
 # Of fewer users a spread that happens to be small says little about others.
 _FEW = 30
 
-_SIDES = ("difference", "value", "baseline")
+#: What the sums of a comparison are of, for each user.
+SIDES = ("difference", "value", "baseline")
 _COUNTS = ("n_undefined", "n_excessive", "wins", "losses")
 _KEPT = "size_smallest"
 # The prefix of the fields of clusters' signs, and so many clusters get their signs at once.
@@ -57,7 +59,7 @@ class PairedAccumulator:
     def __init__(self, n_columns: int, *, replicates: int = 9999, seed: int = 0) -> None:
         self._replicates = checked_replicates(replicates) if replicates else 0
         self._seed = seed
-        self._moments = {side: MomentsAccumulator(n_columns) for side in _SIDES}
+        self._moments = {side: MomentsAccumulator(n_columns) for side in SIDES}
         self._counts = np.zeros((len(_COUNTS), n_columns), np.int64)
         shape = (n_columns, replicates)
         self._heads = FixedPoint.zeros(shape)
@@ -80,7 +82,7 @@ class PairedAccumulator:
         excessive = both & ~(np.abs(difference) < LIMIT)
         self._counts += np.stack([np.count_nonzero(which, axis=1) for which in (~both, excessive, wins, losses)])
         for column, used in enumerate(both):
-            for side, numbers in zip(_SIDES, (difference, values, baseline), strict=True):
+            for side, numbers in zip(SIDES, (difference, values, baseline), strict=True):
                 self._moments[side].add(column, numbers[column, used])
         difference[excessive] = 0.0
         self._kept = smallest(self._kept, np.where(difference == 0, np.inf, np.abs(difference)))
@@ -112,17 +114,25 @@ def differences_of(values: Floats, baseline: Floats) -> Floats:
     return difference
 
 
+def paired_sides(values: Floats, baseline: Floats) -> Floats:
+    """The differences, the values and the baseline's values below one another, of users who have both; NaN for others."""
+    difference = differences_of(values, baseline)
+    is_missing = np.isnan(difference)
+    return np.concatenate([difference, *(np.where(is_missing, np.nan, side) for side in (values, baseline))])
+
+
 class PairedClusters:
-    """The sums of users' differences over clusters, each with a sign of its own, and the precision of their mean."""
+    """The sums of `paired_sides` over clusters, for the precision of their means. Each cluster's difference has a sign of its own."""
 
     def __init__(self, n_columns: int, *, replicates: int = 0, seed: int = 0) -> None:
-        self._precision = ClusterAccumulator(n_columns)
+        self._n_columns = n_columns
+        self._precision = ClusterAccumulator(len(SIDES) * n_columns)
         self._signs = PairedAccumulator(n_columns, replicates=replicates, seed=seed)
         self._waiting: list[ClusterSums] = []
         self._n_waiting = 0
 
     def add(self, sums: ClusterSums, n_without: int = 0) -> None:
-        """Add clusters, each of them once, with the sums of their users' differences."""
+        """Add clusters, each of them once, with the sums of their users."""
         self._precision.add(sums, n_without)
         self._waiting.append(sums)
         self._n_waiting += len(sums.clusters)
@@ -133,14 +143,16 @@ class PairedClusters:
         waiting, self._waiting, self._n_waiting = self._waiting, [], 0
         if waiting:
             together = ClusterSums(*map(np.concatenate, zip(*waiting, strict=True)))
-            values = np.where(together.weights > 0, together.values, np.nan).T
+            values = np.where(together.weights > 0, together.values, np.nan).T[: self._n_columns]
             self._signs.add(together.clusters, values, np.zeros_like(values))
 
     def state(self) -> dict[str, Array]:
-        """The state so far: the fields of `ClusterAccumulator`, and those of `PairedAccumulator` with a prefix."""
+        """The state so far: the fields of `ClusterAccumulator` for each side, and those of `PairedAccumulator`, with prefixes."""
         self._settle()
-        signs = {f"{_SIGNS}_{name}": numbers for name, numbers in self._signs.state().items()}
-        return self._precision.state() | signs
+        state = {f"{_SIGNS}_{name}": numbers for name, numbers in self._signs.state().items()}
+        for name, numbers in self._precision.state().items():
+            state |= {f"{side}_{name}": part for side, part in zip(SIDES, np.split(numbers, len(SIDES)), strict=True)}
+        return state
 
 
 @dataclass(frozen=True)
@@ -148,15 +160,15 @@ class PairedComparison:
     """A model against a baseline, over the users for whom both have a value; attributes without a line here are as in `ComparisonRow`.
 
     Attributes:
-        relative_lift: difference / |baseline's mean|; NaN if that is 0.
         std: the standard deviation of the differences, divisor n − 1; 0 if they are equal but for rounding.
-        interval: the t interval of the difference, within its bounds; without spread `interval_without_spread`.
         p_t: two-sided, with `df` degrees of freedom; 1 if no user differs; without spread that of signs, 2^(1 − n).
         p_sign_flip: the two-sided p-value of the randomisation test that gives each user's difference a random sign. If few
             users differ, or all by as much, all signs are counted (`_exact_p`). Else it is (b + 1) / (B + 1): b of B replicates
             have a sum at least as far from 0 (Fisher 1935; Phipson and Smyth 2010). NaN if neither is possible.
         cohens_d: difference / std, the effect size of paired differences (d_z).
         n_independent: how many users, or clusters if they come in these, are independent; `n_moved` of them differ.
+        baseline_variance: the variance of the baseline's mean.
+        covariance: the covariance of that mean and the difference.
         clusters: what clusters say of the mean difference; None if users are independent.
     """
 
@@ -165,10 +177,10 @@ class PairedComparison:
     mean: float
     baseline_mean: float
     difference: float
-    relative_lift: float
     std: float
     standard_error: float
-    interval: Interval
+    baseline_variance: float
+    covariance: float
     t: float
     p_t: float
     p_sign_flip: float
@@ -179,6 +191,7 @@ class PairedComparison:
     losses: int
     n_independent: int
     n_moved: int
+    level: float = 0.95
     bounds: tuple[float, float] = field(default=UNBOUNDED, repr=False)
     clusters: Clusters | None = None
 
@@ -186,6 +199,45 @@ class PairedComparison:
     def df(self) -> float:
         """The degrees of freedom of the standard error."""
         return self.n - 1 if self.clusters is None else self.clusters.df
+
+    @property
+    def _effective_n(self) -> float:
+        return float(self.n) if self.clusters is None else self.clusters.effective_n
+
+    @property
+    def relative_lift(self) -> float:
+        """The difference ÷ |baseline's mean|; NaN if that is 0."""
+        return self.lift_at(self.level).value
+
+    @property
+    def interval(self) -> Interval:
+        """The interval of the difference, as of no other comparison."""
+        return self.interval_at(self.level)
+
+    def interval_at(self, level: float) -> Interval:
+        """The t interval of the difference at a level, within its bounds; without spread `interval_without_spread`."""
+        problem = "" if self.clusters is None else self.clusters.problem
+        interval = t_interval(self.difference, self.standard_error, self.n_independent, level, self.df, problem)
+        if not interval:
+            return interval
+        if self.standard_error:
+            return interval.within(self.bounds)
+        return interval_without_spread(self.difference, self._effective_n, level, self.bounds)
+
+    def lift_at(self, level: float) -> Lift:
+        """The difference as a share of the baseline's mean, with Fieller's interval at a level."""
+        lift = lift_of(
+            self.difference,
+            self.baseline_mean,
+            self.standard_error**2,
+            self.baseline_variance,
+            self.covariance,
+            self.df,
+            level,
+        )
+        interval = self.interval_at(level)
+        # Without an interval of the difference there is none of the lift, for the same reason.
+        return lift if interval or math.isnan(lift.value) else Lift(lift.value, reason=interval.reason)
 
     @property
     def least_p(self) -> float:
@@ -218,7 +270,7 @@ class PairedComparison:
         t test takes a small spread for certainty, although users who differ may be missing. If values have bounds, p is therefore
         no less than if all users had the mean difference.
         """
-        n = self.n_independent if self.clusters is None else self.clusters.effective_n
+        n = self.n_independent if self.clusters is None else self._effective_n
         if n < 2 or math.isnan(self.p_t):
             return math.nan
         without_spread = p_beyond_without_spread(self.difference, n, margin, self.bounds)
@@ -239,7 +291,8 @@ def comparison_of(
     `bounds` are the least and the largest possible value; bounds that a value breaks are ignored. If users come in clusters,
     `cluster_state` has one entry of each field of `PairedClusters.state`.
     """
-    difference, value, baseline = (moments_of(with_prefix(state, side)) for side in _SIDES)
+    sides = [moments_of(with_prefix(state, side)) for side in SIDES]
+    difference, value, baseline = sides
     n, wins, losses = difference.n, int(state["wins"]), int(state["losses"])
     bounds = bounds_of_differences(bounds, value, baseline)
     tolerance = _tolerance(state)
@@ -247,12 +300,14 @@ def comparison_of(
     has_spread = difference.greatest - difference.least > 4 * tolerance / max(wins + losses, 1)
     std = difference.std if n < 2 or has_spread else 0.0
     error = std / math.sqrt(n) if n else math.nan
-    clusters, signs, n_independent = None, state, n
-    effective_n, df, problem = float(n), n - 1.0, ""
+    clusters, signs, n_independent, df, problem = None, state, n, n - 1.0, ""
+    errors = {side: moments.std / math.sqrt(n) if n else math.nan for side, moments in zip(SIDES, sides, strict=True)}
     if cluster_state is not None:
-        clusters, signs = clusters_of_column(cluster_state), with_prefix(cluster_state, _SIGNS)
+        by_side = {side: clusters_of_column(with_prefix(cluster_state, side)) for side in SIDES}
+        errors = {side: each.standard_error for side, each in by_side.items()}
+        clusters, signs = by_side["difference"], with_prefix(cluster_state, _SIGNS)
         n_independent, error = clusters.n, clusters.standard_error if std or clusters.n < 2 else error
-        effective_n, df, problem = clusters.effective_n, clusters.df, clusters.problem
+        df, problem = clusters.df, clusters.problem
     # Differences that cancel within every cluster leave a sum of rounding alone.
     is_rounding = cluster_state is not None and abs(difference.total) <= tolerance
     t = ratio(0.0 if is_rounding else difference.mean, error)
@@ -261,18 +316,16 @@ def comparison_of(
         p_t = 2.0 ** (1 - n_independent) if math.isinf(t) else min(1.0, 2 * t_sf(abs(t), df))
     p_sign_flip, p_is_exact = math.nan, False
     if not int(state["n_excessive"]):
-        p_sign_flip, p_is_exact = _sign_flip_p(signs, moments_of(with_prefix(signs, _SIDES[0])))
-    interval = t_interval(difference.mean, error, n_independent, level, df, problem)
-    if interval:
-        interval = (
-            interval.within(bounds) if error else interval_without_spread(difference.mean, effective_n, level, bounds)
-        )
+        p_sign_flip, p_is_exact = _sign_flip_p(signs, moments_of(with_prefix(signs, SIDES[0])))
+    # value = difference + baseline, so var(value) = var(difference) + var(baseline) + 2 cov.
+    covariance = (errors["value"] ** 2 - error**2 - errors["baseline"] ** 2) / 2
     return PairedComparison(
         n=n, n_undefined=int(state["n_undefined"]), mean=value.mean, baseline_mean=baseline.mean, difference=difference.mean,
-        relative_lift=difference.mean / abs(baseline.mean) if baseline.mean else math.nan, std=std, standard_error=error,
-        interval=interval, t=t, p_t=p_t, p_sign_flip=p_sign_flip, p_is_exact=p_is_exact,
+        std=std, standard_error=error, baseline_variance=errors["baseline"] ** 2, covariance=covariance, t=t,
+        p_t=p_t, p_sign_flip=p_sign_flip, p_is_exact=p_is_exact,
         cohens_d=ratio(difference.mean, std), wins=wins, ties=n - wins - losses, losses=losses,
-        n_independent=n_independent, n_moved=int(signs["wins"]) + int(signs["losses"]), bounds=bounds, clusters=clusters,
+        n_independent=n_independent, n_moved=int(signs["wins"]) + int(signs["losses"]), level=level, bounds=bounds,
+        clusters=clusters,
     )  # fmt: skip
 
 

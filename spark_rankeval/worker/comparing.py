@@ -15,7 +15,7 @@ from spark_rankeval.ranking.ragged import Array
 from spark_rankeval.records.slices import rollup
 from spark_rankeval.statistics.all_pairs import MOST_LABELS, AllPairsAccumulator
 from spark_rankeval.statistics.moments import State
-from spark_rankeval.statistics.paired import PairedAccumulator, PairedClusters, differences_of
+from spark_rankeval.statistics.paired import SIDES, PairedAccumulator, PairedClusters, paired_sides
 from spark_rankeval.wire import Merger, Mergers, Message, unpack
 from spark_rankeval.worker.clusters import CLUSTER_USERS, ClusterLayout, ClusterMerger, ClusterRows, rollup_masks
 from spark_rankeval.worker.compared_users import (
@@ -42,16 +42,17 @@ _PAIR = 8_000
 
 
 def paired_layout(n_metrics: int, n_attributes: int, *, totals: bool) -> ClusterLayout:
-    """The rows of users who go on to their clusters: a row for each model, with the differences to the baseline."""
+    """The rows of users who go on to their clusters: a row for each model, with `paired_sides` of it and the baseline."""
     groups = rollup(n_attributes, totals=totals, n_before=1)
-    return ClusterLayout(n_metrics, n_keys=1 + n_attributes, masks=rollup_masks(groups, 1 + n_attributes))
+    masks = rollup_masks(groups, 1 + n_attributes)
+    return ClusterLayout(len(SIDES) * n_metrics, n_keys=1 + n_attributes, masks=masks)
 
 
 def paired_merger(layout: ClusterLayout, replicates: int, seed: int) -> Callable[[], ClusterMerger]:
     """The merger of the users of a cluster; slices draw no signs."""
 
     def new(mask: tuple[bool, ...]) -> PairedClusters:
-        return PairedClusters(layout.n_values, replicates=replicates if sum(mask) == 1 else 0, seed=seed)
+        return PairedClusters(layout.n_values // len(SIDES), replicates=replicates if sum(mask) == 1 else 0, seed=seed)
 
     return partial(ClusterMerger, layout, new)
 
@@ -83,8 +84,8 @@ def paired_batches(
             everyone.add(users)
             if clusters is not None:
                 for model in sorted(set(users.present) - {baseline}):
-                    differences = differences_of(users.values_of(model), users.values_of(baseline))
-                    yield from send_to_clusters(clusters, batch, users, model, attributes, differences)
+                    sides = paired_sides(users.values_of(model), users.values_of(baseline))
+                    yield from send_to_clusters(clusters, batch, users, model, attributes, sides)
             if not attributes:
                 continue
             for key, rows in rows_by_key([batch.column(name) for name in attributes], batch.num_rows):

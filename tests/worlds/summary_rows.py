@@ -44,7 +44,9 @@ def difference(metric="ndcg@10", model="als", value=0.03, **others):
     figures = {
         "metric": metric, "model": model, "baseline": "popularity", "slice": "all", "n_users": 1200, "n_undefined": 34,
         "mean": 0.25 + value, "baseline_mean": 0.25, "difference": value, "relative_lift": value / 0.25, "std": 0.2,
-        "standard_error": 0.0058, "interval_low": value - 0.011, "interval_high": value + 0.011, "p_t": 0.0001,
+        "standard_error": 0.0058, "interval_low": value - 0.011, "interval_high": value + 0.011, "joint_low": value - 0.015,
+        "joint_high": value + 0.015, "n_joint": 1, "lift_low": (value - 0.015) / 0.25, "lift_high": (value + 0.015) / 0.25,
+        "no_lift": "", "p_t": 0.0001,
         "p_sign_flip": 0.0002, "p": 0.0004, "cohens_d": value / 0.2, "wins": 500, "ties": 400, "losses": 300,
         "margin": 0.0, "larger_is_better": True, "verdict": "better", "sentence": f"{model} is better on {metric}.",
     }  # fmt: skip
