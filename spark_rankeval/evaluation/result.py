@@ -17,7 +17,7 @@ from spark_rankeval.errors import InputError
 from spark_rankeval.evaluation.bad_rows import warn_if_changed
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.records.chart_rows import cutoff_curve, recall_curve
-from spark_rankeval.records.cross_table import CrossTable, Dimension, cross_table
+from spark_rankeval.records.cross_table import CrossTable, Dimension, cross_table, result_on_screen
 from spark_rankeval.records.gaps import Gaps, gaps_of
 from spark_rankeval.records.notes import notes_of
 from spark_rankeval.records.quality import DataQuality
@@ -32,7 +32,7 @@ from spark_rankeval.records.stored import (
     render_models,
     stored_values,
 )
-from spark_rankeval.records.summary import SummaryRow, summary_on_paper, summary_on_screen
+from spark_rankeval.records.summary import SummaryRow, summary_on_paper
 from spark_rankeval.report import Gate
 from spark_rankeval.report.contents import Audited, ReportedComparison, checked_path, text_of, write_page, write_report
 from spark_rankeval.report.result_charts import ResultPlots
@@ -492,4 +492,4 @@ class Result(Shown):
         return summary_on_paper(self.summary, self.notes)
 
     def _on_screen(self) -> Document:
-        return summary_on_screen(self.summary, self.qualities, self.notes)
+        return result_on_screen(self.summary, self.qualities, self.notes)

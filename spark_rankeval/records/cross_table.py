@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, TypeAlias
 
@@ -13,11 +13,21 @@ import pandas as pd
 from spark_rankeval.checks import one_of
 from spark_rankeval.errors import OptionError, did_you_mean, listed
 from spark_rankeval.metrics.base import Metric
-from spark_rankeval.records.selection import Metrics, chosen, headline_keys
+from spark_rankeval.records.quality import DataQuality
+from spark_rankeval.records.selection import Metrics, chosen, headline_keys, one_of_each
 from spark_rankeval.records.side_by_side import best_models
 from spark_rankeval.records.slices import group_of, users_of
-from spark_rankeval.records.summary import MOST_LISTED, SummaryRow, interval_in_words, interval_name, usual
-from spark_rankeval.tables import DASH, Cell, Column, Document, Note, OneTable, Table, common_format, words
+from spark_rankeval.records.summary import (
+    MOST_LISTED,
+    SummaryRow,
+    interval_in_words,
+    interval_name,
+    missing_intervals,
+    notes_of_quality,
+    summary_on_screen,
+    usual,
+)
+from spark_rankeval.tables import DASH, Cell, Column, Document, Note, OneTable, Table, common_format, remarks, words
 
 #: What the rows or the columns of a table may be.
 Dimension: TypeAlias = Literal["model", "metric", "cutoff", "slice", "group"]
@@ -64,6 +74,10 @@ class CrossTable(OneTable):
         return [(list(row_names), self.row_dimension), (list(column_names), self.column_dimension)]
 
     def _on_paper(self) -> Document:
+        return Document((self.shown_table(),))
+
+    def shown_table(self) -> Table:
+        """The table, as all formats show it."""
         formats = {
             key: common_format(row.mean for row in self.by_cell.values() if row.key == key)
             for key in {row.key for row in self.by_cell.values()}
@@ -87,10 +101,9 @@ class CrossTable(OneTable):
         columns += [Column(name, partial(cell, name)) for name in column_names]
         means = "the best model of its row" if self.column_dimension == "model" else "the best model of its column"
         notes = list(map(Note, self.notes))
-        table = Table(
+        return Table(
             row_names, columns, self.caption, self.caption, notes, means if best else "", "there is no such figure"
         )
-        return Document((table,))
 
     def _users(self, row: str) -> str:
         counts = [each.n_users for (name, _), each in self.by_cell.items() if name == row]
@@ -224,3 +237,94 @@ def _caption(rows: Sequence[SummaryRow], about: Sequence[str], has_intervals: bo
     dialects = ", ".join(dict.fromkeys(row.dialect for row in rows))
     name = interval_name(usual(rows)) if has_intervals else ""
     return ", ".join([*about, "means over users", *([name] if name else []), f"dialect {dialects!r}"])
+
+
+# What divides users or items.
+_PARTS: tuple[Dimension, Dimension] = ("slice", "group")
+# What fits on a screen: so many metrics, slices or groups, and metrics of one model beside each other.
+_MOST_METRICS, _MOST_SLICES, _MOST_BESIDE = 20, 12, 5
+
+
+def result_on_screen(
+    summary: Sequence[SummaryRow], qualities: Mapping[str, DataQuality], notes: Sequence[str] = ()
+) -> Document:
+    """The means of all users, models beside each other, and those of slices and groups on the first metric; users, ties and rows.
+
+    One model without slices has the table of `summary_on_screen`, with standard deviations and undefined values.
+    """
+    models = list(dict.fromkeys(row.model for row in summary))
+    total_rows = [row for row in summary if row.slice == "all"]
+    dimensions = [name for name in _PARTS if any(_value(row, name, ()) != "all" for row in summary)]
+    if len(models) == 1 and not dimensions:
+        return summary_on_screen(summary, qualities, notes)
+    if len(models) == 1:
+        tables = [*summary_on_screen(total_rows, {}).tables]
+    else:
+        tables = [_screen_table(total_rows, "metric", "model", headline_keys(total_rows)[:_MOST_METRICS])]
+    for dimension in dimensions:
+        rows = _largest([row for row in summary if row.slice == "all" or _only(row, dimension)], dimension)
+        if len(models) > 1:
+            tables.append(_screen_table(rows, dimension, "model", one_of_each(rows)[:1]))
+        else:
+            tables.append(_screen_table(rows, dimension, "metric", one_of_each(rows)[:_MOST_BESIDE]))
+    more = [
+        Note(f"{len(summary):,} figures: result.to_pandas(); any two of {', '.join(DIMENSIONS)}: result.table()", "all")
+    ]
+    remarked = list(map(Note, missing_intervals(total_rows))) if len(models) > 1 else []
+    reversals = _reversals(summary) if len(models) > 1 else []
+    below = [*tables[-1].notes, *remarked, *reversals, *_notes_of_models(qualities, summary), *more]
+    return Document((*tables[:-1], replace(tables[-1], notes=below)), remarks(notes))
+
+
+def _only(row: SummaryRow, dimension: Dimension) -> bool:
+    """Whether a row is about a slice of all items, or a group of items of all users."""
+    return all((_value(row, name, ()) != "all") == (name == dimension) for name in _PARTS)
+
+
+def _largest(rows: Sequence[SummaryRow], dimension: Dimension) -> list[SummaryRow]:
+    """The rows of all, and of the slices or groups with the most users, in their order."""
+    sizes: dict[str, int] = {}
+    for row in rows:
+        name = _value(row, dimension, ())
+        sizes[name] = max(sizes.get(name, 0), row.n_users)
+    kept = {"all", *sorted(sizes, key=lambda name: -sizes[name])[:_MOST_SLICES]}
+    return [row for row in rows if _value(row, dimension, ()) in kept]
+
+
+def _screen_table(rows: Sequence[SummaryRow], row_dimension: str, column_dimension: str, keys: Sequence[str]) -> Table:
+    common: dict[Dimension, str | None] = {} if row_dimension in _PARTS else {"slice": "all", "group": "all"}
+    table = cross_table(rows, row_dimension, column_dimension, keys, common, None)
+    return replace(table, notes=()).shown_table()
+
+
+def _reversals(summary: Sequence[SummaryRow]) -> list[Note]:
+    """Where another model is best in a slice than over all users."""
+    keys = set(headline_keys([row for row in summary if row.slice == "all"]))
+    by_slice: dict[tuple[str, str], dict[str, SummaryRow]] = {}
+    for row in summary:
+        if row.key in keys and (row.slice == "all" or _only(row, "slice")):
+            by_slice.setdefault((row.key, row.slice), {})[row.model] = row
+    best = {place: best_models(models) for place, models in by_slice.items()}
+    others = [
+        f"{next(iter(by_slice[key, users].values())).name} with {users} ({', '.join(sorted(leaders))})"
+        for (key, users), leaders in best.items()
+        if users != "all" and leaders and not leaders & best[key, "all"]
+    ]
+    if not others:
+        return []
+    return [
+        Note(f"another model is best on {listed(others, MOST_LISTED)}; compare(result, …, by=…) tests it", "slices")
+    ]
+
+
+def _notes_of_models(qualities: Mapping[str, DataQuality], rows: Sequence[SummaryRow]) -> list[Note]:
+    """Users, ties and rows. What is the same for all models stands once."""
+    texts: dict[str, dict[str, list[str]]] = {}
+    for model, quality in qualities.items():
+        for note in notes_of_quality(quality, rows):
+            texts.setdefault(note.about, {}).setdefault(note.text, []).append(model)
+    return [
+        Note(text if len(by_text) == 1 else f"{', '.join(models)}: {text}", about)
+        for about, by_text in texts.items()
+        for text, models in by_text.items()
+    ]

@@ -338,16 +338,17 @@ def summary_on_screen(
     for place, group in enumerate(groups[:_MOST_TABLES]):
         model = group[0].model
         is_last = model in qualities and last[model] == place
-        tables.append(_summary_table(group, _notes_of(qualities[model], group) if is_last else ()))
+        tables.append(_summary_table(group, notes_of_quality(qualities[model], group) if is_last else ()))
     n_left_out = len(groups) - len(tables)
     if n_left_out:
         more = Note(f"{n_left_out:,} more slices are not shown: result.slices has them all")
-        quality_lines = _notes_of(next(iter(qualities.values())), rows) if len(qualities) == 1 else []
+        quality_lines = notes_of_quality(next(iter(qualities.values())), rows) if len(qualities) == 1 else []
         tables[-1] = _summary_table(groups[len(tables) - 1], [more, *quality_lines])
     return Document(tuple(tables), remarks(notes))
 
 
-def _notes_of(quality: DataQuality, rows: Sequence[SummaryRow]) -> list[Note]:
+def notes_of_quality(quality: DataQuality, rows: Sequence[SummaryRow]) -> list[Note]:
+    """The notes on the users, ties and rows of a model."""
     return quality_notes(quality, excludes="exclude" in rows[0].fingerprints)
 
 

@@ -6,7 +6,7 @@ import math
 from typing import NamedTuple
 
 from spark_rankeval.statistics.distributions import t_critical
-from spark_rankeval.statistics.intervals import NOT_KNOWN
+from spark_rankeval.statistics.intervals import UNKNOWN_MEAN
 
 _NEAR_ZERO = "the baseline's mean is not clearly different from 0"
 
@@ -51,10 +51,10 @@ def lift_of(
         level: the share of such intervals that hold the true lift.
     """
     if not baseline or not math.isfinite(baseline):
-        return Lift(math.nan, reason="the baseline's mean is 0" if baseline == 0 else NOT_KNOWN)
+        return Lift(math.nan, reason="the baseline's mean is 0" if baseline == 0 else UNKNOWN_MEAN)
     value = difference / abs(baseline)
     if not all(map(math.isfinite, (difference, difference_variance, baseline_variance, covariance))) or not df >= 1:
-        return Lift(value, reason=NOT_KNOWN)
+        return Lift(value, reason=UNKNOWN_MEAN)
     critical = t_critical(level, df)
     share = critical**2 * baseline_variance / baseline**2
     if share >= 1:
