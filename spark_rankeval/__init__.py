@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from spark_rankeval.evaluation.evaluate import score_users as score_users
     from spark_rankeval.evaluation.evaluate import top_items as top_items
     from spark_rankeval.evaluation.merge import merge as merge
+    from spark_rankeval.evaluation.popularity import popularity as popularity
     from spark_rankeval.evaluation.result import Result as Result
     from spark_rankeval.evaluation.summarise import summarise as summarise
     from spark_rankeval.evaluation.summarise import write_per_user as write_per_user
@@ -68,6 +69,7 @@ _NAMES = {
     "evaluation.dialect_map": ("DialectMap", "dialect_map"),
     "evaluation.evaluate": ("evaluate", "quarantine", "score_users", "top_items"),
     "evaluation.merge": ("merge",),
+    "evaluation.popularity": ("popularity",),
     "evaluation.result": ("Result",),
     "evaluation.summarise": ("summarise", "write_per_user"),
     "experiments.compare_groups": ("compare_groups",),

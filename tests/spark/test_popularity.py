@@ -1,0 +1,75 @@
+"""The popularity baseline is what counting by hand gives."""
+
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spark_rankeval import evaluate, popularity
+from spark_rankeval.errors import DataError, InputError, OptionError
+
+LOG = "user long, item string, country string"
+COUNTRIES = {1: "DE", 2: "DE", 3: "FR", 4: None}
+
+
+def most_popular(pairs, users, k, segment_of=None, seen=False):
+    """Each user's first items by how many users of the segment have them."""
+    lists = {}
+    for user in users:
+        mine = (segment_of or {}).get(user)
+        counts = Counter(
+            item for other, item in set(pairs) if segment_of is None or segment_of.get(other) == mine is not None
+        )
+        own = {item for other, item in pairs if other == user}
+        ranked = sorted(counts, key=lambda item: (-counts[item], item))
+        kept = [item for item in ranked if seen or item not in own][:k]
+        if kept and (segment_of is None or mine is not None):
+            lists[user] = [(item, float(counts[item])) for item in kept]
+    return lists
+
+
+def lists_of(table):
+    lists = {}
+    for row in sorted(table.collect(), key=lambda row: (row.user, row.rank)):
+        lists.setdefault(row.user, []).append((row.item, row.score))
+        assert row.rank == len(lists[row.user])
+    return lists
+
+
+@settings(max_examples=6)
+@given(
+    pairs=st.lists(st.tuples(st.integers(1, 4), st.sampled_from("abcde")), min_size=1, max_size=14),
+    k=st.integers(1, 4),
+    seen=st.booleans(),
+    by_country=st.booleans(),
+)
+def test_lists_are_those_of_counting(spark, pairs, k, seen, by_country):
+    segment_of = COUNTRIES if by_country else None
+    log = spark.createDataFrame([(user, item, COUNTRIES[user]) for user, item in pairs], LOG)
+    table = popularity(log, k, segment="country" if by_country else None, seen=seen)
+    assert lists_of(table) == most_popular(pairs, {user for user, _ in pairs}, k, segment_of, seen)
+
+
+def test_users_without_training_get_the_most_popular_items_and_evaluate_ranks_them(spark):
+    log = spark.createDataFrame([(1, "a", ""), (2, "a", ""), (2, "b", ""), (None, "c", ""), (3, None, "")], LOG)
+    users = spark.createDataFrame([(2,), (9,)], "user long")
+    lists = popularity(log, 2, users=users)
+    assert lists_of(lists) == {9: [("a", 2.0), ("b", 1.0)]}
+    labels = spark.createDataFrame([(9, "b")], "user long, item string")
+    assert evaluate(lists, labels, ["rr"], score="score")["rr"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "error", "says"),
+    [
+        ([(1, "a", "DE")], {"user": "reader"}, InputError, "training has no column 'reader'; it has user, item, country"),
+        ([(1, "a", "DE")], {"segment": "state"}, InputError, "training has no column 'state'"),
+        ([(1, "a", "DE"), (1, "b", "FR")], {"segment": "country"}, DataError, "1 user is in several segments"),
+        ([(1, "a", None)], {"segment": "country"}, OptionError, "the column has 0"),
+        ([(1, "a", "DE")], {"k": 0}, OptionError, "k must be a whole number from 1"),
+    ],
+)
+def test_what_it_cannot_count_is_refused(spark, rows, options, error, says):
+    with pytest.raises(error, match=says):
+        popularity(spark.createDataFrame(rows, LOG), **options)
