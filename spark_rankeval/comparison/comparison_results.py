@@ -129,17 +129,17 @@ class ModelComparison(_ComparisonTables[ComparisonRow]):
     Attributes:
         baseline: the model that the others are compared with.
         correction: how p-values are corrected for the number of comparisons.
-        headline: the label of the metric that was tested first; empty if all were tested together.
         sliced: the rows of slices, slice by slice; empty without slices.
         notes: what the figures could be mistaken for, in sentences.
+        headline: the label of the metric that was tested first; empty if all were tested together.
     """
 
     baseline: str
     correction: str
-    headline: str = ""
     sliced: tuple[ComparisonRow, ...] = ()
     _differences: Callable[[], DataFrame] | None = field(default=None, compare=False)
     notes: tuple[str, ...] = ()
+    headline: str = ""
 
     @property
     def plot(self) -> ComparisonPlots:

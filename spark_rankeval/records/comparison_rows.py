@@ -332,7 +332,7 @@ def differences_table(rows: Sequence[ComparisonRow], level: float, caption: str,
         MODEL,
         USERS,
         *means_columns(rows, "baseline", attrgetter("baseline_mean")),
-        *lift_columns(level),
+        *lift_columns(),
         *difference_columns(rows, level),
         Column("wins/ties/losses", lambda row: f"{row.wins:,}/{row.ties:,}/{row.losses:,}"),
         VERDICT,
@@ -343,7 +343,7 @@ def differences_table(rows: Sequence[ComparisonRow], level: float, caption: str,
 
 def losses_table(rows: Sequence[ComparisonRow], level: float, title: str) -> Table:
     """The slices in which models lose: one row for each slice, metric and model."""
-    lift = lift_columns(level)[:1]
+    lift = lift_columns()[:1]
     columns = [words("slice", SLICE.cell), METRIC, MODEL, USERS, *lift, *difference_columns(rows, level), VERDICT]
     return Table(rows, columns, title, "the slices with the largest losses")
 
@@ -380,14 +380,14 @@ def difference_columns(rows: Sequence[JudgedRow], level: float) -> list[Column[A
     return [difference, Column(f"{100 * level:g} % interval", ends), Column("p", lambda row: probability(row.p))]
 
 
-def lift_columns(level: float) -> list[Column[Any]]:
+def lift_columns() -> list[Column[Any]]:
     """The columns of the lift and its interval."""
 
     def ends(row: LiftedRow) -> str:
         return DASH if math.isnan(row.lift_low) else f"{percent(row.lift_low)} to {percent(row.lift_high)}"
 
     lift: Column[Any] = Column("lift", lambda row: DASH if math.isnan(row.lift_low) else percent(row.relative_lift))
-    return [lift, Column(f"{100 * level:g} % interval", ends)]
+    return [lift, Column("interval of lift", ends)]
 
 
 def differences_in_words(
@@ -413,6 +413,17 @@ def headline_in_words(rows: Sequence[ComparisonRow], headline: str) -> list[Note
         return []
     share = "; the models share the error" if len({row.model for row in rows}) > 1 else ""
     return [Note(f"{names[0]} is tested first and alone, other metrics only if it is decided{share}", "headline")]
+
+
+def lift_in_words(row: LiftedRow) -> str:
+    """The lift after a difference, in parentheses; empty if it has no interval."""
+    return "" if math.isnan(row.lift_low) else f" ({percent(row.relative_lift)})"
+
+
+def joined_in_words(rows: Sequence[JointRow]) -> str:
+    """How many comparisons the intervals hold for, after the word; empty if each stands alone."""
+    sizes = sorted({row.n_joint for row in rows if row.n_joint > 1})
+    return f" for {' or '.join(f'{size:,}' for size in sizes)} comparisons together" if sizes else ""
 
 
 def joint_in_words(rows: Sequence[JointRow], correction: str) -> list[str]:
@@ -539,7 +550,7 @@ def groups_table(
         Column("users", lambda row: f"{row.n_users:,}"),
         Column("baseline's", lambda row: f"{row.n_baseline_users:,}"),
         *means_columns(rows, "baseline", attrgetter("baseline_mean")),
-        *lift_columns(level),
+        *lift_columns(),
         *difference_columns(rows, level),
     ]
     if covariate is not None:

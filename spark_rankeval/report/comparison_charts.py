@@ -10,7 +10,7 @@ from spark_rankeval.checks import check_extra, needs_extra
 from spark_rankeval.errors import InputError
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.records.chart_rows import PURPOSE, WIDTH, Bin, Counts, Estimate, Grid, Histogram, coarsened
-from spark_rankeval.records.comparison_rows import ComparisonRow, PairRow
+from spark_rankeval.records.comparison_rows import ComparisonRow, PairRow, joined_in_words, lift_in_words
 from spark_rankeval.records.selection import MOST_LINES, Metrics, chosen, largest
 from spark_rankeval.tables import common_format
 
@@ -72,7 +72,7 @@ class ComparisonPlots:
         whose = models[0] if len(models) == 1 else "Models"
         return _chart(
             _differences(rows, [row.name for row in rows]),
-            [self._reading()],
+            [self._reading(rows)],
             title=f"{whose} compared with {self.baseline}",
             x_title=f"difference from {self.baseline}",
             series=self.models,
@@ -93,7 +93,7 @@ class ComparisonPlots:
         key, name = (total_rows[0].metric, total_rows[0].name) if total_rows else ("", "")
         rows = [row for row in self.sliced if row.metric == key]
         shown = largest(rows)
-        reading = [f"{self._reading()} Dashed line: all users."]
+        reading = [f"{self._reading(shown)} Dashed line: all users."]
         if len(shown) < len(rows):
             reading.append("Shown: the slices with the most users.")
         return _chart(
@@ -142,7 +142,7 @@ class ComparisonPlots:
         for row in rows:
             users = sorted(counts.get(row.model, {}).items())
             bars = tuple(Bin(*grid.edges(index), count) for index, count in users)
-            ends = (row.difference, row.interval_low, row.interval_high)
+            ends = (row.difference, *row.shown_ends)
             note = f"{row.wins:,} better, {row.losses:,} worse\n{row.ties:,} equal: not drawn"
             histograms.append(Histogram(row.model, bars, row.n_users, *ends, note))
         return CountedDifferences(rows[0], histograms, beyond)
@@ -151,10 +151,10 @@ class ComparisonPlots:
         """The chart of `count_users`."""
         with needs_extra("report", PURPOSE):
             from spark_rankeval.report.drawing import histogram_chart
-        name = counted.row.name
+        rows, name = [counted.row], counted.row.name
         level = f"{self.level * 100:.6g}%"
         reading = [
-            f"Dashed line: mean difference; shaded: its {level} interval.",
+            f"Dashed line: mean difference; shaded: its {level} interval{joined_in_words(rows)}.",
             "Grey: users who are worse off. Users without a difference are not drawn.",
         ]
         if counted.beyond:
@@ -172,8 +172,8 @@ class ComparisonPlots:
     def _rows_of(self, metric: str | Metric | None) -> list[ComparisonRow]:
         return chosen(self.rows, self.rows[0].metric if metric is None and self.rows else metric)
 
-    def _reading(self) -> str:
-        return f"Line: {self.level * 100:.6g}% interval (t) of each mean difference."
+    def _reading(self, rows: Sequence[ComparisonRow]) -> str:
+        return f"Line: {self.level * 100:.6g}% interval (t) of each mean difference{joined_in_words(rows)}."
 
 
 def pairs_chart(rows: Sequence[PairRow], level: float, metrics: Metrics, width: int) -> Drawing:
@@ -208,8 +208,8 @@ def _differences(rows: Sequence[ComparisonRow], places: Sequence[str]) -> list[E
     written = common_format((row.difference for row in rows), sign="+")
     return [
         Estimate(
-            row.model, place, row.difference, row.interval_low, row.interval_high,
-            f"{written(row.difference)}  {row.verdict}", row.margin,
+            row.model, place, row.difference, *row.shown_ends,
+            f"{written(row.difference)}{lift_in_words(row)}  {row.verdict}", row.margin,
         )
         for row, place in zip(rows, places, strict=True)
     ]  # fmt: skip

@@ -354,17 +354,18 @@ class ShownFigures(NamedTuple):
     means: tuple[float, float] | None = None
     lift: tuple[float, float, float] | None = None
 
-    def in_words(self, interval: Interval, difference: float) -> str:
-        """The difference or the lift, with its interval."""
+    def in_words(self, interval: Interval, difference: float, margin: float) -> str:
+        """The lift with its interval; or the difference with its own, if the lift has none or a margin is in the metric's units."""
         level = f"{100 * interval.level:g} % interval"
         if self.n_comparisons > 1:
             level += f" for {self.n_comparisons:,} comparisons"
-        if self.lift is None or self.means is None or math.isnan(self.lift[1]):
-            low, high = (interval if self.joint is None else self.joint)[:2]
-            return f"difference {difference:+.4g}, {level} {low:+.4g} to {high:+.4g}"
-        mean, baseline = self.means
-        lift, *ends = map(percent, self.lift)
-        return f"{lift}, {_apart(baseline, mean)}; {level} {' to '.join(ends)}"
+        lift = ""
+        if self.lift is not None and self.means is not None and not math.isnan(self.lift[1]):
+            lift = f"{percent(self.lift[0])}, {_apart(*reversed(self.means))}; "
+            if not margin:
+                return f"{lift}{level} {percent(self.lift[1])} to {percent(self.lift[2])}"
+        low, high = (interval if self.joint is None else self.joint)[:2]
+        return f"{lift}difference {difference:+.4g}, {level} {low:+.4g} to {high:+.4g}"
 
 
 def percent(share: float) -> str:
@@ -408,7 +409,7 @@ def verdict_of(
         NO_RELEVANT_DIFFERENCE: f"{model} and {baseline} differ by less than {within} on {metric}",
         UNDECIDED: f"whether {model} is better or worse than {baseline} on {metric} is undecided",
     }[word]
-    figures = (shown or ShownFigures()).in_words(interval, difference)
+    figures = (shown or ShownFigures()).in_words(interval, difference, margin)
     # A model's name is written as it is.
     begin = says[0].upper() if says.startswith(("the model", "whether")) else says[0]
     return Verdict(word, f"{begin}{says[1:]} ({figures}, {_p_text(p)}).")

@@ -15,6 +15,7 @@ from worlds.model_frames import METRICS, MODELS, ModelFrames, both, compare_fram
 
 from spark_rankeval import Cube, detectable_difference
 from spark_rankeval.errors import DataError, InputError, OptionError, SparkRankEvalWarning, UnknownMetricError
+from spark_rankeval.statistics.intervals import percent
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +99,8 @@ def test_verdicts_follow_the_margin(users):
     assert {row.verdict for row in wide.rows} == {"no relevant difference"}
     row = compare_frames(users, METRICS, "old", margin={"nDCG@10": 0.2}, replicates=999)["ndcg@10", "other"]
     assert (row.margin, row.verdict) == (0.2, "no relevant difference")
-    assert row.sentence.startswith("other and old differ by less than a margin of 0.2 on ndcg@10 (difference +")
+    assert row.sentence.startswith("other and old differ by less than a margin of 0.2 on ndcg@10 (+")
+    assert "; difference +" in row.sentence
     plain = compare_frames(users, METRICS, "old", metrics=["percentile_rank", "ndcg_at_10"], replicates=999)
     assert [row.metric for row in plain.rows] == ["percentile_rank"] * 2 + ["ndcg@10"] * 2
     assert plain["ndcg@10", "other"].verdict == "better"
@@ -112,13 +114,13 @@ def test_it_prints_as_a_table_and_reads_as_pandas_and_json(users, compared):
     head, line = text.splitlines()[1:3]
     assert text.startswith("baseline 'old'\n")
     assert head.split() == [
-        "metric", "model", "users", "mean", "baseline", "difference", "95", "%", "interval", "p", "d", "wins/ties/losses",
-        "verdict",
+        "metric", "model", "users", "mean", "baseline", "lift", "interval", "of", "lift", "difference", "95", "%", "interval",
+        "p", "wins/ties/losses", "verdict",
     ]  # fmt: skip
     row = compared.rows[0]
-    means = [f"{row.mean:.4f}", f"{row.baseline_mean:.4f}", f"{row.difference:+.4f}"]
+    means = [f"{row.mean:.4f}", f"{row.baseline_mean:.4f}", percent(row.relative_lift).removesuffix(" %")]
     assert line.split()[:6] == ["ndcg@10", "new", str(row.n_users), *means]
-    assert f"{row.interval_low:+.4f} to {row.interval_high:+.4f}" in line
+    assert f"{row.joint_low:+.4f} to {row.joint_high:+.4f}" in line
     assert f"{row.wins}/{row.ties}/{row.losses}" in line
     assert "sign-flip randomisation test with 199 replicates, corrected for 6 comparisons (holm)" in text
     assert "differences up to 0.001 do not matter" in text

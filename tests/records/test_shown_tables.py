@@ -117,7 +117,8 @@ def test_a_column_has_one_format(means, shown):
     differing = [difference(f"ndcg@{k}", value=mean, interval_low=mean) for k, mean in enumerate(means, start=1)]
     lines = repr(comparison(differing)).splitlines()[2 : 2 + len(means)]
     if not any(map(math.isnan, means)):
-        assert [line.split()[5].lstrip("+") for line in lines] == shown
+        # After the words "+12 %", "+6 % to +18 %" of the lift.
+        assert [line.split()[12].lstrip("+") for line in lines] == shown
 
 
 def test_models_stand_in_one_table_and_the_best_are_marked():
@@ -208,16 +209,16 @@ def test_a_comparison_is_markdown_latex_and_rows():
     assert compared.to_markdown().splitlines()[:5] == [
         "Mean differences from popularity, with 95 % intervals",
         "",
-        "| metric | model | users | mean | baseline | difference | 95 % interval | p | d | wins/ties/losses | verdict |",
-        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |",
+        "| metric | model | users | mean | baseline | lift | interval of lift | difference | 95 % interval | p | wins/ties/losses | verdict |",
+        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |",
         "| ndcg\\@10 | als |".replace("\\", "")
-        + " 1,200 | 0.2800 | 0.2500 | +0.0300 | +0.0190 to +0.0410 | 0.0004 | +0.15 | 500/400/300 | better |",
+        + " 1,200 | 0.2800 | 0.2500 | +12 % | +6.0 % to +18 % | +0.0300 | +0.0150 to +0.0450 | 0.0004 | 500/400/300 | better |",
     ]
     assert compared.to_markdown().endswith("note: a note")
     lines = compared.to_latex().splitlines()
-    assert r"\begin{tabular}{llrrrrrrrrl}" in lines
+    assert r"\begin{tabular}{llrrrrrrrrrl}" in lines
     assert (
-        r"mrr & als & 1,200 & 0.2100 & 0.2500 & $-$0.0400 & $-$0.0510 to $-$0.0290 & 0.0004 & $-$0.20 & 500/400/300 & worse \\"
+        r"mrr & als & 1,200 & 0.2100 & 0.2500 & $-$16 \% & $-$22 \% to $-$10 \% & $-$0.0400 & $-$0.0550 to $-$0.0250 & 0.0004 & 500/400/300 & worse \\"
         in lines
     )
     assert lines[-1] == "% note: a note"

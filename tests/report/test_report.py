@@ -108,7 +108,8 @@ def test_differences_have_verdicts_and_what_they_stand_on(page):
     assert "Verdict: differences up to 0.005 do not matter." in words
     line = next(cells for cells in page.rows("differences") if cells[0] == "map@10")
     assert line[1] == "popularity"
-    assert line[5:] == ["+0.0300", "+0.0190 to +0.0410", "0.0004", "+0.15", "500/400/300", "better"]
+    assert line[5:7] == ["+12 %", "+6.0 % to +18 %"]
+    assert line[7:] == ["+0.0300", "+0.0150 to +0.0450", "0.0004", "500/400/300", "better"]
 
 
 def test_every_definition_is_told_once_with_its_formula(page):

@@ -63,7 +63,12 @@ def test_users_without_training_get_the_most_popular_items_and_evaluate_ranks_th
 @pytest.mark.parametrize(
     ("rows", "options", "error", "says"),
     [
-        ([(1, "a", "DE")], {"user": "reader"}, InputError, "training has no column 'reader'; it has user, item, country"),
+        (
+            [(1, "a", "DE")],
+            {"user": "reader"},
+            InputError,
+            "training has no column 'reader'; it has user, item, country",
+        ),
         ([(1, "a", "DE")], {"segment": "state"}, InputError, "training has no column 'state'"),
         ([(1, "a", "DE"), (1, "b", "FR")], {"segment": "country"}, DataError, "1 user is in several segments"),
         ([(1, "a", None)], {"segment": "country"}, OptionError, "the column has 0"),
