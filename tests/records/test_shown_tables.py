@@ -209,7 +209,8 @@ def test_a_comparison_is_markdown_latex_and_rows():
     assert compared.to_markdown().splitlines()[:5] == [
         "Mean differences from popularity, with 95 % intervals",
         "",
-        "| metric | model | users | mean | baseline | lift | interval of lift | difference | 95 % interval | p | wins/ties/losses | verdict |",
+        "| metric | model | users | mean | baseline | lift | interval of lift | difference | 95 % interval | p |"
+        " wins/ties/losses | verdict |",
         "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |",
         "| ndcg\\@10 | als |".replace("\\", "")
         + " 1,200 | 0.2800 | 0.2500 | +12 % | +6.0 % to +18 % | +0.0300 | +0.0150 to +0.0450 | 0.0004 | 500/400/300 | better |",
@@ -218,8 +219,8 @@ def test_a_comparison_is_markdown_latex_and_rows():
     lines = compared.to_latex().splitlines()
     assert r"\begin{tabular}{llrrrrrrrrrl}" in lines
     assert (
-        r"mrr & als & 1,200 & 0.2100 & 0.2500 & $-$16 \% & $-$22 \% to $-$10 \% & $-$0.0400 & $-$0.0550 to $-$0.0250 & 0.0004 & 500/400/300 & worse \\"
-        in lines
+        r"mrr & als & 1,200 & 0.2100 & 0.2500 & $-$16 \% & $-$22 \% to $-$10 \% "
+        r"& $-$0.0400 & $-$0.0550 to $-$0.0250 & 0.0004 & 500/400/300 & worse \\" in lines
     )
     assert lines[-1] == "% note: a note"
     every = pairs([pair()])
