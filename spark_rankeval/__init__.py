@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from spark_rankeval.metrics.naming import parse_metric as parse_metric
     from spark_rankeval.records.audit_rows import AuditRow as AuditRow
     from spark_rankeval.records.comparison_rows import ComparisonRow as ComparisonRow
-    from spark_rankeval.records.comparison_rows import GroupRow as GroupRow
     from spark_rankeval.records.gaps import GapRow as GapRow
     from spark_rankeval.records.gaps import Gaps as Gaps
+    from spark_rankeval.records.group_rows import GroupRow as GroupRow
     from spark_rankeval.records.quality import DataQuality as DataQuality
     from spark_rankeval.records.side_by_side import ModelsTable as ModelsTable
     from spark_rankeval.records.slices import ItemGroup as ItemGroup
@@ -76,7 +76,7 @@ _NAMES = {
     "experiments.group_comparison": ("GroupComparison",),
     "metrics.naming": ("parse_metric",),
     "records.audit_rows": ("AuditRow",),
-    "records.comparison_rows": ("ComparisonRow", "GroupRow"),
+    "records.comparison_rows": ("ComparisonRow",),
     "records.gaps": ("GapRow", "Gaps"),
     "records.quality": ("DataQuality",),
     "records.side_by_side": ("ModelsTable",),

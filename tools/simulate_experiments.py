@@ -19,8 +19,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from spark_rankeval.experiments.covariates import GroupSumAccumulator, adjusted_difference, group_of
 from spark_rankeval.experiments.sequences import TIGHTEST_AT, sequence_of
 from spark_rankeval.statistics.independent_groups import Difference, Group, difference_of, largest_gap
-from spark_rankeval.statistics.intervals import adjusted
 from spark_rankeval.statistics.moments import Moments
+from spark_rankeval.statistics.multiple_comparisons import adjusted
 from spark_rankeval.statistics.sums import Mean, degrees_of_freedom
 
 if TYPE_CHECKING:

@@ -18,10 +18,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from spark_rankeval.statistics.all_pairs import AllPairsAccumulator, all_pairs_of
 from spark_rankeval.statistics.bootstrap import BootstrapAccumulator, bca_interval, bootstrap_means_of
-from spark_rankeval.statistics.intervals import UNDECIDED, adjusted, fitted, mean_interval, verdict_of
+from spark_rankeval.statistics.intervals import fitted, mean_interval
 from spark_rankeval.statistics.moments import MomentsAccumulator, moments_of
+from spark_rankeval.statistics.multiple_comparisons import adjusted
 from spark_rankeval.statistics.paired import PairedAccumulator, comparison_of
 from spark_rankeval.statistics.sums import MeanAccumulator, mean_of
+from spark_rankeval.statistics.verdicts import UNDECIDED, verdict_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -33,8 +33,9 @@ from spark_rankeval.request.options import ByOption, Cube, attributes_in
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.model_tables import ModelTables
 from spark_rankeval.statistics.cluster_sums import warn_of_few_clusters
-from spark_rankeval.statistics.intervals import adjusted, checked_level
+from spark_rankeval.statistics.intervals import checked_level
 from spark_rankeval.statistics.moments import State
+from spark_rankeval.statistics.multiple_comparisons import adjusted
 from spark_rankeval.statistics.resampling import check_seed, checked_replicates
 from spark_rankeval.worker.clusters import ClusterLayout, ClusterMerger
 from spark_rankeval.worker.compared_users import (

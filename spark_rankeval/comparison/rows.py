@@ -12,10 +12,10 @@ from spark_rankeval.records.slices import ALL_VALUES, Key, rollup, slice_name, s
 from spark_rankeval.records.stored import not_shared_in_words
 from spark_rankeval.statistics.all_pairs import AllPairsAccumulator, Pair, all_pairs_of, moments_of_each
 from spark_rankeval.statistics.cluster_sums import Clusters, clusters_of
-from spark_rankeval.statistics.intervals import ShownFigures, Verdict, verdict_of
 from spark_rankeval.statistics.moments import State
 from spark_rankeval.statistics.multiple_comparisons import Joint, family_of, headline_first
 from spark_rankeval.statistics.paired import PairedAccumulator, PairedClusters, PairedComparison, comparison_of
+from spark_rankeval.statistics.verdicts import ShownFigures, Verdict, verdict_of
 from spark_rankeval.worker.clusters import ClusterStates, group_name
 from spark_rankeval.worker.compared_users import N_SHARED, N_USERS, merged_owners, n_other_rows
 from spark_rankeval.worker.comparing import Owner, name_of_pair

@@ -117,7 +117,7 @@ def popularity(
         field_of(_ITEM, "score").alias("score"),
         (named("rank") + 1).alias("rank"),
     )
-    # What no user of the segment has is not popular there.
+    # An item that no user of the segment has is not popular there.
     return where(rows, named("score") > 0)
 
 

@@ -38,8 +38,9 @@ from spark_rankeval.spark.model_tables import ModelTable, ModelTables, read_tabl
 from spark_rankeval.spark.per_user import marked_as_covariate
 from spark_rankeval.spark.sql_text import find_column
 from spark_rankeval.statistics.cluster_sums import warn_of_few_clusters
-from spark_rankeval.statistics.intervals import adjusted, checked_level
+from spark_rankeval.statistics.intervals import checked_level
 from spark_rankeval.statistics.moments import State
+from spark_rankeval.statistics.multiple_comparisons import adjusted
 from spark_rankeval.worker.clusters import ClusterMerger
 from spark_rankeval.worker.compared_users import (
     N_IN_SEVERAL,

@@ -15,16 +15,17 @@ from spark_rankeval.errors import UnknownMetricError, did_you_mean
 from spark_rankeval.experiments.covariates import Adjusted, CovariateSums, adjusted_difference, group_of
 from spark_rankeval.experiments.sequences import sequence_of
 from spark_rankeval.metrics.base import Metric
-from spark_rankeval.records.comparison_rows import GroupRow, groups_table
+from spark_rankeval.records.group_rows import GroupRow, groups_table
 from spark_rankeval.records.selection import rows_of_metric
 from spark_rankeval.records.slices import ALL_VALUES
 from spark_rankeval.records.summary import as_json_record, frame_of
 from spark_rankeval.statistics.cluster_sums import Clusters, clusters_of
 from spark_rankeval.statistics.independent_groups import Difference, Group, difference_of
-from spark_rankeval.statistics.intervals import Interval, ShownFigures, verdict_of
+from spark_rankeval.statistics.intervals import Interval
 from spark_rankeval.statistics.moments import State
 from spark_rankeval.statistics.multiple_comparisons import family_of
 from spark_rankeval.statistics.relative_lift import Lift, lift_of
+from spark_rankeval.statistics.verdicts import ShownFigures, verdict_of
 from spark_rankeval.tables import Document, OneTable, remarks
 from spark_rankeval.worker.clusters import ClusterStates, group_name
 from spark_rankeval.worker.comparing import Owner

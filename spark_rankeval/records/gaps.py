@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spark_rankeval.checks import as_names, is_number
 from spark_rankeval.errors import InputError, OptionError, listed
-from spark_rankeval.records.comparison_rows import (
+from spark_rankeval.records.judged_rows import (
     VERDICT,
     JointRow,
     correction_in_words,
@@ -27,10 +27,11 @@ from spark_rankeval.records.summary import METRIC, MODEL, MOST_LISTED, SummaryRo
 from spark_rankeval.statistics.cluster_sums import GroupedClusters, clusters_of_days, warn_of_few_clusters
 from spark_rankeval.statistics.description import with_reliable_figures
 from spark_rankeval.statistics.independent_groups import Difference, Group, difference_of, largest_gap
-from spark_rankeval.statistics.intervals import Interval, ShownFigures, checked_level, verdict_of
+from spark_rankeval.statistics.intervals import Interval, checked_level
 from spark_rankeval.statistics.moments import moments_of_sums
 from spark_rankeval.statistics.multiple_comparisons import family_of
 from spark_rankeval.statistics.sums import Sums, added, from_text, mean_of_sums
+from spark_rankeval.statistics.verdicts import ShownFigures, verdict_of
 from spark_rankeval.tables import DASH, Column, Document, Note, Shown, Table, words
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from spark_rankeval.checks import check_extra, needs_extra
 from spark_rankeval.errors import InputError
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.records.chart_rows import PURPOSE, WIDTH, Bin, Counts, Estimate, Grid, Histogram, coarsened
-from spark_rankeval.records.comparison_rows import ComparisonRow, PairRow, joined_in_words, lift_in_words
+from spark_rankeval.records.comparison_rows import ComparisonRow, PairRow
+from spark_rankeval.records.judged_rows import joined_in_words, lift_in_words
 from spark_rankeval.records.selection import MOST_LINES, Metrics, chosen, largest
 from spark_rankeval.tables import common_format
 

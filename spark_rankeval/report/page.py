@@ -18,8 +18,9 @@ from markupsafe import Markup
 
 from spark_rankeval.errors import UnknownMetricError
 from spark_rankeval.records.audit_rows import audit_table, findings, headline, left_out_in_words, unchecked_in_words
-from spark_rankeval.records.comparison_rows import differences_table, exceptions, margins_in_words, name_of_test
+from spark_rankeval.records.comparison_rows import differences_table, exceptions, name_of_test
 from spark_rankeval.records.gaps import attribute_gap_tables
+from spark_rankeval.records.judged_rows import margins_in_words
 from spark_rankeval.records.notes import definitions_table
 from spark_rankeval.records.quality import apart_in_words, quality_table
 from spark_rankeval.records.selection import headline_keys, one_of_each

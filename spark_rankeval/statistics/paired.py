@@ -236,7 +236,7 @@ class PairedComparison:
             level,
         )
         interval = self.interval_at(level)
-        # Without an interval of the difference there is none of the lift, for the same reason.
+        # The lift lacks an interval for the same reason as the difference.
         return lift if interval or math.isnan(lift.value) else Lift(lift.value, reason=interval.reason)
 
     @property

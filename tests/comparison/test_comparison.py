@@ -15,7 +15,7 @@ from worlds.model_frames import METRICS, MODELS, ModelFrames, both, compare_fram
 
 from spark_rankeval import Cube, detectable_difference
 from spark_rankeval.errors import DataError, InputError, OptionError, SparkRankEvalWarning, UnknownMetricError
-from spark_rankeval.statistics.intervals import percent
+from spark_rankeval.statistics.verdicts import percent
 
 
 @pytest.fixture(scope="module")

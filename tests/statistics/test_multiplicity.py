@@ -8,8 +8,7 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from spark_rankeval.errors import OptionError
-from spark_rankeval.statistics.intervals import adjusted
-from spark_rankeval.statistics.multiple_comparisons import Joint, family_of, headline_first
+from spark_rankeval.statistics.multiple_comparisons import Joint, adjusted, family_of, headline_first
 
 RNG = np.random.default_rng(111)
 THEIRS = {"holm": "holm", "benjamini_hochberg": "fdr_bh"}

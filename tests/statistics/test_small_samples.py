@@ -10,17 +10,11 @@ from scipy import stats
 
 from spark_rankeval.statistics.all_pairs import AllPairsAccumulator, all_pairs_of
 from spark_rankeval.statistics.distributions import share_interval, sign_test_p
-from spark_rankeval.statistics.intervals import (
-    UNKNOWN_MEAN,
-    fitted,
-    interval_without_spread,
-    mean_interval,
-    t_interval,
-    verdict_of,
-)
+from spark_rankeval.statistics.intervals import UNKNOWN_MEAN, fitted, interval_without_spread, mean_interval, t_interval
 from spark_rankeval.statistics.moments import merged
 from spark_rankeval.statistics.paired import PairedAccumulator, comparison_of
 from spark_rankeval.statistics.sums import MeanAccumulator, mean_of
+from spark_rankeval.statistics.verdicts import verdict_of
 
 SHARE = (0.0, 1.0)
 RNG = np.random.default_rng(301)

@@ -2,7 +2,8 @@ import math
 
 import pytest
 
-from spark_rankeval.statistics.intervals import Interval, verdict_of
+from spark_rankeval.statistics.intervals import Interval
+from spark_rankeval.statistics.verdicts import verdict_of
 
 
 def verdict(low, high, p=0.001, **options):

@@ -1,0 +1,159 @@
+"""What all rows have that judge a difference of two means: its interval, lift, p-value and verdict, as columns and in words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from spark_rankeval.errors import listed
+from spark_rankeval.records.summary import MOST_LISTED, MetricRow
+from spark_rankeval.statistics.verdicts import percent
+from spark_rankeval.tables import DASH, Cell, Column, Note, Tone, common_format, probability, words
+
+
+class JudgedRow(MetricRow):
+    """A row with a difference of two means on a metric, and the verdict on it."""
+
+    mean: float
+    difference: float
+    interval_low: float
+    interval_high: float
+    no_interval: str
+    p: float
+    margin: float
+    verdict: str
+
+    @property
+    def shown_ends(self) -> tuple[float, float]:
+        """The ends of the interval that stands beside the p-value."""
+        return self.interval_low, self.interval_high
+
+
+class JointRow(JudgedRow):
+    """A row that also has the interval that holds together with those of the other comparisons."""
+
+    joint_low: float
+    joint_high: float
+    n_joint: int
+
+    @property
+    def figure(self) -> str:
+        """What the row is about, in words."""
+        return self.name
+
+    @property
+    def shown_ends(self) -> tuple[float, float]:
+        """The ends of the joint interval."""
+        return self.joint_low, self.joint_high
+
+
+class LiftedRow(JointRow):
+    """A row whose difference is also a share of the baseline's mean."""
+
+    relative_lift: float
+    lift_low: float
+    lift_high: float
+    no_lift: str
+
+
+Judged = TypeVar("Judged", bound=JudgedRow)
+
+
+_TONES: dict[str, Tone] = {"better": "good", "worse": "bad"}
+
+
+#: The verdict, in the colour of its meaning.
+VERDICT: Column[Any] = words("verdict", lambda row: Cell(row.verdict, tone=_TONES.get(row.verdict, "")))
+
+
+def means_columns(rows: Sequence[Judged], title: str, other_mean: Callable[[Judged], float]) -> list[Column[Any]]:
+    """The columns of the model's mean and the other model's mean, in the same format."""
+    written = common_format(mean for row in rows for mean in (row.mean, other_mean(row)))
+    return [Column("mean", lambda row: written(row.mean)), Column(title, lambda row: written(other_mean(row)))]
+
+
+def difference_columns(rows: Sequence[JudgedRow], level: float) -> list[Column[Any]]:
+    """The columns of the difference, its interval and p. Each column has one format."""
+    written = common_format((row.difference for row in rows), sign="+")
+
+    def ends(row: JudgedRow) -> str:
+        low, high = row.shown_ends
+        return DASH if math.isnan(low) else f"{written(low)} to {written(high)}"
+
+    difference: Column[Any] = Column("difference", lambda row: written(row.difference))
+    return [difference, Column(f"{100 * level:g} % interval", ends), Column("p", lambda row: probability(row.p))]
+
+
+def lift_columns() -> list[Column[Any]]:
+    """The columns of the lift and its interval."""
+
+    def ends(row: LiftedRow) -> str:
+        return DASH if math.isnan(row.lift_low) else f"{percent(row.lift_low)} to {percent(row.lift_high)}"
+
+    lift: Column[Any] = Column("lift", lambda row: DASH if math.isnan(row.lift_low) else percent(row.relative_lift))
+    return [lift, Column("interval of lift", ends)]
+
+
+def lift_in_words(row: LiftedRow) -> str:
+    """The lift after a difference, in parentheses; empty if it has no interval."""
+    return "" if math.isnan(row.lift_low) else f" ({percent(row.relative_lift)})"
+
+
+def joined_in_words(rows: Sequence[JointRow]) -> str:
+    """How many comparisons the intervals hold for, after the word; empty if each stands alone."""
+    sizes = sorted({row.n_joint for row in rows if row.n_joint > 1})
+    return f" for {' or '.join(f'{size:,}' for size in sizes)} comparisons together" if sizes else ""
+
+
+def joint_in_words(rows: Sequence[JointRow], correction: str) -> list[str]:
+    """What the intervals hold together with, and where they do not agree with the verdict."""
+    sizes = sorted({row.n_joint for row in rows if row.n_joint > 1})
+    if not sizes:
+        return []
+    n = " or ".join(f"{size:,}" for size in sizes)
+    kind = "Benjamini-Yekutieli" if correction == "benjamini_hochberg" else "Bonferroni"
+    apart = [row.figure for row in rows if row.verdict in _TONES and row.joint_low <= 0 <= row.joint_high]
+    disagreement = f"{listed(apart, MOST_LISTED)}: Holm's steps decide what Bonferroni's wider interval leaves open"
+    return [
+        f"the intervals of {n} comparisons hold together ({kind}); to_pandas() also has each one alone",
+        *([disagreement] if apart else []),
+    ]
+
+
+def lifts_in_words(rows: Sequence[LiftedRow]) -> list[Note]:
+    """What the lift is, and where it has no interval."""
+    notes = [Note("difference / |baseline's mean|, with Fieller's interval", "lift")]
+    missing = dict.fromkeys(f"{row.name}: {row.no_lift}" for row in rows if row.no_lift and not row.no_interval)
+    return [*notes, *([Note(f"no lift for {listed(list(missing), MOST_LISTED)}")] if missing else [])]
+
+
+def correction_in_words(rows: Sequence[JudgedRow], correction: str) -> str:
+    """How p-values are corrected."""
+    n_tests = sum(not math.isnan(row.p) for row in rows)
+    return f"corrected for {n_tests:,} comparison{'s' if n_tests != 1 else ''} ({correction})"
+
+
+def rare_value_notes(figures: Sequence[str]) -> list[Note]:
+    """The note on figures whose intervals come from Clopper-Pearson intervals."""
+    why = "p and interval from the Clopper-Pearson intervals of both means, because a value is rare or all are equal"
+    return [Note(f"{why}: {listed(figures, MOST_LISTED)}")] if figures else []
+
+
+def margins_in_words(rows: Sequence[JudgedRow]) -> list[str]:
+    """A sentence on the differences that are too small to matter. Empty if all matter."""
+    metrics_by_margin: dict[float, dict[str, None]] = {}
+    for row in rows:
+        metrics_by_margin.setdefault(row.margin, {})[row.name] = None
+    margins = [
+        f"{margin:g}" if len(metrics_by_margin) == 1 else f"{margin:g} for {listed(list(metrics))}"
+        for margin, metrics in sorted(metrics_by_margin.items())
+        if margin
+    ]
+    return [f"differences up to {' or '.join(margins)} do not matter"] if margins else []
+
+
+def missing_intervals(rows: Sequence[JudgedRow]) -> list[str]:
+    """A sentence on why rows have no interval. Empty if all have one."""
+    reasons = dict.fromkeys(f"{row.name}: {row.no_interval}" for row in rows if row.no_interval)
+    return [f"no interval: {listed(list(reasons), MOST_LISTED)}"] if reasons else []

@@ -1,0 +1,116 @@
+"""What may be said of a difference, in a word and in a sentence with the figures behind it."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from spark_rankeval.statistics.intervals import Interval
+
+BETTER = "better"
+
+WORSE = "worse"
+
+NO_RELEVANT_DIFFERENCE = "no relevant difference"
+
+UNDECIDED = "undecided"
+
+
+class Verdict(NamedTuple):
+    """What may be said of a model beside its baseline, in a word and in a plain sentence with the figures behind it."""
+
+    word: str
+    sentence: str
+
+
+class ShownFigures(NamedTuple):
+    """What the sentence of a verdict shows beside its p-value.
+
+    Attributes:
+        joint: the interval that holds together with those of other comparisons; None: there are no others.
+        n_comparisons: how many comparisons these are.
+        means: of the model and of the baseline.
+        lift: the difference as a share of the baseline's mean; the sentence has it if it has an interval.
+    """
+
+    joint: Interval | None = None
+    n_comparisons: int = 1
+    means: tuple[float, float] | None = None
+    lift: tuple[float, float, float] | None = None
+
+    def in_words(self, interval: Interval, difference: float, margin: float) -> str:
+        """The lift with its interval; or the difference with its own, if the lift has none or a margin is in the metric's units."""
+        level = f"{100 * interval.level:g} % interval"
+        if self.n_comparisons > 1:
+            level += f" for {self.n_comparisons:,} comparisons"
+        lift = ""
+        if self.lift is not None and self.means is not None and not math.isnan(self.lift[1]):
+            lift = f"{percent(self.lift[0])}, {_apart(*reversed(self.means))}; "
+            if not margin:
+                return f"{lift}{level} {percent(self.lift[1])} to {percent(self.lift[2])}"
+        low, high = (interval if self.joint is None else self.joint)[:2]
+        return f"{lift}difference {difference:+.4g}, {level} {low:+.4g} to {high:+.4g}"
+
+
+def percent(share: float) -> str:
+    """A share as a percentage with its sign: ``+28 %``, ``-3.5 %``, ``+0.42 %``."""
+    size = abs(100 * share)
+    return f"{100 * share:+.{0 if size >= 10 else 1 if size >= 1 else 2}f} %"
+
+
+def _apart(first: float, second: float) -> str:
+    """Two means with so many digits that they differ, three at least."""
+    digits = next((n for n in range(3, 7) if f"{first:.{n}g}" != f"{second:.{n}g}"), 3)
+    return " → ".join(f"{mean:#.{digits}g}".rstrip(".") for mean in (first, second))
+
+
+def verdict_of(
+    interval: Interval,
+    p: float,
+    *,
+    margin: float = 0.0,
+    difference: float,
+    names: tuple[str, str] = ("the model", "the baseline"),
+    metric: str = "the metric",
+    higher_is_better: bool = True,
+    shown: ShownFigures | None = None,
+) -> Verdict:
+    """The verdict on a difference, model − baseline, from its interval and p-value.
+
+    Nothing is decided unless p, corrected for the other comparisons, is at most 1 − level. Then the interval decides. Beyond the
+    margin on one side, the model is better or worse. Within ±margin, there is no relevant difference. These are two one-sided tests
+    (TOST; Schuirmann 1987), each with α = (1 − level)/2, stricter than the 90 % interval of TOST at α = 5 %. Without a margin (0) any
+    difference is relevant. The sentence has the figures of `shown`.
+    """
+    model, baseline = names
+    if not interval:
+        return Verdict(UNDECIDED, f"Nothing can be said of {model} and {baseline} on {metric}: {interval.reason}.")
+    word = _word(interval, p, margin, higher_is_better)
+    within = f"a margin of {margin:g}"
+    says = {
+        BETTER: f"{model} is better than {baseline} on {metric}" + (f" by more than {within}" if margin else ""),
+        WORSE: f"{model} is worse than {baseline} on {metric}" + (f" by more than {within}" if margin else ""),
+        NO_RELEVANT_DIFFERENCE: f"{model} and {baseline} differ by less than {within} on {metric}",
+        UNDECIDED: f"whether {model} is better or worse than {baseline} on {metric} is undecided",
+    }[word]
+    figures = (shown or ShownFigures()).in_words(interval, difference, margin)
+    # A model's name is written as it is.
+    begin = says[0].upper() if says.startswith(("the model", "whether")) else says[0]
+    return Verdict(word, f"{begin}{says[1:]} ({figures}, {_p_text(p)}).")
+
+
+def _word(interval: Interval, p: float, margin: float, higher_is_better: bool) -> str:
+    # 1 − 0.95 is not 0.05 in floats.
+    if not p <= 1 - interval.level + 1e-12:
+        return UNDECIDED
+    if margin and -margin <= interval.low and interval.high <= margin:
+        return NO_RELEVANT_DIFFERENCE
+    if interval.low > margin:
+        return BETTER if higher_is_better else WORSE
+    if interval.high < -margin:
+        return WORSE if higher_is_better else BETTER
+    return UNDECIDED
+
+
+def _p_text(p: float) -> str:
+    return "p unknown" if math.isnan(p) else "p < 0.0001" if p < 1e-4 else f"p = {p:.4f}"
