@@ -92,21 +92,21 @@ def popularity(
     if missing:
         raise InputError("; ".join(missing))
     no_segment = number(True).cast(T.StringType())
-    in_segment = no_segment if segment is None else named(segment).cast(T.StringType())
-    listed_users = select(people, named(user).alias(_USER), in_segment.alias(_SEGMENT)).distinct()
+    segments = no_segment if segment is None else named(segment).cast(T.StringType())
+    listed_users = select(people, named(user).alias(_USER), segments.alias(_SEGMENT)).distinct()
     listed_users = where(listed_users, named(_USER).is_not_null() & named(_SEGMENT).is_not_null())
     pairs = select(training, named(user).alias(_USER), named(item).alias(_ITEM)).distinct()
     pairs = where(pairs, named(_USER).is_not_null() & named(_ITEM).is_not_null())
     if segment is None:
-        is_of = [number(True)]
+        conditions = [number(True)]
     else:
-        pairs, is_of = (
+        pairs, conditions = (
             pairs.join(listed_users, _USER),
             [named(_SEGMENT) == text(name) for name in _segments(listed_users)],
         )
-    counts = [call("sum", when(condition, number(1.0), number(0.0))) for condition in is_of]
+    counts = [call("sum", when(condition, number(1.0), number(0.0))) for condition in conditions]
     items = aggregate(pairs, [_ITEM], call("array", *counts).alias(_VECTOR))
-    vector = call("array", *(when(condition, number(1.0), number(0.0)) for condition in is_of))
+    vector = call("array", *(when(condition, number(1.0), number(0.0)) for condition in conditions))
     vectors = Vectors(select(listed_users, named(_USER), vector.alias(_VECTOR)), items)
     lists = top_items(vectors, k, user=_USER, item=_ITEM, exclude=None if seen else pairs)
     entries = select(lists, named(_USER), Sql(f"posexplode(recommendations) AS (`rank`, {quoted(_ITEM)})"))

@@ -151,7 +151,7 @@ def cross_table(
         raise OptionError(msg)
     row_dimension, column_dimension = (next(each for each in DIMENSIONS if each == name) for name in (rows, columns))
     dimensions = [row_dimension, column_dimension]
-    kept, notes = _of_metrics(summary, dimensions, metrics)
+    kept, notes = _rows_of_metrics(summary, dimensions, metrics)
     about = []
     if "metric" not in dimensions:
         about.append(_value(kept[0], "metric", dimensions))
@@ -184,7 +184,7 @@ def _family(row: SummaryRow) -> str:
     return re.sub(r"@\d+(?=$| \[)", "", row.name)
 
 
-def _of_metrics(
+def _rows_of_metrics(
     summary: Sequence[SummaryRow], dimensions: Sequence[Dimension], metrics: Metrics
 ) -> tuple[list[SummaryRow], list[str]]:
     """The rows of the metrics, and a note on those left out."""
@@ -242,7 +242,7 @@ def _caption(rows: Sequence[SummaryRow], about: Sequence[str], has_intervals: bo
 # What divides users or items.
 _PARTS: tuple[Dimension, Dimension] = ("slice", "group")
 # What fits on a screen: so many metrics, slices or groups, and metrics of one model beside each other.
-_MOST_METRICS, _MOST_SLICES, _MOST_BESIDE = 20, 12, 5
+_MOST_METRICS, _MOST_SLICES, _MOST_COLUMNS = 20, 12, 5
 
 
 def result_on_screen(
@@ -266,7 +266,7 @@ def result_on_screen(
         if len(models) > 1:
             tables.append(_screen_table(rows, dimension, "model", one_of_each(rows)[:1]))
         else:
-            tables.append(_screen_table(rows, dimension, "metric", one_of_each(rows)[:_MOST_BESIDE]))
+            tables.append(_screen_table(rows, dimension, "metric", one_of_each(rows)[:_MOST_COLUMNS]))
     more = [
         Note(f"{len(summary):,} figures: result.to_pandas(); any two of {', '.join(DIMENSIONS)}: result.table()", "all")
     ]

@@ -121,7 +121,7 @@ class _ComparedGroups(NamedTuple):
     groups: tuple[Group, Group]
     difference: Difference
     level: float
-    interval_at: Callable[[float], Interval]
+    interval_function: Callable[[float], Interval]
     p: float
     n_left_out: int = 0
 
@@ -163,9 +163,12 @@ def _without_unknown_interval(compared: _ComparedGroups) -> _ComparedGroups:
     """Remove the interval if users come in clusters, and a slice has no sums of them."""
     if not compared.row.cluster or all(group.clusters is not None or not group.n for group in compared.groups):
         return compared
-    difference, method = replace(compared.difference, variances=(math.nan, math.nan)), compared.interval_at(0.95).method
+    difference, method = (
+        replace(compared.difference, variances=(math.nan, math.nan)),
+        compared.interval_function(0.95).method,
+    )
     missing = partial(Interval.missing, method=method, reason=_CLUSTERED)
-    return compared._replace(difference=difference, interval_at=missing, p=math.nan)
+    return compared._replace(difference=difference, interval_function=missing, p=math.nan)
 
 
 def largest_gaps(rows: Sequence[SummaryRow], attribute: str) -> list[tuple[SummaryRow, str]]:
@@ -297,7 +300,7 @@ def _judged(compared: Sequence[_ComparedGroups], kind: str, attribute: str, marg
     family = family_of([each.p for each in compared], "holm", compared[0].level if compared else math.nan)
     for each, judged in zip(compared, family, strict=True):
         row, (group, other), difference, level, *_ = each
-        p, interval, joint = judged.p, each.interval_at(level), each.interval_at(judged.level)
+        p, interval, joint = judged.p, each.interval_function(level), each.interval_function(judged.level)
         metric = metric_or_none(row.definition)
         larger_is_better = metric is None or metric.larger_is_better
         verdict = verdict_of(

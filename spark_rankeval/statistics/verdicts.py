@@ -38,7 +38,7 @@ class ShownFigures(NamedTuple):
     means: tuple[float, float] | None = None
     lift: tuple[float, float, float] | None = None
 
-    def in_words(self, interval: Interval, difference: float, margin: float) -> str:
+    def figures_in_words(self, interval: Interval, difference: float, margin: float) -> str:
         """The lift with its interval; or the difference with its own, if the lift has none or a margin is in the metric's units."""
         level = f"{100 * interval.level:g} % interval"
         if self.n_comparisons > 1:
@@ -93,7 +93,7 @@ def verdict_of(
         NO_RELEVANT_DIFFERENCE: f"{model} and {baseline} differ by less than {within} on {metric}",
         UNDECIDED: f"whether {model} is better or worse than {baseline} on {metric} is undecided",
     }[word]
-    figures = (shown or ShownFigures()).in_words(interval, difference, margin)
+    figures = (shown or ShownFigures()).figures_in_words(interval, difference, margin)
     # A model's name is written as it is.
     begin = says[0].upper() if says.startswith(("the model", "whether")) else says[0]
     return Verdict(word, f"{begin}{says[1:]} ({figures}, {_p_text(p)}).")

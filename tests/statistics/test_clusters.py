@@ -17,7 +17,7 @@ from spark_rankeval.statistics.distributions import share_interval
 from spark_rankeval.statistics.independent_groups import Group, difference_of
 from spark_rankeval.statistics.intervals import fitted
 from spark_rankeval.statistics.moments import merged
-from spark_rankeval.statistics.paired import PairedAccumulator, PairedClusters, comparison_of, differences_of
+from spark_rankeval.statistics.paired import PairedAccumulator, PairedClusters, comparison_of, paired_sides
 from spark_rankeval.statistics.sums import LIMBS, MeanAccumulator, exact_sum, mean_of
 
 
@@ -149,12 +149,12 @@ def compared(clusters, values, baseline, *, replicates=0, parts=1):
     """Models against a baseline on users in clusters; values are users × columns."""
     users = PairedAccumulator(values.shape[1])
     users.add(clusters, values.T, baseline.T)
-    differences = differences_of(values, baseline)
+    sides = paired_sides(values.T, baseline.T).T
     states = []
     for part in np.array_split(np.unique(clusters), parts):
         rows = np.isin(clusters, part)
         signs = PairedClusters(values.shape[1], replicates=replicates)
-        signs.add(sums_by_cluster(clusters[rows], starts_of(clusters[rows]), differences[rows]))
+        signs.add(sums_by_cluster(clusters[rows], starts_of(clusters[rows]), sides[rows]))
         states.append(signs.state())
     state, of_clusters = users.state(), merged(states)
     return [
@@ -184,6 +184,21 @@ def test_a_comparison_has_the_error_of_clusters_and_as_many_degrees_of_freedom()
         beyond = 2 * stats.t.sf(abs(abs(found.difference) - 0.001) / error, df)
         assert found.p_beyond(0.001) == pytest.approx(beyond, rel=1e-6)
         assert found.n == used.sum()
+
+
+def test_the_lift_of_clusters_ends_where_their_test_begins_to_reject():
+    clusters, values, baseline = *users()[:2], users(seed=2)[1] + 20.0
+    for column, found in enumerate(compared(clusters, values, baseline)):
+        lift = found.lift_at(0.95)
+        difference = values[:, column] - baseline[:, column]
+        used = ~np.isnan(difference)
+        sizes = sizes_of(clusters[used])
+        critical = stats.t.ppf(0.975, degrees_of_freedom(sizes))
+        for end in (lift.low, lift.high):
+            rest = difference[used] - end * baseline[used, column]
+            model = sm.OLS(rest, np.ones(used.sum()))
+            fitted = model.fit(cov_type="cluster", cov_kwds={"groups": clusters[used]}, use_t=True)
+            assert abs(fitted.params[0]) == pytest.approx(critical * fitted.bse[0] * correction(sizes), rel=1e-6)
 
 
 def test_few_clusters_get_every_sign():

@@ -9,6 +9,7 @@ from scipy import stats
 
 from spark_rankeval.statistics.moments import merged
 from spark_rankeval.statistics.paired import TIE, PairedAccumulator, comparison_of
+from spark_rankeval.statistics.relative_lift import lift_of
 
 RNG = np.random.default_rng(101)
 N = 400
@@ -230,3 +231,12 @@ def test_without_replicates_there_is_no_randomisation_test_of_many_users():
     pairs = PairedAccumulator(1, replicates=0)
     pairs.add(np.arange(17), RNG.random((1, 17)), RNG.random((1, 17)))
     assert np.isnan(comparison_of({name: column[0] for name, column in pairs.state().items()}).p_sign_flip)
+
+
+def test_the_lift_has_fiellers_interval_of_users_and_their_baseline():
+    baseline = np.clip(RNG.normal(0.4, 0.2, 60), 0, 1)
+    values = np.clip(baseline + RNG.normal(0.05, 0.15, 60), 0, 1)
+    moments = np.cov(values - baseline, baseline, ddof=1) / 60
+    figures = (values - baseline).mean(), baseline.mean(), moments[0, 0], moments[1, 1], moments[0, 1]
+    expected = lift_of(*map(float, figures), 59, 0.9)
+    assert compare(values, baseline, replicates=9).lift_at(0.9)[:3] == pytest.approx(expected[:3], rel=1e-9)
