@@ -58,6 +58,8 @@ class ReportedComparison(Protocol):
     @property
     def correction(self) -> str: ...  # noqa: D102
     @property
+    def headline(self) -> str: ...  # noqa: D102
+    @property
     def replicates(self) -> int: ...  # noqa: D102
     @property
     def plot(self) -> ComparisonPlots: ...  # noqa: D102

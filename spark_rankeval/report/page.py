@@ -18,9 +18,9 @@ from markupsafe import Markup
 
 from spark_rankeval.errors import UnknownMetricError
 from spark_rankeval.records.audit_rows import audit_table, findings, headline, left_out_in_words, unchecked_in_words
-from spark_rankeval.records.comparison_rows import differences_table, exceptions, name_of_test
+from spark_rankeval.records.comparison_rows import differences_table, exceptions, headline_in_words, name_of_test
 from spark_rankeval.records.gaps import attribute_gap_tables
-from spark_rankeval.records.judged_rows import margins_in_words
+from spark_rankeval.records.judged_rows import joint_in_words, margins_in_words
 from spark_rankeval.records.notes import definitions_table
 from spark_rankeval.records.quality import apart_in_words, quality_table
 from spark_rankeval.records.selection import headline_keys, one_of_each
@@ -308,8 +308,10 @@ def _differences(comparison: ReportedComparison, models: Sequence[str], distribu
     corrected = "not corrected" if comparison.correction == "none" else f"corrected ({comparison.correction})"
     words = [
         f"Each model is compared with {comparison.baseline}. Only users with a value under both models are compared. p comes from "
-        f"{name_of_test(comparison.test, comparison.replicates)}, {corrected} for the number of comparisons. d is the difference "
-        "divided by the standard deviation of the users' differences.",
+        f"{name_of_test(comparison.test, comparison.replicates)}, {corrected} for the number of comparisons. The lift is the difference "
+        "divided by the baseline's mean, with Fieller's interval.",
+        *(f"{text[:1].upper()}{text[1:]}." for text in joint_in_words(rows, comparison.correction)),
+        *(f"{note.text}." for note in headline_in_words(rows, comparison.headline)),
         *(f"Verdict: {words}." for words in margins_in_words(rows)),
         *map(_ended, exceptions(rows, comparison.test, comparison.replicates)),
         *map(_ended, comparison.notes),
