@@ -174,12 +174,12 @@ def compare(
         compared,
         level,
         correction,
-        first_metric,
         resolution,
         shared,
         clusters,
         ", ".join(tables.clusters),
         len(attributes),
+        first_metric,
     )
     report_not_shared({name: against.not_shared(owners, name) for name in others}, baseline, is_error=same_labels)
     rows = against.rows(owners, test, replicates)

@@ -69,12 +69,12 @@ class AgainstBaseline(NamedTuple):
     metrics: Sequence[ComparedMetric]
     level: float
     correction: str
-    headline: str
     resolution: float
     shared: Sequence[str] = ()  # the tables of which it is known whether models share them
     clusters: ClusterStates | None = None  # the sums of clusters by model and slice; None: users are independent
     cluster: str = ""  # the columns of clusters
     n_attributes: int = 0  # how many attributes divide users into slices
+    headline: str = ""  # the label of the metric that is tested first
 
     def not_shared(self, owners: Mapping[Owner, State], model: str) -> str:
         """The tables that a model and the baseline do not share, in words."""
