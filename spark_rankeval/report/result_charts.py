@@ -175,7 +175,7 @@ class ResultPlots:
         whole: bool = True,
     ) -> Drawing:
         with needs_extra("report", PURPOSE):
-            from spark_rankeval.report.drawing import curve_chart
+            from spark_rankeval.report.curves import curve_chart
         names = {(row.model, row.relevance): _series(row) for _, row in points}
         ordered = [name for model in self.models for (whose, _), name in names.items() if whose == model]
         # If each model has one curve, colours are those of other charts.

@@ -240,7 +240,7 @@ class HistoryPlots:
             UnknownMetricError: runs have no such metric.
         """
         with needs_extra("report", PURPOSE):
-            from spark_rankeval.report.drawing import curve_chart  # noqa: PLC0415 # of an extra
+            from spark_rankeval.report.curves import curve_chart  # noqa: PLC0415 # of an extra
         keys = list(dict.fromkeys(row.key for _, _, row in self.rows))
         answering = keys[:1] if metric is None else [key for key in keys if names(str(metric), key)]
         if self.rows and len(answering) != 1:

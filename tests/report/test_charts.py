@@ -18,7 +18,8 @@ from spark_rankeval.errors import InputError, UnknownMetricError
 from spark_rankeval.records.chart_rows import Bin, Estimate, Histogram
 from spark_rankeval.records.selection import headline_keys, one_of_each
 from spark_rankeval.report.comparison_charts import ComparisonPlots, pairs_chart
-from spark_rankeval.report.drawing import curve_chart, forest_chart, histogram_chart, spread_out
+from spark_rankeval.report.curves import curve_chart, spread_out
+from spark_rankeval.report.drawing import forest_chart, histogram_chart
 from spark_rankeval.report.marks import ON_DARK, PALETTE, domain, places_of
 from spark_rankeval.report.result_charts import ResultPlots
 
@@ -236,7 +237,7 @@ def test_differences_stand_around_0_with_their_margin():
     chart = ComparisonPlots(rows, (), "popularity", 0.95, ["popularity", "als"])()
     found = values(chart)
     assert [(one["place"], one["value"], one["note"]) for one in found] == [
-        ("ndcg@10", 0.03, "+0.0300  better"), ("mrr", -0.04, "-0.0400  worse"),
+        ("ndcg@10", 0.03, "+0.0300 (+12 %)  better"), ("mrr", -0.04, "-0.0400 (-16 %)  worse"),
     ]  # fmt: skip
     assert {"place": "ndcg@10", "from": -0.01, "to": 0.01} in records(chart)
     assert {"at": 0} in records(chart)
