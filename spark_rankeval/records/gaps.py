@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from spark_rankeval.checks import as_names, is_number
 from spark_rankeval.errors import InputError, OptionError, listed
 from spark_rankeval.records.judged_rows import (
-    VERDICT,
+    GAP_VERDICT,
     JointRow,
     correction_in_words,
     difference_columns,
@@ -346,7 +346,7 @@ def _gaps_table(rows: Sequence[GapRow], level: float, caption: str) -> Table:
         Column("others", lambda row: f"{row.n_other_users:,}"),
         *means_columns(rows, "others' mean", attrgetter("other_mean")),
         *difference_columns(rows, level),
-        VERDICT,
+        GAP_VERDICT,
     ]
     return Table(
         rows, columns, caption, caption, _gap_notes(rows, is_largest=is_largest), dash_means="there is no interval",

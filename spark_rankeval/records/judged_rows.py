@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from spark_rankeval.errors import listed
@@ -65,6 +66,8 @@ _TONES: dict[str, Tone] = {"better": "good", "worse": "bad"}
 
 #: The verdict, in the colour of its meaning.
 VERDICT: Column[Any] = words("verdict", lambda row: Cell(row.verdict, tone=_TONES.get(row.verdict, "")))
+#: The verdict on a gap between users, which is neither good news nor bad.
+GAP_VERDICT: Column[Any] = words("verdict", attrgetter("verdict"))
 
 
 def means_columns(rows: Sequence[Judged], title: str, other_mean: Callable[[Judged], float]) -> list[Column[Any]]:

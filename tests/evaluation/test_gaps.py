@@ -227,6 +227,10 @@ def test_a_gate_on_a_gap_looks_at_no_earlier_run_and_needs_slices():
 def test_a_report_has_the_gaps_of_each_attribute():
     largest, others = attribute_gap_tables(rows_of())
     assert [len(table.rows) for table in largest] == [1, 1]
+    # A gap between users is no good news, however certain it is.
+    verdicts = [line[-1] for table in (*largest, *others) for line in table.rows]
+    assert {"better", "worse"} <= {cell.text for cell in verdicts}
+    assert {cell.tone for cell in verdicts} == {""}
     assert [len(table.rows) for table in others] == [len(COUNTRIES), len(DEVICES)]
     many = {(str(place), "ios"): np.arange(3.0) for place in range(41)}
     largest, others = attribute_gap_tables(rows_of(many))
