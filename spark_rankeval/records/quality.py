@@ -31,6 +31,7 @@ MEANING = _USER_COUNTS | _TOTALS
 #: The counts that exist only if labels have weights.
 WEIGHT_COUNTS = tuple(count.total_name for count in ALL_COUNTS if count.only == "weights")
 _PREDICTION_COUNTS = {count.total_name for count in ALL_COUNTS if count.source == "predictions"}
+_ALWAYS_SHOWN = ("n_users", "n_predictions", "n_labels")
 # The counts of errors, in the order in which messages have them.
 _ERRORS = (*INVALID_COUNTS, "n_invalid_weights", "n_missing_clusters")
 
@@ -250,14 +251,19 @@ def _counted(counts: Mapping[str, int | None]) -> list[str]:
 
 
 def quality_table(qualities: Mapping[str, DataQuality]) -> Table:
-    """A row for each count, a column for each model."""
+    """A row for each count, a column for each model. Counts that are 0 for all models are only counted, in a note."""
     weighted = any(quality.label_weight for quality in qualities.values())
     names = [name for name in MEANING if weighted or name not in WEIGHT_COUNTS]
+    shown = [
+        name for name in names if name in _ALWAYS_SHOWN or any(getattr(each, name) != 0 for each in qualities.values())
+    ]
+    n_zero = len(names) - len(shown)
+    notes = [Note(f"{n_zero} other count{'s are' if n_zero > 1 else ' is'} 0")] if n_zero else []
     columns: list[Column[str]] = [
         words("", lambda name: MEANING[name]),
         *(_quality_column(model, quality) for model, quality in qualities.items()),
     ]
-    return Table(names, columns, caption="Counts of users and rows", dash_means="not counted")
+    return Table(shown, columns, caption="Counts of users and rows", notes=notes, dash_means="not counted")
 
 
 def _quality_column(model: str, quality: DataQuality) -> Column[str]:

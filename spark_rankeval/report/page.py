@@ -245,7 +245,9 @@ def _sections(contents: Contents) -> Iterator[Section]:
     yield _users(contents, telling)
     yield _definitions(contents, total_rows)
     if contents.qualities:
-        yield Section("data", "Data quality", tables=[quality_table(contents.qualities)])
+        counts = quality_table(contents.qualities)
+        words = [_ended(note.text) for note in counts.notes]
+        yield Section("data", "Data quality", words=words, tables=[counts])
     yield Section("manifest", "How this was computed", points=contents.plan, tables=manifest_tables(contents.manifest))
 
 

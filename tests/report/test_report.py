@@ -124,6 +124,11 @@ def test_data_quality_has_a_column_a_model_and_the_manifest_every_value(page):
     lines = page.rows("data")
     assert lines[0] == ["", *MODELS]
     assert ["users", "1,300", "1,300", "1,300"] in lines
+    # Only "not counted" is neither 0 nor a number.
+    shown = {cells[0]: cells[1:] for cells in lines[1:]}
+    assert len(shown) == 9
+    assert all(set(counts) != {"0"} for counts in shown.values())
+    assert "17 other counts are 0." in page.words(page.section("data"))
     words = page.words(page.section("manifest"))
     for said in ("2026-11-21-a1", "evaluation.metrics ndcg@1..100, precision_recall_curve", "evaluation.exclude –"):
         assert said in words
