@@ -24,6 +24,7 @@ from spark_rankeval.records.comparison_rows import (
     losses_table,
     pairs_in_words,
     pairs_table,
+    reversals_in_words,
 )
 from spark_rankeval.records.selection import Metrics, by_slice, rows_of_metric
 from spark_rankeval.records.summary import as_json_record, frame_of
@@ -221,7 +222,8 @@ class ModelComparison(_ComparisonTables[ComparisonRow]):
         caption = f"Mean differences from {self.baseline}, with {100 * self.level:g} % intervals"
         notes = differences_in_words(self.rows, self.test, self.correction, self.replicates, self.headline)
         table = differences_table(self.rows, self.level, caption)
-        shown = replace(table, title=f"baseline {self.baseline!r}", notes=[*notes, *extra_notes])
+        reversals = [Note(text, "slices") for text in reversals_in_words(self.rows, self.sliced)]
+        shown = replace(table, title=f"baseline {self.baseline!r}", notes=[*notes, *reversals, *extra_notes])
         return Document((shown,), remarks(self.notes))
 
 

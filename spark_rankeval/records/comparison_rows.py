@@ -10,6 +10,7 @@ from typing import Any
 
 from spark_rankeval.errors import listed
 from spark_rankeval.records.judged_rows import (
+    TONES,
     VERDICT,
     JudgedRow,
     LiftedRow,
@@ -23,7 +24,7 @@ from spark_rankeval.records.judged_rows import (
     missing_intervals,
 )
 from spark_rankeval.records.summary import METRIC, MODEL, MOST_LISTED, SLICE, USERS
-from spark_rankeval.tables import Column, Note, Table, words
+from spark_rankeval.tables import Column, Note, Table, probability, words
 
 
 @dataclass(frozen=True)
@@ -264,6 +265,17 @@ def headline_in_words(rows: Sequence[ComparisonRow], headline: str) -> list[Note
         return []
     share = "; the models share the error" if len({row.model for row in rows}) > 1 else ""
     return [Note(f"{names[0]} is tested first and alone, other metrics only if it is decided{share}", "headline")]
+
+
+def reversals_in_words(rows: Sequence[ComparisonRow], sliced: Sequence[ComparisonRow]) -> list[str]:
+    """A sentence on slices in which the opposite of the difference over all users is decided. Empty if there are none."""
+    total = {(row.metric, row.model): row.difference for row in rows}
+    opposite = [
+        f"{row.figure} for users with {row.slice} ({row.difference:+.3g}, p = {probability(row.p)})"
+        for row in sliced
+        if row.verdict in TONES and row.difference * total.get((row.metric, row.model), math.nan) < 0
+    ]
+    return [f"the opposite of the mean over all users: {listed(opposite, MOST_LISTED)}"] if opposite else []
 
 
 def pairs_in_words(rows: Sequence[PairRow], test: str, replicates: int) -> list[Note]:

@@ -61,11 +61,12 @@ class LiftedRow(JointRow):
 Judged = TypeVar("Judged", bound=JudgedRow)
 
 
-_TONES: dict[str, Tone] = {"better": "good", "worse": "bad"}
+#: The colour of each verdict that decides.
+TONES: dict[str, Tone] = {"better": "good", "worse": "bad"}
 
 
 #: The verdict, in the colour of its meaning.
-VERDICT: Column[Any] = words("verdict", lambda row: Cell(row.verdict, tone=_TONES.get(row.verdict, "")))
+VERDICT: Column[Any] = words("verdict", lambda row: Cell(row.verdict, tone=TONES.get(row.verdict, "")))
 #: The verdict on a gap between users, which is neither good news nor bad.
 GAP_VERDICT: Column[Any] = words("verdict", attrgetter("verdict"))
 
@@ -116,7 +117,7 @@ def joint_in_words(rows: Sequence[JointRow], correction: str) -> list[str]:
         return []
     n = " or ".join(f"{size:,}" for size in sizes)
     kind = "Benjamini-Yekutieli" if correction == "benjamini_hochberg" else "Bonferroni"
-    apart = [row.figure for row in rows if row.verdict in _TONES and row.joint_low <= 0 <= row.joint_high]
+    apart = [row.figure for row in rows if row.verdict in TONES and row.joint_low <= 0 <= row.joint_high]
     disagreement = f"{listed(apart, MOST_LISTED)}: Holm's steps decide what Bonferroni's wider interval leaves open"
     return [
         f"the intervals of {n} comparisons hold together ({kind}); to_pandas() also has each one alone",

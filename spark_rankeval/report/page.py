@@ -18,7 +18,13 @@ from markupsafe import Markup
 
 from spark_rankeval.errors import UnknownMetricError
 from spark_rankeval.records.audit_rows import audit_table, findings, headline, left_out_in_words, unchecked_in_words
-from spark_rankeval.records.comparison_rows import differences_table, exceptions, headline_in_words, name_of_test
+from spark_rankeval.records.comparison_rows import (
+    differences_table,
+    exceptions,
+    headline_in_words,
+    name_of_test,
+    reversals_in_words,
+)
 from spark_rankeval.records.gaps import attribute_gap_tables
 from spark_rankeval.records.judged_rows import joint_in_words, margins_in_words
 from spark_rankeval.records.notes import definitions_table
@@ -314,6 +320,7 @@ def _differences(comparison: ReportedComparison, models: Sequence[str], distribu
         "divided by the baseline's mean, with Fieller's interval.",
         *(f"{text[:1].upper()}{text[1:]}." for text in joint_in_words(rows, comparison.correction)),
         *(f"{note.text}." for note in headline_in_words(rows, comparison.headline)),
+        *(f"Slices have {words}." for words in reversals_in_words(rows, sliced)),
         *(f"Verdict: {words}." for words in margins_in_words(rows)),
         *map(_ended, exceptions(rows, comparison.test, comparison.replicates)),
         *map(_ended, comparison.notes),

@@ -253,3 +253,17 @@ def test_slices_stand_in_the_order_that_was_given():
     ):
         with pytest.raises(OptionError, match=said):
             found.with_slices(**order)
+
+
+def test_a_comparison_says_where_a_slice_has_the_opposite_of_the_mean():
+    rows = [difference(), difference("mrr")]
+    sliced = [
+        difference(slice="age=old", value=-0.02, verdict="worse", p=0.035),
+        difference(slice="age=young", value=0.04),
+        difference("mrr", slice="age=old", value=-0.01, verdict="undecided", p=0.4),
+    ]
+    says = (
+        "slices    the opposite of the mean over all users: ndcg@10 of als for users with age=old (-0.02, p = 0.0350)"
+    )
+    assert says in repr(comparison(rows, sliced)).splitlines()
+    assert "the opposite" not in repr(comparison(rows, sliced[1:]))
