@@ -11,7 +11,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+# In place of this folder, whose worlds.py would hide the package of worlds.
+sys.path[0] = str(Path(__file__).parents[1])
 
 from frozen.jobs import EVALUATE, STORED
 from frozen.tables import World

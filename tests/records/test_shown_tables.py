@@ -262,8 +262,6 @@ def test_a_comparison_says_where_a_slice_has_the_opposite_of_the_mean():
         difference(slice="age=young", value=0.04),
         difference("mrr", slice="age=old", value=-0.01, verdict="undecided", p=0.4),
     ]
-    says = (
-        "slices    the opposite of the mean over all users: ndcg@10 of als for users with age=old (-0.02, p = 0.0350)"
-    )
-    assert says in repr(comparison(rows, sliced)).splitlines()
+    says = "the opposite of the mean over all users: ndcg@10 of als for users with age=old (-0.02, p = 0.0350)"
+    assert [line.split("  ")[0] for line in repr(comparison(rows, sliced)).splitlines() if says in line] == ["slices"]
     assert "the opposite" not in repr(comparison(rows, sliced[1:]))
