@@ -121,7 +121,7 @@ class ModelComparison(_ComparisonTables[ComparisonRow]):
         >>> comparison["rr"].verdict, comparison["rr"].wins, comparison["rr"].losses
         ('better', 6, 0)
         >>> comparison.sentences
-        ['personal is better than popular on rr (difference +0.4167, 95 % interval +0.1282 to +0.7051, p = 0.0312).']
+        ['personal is better than popular on rr (+91 %, 0.458 → 0.875; 95 % interval ... p = 0.0312).']
         >>> comparison.slices[["slice", "difference", "p", "verdict"]].round(3)
                 slice  difference    p    verdict
         0  country=DE       0.542  0.5  undecided

@@ -443,7 +443,13 @@ class Result(Shown):
         The table prints as text and is HTML in a notebook. It has `to_markdown()`, `to_latex(caption=…, label=…)` and `to_pandas()`.
 
         Examples:
-            >>> print(result.table("slice", "model", metrics="rr"))
+            >>> print(result.table("model", "cutoff", metrics="recall", intervals=False))
+            recall, means over users, dialect 'default'
+            model           1        2        3
+            popular   0.2500   0.5000   0.7500
+            personal  0.7500*  1.0000*  1.0000*
+            *  the best model of its column
+            other slices: 'country=DE' and 'country=FR' (slice=…)
 
         Args:
             rows: what the rows are: ``model``, ``metric``, ``cutoff``, ``slice`` or ``group``.

@@ -42,8 +42,14 @@ class CrossTable(OneTable):
     """The table of `Result.table`. It prints as text, and notebooks show it as HTML.
 
     Examples:
-        >>> print(result.table("metric", "model"))
-        >>> result.table("model", "cutoff", metric="recall").to_pandas().round(2)
+        >>> print(result.table("metric", "model", metrics=["rr", "recall@1"]))
+        means over users, 95% interval (t), dialect 'default'
+        metric    users                  popular                  personal
+        rr            8  0.4583 [0.1358, 0.7808]  0.8750 [0.6815, 1.0000]*
+        recall@1      8  0.2500 [0.0319, 0.6509]  0.7500 [0.3491, 0.9681]*
+        *  the best model of its row
+        interval for recall@1: Clopper-Pearson
+        other slices: 'country=DE' and 'country=FR' (slice=…)
 
     Attributes:
         by_cell: the row of the summary for each cell, by the names of its row and column.
@@ -163,6 +169,8 @@ def cross_table(
     by_cell = {(_value(row, row_dimension, dimensions), _value(row, column_dimension, dimensions)): row for row in kept}
     n_columns = len({column for _, column in by_cell})
     has_intervals = n_columns <= _MOST_INTERVALS if intervals is None else intervals
+    if has_intervals:
+        notes = [*missing_intervals(kept), *notes]
     return CrossTable(
         by_cell, row_dimension, column_dimension, _caption(kept, about, has_intervals), has_intervals, notes
     )

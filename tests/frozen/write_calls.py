@@ -11,8 +11,9 @@ import tempfile
 import time
 from pathlib import Path
 
-# In place of this folder, whose worlds.py would hide the package of worlds.
-sys.path[0] = str(Path(__file__).parents[1])
+# The worlds.py of this folder would hide the package of worlds.
+sys.path.remove(str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from frozen.calls import CALLS, NOT_ON_SAIL, REFUSED
 from frozen.tables import World
