@@ -1,7 +1,7 @@
 """Simulate evaluations of which the truth is known: how often verdicts are false, and how often intervals hold the true mean.
 
 `python tools/simulate_statistics.py` prints the tables of docs/statistics.md, in some five minutes; `hit_rates`, `continuous`,
-`shares`, `bootstrap`, `margins` and `pairs` name one of them. A test runs a short version of each.
+`shares`, `bootstrap`, `margins`, `families` and `pairs` name one of them. A test runs a short version of each.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from spark_rankeval.statistics.all_pairs import AllPairsAccumulator, all_pairs_o
 from spark_rankeval.statistics.bootstrap import BootstrapAccumulator, bca_interval, bootstrap_means_of
 from spark_rankeval.statistics.intervals import fitted, mean_interval
 from spark_rankeval.statistics.moments import MomentsAccumulator, moments_of
-from spark_rankeval.statistics.multiple_comparisons import adjusted
+from spark_rankeval.statistics.multiple_comparisons import adjusted, family_of
 from spark_rankeval.statistics.paired import PairedAccumulator, comparison_of
 from spark_rankeval.statistics.sums import MeanAccumulator, mean_of
 from spark_rankeval.statistics.verdicts import UNDECIDED, verdict_of
@@ -133,6 +133,49 @@ def false_pairs(rng: np.random.Generator, n_users: int, runs: int, pairwise: boo
     return sum(any(each.low > 0 or each.high < 0 for each in pairs) for pairs in intervals) / runs
 
 
+def metrics_of_hits(hits: Array) -> Array:
+    """Fifteen metrics of users, from hits at ten ranks: hit rate, precision and discounted gain at five cutoffs."""
+    discounts = 1 / np.log2(np.arange(2, 12))
+    cutoffs = (1, 2, 3, 5, 10)
+    rates = [hits[..., :k].any(axis=-1) for k in cutoffs]
+    precisions = [hits[..., :k].mean(axis=-1) for k in cutoffs]
+    gains = [(hits[..., :k] * discounts[:k]).sum(axis=-1) / discounts[:k].sum() for k in cutoffs]
+    return np.stack([*rates, *precisions, *gains]).astype(float)
+
+
+def paired_hits(rng: np.random.Generator, n_users: int, gain: float) -> Array:
+    """Hits of a model and of the baseline for users who differ in how easy they are, model × user × rank."""
+    easy = rng.beta(1, 4, n_users)[:, None]
+    chances = np.stack([np.minimum(1, easy * (1 + gain)), easy]) * np.linspace(1, 0.5, 10)
+    return rng.random((2, n_users, 10)) < chances
+
+
+def joint_coverage(rng: np.random.Generator, n_users: int, gain: float, runs: int) -> tuple[float, float, float]:
+    """How often all intervals of fifteen metrics hold the true differences: alone, jointly, and jointly those of lifts."""
+    model, baseline = metrics_of_hits(paired_hits(rng, 400_000, gain)).mean(axis=-1).T
+    held = np.zeros(3)
+    for _ in range(runs):
+        values = metrics_of_hits(paired_hits(rng, n_users, gain))
+        pairs = PairedAccumulator(len(values), replicates=0)
+        pairs.add(np.arange(n_users), values[:, 0], values[:, 1])
+        state = pairs.state()
+        figures = [comparison_of(column(state, place), LEVEL, SHARE) for place in range(len(values))]
+        joint = family_of([each.p_t for each in figures], "holm", LEVEL)
+        truths = zip(figures, joint, model - baseline, model / baseline - 1, strict=True)
+        ends = [
+            (difference, lift, each.interval, each.interval_at(other.level), each.lift_at(other.level))
+            for each, other, difference, lift in truths
+        ]
+        # A lift without an interval may be anything.
+        held += [
+            all(interval.low <= difference <= interval.high for difference, _, interval, *_ in ends),
+            all(interval.low <= difference <= interval.high for difference, _, _, interval, _ in ends),
+            all(bool(lift.reason) or lift.low <= true <= lift.high for _, true, _, _, lift in ends),
+        ]
+    alone, jointly, lifts = held / runs
+    return float(alone), float(jointly), float(lifts)
+
+
 def share(rate: float) -> Any:
     """Draws of 0 and 1."""
     return lambda rng, shape: (rng.random(shape) < rate).astype(float)
@@ -175,6 +218,14 @@ def margins_table(rng: np.random.Generator) -> Iterator[str]:
         yield f"| {family} | {false_margins(rng, 50, 300, family):.3f} |"
 
 
+def families_table(rng: np.random.Generator) -> Iterator[str]:
+    """Fifteen metrics of the same users."""
+    yield "| gain | users | each alone | joint | joint, of lifts |\n|---:|---:|---:|---:|---:|"
+    for gain, n_users in itertools.product((0.0, 0.2), (30, 100, 300, 1000)):
+        figures = joint_coverage(rng, n_users, gain, 1000)
+        yield f"| {gain:.0%} | {n_users:,} | {' | '.join(f'{figure:.3f}' for figure in figures)} |"
+
+
 def pairs_table(rng: np.random.Generator) -> Iterator[str]:
     """Models of one mean, one of them noisier."""
     yield "| test | any false difference |\n|---|---:|"
@@ -188,6 +239,7 @@ TABLES: dict[str, Callable[[np.random.Generator], Iterator[str]]] = {
     "shares": shares_table,
     "bootstrap": bootstrap_table,
     "margins": margins_table,
+    "families": families_table,
     "pairs": pairs_table,
 }
 

@@ -49,6 +49,15 @@ def test_a_difference_as_large_as_the_margin_has_no_verdict():
     assert simulated.false_margins(rng, 50, RUNS) <= at_most(0.05, RUNS)
 
 
+@pytest.mark.parametrize("gain", [0.0, 0.2])
+def test_joint_intervals_of_15_metrics_hold_all_differences_and_lifts(gain):
+    rng, runs = np.random.default_rng(316), examples(100, 1000)
+    alone, joint, lifts = simulated.joint_coverage(rng, 30, gain, runs)
+    assert 1 - joint <= at_most(0.05, runs)
+    assert 1 - lifts <= at_most(0.05, runs)
+    assert alone < 0.9
+
+
 def test_a_noisy_model_makes_no_difference_to_games_and_howell():
     rng = np.random.default_rng(314)
     runs = examples(100, 1000)
