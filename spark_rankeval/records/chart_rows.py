@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -14,7 +15,7 @@ from spark_rankeval.errors import UnknownMetricError
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.naming import expand, parse_metric
 from spark_rankeval.records.selection import fits
-from spark_rankeval.records.summary import SummaryRow
+from spark_rankeval.records.summary import SummaryRow, bounds_of, metric_or_none
 from spark_rankeval.tables import number
 
 #: How wide a drawing is without its labels, in pixels.
@@ -34,6 +35,8 @@ class Estimate:
         low: the lower end of its interval; NaN if there is none.
         note: the text beside it.
         margin: the largest difference that does not matter.
+        axis: estimates with the same one share an axis; see `axis_of`.
+        x_title: the title of that axis; empty: as the chart has it.
     """
 
     series: str
@@ -43,12 +46,35 @@ class Estimate:
     high: float = math.nan
     note: str = ""
     margin: float = 0.0
+    axis: str = ""
+    x_title: str = ""
 
     def record(self) -> dict[str, Any]:
         """The record as data of a chart, which cannot have NaN."""
         figures = {"value": self.value, "low": self.low, "high": self.high}
         finite = {name: value if math.isfinite(value) else None for name, value in figures.items()}
         return {"series": self.series, "place": self.place, **finite, "shown": with_interval(self), "note": self.note}
+
+
+def axis_of(definition: str) -> str:
+    """The axis of a metric: empty within 0 and 1, and otherwise what only the metric's other cutoffs share.
+
+    >>> axis_of("ndcg@10"), axis_of("dcg@10") == axis_of("dcg@5"), axis_of("dcg@10") == axis_of("novelty@10")
+    ('', True, False)
+    """
+    low, high = bounds_of(definition)
+    return "" if low >= 0 and high <= 1 else re.sub(r"@\d+$", "", definition)
+
+
+def is_over_lists(row: SummaryRow) -> bool:
+    """Whether a row's figure is of all lists together, and no mean over users."""
+    metric = metric_or_none(row.definition)
+    return metric is not None and metric.corpus_level
+
+
+def mean_of(row: SummaryRow, name: str) -> str:
+    """The title of an axis of a row's metric, by that name."""
+    return name if is_over_lists(row) else f"mean {name}"
 
 
 def with_interval(estimate: Estimate) -> str:

@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from spark_rankeval.checks import check_extra, needs_extra
 from spark_rankeval.errors import InputError
 from spark_rankeval.metrics.base import Metric
-from spark_rankeval.records.chart_rows import PURPOSE, WIDTH, Bin, Counts, Estimate, Grid, Histogram, coarsened
+from spark_rankeval.records.chart_rows import (
+    PURPOSE,
+    WIDTH,
+    Bin,
+    Counts,
+    Estimate,
+    Grid,
+    Histogram,
+    axis_of,
+    coarsened,
+)
 from spark_rankeval.records.comparison_rows import ComparisonRow, PairRow
 from spark_rankeval.records.judged_rows import joined_in_words, lift_in_words
 from spark_rankeval.records.selection import MOST_LINES, Metrics, chosen, largest
@@ -187,7 +197,7 @@ def pairs_chart(rows: Sequence[PairRow], level: float, metrics: Metrics, width: 
         figures = (row.difference, row.interval_low, row.interval_high)
         place = f"{row.model} − {row.other}"
         if several:
-            estimates.append(Estimate(row.name, place, *figures))
+            estimates.append(Estimate(row.name, place, *figures, axis=_axis(row)))
         else:
             estimates.append(Estimate("", place, *figures, f"{written(row.difference)}  {row.verdict}", row.margin))
     names = list(dict.fromkeys(row.name for row in shown)) if several else [""]
@@ -205,12 +215,17 @@ def _chart(estimates: Sequence[Estimate], reading: list[str], **options: Any) ->
     return forest_chart(estimates, reading=reading, signed=True, **options)
 
 
+def _axis(row: ComparisonRow | PairRow) -> str:
+    """The axis of a row's metric, whose label may have a relevance."""
+    return axis_of(row.metric.partition(" [")[0])
+
+
 def _differences(rows: Sequence[ComparisonRow], places: Sequence[str]) -> list[Estimate]:
     written = common_format((row.difference for row in rows), sign="+")
     return [
         Estimate(
             row.model, place, row.difference, *row.shown_ends,
-            f"{written(row.difference)}{lift_in_words(row)}  {row.verdict}", row.margin,
+            f"{written(row.difference)}{lift_in_words(row)}  {row.verdict}", row.margin, _axis(row),
         )
         for row, place in zip(rows, places, strict=True)
     ]  # fmt: skip

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 import altair as alt
 
-from spark_rankeval.records.chart_rows import WIDTH, Estimate, Histogram, with_interval
+from spark_rankeval.records.chart_rows import WIDTH, Estimate, Histogram, axis_of, with_interval
 from spark_rankeval.records.summary import SummaryRow
 from spark_rankeval.report import marks
 from spark_rankeval.tables import number
@@ -29,17 +30,17 @@ def forest_chart(
     signed: bool = False,
     width: int = WIDTH,
 ) -> marks.Drawing:
-    """A dot and a line to both ends of the interval for each estimate, models in colours on lines of their own.
+    """A mark and a line to both ends of the interval for each estimate, models in colours on lines of their own.
 
     Estimates without a value keep their line, empty. A reference is a value for each model, drawn as a dashed line.
     If values are signed, they are differences: a line stands at 0, and margins are shaded.
     """
     if not estimates:
         return marks.nothing(title, "there is nothing to compare", width)
-    panel = partial(_estimates, x_title=x_title, series=series, reference=reference or {}, signed=signed, width=width)
-    chart = marks.by_size(estimates, lambda estimate: estimate.place, _finite_ends, panel)
+    panel = partial(_estimates, title=x_title, series=series, reference=reference or {}, signed=signed, width=width)
+    chart = marks.by_axis(estimates, attrgetter("axis", "x_title"), attrgetter("series"), panel)
     texts = [" ".join(filter(None, (str(each.place), each.series, with_interval(each)))) for each in estimates]
-    about = f"Dots with intervals, {x_title}: {marks.listed(texts)}."
+    about = f"Marks with intervals, {x_title}: {marks.listed(texts)}."
     return chart.properties(title=marks.heading(title, reading), description=about)
 
 
@@ -51,12 +52,13 @@ def _estimates(
     estimates: Sequence[Estimate],
     has_legend: bool,
     *,
-    x_title: str,
+    title: str,
     series: Sequence[str],
     reference: Mapping[str, float],
     signed: bool,
     width: int,
 ) -> alt.LayerChart:
+    x_title = estimates[0].x_title or title
     places = list(dict.fromkeys(str(each.place) for each in estimates))
     drawn = {each.series for each in estimates} | reference.keys()
     present = [name for name in series if name in drawn]
@@ -96,12 +98,12 @@ def _estimates(
 def quantile_chart(
     rows: Sequence[SummaryRow], *, title: str, reading: Sequence[str], series: Sequence[str], width: int = WIDTH
 ) -> marks.Drawing:
-    """A thin line from the smallest to the largest value, a thick one between the outer quantiles, ticks at all, a dot at the mean."""
+    """A thin line from the smallest to the largest value, a thick one between the outer quantiles, ticks at all, a mark at the mean."""
     drawn = [row for row in rows if math.isfinite(row.minimum) and math.isfinite(row.maximum)]
     if not drawn:
         return marks.nothing(title, "no user has a value", width)
     panel = partial(_spreads, series=series, width=width)
-    chart = marks.by_size(drawn, lambda row: row.name, lambda row: (row.minimum, row.maximum), panel)
+    chart = marks.by_axis(drawn, lambda row: axis_of(row.definition), attrgetter("model"), panel)
     texts = [
         f"{' '.join(filter(None, (row.name, row.model)))}: from {number(row.minimum)} to {number(row.maximum)}, "
         f"mean {number(row.mean)}"

@@ -35,8 +35,6 @@ _SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross
 _DASHES = ([1, 0], [6, 3], [2, 2])
 #: Wide enough for labels beside the marks.
 ROOMY = 420
-# Figures up to this have an axis of their own: a gain of 7 would press them together.
-_UNIT = 1.0
 _MOST_LISTED = 12
 
 
@@ -75,6 +73,17 @@ def looks(
     options: dict[str, Any] = {"sort": list(shown), "legend": names if legend else None}
     colour = alt.Color("series:N", scale=_looks(shown, series, PALETTE), **options)
     return colour, alt.Shape("series:N", scale=_looks(shown, series, _SHAPES), **options)
+
+
+def shapes_in_words(shown: Iterable[str], series: Iterable[str]) -> str:
+    """The shapes of the points of some series, as the subject of a sentence.
+
+    >>> shapes_in_words(["als", "popularity"], ["als", "popularity"]), shapes_in_words([""], [""])
+    ('Triangle or square', 'Dot')
+    """
+    places = places_of(series)
+    shapes = dict.fromkeys(_SHAPES[places[name] % len(_SHAPES)].partition("-")[0] for name in shown)
+    return " or ".join(shapes).replace("circle", "dot").capitalize()
 
 
 def dash(shown: Sequence[str], series: Sequence[str]) -> alt.StrokeDash:
@@ -120,9 +129,9 @@ def axis(**options: Any) -> alt.Axis:
 
 
 def number_axis(title: str | None, *, signed: bool, **options: Any) -> alt.Axis:
-    """An axis of figures or, if they are signed, of differences."""
+    """An axis of figures or, if they are signed, of differences. Vega chooses as many digits as tell its ticks apart."""
     label = "datum.value == 0 ? '0' : datum.label"
-    return axis(title=title, format="+.3~g" if signed else ".3~g", labelExpr=label, **options)
+    return axis(title=title, format="+~r" if signed else "~r", labelExpr=label, **options)
 
 
 def upright(title: str) -> dict[str, Any]:
@@ -147,16 +156,21 @@ def chart_of(records: Iterable[Mapping[str, Any]]) -> alt.Chart:
     return alt.Chart(alt.InlineData(values=list(records)))
 
 
-def by_size(
+def by_axis(
     items: Sequence[Item],
-    place: Callable[[Item], object],
-    ends: Callable[[Item], Iterable[float]],
+    axis: Callable[[Item], object],
+    series: Callable[[Item], str],
     panel: Callable[[list[Item], bool], alt.LayerChart],
 ) -> alt.LayerChart | alt.VConcatChart:
-    """A panel of the items at places with small figures and, below it, one of the others; the first has the legend."""
-    large = {place(item) for item in items if any(abs(end) > _UNIT for end in ends(item))}
-    groups = [[item for item in items if place(item) not in large], [item for item in items if place(item) in large]]
-    panels = [panel(group, group is groups[0] or not groups[0]) for group in groups if group]
+    """A panel for each axis. A panel has a legend if it has series that no panel above has."""
+    groups: dict[object, list[Item]] = {}
+    for item in items:
+        groups.setdefault(axis(item), []).append(item)
+    panels, above = [], set[str]()
+    for group in groups.values():
+        names = set(map(series, group))
+        panels.append(panel(group, not names <= above))
+        above |= names
     return panels[0] if len(panels) == 1 else alt.vconcat(*panels).resolve_scale(x="independent")
 
 

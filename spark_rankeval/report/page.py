@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -357,7 +358,7 @@ def _slices(contents: Contents, total_rows: list[SummaryRow]) -> Section:
         "slices",
         "Slices of users",
         words=[
-            "Slices with few users have wide intervals. A dot away from the dashed line is not enough to show that a slice differs."
+            "Slices with few users have wide intervals. A mean away from the dashed line is not enough to show that a slice differs."
         ],
         pictures=[picture(partial(contents.plots.slices, key)) for key in keys[:_MOST_SLICED]],
         tables=largest,
@@ -383,15 +384,14 @@ def _item_groups(contents: Contents, total_rows: list[SummaryRow]) -> Section:
 
 
 def _users(contents: Contents, total_rows: list[SummaryRow]) -> Section:
-    keys = one_of_each(total_rows)
     chosen = _headline(total_rows, total_rows)
+    with_values = {row.key for row in chosen if math.isfinite(row.maximum)}
+    keys = [key for key in one_of_each(total_rows) if key in with_values]
     # Users are counted once, and drawn in several widths.
     counted = [contents.plots.count_users(metric) for metric in contents.distributions]
     draws: list[Callable[..., Drawing]] = [partial(contents.plots.draw_users, users) for users in counted]
-    # Figures of different sizes would press one another together; those from 0 to 1 are the usual ones.
-    small = [key for key in keys if all(abs(row.maximum) <= 1 for row in chosen if row.key == key)] or keys
     lines = max(_MOST_LINES // len(contents.plots.models), 1)
-    draws.append(partial(contents.plots.quantiles, small[:lines]))
+    draws.append(partial(contents.plots.quantiles, keys[:lines]))
     return Section(
         "users", "Differences between users", pictures=list(map(picture, draws)), folded=[quantiles_table(chosen)]
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from spark_rankeval.checks import check_extra, needs_extra
@@ -20,7 +20,10 @@ from spark_rankeval.records.chart_rows import (
     Estimate,
     Grid,
     Histogram,
+    axis_of,
     cutoff_points,
+    is_over_lists,
+    mean_of,
     recall_points,
 )
 from spark_rankeval.records.notes import note_of_definitions
@@ -43,6 +46,7 @@ if TYPE_CHECKING:
 
 # So many letters of a line below a title fit into a chart of the usual width.
 _LINE = 96
+_OVER_USERS, _OVER_LISTS = "mean over users", "value of all lists together"
 
 
 @dataclass(frozen=True)
@@ -125,11 +129,18 @@ class ResultPlots:
             reading.append("Each interval is for one mean only. To see whether models differ, use compare.")
         if len(headline) < len(keys):
             reading.append(f"Shown: {len(headline)} of {len(keys)} metrics. Curves show the others.")
+        estimates = []
+        for row in shown:
+            estimate = _estimate(row, row.model, row.model if alone else row.name, written(row.mean))
+            x_title = _OVER_LISTS if is_over_lists(row) else _OVER_USERS
+            estimates.append(replace(estimate, axis=axis_of(row.definition), x_title=x_title))
         return forest_chart(
-            [_estimate(row, row.model, row.model if alone else row.name, written(row.mean)) for row in shown],
-            title=f"Mean {rows[0].name} by model" if alone else "Means over users",
+            estimates,
+            title=f"{'' if is_over_lists(rows[0]) else 'Mean '}{rows[0].name} by model"
+            if alone
+            else _means_title(shown),
             reading=[*reading, *self._notes(shown)],
-            x_title="mean over users",
+            x_title=_OVER_USERS,
             series=self.models,
             width=width,
         )
@@ -150,7 +161,7 @@ class ResultPlots:
         uncut = [f"{row.model} {number(row.mean)}".strip() for cutoff, row in points if cutoff is None]
         more = [f"Without a cutoff: {', '.join(uncut)}."] if uncut else []
         places = [(cutoff, row) for cutoff, row in points if cutoff is not None]
-        return self._lines(places, f"{name} by cutoff", "cutoff k", f"mean {name}", more, width)
+        return self._lines(places, f"{name} by cutoff", "cutoff k", mean_of(points[0][1], name), more, width)
 
     def precision_recall(self, *, width: int = WIDTH) -> Drawing:
         """Interpolated precision against recall, averaged over users, with bands.
@@ -222,7 +233,7 @@ class ResultPlots:
             [_estimate(row, row.model, row.slice, f"{written(row.mean)}  {_users(row)}") for row in shown],
             title=f"{name} by slice of users",
             reading=[*reading, *self._notes(total_rows)],
-            x_title=f"mean {name}",
+            x_title=mean_of(total_rows[0], name),
             series=self.models,
             reference={row.model: row.mean for row in total_rows},
             width=width,
@@ -266,7 +277,7 @@ class ResultPlots:
             [_estimate(row, row.model, group_of(row.slice), f"{written(row.mean)}  {_users(row)}") for row in shown],
             title=f"{name} by group of items",
             reading=[*reading, *self._notes(total_rows)],
-            x_title=f"mean {name}",
+            x_title=mean_of(total_rows[0], name),
             series=self.models,
             reference={} if share else {row.model: row.mean for row in total_rows},
             width=width,
@@ -286,17 +297,19 @@ class ResultPlots:
         """
         with needs_extra("report", PURPOSE):
             from spark_rankeval.report.drawing import quantile_chart
+            from spark_rankeval.report.marks import shapes_in_words
         total_rows = self._total_rows()
         rows = chosen(total_rows, headline_keys(total_rows) if metrics is None else metrics)
         shares = sorted({share for row in rows for share in row.quantiles})
-        reading = ["Thin line: from the smallest to the largest value of a user. Dot: mean."]
+        shown = rows[:MOST_LINES]
+        mark = shapes_in_words((row.model for row in shown), self.models)
+        reading = [f"Thin line: from the smallest to the largest value of a user. {mark}: mean."]
         if len(shares) > 1:
             reading.append(
                 f"Thick line: from the {shares[0]:.3g} to the {shares[-1]:.3g} quantile. Ticks: the quantiles asked for."
             )
         elif shares:
             reading.append("Tick: median.")
-        shown = rows[:MOST_LINES]
         reading += self._notes(shown)
         return quantile_chart(shown, title="Values of the users", reading=reading, series=self.models, width=width)
 
@@ -367,6 +380,13 @@ class ResultPlots:
         return [row for row in self.rows if row.slice == "all"]
 
 
+def _means_title(rows: Sequence[SummaryRow]) -> str:
+    n_over_lists = sum(map(is_over_lists, rows))
+    if n_over_lists == len(rows):
+        return "Values of all lists together"
+    return "Means over users, and values of all lists" if n_over_lists else "Means over users"
+
+
 def _estimate(row: SummaryRow, series: str, place: str | float, note: str) -> Estimate:
     return Estimate(series, place, row.mean, row.interval_low, row.interval_high, note)
 
@@ -387,9 +407,10 @@ def _users(row: SummaryRow) -> str:
 def interval_reading(rows: Sequence[SummaryRow], mark: str, how: str = "") -> str:
     """A sentence on the means and the kind of their intervals."""
     name = interval_name(usual(rows)) if rows else ""
+    figure = "Value of all lists together" if rows and all(map(is_over_lists, rows)) else "Mean over users"
     if not name:
-        return "Mean over users; no intervals were asked for."
-    return f"Mean over users; {mark}: {name}{', ' if how else ''}{how}."
+        return f"{figure}; no intervals were asked for."
+    return f"{figure}; {mark}: {name}{', ' if how else ''}{how}."
 
 
 def _lower(sentence: str) -> str:

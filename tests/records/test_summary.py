@@ -6,6 +6,7 @@ from unittest import mock
 import pytest
 from worlds.summary_rows import QUALITY
 
+from spark_rankeval.records.quality import quality_table
 from spark_rankeval.records.summary import without_collection
 
 
@@ -19,6 +20,16 @@ def test_what_depends_on_predictions_is_added_up_over_models():
     quality = QUALITY.with_counts(**counts)
     together = type(quality).sum_of_models([quality, quality])
     assert together.to_dict() == {name: count * (2 if name in added else 1) for name, count in counts.items()}
+
+
+def test_counts_that_are_0_for_all_models_are_only_counted():
+    nothing = dict.fromkeys(QUALITY.to_dict(), 0)
+    one, other = QUALITY.with_counts(**nothing), QUALITY.with_counts(**nothing | {"n_excluded": 3})
+    table = quality_table({"als": one, "popularity": other})
+    assert [[cell.text for cell in line] for line in table.rows] == [
+        ["users", "0", "0"], ["predictions", "0", "0"], ["labels", "0", "0"], ["predictions excluded", "0", "3"],
+    ]  # fmt: skip
+    assert [note.text for note in table.notes] == ["22 other counts are 0"]
 
 
 @without_collection

@@ -117,6 +117,50 @@ def test_means_stand_model_by_model_with_large_figures_apart():
     assert not isinstance(plots(models_rows(recalls=False)).means(["ndcg@1", "mrr"]), alt.VConcatChart)
 
 
+def test_metrics_share_an_axis_within_0_and_1_and_others_have_their_own():
+    figures = {
+        "ndcg@10": 0.3,
+        "dcg@5": 1.5,
+        "gini@10": 0.98,
+        "average_popularity@10": 231.0,
+        "recall@10": 0.2,
+        "dcg@10": 4.0,
+    }
+    result = plots([row(name, mean, model=model) for name, mean in figures.items() for model in MODELS])
+    chart = result.means()
+    panels = [
+        (panel["layer"][0]["encoding"]["x"]["axis"]["title"], *drawn)
+        for panel in chart.to_dict()["vconcat"]
+        for drawn in [panel["layer"][0]["encoding"]["y"]["sort"]]
+    ]
+    assert panels == [
+        ("mean over users", "ndcg@10", "recall@10"),
+        ("mean over users", "dcg@5", "dcg@10"),
+        ("value of all lists together", "gini@10"),
+        ("mean over users", "average_popularity@10"),
+    ]
+    assert svg(chart).count(">als<") == 1, "one legend for all panels"
+    assert chart.to_dict()["title"]["text"] == "Means over users, and values of all lists"
+    alone = result.means("gini@10").to_dict()["title"]
+    assert alone["text"] == "gini@10 by model"
+    assert alone["subtitle"][0].startswith("Value of all lists together; line")
+    rows = tuple(difference(name, value=mean / 9) for name, mean in figures.items())
+    differences = ComparisonPlots(rows, (), "popularity", 0.95, MODELS)().to_dict()
+    assert len(differences["vconcat"]) == 3
+
+
+@pytest.mark.parametrize("signed", [False, True])
+@pytest.mark.parametrize("ends", [(1.472, 1.488), (-0.0012, 0.0003), (144.0, 240.0), (1_000_400, 1_000_900)])
+def test_ticks_have_different_labels_that_are_their_values(ends, signed):
+    estimate = Estimate("", "novelty", sum(ends) / 2, *ends)
+    chart = forest_chart([estimate], title="t", reading=[], x_title="x", series=[""], signed=signed)
+    labels = [text.replace("−", "-") for text in re.findall(r">([+−]?[\d.]+)<", svg(chart))]
+    assert len(set(labels)) == len(labels) >= 4
+    ticks = list(map(float, labels))
+    steps = [after - before for before, after in itertools.pairwise(ticks)]
+    assert steps == pytest.approx([steps[0]] * len(steps))
+
+
 def test_means_of_one_metric_are_a_line_a_model():
     chart = plots(models_rows())("ndcg@10")
     assert [(one["place"], one["series"]) for one in values(chart)] == [(model, model) for model in MODELS]
@@ -229,6 +273,9 @@ def test_quantiles_have_ends_ticks_and_the_share_at_0():
     )
     assert [one["at"] for one in records(chart) if "at" in one] == [0.1, 0.2, 0.8]
     assert "Thick line: from the 0.25 to the 0.9 quantile." in chart.to_dict()["title"]["subtitle"][1]
+    assert chart.to_dict()["title"]["subtitle"][0].endswith(" Dot: mean.")
+    several = plots([row(model=model) for model in MODELS]).quantiles().to_dict()
+    assert several["title"]["subtitle"][0].endswith(" Triangle or square: mean.")
     assert "NaN" not in svg(plots([undefined()], [""]).quantiles())
 
 
