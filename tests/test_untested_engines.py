@@ -54,6 +54,7 @@ DOORS = {
     "evaluate": lambda table: ours.evaluate(table, table, "rr"),
     "history": ours.history,
     "merge": ours.merge,
+    "popularity": ours.popularity,
     "quarantine": lambda table: ours.quarantine(table, table, "rr"),
     "score_users": lambda table: ours.score_users(table, table, "rr"),
     "summarise": ours.summarise,

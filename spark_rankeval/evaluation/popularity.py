@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from pyspark.sql import types as T
@@ -9,17 +10,16 @@ from pyspark.sql import types as T
 from spark_rankeval.checks import check_name, check_table
 from spark_rankeval.errors import DataError, InputError, OptionError
 from spark_rankeval.evaluation.evaluate import top_items
+from spark_rankeval.features.vectors.worker import RECOMMENDATIONS
 from spark_rankeval.request.options import Table, Vectors
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.sql_text import (
-    Sql,
     aggregate,
     call,
     field_of,
     find_column,
     named,
     number,
-    quoted,
     select,
     text,
     when,
@@ -78,38 +78,26 @@ def popularity(
         if table is not None:
             check_table(role, table)
     check_name("segment", segment)
-    people = training if users is None else users
-    needed = [("training", training, user), ("training", training, item)]
-    if users is not None:
-        needed.append(("users", users, user))
+    people, holder = (training, "training") if users is None else (users, "users")
+    needed = [("training", training, user), ("training", training, item), (holder, people, user)]
     if segment is not None:
-        needed.append(("training" if users is None else "users", people, segment))
-    missing = [
-        f"{role} has no column {name!r}; it has {', '.join(table.columns)}"
-        for role, table, name in needed
-        if find_column(table, name) is None
-    ]
-    if missing:
-        raise InputError("; ".join(missing))
-    no_segment = number(True).cast(T.StringType())
-    segments = no_segment if segment is None else named(segment).cast(T.StringType())
-    listed_users = select(people, named(user).alias(_USER), segments.alias(_SEGMENT)).distinct()
-    listed_users = where(listed_users, named(_USER).is_not_null() & named(_SEGMENT).is_not_null())
+        needed.append((holder, people, segment))
+    _need_columns(needed)
+    segments = number(True) if segment is None else named(segment)
+    served = select(people, named(user).alias(_USER), segments.cast(T.StringType()).alias(_SEGMENT)).distinct()
+    served = where(served, named(_USER).is_not_null() & named(_SEGMENT).is_not_null())
     pairs = select(training, named(user).alias(_USER), named(item).alias(_ITEM)).distinct()
     pairs = where(pairs, named(_USER).is_not_null() & named(_ITEM).is_not_null())
-    if segment is None:
-        conditions = [number(True)]
-    else:
-        pairs, conditions = (
-            pairs.join(listed_users, _USER),
-            [named(_SEGMENT) == text(name) for name in _segments(listed_users)],
-        )
-    counts = [call("sum", when(condition, number(1.0), number(0.0))) for condition in conditions]
-    items = aggregate(pairs, [_ITEM], call("array", *counts).alias(_VECTOR))
-    vector = call("array", *(when(condition, number(1.0), number(0.0)) for condition in conditions))
-    vectors = Vectors(select(listed_users, named(_USER), vector.alias(_VECTOR)), items)
+    conditions = [number(True)]
+    if segment is not None:
+        pairs, conditions = pairs.join(served, _USER), [named(_SEGMENT) == text(name) for name in _segments(served)]
+    # A user's vector has a 1 for the segment, and an item's the number of users in each: the product is the item's popularity there.
+    marks = [when(condition, number(1.0), number(0.0)) for condition in conditions]
+    counts = call("array", *(call("sum", mark) for mark in marks))
+    items = aggregate(pairs, [_ITEM], counts.alias(_VECTOR))
+    vectors = Vectors(select(served, named(_USER), call("array", *marks).alias(_VECTOR)), items)
     lists = top_items(vectors, k, user=_USER, item=_ITEM, exclude=None if seen else pairs)
-    entries = select(lists, named(_USER), Sql(f"posexplode(recommendations) AS (`rank`, {quoted(_ITEM)})"))
+    entries = select(lists, named(_USER), call("posexplode", named(RECOMMENDATIONS)).aliases("rank", _ITEM))
     rows = select(
         entries,
         named(_USER).alias(user),
@@ -121,17 +109,27 @@ def popularity(
     return where(rows, named("score") > 0)
 
 
+def _need_columns(needed: Iterable[tuple[str, DataFrame, str]]) -> None:
+    """Refuse tables, each with its role, that lack a column."""
+    missing = [
+        f"{role} has no column {name!r}; it has {', '.join(table.columns)}"
+        for role, table, name in needed
+        if find_column(table, name) is None
+    ]
+    if missing:
+        raise InputError("; ".join(dict.fromkeys(missing)))
+
+
 def _segments(users: DataFrame) -> list[str]:
     """The names of the segments, from one action."""
-    (counted,) = users.selectExpr(
-        "count(1)", f"count(DISTINCT {quoted(_USER)})", f"array_sort(collect_set({quoted(_SEGMENT)}))"
-    ).collect()
-    n_rows, n_users, names = counted
-    if n_rows > n_users:
-        n = n_rows - n_users
+    counted = call("count", number(1)).alias("n"), call("min", named(_SEGMENT)).alias(_SEGMENT)
+    repeated = call("count", when(named("n") > 1, number(1)))
+    names = call("array_sort", call("collect_set", named(_SEGMENT)))
+    ((n, segments),) = select(aggregate(users, [_USER], *counted), repeated, names).collect()
+    if n:
         msg = f"{n:,} user{'s are' if n > 1 else ' is'} in several segments; each user must be in one"
         raise DataError(msg)
-    if not 1 <= len(names) <= _MOST_SEGMENTS:
-        msg = f"popularity needs 1 to {_MOST_SEGMENTS:,} segments; the column has {len(names):,}"
+    if not 1 <= len(segments) <= _MOST_SEGMENTS:
+        msg = f"popularity needs 1 to {_MOST_SEGMENTS:,} segments; the column has {len(segments):,}"
         raise OptionError(msg)
-    return list(names)
+    return list(segments)

@@ -117,7 +117,8 @@ def test_what_cannot_be_read_or_written_is_an_error_of_ours(tmp_path):
     with pytest.raises(OptionError, match=r"cannot read a result at .*none\.json': No such file"):
         Result.load(tmp_path / "none.json")
     with pytest.raises(
-        OptionError, match=r"a result must be a file on this machine; 's3://bucket/r\.json' is in no folder"
+        OptionError,
+        match=r"a result must be a file on this machine; 's3://bucket/r\.json' is not in an existing local folder",
     ):
         SLICED.save("s3://bucket/r.json")
 
