@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from spark_rankeval.checks import check_table, needs_extra
 from spark_rankeval.errors import InputError, UnknownMetricError, listed
 from spark_rankeval.metrics.base import Metric
-from spark_rankeval.records.chart_rows import PURPOSE, WIDTH, Estimate
+from spark_rankeval.records.chart_rows import PURPOSE, WIDTH, Estimate, mean_of
 from spark_rankeval.records.selection import headline_keys
 from spark_rankeval.records.stored import (
     CLUSTER_COLUMNS,
@@ -276,7 +276,7 @@ class HistoryPlots:
             title=f"{key} over runs" if slice == "all" else f"{key} over runs, users with {slice}",
             reading=reading,
             x_title="run (UTC)",
-            y_title=f"mean {key}",
+            y_title=mean_of(drawn[0].row, key) if drawn else key,
             series=list(dict.fromkeys(row.model for _, _, row in self.rows)),
             times=True,
             limits=limits,

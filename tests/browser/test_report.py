@@ -19,6 +19,13 @@ CHARTS = """
   return {width: box.width, height: box.height, marks: svg.querySelectorAll('path, line, text').length};
 }))
 """
+# Where the words of a chart end, and where its drawing begins.
+SIDES = """
+[...document.querySelectorAll('figure')].map(figure => {
+  const sides = part => figure.querySelector(part).getBoundingClientRect();
+  return [sides('figcaption').right, sides('.chart').left];
+})
+"""
 # Texts of charts that end beyond the page; those of tables may, since tables scroll.
 BEYOND = """
 [...document.querySelectorAll('.chart text')].filter(text => {
@@ -71,6 +78,8 @@ def test_the_report_is_shown(browser, report, pictures, width, dark):
         assert seen[0]["marks"] > 5
     assert browser.value("document.documentElement.scrollWidth") <= width
     assert browser.value(BEYOND) == []
+    beside = {words_end < left for words_end, left in browser.value(SIDES)}
+    assert beside == {width == 1280}, "in a wide window, words stand beside their chart"
     grounds = browser.value("getComputedStyle(document.body).backgroundColor")
     written = browser.value(COLOURS)
     assert len(written) > 200
