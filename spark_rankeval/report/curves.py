@@ -17,6 +17,8 @@ _LINE_OF_TEXT = 15
 _ABOVE_TITLE = 26
 # More points have no room between them, and are not drawn.
 _MOST_POINTS = 25
+# More places do not all have a label.
+_MOST_LABELS = 6
 _HALF_A_DAY = 12 * 60 * 60 * 1000
 # The format of times on an axis that spans less than so many milliseconds. An axis has ten marks or so.
 _TIME_FORMATS = (
@@ -104,10 +106,13 @@ def _curve_axis(title: str, places: Sequence[float], whole_numbers: bool, times:
     axis = marks.axis(title=title, grid=False, domain=True, domainColor=marks.EDGE)
     if whole_numbers:
         axis.format, axis.tickMinStep = "d", 1
-        axis.values = places if len(places) <= 6 else alt.Undefined
+        axis.values = places if len(places) <= _MOST_LABELS else alt.Undefined
     if not times:
         return alt.X("place:Q", scale=alt.Scale(domain=span, nice=False), axis=axis)
     axis.format = next(form for longest, form in _TIME_FORMATS if span[1] - span[0] < longest)
+    if all(place % (2 * _HALF_A_DAY) == 0 for place in places):
+        axis.format = _TIME_FORMATS[-1][1]
+        axis.values = places if len(places) <= _MOST_LABELS else alt.Undefined
     axis.labelOverlap = True
     return alt.X("place:T", scale=alt.Scale(domain=span, nice=False, type="utc"), axis=axis)
 
@@ -158,7 +163,8 @@ def _place_in_words(point: Estimate, times: bool) -> str:
 
 
 def _time(place: float) -> str:
-    return f"{datetime.fromtimestamp(place / 1000, UTC):%Y-%m-%d %H:%M}"
+    """A time in words; of midnight only the date."""
+    return f"{datetime.fromtimestamp(place / 1000, UTC):%Y-%m-%d %H:%M}".removesuffix(" 00:00")
 
 
 def _line_names(lines: Mapping[str, Sequence[Estimate]], gap: float) -> alt.Chart:

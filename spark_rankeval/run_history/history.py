@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     from spark_rankeval.report.marks import Drawing
 
 
+_DATE = re.compile(r"(?<!\d)\d{4}-\d{2}-\d{2}(?!\d)")
 # So many are listed if one is not found.
 _MOST_NAMED = 20
 # More upright lines would hide the figures: then labels change with every run or so, and a sentence counts the changes.
@@ -211,7 +214,8 @@ def _listed(names: Sequence[str]) -> str:
 class HistoryPlots:
     """The chart of a history, whose rows begin with the earliest.
 
-    Points of runs that failed have a ring, and an upright line stands where labels, users or exclusions changed.
+    A run stands at the date in its id if each run has one of its own, and otherwise at its time. Points of runs that failed have a
+    ring, and an upright line stands where labels, users or exclusions changed.
     """
 
     rows: tuple[HistoryRow, ...]
@@ -251,6 +255,9 @@ class HistoryPlots:
         figure_rows = [each for each in self.rows if (each.row.key, each.row.slice) == (key, slice)]
         drawn = _comparable_rows(figure_rows)
         left_out = len({run for run, _, _ in figure_rows} - {run for run, _, _ in drawn})
+        dates = _dates_of({run for run, _, _ in drawn})
+        if dates:
+            drawn = sorted((each._replace(time=dates[each.run]) for each in drawn), key=attrgetter("time"))
         reading = [interval_reading([row for _, _, row in drawn[-1:]], "band", "separately for each run")]
         if left_out:
             reading.append(f"{left_out} runs with another definition are left out.")
@@ -275,7 +282,7 @@ class HistoryPlots:
             ],
             title=f"{key} over runs" if slice == "all" else f"{key} over runs, users with {slice}",
             reading=reading,
-            x_title="run (UTC)",
+            x_title="date of run" if dates else "run (UTC)",
             y_title=mean_of(drawn[0].row, key) if drawn else key,
             series=list(dict.fromkeys(row.model for _, _, row in self.rows)),
             times=True,
@@ -290,6 +297,16 @@ def _comparable_rows(rows: Sequence[HistoryRow]) -> list[HistoryRow]:
     """The rows of the same definition as the newest one: others are no points of the same line."""
     aspects = attrgetter("definition", "dialect", "user_weight")
     return [each for each in rows if aspects(each.row) == aspects(rows[-1].row)]
+
+
+def _dates_of(runs: Collection[str]) -> dict[str, datetime]:
+    """The dates that ids of runs have, such as ``daily-2026-11-16``. Empty unless each run has a date of its own."""
+    dates = {}
+    for run in runs:
+        for date in _DATE.findall(run)[:1]:
+            with suppress(ValueError):
+                dates[run] = datetime.fromisoformat(date).replace(tzinfo=UTC)
+    return dates if len(set(dates.values())) == len(runs) else {}
 
 
 def _limits_of(gates: Sequence[GateRule], key: str, slice_: str) -> list[tuple[str, float]]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+import vl_convert
 from worlds.summary_rows import row, undefined
 
 from spark_rankeval.errors import OptionError, UnknownMetricError
@@ -46,6 +47,39 @@ def test_a_line_has_a_point_a_run_with_its_interval():
     drawn = WEEK.plot("ndcg@10").to_dict()
     assert drawn["title"]["text"] == "ndcg@10 over runs"
     assert "als: 0.3000 (0.2800 to 0.3200) at 2026-10-20 04:00, 0.3600" in drawn["description"]
+
+
+def test_runs_with_dates_stand_at_these_and_not_at_the_time_when_they_ran():
+    """Four days evaluated within minutes, the second one last, of which only its labels are others."""
+    days = ["2026-10-18", "2026-10-20", "2026-10-21", "2026-10-19"]
+    late = [
+        HistoryRow(
+            f"daily-{day}", START + timedelta(minutes=place), row("rr", 0.4, fingerprints={"labels": day[-2:] == "19"})
+        )
+        for place, day in enumerate(days)
+    ]
+    chart = History(tuple(late)).plot("rr")
+    midnights = [1000 * datetime.fromisoformat(f"{day}T00:00+00:00").timestamp() for day in sorted(days)]
+    drawn = next(one for one in values(chart) if "at" in one[0])
+    assert [(one["place"], one["at"]) for one in drawn] == list(zip(midnights, sorted(days), strict=True))
+    changes = next(one for one in values(chart) if "words" in one[0])
+    assert [one["place"] for one in changes] == midnights[1:3]
+    axis = chart.to_dict()["layer"][-1]["encoding"]["x"]["axis"]
+    assert (axis["title"], axis["values"]) == ("date of run", midnights)
+    labels = re.findall(r">(2026-[^<]*)<", vl_convert.vegalite_to_svg(json.dumps(chart.to_dict())))
+    assert labels == sorted(days)
+    # Two runs of a day, or one without a date, stand at their times.
+    for other in ("again-2026-10-18", "2026-13-45", "nightly"):
+        runs_drawn = [*late, HistoryRow(other, START, row("rr", 0.4))]
+        chart = History(tuple(runs_drawn)).plot("rr")
+        drawn = next(one for one in values(chart) if "at" in one[0])
+        assert [one["place"] for one in drawn] == [1000 * each.time.timestamp() for each in runs_drawn]
+
+
+def test_a_value_of_all_lists_is_not_called_a_mean():
+    chart = runs([row("coverage@10", 0.3)], [row("coverage@10", 0.4)]).plot("coverage@10").to_dict()
+    assert chart["title"]["subtitle"][0].startswith("Value of all lists together; band")
+    assert chart["description"].startswith("Line chart of coverage@10 against run")
 
 
 def test_gates_of_the_metric_are_lines_with_words():
