@@ -67,7 +67,7 @@ _SUM, _PACKED, _LARGEST_STATE = 16, 0.3, 1 << 28
 @takes_local_tables
 def compare(
     results: Results,
-    baseline: str,
+    baseline: str | None = None,
     *,
     metrics: Metrics = None,
     user: str | Sequence[str] | None = None,
@@ -98,7 +98,7 @@ def compare(
     Args:
         results: a dict from model names to per-user tables (of `score_users`, fresh or read back) or to a `Result` each; or one table
             or `Result` of several models.
-        baseline: the name of the model that the others are compared with.
+        baseline: the name of the model that the others are compared with. It is required; without it the error lists the models.
         metrics: the metrics to compare, by label or as objects. None: all that every table has,
             without shares of groups of items (``exposure_share``), because each user's items together have 1.
         user: the columns that identify a user. None: those that the tables mark. Parquet keeps these marks, CSV does not.
@@ -144,7 +144,7 @@ def compare(
     check_seed(seed)
     tables = read_results(results, user, model, cluster)
     names = names_of(results, tables)
-    check_baseline(baseline, names)
+    baseline = check_baseline(baseline, names)
     compared = compared_metrics(tables, metrics, margin)
     labels = [metric.label for metric in compared]
     first_metric = headline_of(headline, tables, labels, correction)
@@ -293,7 +293,7 @@ def all_pairs(
 @takes_local_tables
 def differences(
     results: Results,
-    baseline: str,
+    baseline: str | None = None,
     *,
     metrics: Metrics = None,
     user: str | Sequence[str] | None = None,
@@ -314,7 +314,7 @@ def differences(
 
     Args:
         results: as in `compare`.
-        baseline: the model whose values are subtracted.
+        baseline: the model whose values are subtracted; required, as in `compare`.
         metrics: as in `compare`.
         user: as in `compare`.
         model: as in `compare`.
@@ -328,7 +328,7 @@ def differences(
         DataError: a user has several rows of one model.
     """
     tables = read_results(results, user, model)
-    check_baseline(baseline, names_of(results, tables))
+    baseline = check_baseline(baseline, names_of(results, tables), "differences")
     labels = labels_of(tables, metrics)
     problems, counts = _repeated_users(tables.collected([], counting_batches(baseline), _SUM).users.everyone, tables)
     if problems:

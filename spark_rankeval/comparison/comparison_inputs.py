@@ -82,19 +82,28 @@ def names_of(results: Results, tables: ModelTables) -> list[str]:
     return results.models if isinstance(results, Result) else tables.names
 
 
-def check_baseline(baseline: str, models: Sequence[str]) -> None:
-    """Refuse a baseline that is not among the models, or the only one, once models are known."""
+def check_baseline(baseline: str | None, models: Sequence[str], function: str = "compare") -> str:
+    """The baseline; refuses none, one that is not among the models, or the only one, once models are known."""
+    if baseline is None:
+        if len(models) == 1:
+            refuse_one_model("results", models[0])
+        names = f"; the models are {', '.join(map(repr, models))}" if models else ""
+        msg = (
+            f"name the baseline, such as {function}(result, baseline={models[-1] if models else 'popularity'!r}){names}"
+        )
+        raise InputError(msg)
     if not isinstance(baseline, str):
         msg = f"baseline must be the name of a model; got {baseline!r}"
         raise InputError(msg)
     if not models:
-        return
+        return baseline
     if baseline not in models:
         msg = f"the baseline {baseline!r} is not among the models: {', '.join(map(repr, models))}"
         raise InputError(msg)
     if len(models) < 2:
         msg = f"the only model is the baseline {baseline!r}; give it a model to compare with"
         raise InputError(msg)
+    return baseline
 
 
 def need_hashes(tables: ModelTables) -> None:

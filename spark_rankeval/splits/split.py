@@ -152,8 +152,9 @@ _SEEN, _COLD_USERS, _COLD_ITEMS = _LEAVE_OUT = ("seen", "cold_users", "cold_item
 
 
 class Rule(NamedTuple):
-    """How a split parts a log, in words for messages about a part without rows."""
+    """How a split parts a log, in words for what it prints and for messages about a part without rows."""
 
+    method: str  # what is in training and what in the labels
     no_training: str  # why no row is left to train on, and what to do
     no_held_out: str  # the same of the rows that are held out
 
@@ -190,6 +191,15 @@ class Split:
     labels: DataFrame
     _log: Log = field(kw_only=True)
     _rule: Rule = field(kw_only=True)
+
+    def __repr__(self) -> str:
+        training, labels = (", ".join(table.columns) for table in (self.training, self.labels))
+        return (
+            f"split     {self._rule.method}\n"
+            f"training  {training}; split.held_out has these columns, too\n"
+            f"labels    {labels}\n"
+            "The tables are lazy: printing reads no row. split.counts() counts rows, users and labels."
+        )
 
     def counts(self) -> SplitCounts:
         """How many rows, users and labels the parts have, and how many rows cannot be used. Each call is an action.

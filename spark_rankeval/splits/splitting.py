@@ -99,7 +99,9 @@ def by_time(
     valid = events.is_valid()
     no_time = f"no usable row is before the cut {start}; choose a later cut"
     until = "" if end is None else f" and before {end}, the end of the horizon"
-    rule = Rule(no_time, f"no usable row is at or after the cut {start}{until}; choose an earlier cut")
+    labelled = f"from {start} on" if end is None else f"from {start} to before {end}"
+    method = f"by {column.name!r}: training before {start}, labels {labelled}"
+    rule = Rule(method, no_time, f"no usable row is at or after the cut {start}{until}; choose an earlier cut")
     return split_of(events, where(log, valid & ~is_after), where(log, valid & is_held_out), left_out, rule)
 
 
@@ -154,7 +156,11 @@ def last_n(
     valid = where(log, events.is_valid())
     numbered = with_columns(valid, {place: over(call("row_number"), events.source.users_sql(), _last_first(events))})
     training = where(numbered, named(place) > n).drop(place)
-    rule = Rule(f"no user has more than {n:,} usable rows; choose a smaller n", "no row can be used")
+    rule = Rule(
+        f"by each user's order of {time!r}: labels from the last {'row' if n == 1 else f'{n:,} rows'}, training from those before",
+        f"no user has more than {n:,} usable rows; choose a smaller n",
+        "no row can be used",
+    )
     return split_of(events, training, where(numbered, named(place) <= n).drop(place), left_out, rule)
 
 
@@ -218,6 +224,7 @@ def by_hash(
     is_drawn = call("shiftrightunsigned", hashed, 64 - _BITS) < math.ceil(share * 2**_BITS)
     valid = events.is_valid()
     rule = Rule(
+        f"by a hash: labels from {100 * share:g} % of the {of} (seed {seed}), training from the others",
         f"the share {share:g} draws everybody; choose a smaller one",
         f"the share {share:g} draws nobody; choose a larger one",
     )

@@ -215,6 +215,9 @@ def bad_calls(tables):
     plain = new.selectExpr("user + 0 as id", "recall_at_5 + 0 as recall")
     return [
         (two, {"baseline": "als"}, InputError, r"baseline 'als' is not among the models: 'old', 'new'"),
+        (two, {"baseline": None}, InputError, r"name the baseline, such as compare\(result, baseline='new'\); the models are "
+         "'old', 'new'"),
+        ({"old": old}, {"baseline": None}, InputError, "results has one model, 'old', and a comparison needs two"),
         ({"old": old}, {}, InputError, "the only model is the baseline 'old'"),
         ({}, {}, InputError, "per-user tables by model name"),
         ({"old": old, "new": [1]}, {}, InputError, "the table of 'new' must be a table or a Result; got a list"),
@@ -240,7 +243,7 @@ def bad_calls(tables):
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("case", range(22))
+@pytest.mark.parametrize("case", range(24))
 def test_a_wrong_call_raises_before_any_job(jobs_of, tables, case):
     results, options, error, message = bad_calls(tables)[case]
 
@@ -326,6 +329,13 @@ def test_one_model_has_nothing_to_compare(small):
             assert "Evaluate a dict of models" in str(caught.value)
     with pytest.raises(InputError, match="the table has one model, and a comparison needs two"):
         compare(score_users(*small, "rr", score="score"), "als")
+    with pytest.raises(InputError, match="the result has one model, 'als', and"):
+        compare(named)
+    two = {"als": named, "popularity": alone}
+    with pytest.raises(
+        InputError, match=r"such as differences\(result, baseline='popularity'\); the models are 'als', 'pop"
+    ):
+        differences(two)
 
 
 def test_the_detectable_difference_of_one_model_is_statsmodels(small):

@@ -152,6 +152,28 @@ def test_counts_are_those_of_the_naive_version(log, case):
     assert error.value.counts == {f"n_{reason.replace(' ', '_')}": n for reason, n in invalid.items()}
 
 
+def test_what_a_split_prints_says_what_it_is_without_a_job(spark, jobs_of):
+    log = spark.createDataFrame([(1, 7, 3, 2.0)], "user int, item int, day int, grade double")
+    first_lines = {
+        "by 'day': training before 8, labels from 8 on": by_time(log, 8, time="day", relevance="grade"),
+        "by 'day': training before 8, labels from 8 to before 15": by_time(log, 8, horizon=7, time="day"),
+        "by each user's order of 'day': labels from the last row, training from those before": last_n(log, time="day"),
+        "by each user's order of 'day': labels from the last 2 rows, training from those before": last_n(
+            log, 2, time="day"
+        ),
+        "by a hash: labels from 12.5 % of the rows (seed 3), training from the others": by_hash(
+            log, 0.125, of="rows", seed=3
+        ),
+    }
+    shown = {}
+    assert jobs_of(lambda: shown.update({line: str(split) for line, split in first_lines.items()})) == 0
+    for line, text in shown.items():
+        assert text.startswith(f"split     {line}\ntraining  user, item, day, grade; split.held_out")
+        assert "split.counts() counts" in text.splitlines()[3]
+    graded = next(iter(shown.values()))
+    assert graded.splitlines()[2] == "labels    user, item, day, relevance, grade"
+
+
 @pytest.mark.parametrize("seed", part_of([3, 4], 2))
 def test_the_k_core_is_that_of_the_naive_version(spark, seed):
     draw = random.Random(seed)
