@@ -166,7 +166,7 @@ def _horizontal(title: str, values: Iterable[float], width: int, *, signed: bool
 
 def _places(places: Sequence[str], models: Sequence[str], width: int) -> dict[str, Any]:
     """A line for each place, or one for each place and model."""
-    room = 230 if width >= marks.ROOMY else 120
+    room = 230 if width >= marks.ROOMY else 132
     axis = marks.axis(title=None, grid=False, labelColor=marks.INK, labelLimit=room)
     scale = alt.Scale(paddingInner=0.25, paddingOuter=0.15)
     line: dict[str, Any] = {"y": alt.Y("place:N", sort=list(places), scale=scale, axis=axis)}
