@@ -37,8 +37,12 @@ def forest_chart(
     """
     if not estimates:
         return marks.nothing(title, "there is nothing to compare", width)
-    panel = partial(_estimates, title=x_title, series=series, reference=reference or {}, signed=signed, width=width)
-    chart = marks.by_axis(estimates, attrgetter("axis", "x_title"), attrgetter("series"), panel)
+    drawn = {each.series for each in estimates} | (reference or {}).keys()
+    panel = partial(
+        _estimates, title=x_title, shown=[name for name in series if name in drawn], series=series,
+        reference=reference or {}, signed=signed, width=width,
+    )  # fmt: skip
+    chart = marks.by_axis(estimates, attrgetter("axis", "x_title"), panel)
     texts = [" ".join(filter(None, (str(each.place), each.series, with_interval(each)))) for each in estimates]
     about = f"Marks with intervals, {x_title}: {marks.listed(texts)}."
     return chart.properties(title=marks.heading(title, reading), description=about)
@@ -53,6 +57,7 @@ def _estimates(
     has_legend: bool,
     *,
     title: str,
+    shown: Sequence[str],
     series: Sequence[str],
     reference: Mapping[str, float],
     signed: bool,
@@ -61,7 +66,7 @@ def _estimates(
     x_title = estimates[0].x_title or title
     places = list(dict.fromkeys(str(each.place) for each in estimates))
     drawn = {each.series for each in estimates} | reference.keys()
-    present = [name for name in series if name in drawn]
+    present = [name for name in shown if name in drawn]
     is_model_a_line = all(each.place == each.series for each in estimates)
     several = len(present) > 1 and not is_model_a_line
     margins = {str(each.place): each.margin for each in estimates if each.margin}
@@ -72,7 +77,8 @@ def _estimates(
     x = _horizontal(x_title, values, width, signed=signed)
     line = _places(places, present if several else (), width)
     # All layers encode colours alike; otherwise Vega draws no legend.
-    colour, shape = marks.looks(present, series, legend=several and has_legend, width=width)
+    legend = has_legend and len(shown) > 1 and not is_model_a_line
+    colour, shape = marks.looks(shown, series, legend=legend, width=width)
     base = marks.chart_of(each.record() for each in estimates).encode(**line, color=colour)
     layers: list[alt.Chart] = []
     if margins:
@@ -102,8 +108,9 @@ def quantile_chart(
     drawn = [row for row in rows if math.isfinite(row.minimum) and math.isfinite(row.maximum)]
     if not drawn:
         return marks.nothing(title, "no user has a value", width)
-    panel = partial(_spreads, series=series, width=width)
-    chart = marks.by_axis(drawn, lambda row: axis_of(row.definition), attrgetter("model"), panel)
+    models = {row.model for row in drawn}
+    panel = partial(_spreads, shown=[name for name in series if name in models], series=series, width=width)
+    chart = marks.by_axis(drawn, lambda row: axis_of(row.definition), panel)
     texts = [
         f"{' '.join(filter(None, (row.name, row.model)))}: from {number(row.minimum)} to {number(row.maximum)}, "
         f"mean {number(row.mean)}"
@@ -113,11 +120,12 @@ def quantile_chart(
     return chart.properties(title=marks.heading(title, reading), description=about)
 
 
-def _spreads(rows: Sequence[SummaryRow], has_legend: bool, *, series: Sequence[str], width: int) -> alt.LayerChart:
+def _spreads(
+    rows: Sequence[SummaryRow], has_legend: bool, *, shown: Sequence[str], series: Sequence[str], width: int
+) -> alt.LayerChart:
     drawn = {row.model for row in rows}
-    present = [name for name in series if name in drawn]
+    present = [name for name in shown if name in drawn]
     places = list(dict.fromkeys(row.name for row in rows))
-    several = len(present) > 1
     records = list(map(_spread, rows))
     ticks = [
         {"place": row.name, "series": row.model, "at": value, "shown": f"{share:.0%} of the users are below"}
@@ -126,8 +134,8 @@ def _spreads(rows: Sequence[SummaryRow], has_legend: bool, *, series: Sequence[s
         if math.isfinite(value)
     ]
     x = _horizontal("a user's value", [end for row in rows for end in (row.minimum, row.maximum)], width)
-    colour, shape = marks.looks(present, series, legend=several and has_legend, width=width)
-    line = {**_places(places, present if several else (), width), "color": colour}
+    colour, shape = marks.looks(shown, series, legend=has_legend and len(shown) > 1, width=width)
+    line = {**_places(places, present if len(present) > 1 else (), width), "color": colour}
     base = marks.chart_of(records).encode(**line)
     thick = base.transform_filter("isValid(datum.low)").mark_rule(strokeWidth=6, opacity=0.4)
     tick = marks.chart_of(ticks).mark_tick(thickness=2, size=12)

@@ -159,18 +159,13 @@ def chart_of(records: Iterable[Mapping[str, Any]]) -> alt.Chart:
 def by_axis(
     items: Sequence[Item],
     axis: Callable[[Item], object],
-    series: Callable[[Item], str],
     panel: Callable[[list[Item], bool], alt.LayerChart],
 ) -> alt.LayerChart | alt.VConcatChart:
-    """A panel for each axis. A panel has a legend if it has series that no panel above has."""
+    """A panel for each axis; the first has the legend of all. All must encode the same series as colours, because they share scales."""
     groups: dict[object, list[Item]] = {}
     for item in items:
         groups.setdefault(axis(item), []).append(item)
-    panels, above = [], set[str]()
-    for group in groups.values():
-        names = set(map(series, group))
-        panels.append(panel(group, not names <= above))
-        above |= names
+    panels = [panel(group, place == 0) for place, group in enumerate(groups.values())]
     return panels[0] if len(panels) == 1 else alt.vconcat(*panels).resolve_scale(x="independent")
 
 

@@ -149,6 +149,15 @@ def test_metrics_share_an_axis_within_0_and_1_and_others_have_their_own():
     assert len(differences["vconcat"]) == 3
 
 
+def test_series_keep_their_colours_in_panels_that_lack_some():
+    metrics = ["ndcg@10", "average_popularity@10", "mrr"]
+    drawn = svg(pairs_chart([pair(name) for name in metrics], 0.95, None, 560))
+    assert all(drawn.count(f">{name}<") == 1 for name in metrics)
+    colours = [PALETTE[place] for place in places_of(metrics).values()]
+    assert len(set(colours)) == 3
+    assert all(colour in drawn for colour in colours)
+
+
 @pytest.mark.parametrize("signed", [False, True])
 @pytest.mark.parametrize("ends", [(1.472, 1.488), (-0.0012, 0.0003), (144.0, 240.0), (1_000_400, 1_000_900)])
 def test_ticks_have_different_labels_that_are_their_values(ends, signed):
