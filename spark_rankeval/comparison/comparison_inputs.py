@@ -160,13 +160,13 @@ def labels_of(tables: ModelTables, metrics: Metrics) -> list[str]:
         metric_list = [metrics] if isinstance(metrics, str) or not hasattr(metrics, "__iter__") else list(metrics)
         labels = list(dict.fromkeys(_label(tables, metric) for metric in metric_list))
         if not labels:
-            msg = f"no metric was asked for; available: {', '.join(shared)}"
+            msg = f"no metric was asked for; available: {', '.join(tables.metric_names(shared))}"
             raise MetricError(msg)
     quotients = [label for label in labels if any(table.metrics[label].normaliser for table in tables.tables)]
     if quotients:
-        others = ", ".join(label for label in shared if label not in quotients) or "none"
+        others = ", ".join(tables.metric_names(label for label in shared if label not in quotients)) or "none"
         msg = (
-            f"{', '.join(quotients)}: a self-normalised estimate is a ratio of sums over all users, so users have no "
+            f"{', '.join(tables.metric_names(quotients))}: a self-normalised estimate is a ratio of sums over all users, so users have no "
             f"differences to compare. Use another estimator, such as estimator='ips'; the tables have {others}"
         )
         raise MetricError(msg)
@@ -184,7 +184,8 @@ def _label(tables: ModelTables, key: str | Metric) -> str:
     labels = [label for label in tables.labels if reads_as(label, metric)]
     if len(labels) == 1:
         return labels[0]
-    msg = f"not every table has a metric {str(key)!r}; {did_you_mean(key, tables.labels)}all have: {', '.join(tables.labels)}"
+    names = tables.metric_names(tables.labels)
+    msg = f"not every table has a metric {str(key)!r}; {did_you_mean(key, names)}all have: {', '.join(names)}"
     raise UnknownMetricError(msg)
 
 
@@ -194,7 +195,7 @@ def headline_of(headline: str | Metric | None, tables: ModelTables, labels: Sequ
         return ""
     label = _label(tables, headline)
     if label not in labels:
-        msg = f"headline={str(headline)!r} is not among the metrics that this call compares: {', '.join(labels)}"
+        msg = f"headline={str(headline)!r} is not among the metrics that this call compares: {', '.join(tables.metric_names(labels))}"
         raise OptionError(msg)
     if correction != "holm":
         msg = f"headline needs correction='holm', which corrects the other metrics; got {correction!r}"
@@ -246,14 +247,16 @@ def margins_of(margin: Margin, tables: ModelTables, labels: Sequence[str]) -> di
         margin_by_label = {_label(tables, name): value for name, value in margin.items()}
         unused = [label for label in margin_by_label if label not in labels]
         if unused:
-            msg = f"margin names {', '.join(unused)}, which this call does not compare; it compares {', '.join(labels)}"
+            compared, others = (", ".join(tables.metric_names(some)) for some in (labels, unused))
+            msg = f"margin names {others}, which this call does not compare; it compares {compared}"
             raise OptionError(msg)
         margins = {label: margin_by_label.get(label, 0.0) for label in labels}
     else:
         margins = dict.fromkeys(labels, margin)
     for label, value in margins.items():
         if not is_number(value) or not 0 <= value < math.inf:
-            msg = f"margin must be a finite number from 0 on, or a dict of such numbers by metric; got {value!r} for {label}"
+            (name,) = tables.metric_names([label])
+            msg = f"margin must be a finite number from 0 on, or a dict of such numbers by metric; got {value!r} for {name}"
             raise OptionError(msg)
     return {label: float(value) for label, value in margins.items()}
 

@@ -87,8 +87,8 @@ class _ComparisonTables(OneTable, Generic[Row]):
         if len(rows) == 1:
             return rows[0]
         what = "several rows match" if rows else "no row matches"
-        near = "" if rows else did_you_mean(metric, dict.fromkeys(row.metric for row in self.rows))
-        keys = ", ".join(repr((row.metric, *sorted(_names_of(row)))) for row in rows or self.rows)
+        near = "" if rows else did_you_mean(metric, dict.fromkeys(row.name for row in self.rows))
+        keys = ", ".join(repr((row.name, *sorted(_names_of(row)))) for row in rows or self.rows)
         raise UnknownMetricError(f"{what} {key!r}; {near}available: {keys}")
 
     def _kinds(self) -> tuple[Sequence[Row], ...]:
@@ -337,10 +337,11 @@ def detectable_difference(
         msg = f"detectable_difference needs a Result or a comparison; got a {kind_of(result)}"
         raise InputError(msg)
     if metric is not None:
-        labels = list(dict.fromkeys(row.metric for row in spreads))
+        result_rows = result.summary if isinstance(result, Result) else result.rows
+        names = list(dict.fromkeys(row.name for row in result_rows))
         spreads = rows_of_metric(spreads, metric)
         if not spreads:
-            msg = f"there is no metric {str(metric)!r}; {did_you_mean(metric, labels)}available: {', '.join(labels)}"
+            msg = f"there is no metric {str(metric)!r}; {did_you_mean(metric, names)}available: {', '.join(names)}"
             raise UnknownMetricError(msg)
     rows = []
     for row in spreads:

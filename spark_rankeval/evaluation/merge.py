@@ -17,6 +17,7 @@ from spark_rankeval.records.notes import notes_of
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.slices import ItemGroup, attributes_of, has_item_group, is_item_group, users_of
 from spark_rankeval.records.stored import (
+    CALLER_NAME,
     CLUSTER_COLUMNS,
     CLUSTER_SUMS,
     COLUMNS,
@@ -167,7 +168,7 @@ def _facts_of_manifests(manifests: Iterable[Any], summaries: Mapping[str, Sequen
 
 
 def _rows_of_table(table: Any) -> dict[str, Sequence[SummaryRow]]:
-    optional = ("fingerprints", CLUSTER_SUMS, *CLUSTER_COLUMNS)
+    optional = ("fingerprints", CLUSTER_SUMS, *CLUSTER_COLUMNS, CALLER_NAME)
     wanted = [name for name in COLUMNS if name not in optional or name in table.columns]
     lacking = [name for name in (*wanted, RUN_ID) if name not in table.columns]
     if lacking:
@@ -367,12 +368,14 @@ def _check_alike(summaries: Mapping[str, Sequence[SummaryRow]]) -> None:
     """Refuse summaries whose rows are not the same figures of different users."""
     seen: dict[str, tuple[str, dict[str, object]]] = {}
     metrics: dict[str, set[str]] = {}
+    names: dict[str, str] = {}
     parted: dict[str, set[str]] = {}
     for name, rows in summaries.items():
         if not rows:
             msg = f"{name} has no rows to merge"
             raise MergeError(msg)
         metrics[name] = {row.key for row in rows}
+        names |= {row.key: row.name for row in rows}
         if any(row.n_users + row.n_undefined for row in rows):
             parted[name] = {" and ".join(attributes_of(row.slice)) for row in rows} - {""}
         for row in rows:
@@ -381,11 +384,11 @@ def _check_alike(summaries: Mapping[str, Sequence[SummaryRow]]) -> None:
             for aspect, value in what.items():
                 if value != other[aspect]:
                     msg = (
-                        f"{row.key} differs between the summaries: its {aspect} is {other[aspect]!r} in {where}, and {value!r} "
+                        f"{row.name} differs between the summaries: its {aspect} is {other[aspect]!r} in {where}, and {value!r} "
                         f"in {name}. Merge only summaries of one {aspect}"
                     )
                     raise MergeError(msg)
-    _all_equal("metrics", metrics)
+    _all_equal("metrics", {name: {names[key] for key in keys} for name, keys in metrics.items()})
     _all_equal("attributes that part the users", parted)
 
 
@@ -413,7 +416,7 @@ def _all_equal(what: str, names_by_summary: Mapping[str, set[str]]) -> None:
 
 def _figure_in_words(row: SummaryRow) -> str:
     model = f" of {row.model!r}" if row.model else ""
-    return row.key + model + (f" of {row.slice}" if row.slice != "all" else "")
+    return row.name + model + (f" of {row.slice}" if row.slice != "all" else "")
 
 
 def alike_groups(groups_by_day: Iterable[tuple[ItemGroup, ...]]) -> tuple[tuple[ItemGroup, ...], list[str]]:

@@ -254,8 +254,8 @@ class GroupComparison(OneTable):
         if len(rows) == 1:
             return rows[0]
         what = "several rows match" if rows else "no row matches"
-        near = "" if rows else did_you_mean(metric, dict.fromkeys(row.metric for row in self.rows))
-        keys = ", ".join(repr((row.metric, row.group)) for row in rows or self.rows)
+        near = "" if rows else did_you_mean(metric, dict.fromkeys(row.name for row in self.rows))
+        keys = ", ".join(repr((row.name, row.group)) for row in rows or self.rows)
         raise UnknownMetricError(f"{what} {key!r}; {near}available: {keys}")
 
     def to_pandas(self) -> pd.DataFrame:

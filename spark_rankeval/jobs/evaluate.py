@@ -16,10 +16,9 @@ from spark_rankeval.jobs.command import Command, run_as_task
 from spark_rankeval.jobs.config import JobConfig, Output, Source, empty_names, keys_of, names_in, refusal
 from spark_rankeval.jobs.evaluate_sections import TABLES_OF_VECTORS, AuditSettings, LogSplit, VectorTables
 from spark_rankeval.jobs.settings import INSTEAD
-from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.expected_values import EstimatorOption
 from spark_rankeval.metrics.group_rates import GroupShare
-from spark_rankeval.metrics.naming import parse_metric, parse_metrics, reads_as
+from spark_rankeval.metrics.naming import NamedMetrics, parse_metric, parse_metrics, reads_as
 from spark_rankeval.ranking.recommended import NUMBERS
 from spark_rankeval.request.options import (
     ColumnOptions,
@@ -179,10 +178,11 @@ class EvaluateConfig(JobConfig):
         )
         labels, relevance = parse_metrics(self.evaluation.metrics), self.columns.relevance
         several = relevance if isinstance(relevance, tuple) and len(relevance) > 1 else ()
-        keys = [f"{label} [{name}]" for label in labels for name in several] or list(labels)
+        metric_names = {label: labels.spelled.get(label, label) for label in labels}
+        keys = {f"{label} [{each}]": f"{name} [{each}]" for label, name in metric_names.items() for each in several}
         check_figures(
             rules,
-            keys,
+            keys or metric_names,
             intervals=self.evaluation.ci != "none",
             slices=bool(self.evaluation.by or self.evaluation.item_by or self.evaluation.popularity_groups),
             # The names in a column of models are known only when it is read.
@@ -267,7 +267,7 @@ class EvaluateConfig(JobConfig):
             "evaluation", {name: getattr(self.evaluation, name) for name in ("by", "user_weight", "cluster")}
         )
         problems += self.refused("evaluation", self.evaluation.summary, lambda: ScoringOptions(**self.scoring()))
-        metrics: Mapping[str, Metric] = {}
+        metrics = NamedMetrics({}, {})
         # `wrong_names` reports wrong metrics.
         with suppress(MetricError):
             metrics = parse_metrics(self.evaluation.metrics)
@@ -306,7 +306,7 @@ class EvaluateConfig(JobConfig):
                 problems.append(f"columns.{name} is for [predictions], and {whole} has no such column; leave it out")
         return problems
 
-    def _problems_of_metrics(self, metrics: Mapping[str, Metric]) -> list[str]:
+    def _problems_of_metrics(self, metrics: NamedMetrics) -> list[str]:
         call = EstimatorOption(self.columns.weight is not None)
         problems = self.refused(
             "evaluation", lambda: call.check({label: metric.resolve(call) for label, metric in metrics.items()})
@@ -322,12 +322,17 @@ class EvaluateConfig(JobConfig):
             # With several relevances, the report calls a metric "ndcg@10 [click]".
             label = name.partition(" [")[0]
             if label not in metrics and not any(reads_as(label, metric) for metric in metrics.values()):
-                problems.append(f"report.distributions: {name!r} is not evaluated; available: {', '.join(metrics)}")
+                available = ", ".join(metrics.spelled.get(each, each) for each in metrics)
+                problems.append(f"report.distributions: {name!r} is not evaluated; available: {available}")
         return problems
 
-    def _problems_of_maps(self, metrics: Mapping[str, Metric]) -> list[str]:
+    def _problems_of_maps(self, metrics: NamedMetrics) -> list[str]:
         problems = []
-        outside = [label for label, metric in metrics.items() if metric.reads.facts or metric.corpus_level]
+        outside = [
+            metrics.spelled.get(label, label)
+            for label, metric in metrics.items()
+            if metric.reads.facts or metric.corpus_level
+        ]
         if outside:
             problems.append(
                 f"report.dialects compares only metrics of labels; leave it out, or leave out {', '.join(outside)}"
@@ -356,13 +361,14 @@ class EvaluateConfig(JobConfig):
         return problems + _wrong_texts("report.dialects", find_dialect, dialects if isinstance(dialects, list) else [])
 
 
-def parted(metrics: str | tuple[str, ...] | Mapping[str, str]) -> tuple[dict[str, Metric], dict[str, Metric]]:
+def parted(metrics: str | tuple[str, ...] | Mapping[str, str]) -> tuple[NamedMetrics, NamedMetrics]:
     """The metrics of single users and the others, of all lists together or of groups of items, by label."""
     all_metrics = parse_metrics(metrics)
     other_metrics = {
         label: one for label, one in all_metrics.items() if one.corpus_level or isinstance(one, GroupShare)
     }
-    return {label: metric for label, metric in all_metrics.items() if label not in other_metrics}, other_metrics
+    user_metrics = {label: metric for label, metric in all_metrics.items() if label not in other_metrics}
+    return NamedMetrics(user_metrics, all_metrics.spelled), NamedMetrics(other_metrics, all_metrics.spelled)
 
 
 def _wrong_metrics(metrics: object) -> list[str]:

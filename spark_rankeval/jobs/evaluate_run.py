@@ -29,7 +29,7 @@ from spark_rankeval.jobs.reporting import Part, about_the_run, folded, planned, 
 from spark_rankeval.jobs.runs import Run, running
 from spark_rankeval.jobs.tracking import reach, track
 from spark_rankeval.metrics.group_rates import GroupShare
-from spark_rankeval.metrics.naming import parse_metrics
+from spark_rankeval.metrics.naming import NamedMetrics, parse_metrics
 from spark_rankeval.records.selection import headline_keys
 from spark_rankeval.records.side_by_side import MapRow
 from spark_rankeval.records.slices import has_item_group
@@ -152,7 +152,8 @@ def _write_users(run: Run, config: EvaluateConfig) -> Result:
     scoring = scoring_to_describe(**call)
     if other_metrics or call["facts"].item_groups is not None:
         # Metrics of users come first, so that their columns have the same names as without the others.
-        whole = scoring_to_describe(**{**call, "metrics": user_metrics | other_metrics}, users_alone=False)
+        ordered = NamedMetrics({**user_metrics, **other_metrics}, user_metrics.spelled)
+        whole = scoring_to_describe(**{**call, "metrics": ordered}, users_alone=False)
         try:
             result = _write_whole(run, config, call, scoring, whole)
         except TablesTooLargeError:
@@ -224,6 +225,8 @@ class _Evaluated:
 
     def write_page(self, path: Path) -> None:
         config, rows = self.config, tuple[MapRow, ...]()
+        facts, names = about_the_run(self.manifest()), {row.key: row.name for row in self.result.summary}
+        facts["columns"] = {names[key]: column for key, column in self.result.columns.items()}
         if config.report.dialects:
             arguments = {**config.arguments(self.run.tables), **vars(config.columns)}
             rows = dialect_map(
@@ -240,7 +243,7 @@ class _Evaluated:
             gates=self.outcomes,
             audit=self.audited,
             dialects=rows,
-            manifest=about_the_run(self.manifest()),
+            manifest=facts,
         )
 
     def text(self) -> str:
@@ -274,10 +277,11 @@ def plan(spark: SparkSession, config: EvaluateConfig) -> str:
     tables = read_tables(spark, config.sources(), config.names_of_ids())
     frames = _frames(config, tables)
     schema = PerUserSchema.read(frames[outputs.PER_USER])
-    metrics = [(metric.label, metric.definition) for metric in schema.metrics]
-    for label, metric in parted(config.evaluation.metrics)[1].items():
+    metrics = [(metric.asked or metric.label, metric.definition) for metric in schema.metrics]
+    other_metrics = parted(config.evaluation.metrics)[1]
+    for label, metric in other_metrics.items():
         scope = "groups of items" if isinstance(metric, GroupShare) else "all lists together"
-        metrics.append((label, f"of {scope}"))
+        metrics.append((other_metrics.spelled.get(label, label), f"of {scope}"))
     parts: list[Part] = [(f"metrics, dialect '{schema.settings.dialect}'", folded(list(dict(metrics).items())))]
     if config.split is not None:
         split_tables = config.split.tables(tables, config.columns)

@@ -36,7 +36,7 @@ OPTIONAL = {"evaluate": (QUARANTINE, GATES, REPORTS), "compare": (REPORTS,), "co
 _TYPES = {
     **dict.fromkeys(("k", "n", "undefined", "zeros", "n_clusters"), "bigint"),
     **dict.fromkeys(("model", "dialect", "metric", "relevance", "slice", "interval", "user_weight"), "string"),
-    **dict.fromkeys(("definition", "moments", "cluster", "cluster_sums"), "string"),
+    **dict.fromkeys(("definition", "moments", "cluster", "cluster_sums", "asked"), "string"),
     **{"quantiles": "map<double,double>", "fingerprints": "map<string,string>", "over_all": "boolean"},
     TIME: "timestamp_ltz",
 }

@@ -24,6 +24,7 @@ from spark_rankeval.evaluation.result import Result
 from spark_rankeval.jobs.evaluate import LONGEST_RUN_NAME, EvaluateConfig, Tracking
 from spark_rankeval.jobs.reporting import report_file
 from spark_rankeval.jobs.runs import Run
+from spark_rankeval.metrics.naming import column_name
 from spark_rankeval.records.summary import SummaryRow
 
 if TYPE_CHECKING:
@@ -192,7 +193,7 @@ def _names_of(result: Result, slash: str) -> dict[_Figure, str]:
     """
     names: dict[_Figure, str] = {}
     for (key, slice_), row in {(row.key, row.slice): row for row in result.summary}.items():
-        column = result.columns.get(key) or column_of(row)
+        column = column_name(row.name) if row.asked else result.columns.get(key) or column_of(row)
         users = "" if slice_ == "all" else slash + slice_.replace("=", ".").replace(", ", slash)
         name = _name(column + users, (key, slice_), has_folders=slash == "/")
         for suffix in [""] if users else _SUFFIXES:

@@ -70,16 +70,18 @@ def largest(rows: Sequence[Sliced]) -> list[Sliced]:
 
 def chosen(rows: Sequence[Selected], metrics: Metrics) -> list[Selected]:
     """The rows of some metrics or of all, metric by metric; a metric without a row is an `UnknownMetricError`."""
-    keys = list(dict.fromkeys(map(_key_of, rows)))
+    names = {_key_of(row): row.name for row in rows}
     if metrics is None:
-        metrics = keys
+        metrics = list(names)
     matches = []
     for name in [metrics] if isinstance(metrics, str | Metric) else metrics:
         exact = [row for row in rows if name in (_key_of(row), row.metric)]
         named = exact or [row for row in rows if reads_as(row.metric, name)]
         if not named:
-            available = ", ".join(keys) or "none"
-            msg = f"there is no metric {str(name)!r} to draw; {did_you_mean(name, keys)}available: {available}"
+            available = ", ".join(names.values()) or "none"
+            msg = (
+                f"there is no metric {str(name)!r} to draw; {did_you_mean(name, names.values())}available: {available}"
+            )
             raise UnknownMetricError(msg)
         matches += named
     return matches
@@ -88,9 +90,9 @@ def chosen(rows: Sequence[Selected], metrics: Metrics) -> list[Selected]:
 def rows_of_one_metric(rows: Sequence[SummaryRow], metric: str | Metric) -> list[SummaryRow]:
     """The rows of one metric; a name that fits no metric or several is an `UnknownMetricError`."""
     matches = chosen(rows, [metric])
-    keys = list(dict.fromkeys(row.key for row in matches))
-    if len(keys) > 1:
-        msg = f"{str(metric)!r} is ambiguous: it matches {', '.join(map(repr, keys))}; draw one of these"
+    names = {row.key: row.name for row in matches}
+    if len(names) > 1:
+        msg = f"{str(metric)!r} is ambiguous: it matches {', '.join(map(repr, names.values()))}; draw one of these"
         raise UnknownMetricError(msg)
     return matches
 
@@ -161,10 +163,10 @@ class Lookup(NamedTuple):
     def _unknown(self, name: Name) -> str:
         models, metric, slice_ = self._parts(name)
         if len(models) < 2 and all(model in self.models for model in models):
-            keys = list(dict.fromkeys(row.key for row in self.summary if row.slice == slice_))
+            names = list(dict.fromkeys(row.name for row in self.summary if row.slice == slice_))
             if slice_ != "all" and self._matches(metric, self.summary):
-                return f"the slice {slice_!r} has no figures of {str(metric)!r}; it has: {', '.join(keys)}"
-            return f"this result has no metric {str(metric)!r}; {did_you_mean(metric, keys)}it has: {', '.join(keys)}"
+                return f"the slice {slice_!r} has no figures of {str(metric)!r}; it has: {', '.join(names)}"
+            return f"this result has no metric {str(metric)!r}; {did_you_mean(metric, names)}it has: {', '.join(names)}"
         slices = list(dict.fromkeys(row.slice for row in self.summary))
         available = ", ".join(map(repr, self.models)) if any(self.models) else "none with a name"
         near = did_you_mean(models[0], self.models)
@@ -180,7 +182,7 @@ class Lookup(NamedTuple):
 
 def _ambiguous(name: Name, rows: Sequence[SummaryRow]) -> str:
     has_models = len({row.model for row in rows}) > 1
-    answering = ", ".join(repr((row.model, row.key) if has_models else row.key) for row in rows)
+    answering = ", ".join(repr((row.model, row.name) if has_models else row.name) for row in rows)
     kind = "pairs" if has_models else "labels"
     return f"{str(name)!r} is ambiguous: it matches {answering}; use one of these {kind}"
 

@@ -85,13 +85,15 @@ _NAMES = (
     "model", "dialect", "metric", "k", "relevance", "slice", "value", "low", "high", "level", "interval", "n", "undefined", "std",
     "standard_error", "minimum", "median", "maximum", "zeros", "quantiles", "user_weight", "effective_n", "definition", "over_all",
     "moments", "fingerprints", "cluster", "n_clusters", "design_effect", CLUSTER_SUMS,
-    "effective_n_clusters", "df",
+    "effective_n_clusters", "df", "asked",
 )  # fmt: skip
 #: The attribute of `SummaryRow` that is in a column, by the column.
 COLUMNS = {name: _ATTRIBUTES.get(name, name) for name in _NAMES}
+#: The column of what the caller called the metric.
+CALLER_NAME = "asked"
 #: The columns about clusters; and all that tables of an earlier version lack.
 CLUSTER_COLUMNS = ("cluster", "n_clusters", "design_effect", "effective_n_clusters", "df")
-LATER = ("over_all", "moments", "fingerprints", CLUSTER_SUMS, *CLUSTER_COLUMNS)
+LATER = ("over_all", "moments", "fingerprints", CLUSTER_SUMS, *CLUSTER_COLUMNS, CALLER_NAME)
 #: The columns that tell runs apart, and when they were.
 RUN_ID, TIME = "run_id", "time"
 _KINDS = {item.name: item.type for item in fields(SummaryRow)}
@@ -100,7 +102,7 @@ _NO_INTERVAL = "the table of metrics does not say why"
 
 def values_of(row: SummaryRow) -> list[Any]:
     """A row's values in the order of `COLUMNS`."""
-    values = (getattr(row, name) for name in COLUMNS.values())
+    values = ((row.asked or row.metric) if name == CALLER_NAME else getattr(row, name) for name in COLUMNS.values())
     return [dict(value) if isinstance(value, Mapping) else value for value in values]
 
 
@@ -117,6 +119,7 @@ def row_of(record: Mapping[str, Any]) -> SummaryRow:
         elif _KINDS[attribute] == "int":
             values[attribute] = int(value)
     values["quantiles"] = dict(record["quantiles"] or {})
+    spelling = record.get(CALLER_NAME) or ""
     has_interval = not math.isnan(values["interval_low"])
     why_not = _NO_INTERVAL if values["interval_method"] else "not asked for"
     return SummaryRow(
@@ -126,6 +129,7 @@ def row_of(record: Mapping[str, Any]) -> SummaryRow:
         moments=record.get("moments") or "",
         cluster=record.get("cluster") or "",
         cluster_sums=record.get(CLUSTER_SUMS) or "",
+        asked="" if spelling == values["metric"] else spelling,
         fingerprints=dict(record.get("fingerprints") or {}),
     )
 
@@ -231,8 +235,9 @@ class HistoryRow(NamedTuple):
 def history_on_screen(rows: Sequence[HistoryRow], failed: Mapping[str, str]) -> Document:
     """One table for each metric and slice, the earliest run first. `failed` has the reasons why runs failed, by their ids."""
     groups: dict[str, list[HistoryRow]] = {}
+    names = newest_names(rows)
     for each in rows:
-        groups.setdefault(figure_in_words(each.row.key, each.row.slice), []).append(each)
+        groups.setdefault(figure_in_words(names[each.row.key], each.row.slice), []).append(each)
     tables = []
     for title, group in list(groups.items())[:_MOST_TABLES_OF_RUNS]:
         runs = list(dict.fromkeys(run for run, _, _ in group))
@@ -245,6 +250,11 @@ def history_on_screen(rows: Sequence[HistoryRow], failed: Mapping[str, str]) -> 
     n_more = len(groups) - len(tables)
     more = (Note(f"{n_more:,} more metrics and slices are not shown: to_pandas() has them all"),) if n_more else ()
     return Document(tuple(tables), more)
+
+
+def newest_names(rows: Sequence[HistoryRow]) -> dict[str, str]:
+    """What the newest run calls each metric, by its key. The rows begin with the earliest run."""
+    return {each.row.key: each.row.name for each in rows}
 
 
 def changes_of(rows: Sequence[HistoryRow]) -> dict[str, str]:

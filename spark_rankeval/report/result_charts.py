@@ -97,8 +97,8 @@ class ResultPlots:
         try:
             return self.curve(metric, width=width)
         except MetricError as error:
-            keys = list(dict.fromkeys(row.key for row in self._total_rows()))
-            available, near = ", ".join(keys), did_you_mean(metric, keys)
+            names = list(dict.fromkeys(row.name for row in self._total_rows()))
+            available, near = ", ".join(names), did_you_mean(metric, names)
             msg = f"there is no metric {str(metric)!r} to draw, with or without a cutoff; {near}available: {available}"
             raise UnknownMetricError(msg) from error
 

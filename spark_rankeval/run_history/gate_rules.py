@@ -134,7 +134,7 @@ def _problems_of_same_labels(conditions: Mapping[object, object]) -> Iterator[st
 
 def check_figures(
     rules: Iterable[GateRule],
-    keys: Sequence[str],
+    keys: Mapping[str, str],
     *,
     intervals: bool = True,
     slices: bool = True,
@@ -142,15 +142,15 @@ def check_figures(
 ) -> None:
     """Raise an error for gates on figures that an evaluation of these metrics' keys will not have, before it runs.
 
-    The error lists all of them. `models` are the names of the models, of the only one empty if it has none; None if they are not known
-    yet.
+    The error lists all of them. `keys` have what the caller called each metric. `models` are the names of the models, of the only one
+    empty if it has none; None if they are not known yet.
     """
     problems = []
     for rule in rules:
         gate = f"gate {rule.metric!r}"
         if not any(names(rule.metric, key) for key in keys):
-            near = did_you_mean(rule.metric, keys)
-            problems.append(f"{gate}: the evaluation has no such metric; {near}it has: {', '.join(keys)}")
+            near = did_you_mean(rule.metric, keys.values())
+            problems.append(f"{gate}: the evaluation has no such metric; {near}it has: {', '.join(keys.values())}")
         if rule.on != "mean" and not intervals and not rule.gap:
             problems.append(f"{gate}: on = {rule.on!r} needs an interval; set ci")
         if rule.slice != "all" and not slices:

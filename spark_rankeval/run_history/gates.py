@@ -18,6 +18,7 @@ from spark_rankeval.report import Gate
 from spark_rankeval.report.contents import gates_table
 from spark_rankeval.run_history.gate_rules import ATTRIBUTES, FIGURES, FIXED, GateRule, names
 from spark_rankeval.statistics.intervals import standard_method
+from spark_rankeval.statistics.verdicts import percent
 from spark_rankeval.tables import Document, as_text
 
 # Those whose limit is the least value that passes; that of the others is the greatest.
@@ -220,13 +221,15 @@ def _outcome(rule: GateRule, condition: str, row: SummaryRow, earlier: Sequence[
         words += "; no earlier good run has this figure"
     elif limit.run:
         words += f", after {limit.before:.6g} in {limit.run}"
+        if limit.before > 0 and value != limit.before:
+            words += f" ({percent(value / limit.before - 1)})"
     if limit.changed:
         words += f"; since then, {limit.changed} changed"
     if rule.same_labels and limit.unknown:
         words += f"; {limit.unknown}"
     is_comparable = not (rule.same_labels and (limit.changed or limit.unknown))
     return GateOutcome(
-        name=_name(row.key, row.model, row.slice),
+        name=_name(row.name, row.model, row.slice),
         condition=f"{FIGURES[rule.on]} {limit.words}",
         found=words,
         passed=is_comparable and _passes(value, limit.value, is_least=condition in _LEAST),

@@ -21,6 +21,7 @@ from spark_rankeval.metrics.base import Metric
 from spark_rankeval.records.chart_rows import PURPOSE, WIDTH, Estimate, mean_of
 from spark_rankeval.records.selection import headline_keys
 from spark_rankeval.records.stored import (
+    CALLER_NAME,
     CLUSTER_COLUMNS,
     COLUMNS,
     LATER,
@@ -30,6 +31,7 @@ from spark_rankeval.records.stored import (
     changes_of,
     figure_in_words,
     history_on_screen,
+    newest_names,
     row_of,
     values_of,
 )
@@ -80,7 +82,7 @@ def history(metrics_table: Table, *, slice: str | None = "all") -> History:  # t
             f"the table has no {', '.join(lacking)}; pass a job's table of metrics, the folder 'metrics' of its output"
         )
         raise InputError(msg)
-    wanted += [name for name in ("fingerprints", *CLUSTER_COLUMNS) if name in metrics_table.columns]
+    wanted += [name for name in ("fingerprints", *CLUSTER_COLUMNS, CALLER_NAME) if name in metrics_table.columns]
     chosen = metrics_table if slice is None else metrics_table.where(F.col("slice") == slice)
     micros = F.unix_micros(F.col(TIME)).alias(TIME)
     with replaced_files_explained("metrics_table"):
@@ -145,11 +147,13 @@ class History:
             UnknownMetricError: no run has one of them.
         """
         entries = [metrics] if isinstance(metrics, str | Metric) else list(metrics)
+        newest = newest_names(self.rows)
+        available = [newest[key] for key in self.keys()]
         wanted: dict[str, None] = {}
         for metric in entries:
             matches = [key for key in self.keys() if names(str(metric), key)]
             if not matches:
-                msg = f"no run has a metric {str(metric)!r}; available: {_listed(self.keys()) or 'none, and no runs'}"
+                msg = f"no run has a metric {str(metric)!r}; available: {_listed(available) or 'none, and no runs'}"
                 raise UnknownMetricError(msg)
             wanted |= dict.fromkeys(matches)
         return self._select_keys(wanted)
@@ -192,13 +196,13 @@ class History:
         target = checked_path(path)
         with needs_extra("report", "reports"):
             from spark_rankeval.report.page import Part, history_page  # noqa: PLC0415 # of an extra
-        parts = []
+        parts, newest = [], newest_names(self.rows)
         for key in self.keys():
             metric_rows = [each for each in self.rows if each.row.key == key]
             for slice_ in sorted({row.slice for _, _, row in metric_rows}, key=lambda name: (name != "all", name)):
                 slice_rows = [each for each in metric_rows if each.row.slice == slice_]
                 draw = partial(self.plot, key, slice=slice_, gates=gates)
-                parts.append(Part(figure_in_words(key, slice_), draw, slice_rows, self.failed))
+                parts.append(Part(figure_in_words(newest[key], slice_), draw, slice_rows, self.failed))
         return write_page(target, history_page(title, parts))
 
     def __repr__(self) -> str:
@@ -245,13 +249,19 @@ class HistoryPlots:
         """
         with needs_extra("report", PURPOSE):
             from spark_rankeval.report.curves import curve_chart  # noqa: PLC0415 # of an extra
-        keys = list(dict.fromkeys(row.key for _, _, row in self.rows))
+        newest = newest_names(self.rows)
+        keys = list(newest)
         answering = keys[:1] if metric is None else [key for key in keys if names(str(metric), key)]
         if self.rows and len(answering) != 1:
-            what = f"is ambiguous: it matches {', '.join(answering)}" if answering else "is in no run"
-            msg = f"the metric {str(metric)!r} {what}; available: {', '.join(keys)}"
+            what = (
+                f"is ambiguous: it matches {', '.join(newest[key] for key in answering)}"
+                if answering
+                else "is in no run"
+            )
+            msg = f"the metric {str(metric)!r} {what}; available: {', '.join(newest.values())}"
             raise UnknownMetricError(msg)
         key = answering[0] if answering else str(metric or "metrics")
+        name = newest.get(key, key)
         figure_rows = [each for each in self.rows if (each.row.key, each.row.slice) == (key, slice)]
         drawn = _comparable_rows(figure_rows)
         left_out = len({run for run, _, _ in figure_rows} - {run for run, _, _ in drawn})
@@ -280,10 +290,10 @@ class HistoryPlots:
                 Estimate(row.model, 1000 * time.timestamp(), row.mean, row.interval_low, row.interval_high, notes[run])
                 for run, time, row in drawn
             ],
-            title=f"{key} over runs" if slice == "all" else f"{key} over runs, users with {slice}",
+            title=f"{name} over runs" if slice == "all" else f"{name} over runs, users with {slice}",
             reading=reading,
             x_title="date of run" if dates else "run (UTC)",
-            y_title=mean_of(drawn[0].row, key) if drawn else key,
+            y_title=mean_of(drawn[0].row, name) if drawn else name,
             series=list(dict.fromkeys(row.model for _, _, row in self.rows)),
             times=True,
             limits=limits,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
@@ -297,12 +297,16 @@ class ModelTables:
     def notes(self, labels: Sequence[str]) -> tuple[str, ...]:
         """What figures of these metrics could be taken for."""
         noted = [label for label in labels if any(table.metrics[label].standard for table in self.tables)]
-        note = note_of_labels([self.caller_key(label) or label for label in noted])
+        note = note_of_labels(self.metric_names(noted))
         return (note,) if note else ()
 
     def caller_key(self, label: str) -> str:
         """What the caller called a metric, in the first table; empty: by its label."""
         return self.tables[0].metrics[label].caller_key
+
+    def metric_names(self, labels: Iterable[str]) -> list[str]:
+        """The metrics as the caller called them."""
+        return [self.caller_key(label) or label for label in labels]
 
     def check_definitions(self, labels: Sequence[str]) -> None:
         """Refuse labels that do not mean the same in all tables."""

@@ -221,7 +221,7 @@ def test_a_gate_on_a_gap_looks_at_no_earlier_run_and_needs_slices():
     with pytest.raises(ConfigurationError, match="takes min, max, on and model; found max_drop, slice"):
         read_gates({"ndcg@10": {"gap": "country", "max_drop": 0.1, "slice": "*"}})
     with pytest.raises(ConfigurationError, match="gap = 'country' needs slices; set by"):
-        check_figures(read_gates({"ndcg@10": {"gap": "country", "max": 0.1}}), ["ndcg@10"], slices=False)
+        check_figures(read_gates({"ndcg@10": {"gap": "country", "max": 0.1}}), {"ndcg@10": "ndcg@10"}, slices=False)
 
 
 def test_a_report_has_the_gaps_of_each_attribute():

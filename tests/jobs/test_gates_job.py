@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import re
 import shutil
 from types import SimpleNamespace
 
@@ -16,7 +17,9 @@ from spark_rankeval.jobs.outputs import read_metrics
 from spark_rankeval.jobs.trend import main as trend
 
 
-def start_in(folder, run_id, hits, gates="", more="", evaluation="", options=(), labelled=10):
+def start_in(
+    folder, run_id, hits, gates="", more="", evaluation="", options=(), labelled=10, metrics=("rr", "precision@1")
+):
     """Run the job on users of whom a share is served well; its exit code."""
     rows = [f"{user},{'a' if user < hits else 'b'},1\n" for user in range(10)]
     (folder / "p.csv").write_text("user,item,score\n" + "".join(rows))
@@ -33,7 +36,7 @@ def start_in(folder, run_id, hits, gates="", more="", evaluation="", options=(),
         [columns]
         score = "score"
         [evaluation]
-        metrics = ["rr", "precision@1"]
+        metrics = {list(metrics)}
         {evaluation}
         [output]
         path = "{folder}/out"
@@ -116,7 +119,7 @@ def test_a_gate_that_needs_the_same_labels_fails_with_others(start, tmp_path, ca
     assert start("day2", 6, "rr = { max_drop = 1, same_labels = true }", labelled=11) == 4
     err = capsys.readouterr().err
     assert (
-        "rr: mean at most 1 below the last good run; found 0.545455, after 0.6 in day1; since then, labels changed"
+        "rr: mean at most 1 below the last good run; found 0.545455, after 0.6 in day1 (-9.1 %); since then, labels changed"
         in err
     )
     assert trend(["--output", f"{tmp_path}/out", "--metric", "rr"]) == 0
@@ -124,12 +127,48 @@ def test_a_gate_that_needs_the_same_labels_fails_with_others(start, tmp_path, ca
     assert [line.split()[0] for line in lines if "labels" in line] == ["day2"]
 
 
+def test_people_read_the_words_of_the_configuration_and_programs_the_labels(spark, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
+    words, seen, output = ("map@10", "mrr@10"), {}, f"{tmp_path}/out"
+    gates = '"map@10" = { max_drop_share = 0.02 }\nworst = { metric = "mrr@10", slice = "*", min = 0.9 }'
+    more = f'report = true\n[mlflow]\nexperiment = "shop"\ntracking_uri = "file://{tmp_path}/mlruns"'
+    for run_id, hits in (("day1", 10), ("day2", 6)):
+        start_in(tmp_path, run_id, hits, gates, more, 'by = "country"', ("--log-format", "json"), metrics=words)
+        seen["run"] = "\n".join(capsys.readouterr())
+    seen["dry run"] = _printed(capsys, main, "--config", f"{tmp_path}/job.toml", "--dry-run")
+    seen["wrong gate"] = _printed(capsys, main, "--config", f"{tmp_path}/job.toml", "--set", "gates.rbp.min=1")
+    seen["trend"] = _printed(capsys, trend, "--output", output)
+    seen["wrong trend"] = _printed(capsys, trend, "--output", output, "--metric", "rbp")
+    _printed(capsys, trend, "--output", output, "--html", f"{tmp_path}/trend.html")
+    seen["page"] = (tmp_path / "trend.html").read_text()
+    seen["report"] = (tmp_path / "out/reports/run_id=day2/report.html").read_text()
+    seen["gates"] = "\n".join(" ".join(map(str, one)) for one in gates_of(spark, tmp_path, "day2"))
+    assert {name: found for name, text in seen.items() if (found := re.findall(r"\b(?:ap|rr)@10", text))} == {}
+    assert {name for name, text in seen.items() if not all(word in text for word in words)} == set()
+    assert "map@10: mean at most 2 % below the last good run; found 0.6, after 1 in day1 (-40 %)" in seen["run"]
+    from mlflow import MlflowClient
+
+    client = MlflowClient(tracking_uri=f"file://{tmp_path}/mlruns")
+    tracked = client.search_runs([client.get_experiment_by_name("shop").experiment_id])[0].data
+    assert {"map_at_10", "mrr_at_10.ci_low", "map_at_10/country.DE".replace("/", ".")} <= set(tracked.metrics)
+    assert "definition.mrr_at_10" in tracked.params
+    rows = read_metrics(spark, output).select("metric", "asked").distinct().collect()
+    assert {tuple(one) for one in rows} == {("ap@10", "map@10"), ("rr@10", "mrr@10")}
+    assert history(read_metrics(spark, output)).keys() == ["ap@10", "rr@10"]
+
+
+def _printed(capsys, job, *arguments):
+    job(list(arguments))
+    return "\n".join(capsys.readouterr())
+
+
 def test_drops_are_from_the_newest_run_that_failed_no_gate(days):
     # A run without gates has failed none, and keeps its name, which is a number for others. The run before the third one has failed.
     assert days.codes == [0, 4, 0, 0]
     assert days.gates == [
-        ("rr", "max_drop", False, "0.5, after 0.8 in 007"),
-        ("rr", "max_drop", True, "0.7, after 0.8 in 007"),
+        ("rr", "max_drop", False, "0.5, after 0.8 in 007 (-38 %)"),
+        ("rr", "max_drop", True, "0.7, after 0.8 in 007 (-13 %)"),
         # It is not compared with itself.
         ("rr", "max_drop", True, "0.8, after 0.8 in 007"),
     ]

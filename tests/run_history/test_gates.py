@@ -88,7 +88,7 @@ def test_a_drop_is_from_the_newest_run_that_has_the_figure():
     assert (one.passed, one.limit, one.earlier) == (True, 0.31, "tuesday")
     (one,) = outcomes({"ndcg@10": {"max_drop": 0.0049}}, [row(mean=0.31)], earlier)
     assert not one.passed
-    assert one.found == "0.31, after 0.315 in tuesday"
+    assert one.found == "0.31, after 0.315 in tuesday (-1.6 %)"
     assert one.condition == "mean at most 0.0049 below the last good run"
 
 
@@ -136,8 +136,8 @@ def test_other_predictions_are_no_change_and_unknown_labels_fail_on_request(recw
     (one,) = outcomes({"ndcg@10": gate}, [unknown], before)
     assert (one.passed, one.changed) == (False, "")
     assert one.found == (
-        "0.31, after 0.315 in monday; this run has no fingerprints, so nobody knows whether labels changed; evaluate it again, or leave "
-        "out same_labels for one run"
+        "0.31, after 0.315 in monday (-1.6 %); this run has no fingerprints, so nobody knows whether labels changed; evaluate it again, or "
+        "leave out same_labels for one run"
     )
     (one,) = outcomes({"ndcg@10": gate}, [today], [("monday", unknown)])
     assert (one.passed, "; the run monday has no fingerprints, so" in one.found) == (False, True)
@@ -200,27 +200,27 @@ def test_all_problems_are_named_at_once():
 
 def test_a_gate_of_an_unknown_metric_is_refused_before_anything_runs():
     rules = read_gates({"MAP@10": {"min": 0.1}, "ndcg@10": {"min": 0.1}})
-    check_figures(rules, ["ap@10 [click]", "headline", "ndcg@10"])
+    check_figures(rules, {"ap@10 [click]": "map@10 [click]", "headline": "headline", "ndcg@10": "ndcg@10"})
     with pytest.raises(
         ConfigurationError,
-        match=r"gate 'ndcg@10': the evaluation has no such metric; did you mean 'ndcg@5'\? it has: ap@10, ndcg@5",
+        match=r"gate 'ndcg@10': the evaluation has no such metric; did you mean 'ndcg@5'\? it has: map@10, ndcg@5",
     ):
-        check_figures(rules, ["ap@10", "ndcg@5"])
-    check_figures([GateRule(metric="headline", min=0.1)], ["headline"])
+        check_figures(rules, {"ap@10": "map@10", "ndcg@5": "ndcg@5"})
+    check_figures([GateRule(metric="headline", min=0.1)], {"headline": "headline"})
     with pytest.raises(ConfigurationError, match="needs an interval"):
-        check_figures([GateRule(metric="headline", min=0.1, on="ci_low")], ["headline"], intervals=False)
+        check_figures([GateRule(metric="headline", min=0.1, on="ci_low")], {"headline": "headline"}, intervals=False)
 
 
 def test_a_gate_of_a_slice_or_model_that_cannot_be_there_is_refused_before_anything_runs():
     of_slice, of_model = GateRule(metric="rr", min=0.1, slice="*"), GateRule(metric="rr", min=0.1, model="als")
-    check_figures([of_slice, of_model], ["rr"])
-    check_figures([of_model], ["rr"], models=["als", "pop"])
+    check_figures([of_slice, of_model], {"rr": "rr"})
+    check_figures([of_model], {"rr": "rr"}, models=["als", "pop"])
     with pytest.raises(ConfigurationError, match=r"slice = '\*' needs slices; set by"):
-        check_figures([of_slice], ["rr"], slices=False)
+        check_figures([of_slice], {"rr": "rr"}, slices=False)
     with pytest.raises(ConfigurationError, match="there is no model 'als'; there is: 'pop'"):
-        check_figures([of_model], ["rr"], models=["pop"])
+        check_figures([of_model], {"rr": "rr"}, models=["pop"])
     with pytest.raises(ConfigurationError, match="there is no model 'als'; the only model has no name"):
-        check_figures([of_model], ["rr"], models=[""])
+        check_figures([of_model], {"rr": "rr"}, models=[""])
 
 
 def test_of_several_relevances_a_label_is_all_of_them():
