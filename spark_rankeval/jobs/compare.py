@@ -64,6 +64,7 @@ class Comparison:
         model: the column with the names of the models in [results]; needed only if the table does not record it.
         level: the confidence level of the intervals. A p-value of at most 1 − level, after correction, counts as a difference.
         margin: the largest difference that does not matter, or a table of margins by metric.
+        headline: the metric that is tested alone, and the others after it; needs the correction "holm".
         test: the test whose p-value is corrected and decides the verdict.
         correction: the correction of p-values for the number of metrics and models.
         replicates: the number of replicates of the randomisation test.
@@ -80,6 +81,7 @@ class Comparison:
     model: str | None = None
     level: float = 0.95
     margin: float | Mapping[str, float] = 0.0
+    headline: str | None = None
     test: Literal["sign_flip", "t"] = "sign_flip"
     correction: Literal["holm", "benjamini_hochberg", "none"] = "holm"
     replicates: int = 9999

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from spark_rankeval.spark.model_tables import ModelTables
+
     #: The per-user tables by model, or one of several models.
     Results = Mapping[str, DataFrame] | DataFrame
 
@@ -47,20 +49,22 @@ _RENAMED = {
     "test": "p_test",
 }  # fmt: skip
 # What all rows of a comparison share.
-_SHARED = ("level", "correction", "covariate", "sequential", "tightest_at")
+_SHARED = ("level", "correction", "headline", "covariate", "sequential", "tightest_at")
 _COLUMNS = (
     "metric string, model string, baseline string, slice string, n bigint, undefined bigint, mean double, baseline_mean double, "
     "difference double, relative_lift double, std double, standard_error double, low double, high double, p_t double, "
     "p_sign_flip double, p double, cohens_d double, wins bigint, ties bigint, losses bigint, margin double, "
     "larger_is_better boolean, verdict string, sentence string, level double, test string, correction string, time timestamp_ltz, "
-    "interval_method string, p_margin double, cluster string, n_clusters bigint, design_effect double"
+    "interval_method string, p_margin double, cluster string, n_clusters bigint, design_effect double, joint_low double, "
+    "joint_high double, n_joint bigint, lift_low double, lift_high double, no_lift string, headline string, asked string"
 )
 _GROUP_COLUMNS = (
     "metric string, group string, baseline string, n bigint, n_baseline bigint, undefined bigint, mean double, baseline_mean double, "
     "difference double, relative_lift double, standard_error double, df double, low double, high double, interval_method string, "
     "no_interval string, p double, margin double, larger_is_better boolean, verdict string, sentence string, covariate string, "
     "theta double, variance_saved double, n_without_covariate bigint, not_adjusted string, cluster string, n_clusters bigint, "
-    "n_baseline_clusters bigint, level double, correction string, sequential boolean, tightest_at bigint, time timestamp_ltz"
+    "n_baseline_clusters bigint, level double, correction string, sequential boolean, tightest_at bigint, time timestamp_ltz, "
+    "joint_low double, joint_high double, n_joint bigint, lift_low double, lift_high double, no_lift string, asked string"
 )
 _MODEL = "model"
 
@@ -103,7 +107,7 @@ def _rows(spark: SparkSession, comparison: ModelComparison | GroupComparison, sc
     """The comparison of a run as the table that all runs share: one row per metric, model or group, and slice."""
     shared = {name: getattr(comparison, name) for name in _SHARED if hasattr(comparison, name)}
     sliced = comparison.sliced if isinstance(comparison, ModelComparison) else ()
-    records = [{**vars(row), **shared, "time": time} for row in (*comparison.rows, *sliced)]
+    records = [{**vars(row), **shared, "time": time, "asked": row.name} for row in (*comparison.rows, *sliced)]
     columns = [column.split()[0] for column in schema.split(", ")]
     rows = [tuple(record[_RENAMED.get(column, column)] for column in columns) for record in records]
     return spark.createDataFrame(rows, schema)
@@ -138,19 +142,28 @@ def _check(config: ComparisonConfig, results: Results) -> dict[str, str]:
     comparison_inputs.check_baseline(options.baseline, comparison_inputs.names_of(results, tables))
     labels = comparison_inputs.labels_of(tables, options.metrics)
     comparison_inputs.margins_of(options.margin, tables, labels)
+    comparison_inputs.headline_of(options.headline, tables, labels, options.correction)
     if config.report.distributions:
         comparison_inputs.labels_of(tables, config.report.distributions)
     tables.check_attributes(as_names("by", options.by))
     n_models = len(comparison_inputs.names_of(results, tables))
     size_of_state(len(labels), max(n_models - 1, 1), options.replicates)
-    return {label: tables.tables[0].metrics[label].definition for label in labels}
+    return _definitions(tables, labels)
+
+
+def _definitions(tables: ModelTables, labels: Sequence[str]) -> dict[str, str]:
+    """The definition of each metric, by what the caller called it."""
+    return {
+        name: tables.tables[0].metrics[label].definition
+        for label, name in zip(labels, tables.metric_names(labels), strict=True)
+    }
 
 
 def _check_groups(config: CompareGroupsConfig, results: Results) -> dict[str, str]:
     options = config.experiment
     tables = read_groups(results, options.group, options.user, options.user_weight, options.covariate, options.cluster)
     labels = [metric.label for metric in compared_metrics(tables, options.metrics, options.margin)]
-    return {label: tables.tables[0].metrics[label].definition for label in labels}
+    return _definitions(tables, labels)
 
 
 def _summarised(config: CompareConfig, results: Results) -> Result:
@@ -193,7 +206,7 @@ def plan(spark: SparkSession, config: ComparisonConfig) -> str:
     if isinstance(options, Comparison):
         randomised = options.test == "sign_flip"
         test = f"{options.test}, {options.replicates:,} replicates" if randomised else options.test
-        optional: dict[str, Any] = {"slices by": options.by}
+        optional: dict[str, Any] = {"headline": options.headline, "slices by": options.by}
         output = outputs.COMPARISONS
     else:
         sequence = f"confidence sequence, tightest at {options.tightest_at:,} users"
