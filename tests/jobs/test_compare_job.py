@@ -59,7 +59,13 @@ def start(tables, folder, *arguments, models=None):
 
 
 def test_the_job_says_what_compare_says_and_keeps_it(spark, tables, tmp_path, capsys):
-    asked = ("comparison.by=country", "comparison.headline=rr", "comparison.margin.rr=0.01", "output.report=true", "report.distributions=['rr']")
+    asked = (
+        "comparison.by=country",
+        "comparison.headline=rr",
+        "comparison.margin.rr=0.01",
+        "output.report=true",
+        "report.distributions=['rr']",
+    )
     assert start(tables, tmp_path, *[word for one in asked for word in ("--set", one)]) == 0
     printed = capsys.readouterr()
     stored = {name: spark.read.parquet(f"{tables}/{name}") for name in ("old", "new")}
@@ -78,7 +84,12 @@ def test_the_job_says_what_compare_says_and_keeps_it(spark, tables, tmp_path, ca
             figures.difference, figures.interval_low, figures.interval_high, figures.p
         )  # fmt: skip
         assert (row.n, row.undefined, row.margin) == (figures.n_users, figures.n_undefined, figures.margin)
-        assert (row.headline, row.asked, row.n_joint, row.no_lift) == ("rr", figures.name, figures.n_joint, figures.no_lift)
+        assert (row.headline, row.asked, row.n_joint, row.no_lift) == (
+            "rr",
+            figures.name,
+            figures.n_joint,
+            figures.no_lift,
+        )
         for name in ("joint_low", "joint_high", "lift_low", "lift_high"):
             assert str(row[name]) == str(getattr(figures, name)), name
         assert (row.test, row.interval_method) == (figures.p_test, figures.interval_method)
