@@ -6,7 +6,7 @@ import warnings
 
 import pytest
 
-from spark_rankeval.errors import EngineError, OptionError, WorkerError
+from spark_rankeval.errors import EngineError, MetricError, OptionError, WorkerError
 from spark_rankeval.request.options import CATALOGUE_TOO_LARGE
 from spark_rankeval.spark.python_workers import (
     PANDAS_NOTICE,
@@ -68,6 +68,14 @@ def test_other_errors_pass(error):
     with pytest.raises(type(error)) as caught, workers_explained():
         raise error
     assert caught.value is error
+
+
+def test_an_error_of_a_metric_is_that_of_its_worker():
+    said = "Traceback (most recent call last):\n  File \"a.py\"\nspark_rankeval.errors.MetricError: the metric 'a' raised b\n\n\tat org"
+    with pytest.raises(MetricError) as caught, workers_explained():
+        raise RuntimeError(said)
+    assert str(caught.value) == "the metric 'a' raised b"
+    assert caught.value.__suppress_context__
 
 
 def test_the_error_of_spark_is_not_shown_beside_it():

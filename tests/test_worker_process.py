@@ -9,7 +9,7 @@ import threading
 import pytest
 from helpers.sources import package_trees
 
-from spark_rankeval.worker.process import panics_raised, runs_in_worker
+from spark_rankeval.worker.process import errors_raised, runs_in_worker
 
 # These call a function that says so itself.
 WRAPPERS = {"wrapper", "run_in_order"}
@@ -49,7 +49,7 @@ def test_a_panic_of_the_engine_is_an_error(raised, seen):
         yield "batch"
         raise raised
 
-    results = panics_raised(iter)(rows())
+    results = errors_raised(iter)(rows())
     assert next(results) == "batch"
     with pytest.raises(seen, match=r"the engine panicked while it computed rows for a Python worker: odd|^$"):
         next(results)

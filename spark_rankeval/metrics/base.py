@@ -8,6 +8,8 @@ import math
 import numbers
 import re
 import sys
+import textwrap
+import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -314,6 +316,27 @@ class Metric(ABC):
         """The metric as text: ``ndcg(gain='linear')@10``; `parse_metric` reads it back."""
         chosen = ", ".join(f"{name}={value!r}" for name, value in self.chosen().items())
         return self.name + (f"({chosen})" if chosen else "") + (f"@{self.k}" if self.k is not None else "")
+
+
+def metric_values(metric: Metric, batch: RankingBatch) -> FloatArray:
+    """The values of a metric; an error in a class of the caller's own becomes a `MetricError` of one line that says where."""
+    try:
+        return metric.compute(batch)
+    except MetricError:
+        raise
+    except Exception as error:
+        if type(metric).__module__.startswith("spark_rankeval."):
+            raise
+        frames = traceback.extract_tb(error.__traceback__)
+        file = getattr(getattr(type(metric)._values, "__code__", None), "co_filename", "")
+        place = next((frame for frame in reversed(frames) if frame.filename == file), frames[-1])
+        reason = textwrap.shorten(f"{type(error).__name__}: {error}", 300, placeholder=" …")
+        name = metric.name if metric.k is None else f"{metric.name}@{metric.k}"
+        msg = (
+            f"the metric {name!r} raised {reason} (line {place.lineno} of {place.filename}, in {place.name}); call "
+            "compute(batch) of the metric on a small RankingBatch to debug it"
+        )
+        raise MetricError(msg) from error
 
 
 def _register(metric: type[Metric]) -> None:

@@ -18,7 +18,7 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path, PurePosixPath
 
-from spark_rankeval.errors import EngineError, SparkRankEvalError, WorkerError
+from spark_rankeval.errors import EngineError, MetricError, SparkRankEvalError, WorkerError
 from spark_rankeval.request.options import CATALOGUE_TOO_LARGE
 
 # What runs in a worker imports these; other modules are of the caller's own functions.
@@ -28,6 +28,8 @@ _LACKING = re.compile(
     rf"No module named '(?P<module>{_NEEDED})['.]|PACKAGE_NOT_INSTALLED\] (?P<package>\w+)", re.IGNORECASE
 )
 _ANOTHER = re.compile(r"PYTHON_VERSION_MISMATCH\].*?(?P<there>\d\.\d+).*?(?P<here>\d\.\d+)", re.DOTALL)
+# What a worker's traceback ends with if a metric of the caller's own fails.
+_METRIC_FAILED = re.compile(r"^spark_rankeval\.errors\.MetricError: (.*)$", re.MULTILINE)
 # What Sail says if a grouping or a join needs more than its pool of memory holds.
 _EXHAUSTED = re.compile(r"Resources exhausted: [^\n]*")
 #: What PySpark's warning about every pandas from 3 on begins with. What is used here works with it.
@@ -94,12 +96,14 @@ def _what_python_lacks(python: str, place: str | None) -> str:
 
 @contextmanager
 def workers_explained() -> Iterator[None]:
-    """Name what workers lack in a WorkerError, and what the engine lacks in an EngineError, if an action fails for that."""
+    """Turn an error of an action into ours: a MetricError of an own metric, a WorkerError or EngineError that names what is lacking."""
     try:
         yield
     except SparkRankEvalError:
         raise
     except Exception as error:
+        if failed := _METRIC_FAILED.search(str(error)):
+            raise MetricError(failed[1]) from None
         if exhausted := _EXHAUSTED.search(str(error)):
             msg = (
                 f"the engine's memory is too small for these tables ({exhausted[0]}). Start it with more, as local.session(memory=…) does, "

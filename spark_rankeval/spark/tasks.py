@@ -20,7 +20,7 @@ from spark_rankeval.spark.platforms import engine_of, setting
 from spark_rankeval.spark.python_workers import check_local_workers, pandas_notice_held, workers_explained
 from spark_rankeval.spark.sql_text import call, named, row_of_partition, select, true_for_every_row, with_columns
 from spark_rankeval.wire import BUCKET, KIND, PAYLOAD, Mergers, Message, merged_by_bucket
-from spark_rankeval.worker.process import PACKED, Run, attach, panics_raised, runs_in_worker
+from spark_rankeval.worker.process import PACKED, Run, attach, errors_raised, runs_in_worker
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -30,7 +30,7 @@ def run_on_workers(frame: DataFrame, run: Run, schema: T.StructType | str) -> Da
     """``mapInArrow``, if workers on this machine can run the function, and without PySpark's remarks on pandas."""
     _check_workers_of(frame.sparkSession)
     with pandas_notice_held():
-        return frame.mapInArrow(panics_raised(run), schema)
+        return frame.mapInArrow(errors_raised(run), schema)
 
 
 def pandas_function(run: Callable[..., object], schema: T.StructType) -> Callable[..., Column]:

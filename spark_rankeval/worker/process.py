@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import pyarrow as pa
 
+from spark_rankeval.errors import MetricError
 from spark_rankeval.wire import Message, rows_of
 
 Run = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -42,16 +43,19 @@ def runs_in_worker(run: Callable[..., R]) -> Callable[..., R]:
     return wrapper
 
 
-def panics_raised(run: Run) -> Run:
-    """A function for ``mapInArrow`` that fails if the engine panics while it computes the rows that the function takes.
+def errors_raised(run: Run) -> Run:
+    """A function for ``mapInArrow`` that fails if the engine panics while it computes its rows, and says first what a metric raised.
 
-    Sail takes its own panic for the end of a worker's results, so the rest of the partition would be lost without a word.
+    Sail takes its own panic for the end of a worker's results, so the rest of the partition would be lost without a word. The message of
+    a metric of the caller's own says where it failed, so the way of the error through this package is left out.
     """
 
     @wraps(run)
     def wrapper(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         try:
             yield from run(batches)
+        except MetricError as error:
+            raise error.with_traceback(None) from None
         except BaseException as error:
             if type(error).__name__ != "PanicException":
                 raise

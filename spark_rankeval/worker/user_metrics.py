@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_rankeval.metrics.base import Metric
+from spark_rankeval.metrics.base import Metric, metric_values
 from spark_rankeval.metrics.expected_values import lowest_limit
 from spark_rankeval.ranking.batch import RankingBatch
 from spark_rankeval.ranking.lists import RawLists
@@ -309,7 +309,7 @@ def _rank(view: View, lists: RawLists, parts: list[tuple[int, int]]) -> tuple[Ra
 
 def _compute(metrics: Sequence[Metric], batch: RankingBatch, included: Array) -> list[Array]:
     """The metrics of the users of a view, NaN for users outside its population."""
-    values: list[Array] = [metric.compute(batch) for metric in metrics]
+    values: list[Array] = [metric_values(metric, batch) for metric in metrics]
     return values if included.all() else [np.where(included, one, np.nan) for one in values]
 
 

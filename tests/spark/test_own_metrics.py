@@ -5,8 +5,8 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from spark_rankeval import compare, evaluate, score_users
-from spark_rankeval.errors import SparkRankEvalWarning
+from spark_rankeval import compare, evaluate, score_users, write_per_user
+from spark_rankeval.errors import MetricError, SparkRankEvalWarning
 from spark_rankeval.metrics import parse_metric
 from spark_rankeval.metrics.base import REGISTRY
 
@@ -113,3 +113,36 @@ def test_values_beyond_the_declared_range_are_reported(tables):
             *(table.union(table.replace("bob", "cat")) for table in everybody), ["fading@1"], **options()
         ).summary
     assert row.no_interval == "all users have the same value, and it is outside of the metric's bounds"
+
+
+FAILING = """
+from spark_rankeval.metrics import RelevanceMetric
+
+class Failing(RelevanceMetric):
+    name = "failing"
+
+    def _values(self, batch):
+        return batch.nonsense
+"""
+
+
+def test_an_error_of_a_metric_says_where_it_is_without_the_stack_of_spark(tables, tmp_path):
+    exec(compile(FAILING, "cell 7", "exec"), {"__name__": "__main__"})
+    raised = "AttributeError: 'RankingBatch' object has no attribute 'nonsense'"
+    reason = f"the metric 'failing@2' raised {raised} (line 8 of cell 7, in _values)"
+    per_user = score_users(*tables, "failing@2", **options())
+    for call in (
+        lambda: evaluate(*tables, ["rr", "failing@2"], **options()),
+        lambda: write_per_user(per_user, str(tmp_path / "per_user")),
+    ):
+        with pytest.raises(MetricError) as caught:
+            call()
+        assert str(caught.value).startswith(f"{reason}; call compute(batch)")
+        assert "\n" not in str(caught.value)
+        assert caught.value.__suppress_context__
+    with pytest.raises(Exception, match="failing@2") as caught:
+        per_user.collect()
+    # What engines add to the error of a lazy table: a head and at most two calls.
+    traceback = str(caught.value).strip().splitlines()
+    assert next(place for place, line in enumerate(traceback) if reason in line) < 10
+    assert "user_metrics.py" not in str(caught.value)

@@ -17,7 +17,7 @@ from spark_rankeval.features.item_groups.group_rankings import (
     Pairs,
     table_of,
 )
-from spark_rankeval.metrics.base import Metric
+from spark_rankeval.metrics.base import Metric, metric_values
 from spark_rankeval.metrics.group_rates import GroupShare
 from spark_rankeval.ranking.batch import RankingBatch
 from spark_rankeval.ranking.ragged import Array, BoolArray, IntArray, Ragged
@@ -108,7 +108,11 @@ class RankedPairs:
         """The values of a metric; NaN of metrics that look at more than labels, unless they are shares of a group."""
         if isinstance(metric, GroupShare) and self.recommended is not None:
             return metric.group_shares(self.recommended, *self.memberships, self.n_groups)
-        values = metric.compute(self.pairs.batch) if is_about_labels(metric) else np.full(len(self.pairs.user), np.nan)
+        values = (
+            metric_values(metric, self.pairs.batch)
+            if is_about_labels(metric)
+            else np.full(len(self.pairs.user), np.nan)
+        )
         return self.whole(values, np.nan)
 
     def normaliser(self, metric: Metric) -> Array:
