@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ from spark_rankeval.comparison import comparison_inputs
 from spark_rankeval.comparison.compare_models import compare, size_of_state
 from spark_rankeval.comparison.comparison_inputs import compared_metrics
 from spark_rankeval.comparison.comparison_results import ModelComparison
-from spark_rankeval.errors import ConfigurationError
+from spark_rankeval.errors import ConfigurationError, MetricError, OptionError
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.evaluation.summarise import summarise
 from spark_rankeval.experiments.compare_groups import compare_groups, read_groups
@@ -140,15 +141,29 @@ def _check(config: ComparisonConfig, results: Results) -> dict[str, str]:
     options = config.comparison
     tables = comparison_inputs.read_results(results, options.user, options.model, options.cluster)
     comparison_inputs.check_baseline(options.baseline, comparison_inputs.names_of(results, tables))
-    labels = comparison_inputs.labels_of(tables, options.metrics)
-    comparison_inputs.margins_of(options.margin, tables, labels)
-    comparison_inputs.headline_of(options.headline, tables, labels, options.correction)
-    if config.report.distributions:
-        comparison_inputs.labels_of(tables, config.report.distributions)
+    with _about_key("comparison.metrics"):
+        labels = comparison_inputs.labels_of(tables, options.metrics)
+    with _about_key("comparison.margin"):
+        comparison_inputs.margins_of(options.margin, tables, labels)
+    with _about_key("comparison.headline"):
+        comparison_inputs.headline_of(options.headline, tables, labels, options.correction)
+    with _about_key("report.distributions"):
+        if config.report.distributions:
+            comparison_inputs.labels_of(tables, config.report.distributions)
     tables.check_attributes(as_names("by", options.by))
     n_models = len(comparison_inputs.names_of(results, tables))
     size_of_state(len(labels), max(n_models - 1, 1), options.replicates)
     return _definitions(tables, labels)
+
+
+@contextmanager
+def _about_key(key: str) -> Iterator[None]:
+    """Begin errors about metrics and options with the key of the configuration that they are about."""
+    try:
+        yield
+    except (MetricError, OptionError) as error:
+        error.args = (f"{key}: {error}", *error.args[1:])
+        raise
 
 
 def _definitions(tables: ModelTables, labels: Sequence[str]) -> dict[str, str]:

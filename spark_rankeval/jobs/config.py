@@ -294,14 +294,30 @@ def _place_of(
     """Where to fix what is wrong: in the file, or on the command line if the file alone is right."""
     if not overrides:
         return path
-    keys = [override.partition("=")[0].strip() for override in overrides]
-    keys = [key for key in keys if key.rpartition(".")[2] in str(error)] or keys
+    wrong = _wrong_overrides(error, written, kind, overrides) or overrides
+    keys = [override.partition("=")[0].strip() for override in wrong]
     place = f"--set {', '.join(dict.fromkeys(keys))}"
     try:
         parse_config(written, kind)
     except SparkRankEvalError as in_file:
         return path if str(in_file) == str(error) else f"{path} with {place}"
     return place
+
+
+def _wrong_overrides(
+    error: ConfigurationError, written: Mapping[str, Any], kind: type[JobConfig], overrides: Sequence[str]
+) -> list[str]:
+    """The overrides without which some problems of an error are gone and no others come."""
+    problems, wrong = set(str(error).split("; ")), []
+    for place, override in enumerate(overrides):
+        others: set[str] = set()
+        try:
+            parse_config(overridden(written, [*overrides[:place], *overrides[place + 1 :]], kind), kind)
+        except SparkRankEvalError as other:
+            others = set(str(other).split("; "))
+        if others < problems:
+            wrong.append(override)
+    return wrong
 
 
 def parse_config(settings: Mapping[str, Any], kind: type[Config]) -> Config:

@@ -256,6 +256,25 @@ def test_what_is_wrong_is_told_of_the_command_line_where_it_is_wrong_there(tmp_p
         load_config(wrong, EvaluateConfig)
 
 
+@pytest.mark.parametrize(
+    ("overrides", "keys"),
+    [
+        (["output.run_id=day", "evaluation.dialect=standrad"], "evaluation.dialect"),
+        (["evaluation.by=x", "evaluation.level=2", "evaluation.totals=true"], "evaluation.level"),
+        (["evaluation.ci=none", "gates.rr.on=ci_low", "gates.rr.min=1"], "evaluation.ci, gates.rr.on"),
+        (
+            ["evaluation.level=2", "evaluation.metrics=nope", "evaluation.seed=1"],
+            "evaluation.level, evaluation.metrics",
+        ),
+    ],
+)
+def test_only_the_keys_of_the_command_line_that_are_wrong_are_named(tmp_path, overrides, keys):
+    file = write(tmp_path, 'predictions.path = "p"\nlabels.path = "l"\nevaluation.metrics = "rr"\noutput.path = "o"')
+    with pytest.raises(ConfigurationError) as caught:
+        load_config(file, EvaluateConfig, overrides)
+    assert str(caught.value).startswith(f"--set {keys}: ")
+
+
 def test_what_the_command_line_says_is_checked_as_the_file_is(tmp_path):
     file = write(tmp_path, 'predictions.path = "p"\nevaluation.metrics = "rr"\noutput.path = "o"')
     with pytest.raises(ConfigurationError, match=r"evaluation\.level must be a number; found 'high'"):
