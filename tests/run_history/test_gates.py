@@ -3,6 +3,7 @@
 import math
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 from worlds.summary_rows import row, undefined
@@ -90,6 +91,11 @@ def test_a_drop_is_from_the_newest_run_that_has_the_figure():
     assert not one.passed
     assert one.found == "0.31, after 0.315 in tuesday (-1.6 %)"
     assert one.condition == "mean at most 0.0049 below the last good run"
+
+
+def test_an_outcome_has_the_name_of_the_caller_and_the_label():
+    (one,) = outcomes({"MAP@10": {"min": 0.1}}, [replace(row("ap@10", mean=0.3), asked="map@10")])
+    assert (one.name, one.metric) == ("map@10", "ap@10")
 
 
 def test_a_share_is_of_the_last_figure_and_a_rise_is_for_what_should_be_small():
