@@ -7,7 +7,6 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -40,6 +39,8 @@ from spark_rankeval.spark.per_user import PerUserSchema, queries_of, totals_of, 
 from spark_rankeval.tables import Document, Shown, as_latex
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pyspark.sql import DataFrame
 
 

@@ -54,7 +54,7 @@ def compared(comparison):
     found = {}
     for row in comparison.rows:
         record = dataclasses.asdict(row)
-        # How a caller called things is no figure, and there are no clusters.
+        # How a caller called things is no figure, and there are no clusters. Joint intervals and lifts follow from the other figures.
         for name in (
             "sentence",
             "asked",
@@ -65,6 +65,12 @@ def compared(comparison):
             "design_effect",
             "no_interval",
             "not_shared",
+            "joint_low",
+            "joint_high",
+            "n_joint",
+            "lift_low",
+            "lift_high",
+            "no_lift",
         ):
             record.pop(name, None)
         words = [one for one in record.values() if isinstance(one, str)]

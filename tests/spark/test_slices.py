@@ -77,7 +77,7 @@ def test_a_slice_has_the_figures_of_its_users_alone(tables, result, by_country):
     assert {(row.n_users, row.no_interval) for row in empty} == {(0, "no user")}
     assert all(math.isnan(row.mean) for row in empty)
     assert len(by_country.slices) == 4 * n
-    assert "users with country=FR" in repr(by_country)
+    assert {"country=FR", "country=JP"} <= {line.split()[0] for line in repr(by_country).splitlines() if line}
 
 
 @pytest.fixture(scope="module")
