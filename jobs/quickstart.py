@@ -18,7 +18,7 @@ try:
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
-    from spark_rankeval import Facts, Vectors, compare, score_users, top_items, write_per_user
+    from spark_rankeval import Facts, Vectors, compare, popularity, score_users, top_items, write_per_user
     from spark_rankeval.checks import SPARK
     from spark_rankeval.errors import ConfigurationError
     from spark_rankeval.jobs.config import Session
@@ -151,7 +151,7 @@ def quickstart(spark: SparkSession, file: str | None, output: str, relevance_thr
     else:
         recommenders["item_to_item"] = recommend_by_items_in_common
     recommenders |= {
-        "popularity": recommend_by_popularity,
+        "popularity": popularity,
         "random": recommend_at_random,
     }
     results = {}
@@ -324,25 +324,12 @@ def recommend_by_items_in_common(training: DataFrame, k: int) -> DataFrame:
     return best_unseen(scores.withColumnRenamed("other", "item"), training, k)
 
 
-def recommend_by_popularity(training: DataFrame, k: int) -> DataFrame:
-    """The k unseen items with the most ratings, for each user."""
-    popularity = training.groupBy("item").agg(F.count(F.lit(1)).alias("score"))
-    candidates = popularity.orderBy(F.desc("score"), "item").limit(k + most_seen(training))
-    return best_unseen(training.select("user").distinct().crossJoin(candidates), training, k)
-
-
 def recommend_at_random(training: DataFrame, k: int) -> DataFrame:
     """Unseen items for each user, k of them, drawn at random: the same in every run and partitioning."""
     candidates = training.select("user").distinct().crossJoin(training.select("item").distinct())
     # With the seed of hold_out the order would tell which ratings are held out.
     score = F.xxhash64("user", "item", F.lit(SEED + 1)).cast("double")
     return best_unseen(candidates.withColumn("score", score), training, k)
-
-
-def most_seen(training: DataFrame) -> int:
-    """The most items that a user has seen: so many more candidates leave enough for everyone."""
-    row = training.groupBy("user").count().agg(F.max("count")).first()
-    return int(row[0]) if row else 0
 
 
 def best_unseen(candidates: DataFrame, training: DataFrame, k: int) -> DataFrame:

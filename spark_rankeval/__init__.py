@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from spark_rankeval.metrics.naming import parse_metric as parse_metric
     from spark_rankeval.records.audit_rows import AuditRow as AuditRow
     from spark_rankeval.records.comparison_rows import ComparisonRow as ComparisonRow
+    from spark_rankeval.records.cross_table import CrossTable as CrossTable
     from spark_rankeval.records.gaps import GapRow as GapRow
     from spark_rankeval.records.gaps import Gaps as Gaps
     from spark_rankeval.records.group_rows import GroupRow as GroupRow
@@ -77,6 +78,7 @@ _NAMES = {
     "metrics.naming": ("parse_metric",),
     "records.audit_rows": ("AuditRow",),
     "records.comparison_rows": ("ComparisonRow",),
+    "records.cross_table": ("CrossTable",),
     "records.gaps": ("GapRow", "Gaps"),
     "records.quality": ("DataQuality",),
     "records.side_by_side": ("ModelsTable",),

@@ -14,7 +14,7 @@ from spark_rankeval.errors import InputError, did_you_mean
 from spark_rankeval.request.options import Similarity
 from spark_rankeval.request.readings import DEFAULT_ITEM, ColumnNames
 from spark_rankeval.spark.ids import common_id_type, id_reasons, problem_of_type, usable
-from spark_rankeval.spark.sql_text import Sql, field_of, find_column, find_field, named, number
+from spark_rankeval.spark.sql_text import Sql, field_of, find_column, find_field, named, number, quoted
 from spark_rankeval.worker.grouped_row import BIAS, VECTOR
 
 if TYPE_CHECKING:
@@ -398,6 +398,14 @@ def array_value(
     return ValueColumn(column, kind.elementType)
 
 
+def _as_rows(arrays: SourceTable, model: str) -> str:
+    """The line that makes rows of a table of arrays of structs; empty if its entries have no scores."""
+    if not (arrays.arrays and arrays.item_field):
+        return ""
+    users = ", ".join(map(repr, arrays.user))
+    return f'. This makes rows of {model!r}: table.selectExpr({users}, "inline({quoted(arrays.item)})")'
+
+
 def check_together(
     models: Sequence[tuple[str, SourceTable]], others: Iterable[SourceTable | None], problems: list[str]
 ) -> None:
@@ -407,7 +415,7 @@ def check_together(
     problems += [
         (
             f"predictions of model {name!r} are {'arrays' if source.arrays else 'rows'}, those of {first!r} are not; pass all "
-            "models in one form"
+            f"models in one form{_as_rows(source if source.arrays else left, name if source.arrays else first)}"
         )
         for name, source in more
         if (source.arrays, source.has_value) != (left.arrays, left.has_value)

@@ -150,13 +150,6 @@ def test_random_does_not_follow_how_labels_were_held_out(spark, quickstart):
     assert 15 < len(drawn & labels) < 45
 
 
-def test_popularity_recommends_the_most_rated_unseen_items(spark, quickstart):
-    rows = [(1, 10), (2, 10), (3, 10), (1, 20), (2, 20), (1, 30), (2, 40)]
-    training = spark.createDataFrame(rows, "user int, item int")
-    rows = quickstart.recommend_by_popularity(training, 2).orderBy("user", "rank").collect()
-    assert [(row.user, row.item, row.score) for row in rows] == [(1, 40, 1), (2, 30, 1), (3, 20, 2), (3, 30, 1)]
-
-
 def test_items_in_common_recommend_what_similar_users_rated(spark, quickstart):
     # Items 10 and 20 share users 1 and 2, of 3 and 2; 20 and 30 share user 2, of 2 and 1; 10 and 30 share user 2, of 3 and 1.
     training = spark.createDataFrame(
