@@ -309,7 +309,7 @@ def test_a_row_of_figures_has_the_fields_of_its_class_and_no_other():
 
 def test_a_row_reads_back_from_the_table_of_metrics():
     one = summary_of([0.1, 0.7, np.nan])
-    assert set(COLUMNS.values()) == set(vars(one)) - {"no_interval", "standard", "standard_mean", "asked"}
+    assert set(COLUMNS.values()) == set(vars(one)) - {"no_interval", "standard", "standard_mean"}
     record = dict(zip(COLUMNS, values_of(one), strict=True))
     assert repr(row_of(record)) == repr(one)
     nulls = {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in record.items()}
