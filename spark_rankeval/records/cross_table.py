@@ -25,6 +25,7 @@ from spark_rankeval.records.summary import (
     missing_intervals,
     notes_of_quality,
     summary_on_screen,
+    users_in_words,
     usual,
 )
 from spark_rankeval.tables import DASH, Cell, Column, Document, Note, OneTable, Table, common_format, remarks, words
@@ -242,9 +243,9 @@ def _with_value(
 
 def _caption(rows: Sequence[SummaryRow], about: Sequence[str], has_intervals: bool) -> str:
     """What the cells have in common."""
-    dialects = ", ".join(dict.fromkeys(row.dialect for row in rows))
+    users = users_in_words([replace(row, model="", slice="all") for row in rows])
     name = interval_name(usual(rows)) if has_intervals else ""
-    return ", ".join([*about, "means over users", *([name] if name else []), f"dialect {dialects!r}"])
+    return ", ".join([*about, "means over users", *([name] if name else []), users])
 
 
 # What divides users or items.

@@ -88,6 +88,14 @@ def test_the_best_model_has_a_mark_in_its_row_or_column():
     assert "*" not in str(cross_table(metrics, "metric", "slice", None, nothing, None))
 
 
+def test_a_table_says_how_users_are_weighted():
+    weighted = [row("rr", mean, model=model, user_weight="spend") for model, mean in (("als", 0.5), ("pop", 0.25))]
+    nothing = {"model": None, "slice": None, "group": None}
+    assert "dialect 'default', users weighted by 'spend'" in str(
+        cross_table(weighted, "metric", "model", None, nothing, None)
+    )
+
+
 def test_a_cell_without_a_figure_has_a_dash():
     lacking = [row("ndcg@5", 0.5, model="als"), row("rr", 0.25, model="pop")]
     table = cross_table(lacking, "metric", "model", None, {"model": None, "slice": None, "group": None}, None)

@@ -42,7 +42,7 @@ STARTS_SESSIONS = {"jobs/session.py", "local.py"}
 #: wrote onto that disk is named, and removed when it is asked for no more; elsewhere Spark's names stay. The engine that
 #: `local.session` starts reads tables of pandas from this disk.
 FILES_OF_THE_DRIVER = {
-    "jobs/config.py", "jobs/job_tables.py", "jobs/reporting.py", "jobs/session.py", "jobs/tracking.py", "local.py",
+    "jobs/config.py", "jobs/outputs.py", "jobs/reporting.py", "jobs/session.py", "jobs/tracking.py", "local.py",
     "report/contents.py", "spark/storage.py", "spark/python_workers.py",
 }  # fmt: skip
 
