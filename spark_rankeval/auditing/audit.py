@@ -13,8 +13,8 @@ import pandas as pd
 from pyspark.sql import types as T
 
 from spark_rankeval.auditing.audit_counts import AuditTables, Counts, count
-from spark_rankeval.checks import check_name, check_table, is_number, one_of
-from spark_rankeval.errors import DataError, InputError, OptionError, did_you_mean, listed
+from spark_rankeval.checks import check_name, check_table, one_of
+from spark_rankeval.errors import DataError, InputError, listed
 from spark_rankeval.records.audit_rows import (
     CHECKS,
     CHECKS_BY_NAME,
@@ -22,6 +22,8 @@ from spark_rankeval.records.audit_rows import (
     InvalidRows,
     Need,
     audit_table,
+    check_limits,
+    check_names,
     example_in_words,
     verdict_notes,
     verdict_of,
@@ -124,26 +126,6 @@ def _plain(row: AuditRow) -> dict[str, Any]:
         "share": None if math.isnan(row.share) else row.share,
         "not_checked": row.not_checked,
     }
-
-
-def check_limits(limits: object) -> None:
-    """Refuse limits of unknown checks, and those that are no share."""
-    if not isinstance(limits, Mapping):
-        msg = f"limits must be a dict of shares by the names of checks; got {limits!r}"
-        raise OptionError(msg)
-    check_names(list(limits), "limits: no check is called")
-    for name, limit in limits.items():
-        if not (is_number(limit) and 0 <= limit <= 1):
-            msg = f"limits: {name} must be a share from 0 to 1; got {limit!r}"
-            raise OptionError(msg)
-
-
-def check_names(names: Sequence[object], problem: str) -> None:
-    """Refuse names of no check."""
-    for name in names:
-        if name not in CHECKS_BY_NAME:
-            msg = f"{problem} {name!r}; {did_you_mean(name, CHECKS_BY_NAME)}available: {', '.join(CHECKS_BY_NAME)}"
-            raise OptionError(msg)
 
 
 def _gate(row: AuditRow, limit: float) -> Gate:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
-from spark_rankeval.auditing.audit import check_limits
 from spark_rankeval.errors import ConfigurationError, InputError, OptionError
 from spark_rankeval.jobs.config import Source, empty_names, refusal
+from spark_rankeval.records.audit_rows import check_limits
 from spark_rankeval.request.options import NO_PARTS, ColumnOptions, Similarity, Vectors
 
 if TYPE_CHECKING:

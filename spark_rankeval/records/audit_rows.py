@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from spark_rankeval.errors import listed
+from spark_rankeval.checks import is_number
+from spark_rankeval.errors import OptionError, did_you_mean, listed
 from spark_rankeval.tables import DASH, Cell, Column, Note, Table, Tone, share, words
 
 #: A leak makes figures too good. A problem changes figures in another way. A note is good to know.
@@ -174,6 +175,26 @@ CHECKS = (
     ),
 )
 CHECKS_BY_NAME = {check.name: check for check in CHECKS}
+
+
+def check_limits(limits: object) -> None:
+    """Refuse limits of unknown checks, and those that are no share."""
+    if not isinstance(limits, Mapping):
+        msg = f"limits must be a dict of shares by the names of checks; got {limits!r}"
+        raise OptionError(msg)
+    check_names(list(limits), "limits: no check is called")
+    for name, limit in limits.items():
+        if not (is_number(limit) and 0 <= limit <= 1):
+            msg = f"limits: {name} must be a share from 0 to 1; got {limit!r}"
+            raise OptionError(msg)
+
+
+def check_names(names: Sequence[object], problem: str) -> None:
+    """Refuse names of no check."""
+    for name in names:
+        if name not in CHECKS_BY_NAME:
+            msg = f"{problem} {name!r}; {did_you_mean(name, CHECKS_BY_NAME)}available: {', '.join(CHECKS_BY_NAME)}"
+            raise OptionError(msg)
 
 
 @dataclass(frozen=True)

@@ -126,10 +126,13 @@ def joint_in_words(rows: Sequence[JointRow], correction: str) -> list[str]:
 
 
 def lifts_in_words(rows: Sequence[LiftedRow]) -> list[Note]:
-    """What the lift is, and where it has no interval."""
-    notes = [Note("difference / |baseline's mean|, with Fieller's interval", "lift")]
-    missing = dict.fromkeys(f"{row.name}: {row.no_lift}" for row in rows if row.no_lift and not row.no_interval)
-    return [*notes, *([Note(f"no lift for {listed(list(missing), MOST_LISTED)}")] if missing else [])]
+    """What the lift is, and which rows have none."""
+    reasons: dict[str, dict[str, None]] = {}
+    for row in rows:
+        if row.no_lift and not row.no_interval:
+            reasons.setdefault(row.no_lift, {})[row.name] = None
+    missing = [f"no lift for {listed(list(names), MOST_LISTED)}: {reason}" for reason, names in reasons.items()]
+    return [Note("difference / |baseline's mean|, with Fieller's interval", "lift"), *map(Note, missing)]
 
 
 def correction_in_words(rows: Sequence[JudgedRow], correction: str) -> str:

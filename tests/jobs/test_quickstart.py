@@ -58,15 +58,15 @@ def test_ends_with_a_sentence_for_each_verdict(spark, quickstart_run, quickstart
     first = "better" if platform == "sail" else "undecided"
     assert [comparison[key].verdict for key in asked] == [first, "undecided", "better", "better"]
     verdict, row = verdicts.splitlines()[0], comparison[asked[0]]
-    figures = r"\(difference ([+-]\S+), 95 % interval ([+-]\S+) to ([+-]\S+), p [=<] ([0-9.]+)\)\.$"
-    difference, low, high, p = map(float, re.search(figures, verdict).groups())
-    assert low < difference < high
+    figures = r"95 % interval for 16 comparisons ([+-]\S+) (?:% )?to ([+-]\S+)(?: %)?, p [=<] ([0-9.]+)\)\.$"
+    low, high, p = map(float, re.search(figures, verdict).groups())
+    assert low < (100 * row.relative_lift if " →" in verdict else row.difference) < high
     best, popularity = (
         {r["user"]: r["ndcg_at_10"] for r in stored[model].collect() if not math.isnan(r["ndcg_at_10"])}
         for model in models[:2]
     )
     mean = statistics.fmean(best[user] - popularity[user] for user in best.keys() & popularity.keys())
-    assert difference == pytest.approx(mean, rel=1e-3)
+    assert row.difference == pytest.approx(mean, rel=1e-3)
     assert p == pytest.approx(row.p, abs=1e-4)
     assert verdict.startswith("item_to_item is better" if platform == "sail" else "Whether als is better")
     assert written.startswith("written to ")
