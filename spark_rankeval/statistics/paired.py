@@ -235,6 +235,8 @@ class PairedComparison:
             self.df,
             level,
         )
+        if not self.standard_error and not math.isnan(lift.value):
+            return Lift(lift.value, reason="all users have the same difference")
         interval = self.interval_at(level)
         # The lift lacks an interval for the same reason as the difference.
         return lift if interval or math.isnan(lift.value) else Lift(lift.value, reason=interval.reason)

@@ -60,8 +60,8 @@ def test_it_has_the_key_values_and_all_kinds_of_charts(anew):
     assert "400 users; 18 without a relevant label (4.5%); 70 without predictions (17.5%)" in told
     assert "5,100 predictions excluded" in told
     # The decision stands on these.
-    assert "als is better than popularity on ndcg@10 (difference +0.0" in told
-    assert "random is worse than popularity on ndcg@10 (difference -0.0" in told
+    assert "als is better than popularity on ndcg@10 (+" in told
+    assert "random is worse than popularity on ndcg@10 (-" in told
     slices = re.findall(r"<td>history=([^<]*)</td>\s*<td>\d+</td>\s*<td>[^<]*</td>\s*<td>(\w+)</td>", told)
     assert slices == [("15 or more", "better"), ("new", "worse"), ("under 15 videos", "better")]
     assert "report.html, 0." in told

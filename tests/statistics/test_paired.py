@@ -240,3 +240,9 @@ def test_the_lift_has_fiellers_interval_of_users_and_their_baseline():
     figures = (values - baseline).mean(), baseline.mean(), moments[0, 0], moments[1, 1], moments[0, 1]
     expected = lift_of(*map(float, figures), 59, 0.9)
     assert compare(values, baseline, replicates=9).lift_at(0.9)[:3] == pytest.approx(expected[:3], rel=1e-9)
+
+
+def test_a_lift_of_users_who_all_gain_the_same_has_no_interval():
+    lift = compare([0.5, 0.7, 0.6], [0.4, 0.6, 0.5], replicates=9).lift_at(0.95)
+    assert lift.value == pytest.approx(0.2)
+    assert (math.isnan(lift.low), lift.reason) == (True, "all users have the same difference")
