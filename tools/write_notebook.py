@@ -24,7 +24,7 @@ WORKERS = """import os
 import sys
 
 # Spark workers use the Python of this notebook.
-os.environ.setdefault("PYSPARK_PYTHON", sys.executable)"""
+os.environ["PYSPARK_PYTHON"] = sys.executable"""
 
 
 def cells_of(page: Path) -> list[Any]:
