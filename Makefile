@@ -246,9 +246,9 @@ figures: setup  ## copy the figures of benchmark-check into README.md and docs/e
 test-speed: java setup  ## compare the kernels with numpy, and measure the memory of a worker
 	@$(BIN)/python -m pytest -q tests/speed
 
-dist: $(VENV)/.installed  ## build dist/spark_rankeval.zip for spark-submit --py-files
+dist:  ## build dist/spark_rankeval.zip for spark-submit --py-files; it needs only Python
 	@mkdir -p dist
-	@$(BIN)/python -c 'import spark_rankeval; print(spark_rankeval.package_zip("dist"))'
+	@$(PYTHON) -c 'import spark_rankeval; print(spark_rankeval.package_zip("dist"))'
 
 clean:  ## remove everything that was built, and all environments
 	@rm -rf $(VENV) .venv-uv .venv-docs .venv-parity-* .venv-platform-* .venv-benchmark-* dist build output spark-warehouse metastore_db derby.log *.egg-info

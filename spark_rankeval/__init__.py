@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from spark_rankeval.experiments.compare_groups import compare_groups as compare_groups
     from spark_rankeval.experiments.group_comparison import GroupComparison as GroupComparison
     from spark_rankeval.metrics.naming import parse_metric as parse_metric
+    from spark_rankeval.package import package_zip as package_zip
     from spark_rankeval.records.audit_rows import AuditRow as AuditRow
     from spark_rankeval.records.comparison_rows import ComparisonRow as ComparisonRow
     from spark_rankeval.records.cross_table import CrossTable as CrossTable
@@ -56,7 +57,6 @@ if TYPE_CHECKING:
     from spark_rankeval.run_history.history import history as history
     from spark_rankeval.spark.metrics_column import metrics_column as metrics_column
     from spark_rankeval.spark.progress import progress as progress
-    from spark_rankeval.spark.python_workers import package_zip as package_zip
     from spark_rankeval.statistics.intervals import BCa as BCa
     from spark_rankeval.statistics.intervals import Percentile as Percentile
     from spark_rankeval.statistics.intervals import Student as Student
@@ -76,6 +76,7 @@ _NAMES = {
     "experiments.compare_groups": ("compare_groups",),
     "experiments.group_comparison": ("GroupComparison",),
     "metrics.naming": ("parse_metric",),
+    "package": ("package_zip",),
     "records.audit_rows": ("AuditRow",),
     "records.comparison_rows": ("ComparisonRow",),
     "records.cross_table": ("CrossTable",),
@@ -93,7 +94,6 @@ _NAMES = {
     "run_history.history": ("History", "history"),
     "spark.metrics_column": ("metrics_column",),
     "spark.progress": ("progress",),
-    "spark.python_workers": ("package_zip",),
     "statistics.intervals": ("BCa", "Percentile", "Student"),
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names}

@@ -2,6 +2,7 @@
 
 import ast
 import graphlib
+import re
 import shutil
 import subprocess
 import sys
@@ -131,6 +132,20 @@ def test_the_zip_holds_every_source_and_writes_itself_again(package_zip, tmp_pat
     assert (done.stdout.strip(), done.returncode) == (str(again), 0), done.stderr
     # Written from other files at another time, it is the same zip: Spark refuses another of the same name.
     assert again.read_bytes() == Path(package_zip).read_bytes()
+
+
+def test_the_zip_is_made_with_python_alone(package_zip, tmp_path):
+    """As `make dist` makes it on a machine that has no other package."""
+    makefile = (ROOT / "Makefile").read_text()
+    assert re.search(r"^dist:  ## ", makefile, re.MULTILINE), "it installs something first"
+    (code,) = re.findall(r"\$\(PYTHON\) -c '(.*package_zip.*)'", makefile)
+    (tmp_path / "dist").mkdir()
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r}); {code}"],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout.strip()) == (0, "dist/spark_rankeval.zip"), done.stderr
+    assert (tmp_path / "dist" / "spark_rankeval.zip").read_bytes() == Path(package_zip).read_bytes()
 
 
 def test_the_zip_can_be_written_over_itself(package_zip, tmp_path):

@@ -18,7 +18,8 @@ from spark_rankeval.checks import EXTRAS
 from spark_rankeval.errors import ConfigurationError
 from spark_rankeval.jobs.config import Session
 from spark_rankeval.jobs.logs import EventLog, follow_session, redacted
-from spark_rankeval.spark.python_workers import PANDAS_NOTICE, package_zip
+from spark_rankeval.package import package_zip
+from spark_rankeval.spark.python_workers import PANDAS_NOTICE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

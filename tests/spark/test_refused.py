@@ -43,7 +43,7 @@ STARTS_SESSIONS = {"jobs/session.py", "local.py"}
 #: `local.session` starts reads tables of pandas from this disk.
 FILES_OF_THE_DRIVER = {
     "jobs/config.py", "jobs/outputs.py", "jobs/reporting.py", "jobs/session.py", "jobs/tracking.py", "local.py",
-    "report/contents.py", "spark/storage.py", "spark/python_workers.py",
+    "package.py", "report/contents.py", "spark/storage.py", "spark/python_workers.py",
 }  # fmt: skip
 
 
