@@ -25,6 +25,7 @@ from spark_rankeval.records.comparison_rows import (
     pairs_in_words,
     pairs_table,
     reversals_in_words,
+    slices_in_words,
 )
 from spark_rankeval.records.selection import Metrics, by_slice, rows_of_metric
 from spark_rankeval.records.summary import as_json_record, frame_of
@@ -213,10 +214,10 @@ class ModelComparison(_ComparisonTables[ComparisonRow]):
         losses = largest_losses(self.sliced)[:_MOST_LOSSES]
         if not losses:
             return self._document(Note(f"no model loses in any of {n}; comparison.slices has them all", "slices"))
-        tests = "p from all patterns of signs or the paired t test, corrected for these comparisons"
-        title = f"the largest losses of {n} (comparison.slices has them all; {tests})"
+        title = f"the largest losses of {n} (comparison.slices has them all)"
+        explained = slices_in_words(losses, self.sliced, self.correction)
         (table,), notes = self._document()
-        return Document((table, losses_table(losses, self.level, title)), notes)
+        return Document((table, losses_table(losses, self.level, title, explained)), notes)
 
     def _document(self, *extra_notes: Note) -> Document:
         caption = f"Mean differences from {self.baseline}, with {100 * self.level:g} % intervals"

@@ -136,8 +136,9 @@ class ComparisonRow(LiftedRow):
 
     @property
     def figure(self) -> str:
-        """The metric and the model, in words."""
-        return f"{self.name} of {self.model}"
+        """The metric, the model and the slice, in words."""
+        users = "" if self.slice == "all" else f" for users with {self.slice}"
+        return f"{self.name} of {self.model}{users}"
 
 
 def largest_losses(rows: Iterable[ComparisonRow]) -> list[ComparisonRow]:
@@ -204,8 +205,19 @@ class PairRow(JudgedRow):
     design_effect: float = math.nan
     no_interval: str = ""
 
+    @property
+    def figure(self) -> str:
+        """The metric and both models, in words."""
+        return f"{self.name} of {self.model} and {self.other}"
 
-def differences_table(rows: Sequence[ComparisonRow], level: float, caption: str, *, slices: bool = False) -> Table:
+
+# The meaning of a dash, whether an interval, a lift or a p-value is missing.
+_DASH_MEANS = "cannot be computed, for the reason in the notes"
+
+
+def differences_table(
+    rows: Sequence[ComparisonRow], level: float, caption: str, notes: Sequence[Note] = (), *, slices: bool = False
+) -> Table:
     """Models compared with a baseline: one row for each metric and model, or for each metric, slice and model."""
     columns: list[Column[Any]] = [
         METRIC,
@@ -218,15 +230,14 @@ def differences_table(rows: Sequence[ComparisonRow], level: float, caption: str,
         Column("wins/ties/losses", lambda row: f"{row.wins:,}/{row.ties:,}/{row.losses:,}"),
         VERDICT,
     ]
-    dash = "not defined for these users"
-    return Table(rows, columns, caption=caption, dash_means=dash, is_grouped=True)
+    return Table(rows, columns, caption=caption, notes=notes, dash_means=_DASH_MEANS, is_grouped=True)
 
 
-def losses_table(rows: Sequence[ComparisonRow], level: float, title: str) -> Table:
+def losses_table(rows: Sequence[ComparisonRow], level: float, title: str, notes: Sequence[Note]) -> Table:
     """The slices in which models lose: one row for each slice, metric and model."""
     lift = lift_columns()[:1]
     columns = [words("slice", SLICE.cell), METRIC, MODEL, USERS, *lift, *difference_columns(rows, level), VERDICT]
-    return Table(rows, columns, title, "the slices with the largest losses")
+    return Table(rows, columns, title, title, notes, dash_means=_DASH_MEANS)
 
 
 def pairs_table(rows: Sequence[PairRow], level: float, caption: str, notes: Sequence[Note]) -> Table:
@@ -249,16 +260,27 @@ def differences_in_words(
     """Notes that explain the columns of a table of differences."""
     corrected = "" if correction == "none" else f", {correction_in_words(rows, correction)}"
     return [
-        *headline_in_words(rows, headline),
-        Note(f"from {name_of_test(test, replicates)}{corrected}", "p"),
+        *_headline_in_words(rows, headline),
+        Note(f"from {_name_of_test(test, replicates)}{corrected}", "p"),
         *(Note(text, "interval") for text in joint_in_words(rows, correction)),
         *lifts_in_words(rows),
         *(Note(text, "verdict") for text in margins_in_words(rows)),
-        *map(Note, exceptions(rows, test, replicates)),
+        *map(Note, _exceptions(rows, test, replicates)),
     ]
 
 
-def headline_in_words(rows: Sequence[ComparisonRow], headline: str) -> list[Note]:
+def slices_in_words(rows: Sequence[ComparisonRow], sliced: Sequence[ComparisonRow], correction: str) -> list[Note]:
+    """Notes that explain the columns of a table of some slices, which are judged together with all others."""
+    corrected = "" if correction == "none" else f", {correction_in_words(sliced, correction)}"
+    return [
+        Note(f"from all patterns of signs or the paired t test{corrected}", "p"),
+        *(Note(text, "interval") for text in joint_in_words(sliced, correction)),
+        *lifts_in_words(rows),
+        *map(Note, missing_intervals(rows)),
+    ]
+
+
+def _headline_in_words(rows: Sequence[ComparisonRow], headline: str) -> list[Note]:
     """How the headline metric is tested before the others."""
     names = [row.name for row in rows if row.metric == headline]
     if not names:
@@ -271,7 +293,7 @@ def reversals_in_words(rows: Sequence[ComparisonRow], sliced: Sequence[Compariso
     """A sentence on slices in which the opposite of the difference over all users is decided. Empty if there are none."""
     total = {(row.metric, row.model): row.difference for row in rows}
     opposite = [
-        f"{row.figure} for users with {row.slice} ({row.difference:+.3g}, p = {probability(row.p)})"
+        f"{row.figure} ({row.difference:+.3g}, p = {probability(row.p)})"
         for row in sliced
         if row.verdict in TONES and row.difference * total.get((row.metric, row.model), math.nan) < 0
     ]
@@ -280,14 +302,14 @@ def reversals_in_words(rows: Sequence[ComparisonRow], sliced: Sequence[Compariso
 
 def pairs_in_words(rows: Sequence[PairRow], test: str, replicates: int) -> list[Note]:
     """Notes that explain the columns of a table of pairs."""
-    p = f"from {name_of_test(test, replicates)}, corrected for the number of pairs of a metric, not for the number of metrics"
+    p = f"from {_name_of_test(test, replicates)}, corrected for the number of pairs of a metric, not for the number of metrics"
     ends = (
         "the intervals of all pairs of a metric hold together. Only users with a value under every model are compared"
     )
     return [Note(p, "p"), Note(ends, "interval"), *map(Note, missing_intervals(rows))]
 
 
-def exceptions(rows: Sequence[ComparisonRow], test: str, replicates: int) -> list[str]:
+def _exceptions(rows: Sequence[ComparisonRow], test: str, replicates: int) -> list[str]:
     """Sentences on the rows without an interval, or whose p or interval comes from another method than in the other rows."""
     same = "Clopper-Pearson interval, because all users have the same difference"
     # No draw of signs gives as large a difference; NaN, of rows without draws, is not below.
@@ -299,14 +321,14 @@ def exceptions(rows: Sequence[ComparisonRow], test: str, replicates: int) -> lis
         "p from the paired t test": [row for row in rows if row.p_test == "t" != test and not math.isnan(row.p)],
         same: [row for row in rows if row.interval_method == "clopper_pearson"],
     }
-    figures = {kind: [f"{row.name} of {row.model}" for row in kind_rows] for kind, kind_rows in kinds.items()}
+    figures = {kind: [row.figure for row in kind_rows] for kind, kind_rows in kinds.items()}
     return [
         *(f"{kind}: {listed(names, MOST_LISTED)}" for kind, names in figures.items() if names),
         *missing_intervals(rows),
     ]
 
 
-def name_of_test(test: str, replicates: int) -> str:
+def _name_of_test(test: str, replicates: int) -> str:
     """The name of the test that a p comes from."""
     return {
         "sign_flip": f"the sign-flip randomisation test with {replicates:,} replicates",

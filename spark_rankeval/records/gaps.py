@@ -17,6 +17,7 @@ from spark_rankeval.records.judged_rows import (
     JointRow,
     correction_in_words,
     difference_columns,
+    joint_in_words,
     margins_in_words,
     means_columns,
     rare_value_notes,
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 #: What a row compares, and what it calls the users of all other slices.
 LARGEST_GAP, AGAINST_OTHERS = "largest gap", "against all others"
 ALL_OTHERS = "all others"
+# How p-values are corrected for the other rows of their kind.
+_CORRECTION = "holm"
 _NO_SUMS = "the row has no sums: it has one value for all lists together, or its values are too large for exact sums"
 _CLUSTERED = "users come in clusters, and only results with ci='t' keep the sums of these that a gap needs"
 _SPOILT = "the mean is over all users, and some have no value"
@@ -112,6 +115,12 @@ class GapRow(JointRow):
     asked: str = ""
     n_left_out: int = 0
     cluster: str = ""
+
+    @property
+    def figure(self) -> str:
+        """The metric, the model and the slice, in words."""
+        whose = f"{self.name} of {self.model}" if self.model else self.name
+        return f"{whose} for users with {self.slice}" if self.slice else whose
 
 
 class _ComparedGroups(NamedTuple):
@@ -297,7 +306,7 @@ def _with_others(users: Sequence[_Users]) -> list[tuple[_Users, _Users]]:
 
 def _judged(compared: Sequence[_ComparedGroups], kind: str, attribute: str, margin: float) -> Iterator[GapRow]:
     """The rows of comparisons, with p-values corrected for all of them."""
-    family = family_of([each.p for each in compared], "holm", compared[0].level if compared else math.nan)
+    family = family_of([each.p for each in compared], _CORRECTION, compared[0].level if compared else math.nan)
     for each, judged in zip(compared, family, strict=True):
         row, (group, other), difference, level, *_ = each
         p, interval, joint = judged.p, each.interval_function(level), each.interval_function(judged.level)
@@ -355,12 +364,13 @@ def _gaps_table(rows: Sequence[GapRow], level: float, caption: str) -> Table:
 
 
 def _gap_notes(rows: Sequence[GapRow], *, is_largest: bool) -> list[Note]:
-    corrected = correction_in_words(rows, "holm")
+    corrected = correction_in_words(rows, _CORRECTION)
     if is_largest:
         p = Note(f"from the Games-Howell test for all pairs of slices, also {corrected}", "p")
         notes = [p, Note("holds although the pair was chosen for its difference", "interval")]
     else:
         notes = [Note(f"from Welch's test, {corrected}", "p")]
+    notes += [Note(text, "interval") for text in joint_in_words(rows, _CORRECTION)]
     notes += [Note(text, "verdict") for text in margins_in_words(rows)]
     clusters = listed(list(dict.fromkeys(row.cluster for row in rows if row.cluster)))
     if clusters:
@@ -369,7 +379,7 @@ def _gap_notes(rows: Sequence[GapRow], *, is_largest: bool) -> list[Note]:
     if most:
         slices = "1 slice is" if most == 1 else f"{'at most ' if len(rows) > 1 else ''}{most:,} slices are"
         notes.append(Note(f"{slices} left out, with too few users or no interval"))
-    rare = [f"{row.name} of {row.slice}" for row in rows if row.interval_method == "mover" and not row.no_interval]
+    rare = [row.figure for row in rows if row.interval_method == "mover" and not row.no_interval]
     notes += rare_value_notes(rare)
     reasons = list(dict.fromkeys(row.no_interval for row in rows if row.no_interval))
     if reasons:

@@ -169,8 +169,9 @@ def _tests_in_words(rows: Sequence[GroupRow], level: float, correction: str, tig
             Note(f"valid at all looks together{corrected}", "p"),
             Note(f"a confidence sequence, valid at all looks together; tightest at {tightest_at:,} users", "interval"),
         ]
-    rare = [f"{row.name} of {row.group}" for row in rows if row.interval_method == "mover" and not row.no_interval]
-    return [*notes, *rare_value_notes(rare), *map(Note, missing_intervals(rows))]
+    rare = [row.figure for row in rows if row.interval_method == "mover" and not row.no_interval]
+    # The reasons name the group.
+    return [*notes, *rare_value_notes(rare), *map(Note, missing_intervals(rows, attrgetter("name")))]
 
 
 def _adjustment_in_words(rows: Sequence[GroupRow], covariate: str | None) -> list[Note]:
@@ -182,7 +183,7 @@ def _adjustment_in_words(rows: Sequence[GroupRow], covariate: str | None) -> lis
     if n_missing:
         who = "1 user without it takes" if n_missing == 1 else f"{n_missing:,} users without it take"
         notes.append(Note(f"{'at most ' if len(rows) > 1 else ''}{who} its mean", covariate))
-    plain = dict.fromkeys(f"{row.name} of {row.group}: {row.not_adjusted}" for row in rows if row.not_adjusted)
+    plain = dict.fromkeys(f"{row.figure}: {row.not_adjusted}" for row in rows if row.not_adjusted)
     if plain:
         notes.append(Note(f"not adjusted: {listed(list(plain), MOST_LISTED)}"))
     return notes

@@ -26,6 +26,11 @@ class JudgedRow(MetricRow):
     verdict: str
 
     @property
+    def figure(self) -> str:
+        """What the row is about, in words."""
+        return self.name
+
+    @property
     def shown_ends(self) -> tuple[float, float]:
         """The ends of the interval that stands beside the p-value."""
         return self.interval_low, self.interval_high
@@ -37,11 +42,6 @@ class JointRow(JudgedRow):
     joint_low: float
     joint_high: float
     n_joint: int
-
-    @property
-    def figure(self) -> str:
-        """What the row is about, in words."""
-        return self.name
 
     @property
     def shown_ends(self) -> tuple[float, float]:
@@ -130,7 +130,7 @@ def lifts_in_words(rows: Sequence[LiftedRow]) -> list[Note]:
     reasons: dict[str, dict[str, None]] = {}
     for row in rows:
         if row.no_lift and not row.no_interval:
-            reasons.setdefault(row.no_lift, {})[row.name] = None
+            reasons.setdefault(row.no_lift, {})[row.figure] = None
     missing = [f"no lift for {listed(list(names), MOST_LISTED)}: {reason}" for reason, names in reasons.items()]
     return [Note("difference / |baseline's mean|, with Fieller's interval", "lift"), *map(Note, missing)]
 
@@ -160,7 +160,7 @@ def margins_in_words(rows: Sequence[JudgedRow]) -> list[str]:
     return [f"differences up to {' or '.join(margins)} do not matter"] if margins else []
 
 
-def missing_intervals(rows: Sequence[JudgedRow]) -> list[str]:
-    """A sentence on why rows have no interval. Empty if all have one."""
-    reasons = dict.fromkeys(f"{row.name}: {row.no_interval}" for row in rows if row.no_interval)
+def missing_intervals(rows: Sequence[JudgedRow], name: Callable[[Any], str] = attrgetter("figure")) -> list[str]:
+    """A sentence on why rows have no interval, each by its name. Empty if all have one."""
+    reasons = dict.fromkeys(f"{name(row)}: {row.no_interval}" for row in rows if row.no_interval)
     return [f"no interval: {listed(list(reasons), MOST_LISTED)}"] if reasons else []

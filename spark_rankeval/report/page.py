@@ -20,14 +20,12 @@ from markupsafe import Markup
 from spark_rankeval.errors import UnknownMetricError
 from spark_rankeval.records.audit_rows import audit_table, findings, headline, left_out_in_words, unchecked_in_words
 from spark_rankeval.records.comparison_rows import (
+    differences_in_words,
     differences_table,
-    exceptions,
-    headline_in_words,
-    name_of_test,
     reversals_in_words,
+    slices_in_words,
 )
 from spark_rankeval.records.gaps import attribute_gap_tables
-from spark_rankeval.records.judged_rows import joint_in_words, margins_in_words
 from spark_rankeval.records.notes import definitions_table
 from spark_rankeval.records.quality import apart_in_words, quality_table
 from spark_rankeval.records.selection import headline_keys, one_of_each
@@ -252,9 +250,7 @@ def _sections(contents: Contents) -> Iterator[Section]:
     yield _users(contents, telling)
     yield _definitions(contents, total_rows)
     if contents.qualities:
-        counts = quality_table(contents.qualities)
-        words = [_ended(note.text) for note in counts.notes]
-        yield Section("data", "Data quality", words=words, tables=[counts])
+        yield Section("data", "Data quality", tables=[quality_table(contents.qualities)])
     yield Section("manifest", "How this was computed", points=contents.plan, tables=manifest_tables(contents.manifest))
 
 
@@ -314,27 +310,24 @@ def _differences(comparison: ReportedComparison, models: Sequence[str], distribu
     metrics = list(dict.fromkeys(row.metric for row in sliced))[:_MOST_SLICED]
     draws: list[Callable[..., Drawing]] = [plot, *(partial(plot.draw_users, users) for users in counted)]
     draws += [partial(plot.slices, metric) for metric in metrics]
-    corrected = "not corrected" if comparison.correction == "none" else f"corrected ({comparison.correction})"
     words = [
-        f"Each model is compared with {comparison.baseline}. Only users with a value under both models are compared. p comes from "
-        f"{name_of_test(comparison.test, comparison.replicates)}, {corrected} for the number of comparisons. The lift is the difference "
-        "divided by the baseline's mean, with Fieller's interval.",
-        *(f"{text[:1].upper()}{text[1:]}." for text in joint_in_words(rows, comparison.correction)),
-        *(f"{note.text}." for note in headline_in_words(rows, comparison.headline)),
+        f"Each model is compared with {comparison.baseline}. Only users with a value under both models are compared.",
         *(f"Slices have {words}." for words in reversals_in_words(rows, sliced)),
-        *(f"Verdict: {words}." for words in margins_in_words(rows)),
-        *map(_ended, exceptions(rows, comparison.test, comparison.replicates)),
         *map(_ended, comparison.notes),
     ]
     caption = f"Differences from {comparison.baseline}"
-    by_slice = f"{caption} by slice; p from all patterns of signs or the paired t test, corrected for these comparisons"
+    correction, level = comparison.correction, comparison.level
+    notes = differences_in_words(rows, comparison.test, correction, comparison.replicates, comparison.headline)
+    notes_of_slices = slices_in_words(sliced, sliced, correction)
     return Section(
         "differences",
         "Which model is better",
         words=words,
         pictures=list(map(picture, draws)),
-        tables=[differences_table(rows, comparison.level, caption)],
-        folded=[differences_table(sliced, comparison.level, by_slice, slices=True)] if sliced else [],
+        tables=[differences_table(rows, level, caption, notes)],
+        folded=[differences_table(sliced, level, f"{caption} by slice", notes_of_slices, slices=True)]
+        if sliced
+        else [],
     )
 
 

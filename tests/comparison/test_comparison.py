@@ -3,6 +3,7 @@
 import functools
 import json
 import math
+import re
 from unittest.mock import patch
 
 import numpy as np
@@ -302,7 +303,7 @@ def test_slices_by_name_and_undefined_ones_are_no_losses(parted):
     row = found["ndcg@10", "old", "country=DE, device=web"]
     assert (row.slice, row.model) == ("country=DE, device=web", "old")
     assert found["ndcg@10", "old"].slice == "all"
-    assert "slices with the largest losses" in found._repr_html_()
+    assert "the largest losses of " in found._repr_html_()
 
 
 def test_a_column_of_a_distance_without_metadata_is_better_when_smaller():
@@ -356,7 +357,7 @@ def test_a_difference_without_an_interval_says_why():
         (row,) = found.rows
         assert math.isnan(row.interval_low)
         assert row.no_interval == "one user has no spread"
-        assert "no interval: rr: one user has no spread" in repr(found)
+        assert re.search("no interval: rr of .*: one user has no spread", repr(found))
 
 
 def test_too_few_replicates_for_as_many_comparisons_are_warned_of_and_t_stands_for_them():

@@ -193,6 +193,16 @@ def test_the_tables_say_where_p_and_interval_come_from():
     rare = repr(gaps_of(rows_of({("DE", "ios"): np.zeros(4), ("FR", "i"): np.ones(4)}), "country", None, 0.9, 0.0, 2))
     assert "Clopper-Pearson intervals of both means" in rare
     assert "90 % interval" in rare
+    assert "all are equal: ndcg@10 for users with country=DE and ndcg@10 for users with country=FR" in rare
+
+
+def test_the_tables_say_how_many_intervals_hold_together():
+    gaps = gaps_of(rows_of(model="als"), "country", None, 0.95, 0.0, 2)
+    says = "the intervals of 4 comparisons hold together (Bonferroni)"
+    assert [says in str(table.notes) for table in gaps_tables(gaps.rows, 0.95)] == [False, True]
+    # Holm's steps may decide a comparison whose interval of Bonferroni holds 0.
+    decided = replace(gaps.rows[1], verdict="worse", joint_low=-0.1, joint_high=0.01)
+    assert "ndcg@10 of als for users with country=DE: Holm's steps decide" in str(gaps_tables([decided], 0.95)[0].notes)
 
 
 def outcomes(settings, rows):

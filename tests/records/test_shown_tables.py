@@ -91,8 +91,12 @@ def test_comparisons_show_the_name_that_was_asked_for():
 
 def test_a_comparison_without_an_interval_says_why():
     none = {"interval_low": math.nan, "interval_high": math.nan, "no_interval": "one cluster has no spread"}
-    for shown in (comparison([difference("rr", **none)]), pairs([pair("rr", **none)])):
-        assert "no interval: rr: one cluster has no spread" in repr(shown)
+    for shown, figure in (
+        (comparison([difference("rr", **none)]), "rr of als"),
+        (comparison([difference("rr", slice="age=old", **none)]), "rr of als for users with age=old"),
+        (pairs([pair("rr", **none)]), "rr of als and popularity"),
+    ):
+        assert f"no interval: {figure}: one cluster has no spread" in repr(shown)
     for shown in (comparison([difference("rr")]), pairs([pair("rr")])):
         assert "no interval" not in repr(shown)
 
@@ -265,3 +269,17 @@ def test_a_comparison_says_where_a_slice_has_the_opposite_of_the_mean():
     says = "the opposite of the mean over all users: ndcg@10 of als for users with age=old (-0.02, p = 0.0350)"
     assert [line.split("  ")[0] for line in repr(comparison(rows, sliced)).splitlines() if says in line] == ["slices"]
     assert "the opposite" not in repr(comparison(rows, sliced[1:]))
+
+
+def test_losses_of_slices_say_what_their_figures_are_corrected_for():
+    without = {"lift_low": math.nan, "lift_high": math.nan, "no_lift": "the baseline's mean is 0"}
+    sliced = [
+        difference(slice="age=old", value=-0.02, verdict="worse", n_joint=2, **without),
+        difference(slice="age=young", value=0.04, n_joint=2),
+    ]
+    shown = repr(comparison([difference()], sliced)).partition("the largest losses of 2 comparisons of slices")[2]
+    assert "from all patterns of signs or the paired t test, corrected for 2 comparisons (holm)" in shown
+    assert "interval  the intervals of 2 comparisons hold together (Bonferroni)" in shown
+    assert "no lift for ndcg@10 of als for users with age=old: the baseline's mean is 0" in shown
+    uncorrected = replace(comparison([difference()], sliced), correction="none")
+    assert "from all patterns of signs or the paired t test\n" in repr(uncorrected)

@@ -1,5 +1,6 @@
 """The report as a file: what is in it, that it is well formed, escapes what others wrote, and needs nothing beside it."""
 
+import math
 import os
 import re
 import stat
@@ -104,8 +105,9 @@ def test_every_mean_is_there_to_unfold(page):
 
 def test_differences_have_verdicts_and_what_they_stand_on(page):
     words = page.words(page.section("differences"))
-    assert "the sign-flip randomisation test with 9,999 replicates, corrected (holm)" in words
-    assert "Verdict: differences up to 0.005 do not matter." in words
+    assert "p: from the sign-flip randomisation test with 9,999 replicates, corrected for 6 comparisons (holm)" in words
+    assert "verdict: differences up to 0.005 do not matter" in words
+    assert "lift: difference / |baseline's mean|, with Fieller's interval" in words
     line = next(cells for cells in page.rows("differences") if cells[0] == "map@10")
     assert line[1] == "popularity"
     assert line[5:7] == ["+12 %", "+6.0 % to +18 %"]
@@ -128,7 +130,7 @@ def test_data_quality_has_a_column_a_model_and_the_manifest_every_value(page):
     shown = {cells[0]: cells[1:] for cells in lines[1:]}
     assert len(shown) == 9
     assert all(set(counts) != {"0"} for counts in shown.values())
-    assert "17 other counts are 0." in page.words(page.section("data"))
+    assert "17 other counts are 0" in page.words(page.section("data"))
     words = page.words(page.section("manifest"))
     for said in ("2026-11-21-a1", "evaluation.metrics ndcg@1..100, precision_recall_curve", "evaluation.exclude –"):
         assert said in words
@@ -452,6 +454,21 @@ def test_differences_whose_p_or_interval_is_of_another_kind_are_named(tmp_path):
     words = page.words(page.section("differences"))
     assert f"p from all patterns of signs, not from random ones: {first.metric} of {first.model}" in words
     assert f"because all users have the same difference: {first.metric} of {first.model}" in words
+
+
+@pytest.mark.usefixtures("without_charts")
+def test_a_missing_lift_and_joint_intervals_are_explained_for_all_users_and_for_slices(tmp_path):
+    compared = comparison()
+    without = {"lift_low": math.nan, "lift_high": math.nan, "no_lift": "the baseline's mean is 0"}
+    sliced = [replace(compared.sliced[0], **without), *(replace(one, n_joint=8) for one in compared.sliced[1:])]
+    compared = replace(compared, rows=(replace(compared.rows[0], **without), *compared.rows[1:]), sliced=tuple(sliced))
+    page = Page(full_report(tmp_path / "lifts.html", comparison=compared))
+    section = page.section("differences")
+    above, folded = (page.words(part) for part in (section, section.find("details")))
+    assert "no lift for ndcg@10 of popularity: the baseline's mean is 0" in above
+    assert "–: cannot be computed, for the reason in the notes" in above
+    assert "no lift for ndcg@10 of popularity for users with country=DE: the baseline's mean is 0" in folded
+    assert "interval: the intervals of 8 comparisons hold together (Bonferroni)" in folded
 
 
 @pytest.mark.usefixtures("without_charts")
