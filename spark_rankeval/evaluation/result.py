@@ -446,9 +446,9 @@ class Result(Shown):
         Examples:
             >>> print(result.table("model", "cutoff", metrics="recall", intervals=False))
             recall, means over users, dialect 'default'
-            model           1        2        3
-            popular   0.2500   0.5000   0.7500
-            personal  0.7500*  1.0000*  1.0000*
+            model     users        1        2        3
+            popular       8  0.2500   0.5000   0.7500
+            personal      8  0.7500*  1.0000*  1.0000*
             *  the best model of its column
             other slices: 'country=DE' and 'country=FR' (slice=…)
 
@@ -456,14 +456,14 @@ class Result(Shown):
             rows: what the rows are: ``model``, ``metric``, ``cutoff``, ``slice`` or ``group``.
             columns: what the columns are.
             metrics: the metrics to show. None: those that one shows first; if neither rows nor columns are metrics, the first one. With
-                cutoffs, a metric without its cutoff, such as ``ndcg``.
+                cutoffs, also metrics without their cutoff, such as ``ndcg``.
             model: the model of all cells, if models are neither rows nor columns. None: the first.
             slice: likewise the slice, such as ``country=DE``. None: all users.
             group: likewise the group of items. None: all items.
             intervals: whether cells show the intervals of their means. None: if there are at most three columns.
 
         Raises:
-            OptionError: a dimension, a model, a slice or a group does not exist.
+            OptionError: a dimension, a model, a slice or a group does not exist, or `metrics` is empty.
             UnknownMetricError: a metric is not in the result.
         """
         common: dict[Dimension, str | None] = {"model": model, "slice": slice, "group": group}

@@ -72,6 +72,14 @@ def is_over_lists(row: SummaryRow) -> bool:
     return metric is not None and metric.corpus_level
 
 
+def means_title(rows: Sequence[SummaryRow]) -> str:
+    """The title of a chart or table of several figures."""
+    n_over_lists = sum(map(is_over_lists, rows))
+    if n_over_lists == len(rows):
+        return "Values of all lists together"
+    return "Means over users, and values of all lists" if n_over_lists else "Means over users"
+
+
 def mean_of(row: SummaryRow, name: str) -> str:
     """The title of an axis of a row's metric, by that name."""
     return name if is_over_lists(row) else f"mean {name}"

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal, TypeAlias
+from operator import attrgetter
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import pandas as pd
 
 from spark_rankeval.checks import one_of
 from spark_rankeval.errors import OptionError, did_you_mean, listed
 from spark_rankeval.metrics.base import Metric
+from spark_rankeval.metrics.naming import reads_as
+from spark_rankeval.records.chart_rows import is_over_lists, means_title
 from spark_rankeval.records.quality import DataQuality
-from spark_rankeval.records.selection import Metrics, chosen, headline_keys, one_of_each
+from spark_rankeval.records.selection import Metrics, chosen, headline_keys, largest, one_of_each
 from spark_rankeval.records.side_by_side import best_models
 from spark_rankeval.records.slices import group_of, users_of
 from spark_rankeval.records.summary import (
@@ -27,6 +30,7 @@ from spark_rankeval.records.summary import (
     summary_on_screen,
     users_in_words,
     usual,
+    without_weights,
 )
 from spark_rankeval.tables import DASH, Cell, Column, Document, Note, OneTable, Table, common_format, remarks, words
 
@@ -35,7 +39,19 @@ Dimension: TypeAlias = Literal["model", "metric", "cutoff", "slice", "group"]
 DIMENSIONS: tuple[Dimension, ...] = ("model", "metric", "cutoff", "slice", "group")
 # A table of more columns does not fit on a line, and has means without their intervals.
 _MOST_INTERVALS = 3
+# What divides users or items.
+_PARTS: tuple[Dimension, ...] = ("slice", "group")
 _HEADINGS = {"model": "model", "metric": "metric", "cutoff": "cutoff", "slice": "users with", "group": "items with"}
+
+Line = TypeVar("Line", bound=Hashable)
+
+
+def _best_by_line(rows: Iterable[tuple[Line, SummaryRow]]) -> dict[Line, set[str]]:
+    """The best models of each line of rows."""
+    lines: dict[Line, dict[str, SummaryRow]] = {}
+    for line, row in rows:
+        lines.setdefault(line, {})[row.model] = row
+    return {line: best_models(models) for line, models in lines.items()}
 
 
 @dataclass(frozen=True, repr=False)
@@ -89,7 +105,11 @@ class CrossTable(OneTable):
             key: common_format(row.mean for row in self.by_cell.values() if row.key == key)
             for key in {row.key for row in self.by_cell.values()}
         }
-        best = self._best()
+        # Models stand beside each other in lines: the rows or the columns.
+        along = 0 if self.column_dimension == "model" else 1
+        dimensions = (self.row_dimension, self.column_dimension)
+        lines = ((cell[along], row) for cell, row in self.by_cell.items()) if "model" in dimensions else ()
+        best = _best_by_line(lines)
 
         def cell(column: str, row: str) -> Cell | str:
             each = self.by_cell.get((row, column))
@@ -99,34 +119,22 @@ class CrossTable(OneTable):
             interval = (
                 f" {interval_in_words(each, formats[each.key])}" if self.intervals and not each.no_interval else ""
             )
-            return Cell(mean + interval, (row, column) in best)
+            return Cell(mean + interval, each.model in best.get((row, column)[along], ()))
 
         row_names, column_names = (list(dict.fromkeys(names)) for names, _ in self._axes())
-        columns: list[Column[Any]] = [words(_HEADINGS[self.row_dimension], lambda row: row)]
-        if self.row_dimension in ("metric", "slice", "group"):
-            columns.append(Column("users", self._users))
-        columns += [Column(name, partial(cell, name)) for name in column_names]
-        means = "the best model of its row" if self.column_dimension == "model" else "the best model of its column"
+        columns: list[Column[Any]] = [
+            words(_HEADINGS[self.row_dimension], lambda row: row),
+            Column("users", self._users),
+            *(Column(name, partial(cell, name)) for name in column_names),
+        ]
+        means = f"the best model of its {'column' if along else 'row'}" if any(best.values()) else ""
         notes = list(map(Note, self.notes))
-        return Table(
-            row_names, columns, self.caption, self.caption, notes, means if best else "", "there is no such figure"
-        )
+        return Table(row_names, columns, self.caption, self.caption, notes, means, "there is no such figure")
 
     def _users(self, row: str) -> str:
         counts = [each.n_users for (name, _), each in self.by_cell.items() if name == row]
         least, most = min(counts), max(counts)
         return f"{least:,}" if least == most else f"{least:,} to {most:,}"
-
-    def _best(self) -> set[tuple[str, str]]:
-        """The cells of the best models, if models stand beside each other."""
-        if "model" not in (self.row_dimension, self.column_dimension):
-            return set()
-        lines: dict[str, dict[str, SummaryRow]] = {}
-        for (row, column), each in self.by_cell.items():
-            model, other = (row, column) if self.row_dimension == "model" else (column, row)
-            lines.setdefault(other, {})[model] = each
-        pairs = [(model, other) for other, models in lines.items() for model in best_models(models)]
-        return set(pairs) if self.row_dimension == "model" else {(other, model) for model, other in pairs}
 
 
 def cross_table(
@@ -148,7 +156,7 @@ def cross_table(
         intervals: whether to show intervals; None: if there are at most three columns.
 
     Raises:
-        OptionError: a dimension or a value does not exist.
+        OptionError: a dimension or a value does not exist, or no metric is named.
         UnknownMetricError: a metric is not in the result.
     """
     one_of("rows", rows, DIMENSIONS)
@@ -161,31 +169,49 @@ def cross_table(
     kept, notes = _rows_of_metrics(summary, dimensions, metrics)
     about = []
     if "metric" not in dimensions:
-        about.append(_value(kept[0], "metric", dimensions))
+        about.append(_family(kept[0]) if "cutoff" in dimensions else kept[0].name)
     for dimension, name in common.items():
         if dimension not in dimensions:
             kept, value, note = _with_value(kept, dimension, name)
-            about += [f"{dimension} {value!r}"] * (value not in ("", "all"))
+            about += [f"{dimension} {value!r}"] * (value != ("all" if dimension in _PARTS else ""))
             notes += note
-    by_cell = {(_value(row, row_dimension, dimensions), _value(row, column_dimension, dimensions)): row for row in kept}
+    return _crossed(kept, row_dimension, column_dimension, about, notes, intervals)
+
+
+def _crossed(
+    rows: Sequence[SummaryRow],
+    row_dimension: Dimension,
+    column_dimension: Dimension,
+    about: Sequence[str],
+    notes: Sequence[str],
+    intervals: bool | None = None,
+) -> CrossTable:
+    """The table of rows, one for each of its cells."""
+    dimensions = (row_dimension, column_dimension)
+    row_name, column_name = (_value_in(dimension, dimensions) for dimension in dimensions)
+    by_cell = {(row_name(row), column_name(row)): row for row in rows}
     n_columns = len({column for _, column in by_cell})
     has_intervals = n_columns <= _MOST_INTERVALS if intervals is None else intervals
-    if has_intervals:
-        notes = [*missing_intervals(kept), *notes]
-    return CrossTable(
-        by_cell, row_dimension, column_dimension, _caption(kept, about, has_intervals), has_intervals, notes
-    )
+    remarks = [
+        *(missing_intervals(rows, partial(_figure, dimensions)) if has_intervals else []),
+        *without_weights(rows),
+    ]
+    caption = _caption(rows, about, has_intervals)
+    return CrossTable(by_cell, row_dimension, column_dimension, caption, has_intervals, [*remarks, *notes])
 
 
-def _value(row: SummaryRow, dimension: Dimension, dimensions: Sequence[Dimension]) -> str:
-    """What a row of the summary is called in a dimension."""
-    if dimension == "metric":
-        return _family(row) if "cutoff" in dimensions else row.name
-    if dimension == "cutoff":
-        return str(row.cutoff) if row.cutoff is not None else "all"
-    if dimension == "group":
-        return group_of(row.slice) or "all"
-    return users_of(row.slice) if dimension == "slice" else row.model
+def _value_in(dimension: Dimension, dimensions: Sequence[Dimension]) -> Callable[[SummaryRow], str]:
+    """What a row of the summary is called in a dimension of a table."""
+    return _family if dimension == "metric" and "cutoff" in dimensions else _VALUES[dimension]
+
+
+_VALUES: dict[Dimension, Callable[[SummaryRow], str]] = {
+    "model": attrgetter("model"),
+    "metric": attrgetter("name"),
+    "cutoff": lambda row: "all" if row.cutoff is None else str(row.cutoff),
+    "slice": lambda row: users_of(row.slice),
+    "group": lambda row: group_of(row.slice) or "all",
+}
 
 
 def _family(row: SummaryRow) -> str:
@@ -193,65 +219,82 @@ def _family(row: SummaryRow) -> str:
     return re.sub(r"@\d+(?=$| \[)", "", row.name)
 
 
+def _is_of_family(name: str | Metric, row: SummaryRow) -> bool:
+    """Whether a metric without its cutoff is that of a row, whatever the relevance."""
+    family = _family(row)
+    label = row.metric.removesuffix(f"@{row.cutoff}")
+    return str(name) in (family, family.removesuffix(f" [{row.relevance}]"), label) or reads_as(label, name)
+
+
+def _figure(dimensions: Sequence[Dimension], row: SummaryRow) -> str:
+    """What a row is about in a table of two dimensions, whatever its model."""
+    metric = [row.name] if {"metric", "cutoff"} & set(dimensions) else []
+    return " in ".join([*metric, *(_VALUES[part](row) for part in _PARTS if part in dimensions)])
+
+
 def _rows_of_metrics(
     summary: Sequence[SummaryRow], dimensions: Sequence[Dimension], metrics: Metrics
 ) -> tuple[list[SummaryRow], list[str]]:
     """The rows of the metrics, and a note on those left out."""
-    families = list(dict.fromkeys(map(_family, summary)))
+    name_of = _family if "cutoff" in dimensions and "metric" not in dimensions else attrgetter("name")
     if metrics is not None:
         named = [metrics] if isinstance(metrics, str | Metric) else list(metrics)
-        if "cutoff" in dimensions and all(str(name) in families for name in named):
-            kept = [row for name in named for row in summary if _family(row) == str(name)]
-        else:
-            kept = chosen(summary, named)
-        several = dict.fromkeys(_family(row) if "cutoff" in dimensions else row.name for row in kept)
+        if not named:
+            msg = "metrics is empty; name a metric, or pass None for those to show first"
+            raise OptionError(msg)
+        families = [[row for row in summary if "cutoff" in dimensions and _is_of_family(name, row)] for name in named]
+        kept = [row for rows in families for row in rows] if all(families) else chosen(summary, named)
+        several = dict.fromkeys(map(name_of, kept))
         if "metric" not in dimensions and len(several) > 1:
             msg = f"a table of {' and '.join(dimensions)} shows one metric; got {', '.join(several)}"
             raise OptionError(msg)
         return kept, []
+    # Metrics that slices or groups lack have no place in a table of these.
+    parts = [_VALUES[part] for part in _PARTS if part in dimensions]
+    parted = [row for row in summary if all(value(row) != "all" for value in parts)] or summary
     if "metric" in dimensions:
-        keys = headline_keys(summary)
-        n_other = len({row.key for row in summary}) - len(keys)
-        return chosen(summary, keys), [f"{n_other:,} other metrics (metrics=…)"] * (n_other > 0)
-    if "cutoff" in dimensions:
-        # The metric with the most cutoffs, the first of these.
-        sizes = {name: len({row.cutoff for row in summary if _family(row) == name}) for name in families}
-        names, first = families, max(families, key=sizes.__getitem__)
-        kept = [row for row in summary if _family(row) == first]
+        keys = set(headline_keys(parted))
+        shown = {row.name for row in parted if row.key in keys}
+    elif "cutoff" in dimensions:
+        cutoffs: dict[str, set[int | None]] = {}
+        for row in parted:
+            cutoffs.setdefault(_family(row), set()).add(row.cutoff)
+        shown = {max(cutoffs, key=lambda name: len(cutoffs[name]))}
     else:
-        names, first = list(dict.fromkeys(row.name for row in summary)), summary[0].name
-        kept = [row for row in summary if row.name == first]
-    others = [name for name in names if name != first]
-    return kept, [f"other metrics: {listed(others, MOST_LISTED)} (metrics=…)"] if others else []
+        shown = {parted[0].name}
+    others = [name for name in dict.fromkeys(map(name_of, summary)) if name not in shown]
+    note = [f"other metrics: {listed(others, MOST_LISTED)} (metrics=…)"] if others else []
+    return [row for row in summary if name_of(row) in shown], note
 
 
 def _with_value(
     rows: Sequence[SummaryRow], dimension: Dimension, value: str | None
 ) -> tuple[list[SummaryRow], str, list[str]]:
     """The rows with a value of a dimension, the value, and a note on the others."""
-    values = list(dict.fromkeys(_value(row, dimension, ()) for row in rows))
+    value_of = _VALUES[dimension]
+    values = list(dict.fromkeys(map(value_of, rows)))
     if value is None:
-        value = "all" if "all" in values else values[0]
+        # A model may have any name.
+        value = "all" if dimension in _PARTS and "all" in values else values[0]
     elif value not in values:
         available = ", ".join(map(repr, values))
         msg = f"there is no {dimension} {value!r}; {did_you_mean(value, values)}available: {available}"
         raise OptionError(msg)
     others = [repr(other) for other in values if other != value]
     note = [f"other {dimension}s: {listed(others, MOST_LISTED)} ({dimension}=…)"] if others else []
-    return [row for row in rows if _value(row, dimension, ()) == value], value, note
+    return [row for row in rows if value_of(row) == value], value, note
 
 
 def _caption(rows: Sequence[SummaryRow], about: Sequence[str], has_intervals: bool) -> str:
     """What the cells have in common."""
     users = users_in_words([replace(row, model="", slice="all") for row in rows])
     name = interval_name(usual(rows)) if has_intervals else ""
-    return ", ".join([*about, "means over users", *([name] if name else []), users])
+    title = means_title(rows)
+    return ", ".join([*about, title[:1].lower() + title[1:], *([name] if name else []), users])
 
 
-# What divides users or items.
-_PARTS: tuple[Dimension, Dimension] = ("slice", "group")
 # What fits on a screen: so many metrics, slices or groups, and metrics of one model beside each other.
-_MOST_METRICS, _MOST_SLICES, _MOST_COLUMNS = 20, 12, 5
+_MOST_METRICS, _MOST_PARTS, _MOST_COLUMNS = 20, 12, 5
 
 
 def result_on_screen(
@@ -261,63 +304,65 @@ def result_on_screen(
 
     One model without slices has the table of `summary_on_screen`, with standard deviations and undefined values.
     """
-    models = list(dict.fromkeys(row.model for row in summary))
+    several = len({row.model for row in summary}) > 1
     total_rows = [row for row in summary if row.slice == "all"]
-    dimensions = [name for name in _PARTS if any(_value(row, name, ()) != "all" for row in summary)]
-    if len(models) == 1 and not dimensions:
+    parts = {part: [row for row in summary if _only(row, part)] for part in _PARTS}
+    if not several and not any(parts.values()):
         return summary_on_screen(summary, qualities, notes)
-    if len(models) == 1:
-        tables = [*summary_on_screen(total_rows, {}).tables]
-    else:
-        tables = [_screen_table(total_rows, "metric", "model", headline_keys(total_rows)[:_MOST_METRICS])]
-    for dimension in dimensions:
-        rows = _largest([row for row in summary if row.slice == "all" or _only(row, dimension)], dimension)
-        if len(models) > 1:
-            tables.append(_screen_table(rows, dimension, "model", one_of_each(rows)[:1]))
-        else:
-            tables.append(_screen_table(rows, dimension, "metric", one_of_each(rows)[:_MOST_COLUMNS]))
+    tables = [_metrics_on_screen(total_rows)] if several else [*summary_on_screen(total_rows, {}).tables]
+    for part, part_rows in parts.items():
+        if part_rows:
+            tables.append(_parts_on_screen(total_rows, part_rows, part, "model" if several else "metric"))
     more = [
         Note(f"{len(summary):,} figures: result.to_pandas(); any two of {', '.join(DIMENSIONS)}: result.table()", "all")
     ]
-    remarked = list(map(Note, missing_intervals(total_rows))) if len(models) > 1 else []
-    reversals = _reversals(summary) if len(models) > 1 else []
-    below = [*tables[-1].notes, *remarked, *reversals, *_notes_of_models(qualities, summary), *more]
+    reversals = _reversals(total_rows, parts["slice"]) if several else []
+    below = [*tables[-1].notes, *reversals, *_notes_of_models(qualities, summary), *more]
     return Document((*tables[:-1], replace(tables[-1], notes=below)), remarks(notes))
 
 
-def _only(row: SummaryRow, dimension: Dimension) -> bool:
+def _only(row: SummaryRow, part: Dimension) -> bool:
     """Whether a row is about a slice of all items, or a group of items of all users."""
-    return all((_value(row, name, ()) != "all") == (name == dimension) for name in _PARTS)
+    return all((_VALUES[name](row) != "all") == (name == part) for name in _PARTS)
 
 
-def _largest(rows: Sequence[SummaryRow], dimension: Dimension) -> list[SummaryRow]:
-    """The rows of all, and of the slices or groups with the most users, in their order."""
-    sizes: dict[str, int] = {}
-    for row in rows:
-        name = _value(row, dimension, ())
-        sizes[name] = max(sizes.get(name, 0), row.n_users)
-    kept = {"all", *sorted(sizes, key=lambda name: -sizes[name])[:_MOST_SLICES]}
-    return [row for row in rows if _value(row, dimension, ()) in kept]
+def _metrics_on_screen(total_rows: Sequence[SummaryRow]) -> Table:
+    keys = headline_keys(total_rows)[:_MOST_METRICS]
+    more = _left_out("result.table(metrics=…)", metric=len({row.key for row in total_rows}) - len(keys))
+    return _crossed([row for row in total_rows if row.key in keys], "metric", "model", [], more).shown_table()
 
 
-def _screen_table(rows: Sequence[SummaryRow], row_dimension: str, column_dimension: str, keys: Sequence[str]) -> Table:
-    common: dict[Dimension, str | None] = {} if row_dimension in _PARTS else {"slice": "all", "group": "all"}
-    table = cross_table(rows, row_dimension, column_dimension, keys, common, None)
-    return replace(table, notes=()).shown_table()
+def _parts_on_screen(
+    total_rows: Sequence[SummaryRow], part_rows: Sequence[SummaryRow], part: Dimension, columns: Dimension
+) -> Table:
+    """All users or items, and the slices or groups with the most users, on the first metrics that these have."""
+    keys = one_of_each(part_rows)[: 1 if columns == "model" else _MOST_COLUMNS]
+    shown = [row for row in (*total_rows, *largest(part_rows, _MOST_PARTS)) if row.key in keys]
+    more = _left_out(
+        f"result.table({part!r}, {columns!r}, metrics=…)",
+        **{part: len({row.slice for row in part_rows}) - len({row.slice for row in shown} - {"all"})},
+        metric=len({row.key for row in part_rows}) - len(keys),
+    )
+    return _crossed(shown, part, columns, [shown[0].name] if columns == "model" else [], more).shown_table()
 
 
-def _reversals(summary: Sequence[SummaryRow]) -> list[Note]:
-    """Where another model is best in a slice than over all users."""
-    keys = set(headline_keys([row for row in summary if row.slice == "all"]))
-    by_slice: dict[tuple[str, str], dict[str, SummaryRow]] = {}
-    for row in summary:
-        if row.key in keys and (row.slice == "all" or _only(row, "slice")):
-            by_slice.setdefault((row.key, row.slice), {})[row.model] = row
-    best = {place: best_models(models) for place, models in by_slice.items()}
+def _left_out(call: str, **counts: int) -> list[str]:
+    """A note on how much a table leaves out, and how to see it."""
+    left_out = [f"{n:,} other {name}{'s' * (n != 1)}" for name, n in counts.items() if n]
+    return [f"{listed(left_out)}: {call}"] if left_out else []
+
+
+def _reversals(total_rows: Sequence[SummaryRow], part_rows: Sequence[SummaryRow]) -> list[Note]:
+    """Where another model is best in a slice than over all users, the metric of the table of slices first."""
+    keys = [*one_of_each(part_rows)[:1], *headline_keys(total_rows)]
+    # Figures of all lists together depend on how many lists there are.
+    rows = [row for row in (*total_rows, *part_rows) if row.key in keys and not is_over_lists(row)]
+    names = {row.key: row.name for row in rows}
+    best = _best_by_line(((row.key, row.slice), row) for row in rows)
     others = [
-        f"{next(iter(by_slice[key, users].values())).name} with {users} ({', '.join(sorted(leaders))})"
-        for (key, users), leaders in best.items()
-        if users != "all" and leaders and not leaders & best[key, "all"]
+        f"{names[key]} with {users} ({', '.join(sorted(leaders))})"
+        for (key, users), leaders in sorted(best.items(), key=lambda line: keys.index(line[0][0]))
+        if leaders and best.get((key, "all")) and not leaders & best[key, "all"]
     ]
     if not others:
         return []

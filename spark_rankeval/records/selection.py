@@ -59,12 +59,12 @@ def one_of_each(rows: Sequence[SummaryRow]) -> list[str]:
     return [next((key for key in keys if cutoffs[key] == 10), keys[len(keys) // 2]) for keys in kinds.values()]
 
 
-def largest(rows: Sequence[Sliced]) -> list[Sliced]:
+def largest(rows: Sequence[Sliced], most: int = MOST_LINES) -> list[Sliced]:
     """The rows of the slices with the most users, in their order."""
     sizes: dict[str, int] = {}
     for row in rows:
         sizes[row.slice] = max(sizes.get(row.slice, 0), row.n_users)
-    kept = set(sorted(sizes, key=lambda name: -sizes[name])[:MOST_LINES])
+    kept = set(sorted(sizes, key=lambda name: -sizes[name])[:most])
     return [row for row in rows if row.slice in kept]
 
 

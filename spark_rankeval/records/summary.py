@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import lru_cache, wraps
+from operator import attrgetter
 from typing import Any, ParamSpec, TypeVar
 
 import pandas as pd
@@ -369,7 +370,7 @@ def means_table(caption: str, rows: Sequence[SummaryRow], *, slices: bool = Fals
 
 def _summary_table(rows: Sequence[SummaryRow], below: Iterable[Note] = ()) -> Table:
     about = users_in_words(rows)
-    remarked = [*missing_intervals(rows), *_without_weights(rows)]
+    remarked = [*missing_intervals(rows), *without_weights(rows)]
     return Table(rows, _columns(rows), about, about, [*map(Note, remarked), *below])
 
 
@@ -406,10 +407,10 @@ def _weights(rows: Sequence[SummaryRow]) -> list[str]:
     return list(dict.fromkeys(row.user_weight for row in rows if row.user_weight not in ("", SELF_NORMALISED)))
 
 
-def _without_weights(rows: Sequence[SummaryRow]) -> list[str]:
+def without_weights(rows: Sequence[SummaryRow]) -> list[str]:
     """A sentence on the values that users' weights do not change, in a table of others."""
-    alike = [row.name for row in rows if not row.user_weight] if _weights(rows) else []
-    return [f"users' weights do not change {listed(alike, MOST_LISTED)}"] if alike else []
+    alike = dict.fromkeys(row.name for row in rows if not row.user_weight) if _weights(rows) else {}
+    return [f"users' weights do not change {listed(list(alike), MOST_LISTED)}"] if alike else []
 
 
 def interval_name(row: SummaryRow) -> str:
@@ -423,15 +424,15 @@ def usual(rows: Sequence[SummaryRow]) -> SummaryRow:
     return next((row for row in rows if row.interval_method == standard_method(row.interval_method)), rows[0])
 
 
-def missing_intervals(rows: Sequence[SummaryRow]) -> list[str]:
-    """Sentences on means that have no interval, or one of another kind than the column's heading says."""
+def missing_intervals(rows: Sequence[SummaryRow], name: Callable[[SummaryRow], str] = attrgetter("name")) -> list[str]:
+    """Sentences on means that have no interval, or one of another kind than the column's heading says, by their names."""
     reasons: dict[str, list[str]] = {}
     others: dict[str, list[str]] = {}
     for row in rows:
         if row.interval_method and row.no_interval:
-            reasons.setdefault(row.no_interval, []).append(row.name)
+            reasons.setdefault(row.no_interval, []).append(name(row))
         elif row.interval_method != usual(rows).interval_method:
-            others.setdefault(_METHODS[row.interval_method], []).append(row.name)
+            others.setdefault(_METHODS[row.interval_method], []).append(name(row))
     return [
         *(f"no interval for {_listed(keys, len(rows))}: {reason}" for reason, keys in reasons.items()),
         *(f"interval for {_listed(keys, len(rows))}: {method}" for method, keys in others.items()),

@@ -24,6 +24,7 @@ from spark_rankeval.records.chart_rows import (
     cutoff_points,
     is_over_lists,
     mean_of,
+    means_title,
     recall_points,
 )
 from spark_rankeval.records.notes import note_of_definitions
@@ -138,7 +139,7 @@ class ResultPlots:
             estimates,
             title=f"{'' if is_over_lists(rows[0]) else 'Mean '}{rows[0].name} by model"
             if alone
-            else _means_title(shown),
+            else means_title(shown),
             reading=[*reading, *self._notes(shown)],
             x_title=_OVER_USERS,
             series=self.models,
@@ -378,13 +379,6 @@ class ResultPlots:
 
     def _total_rows(self) -> list[SummaryRow]:
         return [row for row in self.rows if row.slice == "all"]
-
-
-def _means_title(rows: Sequence[SummaryRow]) -> str:
-    n_over_lists = sum(map(is_over_lists, rows))
-    if n_over_lists == len(rows):
-        return "Values of all lists together"
-    return "Means over users, and values of all lists" if n_over_lists else "Means over users"
 
 
 def _estimate(row: SummaryRow, series: str, place: str | float, note: str) -> Estimate:

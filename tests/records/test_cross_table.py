@@ -7,10 +7,12 @@ import pytest
 from worlds.summary_rows import row
 
 from spark_rankeval.errors import OptionError, UnknownMetricError
-from spark_rankeval.records.cross_table import DIMENSIONS, cross_table
+from spark_rankeval.records.cross_table import DIMENSIONS, cross_table, result_on_screen
+from spark_rankeval.tables import as_text
 
 MODELS, METRICS, CUTOFFS = ("als", "pop"), ("ndcg", "recall"), (5, 10)
 SLICES = {"country=DE": "country=DE", "country=FR": "country=FR", "all": "all"}
+NOTHING = {"model": None, "slice": None, "group": None}
 GROUPS = {"genre=drama": "item genre=drama", "all": ""}
 
 
@@ -71,34 +73,140 @@ def test_every_cell_has_the_mean_of_its_row_and_column(rows, columns):
     ],
 )
 def test_a_table_says_what_its_cells_have_in_common_and_what_it_leaves_out(rows, columns, options, says):
-    common = {"model": None, "slice": None, "group": None} | options
+    common = NOTHING | options
     shown = str(cross_table(WORLD, rows, columns, None, common, None))
     assert [part for part in says if part not in shown] == []
 
 
 def test_the_best_model_has_a_mark_in_its_row_or_column():
-    nothing = {"model": None, "slice": None, "group": None}
     metrics = [row("ndcg@5", 0.25, model="als"), row("ndcg@5", 0.5, model="pop")]
-    beside = str(cross_table(metrics, "metric", "model", None, nothing, False))
+    beside = str(cross_table(metrics, "metric", "model", None, NOTHING, False))
     assert "0.2500  0.5000*" in beside
     assert "the best model of its row" in beside
-    below = str(cross_table(metrics, "model", "metric", None, nothing, False))
+    below = str(cross_table(metrics, "model", "metric", None, NOTHING, False))
     assert "0.5000*" in below
     assert "the best model of its column" in below
-    assert "*" not in str(cross_table(metrics, "metric", "slice", None, nothing, None))
+    assert "*" not in str(cross_table(metrics, "metric", "slice", None, NOTHING, None))
 
 
 def test_a_table_says_how_users_are_weighted():
     weighted = [row("rr", mean, model=model, user_weight="spend") for model, mean in (("als", 0.5), ("pop", 0.25))]
-    nothing = {"model": None, "slice": None, "group": None}
     assert "dialect 'default', users weighted by 'spend'" in str(
-        cross_table(weighted, "metric", "model", None, nothing, None)
+        cross_table(weighted, "metric", "model", None, NOTHING, None)
     )
+
+
+def test_a_table_says_how_many_users_each_row_has():
+    rows = [row(f"ndcg@{k}", 0.5, model=model, n_users=n) for k in (5, 10) for model, n in (("als", 90), ("pop", 80))]
+    below = cross_table(rows, "model", "cutoff", None, NOTHING, False)
+    assert str(below).splitlines()[1:4] == [
+        "model  users        5       10",
+        "als       90  0.5000*  0.5000*",
+        "pop       80  0.5000*  0.5000*",
+    ]
+    assert "5       80 to 90  0.5000*" in str(cross_table(rows, "cutoff", "model", None, NOTHING, False))
+
+
+def test_a_model_may_be_called_all():
+    rows = [row("ndcg@5", mean, model=model) for model, mean in (("als", 0.5), ("all", 0.25))]
+    first = cross_table(rows, "metric", "slice", None, NOTHING, None)
+    assert first.to_pandas().loc["ndcg@5", "all"] == 0.5
+    assert "other models: 'all' (model=…)" in str(first)
+    named = cross_table(rows, "metric", "slice", None, NOTHING | {"model": "all"}, None)
+    assert named.caption.startswith("model 'all', means over users")
+
+
+def test_a_metric_without_its_cutoff_may_have_several_relevances_and_any_name():
+    rows = [
+        row(f"ap@{k}", 0.5, model=model, relevance=relevance, asked=f"map@{k}")
+        for model in MODELS
+        for relevance in ("click", "buy")
+        for k in (5, 10)
+    ]
+    table = cross_table(rows, "metric", "cutoff", "map", NOTHING, None)
+    assert list(table.to_pandas().index) == ["map [click]", "map [buy]"]
+    assert "map [buy], means" in str(cross_table(rows, "model", "cutoff", "map [buy]", NOTHING, None))
+    for name in ("map", "ap", "AP"):
+        with pytest.raises(OptionError, match=r"shows one metric; got map \[click\], map \[buy\]"):
+            cross_table(rows, "model", "cutoff", name, NOTHING, None)
+
+
+def test_the_first_metric_is_one_that_the_slices_have():
+    rows = [row("coverage@5", 0.5), row("rr", 0.25), row("rr", 0.125, slice="country=DE")]
+    table = cross_table(rows, "slice", "model", None, NOTHING, None)
+    assert table.to_pandas()[""].to_dict() == {"all": 0.25, "country=DE": 0.125}
+    assert "other metrics: coverage@5 (metrics=…)" in str(table)
+    assert list(cross_table(rows, "slice", "metric", None, NOTHING, None).to_pandas()) == ["rr"]
+
+
+def test_a_missing_interval_is_named_by_its_slice():
+    rows = [row("rr", 0.5, model="als"), row("rr", 0.5, model="als", slice="country=DE", no_interval="one user")]
+    assert "no interval for country=DE: one user" in str(cross_table(rows, "slice", "model", "rr", NOTHING, None))
+    assert "no interval for rr in country=DE: one user" in str(
+        cross_table(rows, "slice", "metric", None, NOTHING, None)
+    )
+
+
+def test_figures_of_all_lists_are_no_means_over_users():
+    rows = [row("coverage@5", 0.5, model=model) for model in MODELS]
+    assert cross_table(rows, "metric", "model", None, NOTHING, None).caption.startswith("values of all lists together")
+
+
+def test_a_screen_says_what_it_leaves_out_and_how_to_see_it():
+    slices = [f"country={n:02}" for n in range(14)]
+    rows = [
+        row(metric, mean, model=model, slice=users, n_users=1200 if users == "all" else 10 + int(users[-2:]))
+        for model, mean in (("als", 0.5), ("pop", 0.25))
+        for users in ("all", *slices)
+        for metric in [f"ndcg@{k}" for k in range(1, 13)]
+    ]
+    text = as_text(result_on_screen(rows, {}))
+    assert "9 other metrics: result.table(metrics=…)" in text
+    assert "2 other slices and 11 other metrics: result.table('slice', 'model', metrics=…)" in text
+    assert "country=01" not in text
+    assert "country=13" in text
+    assert "\nall" in text
+    alone = as_text(result_on_screen([one for one in rows if one.model == "als"], {}))
+    assert "2 other slices and 11 other metrics: result.table('slice', 'metric', metrics=…)" in alone
+    few = [one for one in rows if one.metric == "ndcg@10" and one.slice in ("all", "country=01")]
+    assert "other" not in as_text(result_on_screen(few, {}))
+
+
+def test_a_screen_shows_a_metric_of_slices_with_its_weights_and_missing_intervals():
+    rows = [
+        one
+        for model in MODELS
+        for one in (
+            row("coverage@5", 0.5, model=model),
+            row("rr", 0.25, model=model, user_weight="spend"),
+            row("hit_rate@5", 0.25, model=model),
+            row("rr", 0.5, model=model, user_weight="spend", slice="country=DE", no_interval="one user has no spread"),
+            row("hit_rate@5", 0.5, model=model, slice="country=DE"),
+        )
+    ]
+    means, slices = result_on_screen(rows, {}).tables
+    assert "users' weights do not change coverage@5 and hit_rate@5" in str(means.notes)
+    assert slices.title.startswith("rr, means over users")
+    assert "no interval for country=DE: one user has no spread" in str(slices.notes)
+
+
+def test_a_screen_says_in_which_slices_another_model_is_best():
+    def rows(metric, *means):
+        for users, pair in zip(("all", "country=DE"), means, strict=False):
+            for model, mean in zip(MODELS, pair, strict=True):
+                yield row(metric, mean, model=model, slice=users)
+
+    # Fewer lists cover fewer items; and a metric of slices alone has nothing to be the opposite of.
+    others = [*rows("coverage@5", (0.5, 0.25), (0.25, 0.5)), *rows("recall@10", (0.5, 0.25), (0.25, 0.5))]
+    alone = [one for one in rows("mrr", (0.5, 0.5), (0.25, 0.5)) if one.slice != "all"]
+    shown = [*rows("rr", (0.5, 0.25), (0.25, 0.5))]
+    text = as_text(result_on_screen([*others, *alone, *shown], {}))
+    assert "another model is best on recall@10 with country=DE (pop) and rr with country=DE (pop); compare" in text
 
 
 def test_a_cell_without_a_figure_has_a_dash():
     lacking = [row("ndcg@5", 0.5, model="als"), row("rr", 0.25, model="pop")]
-    table = cross_table(lacking, "metric", "model", None, {"model": None, "slice": None, "group": None}, None)
+    table = cross_table(lacking, "metric", "model", None, NOTHING, None)
     assert math.isnan(table.to_pandas().loc["rr", "als"])
     assert "–" in str(table)
 
@@ -110,6 +218,8 @@ def test_a_cell_without_a_figure_has_a_dash():
         ("model", "model", None, None, OptionError, "must differ"),
         ("slice", "model", ["ndcg@5", "recall@5"], None, OptionError, "shows one metric; got ndcg@5, recall@5"),
         ("slice", "metric", None, "ask", OptionError, "there is no model 'ask'; did you mean 'als'"),
+        ("metric", "model", [], None, OptionError, "metrics is empty; name a metric"),
+        ("cutoff", "model", [], None, OptionError, "metrics is empty; name a metric"),
         ("metric", "model", "ndgc@5", None, UnknownMetricError, "did you mean 'ndcg@5'"),
     ],
 )
