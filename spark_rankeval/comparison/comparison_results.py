@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import pandas as pd
 
@@ -27,26 +26,26 @@ from spark_rankeval.records.comparison_rows import (
     reversals_in_words,
     slices_in_words,
 )
-from spark_rankeval.records.selection import Metrics, by_slice, rows_of_metric
+from spark_rankeval.records.selection import JudgedTables, Metrics, by_slice, rows_of_metric
 from spark_rankeval.records.summary import as_json_record, frame_of
 from spark_rankeval.report.comparison_charts import ComparisonPlots, pairs_chart
 from spark_rankeval.spark.per_user import users_by_difference
 from spark_rankeval.statistics.intervals import detectable_difference as smallest_difference
-from spark_rankeval.tables import Document, Note, OneTable, remarks
+from spark_rankeval.tables import Document, Note, remarks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from spark_rankeval.report.marks import Drawing
 
-Row = TypeVar("Row", bound=ComparisonRow | PairRow)
+Compared = TypeVar("Compared", bound=ComparisonRow | PairRow)
 
 # The most slices that are printed.
 _MOST_LOSSES = 5
 
 
 @dataclass(frozen=True, repr=False)
-class _ComparisonTables(OneTable, Generic[Row]):
+class _ComparisonTables(JudgedTables[Compared]):
     """Rows of a comparison.
 
     Attributes:
@@ -57,61 +56,10 @@ class _ComparisonTables(OneTable, Generic[Row]):
         seed: the seed of its draws.
     """
 
-    rows: tuple[Row, ...]
     level: float
     test: str
     replicates: int
     seed: int
-
-    @property
-    def sentences(self) -> list[str]:
-        """The verdict of every row in a sentence."""
-        return [row.sentence for row in self.rows]
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __iter__(self) -> Iterator[Row]:
-        """The rows of all users, metric by metric."""
-        return iter(self.rows)
-
-    def __getitem__(self, key: str | Metric | tuple[str | Metric, ...]) -> Row:
-        """The row of a metric. If there are several, add a model, or two models of a pair: ``comparison["ndcg@10", "als"]``.
-
-        Of a slice: ``comparison["ndcg@10", "als", "country=DE"]``. Raises `UnknownMetricError` unless exactly one row matches.
-        """
-        metric, *names = key if isinstance(key, tuple) else (key,)
-        every: Sequence[Row] = next(
-            (rows for rows in self._kinds() if any(set(names) <= _names_of(row) for row in rows)), self.rows
-        )
-        rows = [row for row in rows_of_metric(every, metric) if set(names) <= _names_of(row)]
-        if len(rows) == 1:
-            return rows[0]
-        what = "several rows match" if rows else "no row matches"
-        near = "" if rows else did_you_mean(metric, dict.fromkeys(row.name for row in self.rows))
-        keys = ", ".join(repr((row.name, *sorted(_names_of(row)))) for row in rows or self.rows)
-        raise UnknownMetricError(f"{what} {key!r}; {near}available: {keys}")
-
-    def _kinds(self) -> tuple[Sequence[Row], ...]:
-        return (self.rows,)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The rows and the options as plain values; NaN and infinities become None."""
-        names = [item.name for item in fields(self) if item.name not in ("rows", "sliced", "_differences")]
-        options = {name: getattr(self, name) for name in names}
-        # JSON has lists.
-        options["notes"] = list(options["notes"])
-        return {"rows": [as_json_record(row) for row in self.rows], **options}
-
-    def to_json(self, indent: int | None = 2) -> str:
-        """The rows and the options as JSON; NaN becomes null."""
-        return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
-
-
-def _names_of(row: ComparisonRow | PairRow) -> set[str]:
-    if isinstance(row, PairRow):
-        return {row.model, row.other}
-    return {row.model} if row.slice == "all" else {row.model, row.slice}
 
 
 @dataclass(frozen=True, repr=False)

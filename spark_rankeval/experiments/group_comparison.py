@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
 
 from spark_rankeval.comparison.comparison_inputs import (
     ComparedMetric,
 )
-from spark_rankeval.errors import UnknownMetricError, did_you_mean
 from spark_rankeval.experiments.covariates import Adjusted, CovariateSums, adjusted_difference, group_of
 from spark_rankeval.experiments.sequences import sequence_of
-from spark_rankeval.metrics.base import Metric
 from spark_rankeval.records.group_rows import GroupRow, groups_table
-from spark_rankeval.records.selection import rows_of_metric
+from spark_rankeval.records.selection import JudgedTables
 from spark_rankeval.records.slices import ALL_VALUES
-from spark_rankeval.records.summary import as_json_record, frame_of
+from spark_rankeval.records.summary import frame_of
 from spark_rankeval.statistics.cluster_sums import Clusters, clusters_of
 from spark_rankeval.statistics.independent_groups import Difference, Group, difference_of
 from spark_rankeval.statistics.intervals import Interval
@@ -26,7 +23,7 @@ from spark_rankeval.statistics.moments import State
 from spark_rankeval.statistics.multiple_comparisons import family_of
 from spark_rankeval.statistics.relative_lift import Lift, lift_of
 from spark_rankeval.statistics.verdicts import ShownFigures, verdict_of
-from spark_rankeval.tables import Document, OneTable, remarks
+from spark_rankeval.tables import Document, remarks
 from spark_rankeval.worker.clusters import ClusterStates, group_name
 from spark_rankeval.worker.comparing import Owner
 
@@ -200,7 +197,7 @@ def group_rows(compared: Sequence[ComparedGroup], options: GroupTest) -> Iterato
 
 
 @dataclass(frozen=True, repr=False)
-class GroupComparison(OneTable):
+class GroupComparison(JudgedTables[GroupRow]):
     """The result of `compare_groups`. It prints as a table.
 
     Examples:
@@ -222,7 +219,6 @@ class GroupComparison(OneTable):
         notes: what the figures could be mistaken for, in sentences.
     """
 
-    rows: tuple[GroupRow, ...]
     baseline: str
     level: float
     correction: str
@@ -232,45 +228,9 @@ class GroupComparison(OneTable):
     weights: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
-    @property
-    def sentences(self) -> list[str]:
-        """The verdict of every row in a sentence."""
-        return [row.sentence for row in self.rows]
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __iter__(self) -> Iterator[GroupRow]:
-        """The rows, metric by metric."""
-        return iter(self.rows)
-
-    def __getitem__(self, key: str | Metric | tuple[str | Metric, str]) -> GroupRow:
-        """The row of a metric; with several groups also name the group, as in ``trial["ndcg@10", "treatment"]``.
-
-        Raises `UnknownMetricError` unless exactly one row matches.
-        """
-        metric, *groups = key if isinstance(key, tuple) else (key,)
-        rows = [row for row in rows_of_metric(self.rows, metric) if set(groups) <= {row.group}]
-        if len(rows) == 1:
-            return rows[0]
-        what = "several rows match" if rows else "no row matches"
-        near = "" if rows else did_you_mean(metric, dict.fromkeys(row.name for row in self.rows))
-        keys = ", ".join(repr((row.name, row.group)) for row in rows or self.rows)
-        raise UnknownMetricError(f"{what} {key!r}; {near}available: {keys}")
-
     def to_pandas(self) -> pd.DataFrame:
         """A row for each metric and group, with the columns of `GroupRow`."""
         return frame_of(self.rows, GroupRow)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The rows and the options as plain values; NaN and infinities become None."""
-        options = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "rows"}
-        rows = [as_json_record(row) for row in self.rows]
-        return {"rows": rows, **options, "weights": list(self.weights), "notes": list(self.notes)}
-
-    def to_json(self, indent: int | None = 2) -> str:
-        """The rows and the options as JSON; NaN becomes null."""
-        return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
 
     def _on_paper(self) -> Document:
         table = groups_table(

@@ -140,6 +140,11 @@ class ComparisonRow(LiftedRow):
         users = "" if self.slice == "all" else f" for users with {self.slice}"
         return f"{self.name} of {self.model}{users}"
 
+    @property
+    def names(self) -> set[str]:
+        """The model, and the slice unless it is all users."""
+        return {self.model} if self.slice == "all" else {self.model, self.slice}
+
 
 def largest_losses(rows: Iterable[ComparisonRow]) -> list[ComparisonRow]:
     """The rows in which the model is worse than the baseline, the worst first."""
@@ -209,6 +214,11 @@ class PairRow(JudgedRow):
     def figure(self) -> str:
         """The metric and both models, in words."""
         return f"{self.name} of {self.model} and {self.other}"
+
+    @property
+    def names(self) -> set[str]:
+        """Both models."""
+        return {self.model, self.other}
 
 
 # The meaning of a dash, whether an interval, a lift or a p-value is missing.

@@ -119,6 +119,11 @@ class GroupRow(LiftedRow):
         """The metric and the group, in words."""
         return f"{self.name} of {self.group}"
 
+    @property
+    def names(self) -> set[str]:
+        """The group."""
+        return {self.group}
+
 
 def groups_table(
     rows: Sequence[GroupRow],

@@ -24,11 +24,17 @@ class JudgedRow(MetricRow):
     p: float
     margin: float
     verdict: str
+    sentence: str
 
     @property
     def figure(self) -> str:
         """What the row is about, in words."""
         return self.name
+
+    @property
+    def names(self) -> set[str]:
+        """What picks the row among those of its metric."""
+        return set()
 
     @property
     def shown_ends(self) -> tuple[float, float]:

@@ -1,17 +1,21 @@
-"""Rows by the name of a metric, a model or a slice, and which of them to show first."""
+"""Rows by the name of a metric, a model, a slice or a group, and which of them to show first."""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, TypeVar
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from spark_rankeval.errors import MetricError, OptionError, UnknownMetricError, did_you_mean
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.naming import column_name, parse_metric, reads_as
 from spark_rankeval.records.comparison_rows import ComparisonRow, PairRow
+from spark_rankeval.records.judged_rows import Judged
 from spark_rankeval.records.slices import slice_name, slice_pieces
-from spark_rankeval.records.summary import SummaryRow
+from spark_rankeval.records.summary import SummaryRow, as_json_record
+from spark_rankeval.tables import OneTable
 
 Metrics = str | Metric | Iterable[str | Metric] | None
 
@@ -109,6 +113,63 @@ def _key_of(row: SummaryRow | ComparisonRow | PairRow) -> str:
 def rows_of_metric(rows: Sequence[Row], metric: str | Metric) -> list[Row]:
     """The rows with this label; if there are none, those whose label reads as the metric."""
     return [row for row in rows if row.metric == metric] or [row for row in rows if reads_as(row.metric, metric)]
+
+
+@dataclass(frozen=True, repr=False)
+class JudgedTables(OneTable, Generic[Judged]):
+    """Rows with verdicts, by the name of their metric and of what else picks them.
+
+    Attributes:
+        rows: the rows, metric by metric.
+    """
+
+    rows: tuple[Judged, ...]
+
+    @property
+    def sentences(self) -> list[str]:
+        """The verdict of every row in a sentence."""
+        return [row.sentence for row in self.rows]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[Judged]:
+        """The rows of all users, metric by metric."""
+        return iter(self.rows)
+
+    def __getitem__(self, key: str | Metric | tuple[str | Metric, ...]) -> Judged:
+        """The row of a metric. If there are several, add what else names the row: a model, two models of a pair, or a group.
+
+        ``comparison["ndcg@10", "als"]``; of a slice: ``comparison["ndcg@10", "als", "country=DE"]``. Raises `UnknownMetricError`
+        unless exactly one row matches.
+        """
+        metric, *names = key if isinstance(key, tuple) else (key,)
+        wanted = set(names)
+        every: Sequence[Judged] = next(
+            (rows for rows in self._kinds() if any(wanted <= row.names for row in rows)), self.rows
+        )
+        rows = [row for row in rows_of_metric(every, metric) if wanted <= row.names]
+        if len(rows) == 1:
+            return rows[0]
+        what = "several rows match" if rows else "no row matches"
+        near = "" if rows else did_you_mean(metric, dict.fromkeys(row.name for row in self.rows))
+        keys = ", ".join(repr((row.name, *sorted(row.names))) for row in rows or self.rows)
+        raise UnknownMetricError(f"{what} {key!r}; {near}available: {keys}")
+
+    def _kinds(self) -> tuple[Sequence[Judged], ...]:
+        return (self.rows,)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The rows and the options as plain values; NaN and infinities become None."""
+        names = [item.name for item in fields(self) if item.name not in ("rows", "sliced", "_differences")]
+        options = {name: getattr(self, name) for name in names}
+        # JSON has lists.
+        options = {name: list(value) if isinstance(value, tuple) else value for name, value in options.items()}
+        return {"rows": [as_json_record(row) for row in self.rows], **options}
+
+    def to_json(self, indent: int | None = 2) -> str:
+        """The rows and the options as JSON; NaN becomes null."""
+        return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
 
 
 #: A metric; a model and a metric; or either and a slice.
