@@ -63,6 +63,12 @@ def one_of_each(rows: Sequence[SummaryRow]) -> list[str]:
     return [next((key for key in keys if cutoffs[key] == 10), keys[len(keys) // 2]) for keys in kinds.values()]
 
 
+def largest_in_words(shown: Sequence[Sliced], rows: Sequence[Sliced], parts: str) -> list[str]:
+    """A sentence on how many slices or groups `largest` shows, if these are not all."""
+    n_shown, n = (len({row.slice for row in each}) for each in (shown, rows))
+    return [f"Shown: the {n_shown:,} of {n:,} {parts} with the most users."] if n_shown < n else []
+
+
 def largest(rows: Sequence[Sliced], most: int = MOST_LINES) -> list[Sliced]:
     """The rows of the slices with the most users, in their order."""
     sizes: dict[str, int] = {}

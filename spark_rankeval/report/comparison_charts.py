@@ -22,7 +22,7 @@ from spark_rankeval.records.chart_rows import (
 )
 from spark_rankeval.records.comparison_rows import ComparisonRow, PairRow
 from spark_rankeval.records.judged_rows import joined_in_words, lift_in_words
-from spark_rankeval.records.selection import MOST_LINES, Metrics, chosen, largest
+from spark_rankeval.records.selection import MOST_LINES, Metrics, chosen, largest, largest_in_words
 from spark_rankeval.tables import common_format
 
 if TYPE_CHECKING:
@@ -104,9 +104,7 @@ class ComparisonPlots:
         key, name = (total_rows[0].metric, total_rows[0].name) if total_rows else ("", "")
         rows = [row for row in self.sliced if row.metric == key]
         shown = largest(rows)
-        reading = [f"{self._reading(shown)} Dashed line: all users."]
-        if len(shown) < len(rows):
-            reading.append("Shown: the slices with the most users.")
+        reading = [f"{self._reading(shown)} Dashed line: all users.", *largest_in_words(shown, rows, "slices")]
         return _chart(
             _differences(shown, [row.slice for row in shown]),
             reading,

@@ -35,6 +35,7 @@ from spark_rankeval.records.selection import (
     chosen,
     headline_keys,
     largest,
+    largest_in_words,
     rows_of_one_metric,
 )
 from spark_rankeval.records.slices import attributes_of, group_of, has_item_group, is_item_group, item_attribute
@@ -226,10 +227,8 @@ class ResultPlots:
             return nothing(f"{name} by slice of users", f"there are no slices of users; evaluate with by={more}", width)
         shown = largest(rows)
         written = common_format(row.mean for row in shown)
-        names = len({row.slice for row in rows})
         reading = [interval_reading(total_rows, "line"), "Dashed line: all users."]
-        if len(shown) < len(rows):
-            reading.append(f"Shown: the {len({row.slice for row in shown})} of {names} slices with the most users.")
+        reading += largest_in_words(shown, rows, "slices")
         return forest_chart(
             [_estimate(row, row.model, row.slice, f"{written(row.mean)}  {_users(row)}") for row in shown],
             title=f"{name} by slice of users",
@@ -271,8 +270,7 @@ class ResultPlots:
         reading += _popularity_reading(shown)
         if n_empty := len({row.slice for row in rows}) - len(with_users):
             reading.append(f"Not drawn: {n_empty} {'group' if n_empty == 1 else 'groups'} without a user.")
-        if len(shown) < len(drawable):
-            reading.append(f"Shown: the {MOST_LINES} of {len(with_users)} groups with the most users.")
+        reading += largest_in_words(shown, drawable, "groups")
         reading.append(interval_reading(drawable or total_rows, "line"))
         return forest_chart(
             [_estimate(row, row.model, group_of(row.slice), f"{written(row.mean)}  {_users(row)}") for row in shown],

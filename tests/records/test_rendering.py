@@ -6,18 +6,14 @@ import re
 from dataclasses import replace
 
 import pytest
-from worlds.summary_rows import summary_as_html, summary_as_latex, summary_as_markdown, summary_as_text
+from worlds.summary_rows import row, summary_as_html, summary_as_latex, summary_as_markdown, summary_as_text
 
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.summary import SummaryRow
 from spark_rankeval.report.result_charts import interval_reading
 from spark_rankeval.tables import number
 
-ROW = SummaryRow(
-    model="", dialect="default", metric="ndcg@10", relevance="", definition="ndcg@10", cutoff=10, slice="all",
-    mean=0.25, n_users=1200, n_undefined=34, std=0.5, standard_error=0.0144, minimum=0.0, maximum=1.0, n_zero=7,
-    interval_low=0.2, interval_high=0.3, interval_level=0.95, interval_method="t", no_interval="",
-)  # fmt: skip
+ROW = row(std=0.5, interval_low=0.2, interval_high=0.3)
 NONE = replace(
     ROW, metric="rr", n_users=1, interval_low=math.nan, interval_high=math.nan, no_interval="one user has no spread"
 )

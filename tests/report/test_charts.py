@@ -4,6 +4,7 @@ import itertools
 import json
 import math
 import re
+from dataclasses import replace
 
 import altair as alt
 import pytest
@@ -311,6 +312,9 @@ def test_differences_of_slices():
     assert [one["place"] for one in values(plot.slices("mrr"))] == ["x"]
     with pytest.raises(UnknownMetricError, match="no metric 'auc' to draw; available: ndcg@10, mrr"):
         plot.slices("auc")
+    many = tuple(difference(slice=f"city={n}", n_users=n) for n in range(100))
+    subtitle = replace(plot, sliced=many).slices().to_dict()["title"]["subtitle"]
+    assert "Shown: the 40 of 100 slices with the most users." in subtitle
 
 
 def test_pairs_are_named_by_both_models():
