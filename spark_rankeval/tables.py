@@ -305,7 +305,11 @@ def as_html(document: Document) -> str:
 
 
 def _html_table(table: Table) -> str:
-    caption = f'<caption style="text-align:left">{html.escape(table.caption)}</caption>' if table.caption else ""
+    caption = (
+        f'<caption style="text-align:left;padding-top:0.8em">{html.escape(table.caption)}</caption>'
+        if table.caption
+        else ""
+    )
     head = "".join(_tag("th", html.escape(column.heading), column.kind) for column in table.columns)
     rooms = table.longest_raised()
     body = ""

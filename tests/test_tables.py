@@ -46,7 +46,7 @@ def test_text_marks_what_is_bold_and_keeps_figures_below_figures():
 
 def test_other_forms_have_the_caption_and_say_what_words_are():
     page = as_html(document())
-    assert '<caption style="text-align:left">what it shows</caption>' in page
+    assert '<caption style="text-align:left;padding-top:0.8em">what it shows</caption>' in page
     assert "<b>1.0</b><sup>bc</sup></td>" in page
     assert '0.5<sup>c<span style="visibility:hidden">c</span></sup></td>' in page
     assert page.count("on a line from") == 3

@@ -445,7 +445,7 @@ class Result(Shown):
 
         Examples:
             >>> print(result.table("model", "cutoff", metrics="recall", intervals=False))
-            recall, means over users, dialect 'default'
+            Means over users: recall, dialect 'default'
             model     users        1        2        3
             popular       8  0.2500   0.5000   0.7500
             personal      8  0.7500*  1.0000*  1.0000*

@@ -60,7 +60,7 @@ class CrossTable(OneTable):
 
     Examples:
         >>> print(result.table("metric", "model", metrics=["rr", "recall@1"]))
-        means over users, 95% interval (t), dialect 'default'
+        Means over users, 95% interval (t), dialect 'default'
         metric    users                  popular                  personal
         rr            8  0.4583 [0.1358, 0.7808]  0.8750 [0.6815, 1.0000]*
         recall@1      8  0.2500 [0.0319, 0.6509]  0.7500 [0.3491, 0.9681]*
@@ -127,9 +127,12 @@ class CrossTable(OneTable):
             Column("users", self._users),
             *(Column(name, partial(cell, name)) for name in column_names),
         ]
-        means = f"the best model of its {'column' if along else 'row'}" if any(best.values()) else ""
+        line = "column" if along else "row"
+        means, bold = (f"the best model of its {line}", f"; the best model of each {line} is bold")
+        if not any(best.values()):
+            means = bold = ""
         notes = list(map(Note, self.notes))
-        return Table(row_names, columns, self.caption, self.caption, notes, means, "there is no such figure")
+        return Table(row_names, columns, self.caption, self.caption + bold, notes, means, "there is no such figure")
 
     def _users(self, row: str) -> str:
         counts = [each.n_users for (name, _), each in self.by_cell.items() if name == row]
@@ -289,8 +292,8 @@ def _caption(rows: Sequence[SummaryRow], about: Sequence[str], has_intervals: bo
     """What the cells have in common."""
     users = users_in_words([replace(row, model="", slice="all") for row in rows])
     name = interval_name(usual(rows)) if has_intervals else ""
-    title = means_title(rows)
-    return ", ".join([*about, title[:1].lower() + title[1:], *([name] if name else []), users])
+    means = ": ".join([means_title(rows), *([", ".join(about)] if about else [])])
+    return ", ".join([means, *([name] if name else []), users])
 
 
 # What fits on a screen: so many metrics, slices or groups, and metrics of one model beside each other.

@@ -235,7 +235,7 @@ def _sections(contents: Contents) -> Iterator[Section]:
     telling = [row for row in total_rows if not shared_by_groups(row.definition)] or total_rows
     yield _means(contents, telling)
     if contents.comparison is not None:
-        yield _differences(contents.comparison, contents.plots.models, contents.distributions)
+        yield _differences(contents.comparison, contents, one_of_each(telling))
     curves = [partial(contents.plots.curve, name) for name in _curves(telling)]
     if curves:
         words = ["How the means change with the cutoff: the number of items at the top of each list that count."]
@@ -301,15 +301,16 @@ def _headline(rows: Sequence[SummaryRow], total_rows: Sequence[SummaryRow]) -> l
     return [row for row in rows if row.key in keys]
 
 
-def _differences(comparison: ReportedComparison, models: Sequence[str], distributions: Sequence[str]) -> Section:
+def _differences(comparison: ReportedComparison, contents: Contents, keys: Sequence[str]) -> Section:
     rows, sliced = comparison.rows, comparison.sliced
-    plot = replace(comparison.plot, models=models)
+    plot = replace(comparison.plot, models=contents.plots.models)
     compared = {row.metric for row in rows}
     # Users are counted once, and drawn in several widths.
-    counted = [plot.count_users(metric) for metric in distributions if metric in compared]
-    metrics = list(dict.fromkeys(row.metric for row in sliced))[:_MOST_SLICED]
+    counted = [plot.count_users(metric) for metric in contents.distributions if metric in compared]
+    with_slices = dict.fromkeys(row.metric for row in sliced)
+    metrics = [key for key in dict.fromkeys([comparison.headline, *keys]) if key in with_slices] or list(with_slices)
     draws: list[Callable[..., Drawing]] = [plot, *(partial(plot.draw_users, users) for users in counted)]
-    draws += [partial(plot.slices, metric) for metric in metrics]
+    draws += [partial(plot.slices, metric) for metric in metrics[:_MOST_SLICED]]
     words = [
         f"Each model is compared with {comparison.baseline}. Only users with a value under both models are compared.",
         *(f"Slices have {words}." for words in reversals_in_words(rows, sliced)),

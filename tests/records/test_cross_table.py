@@ -60,15 +60,20 @@ def test_every_cell_has_the_mean_of_its_row_and_column(rows, columns):
             "metric",
             "model",
             {},
-            ["means over users, 95% interval (t), dialect", "other slices: 'country=DE' and 'country=FR' (slice=…)"],
+            ["Means over users, 95% interval (t), dialect", "other slices: 'country=DE' and 'country=FR' (slice=…)"],
         ),
-        ("slice", "model", {}, ["ndcg@5, means", "other metrics: ndcg@10, recall@5 and recall@10 (metrics=…)"]),
-        ("metric", "slice", {}, ["model 'als', means", "other models: 'pop' (model=…)"]),
+        (
+            "slice",
+            "model",
+            {},
+            ["Means over users: ndcg@5, 95%", "other metrics: ndcg@10, recall@5 and recall@10 (metrics=…)"],
+        ),
+        ("metric", "slice", {}, ["Means over users: model 'als', 95%", "other models: 'pop' (model=…)"]),
         (
             "metric",
             "model",
             {"slice": "country=FR"},
-            ["slice 'country=FR', means", "other slices: 'country=DE' and 'all'"],
+            ["Means over users: slice 'country=FR', 95%", "other slices: 'country=DE' and 'all'"],
         ),
     ],
 )
@@ -83,6 +88,9 @@ def test_the_best_model_has_a_mark_in_its_row_or_column():
     beside = str(cross_table(metrics, "metric", "model", None, NOTHING, False))
     assert "0.2500  0.5000*" in beside
     assert "the best model of its row" in beside
+    assert "bold" not in beside
+    page = cross_table(metrics, "metric", "model", None, NOTHING, False).to_latex()
+    assert "dialect 'default'; the best model of each row is bold}" in page
     below = str(cross_table(metrics, "model", "metric", None, NOTHING, False))
     assert "0.5000*" in below
     assert "the best model of its column" in below
@@ -113,7 +121,7 @@ def test_a_model_may_be_called_all():
     assert first.to_pandas().loc["ndcg@5", "all"] == 0.5
     assert "other models: 'all' (model=…)" in str(first)
     named = cross_table(rows, "metric", "slice", None, NOTHING | {"model": "all"}, None)
-    assert named.caption.startswith("model 'all', means over users")
+    assert named.caption.startswith("Means over users: model 'all', ")
 
 
 def test_a_metric_without_its_cutoff_may_have_several_relevances_and_any_name():
@@ -125,7 +133,7 @@ def test_a_metric_without_its_cutoff_may_have_several_relevances_and_any_name():
     ]
     table = cross_table(rows, "metric", "cutoff", "map", NOTHING, None)
     assert list(table.to_pandas().index) == ["map [click]", "map [buy]"]
-    assert "map [buy], means" in str(cross_table(rows, "model", "cutoff", "map [buy]", NOTHING, None))
+    assert "Means over users: map [buy], " in str(cross_table(rows, "model", "cutoff", "map [buy]", NOTHING, None))
     for name in ("map", "ap", "AP"):
         with pytest.raises(OptionError, match=r"shows one metric; got map \[click\], map \[buy\]"):
             cross_table(rows, "model", "cutoff", name, NOTHING, None)
@@ -149,7 +157,9 @@ def test_a_missing_interval_is_named_by_its_slice():
 
 def test_figures_of_all_lists_are_no_means_over_users():
     rows = [row("coverage@5", 0.5, model=model) for model in MODELS]
-    assert cross_table(rows, "metric", "model", None, NOTHING, None).caption.startswith("values of all lists together")
+    assert cross_table(rows, "metric", "model", None, NOTHING, None).caption.startswith(
+        "Values of all lists together, "
+    )
 
 
 def test_a_screen_says_what_it_leaves_out_and_how_to_see_it():
@@ -186,7 +196,7 @@ def test_a_screen_shows_a_metric_of_slices_with_its_weights_and_missing_interval
     ]
     means, slices = result_on_screen(rows, {}).tables
     assert "users' weights do not change coverage@5 and hit_rate@5" in str(means.notes)
-    assert slices.title.startswith("rr, means over users")
+    assert slices.title.startswith("Means over users: rr, ")
     assert "no interval for country=DE: one user has no spread" in str(slices.notes)
 
 

@@ -471,6 +471,16 @@ def test_a_missing_lift_and_joint_intervals_are_explained_for_all_users_and_for_
     assert "interval: the intervals of 8 comparisons hold together (Bonferroni)" in folded
 
 
+def test_differences_by_slice_are_drawn_for_the_headline_and_then_for_one_metric_of_each_kind(tmp_path):
+    compared = comparison()
+    names = ("ndcg@5", "ndcg@10", "ndcg@20", "recall@10")
+    rows, sliced = (tuple(replace(each[0], metric=name) for name in names) for each in (compared.rows, compared.sliced))
+    compared = replace(compared, rows=rows, sliced=sliced, headline="ndcg@5")
+    page = Page(full_report(tmp_path / "r.html", comparison=compared))
+    titles = [page.words(one) for one in page.section("differences").findall(".//figcaption/strong")]
+    assert titles[1:] == [f"{name} compared with als, by slice" for name in ("ndcg@5", "ndcg@10", "recall@10")]
+
+
 @pytest.mark.usefixtures("without_charts")
 def test_a_report_says_when_it_was_made(tmp_path):
     before = datetime.now(UTC).replace(second=0, microsecond=0)
