@@ -239,7 +239,7 @@ def _rows_of_metrics(
     summary: Sequence[SummaryRow], dimensions: Sequence[Dimension], metrics: Metrics
 ) -> tuple[list[SummaryRow], list[str]]:
     """The rows of the metrics, and a note on those left out."""
-    name_of = _family if "cutoff" in dimensions and "metric" not in dimensions else attrgetter("name")
+    metric_name = _family if "cutoff" in dimensions and "metric" not in dimensions else attrgetter("name")
     if metrics is not None:
         named = [metrics] if isinstance(metrics, str | Metric) else list(metrics)
         if not named:
@@ -247,7 +247,7 @@ def _rows_of_metrics(
             raise OptionError(msg)
         families = [[row for row in summary if "cutoff" in dimensions and _is_of_family(name, row)] for name in named]
         kept = [row for rows in families for row in rows] if all(families) else chosen(summary, named)
-        several = dict.fromkeys(map(name_of, kept))
+        several = dict.fromkeys(map(metric_name, kept))
         if "metric" not in dimensions and len(several) > 1:
             msg = f"a table of {' and '.join(dimensions)} shows one metric; got {', '.join(several)}"
             raise OptionError(msg)
@@ -265,17 +265,17 @@ def _rows_of_metrics(
         shown = {max(cutoffs, key=lambda name: len(cutoffs[name]))}
     else:
         shown = {parted[0].name}
-    others = [name for name in dict.fromkeys(map(name_of, summary)) if name not in shown]
+    others = [name for name in dict.fromkeys(map(metric_name, summary)) if name not in shown]
     note = [f"other metrics: {listed(others, MOST_LISTED)} (metrics=…)"] if others else []
-    return [row for row in summary if name_of(row) in shown], note
+    return [row for row in summary if metric_name(row) in shown], note
 
 
 def _with_value(
     rows: Sequence[SummaryRow], dimension: Dimension, value: str | None
 ) -> tuple[list[SummaryRow], str, list[str]]:
     """The rows with a value of a dimension, the value, and a note on the others."""
-    value_of = _VALUES[dimension]
-    values = list(dict.fromkeys(map(value_of, rows)))
+    row_value = _VALUES[dimension]
+    values = list(dict.fromkeys(map(row_value, rows)))
     if value is None:
         # A model may have any name.
         value = "all" if dimension in _PARTS and "all" in values else values[0]
@@ -285,7 +285,7 @@ def _with_value(
         raise OptionError(msg)
     others = [repr(other) for other in values if other != value]
     note = [f"other {dimension}s: {listed(others, MOST_LISTED)} ({dimension}=…)"] if others else []
-    return [row for row in rows if value_of(row) == value], value, note
+    return [row for row in rows if row_value(row) == value], value, note
 
 
 def _caption(rows: Sequence[SummaryRow], about: Sequence[str], has_intervals: bool) -> str:
