@@ -12,6 +12,7 @@ from typing import Generic, NoReturn
 
 from spark_rankeval.errors import GateError
 from spark_rankeval.jobs.config import Config, load_config
+from spark_rankeval.jobs.driver_log import own_stderr
 from spark_rankeval.jobs.logs import FORMATS, HIDDEN, EventLog, errors_with_keys, redacted
 from spark_rankeval.jobs.session import check_packages, job_session, run_job
 
@@ -37,6 +38,7 @@ class Command(Generic[Config]):
     module: str = ""
     formats: tuple[str, ...] = ()
 
+    @own_stderr()
     def main(self, arguments: Sequence[str] | None = None) -> int:
         """Run the job with a command line, by default that of the process; for the exit code see `run_job`."""
         options = self._options(arguments)
@@ -49,7 +51,7 @@ class Command(Generic[Config]):
         def hide(text: str) -> str:
             return loaded[0].redacted(text) if loaded else redacted(text)
 
-        log = EventLog(self.name, options.log_format, hide)
+        log = EventLog(self.name, options.log_format, hide, options.log_file)
 
         def job() -> None:
             log.tell("started", config=options.config)
@@ -126,7 +128,22 @@ def job_parser(name: str, description: str, about_config: str) -> argparse.Argum
         default="text",
         help="of stderr: warnings and errors for a reader, or one line of JSON an event; default: %(default)s",
     )
+    parser.add_argument(
+        "--log-file",
+        metavar="FILE",
+        type=_log_file,
+        help="add these lines to a file of this machine instead; a failure is a line on stderr, too",
+    )
     return parser
+
+
+def _log_file(path: str) -> str:
+    try:
+        with open(path, "a", encoding="utf-8"):
+            return path
+    except OSError as error:
+        msg = f"cannot write to {path!r}: {error.strerror}"
+        raise argparse.ArgumentTypeError(msg) from error
 
 
 def overrides_of(options: argparse.Namespace) -> list[str]:

@@ -1,4 +1,4 @@
-"""What a job prints on stderr: events, warnings and errors with the keys of options that they name, and without secrets."""
+"""What a job prints on stderr or into a file: events, warnings and errors with the keys of options that they name, and without secrets."""
 
 from __future__ import annotations
 
@@ -161,16 +161,26 @@ _METRIC = re.compile(r"\b[a-z]\w*\([^()]*\)")
 
 
 class EventLog:
-    """A job's events, on stderr.
+    """A job's events, on stderr or at the end of a file.
 
     Attributes:
         run_id: the run that events are about, once it is known.
     """
 
-    def __init__(self, job: str, form: str = "text", hide: Callable[[str], str] = redacted) -> None:
+    def __init__(
+        self, job: str, form: str = "text", hide: Callable[[str], str] = redacted, file: str | None = None
+    ) -> None:
         """Begin a log of a job in one of `FORMATS`; a function takes the secrets out."""
         self.run_id: str | None = None
-        self._job, self._as_json, self._hide = job, form == "json", hide
+        self._job, self._as_json, self._hide, self._file = job, form == "json", hide, file
+
+    def _write(self, text: str) -> None:
+        if self._file is None:
+            sys.stderr.write(text)
+            sys.stderr.flush()
+        else:
+            with open(self._file, "a", encoding="utf-8") as file:
+                file.write(text)
 
     def tell(self, event: str, **facts: Any) -> None:
         """Write an event, such as ``started``; for a reader nothing."""
@@ -183,8 +193,7 @@ class EventLog:
                 "event": event,
                 **_hide_texts(facts, self._hide),
             }
-            sys.stderr.write(json.dumps(line, ensure_ascii=False, default=str) + "\n")
-            sys.stderr.flush()
+            self._write(json.dumps(line, ensure_ascii=False, default=str) + "\n")
 
     def fail(self, text: str, **facts: Any) -> None:
         """Write that the job has failed."""
@@ -192,6 +201,8 @@ class EventLog:
             trace = {"traceback": text} if text.startswith("Traceback") else {}
             self.tell("failed", **facts, **trace)
         else:
+            self._write(self._hide(text))
+        if self._file is not None:
             sys.stderr.write(self._hide(text))
 
     @contextmanager
@@ -205,7 +216,7 @@ class EventLog:
             if self._as_json:
                 self.tell("warning", kind=category.__name__, warning=text)
             elif is_ours:
-                sys.stderr.write(self._hide(f"{self._job}: warning: {' '.join(text.split())}\n"))
+                self._write(self._hide(f"{self._job}: warning: {' '.join(text.split())}\n"))
             else:
                 show(message, category, *place, **more)
 

@@ -17,6 +17,7 @@ from spark_rankeval import errors, local
 from spark_rankeval.checks import EXTRAS
 from spark_rankeval.errors import ConfigurationError
 from spark_rankeval.jobs.config import Session
+from spark_rankeval.jobs.driver_log import quiet_settings, quiet_spark
 from spark_rankeval.jobs.logs import EventLog, follow_session, redacted
 from spark_rankeval.package import package_zip
 from spark_rankeval.spark.python_workers import PANDAS_NOTICE
@@ -46,10 +47,8 @@ _LOCAL = {
     "spark.master": "local[*, 4]",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    "spark.log.level": "ERROR",
     "spark.sql.shuffle.partitions": "8",
     "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
 }
 #: Databricks sets this if it has a session, in wheel tasks too. A job must not configure or stop that session.
 _DATABRICKS = "DATABRICKS_RUNTIME_VERSION"
@@ -108,7 +107,11 @@ def job_session(name: str, chosen: Session = _ANY) -> Iterator[SparkSession]:
         yield running
         return
     builder = SparkSession.builder.appName(name)
+    if not is_remote():
+        builder = builder.config(map=quiet_settings())
     spark = builder.getOrCreate() if _has_place() else _start_locally(builder)
+    if not is_remote():
+        quiet_spark()
     try:
         engine = _checked_engine(spark, chosen)
         _hide_secrets_of(spark)

@@ -12,6 +12,7 @@ from spark_rankeval.checks import check_extra
 from spark_rankeval.errors import ConfigurationError, did_you_mean
 from spark_rankeval.jobs.command import job_parser, overrides_of, run_as_task
 from spark_rankeval.jobs.config import Session, load_config
+from spark_rankeval.jobs.driver_log import own_stderr
 from spark_rankeval.jobs.evaluate import EvaluateConfig
 from spark_rankeval.jobs.logs import EventLog
 from spark_rankeval.jobs.session import job_session, run_job
@@ -27,10 +28,11 @@ if TYPE_CHECKING:
 _MOST_SLICES = 20
 
 
+@own_stderr()
 def main(arguments: Sequence[str] | None = None) -> int:
     """Read the history and show it, with a command line, by default that of the process; for the exit code see `run_job`."""
     options = _options(arguments)
-    log = EventLog("trend", options.log_format)
+    log = EventLog("trend", options.log_format, file=options.log_file)
 
     def job() -> None:
         rules: tuple[GateRule, ...] = ()

@@ -37,6 +37,8 @@ _NO_PLACE = (
     "URISyntaxException",
     "Read-only file system",
     # What Sail says.
+    "Unable to create dir",
+    "encountered while finalizing writes",
     "failed to lookup address",
     "Failed to resolve region",
     "Unable to recognise URL",

@@ -24,7 +24,7 @@ SUBMIT_OPTIONS = f"{FIRST_COMPILER} -XX:SharedArchiveFile={CLASS_ARCHIVE} -Xshar
 # Lines that the JVM and Spark write while they start, before a log level of theirs is set.
 STARTUP = re.compile(
     r"WARNING: |Picked up |Using Spark's default log4j|Setting (?:Spark|default) log level|To adjust logging level|netlib-"
-    r"|\d\d/\d\d/\d\d \d\d:\d\d:\d\d WARN (?:Utils|NativeCodeLoader): "
+    r"|\d\d/\d\d/\d\d \d\d:\d\d:\d\d (?:WARN Utils|WARN NativeCodeLoader|INFO SparkContext): "
 )
 
 
