@@ -145,8 +145,8 @@ class UndefinedMeanError(DataError):
     """
 
 
-class GateError(SparkRankEvalError, ValueError):
-    """The figures of a run fail its gates; the run has written everything all the same.
+class FinishedRunError(SparkRankEvalError):
+    """A run of a job has written everything; an error says what is wrong all the same.
 
     Attributes:
         result: what the job prints about the run.
@@ -157,7 +157,11 @@ class GateError(SparkRankEvalError, ValueError):
         self.result = result
 
 
-class TrackingError(SparkRankEvalError, RuntimeError):
+class GateError(FinishedRunError, ValueError):
+    """The figures of a run fail its gates; the run has written everything all the same."""
+
+
+class TrackingError(FinishedRunError, RuntimeError):
     """A tracking server did not accept a run; the run has written everything all the same."""
 
 

@@ -41,8 +41,8 @@ def test_docstring_examples(name, tmp_path):
 
 # They need a job, a server, an environment that lacks something, or data of which a test is warned.
 WITHOUT_EXAMPLE = {
-    "SparkRankEvalError", "SparkRankEvalWarning", "GateError", "TrackingError", "SupersededError", "MissingExtraError", "WorkerError",
-    "UndefinedMeanError", "EngineError",
+    "SparkRankEvalError", "SparkRankEvalWarning", "FinishedRunError", "GateError", "TrackingError", "SupersededError", "MissingExtraError",
+    "WorkerError", "UndefinedMeanError", "EngineError",
 }  # fmt: skip
 DOCUMENTED = PUBLIC | {
     each.__name__: each

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Generic, NoReturn
 
-from spark_rankeval.errors import GateError
+from spark_rankeval.errors import FinishedRunError
 from spark_rankeval.jobs.config import Config, load_config
 from spark_rankeval.jobs.driver_log import own_stderr
 from spark_rankeval.jobs.logs import FORMATS, HIDDEN, EventLog, errors_with_keys, redacted
@@ -30,6 +30,7 @@ class Command(Generic[Config]):
         config: the dataclass of its configuration.
         module: the module of `execute` and `plan`; left out, ``<name>_run``.
         formats: what ``--format`` takes, short for ``--set output.printed``; none: there is no such option.
+        is_tracked: whether MLflow keeps its runs, and the module has `track_finished`.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Command(Generic[Config]):
     config: type[Config]
     module: str = ""
     formats: tuple[str, ...] = ()
+    is_tracked: bool = False
 
     @own_stderr()
     def main(self, arguments: Sequence[str] | None = None) -> int:
@@ -61,15 +63,14 @@ class Command(Generic[Config]):
             check_packages(config.session)
             # It imports pyspark, for which a wrong configuration does not wait.
             work = importlib.import_module(f"spark_rankeval.jobs.{self.module or self.name + '_run'}")
-            if not options.dry_run:
-                with log.with_warnings(keys):
-                    work.prepare(config)
             session = job_session(f"spark_rankeval {self.name}", config.session)
             with log.with_warnings(keys), session as spark, errors_with_keys(keys):
                 try:
-                    text = work.plan(spark, config) if options.dry_run else work.execute(spark, config, log)
-                except GateError as error:
-                    sys.stdout.write(f"{error.result}\n")
+                    text = (
+                        work.plan(spark, config) if options.dry_run else getattr(work, options.step)(spark, config, log)
+                    )
+                except FinishedRunError as error:
+                    sys.stdout.write(f"{error.result}\n" if error.result else "")
                     raise
             sys.stdout.write(f"{text}\n")
 
@@ -87,6 +88,15 @@ class Command(Generic[Config]):
             action="store_true",
             help="print the JSON Schema of the configuration, for editors, and stop",
         )
+        parser.set_defaults(step="execute")
+        if self.is_tracked:
+            parser.add_argument(
+                "--only-mlflow",
+                action="store_const",
+                dest="step",
+                const="track_finished",
+                help="log the finished run of this configuration to MLflow, compute nothing, and stop",
+            )
         if self.formats:
             parser.add_argument(
                 "--format", choices=self.formats, help="how the result is printed; short for --set output.printed=…"

@@ -70,10 +70,6 @@ _GROUP_COLUMNS = (
 _MODEL = "model"
 
 
-def prepare(config: ComparisonConfig) -> None:
-    """Nothing is to be done before Spark starts."""
-
-
 def execute(spark: SparkSession, config: ComparisonConfig, log: EventLog) -> str:
     """Read the per-user tables, compare them once, write what the configuration asks for, and return what is printed."""
     tables = read_per_user(spark, config)

@@ -35,7 +35,7 @@ def own_stderr() -> Iterator[None]:
         yield
 
 
-def quiet_settings() -> dict[str, str]:
+def quiet_settings() -> dict[str, Any]:
     """The settings of a session on the JVM of this process, with which nothing but errors stands between the lines of the job."""
     level = {_LEVEL: "ERROR"} if _is_submitted() and not _is_level_set() else {}
     return {"spark.ui.showConsoleProgress": "false", **level}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
@@ -116,8 +117,20 @@ class Tracking:
     run_name: str | None = None
     tracking_uri: str | None = None
 
+    @property
+    def place(self) -> str:
+        """Where MLflow keeps runs, as far as that is known without it."""
+        return self.tracking_uri or os.environ.get("MLFLOW_TRACKING_URI") or "its own place"
+
     def problems(self) -> list[str]:
         """The names that MLflow does not take."""
+        # A database needs packages that a client of a server does not.
+        is_database = self.place.startswith(("sqlite", "postgresql", "mysql", "mssql"))
+        check_extra(
+            "mlflow",
+            "databases of MLflow" if is_database else "runs in MLflow",
+            only=None if is_database else ("mlflow",),
+        )
         problems = []
         for name, longest in (("experiment", _LONGEST_EXPERIMENT), ("run_name", LONGEST_RUN_NAME)):
             text = getattr(self, name)
@@ -285,7 +298,6 @@ class EvaluateConfig(JobConfig):
             elif lacking:
                 problems.append(f"[audit] needs the section {' and '.join(lacking)}")
         if self.mlflow is not None:
-            check_extra("mlflow", "runs in MLflow", only=("mlflow",))
             problems += self.mlflow.problems()
         if self.report.dialects:
             problems += self._problems_of_maps(metrics)
@@ -393,5 +405,6 @@ COMMAND = Command(
     "Evaluate a table of predictions against labels.",
     EvaluateConfig,
     formats=("table", "trec", "trec_queries"),
+    is_tracked=True,
 )
 main, task = COMMAND.main, partial(run_as_task, COMMAND.main)

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from spark_rankeval.auditing.audit import Audit
-from spark_rankeval.errors import DataError, GateError, TrackingError
+from spark_rankeval.errors import ConfigurationError, DataError, GateError, TrackingError
 from spark_rankeval.evaluation.dialect_map import dialect_map
 from spark_rankeval.evaluation.evaluate import evaluate, quarantine, result_of, scoring_to_describe
 from spark_rankeval.evaluation.result import Result
@@ -26,13 +26,14 @@ from spark_rankeval.jobs.gating import (
 from spark_rankeval.jobs.job_tables import read_tables
 from spark_rankeval.jobs.logs import EventLog
 from spark_rankeval.jobs.reporting import Part, about_the_run, folded, planned, write_report
-from spark_rankeval.jobs.runs import Run, running
-from spark_rankeval.jobs.tracking import reach, track
+from spark_rankeval.jobs.runs import Run, run_id_of, running
+from spark_rankeval.jobs.tracking import track
 from spark_rankeval.metrics.group_rates import GroupShare
 from spark_rankeval.metrics.naming import NamedMetrics, parse_metrics
 from spark_rankeval.records.selection import headline_keys
 from spark_rankeval.records.side_by_side import MapRow
 from spark_rankeval.records.slices import has_item_group
+from spark_rankeval.records.stored import RUN_ID, row_of
 from spark_rankeval.records.summary import SummaryRow
 from spark_rankeval.request.counts import UNUSABLE_FACTS
 from spark_rankeval.request.options import POPULARITY, Facts, attributes_in
@@ -54,21 +55,30 @@ if TYPE_CHECKING:
 _NOT_OF_MAPS = ("model", "weight", *(fact.name for fact in fields(Facts)))
 
 
-def prepare(config: EvaluateConfig) -> None:
-    """Contact the tracking server that the run is for: if it refuses, Spark has not started."""
-    if config.mlflow is not None:
-        reach(config)
-
-
 def execute(spark: SparkSession, config: EvaluateConfig, log: EventLog) -> str:
     """Evaluate what the configuration asks for, and return what is printed."""
     return evaluate_tables(spark, config, log)[1]
 
 
+def track_finished(spark: SparkSession, config: EvaluateConfig, log: EventLog) -> str:
+    """Log the finished run of the configuration to MLflow, from its manifest and its table of metrics; nothing is computed."""
+    if config.mlflow is None:
+        msg = "there is no section [mlflow], which says where MLflow keeps runs"
+        raise ConfigurationError(msg)
+    named = config.output.run_id is not None
+    tables = {} if named else read_tables(spark, config.sources(), config.names_of_ids())
+    run = Run(spark, "evaluate", config, tables, log, run_id_of(config, tables))
+    log.run_id = run.run_id
+    manifest = run.finished()
+    rows = outputs.read_metrics(spark, run.output).where(column(RUN_ID) == run.run_id).collect()
+    track(run, config, [row_of(row.asDict()) for row in rows], manifest)
+    return f"run {run.run_id} logged to MLflow"
+
+
 def evaluate_tables(spark: SparkSession, config: EvaluateConfig, log: EventLog | None = None) -> tuple[Result, str]:
     """Read, evaluate once, and write what the configuration asks for; returns the result, and what is printed.
 
-    Bad rows publish nothing. If gates or MLflow fail, everything was written.
+    Bad rows publish nothing. If gates or MLflow fail, everything was written, and the error has what is printed.
     """
     log = EventLog("evaluate") if log is None else log
     tables = read_tables(spark, config.sources(), config.names_of_ids())
@@ -92,20 +102,26 @@ def evaluate_tables(spark: SparkSession, config: EvaluateConfig, log: EventLog |
         write_report(run, evaluated.write_page)
         manifest = evaluated.manifest()
         run.publish(manifest)
-        unmet = failed(outcomes)
+        unmet, lost = failed(outcomes), ""
         if config.mlflow is not None:
             run.check_fence()
-            try:
-                track(run, config, result, manifest)
-            except TrackingError as error:
-                # A gate that failed is what the user needs to know first.
-                if not unmet:
-                    raise
-                run.log.tell("tracking failed", error=str(error))
-                unmet.append(f"tracking failed too: {error}")
+            lost = _tracked(run, config, result, manifest)
         if unmet:
-            raise GateError("; ".join(unmet), evaluated.text())
+            # A gate that failed is what the user needs to know first.
+            raise GateError("; ".join(unmet + ([f"tracking failed too: {lost}"] if lost else [])), evaluated.text())
+    if lost:
+        raise TrackingError(lost, evaluated.text())
     return result, evaluated.text()
+
+
+def _tracked(run: Run, config: EvaluateConfig, result: Result, manifest: Mapping[str, Any]) -> str:
+    """Log the run to MLflow; says why that failed, which makes no run a failure."""
+    try:
+        track(run, config, result.summary, manifest)
+    except TrackingError as error:
+        run.log.tell("tracking failed", error=str(error))
+        return str(error)
+    return ""
 
 
 def _split_counts(config: EvaluateConfig, run: Run) -> SplitCounts | None:

@@ -120,6 +120,18 @@ class Run:
         write_line(self.spark, self.output, MANIFESTS, self.run_id, manifest)
         self.log.tell("written", what=MANIFESTS, place=self.place(MANIFESTS))
 
+    def finished(self) -> dict[str, Any]:
+        """The manifest of the finished run of this name; an error if there is none."""
+        lines = lines_at(self.spark, self.place(MANIFESTS))
+        if not lines:
+            msg = (
+                f"there is no finished run {self.run_id!r} in {self.output}; start the job without --only-mlflow first"
+            )
+            raise ConfigurationError(self.config.redacted(msg))
+        manifest: dict[str, Any] = json.loads(lines[0])
+        self.is_on_disk = any(manifest["attempt"] in text for text in texts_on_disk(self.place(MANIFESTS)).values())
+        return manifest
+
     def write_status(self, state: str, **facts: Any) -> None:
         """Write the state with exit code and error as one line of JSON, on the driver's disk as ``status.json``."""
         line = {

@@ -9,10 +9,9 @@ from types import SimpleNamespace
 from unittest.mock import MagicMock
 
 import pytest
-from worlds.summary_rows import QUALITY, row
+from worlds.summary_rows import row
 
 from spark_rankeval.errors import ConfigurationError, SparkRankEvalWarning
-from spark_rankeval.evaluation.result import Result
 from spark_rankeval.jobs import runs, tracking
 from spark_rankeval.jobs.config import parse_config
 from spark_rankeval.jobs.evaluate import COMMAND, EvaluateConfig
@@ -121,8 +120,8 @@ def test_no_output_has_a_secret(settings, secret, mlflow_client, capsys):
     run.has_written("metrics", run.place("metrics"))
     manifest = run.manifest({}, 0)
     assert {"config", "outputs"} <= set(manifest)
-    result = Result((row(),), {"": QUALITY}, {}, (), lambda: None, None)
-    tracking._log_run(mlflow_client, run, config, result, manifest)
+    mlflow_client.search_runs.return_value = []
+    tracking._log_run(mlflow_client, run, config, [row()], manifest)
     printed = [config.written("day", ["metrics"]), config.predictions.place]
     report = repr(manifest_tables(about_the_run(manifest)))
     for said in (f"it says {given!r}", f"cannot read {given} or {secret}", json.dumps(settings)):

@@ -1,23 +1,30 @@
 """What MLflow gets of a run, read back from a store of files."""
 
 import os
+import re
 import shutil
-from datetime import UTC, datetime
+import uuid
 from types import SimpleNamespace
 
 import pytest
 from worlds.summary_rows import QUALITY, row, undefined
 
 from spark_rankeval.errors import ConfigurationError, MissingExtraError
-from spark_rankeval.evaluation.result import Result
-from spark_rankeval.jobs import evaluate, tracking
+from spark_rankeval.jobs import tracking
 from spark_rankeval.jobs.config import parse_config
 from spark_rankeval.jobs.evaluate import EvaluateConfig
 from spark_rankeval.jobs.session import run_job
-from spark_rankeval.jobs.tracking import reach, track
+from spark_rankeval.jobs.tracking import track
 
 SETTINGS = {"predictions": {"path": "p"}, "evaluation": {"metrics": ["ndcg@10"]}, "output": {"path": "s3a://AK:SK@b/o"}}
 
+
+MANIFEST = {
+    "run_id": "r1",
+    "attempt": "a1",
+    "started": "2026-11-20T06:00:00+00:00",
+    "columns": {"ndcg@10": "ndcg_at_10", "my own": "my own"},
+}
 
 # SQLAlchemy warns of what MLflow's tables use.
 pytestmark = pytest.mark.filterwarnings("ignore:::sqlalchemy", "ignore:The ``noload`` loader")
@@ -51,10 +58,8 @@ def client(request, tmp_path, monkeypatch):
 def tracked(client, rows, manifest=None, **mlflow):
     told = {"experiment": "shop", "tracking_uri": client.tracking_uri, **mlflow}
     config = parse_config(SETTINGS | {"mlflow": told}, EvaluateConfig)
-    run = SimpleNamespace(run_id="r1", started=datetime.now(UTC), output=config.output.path, config=config)
-    columns = {"ndcg@10": "ndcg_at_10", "my own": "my own"}
-    qualities = {one.model: QUALITY for one in rows}
-    track(run, config, Result(tuple(rows), qualities, columns, (), lambda: None, None), manifest or {"run_id": "r1"})
+    run = SimpleNamespace(run_id="r1", output=config.output.path, config=config)
+    track(run, config, rows, MANIFEST | {"attempt": uuid.uuid4().hex} | (manifest or {}))
     return client.search_runs([client.get_experiment_by_name("shop").experiment_id])
 
 
@@ -64,14 +69,18 @@ def test_one_model_is_one_run(client):
         row(mean=0.1, model="als", slice="country=DE, device='a:b'"),
         undefined("recall@10", model="als"),
     ]  # fmt: skip
-    (run,) = tracked(client, rows, run_name="monday")
+    (run,) = tracked(client, rows, {"data_quality": QUALITY.to_dict()}, run_name="monday")
     # A store of files cannot have ndcg_at_10 as a file and as a folder.
     slash = "/" if client.tracking_uri.startswith("sqlite") else "."
-    assert run.data.metrics == pytest.approx({
-        "ndcg_at_10": 0.3, "ndcg_at_10.ci_low": 0.28, "ndcg_at_10.ci_high": 0.32, "ndcg_at_10.users": 1200,
-        "my own": 0.2, "my own.ci_low": 0.18, "my own.ci_high": 0.22, "my own.users": 1200,
-        slash.join(["ndcg_at_10", "country.DE", "device._a_b_-a2b4c68cbe9f"]): 0.1, "recall_at_10.users": 0,
-    })  # fmt: skip
+    sliced = slash.join(["ndcg_at_10", "country.DE", "device._a_b_-a2b4c68cbe9f"])
+    figures = {"ndcg_at_10": 0.3, "my own": 0.2, sliced: 0.1}
+    ends = {".ci_low": -0.02, ".ci_high": 0.02}
+    expected = figures | {name + end: mean + more for name, mean in figures.items() for end, more in ends.items()}
+    expected |= {f"{name}.users": 1200 for name in figures} | {"recall_at_10.users": 0}
+    counts = {f"data_quality{slash}{name}": n for name, n in QUALITY.to_dict().items() if n is not None}
+    assert run.data.metrics == pytest.approx(expected | counts)
+    assert counts[f"data_quality{slash}n_hanging_on_ties"] == 12
+    assert counts[f"data_quality{slash}n_duplicate_labels"] == 7
     assert run.data.params["model"] == "als"
     assert run.data.params["definition.my own"] == "rr(x='y')"
     assert (run.info.run_name, run.info.status) == ("monday", "FINISHED")
@@ -107,10 +116,9 @@ def test_every_slice_and_label_has_a_name_of_its_own_that_mlflow_takes(client):
     # The same names in every run, and no figure in the place of another.
     assert runs[0].data.metrics == runs[1].data.metrics
     found = runs[0].data.metrics
-    assert len(found) == 4 * len(labels) + len(ODD_SLICES)
-    assert sorted(set(found.values())) == pytest.approx(
-        sorted({0.48, 0.5, 0.52, 1200, *(n / 100 for n in range(1, 22))})
-    )
+    assert len(found) == 4 * (len(labels) + len(ODD_SLICES))
+    means = {mean for name, mean in found.items() if not re.search(r"\.(ci_low|ci_high|users)(-[0-9a-f]{12})?$", name)}
+    assert sorted(means) == pytest.approx(sorted({0.5, *(n / 100 for n in range(1, 22))}))
     assert sum(name.startswith("definition.") for name in runs[0].data.params) == len(labels)
     slash = "/" if client.tracking_uri.startswith("sqlite") else "."
     assert found[slash.join(["ndcg_at_10", "a.b", "c.d"])] == pytest.approx(0.2)
@@ -129,13 +137,34 @@ def test_names_that_mlflow_does_not_take_are_a_wrong_configuration(wrong):
         parse_config(SETTINGS | {"mlflow": wrong}, EvaluateConfig)
 
 
-def test_several_models_are_nested_runs_with_the_same_names(client):
-    rows = [row(mean=mean, model=model) for model, mean in (("als", 0.3), ("pop", 0.2))]
-    runs = {run.info.run_name: run for run in tracked(client, rows, {"gates_failed": 1})}
+def test_several_models_are_nested_runs_with_the_same_names_and_their_first_metric_is_in_the_parent(client):
+    means = {"als": 0.3, "pop": 0.2}
+    rows = [row(name, mean, model=model) for model, mean in means.items() for name in ("ndcg@10", "rr")]
+    counts = {model: QUALITY.to_dict() | {"n_hanging_on_ties": n} for n, model in enumerate(means)}
+    manifest = {"gates_failed": 1, "data_quality": QUALITY.to_dict(), "data_quality_of_models": counts}
+    runs = {run.info.run_name: run for run in tracked(client, rows, manifest)}
     parent = runs.pop("r1")
-    assert (parent.data.metrics, parent.info.status) == ({}, "FAILED")
-    assert {name: run.data.metrics["ndcg_at_10"] for name, run in runs.items()} == {"als": 0.3, "pop": 0.2}
+    slash = "/" if client.tracking_uri.startswith("sqlite") else "."
+    assert parent.data.metrics == {f"ndcg_at_10{slash}{model}": mean for model, mean in means.items()}
+    assert parent.info.status == "FAILED"
+    assert {name: run.data.metrics["ndcg_at_10"] for name, run in runs.items()} == means
+    ties = {name: run.data.metrics[f"data_quality{slash}n_hanging_on_ties"] for name, run in runs.items()}
+    assert ties == {"als": 0, "pop": 1}
     assert {run.data.tags["mlflow.parentRunId"] for run in runs.values()} == {parent.info.run_id}
+    # What the numbers mean stands with them.
+    of_all = {"dialect": "default", "ci": "t"}
+    definitions = {"definition.ndcg_at_10": "ndcg@10", "definition.rr": "rr"}
+    assert parent.data.params == {**of_all, "definition.ndcg_at_10": "ndcg@10"}
+    assert {name: run.data.params for name, run in runs.items()} == {
+        model: {**of_all, **definitions, "model": model} for model in means
+    }
+
+
+def test_an_attempt_that_is_logged_again_replaces_what_was_there(client):
+    rows = [row(mean=mean, model=model) for model, mean in (("als", 0.3), ("pop", 0.2))]
+    for _ in range(2):
+        assert len(tracked(client, rows, {"attempt": "a1"})) == 3
+    assert len(tracked(client, rows, {"attempt": "a2"})) == 6
 
 
 def test_many_definitions_and_runs_of_one_experiment(client):
@@ -155,76 +184,60 @@ def nowhere(monkeypatch):
     return parse_config(SETTINGS | {"mlflow": told}, EvaluateConfig)
 
 
-def test_a_server_that_does_not_answer_is_a_wrong_configuration(nowhere):
-    with pytest.raises(ConfigurationError) as caught:
-        reach(nowhere)
-    said = str(caught.value)
-    assert said.startswith("[mlflow] MLflow at http://***@localhost:1 cannot be used: ")
-    assert "hunter2" not in said
-    assert "\n" not in said
+def logged(config):
+    run = SimpleNamespace(run_id="r1", output="o", config=config)
+    return run_job("evaluate", lambda: track(run, config, [row()], MANIFEST))
 
 
-def test_a_kind_of_store_that_mlflow_does_not_know_is_a_wrong_configuration():
-    told = {"experiment": "shop", "tracking_uri": "nowhere://reader:hunter2@x"}
-    with pytest.raises(
-        ConfigurationError, match=r"^\[mlflow\] MLflow at nowhere://\*\*\*@x cannot be used: .*unsupported"
-    ):
-        reach(parse_config(SETTINGS | {"mlflow": told}, EvaluateConfig))
+def test_a_server_that_is_away_is_6_and_one_line_says_how_to_log_the_run_later(nowhere, capsys):
+    assert logged(nowhere) == 6
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(
+        "evaluate: tracking failed: the tables and the manifest of run r1 are complete, but MLflow at http://***@localhost:1 did not take"
+    )
+    assert line.endswith("; start the job again with --only-mlflow to log the run later")
+    assert "hunter2" not in line
 
 
-def test_little_patience_is_for_the_first_contact_alone_and_what_is_set_stands(nowhere, monkeypatch):
+@pytest.mark.parametrize(
+    ("uri", "said"),
+    [("file://{}/mlruns", "MLFLOW_ALLOW_FILE_STORE=true"), ("nowhere://reader:hunter2@x", "nsupported")],
+)
+def test_a_store_that_mlflow_refuses_is_6_too(uri, said, tmp_path, monkeypatch, capsys):
+    monkeypatch.delenv("MLFLOW_ALLOW_FILE_STORE", raising=False)
+    monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
+    told = {"experiment": "shop", "tracking_uri": uri.format(tmp_path)}
+    assert logged(parse_config(SETTINGS | {"mlflow": told}, EvaluateConfig)) == 6
+    line = capsys.readouterr().err.splitlines()[-1]
+    assert said in line
+    assert "hunter2" not in line
+
+
+def test_settings_of_mlflow_are_for_its_calls_alone_and_what_is_set_stands(nowhere, monkeypatch):
     seen = []
-    monkeypatch.setattr(tracking, "_experiment", lambda *_: seen.append(dict(os.environ)))
+    monkeypatch.setattr(tracking, "_log_run", lambda *_: seen.append(dict(os.environ)))
     monkeypatch.delenv("MLFLOW_HTTP_REQUEST_TIMEOUT", raising=False)
-    reach(nowhere)
-    assert (seen[0]["MLFLOW_HTTP_REQUEST_TIMEOUT"], seen[0]["MLFLOW_HTTP_REQUEST_MAX_RETRIES"]) == ("10", "0")
+    assert logged(nowhere) == 0
+    assert (seen[0]["MLFLOW_HTTP_REQUEST_TIMEOUT"], seen[0]["MLFLOW_HTTP_REQUEST_MAX_RETRIES"]) == ("20", "0")
+    # It would print to stdout, and draw a bar.
+    assert seen[0]["MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT"] == "true"
+    assert seen[0]["MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR"] == "false"
     assert "MLFLOW_HTTP_REQUEST_TIMEOUT" not in os.environ
     assert os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"] == "0"
 
 
-def test_the_first_contact_makes_the_experiment_once_and_names_a_deleted_one(client):
-    config = parse_config(
-        SETTINGS | {"mlflow": {"experiment": "shop", "tracking_uri": client.tracking_uri}}, EvaluateConfig
-    )
-    reach(config)
-    reach(config)
+def test_an_experiment_that_is_deleted_is_named(client, capsys):
+    tracked(client, [row()])
     client.delete_experiment(client.get_experiment_by_name("shop").experiment_id)
-    with pytest.raises(ConfigurationError, match="the experiment 'shop' is deleted there"):
-        reach(config)
-
-
-def test_a_server_that_is_lost_later_leaves_whole_tables_and_says_so(nowhere, capsys):
-    run = SimpleNamespace(run_id="r1", started=datetime.now(UTC), output="o", config=nowhere)
-    result = Result((row(),), {}, {}, (), lambda: None, None)
-    assert run_job("evaluate", lambda: track(run, nowhere, result, {})) == 1
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(
-        "evaluate: tracking failed: the tables and the manifest of run r1 are complete, but MLflow at http://***@"
-    )
-    assert "hunter2" not in line
+    told = {"experiment": "shop", "tracking_uri": client.tracking_uri}
+    assert logged(parse_config(SETTINGS | {"mlflow": told}, EvaluateConfig)) == 6
+    assert "the experiment 'shop' is deleted there" in capsys.readouterr().err
 
 
 def test_a_database_without_its_packages_is_named_with_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setattr("spark_rankeval.checks.find_spec", lambda name: None if name == "sqlalchemy" else name)
     told = {"experiment": "shop", "tracking_uri": f"sqlite:///{tmp_path}/runs.db"}
-    config = parse_config(SETTINGS | {"mlflow": told}, EvaluateConfig)
     with pytest.raises(
         MissingExtraError, match=r"databases of MLflow need the package sqlalchemy; .* 'sqlalchemy>=1\.4,<3'"
     ):
-        reach(config)
-
-
-@pytest.mark.parametrize("uri", ["file://{}/mlruns", "nowhere://x"])
-def test_a_store_that_mlflow_refuses_is_refused_before_spark_starts(uri, tmp_path, monkeypatch, capsys):
-    monkeypatch.delenv("MLFLOW_ALLOW_FILE_STORE", raising=False)
-    monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
-    monkeypatch.setattr("spark_rankeval.jobs.command.job_session", lambda *_: pytest.fail("Spark was started"))
-    file = tmp_path / "job.toml"
-    file.write_text(
-        'predictions = {path = "p"}\nevaluation = {metrics = ["rr"]}\noutput = {path = "o"}\n'
-        f'mlflow = {{tracking_uri = "{uri.format(tmp_path)}"}}\n'
-    )
-    assert evaluate.main(["--config", str(file)]) == 2
-    said = capsys.readouterr().err.splitlines()[-1]
-    assert said.startswith("evaluate: wrong config: [mlflow] MLflow at ")
-    assert "MLFLOW_ALLOW_FILE_STORE=true" in said or "unsupported" in said
+        parse_config(SETTINGS | {"mlflow": told}, EvaluateConfig)
