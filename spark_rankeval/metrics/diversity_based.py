@@ -27,25 +27,23 @@ from spark_rankeval.ranking.recommended import UNKNOWN, Fact, Recommended, requi
 __all__ = ["CategoricalDiversity", "Diversity", "Miscalibration", "Serendipity", "Unexpectedness"]
 
 
-def _category_sizes(recommended: Recommended, which: BoolArray) -> tuple[IntArray, IntArray]:
-    """One entry per user and category among the items `which`: the user, and how many of the items it has."""
+def _users_and_category_sizes(recommended: Recommended, which: BoolArray) -> tuple[IntArray, IntArray]:
+    """One entry per user and category among the items `which`: the user, and how many of the user's items have the category."""
     categories = required_fact(recommended.category)
     has_category = which & (categories != UNKNOWN)
     n_categories = int(categories.max(initial=0)) + 1
-    different, size = np.unique(
-        recommended.user[has_category] * n_categories + categories[has_category], return_counts=True
-    )
-    return different // n_categories, size
+    keys, size = np.unique(recommended.user[has_category] * n_categories + categories[has_category], return_counts=True)
+    return keys // n_categories, size
 
 
 @dataclass(frozen=True, kw_only=True)
 class Diversity(ListMetric):
     """How different the items are, two by two: the mean of 1 − s(i, j) over the n(n − 1)/2 pairs of the first k items.
 
-    s is 1 for two items of the same category, else 0, so Σ_c n_c(n_c − 1) ÷ n(n − 1) of the pairs are alike. If items have
-    several categories each, ``by="categories"`` compares their sets A and B: s is |A ∩ B| ÷ |A ∪ B| (Jaccard). With
-    ``by="vector"`` s is the cosine of the items' vectors. If these have length 1, its sum over pairs is
-    (|Σ v_i|² − Σ |v_i|²)/2. Between 0 and 1 (up to 2 if vectors point apart). NaN without predictions, and for lists with
+    s is 1 for two items of the same category, else 0. With n_c items of category c, Σ_c n_c(n_c − 1) ÷ n(n − 1) of the pairs
+    are alike. If items have several categories each, ``by="categories"`` compares their sets A and B: s is
+    |A ∩ B| ÷ |A ∪ B| (Jaccard). With ``by="vector"`` s is the cosine of the items' vectors. If these have length 1, its sum
+    over pairs is (|Σ v_i|² − Σ |v_i|²)/2. Between 0 and 1 (up to 2 if vectors point apart). NaN without predictions, and for lists with
     fewer than two items that have a category or a vector other than 0. With ``unknown="apart"`` an item without one is
     unlike all others.
 
@@ -98,7 +96,8 @@ class Diversity(ListMetric):
         n = self._n_compared(recommended)
         within = recommended.within(self.k)
         if self.by == "category":
-            user, size = _category_sizes(recommended, within)
+            user, size = _users_and_category_sizes(recommended, within)
+            # All three sums take each pair twice, as (i, j) and as (j, i): of these there are n(n − 1).
             alike: Array = np.bincount(user, size * (size - 1), recommended.n_users)
         elif self.by == "categories":
             alike = 2 * _sum_of_overlaps(recommended, within)
@@ -121,24 +120,31 @@ def _sum_of_cosines(recommended: Recommended, which: BoolArray) -> FloatArray:
 
 
 def _sum_of_overlaps(recommended: Recommended, which: BoolArray) -> FloatArray:
-    """For each user, the sum over all pairs of items of |A ∩ B| ÷ |A ∪ B| of their sets of categories; float64 (n_users,)."""
+    """For each user, the sum of |A ∩ B| ÷ |A ∪ B| over the pairs of items, each pair once; float64 (n_users,).
+
+    A and B are the sets of categories of two items. Items without categories are left out.
+    """
     set_index = required_fact(recommended.category_set)
-    counted = np.flatnonzero(which & (set_index != UNKNOWN))
-    user, sets = recommended.user[counted], required_fact(recommended.category_sets).take(set_index[counted])
+    compared = np.flatnonzero(which & (set_index != UNKNOWN))
+    user, sets = recommended.user[compared], required_fact(recommended.category_sets).take(set_index[compared])
     n_categories = int(sets.values.max(initial=0)) + 1
-    keys = np.sort(sets.user * n_categories + sets.values)
+    # There is one set per item, so what `sets.user` names is the item.
+    categories_of_items = np.sort(sets.user * n_categories + sets.values)
     sums = np.zeros(recommended.n_users)
     # Each item with the next one of its list, then with the next but one, and so on.
-    for distance in range(1, len(counted)):
-        one = np.flatnonzero(user[distance:] == user[:-distance])
-        if not len(one):
+    for distance in range(1, len(compared)):
+        first = np.flatnonzero(user[distance:] == user[:-distance])
+        if not len(first):
             break
-        pairs = sets.take(one)
-        other_keys = (one[pairs.user] + distance) * n_categories + pairs.values
-        is_common = keys[np.minimum(np.searchsorted(keys, other_keys), len(keys) - 1)] == other_keys
-        n_common = np.bincount(pairs.user[is_common], minlength=len(one))
-        n_together = sets.lengths[one] + sets.lengths[one + distance] - n_common
-        sums += np.bincount(user[one], n_common / n_together, recommended.n_users)
+        second = first + distance
+        first_sets = sets.take(first)
+        pair = first_sets.user
+        # The categories of each pair's first item, looked up among those of its second.
+        sought = second[pair] * n_categories + first_sets.values
+        index = np.minimum(np.searchsorted(categories_of_items, sought), len(categories_of_items) - 1)
+        n_in_both = np.bincount(pair[categories_of_items[index] == sought], minlength=len(first))
+        n_in_either = sets.lengths[first] + sets.lengths[second] - n_in_both
+        sums += np.bincount(user[first], n_in_both / n_in_either, recommended.n_users)
     return sums
 
 
@@ -157,18 +163,18 @@ class CategoricalDiversity(ShareOfPlaces):
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         recommended = self._recommended(batch)
-        user, _ = _category_sizes(recommended, recommended.within(self.k))
+        user, _ = _users_and_category_sizes(recommended, recommended.within(self.k))
         return ratio(np.bincount(user, minlength=recommended.n_users), self._places(recommended))
 
 
-def _expected(recommended: Recommended, k: int | None) -> BoolArray:
-    """Which items are also in the first k places of the baseline's list."""
+def _is_expected(recommended: Recommended, k: int | None) -> BoolArray:
+    """Whether each item is also in the first k places of the baseline's list for its user; bool, one per item."""
     rank = required_fact(recommended.baseline_rank)
     return (rank > 0) if k is None else (rank > 0) & (rank <= k)
 
 
 def _has_baseline(recommended: Recommended) -> BoolArray:
-    """For which users the baseline recommends anything."""
+    """Whether the baseline recommends anything to each user; bool (n_users,)."""
     return required_fact(recommended.baseline_size) > 0
 
 
@@ -176,8 +182,8 @@ def _has_baseline(recommended: Recommended) -> BoolArray:
 class Unexpectedness(ShareOfPlaces):
     """The share of items that are not in the baseline's own first k: 1 − |R_k ∩ B_k| ÷ ρ_k.
 
-    Between 0 and 1. NaN without predictions, or if the baseline recommends nothing to the user. With
-    ``denominator="k"`` the empty places of a short list count as unexpected.
+    R_k are the first k items of the list, B_k those of the baseline. Between 0 and 1. NaN without predictions, or if the
+    baseline recommends nothing to the user. With ``denominator="k"`` the empty places of a short list count as unexpected.
 
     Source: Murakami, Mori, Orihara, Metrics for evaluating the serendipity of recommendation lists, JSAI 2007; Ge,
     Delgado-Battenfeld, Jannach, Beyond accuracy, RecSys 2010.
@@ -192,8 +198,8 @@ class Unexpectedness(ShareOfPlaces):
     def _values(self, batch: RankingBatch) -> FloatArray:
         recommended = self._recommended(batch)
         places = self._places(recommended)
-        alike = recommended.count(recommended.within(self.k) & _expected(recommended, self.k))
-        return ratio(places - alike, places)
+        n_expected = recommended.count(recommended.within(self.k) & _is_expected(recommended, self.k))
+        return ratio(places - n_expected, places)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -242,14 +248,14 @@ class Serendipity(ShareOfPlaces, RelevanceMetric):
         relevant = recommended.within(self.k) & ~np.isnan(recommended.grade)
         relevant[relevant] = is_relevant(recommended.grade[relevant], self.threshold)
         if self.against == "baseline":
-            serendipity = recommended.count(relevant & ~_expected(recommended, self.k)).astype(np.float64)
+            serendipity = recommended.count(relevant & ~_is_expected(recommended, self.k)).astype(np.float64)
         else:
             serendipity = recommended.total(1 - _cosine_with_history(recommended), relevant)
         return ratio(serendipity, self._places(recommended))
 
 
 def _cosine_with_history(recommended: Recommended) -> FloatArray:
-    """For each item, the mean cosine with the items of its user's history."""
+    """For each item, its vector's mean cosine with those of its user's history; float64, one per item."""
     directions, history = recommended.directions, required_fact(recommended.history_vector)
     cosine = np.zeros(len(directions))
     # One dimension after the other: the bits of a matrix product would depend on the size of the batch.
@@ -308,44 +314,49 @@ class Miscalibration(ListMetric):
 
     def _is_defined(self, batch: RankingBatch) -> BoolArray:
         recommended = self._recommended(batch)
-        with_history = np.zeros(batch.n_users, np.bool_)
-        with_history[required_fact(recommended.history_categories).user] = True
-        return with_history & (recommended.count(self._is_counted(recommended)) > 0)
+        has_history = np.zeros(batch.n_users, np.bool_)
+        has_history[required_fact(recommended.history_categories).user] = True
+        return has_history & (recommended.count(self._is_counted(recommended)) > 0)
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         recommended = self._recommended(batch)
-        history, user, category, weight = required_fact(recommended.history_categories), *self._parts(recommended)
+        history = required_fact(recommended.history_categories)
+        user, category, weight = self._category_weights(recommended)
         n_categories = int(max(history.category.max(initial=0), category.max(initial=0))) + 1
-        history_cell, list_cell = history.user * n_categories + history.category, user * n_categories + category
-        cells, index = np.unique(np.concatenate([history_cell, list_cell]), return_inverse=True)
-        owner = cells // n_categories
-        p, q = np.zeros(len(cells)), np.bincount(index[len(history_cell) :], weight, len(cells))
-        p[index[: len(history_cell)]] = history.share
+        history_keys, list_keys = history.user * n_categories + history.category, user * n_categories + category
+        # One entry per user and category of the history, of the list, or of both.
+        keys, index = np.unique(np.concatenate([history_keys, list_keys]), return_inverse=True)
+        p, q = np.zeros(len(keys)), np.bincount(index[len(history_keys) :], weight, len(keys))
+        p[index[: len(history_keys)]] = history.share
         terms = self._terms(p, q.astype(np.float64, copy=False))
+        user_of_key = keys // n_categories
         # Codes of categories come in any order: a user's terms are added from the smallest to the largest.
-        ascending = np.lexsort((terms, owner))
-        sums = np.bincount(owner[ascending], terms[ascending], batch.n_users)
+        ascending = np.lexsort((terms, user_of_key))
+        sums = np.bincount(user_of_key[ascending], terms[ascending], batch.n_users)
         return np.clip(sums, *self.bounds)
 
-    def _parts(self, recommended: Recommended) -> tuple[IntArray, IntArray, FloatArray]:
-        """The user, the category and the share of the list of each category of an item, by user and then by rank."""
+    def _category_weights(self, recommended: Recommended) -> tuple[IntArray, IntArray, FloatArray]:
+        """One entry per item and category of it, by user and then by rank: the user, the category, and what it adds to q_c."""
         counted = np.flatnonzero(self._is_counted(recommended))
         sets = required_fact(recommended.category_sets).take(required_fact(recommended.category_set)[counted])
         user, rank = recommended.user[counted], recommended.rank[counted]
         weight = DISCOUNTS["log2"](rank) if self.rank_weight == "log2" else np.ones(len(rank))
         share = weight / np.bincount(user, weight, recommended.n_users)[user] / sets.lengths
-        return user[sets.user], sets.values, share[sets.user]
+        # There is one set per item, so what `sets.user` names is the item.
+        item = sets.user
+        return user[item], sets.values, share[item]
 
     def _terms(self, p: FloatArray, q: FloatArray) -> FloatArray:
+        """What each category of a user adds to the divergence."""
         if self.divergence == "js":
             middle = (p + q) / 2
-            return (_information(p, middle) + _information(q, middle)) / 2
+            return (_kullback_leibler_terms(p, middle) + _kullback_leibler_terms(q, middle)) / 2
         smoothing = float(self.smoothing)  # type: ignore[arg-type]  # resolved
-        return _information(p, (1 - smoothing) * q + smoothing * p)
+        return _kullback_leibler_terms(p, (1 - smoothing) * q + smoothing * p)
 
 
-def _information(p: FloatArray, q: FloatArray) -> FloatArray:
-    """p·log2(p/q), 0 where p is 0; q is above 0 wherever p is."""
+def _kullback_leibler_terms(p: FloatArray, q: FloatArray) -> FloatArray:
+    """p·log2(p ÷ q) for each entry, 0 if p is 0; q must be above 0 wherever p is."""
     nonzero = np.flatnonzero(p)
     # The last bit of numpy's logarithms depends on the processor.
     logarithms = np.fromiter(map(math.log2, (p[nonzero] / q[nonzero]).tolist()), np.float64, len(nonzero))

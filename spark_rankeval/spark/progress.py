@@ -1,4 +1,4 @@
-"""Progress bars for long operations: tqdm draws what Spark Connect reports, in notebooks and terminals."""
+"""Progress bars for operations on Spark Connect, which reports its finished tasks; tqdm draws them in notebooks and terminals."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql.connect.shell.progress import ProgressHandler, StageInfo
 
 
-# Operations that take fewer seconds need no bar.
+# Bars appear after so many seconds, so short operations have none.
 _DELAY = 0.5
 _FORMAT = "{desc}: {percentage:3.0f}%|{bar}|{postfix} [{elapsed}]"
 
@@ -26,10 +26,10 @@ _FORMAT = "{desc}: {percentage:3.0f}%|{bar}|{postfix} [{elapsed}]"
 def progress(spark: SparkSession) -> Iterator[None]:
     """Show how far Spark is while the block runs, in a notebook or a terminal.
 
-    ``with progress(spark): result = evaluate(…)``. On Spark Connect (4.0 or newer), each operation that takes longer than half a second
-    has a bar of its finished tasks. Spark may find more tasks on the way. The bar goes away when the operation is done. Classic Spark
-    has a bar of its own. To show it, set ``spark.ui.showConsoleProgress`` when you build the session; no setting is changed here. A job
-    whose output goes to a file has no bar. Use one block at a time: two blocks show two bars.
+    On Spark Connect (4.0 or newer), each operation that takes longer than half a second has a bar of its finished tasks. The bar may fall
+    back, because Spark may add tasks while an operation runs. It disappears when the operation is done. Classic Spark draws a bar of its
+    own if ``spark.ui.showConsoleProgress`` was true when the session was built. `progress` changes no setting and warns if no bar can
+    appear. If the output goes to a file, there is no bar and no warning. Use one block at a time: nested blocks show each bar twice.
 
     Examples:
         >>> with progress(spark):
@@ -46,13 +46,14 @@ def progress(spark: SparkSession) -> Iterator[None]:
     if not hasattr(spark, "conf"):
         msg = f"progress needs the Spark session that does the work, as in progress(spark); got {type(spark).__name__}"
         raise InputError(msg)
-    if not _is_watched():
+    if not _is_interactive():
         yield
         return
     if not is_connect(spark):
+        # Classic Spark draws its bar itself.
         if setting(spark, "spark.ui.showConsoleProgress", "false") != "true":
             msg = (
-                "classic Spark shows its own progress bar, or none; set it when the session is built: "
+                "no progress bar is shown, because this session of classic Spark has its bar turned off; to see it, build the session with "
                 "SparkSession.builder.config('spark.ui.showConsoleProgress', 'true')"
             )
             warnings.warn(msg, stacklevel=3)
@@ -63,19 +64,20 @@ def progress(spark: SparkSession) -> Iterator[None]:
         yield
         return
     bars = _Bars(_bar_maker())
-    # Handlers have an abstract class in Spark Connect, whose packages may be missing.
+    # No subclass of Spark's abstract ProgressHandler: its import fails if the packages of Spark Connect are missing.
     handler = cast("ProgressHandler", bars)
     spark.registerProgressHandler(handler)
     try:
         yield
     finally:
-        # The caller may have cleared all handlers meanwhile.
+        # The block may have cleared all handlers itself.
         with suppress(ValueError):
             spark.removeProgressHandler(handler)
         bars.close()
 
 
-def _is_watched() -> bool:
+def _is_interactive() -> bool:
+    """Whether bars can be seen: in a notebook, or if stderr is a terminal."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython else None
     is_notebook = shell is not None and "IPKernelApp" in shell.config
@@ -83,25 +85,26 @@ def _is_watched() -> bool:
 
 
 def _bar_maker() -> Callable[[], Any]:
+    """A function that makes an empty bar."""
     with needs_extra("notebook", "progress bars"), warnings.catch_warnings():
-        # Without ipywidgets tqdm writes its bar as text, which is enough, but it warns at every first import.
+        # Without ipywidgets tqdm warns at its import, and writes its bars as text, which is good enough.
         warnings.filterwarnings("ignore", message="IProgress not found")
         from tqdm.auto import tqdm  # noqa: PLC0415 # an extra
-    # The bar shows a share, not a number of tasks: a widget's total cannot grow when Spark finds more tasks.
+    # A bar counts to 1, not to the number of tasks: a widget's total cannot grow if Spark adds tasks.
     return lambda: tqdm(total=1.0, desc="Spark", leave=False, delay=_DELAY, bar_format=_FORMAT)
 
 
 class _Bars:
-    """A bar for each operation, as a handler of Spark Connect."""
+    """A handler for Spark Connect that draws one bar per operation."""
 
-    def __init__(self, make: Callable[[], Any]) -> None:
-        self._make = make
+    def __init__(self, make_bar: Callable[[], Any]) -> None:
+        self._make_bar = make_bar
         self._bars: dict[str | None, Any] = {}
 
     def __call__(
         self, stages: Iterable[StageInfo] | None, inflight_tasks: int, operation_id: str | None, done: bool
     ) -> None:
-        # An error here would end the user's query, so a bar that cannot be drawn is left out.
+        # Spark would end the query with any error raised here, so bars fail silently.
         with suppress(Exception):
             if done:
                 self._close(operation_id)
@@ -114,7 +117,7 @@ class _Bars:
             return
         finished = sum(stage.num_completed_tasks for stage in stages)
         if operation_id not in self._bars:
-            self._bars[operation_id] = self._make()
+            self._bars[operation_id] = self._make_bar()
         bar = self._bars[operation_id]
         bar.set_postfix_str(f"{finished:,} of {tasks:,} tasks, {running:,} running", refresh=False)
         bar.update(finished / tasks - bar.n)
@@ -122,7 +125,7 @@ class _Bars:
     def _close(self, operation_id: str | None) -> None:
         bar = self._bars.pop(operation_id, None)
         if bar is not None:
-            # A widget that is closed before its end stays on screen in red. If the work failed, an exception says so.
+            # A widget that is closed before it is full stays on the screen in red. That a query failed is said by its exception.
             bar.n = bar.total
             bar.close()
 

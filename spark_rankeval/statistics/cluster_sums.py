@@ -1,17 +1,15 @@
-"""The precision of means if users come in clusters, such as the sessions of a person, from exact sums over clusters.
-
-An interval over several days must know who came back, so clusters are added up in 1,024 groups. A cluster belongs to the group that the
-first bits of its hash name, on every day. So all rows of a person are in one group, and the groups are independent of one another. They
-take the place of clusters in the variance of the mean. Its error, for a mean over many clusters, is that of a t interval with at most
-1,023 degrees of freedom.
-
-The sums of a group are rounded once, to 31 bits of the largest one. From then on they are whole numbers of units of a power of 2, and no
-order of merging changes a bit.
+"""Cluster-robust precision of means: users come in clusters, such as the sessions of a person, which are added up exactly.
 
 Let W and S be the sums of w and wy over the users of a cluster that have a value. The mean is ΣS / ΣW, with or without clusters. Its
 variance is g/(g−1) · Σ(S − mean·W)² / (ΣW)² (Liang and Zeger 1986). The effective number of clusters is g = (ΣW)² / ΣW² (Carter, Schnepel
-and Steigerwald 2017). The correction is right for independent users, as that of Bell and McCaffrey is (CR2, 2002). For clusters of equal
-weight g is their number, and the variance is that of statsmodels' ``cov_type="cluster"``. Student's t has `degrees_of_freedom`.
+and Steigerwald 2017). The factor g/(g−1) is right for independent users, as the correction of Bell and McCaffrey is (CR2, 2002). For
+clusters of equal weight g is their number, and the variance is that of statsmodels' ``cov_type="cluster"``. The interval takes Student's t
+with the `degrees_of_freedom` of the weights W.
+
+An interval over several days must know which clusters came back. Summaries cannot store all clusters, so they store the sums of 1,024
+groups of clusters. The first bits of a cluster's hash name its group, which is the same on every day. So groups are independent of one
+another, and `clusters_of_days` uses them as clusters in the same formulas. The price is at most 1,023 degrees of freedom. The sums of a
+group are rounded once to whole numbers of a power of 2. From then on they are added exactly, so no order of merging changes a bit.
 """
 
 from __future__ import annotations
@@ -40,23 +38,35 @@ from spark_rankeval.statistics.sums import (
     exact_sum,
 )
 
-#: How many groups there are, a power of 2, and by how many bits a 64-bit hash is shifted to the number of its group.
+Array = np.ndarray[Any, Any]
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+
+#: With fewer effective clusters even t intervals may be too narrow, so a warning says so (Cameron and Miller 2015).
+FEWEST_WITHOUT_WARNING = 30
+#: With fewer effective clusters bootstraps, and t intervals of skewed values, hold too rarely: docs/evidence/clusters.md.
+FEWEST_IF_SKEWED = 50
+
+#: How many groups there are, a power of 2: more would make intervals over days hardly narrower, but each summary longer.
 N_GROUPS = 1 << 10
+#: A 64-bit hash that is shifted right by so many bits is the number of its group.
 SHIFT = np.uint64(64 - N_GROUPS.bit_length() + 1)
-# All sums are rounded to so many bits of the largest. A text may need at most so many bytes, and powers of 2 up to this one.
-_BITS, _MOST_BYTES, _MOST_BITS = 31, 64, 1200
+# Sums of groups are rounded to so many bits of the largest: with the sign they fill four bytes.
+_BITS = 31
+# Limits that keep a spoilt text from filling the memory. The numbers of merged days are longer than four bytes. Floats reach from 2^-1074
+# to 2^1024.
+_MOST_BYTES, _MOST_EXPONENT = 64, 1200
 _TEXT = re.compile(r"(-?\d{1,4}),(\d{1,2});(-?\d{1,4}),(\d{1,2});([A-Za-z0-9+/=]*)")
 
 
 class Scaled(NamedTuple):
-    """A whole number for each group, in units of 2 to the power of an exponent."""
+    """One whole number per group, in units of 2 to the power of `exponent`."""
 
     exponent: int
     numbers: tuple[int, ...]
 
     @classmethod
     def rounded(cls, values: Array) -> Scaled:
-        """Finite sums, rounded to bits of the largest."""
+        """Finite sums, rounded to 31 bits of the largest."""
         greatest = float(np.abs(values).max(initial=0.0))
         exponent = math.frexp(greatest)[1] - _BITS
         return cls(exponent, tuple(np.rint(np.ldexp(values, -exponent)).astype(np.int64).tolist()))._reduced()
@@ -69,7 +79,7 @@ class Scaled(NamedTuple):
         return cls(exponent, tuple(map(sum, zip(*shifted, strict=True))))._reduced()
 
     def _reduced(self) -> Scaled:
-        """The same in the largest units, so that equal sums are equal."""
+        """The same sums in the largest possible unit: equal sums become equal objects."""
         bits = reduce(or_, self.numbers, 0)
         if not bits:
             return Scaled(0, self.numbers)
@@ -83,7 +93,7 @@ class Scaled(NamedTuple):
 
     @property
     def unit(self) -> Fraction:
-        """What the numbers count."""
+        """The unit of the numbers, a power of 2."""
         return Fraction(2) ** self.exponent
 
 
@@ -96,7 +106,7 @@ class GroupedClusters:
 
     @classmethod
     def from_rows(cls, rows: Array) -> GroupedClusters | None:
-        """From rows of a group's number and its two sums; None if a sum is too large."""
+        """From rows of a group's number and its sums of weights and of values; None if a sum is too large for a float."""
         if not np.isfinite(rows).all():
             return None
         groups = rows[np.argsort(rows[:, 0], kind="stable")]
@@ -106,7 +116,7 @@ class GroupedClusters:
 
     @classmethod
     def added(cls, parts: Sequence[GroupedClusters]) -> GroupedClusters:
-        """Those of all parts, such as days."""
+        """The sums over all parts, such as days, group by group."""
         return cls(Scaled.added([part.weights for part in parts]), Scaled.added([part.values for part in parts]))
 
     @property
@@ -126,11 +136,11 @@ class GroupedClusters:
             for weight, value in zip(weights.numbers, values.numbers, strict=True)
         ]
 
-    def terms(self, wanted: Iterable[tuple[int, int]]) -> dict[tuple[int, int], Fraction]:
-        """The sums over groups of W^(j−k) S^k for pairs of j and k."""
+    def terms(self, exponents: Iterable[tuple[int, int]]) -> dict[tuple[int, int], Fraction]:
+        """The sum over groups of W^(j−k) S^k for each pair of exponents j and k."""
         weights, values = self.weights, self.values
         by_term = {}
-        for j, k in wanted:
+        for j, k in exponents:
             total = sum(w ** (j - k) * s**k for w, s in zip(weights.numbers, values.numbers, strict=True) if w or s)
             by_term[j, k] = total * weights.unit ** (j - k) * values.unit**k
         return by_term
@@ -139,7 +149,6 @@ class GroupedClusters:
         """The sums as text of some kilobytes; equal sums have one text."""
         heads, packed = "", b""
         for part in (self.weights, self.values):
-            # Looked up once: it goes through all numbers.
             width = part.width
             heads += f"{part.exponent},{width};"
             packed += b"".join(number.to_bytes(width, "little", signed=True) for number in part.numbers)
@@ -154,7 +163,7 @@ class GroupedClusters:
             raise ValueError(problem)
         exponents, widths = (int(match[1]), int(match[3])), (int(match[2]), int(match[4]))
         n_bytes = N_GROUPS * sum(widths)
-        if not all(0 < width <= _MOST_BYTES for width in widths) or max(map(abs, exponents)) > _MOST_BITS:
+        if not all(0 < width <= _MOST_BYTES for width in widths) or max(map(abs, exponents)) > _MOST_EXPONENT:
             raise ValueError(problem)
         try:
             unpacking = zlib.decompressobj()
@@ -165,32 +174,21 @@ class GroupedClusters:
             raise ValueError(problem)
         parts, start = [], 0
         for exponent, width in zip(exponents, widths, strict=True):
-            ends = range(start, start + N_GROUPS * width, width)
-            parts.append(
-                Scaled(
-                    exponent,
-                    tuple(int.from_bytes(packed[first : first + width], "little", signed=True) for first in ends),
-                )
-            )
+            firsts = range(start, start + N_GROUPS * width, width)
+            numbers = (int.from_bytes(packed[first : first + width], "little", signed=True) for first in firsts)
+            parts.append(Scaled(exponent, tuple(numbers)))
             start += N_GROUPS * width
         if min(parts[0].numbers) < 0:
             raise ValueError(problem)
         return cls(*parts)
 
 
-Array = np.ndarray[Any, Any]
-Floats = np.ndarray[Any, np.dtype[np.float64]]
-
-#: If the effective number is smaller, intervals may be too narrow, and a warning says so (Cameron and Miller 2015).
-FEW = 30
-#: From this effective number on, t and bootstraps hold for skewed values, too: docs/evidence/clusters.md.
-MANY = 50
-# The sums of W^(j−k) S^k that are kept, as (j, k): the last three only for the acceleration.
+# The sums over clusters of W^(j−k) S^k that are kept, as (j, k). Those of `_CUBES` serve only the acceleration.
 _TERMS = ((1, 0), (1, 1), (2, 0), (2, 1), (2, 2), (3, 0))
 _CUBES = ((3, 1), (3, 2), (3, 3))
-# Clusters wait until so many of them are there: sums of many cost little more than sums of one.
-_TOGETHER = 1 << 13
-# The field of a state with the sums of groups.
+# Clusters are added in batches of so many: numpy takes little longer for a batch than for a single cluster.
+_BATCH = 1 << 13
+# The field of a state that holds the sums of groups of clusters.
 _GROUPS = "groups_joined"
 
 
@@ -217,16 +215,17 @@ def sums_by_cluster(clusters: Array, starts: Array, values: Floats, weights: Flo
 
 
 class ClusterAccumulator:
-    """The sums over clusters behind the precision of several columns, for clusters that come one after the other.
+    """Add up clusters, in any order, to the sums from which the precision of each column's mean is computed.
 
-    With `cubes` the acceleration of the BCa bootstrap is known, too. With `grouped` the sums of groups of clusters are kept; then all
-    clusters of a group must come together.
+    With `cubes` the sums of the acceleration of the BCa bootstrap are kept, too. With `grouped` the sums of groups of clusters are kept.
+    All clusters of a group must then come in one call of `add`, one after the other.
     """
 
     def __init__(self, n_columns: int, *, cubes: bool = False, grouped: bool = False) -> None:
         self._terms = (*_TERMS, *_CUBES) if cubes else _TERMS
         self._sums = ExactSums(n_columns * len(self._terms))
-        self._counts = np.zeros((2, n_columns), np.int64)
+        self._n_clusters = np.zeros(n_columns, np.int64)
+        self._n_without = 0
         self._waiting: list[ClusterSums] = []
         self._n_waiting = 0
         self._groups: list[Array] | None = [np.empty((n_columns, 0, 3))] if grouped else None
@@ -235,42 +234,42 @@ class ClusterAccumulator:
         """Add clusters, each of them once, and the number of users among them whose cluster is not known."""
         if self._groups is not None and len(sums.clusters):
             self._groups.append(_by_group(sums))
-        self._counts[1] += n_without
+        self._n_without += n_without
         self._waiting.append(sums)
         self._n_waiting += len(sums.weights)
-        if self._n_waiting >= _TOGETHER:
-            self._settle()
+        if self._n_waiting >= _BATCH:
+            self._add_waiting()
 
-    def _settle(self) -> None:
+    def _add_waiting(self) -> None:
         waiting, self._waiting, self._n_waiting = self._waiting, [], 0
         if not waiting:
             return
-        together = ClusterSums(*map(np.concatenate, zip(*waiting, strict=True)))
-        for column, (weights, values) in enumerate(zip(together.weights.T, together.values.T, strict=True)):
-            self._counts[0, column] += np.count_nonzero(weights)
+        batch = ClusterSums(*map(np.concatenate, zip(*waiting, strict=True)))
+        for column, (weights, values) in enumerate(zip(batch.weights.T, batch.values.T, strict=True)):
+            self._n_clusters[column] += np.count_nonzero(weights)
             first = column * len(self._terms)
-            for place, (j, k) in enumerate(self._terms):
+            for index, (j, k) in enumerate(self._terms):
                 with np.errstate(over="ignore", invalid="ignore"):
                     term = math.prod([values] * k + [weights] * (j - k), start=np.float64(1.0))
-                # Infinite sums times nothing are counted with those that are too large.
-                self._sums.add(first + place, np.where(np.isnan(term), math.inf, term))
+                # Infinity times 0 is NaN; it is counted with the terms that are too large.
+                self._sums.add(first + index, np.where(np.isnan(term), math.inf, term))
 
     def state(self) -> dict[str, Array]:
-        """The state so far, as arrays whose first axis is the columns; states are merged by adding."""
-        self._settle()
+        """The state so far: arrays with one entry per column. States merge by addition, but the sums of groups are joined."""
+        self._add_waiting()
         sums, n_terms = self._sums.state(), len(self._terms)
         groups = {} if self._groups is None else {_GROUPS: np.concatenate(self._groups, axis=1)}
         return {
             **groups,
-            "n": self._counts[0].copy(),
-            "n_without": self._counts[1].copy(),
+            "n": self._n_clusters.copy(),
+            "n_without": np.full_like(self._n_clusters, self._n_without),
             "limbs": sums["limbs"].reshape(-1, n_terms, LIMBS),
             "n_excessive": sums["n_excessive"].reshape(-1, n_terms).sum(axis=1),
         }
 
 
 def _by_group(sums: ClusterSums) -> Array:
-    """Of each column and group of clusters: its number, and its sums of weights and of values."""
+    """The sums of clusters whose groups stand together; columns × groups × (the group's number, weights, values)."""
     groups = sums.clusters.view(np.uint64) >> SHIFT
     starts = np.flatnonzero(np.append(True, groups[1:] != groups[:-1]))
     with np.errstate(over="ignore", invalid="ignore"):
@@ -281,16 +280,16 @@ def _by_group(sums: ClusterSums) -> Array:
 
 @dataclass(frozen=True)
 class Clusters:
-    """What clusters say of one column's mean.
+    """The clusters behind one column's mean, and its precision.
 
     Attributes:
         n: clusters with a user who has a value and a weight above 0.
-        n_without: users whose cluster is not known; each stands for a cluster alone.
+        n_without: users without a cluster; each is a cluster alone.
         effective_n: how many clusters of equal weight would do as well, (ΣW)² / ΣW²; NaN if sums are too large.
         df: degrees of freedom of the standard error; G − 1 for clusters of equal weight.
         standard_error: of the mean; NaN for fewer than two clusters, or if sums are too large.
-        acceleration: how the standard error changes with the mean; NaN if it was not asked for.
-        grouped: the sums of groups of clusters, from which several days are merged; None if they were not asked for.
+        acceleration: how the standard error changes with the mean; NaN if the cubes were not kept.
+        grouped: the sums of groups of clusters, from which several days are merged; None if they were not kept.
     """
 
     n: int
@@ -309,18 +308,21 @@ class Clusters:
         return f"{self.words}, too few for an interval" if self.df < 1 else ""
 
     @property
-    def are_few(self) -> bool:
-        """Whether t intervals of skewed values, and bootstraps, may be too narrow."""
-        return self.effective_n < MANY
+    def are_few_if_skewed(self) -> bool:
+        """Whether bootstraps, and t intervals of skewed values, may be too narrow. Other t intervals may still hold."""
+        return self.effective_n < FEWEST_IF_SKEWED
 
     @property
     def words(self) -> str:
         """How many there are, and how many of equal weight would do as well."""
         return f"the {self.n:,} clusters are as good as {self.effective_n:,.1f} equal ones"
 
-    def design_effect(self, standard_error: float) -> float:
-        """The variance of the mean ÷ that of as many independent users, from their standard error; NaN if that is 0 or unknown."""
-        return (self.standard_error / standard_error) ** 2 if standard_error > 0 else math.nan
+    def design_effect(self, independent_error: float) -> float:
+        """The variance of the mean ÷ what it would be if the users were independent.
+
+        `independent_error` is the standard error of the latter. The effect is NaN if that is 0 or NaN.
+        """
+        return (self.standard_error / independent_error) ** 2 if independent_error > 0 else math.nan
 
 
 class _RowOfClusters(Protocol):
@@ -336,7 +338,9 @@ class _RowOfClusters(Protocol):
 
 def warn_of_few_clusters(rows: Iterable[_RowOfClusters]) -> None:
     """Warn once if clusters are so few, or so unequal, that intervals may be too narrow."""
-    few = [row for row in rows if row.effective_n_clusters < FEW and not math.isnan(row.interval_low)]
+    few = [
+        row for row in rows if row.effective_n_clusters < FEWEST_WITHOUT_WARNING and not math.isnan(row.interval_low)
+    ]
     if not few:
         return
     fewest = min(few, key=lambda row: row.effective_n_clusters)
@@ -344,45 +348,46 @@ def warn_of_few_clusters(rows: Iterable[_RowOfClusters]) -> None:
     where = f" in {len(slices):,} slice{'s' * (len(slices) > 1)}" if slices else ""
     warn(
         f"clusters by {fewest.cluster} are few or unequal{where}: at worst they are as good as {fewest.effective_n_clusters:,.1f} equal "
-        f"ones. With fewer than {FEW} the intervals may be too narrow, and p-values too small"
+        f"ones. With fewer than {FEWEST_WITHOUT_WARNING} the intervals may be too narrow, and p-values too small"
     )
 
 
 def clusters_of(state: dict[str, Array]) -> list[Clusters]:
     """The clusters of each column, from the merged state of all clusters."""
     return [
-        clusters_of_column({name: entries[place] for name, entries in state.items()})
-        for place in range(len(state["n"]))
+        clusters_of_column({name: by_column[column] for name, by_column in state.items()})
+        for column in range(len(state["n"]))
     ]
 
 
 def clusters_of_column(state: dict[str, Any]) -> Clusters:
-    """The clusters of one column, from its entry of each field of the state."""
+    """The clusters of one column, from its entry in each array of the state."""
     n, n_without, limbs = int(state["n"]), int(state["n_without"]), state["limbs"]
     grouped = GroupedClusters.from_rows(state[_GROUPS]) if _GROUPS in state else None
     if n == 0 or int(state["n_excessive"]):
         return Clusters(n, n_without, grouped=grouped)
     terms = (*_TERMS, *_CUBES)[: len(limbs)]
-    clusters = _estimable_clusters(
-        n, n_without, {term: exact_sum(sums) for term, sums in zip(terms, limbs, strict=True)}
-    )
-    return replace(clusters, grouped=grouped)
+    sums = {term: exact_sum(parts) for term, parts in zip(terms, limbs, strict=True)}
+    return replace(_clusters_from_sums(n, n_without, sums), grouped=grouped)
 
 
 def clusters_of_days(days: Sequence[GroupedClusters]) -> Clusters:
-    """The precision of a mean over several days: groups of clusters are taken as clusters, and counted."""
+    """The precision of a mean over several days, for which each group of clusters counts as one cluster."""
     grouped = GroupedClusters.added(days)
-    return (
-        replace(_estimable_clusters(grouped.n, 0, grouped.terms(_TERMS)), grouped=grouped) if grouped.n else Clusters(0)
-    )
+    if not grouped.n:
+        return Clusters(0)
+    return replace(_clusters_from_sums(grouped.n, 0, grouped.terms(_TERMS)), grouped=grouped)
 
 
-def _estimable_clusters(n: int, n_without: int, sums: dict[tuple[int, int], Fraction]) -> Clusters:
+def _clusters_from_sums(n: int, n_without: int, sums: dict[tuple[int, int], Fraction]) -> Clusters:
+    """The precision of the mean of n clusters, from the sums over clusters of W^(j−k) S^k by (j, k)."""
     weight = sums[1, 0]
+    # Outside this range the cubes of weights leave the grid of exact sums.
     if not LEAST_MEAN_WEIGHT <= weight / n <= 1 / LEAST_MEAN_WEIGHT:
         return Clusters(n, n_without)
     mean = sums[1, 1] / weight
     squares = sums[2, 2] - 2 * mean * sums[2, 1] + mean**2 * sums[2, 0]
+    # The terms were rounded before they were added: a spread below this share of the squares is noise.
     if squares <= sums[2, 2] * NEARLY_NOTHING:
         squares = Fraction(0)
     acceleration = math.nan

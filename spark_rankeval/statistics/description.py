@@ -20,7 +20,7 @@ from spark_rankeval.statistics.bootstrap import (
     jackknife_interval,
     percentile_interval,
 )
-from spark_rankeval.statistics.cluster_sums import MANY, Clusters
+from spark_rankeval.statistics.cluster_sums import FEWEST_IF_SKEWED, Clusters
 from spark_rankeval.statistics.intervals import (
     UNBOUNDED,
     Interval,
@@ -294,8 +294,8 @@ def _resampled_interval(
     samples: BootstrapMeans, mean: Mean, options: DescriptionOptions, clusters: Clusters | None
 ) -> Interval:
     assert options.method is not None, "it is one that resamples"
-    if clusters is not None and (clusters.problem or clusters.are_few):
-        reason = clusters.problem or f"{clusters.words}, and a bootstrap needs {MANY}: use ci='t'"
+    if clusters is not None and (clusters.problem or clusters.are_few_if_skewed):
+        reason = clusters.problem or f"{clusters.words}, and a bootstrap needs {FEWEST_IF_SKEWED}: use ci='t'"
         return Interval.missing(options.level, options.method, reason)
     if clusters is not None:
         mean = replace(mean, acceleration=clusters.acceleration)

@@ -124,7 +124,7 @@ def fitted(
     has_shares = are_shares(moments, weighted)
     if has_shares and math.isclose(effective_n, moments.n):
         ends = share_interval(moments.n - moments.n_zero, moments.n, interval.level)
-    elif has_shares or (clusters is not None and clusters.are_few):
+    elif has_shares or (clusters is not None and clusters.are_few_if_skewed):
         mean = moments.mean if weighted is None else weighted.mean
         n = _equivalent_n(mean, moments, weighted, clusters, interval.level)
         ends = share_interval(mean * n, n, interval.level)

@@ -26,7 +26,7 @@ def stages(*pairs):
 
 @pytest.fixture
 def looked_at(monkeypatch):
-    monkeypatch.setattr(progress_bars, "_is_watched", lambda: True)
+    monkeypatch.setattr(progress_bars, "_is_interactive", lambda: True)
 
 
 @pytest.fixture
@@ -106,14 +106,14 @@ def test_the_handler_goes_after_an_error_and_after_the_caller_has_cleared_all(sp
 
 @pytest.mark.connect_alone("progress")
 def test_a_handler_of_the_callers_stays(spark, looked_at):
-    def mine(**told):
+    def handler(**report):
         pass
 
-    spark.registerProgressHandler(mine)
+    spark.registerProgressHandler(handler)
     try:
         with progress(spark):
             pass
-        assert spark._client._progress_handlers == [mine]
+        assert spark._client._progress_handlers == [handler]
     finally:
         spark.clearProgressHandlers()
 
@@ -162,20 +162,20 @@ def test_a_log_of_a_batch_has_no_bar(spark, tmp_path):
 
 
 def test_classic_spark_says_who_shows_its_bar(looked_at):
-    told = SimpleNamespace(conf=SimpleNamespace(get=lambda name, default: default))
-    with pytest.warns(UserWarning, match="showConsoleProgress") as warned, progress(told):
+    session = SimpleNamespace(conf=SimpleNamespace(get=lambda name, default: default))
+    with pytest.warns(UserWarning, match="has its bar turned off.*showConsoleProgress") as warned, progress(session):
         pass
     assert warned[0].filename == __file__
 
 
 def test_classic_spark_that_shows_its_bar_needs_no_word(looked_at, recwarn):
-    told = SimpleNamespace(conf=SimpleNamespace(get={"spark.ui.showConsoleProgress": "true"}.get))
-    with progress(told):
+    session = SimpleNamespace(conf=SimpleNamespace(get={"spark.ui.showConsoleProgress": "true"}.get))
+    with progress(session):
         pass
     assert len(recwarn) == 0
 
 
-def test_connect_before_it_told_its_progress_says_so(session_of_connect, looked_at):
+def test_connect_that_reports_no_progress_says_so(session_of_connect, looked_at):
     Older = type("Session", (), {"__module__": "pyspark.sql.connect.session", "conf": None})  # noqa: N806 # a class
     with pytest.warns(UserWarning, match="before version 4.0"), progress(Older()):
         pass
