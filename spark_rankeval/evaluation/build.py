@@ -136,11 +136,8 @@ def build_result(
         rejected: the lazy table of the rows that were not ranked; None: they are not at hand.
         per_item_group: the lazy table of users and groups of items; None: likewise.
     """
-    schema, on_invalid = findings.schema, findings.on_invalid
-    settings = schema.settings
-    qualities = {model: _quality_of(figures, findings) for model, figures in findings.total_figures.items()}
-    raise_if_unusable(findings.figures.totals, settings, on_invalid)
-    raise_if_invalid(DataQuality.sum_of_models(list(qualities.values())), settings, findings.scoring, on_invalid)
+    schema, settings = findings.schema, findings.schema.settings
+    qualities = checked_qualities(findings)
     if not findings.missing:
         warn_if_apart(qualities, settings)
         metrics = [parse_metric(metric.definition) for metric in findings.metrics if metric.definition]
@@ -150,13 +147,7 @@ def build_result(
         warn(words)
     _warn_of_odd_weights(next(iter(qualities.values())), findings.metrics)
     _warn_of_values_out_of_range(findings)
-    names = [*map(item_attribute, findings.item_attributes), *schema.slices]
-    summary = tuple(
-        row
-        for model, by_slice in findings.figures.by_model.items()
-        for key in sorted_keys(list(by_slice))
-        for row in _rows(_metrics_of(key, findings), model, slice_name(names, key) if names else "all", by_slice[key], findings)
-    )  # fmt: skip
+    summary = summary_of_findings(findings)
     warn_of_few_clusters(summary)
     columns = {metric.key: metric.column for metric in findings.metrics if metric.column}
     # What is written is summarised with the same options.
@@ -178,6 +169,26 @@ def build_result(
         _rejected=rejected,
         _group_table=per_item_group,
     )
+
+
+def checked_qualities(findings: Findings) -> dict[str, DataQuality]:
+    """What the users and their rows were like, by model; raises `DataError` for bad rows."""
+    settings, on_invalid = findings.schema.settings, findings.on_invalid
+    qualities = {model: _quality_of(figures, findings) for model, figures in findings.total_figures.items()}
+    raise_if_unusable(findings.figures.totals, settings, on_invalid)
+    raise_if_invalid(DataQuality.sum_of_models(list(qualities.values())), settings, findings.scoring, on_invalid)
+    return qualities
+
+
+def summary_of_findings(findings: Findings) -> tuple[SummaryRow, ...]:
+    """One row for each model, slice and metric."""
+    names = [*map(item_attribute, findings.item_attributes), *findings.schema.slices]
+    return tuple(
+        row
+        for model, by_slice in findings.figures.by_model.items()
+        for key in sorted_keys(list(by_slice))
+        for row in _rows(_metrics_of(key, findings), model, slice_name(names, key) if names else "all", by_slice[key], findings)
+    )  # fmt: skip
 
 
 def need_users(users: Sequence[str], options: DescriptionOptions, advice: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql import types as T
@@ -19,7 +19,7 @@ from spark_rankeval.request.counts import COUNTS, INVALID_COUNTS, UNUSABLE_FACTS
 from spark_rankeval.request.on_invalid import OnInvalid
 from spark_rankeval.request.options import ByOption, SummaryOptions, Table, attributes_in
 from spark_rankeval.request.readings import NORMALISER
-from spark_rankeval.spark.describing import RUN, check_size, describe_table, shared_count
+from spark_rankeval.spark.describing import RUN, Groups, check_size, collected, shared_count, states_of_table
 from spark_rankeval.spark.ids import check_types, model_in, name_in
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.per_user import (
@@ -100,35 +100,10 @@ def summary_of(
     scoring: Scoring | None = None,
 ) -> Result:
     """The same as `summarise`. With the `scoring` that made the table, errors have examples, and a warning names ids that never match."""
-    check_table("per_user", per_user)
-    schema = _schema_of(per_user, options, user, model)
-    described = replace(
-        options.described(weighted=schema.weight is not None, clustered=bool(schema.clusters)),
-        normalised=tuple(place for place, metric in enumerate(schema.metrics) if metric.normaliser),
-        n_plain=len(_standards(schema)),
-    )
-    need_users(schema.users, described, "pass a table of score_users whose columns still have their metadata")
-    kinds = {name: per_user.schema[name].dataType for name in schema.counts}
-    wrong = [name for name, kind in kinds.items() if not isinstance(kind, T.NumericType)]
-    if wrong:
-        msg = f"the per-user table has {', '.join(wrong)}; this count must be a whole number ({kinds[wrong[0]].simpleString()})"
-        raise InputError(msg)
-    missing = [name for name in COUNTS if name not in schema.counts]
-    if missing:
-        msg = f"the per-user table has no {', '.join(missing)}; the result shows 0 for these counts"
-        warn(msg)
-    run = _column_of_runs(per_user, {*schema.users, schema.model})
-    groups = _describe(per_user, schema, options, described, run)
-    if run is not None:
-        _check_one_run(groups, run, has_models=schema.model is not None)
-    unusable = shared_count(groups, UNUSABLE_FACTS, n_before=int(schema.model is not None))
-    figures = EvaluationFigures(
-        _by_model(groups, schema, missing), {UNUSABLE_FACTS: unusable}, ("The table of users was summarised as it is.",)
-    )
+    table = UserTable.read(per_user, options, user=user, model=model)
+    figures = collected(*table.states())
     sources = None if scoring is None else scoring.sources
-    findings = Findings(
-        figures, schema.metrics, schema, scoring, on_invalid=on_invalid, missing=missing, sources=sources
-    )
+    findings = replace(table.findings(figures, on_invalid), scoring=scoring, sources=sources)
     return build_result(findings, options, lambda: per_user, write_per_user)
 
 
@@ -193,6 +168,81 @@ def check_memory(per_user: DataFrame, options: SummaryOptions) -> None:
     check_size(len(schema.metrics), len(schema.counts), described, n_keys=n_keys)
 
 
+@dataclass(frozen=True)
+class UserTable:
+    """What is to be described of a per-user table. Its figures can be made on the driver, or by a worker without the table."""
+
+    schema: PerUserSchema
+    options: SummaryOptions
+    described: DescriptionOptions
+    missing: tuple[str, ...]  # the counts that the table lacks
+    run: str | None  # the column that tells runs apart
+    per_user: DataFrame | None = field(repr=False)
+
+    @classmethod
+    def read(
+        cls, per_user: DataFrame, options: SummaryOptions, *, user: str | Sequence[str] | None, model: str | None
+    ) -> UserTable:
+        """Find the columns of a table, as its marks or the caller name them; a table that has no figures is an `InputError`."""
+        check_table("per_user", per_user)
+        schema = _schema_of(per_user, options, user, model)
+        described = replace(
+            options.described(weighted=schema.weight is not None, clustered=bool(schema.clusters)),
+            normalised=tuple(place for place, metric in enumerate(schema.metrics) if metric.normaliser),
+            n_plain=len(_standards(schema)),
+        )
+        need_users(schema.users, described, "pass a table of score_users whose columns still have their metadata")
+        kinds = {name: per_user.schema[name].dataType for name in schema.counts}
+        wrong = [name for name, kind in kinds.items() if not isinstance(kind, T.NumericType)]
+        if wrong:
+            msg = f"the per-user table has {', '.join(wrong)}; this count must be a whole number ({kinds[wrong[0]].simpleString()})"
+            raise InputError(msg)
+        missing = tuple(name for name in COUNTS if name not in schema.counts)
+        if missing:
+            msg = f"the per-user table has no {', '.join(missing)}; the result shows 0 for these counts"
+            warn(msg)
+        run = _column_of_runs(per_user, {*schema.users, schema.model})
+        return cls(schema, options, described, missing, run, per_user)
+
+    def states(self) -> tuple[DataFrame, Groups]:
+        """The lazy states of the users, and the groups that they are of: by model and slice."""
+        per_user, schema = self.per_user, self.schema
+        assert per_user is not None, "only the driver has the table"
+        models = [] if schema.model is None else [schema.model]
+        values = [metric.column for metric in schema.metrics]
+        values += [metric.standard_column for metric in _standards(schema)]
+        return states_of_table(
+            per_user,
+            list(schema.users),
+            values,
+            CountNames(
+                tuple(name for name in schema.counts if name not in INVALID_COUNTS),
+                tuple(name for name in schema.counts if name in INVALID_COUNTS),
+            ),
+            self.described,
+            [*(model_in(per_user, name) for name in models), *(name_in(per_user, name) for name in schema.slices)],
+            rollup(len(schema.slices), totals=self.options.totals, n_before=len(models)),
+            schema.weight,
+            {metric.column: metric.normaliser for metric in schema.metrics if metric.normaliser},
+            self.run,
+            schema.hashes,
+            schema.clusters,
+        )
+
+    def findings(self, groups: Mapping[Key, Figures], on_invalid: OnInvalid | None) -> Findings:
+        """What the figures of the groups say; rows of several runs are an `InputError`."""
+        has_models = self.schema.model is not None
+        if self.run is not None:
+            _check_one_run(groups, self.run, has_models=has_models)
+        unusable = shared_count(groups, UNUSABLE_FACTS, n_before=int(has_models))
+        figures = EvaluationFigures(
+            _by_model(groups, self.schema, self.missing),
+            {UNUSABLE_FACTS: unusable},
+            ("The table of users was summarised as it is.",),
+        )
+        return Findings(figures, self.schema.metrics, self.schema, on_invalid=on_invalid, missing=self.missing)
+
+
 def _schema_of(
     per_user: DataFrame, options: SummaryOptions, user: str | Sequence[str] | None, model: str | None
 ) -> PerUserSchema:
@@ -250,31 +300,6 @@ def _check_one_run(groups: Mapping[Key, Figures], column: str, *, has_models: bo
 def _standards(schema: PerUserSchema) -> list[MetricColumn]:
     """The metrics for which the table also has values by dialect ``standard``."""
     return [metric for metric in schema.metrics if metric.standard_column]
-
-
-def _describe(
-    per_user: DataFrame, schema: PerUserSchema, options: SummaryOptions, described: DescriptionOptions, run: str | None
-) -> dict[Key, Figures]:
-    models = [] if schema.model is None else [schema.model]
-    values = [metric.column for metric in schema.metrics]
-    values += [metric.standard_column for metric in _standards(schema)]
-    return describe_table(
-        per_user,
-        list(schema.users),
-        values,
-        CountNames(
-            tuple(name for name in schema.counts if name not in INVALID_COUNTS),
-            tuple(name for name in schema.counts if name in INVALID_COUNTS),
-        ),
-        described,
-        [*(model_in(per_user, name) for name in models), *(name_in(per_user, name) for name in schema.slices)],
-        rollup(len(schema.slices), totals=options.totals, n_before=len(models)),
-        schema.weight,
-        {metric.column: metric.normaliser for metric in schema.metrics if metric.normaliser},
-        run,
-        schema.hashes,
-        schema.clusters,
-    )
 
 
 def _by_model(

@@ -20,7 +20,7 @@ from spark_rankeval.request.counts import CountNames
 from spark_rankeval.spark.ids import hash_in
 from spark_rankeval.spark.per_user import type_of_count
 from spark_rankeval.spark.sql_text import any_null, column
-from spark_rankeval.spark.tasks import MESSAGE_SCHEMA, collected_messages, run_on_workers
+from spark_rankeval.spark.tasks import MESSAGE_SCHEMA, collected_messages, merged_messages, run_on_workers
 from spark_rankeval.statistics.cluster_sums import clusters_of
 from spark_rankeval.statistics.description import DescriptionOptions, Figures, descriptions_of_groups
 from spark_rankeval.statistics.moments import Moments, MomentsByName
@@ -47,10 +47,12 @@ from spark_rankeval.worker.group_states import (
     states_of,
 )
 from spark_rankeval.worker.grouped_row import CLUSTER_HASH, NO_USER, USER_HASH, USER_WEIGHT, hash_column
+from spark_rankeval.worker.process import Run
 from spark_rankeval.worker.states import MERGED_BYTES, StatesOfUsers, merging_states, n_groups_of, state_of_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
+    from pyspark.sql import types as T
 
 
 # How many figures a result has at the most: the driver takes some 2 GB for so many, and minutes.
@@ -113,6 +115,11 @@ class Groups(NamedTuple):
         """What adds up the users of small groups, who travel as they are."""
         return partial(states_of, n_values=self.n_values, names=self.names, options=self.options)
 
+    @property
+    def mergers(self) -> Mergers:
+        """What merges the messages of states, by kind."""
+        return merging_states(self.states_of_users, self.layout, least_bytes=self.least_bytes)
+
     def sums_of_clusters(self, group: Key, states: ClusterStates) -> dict[str, Array] | None:
         """The sums of the clusters of a group; None if it has none."""
         if self.items:
@@ -136,15 +143,20 @@ def collected(messages: DataFrame, groups: Groups) -> dict[Key, Figures]:
     return figures_by_group(messages_of_groups(messages, groups), groups)
 
 
+def computed_lazily(messages: DataFrame, groups: Groups, run: Run, schema: T.StructType) -> DataFrame:
+    """What a worker makes of the merged messages of all partitions, as a lazy table; `run` gets them in one partition."""
+    groups.size()
+    return run_on_workers(merged_messages(messages, groups.mergers).repartition(1), run, schema)
+
+
 def messages_of_groups(messages: DataFrame, groups: Groups, features: Mergers | None = None) -> list[Message]:
     """The messages of all partitions, merged in one action; with keys, no two of them have a group in common.
 
     `features` has what merges the messages of features, by kind.
     """
     n_bytes = groups.size()
-    mergers = merging_states(groups.states_of_users, groups.layout, least_bytes=groups.least_bytes)
     have_buckets = groups.n_keys > 0 or groups.options.clustered or bool(features)
-    return collected_messages(messages, {**mergers, **(features or {})}, n_bytes, have_buckets=have_buckets)
+    return collected_messages(messages, {**groups.mergers, **(features or {})}, n_bytes, have_buckets=have_buckets)
 
 
 def check_size(n_values: int, n_counts: int, options: DescriptionOptions, *, n_keys: int) -> int:
@@ -259,7 +271,7 @@ def _figures(states: GroupStates, groups: Groups, clusters: ClusterStates) -> di
     }
 
 
-def describe_table(
+def states_of_table(
     per_user: DataFrame,
     users: list[str],
     values: list[str],
@@ -272,8 +284,8 @@ def describe_table(
     run: str | None = None,
     hashes: Mapping[str, str] | None = None,
     cluster: Sequence[str] = (),
-) -> dict[Key, Figures]:
-    """The figures of a per-user table, fresh or read back, in one action, by groups.
+) -> tuple[DataFrame, Groups]:
+    """The lazy states of a per-user table, fresh or read back, as messages, and the groups that they are of.
 
     A row with a null user belongs to no user. `keys` are texts that part the rows, and `rollup` gives the groups of a key. Normalisers are
     columns by those of their values, and hashes of the users' rows are columns by table. A count `RUN` tells whether all users of a
@@ -322,7 +334,7 @@ def describe_table(
         tuple(keyed),
         {index: f"normaliser_{index}" for index in normaliser_names},
     )
-    return collected(run_on_workers(frame, worker, MESSAGE_SCHEMA), described)
+    return run_on_workers(frame, worker, MESSAGE_SCHEMA), described
 
 
 class RecomputedFigures(NamedTuple):
