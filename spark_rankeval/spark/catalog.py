@@ -1,0 +1,246 @@
+"""Tables of a catalogue: create one with comments, replace the rows of a run or the whole table, and read it back.
+
+What a table's format cannot do is refused before anything is computed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from spark_rankeval.errors import InputError, OptionError
+from spark_rankeval.records.stored import RUN_ID
+from spark_rankeval.spark.platforms import condition_of, engine_of, said_by_java, setting
+from spark_rankeval.spark.sql_text import column, quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+# A part of a name as people write it: letters, or anything in backticks, where two stand for one.
+_PART = re.compile(r"(?:`((?:[^`]|``)+)`|([^`.\s]+))(?:\.|$)")
+#: Formats whose tables replace the rows that a condition names, in one commit.
+LAKE_FORMATS = ("delta", "iceberg")
+# Formats of tables of Spark's own catalogue, which replaces whole partitions.
+_FILES = ("parquet", "orc", "csv", "json", "text", "avro", "hive")
+_OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
+# What engines say of a table that is not there: Sail has no condition for each of them.
+_NOT_THERE = ("TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND")
+_IN_THE_LAKE = "already exists"
+_NO_FOLDER = "location must be an absolute path"
+
+
+def is_table_name(place: str) -> bool:
+    """Whether a text reads as the name of a table of a catalogue with its schema, such as ``main.evaluation.metrics``."""
+    return len(_PART.findall(place)) > 1 and _PART.sub("", place) == "" and "/" not in place and ":" not in place
+
+
+@dataclass(frozen=True)
+class CatalogTable:
+    """A table of a catalogue, which may not be there yet.
+
+    Attributes:
+        spark: the session.
+        name: the name as the caller wrote it, such as ``main.evaluation.metrics``.
+        option: what the caller named it with, for messages.
+        format: the format of a table that is to be made; None: the catalogue's own, on Sail delta.
+    """
+
+    spark: SparkSession
+    name: str
+    option: str = "table"
+    format: str | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name or _PART.sub("", self.name) != "":
+            msg = f"{self.option} must name a table of the catalogue, such as 'main.evaluation.metrics'; got {self.name!r}"
+            raise OptionError(msg)
+
+    @property
+    def quoted(self) -> str:
+        """The name as SQL has it."""
+        parts = [in_backticks.replace("``", "`") or plain for in_backticks, plain in _PART.findall(self.name)]
+        return ".".join(map(quoted, parts))
+
+    def schema(self) -> T.StructType | None:
+        """The columns of the table; None: it is not there."""
+        try:
+            return self.spark.table(self.quoted).schema
+        except PySparkException as error:
+            if condition_of(error) in _NOT_THERE or any(words in str(error) for words in _NOT_THERE):
+                return None
+            raise self._refusal("read", error) from error
+
+    def rows(self, run_id: str | None = None) -> DataFrame:
+        """The rows of the table, or those of a run; a table that is not there is an `InputError`."""
+        if self.schema() is None:
+            msg = f"{self.option}: there is no table {self.name} in the catalogue of this session"
+            raise InputError(msg)
+        table = self.spark.table(self.quoted)
+        return table if run_id is None else table.where(F.col(RUN_ID) == run_id)
+
+    def has_run(self, run_id: str) -> bool:
+        """Whether the table has a row of a run."""
+        return self.schema() is not None and not self.rows(run_id).isEmpty()
+
+    def prepare(self, schema: T.StructType, comments: Mapping[str, str], *, partitioned: bool) -> None:
+        """Create the table unless it is there, and refuse one that cannot take such rows; `partitioned`: by run."""
+        if self.schema() is None:
+            if not engine_of(self.spark).replaces_partitions and self._new_format not in LAKE_FORMATS:
+                raise OptionError(self._cannot_replace(self._new_format))
+            self._create(schema, comments, partitioned=partitioned)
+        self.check(schema, partitioned=partitioned)
+
+    def check(self, schema: T.StructType, *, partitioned: bool) -> None:
+        """Raise an `OptionError` if the table is there and cannot take such rows."""
+        there = self.schema()
+        if there is None:
+            return
+        types = {field.name: field.dataType.simpleString() for field in there.fields}
+        own = {field.name: field.dataType.simpleString() for field in schema.fields}
+        lacking = {name: kind for name, kind in own.items() if name not in types}
+        if lacking:
+            raise OptionError(f"{self.option}: the table {self.name} lacks {', '.join(lacking)}. {self._advice(lacking)}")
+        wrong = [f"{name} is {types[name]}, not {kind}" for name, kind in own.items() if types[name] != kind]
+        if wrong:
+            msg = f"{self.option}: the table {self.name} has other types ({', '.join(wrong)}); choose another table"
+            raise OptionError(msg)
+        if partitioned:
+            self._check_format()
+
+    def _advice(self, lacking: Mapping[str, str]) -> str:
+        columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in lacking.items())
+        if engine_of(self.spark).replaces_partitions:
+            return f"To add them, run: ALTER TABLE {self.quoted} ADD COLUMNS ({columns})"
+        return (
+            f'To add them, run: spark.createDataFrame([], "{columns}").writeTo("{self.name}").option("mergeSchema", "true").append()'
+        )
+
+    def _check_format(self) -> None:
+        """Refuse a table in which one run cannot be replaced."""
+        kind, partitions = self._description()
+        if kind in LAKE_FORMATS or (kind not in _FILES and engine_of(self.spark).replaces_partitions):
+            return
+        if not engine_of(self.spark).replaces_partitions:
+            raise OptionError(self._cannot_replace(kind))
+        if partitions != [RUN_ID]:
+            by = f"by {', '.join(partitions)}" if partitions else "by nothing"
+            msg = (
+                f"{self.option}: the table {self.name} is partitioned {by}, and Spark can replace one run only in a table "
+                f"partitioned by {RUN_ID}; choose another table, which is then made so"
+            )
+            raise OptionError(msg)
+
+    def _cannot_replace(self, kind: str) -> str:
+        engine = engine_of(self.spark).name
+        return f"{self.option}: {engine} cannot replace one run in {self.name}, a table of format {kind}; let it be delta or iceberg"
+
+    @property
+    def _new_format(self) -> str:
+        """The format of a table that is to be made; empty: the catalogue's own."""
+        return self.format or ("" if engine_of(self.spark).replaces_partitions else LAKE_FORMATS[0])
+
+    def _description(self) -> tuple[str, list[str]]:
+        """The format of the table, in lower case, and the columns that part its files."""
+        rows = [tuple(row)[:2] for row in self.spark.sql(f"DESCRIBE TABLE EXTENDED {self.quoted}").collect()]
+        details = {str(name): str(value or "") for name, value in rows}
+        partitions = []
+        if (begin := next((place for place, row in enumerate(rows) if row[0] == "# Partition Information"), None)) is not None:
+            for name, _ in rows[begin + 1 :]:
+                if not name:
+                    break
+                partitions += [] if str(name).startswith("#") else [str(name)]
+        return details.get("Provider", "").lower(), partitions
+
+    def _create(self, schema: T.StructType, comments: Mapping[str, str], *, partitioned: bool) -> None:
+        columns = ", ".join(
+            f"{quoted(field.name)} {field.dataType.simpleString()}{_comment(comments.get(field.name, ''))}" for field in schema.fields
+        )
+        using = f" USING {self._new_format}" if self._new_format else ""
+        parted = f" PARTITIONED BY ({RUN_ID})" if partitioned else ""
+        head = f"CREATE TABLE IF NOT EXISTS {self.quoted}"
+        try:
+            self.spark.sql(f"{head} ({columns}){using}{parted}").collect()
+        except PySparkException as error:
+            if _IN_THE_LAKE not in str(error) or engine_of(self.spark).replaces_partitions:
+                raise self._refusal("create", error) from error
+            # An earlier session made it. A catalogue in memory has forgotten the table, and its folder has not.
+            self.spark.sql(f"{head}{using}").collect()
+
+    def replace_run(self, frame: DataFrame, run_id: str, *, is_empty: bool = False) -> None:
+        """Put rows in the place of those that the table has of a run; other runs stay."""
+        there = self.schema()
+        assert there is not None, "prepare comes first"
+        marked = frame.withColumn(RUN_ID, F.lit(run_id))
+        columns = [
+            (column(field.name) if field.name in marked.columns else F.lit(None)).cast(field.dataType).alias(field.name)
+            for field in there.fields
+        ]
+        rows = marked.select(*columns)
+        kind, _ = self._description()
+        try:
+            if kind not in _FILES:
+                rows.writeTo(self.quoted).overwrite(F.col(RUN_ID) == run_id)
+            elif is_empty:
+                # Without a row there is no partition to overwrite dynamically, so the old one would stay.
+                run = _literal(run_id)
+                self.spark.sql(f"ALTER TABLE {self.quoted} DROP IF EXISTS PARTITION ({RUN_ID} = {run})").collect()
+            else:
+                # Spark takes this setting from the session alone. A dynamic overwrite keeps the old rows until the new ones are whole.
+                with _set(self.spark, _OVERWRITE_MODE, "dynamic"):
+                    rows.write.mode("overwrite").insertInto(self.quoted)
+        except AnalysisException as error:
+            raise self._refusal("write", error) from error
+
+    def write_whole(self, frame: DataFrame) -> None:
+        """Make a table of a frame, or put the frame in the place of the table that is there; metadata of columns stays if it can."""
+        writer = frame.write.mode("overwrite")
+        writer = writer.format(self._new_format) if self._new_format else writer
+        try:
+            writer.saveAsTable(self.quoted)
+        except AnalysisException as error:
+            raise self._refusal("write", error) from error
+
+    def remove_run(self, run_id: str) -> None:
+        """Remove the rows of a run, if there are any."""
+        if self.has_run(run_id):
+            table = self.spark.table(self.quoted)
+            self.replace_run(table.limit(0).drop(RUN_ID), run_id, is_empty=True)
+
+    def _refusal(self, verb: str, error: PySparkException) -> OptionError:
+        lines = str(error).strip().splitlines()
+        reason = said_by_java(lines[0]) if lines else type(error).__name__
+        advice = ""
+        if _NO_FOLDER in reason:
+            schema = self.quoted.rpartition(".")[0] or "SCHEMA"
+            advice = f". Give its schema a folder: CREATE SCHEMA {schema} LOCATION '/a/folder'"
+        return OptionError(f"{self.option}: cannot {verb} the table {self.name}: {reason}{advice}")
+
+
+def _comment(words: str) -> str:
+    return f" COMMENT {_literal(words)}" if words else ""
+
+
+def _literal(words: str) -> str:
+    escaped = words.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+@contextmanager
+def _set(spark: SparkSession, name: str, value: str) -> Iterator[None]:
+    before = setting(spark, name, "")
+    spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        if before:
+            spark.conf.set(name, before)
+        else:
+            spark.conf.unset(name)
