@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from spark_rankeval.experiments.sequences import TIGHTEST_AT
 from spark_rankeval.jobs.command import Command, run_as_task
-from spark_rankeval.jobs.config import JobConfig, Source, empty_names, keys_of, names_in, wrong_run_id
+from spark_rankeval.jobs.config import (
+    JobConfig,
+    Output,
+    Source,
+    empty_names,
+    keys_of,
+    names_in,
+    wrong_catalog,
+    wrong_run_id,
+)
 from spark_rankeval.request.options import parts_of
 from spark_rankeval.statistics.intervals import checked_level
 from spark_rankeval.statistics.resampling import checked_replicates
@@ -27,24 +36,37 @@ class PerUserTable(Source):
 
     Attributes:
         output: the output folder of jobs/evaluate.py, instead of path or table.
-        run_id: the run in that folder.
+        catalog: the schema of the catalogue that has its tables; for Sail, whose catalogue is as old as a session, beside output.
+        run_id: the run there.
     """
 
     output: str | None = None
+    catalog: str | None = None
     run_id: str | None = None
+
+    @property
+    def runs(self) -> Output | None:
+        """Where the run is; None: the table is no run's."""
+        if self.output is None and self.catalog is None:
+            return None
+        return Output(self.output or "", self.catalog)
 
     @property
     def place(self) -> str:
         """A description of where the table is, without secrets."""
-        return super().place if self.output is None else self.redacted(f"run {self.run_id} of {self.output}")
+        if self.runs is None:
+            return super().place
+        return self.redacted(f"run {self.run_id} of {self.catalog or self.output}")
 
     def problems(self, section: str) -> list[str]:
         """The problems of this section of the file, by its name there."""
-        if self.output is None and self.run_id is None:
+        if self.runs is None and self.run_id is None:
             return super().problems(section)
-        if self.output is None or self.run_id is None:
-            return [f"[{section}] needs output (a folder) and run_id (a run in it) together"]
-        problems = [] if self.output.strip() else [f"{section}.output must name a folder; it is empty"]
+        if self.runs is None or self.run_id is None:
+            return [f"[{section}] needs output (a folder) or catalog (a schema), and run_id (a run in it), together"]
+        is_empty = self.output is not None and not self.output.strip()
+        problems = [f"{section}.output must name a folder; it is empty"] if is_empty else []
+        problems += wrong_catalog(f"{section}.catalog", self.catalog)
         problems += wrong_run_id(f"{section}.run_id", self.run_id)
         defaults = vars(Source())
         others = [name for name, default in defaults.items() if getattr(self, name) != default]

@@ -22,15 +22,14 @@ from spark_rankeval.experiments.compare_groups import compare_groups, read_group
 from spark_rankeval.experiments.group_comparison import GroupComparison
 from spark_rankeval.jobs import outputs
 from spark_rankeval.jobs.compare import CompareConfig, CompareGroupsConfig, Comparison, ComparisonConfig, PerUserTable
-from spark_rankeval.jobs.config import Source
-from spark_rankeval.jobs.job_tables import read_tables
-from spark_rankeval.jobs.logs import EventLog
+from spark_rankeval.jobs.config import Output, Source
+from spark_rankeval.jobs.job_tables import read_table
+from spark_rankeval.jobs.logs import EventLog, errors_with_keys
 from spark_rankeval.jobs.reporting import about_the_run, folded, planned, write_report
 from spark_rankeval.jobs.runs import Run, running
 from spark_rankeval.request.options import parts_of
 from spark_rankeval.spark.per_user import marked_as_model
 from spark_rankeval.spark.sql_text import column, find_column
-from spark_rankeval.spark.storage import exists
 from spark_rankeval.statistics.intervals import Student
 
 if TYPE_CHECKING:
@@ -112,21 +111,26 @@ def _rows(spark: SparkSession, comparison: ModelComparison | GroupComparison, sc
 
 def read_per_user(spark: SparkSession, config: ComparisonConfig) -> dict[str, DataFrame]:
     """The tables by their sections; those of runs from where the runs have them."""
-    sources = config.sources()
-    for section, source in sources.items():
-        if isinstance(source, PerUserTable) and source.output is not None:
-            sources[section] = _partition(spark, source, section)
-    return read_tables(spark, sources, config.names_of_ids())
+    frames: dict[str, DataFrame] = {}
+    for section, source in config.sources().items():
+        if isinstance(source, PerUserTable) and source.runs is not None:
+            frames[section] = _users_of_run(spark, source, source.runs, section)
+        else:
+            frames[section] = read_table(spark, source, section, config.names_of_ids())
+    return frames
 
 
-def _partition(spark: SparkSession, source: PerUserTable, section: str) -> Source:
-    """Where a run has its users; it must be a whole one."""
-    output, run_id = str(source.output), str(source.run_id)
-    manifest = outputs.place_of(output, outputs.MANIFESTS, run_id)
-    if not exists(spark, manifest) or spark.read.text(manifest).isEmpty():
-        msg = f"[{section}] the run {run_id!r} in {output} has no manifest, so it is missing or incomplete"
-        raise ConfigurationError(source.redacted(msg))
-    return Source(path=outputs.place_of(output, outputs.PER_USER, run_id))
+def _users_of_run(spark: SparkSession, source: PerUserTable, runs: Output, section: str) -> DataFrame:
+    """The users of a run, which must be a whole one."""
+    run_id = str(source.run_id)
+    with errors_with_keys({"output.catalog": f"{section}.catalog"}):
+        if not outputs.manifests_of(spark, runs, run_id):
+            msg = f"[{section}] the run {run_id!r} in {runs.catalog or runs.path} has no manifest, so it is missing or incomplete"
+            raise ConfigurationError(source.redacted(msg))
+        if runs.catalog is not None:
+            return outputs.rows_of_users(spark, runs, run_id)
+        place = outputs.place_of(runs, outputs.PER_USER, run_id)
+        return read_table(spark, Source(path=place), section)
 
 
 def _check(config: ComparisonConfig, results: Results) -> dict[str, str]:

@@ -22,6 +22,7 @@ from spark_rankeval.local import settings_of
 
 # Folders and files are named by it.
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_SCHEMA_NAME = re.compile(r"(`[^`]+`|[^`.\s/:]+)(\.(`[^`]+`|[^`.\s/:]+))*")
 _TREC_OPTIONS = {"trec_run": ("model", "on_invalid"), "trec_qrels": ("on_invalid",)}
 
 
@@ -102,17 +103,24 @@ class Output:
 
     Attributes:
         path: a folder. Each run has a partition there in every table: its figures, its manifest and its status.
+        catalog: a schema of the catalogue, such as "main.evaluation", for all tables but statuses and reports, which stay in the folder.
+        table_format: the format of tables that are made there, such as "delta"; left out, the catalogue's own, on Sail delta.
         run_id: the name of the run, whose partitions it replaces. Left out, it is made from the configuration and the input files.
         report: whether to write an HTML report into that folder, too; or the path of a file on the driver's disk to write it to.
     """
 
     path: str
+    catalog: str | None = None
+    table_format: str | None = None
     run_id: str | None = None
     report: bool | str = False
 
     def problems(self) -> list[str]:
         """The problems that show before Spark starts."""
-        problems = [] if self.path.strip() else ["output.path must name a folder; it is empty"]
+        problems = wrong_catalog("output.catalog", self.catalog)
+        if self.catalog is None and self.table_format is not None:
+            problems.append("output.table_format needs output.catalog; a folder has Parquet")
+        problems += [] if self.path.strip() else ["output.path must name a folder; it is empty"]
         problems += map(redacted, refusal(lambda: check_place("output.path", self.path)))
         problems += wrong_run_id("output.run_id", self.run_id)
         if isinstance(self.report, str):
@@ -140,6 +148,13 @@ def refusal(check: Callable[[], object], prefix: str = "") -> list[str]:
     except SparkRankEvalError as error:
         return [f"{prefix}{error}"]
     return []
+
+
+def wrong_catalog(key: str, name: str | None) -> list[str]:
+    """The problems of the name of a schema of a catalogue under a key; None is allowed."""
+    if name is None or _SCHEMA_NAME.fullmatch(name):
+        return []
+    return [f"{key} must name a schema of the catalogue, such as 'main.evaluation'; found {name!r}"]
 
 
 def wrong_run_id(key: str, run_id: str | None) -> list[str]:
@@ -227,7 +242,8 @@ class JobConfig:
 
     def written(self, run_id: str, tables: Sequence[str]) -> str:
         """A sentence on what a run has written, without secrets."""
-        return self.redacted(f"run {run_id} written to {self.output.path}: {', '.join(tables)}")
+        place = self.output.path if self.output.catalog is None else f"{self.output.catalog} and {self.output.path}"
+        return self.redacted(f"run {run_id} written to {place}: {', '.join(tables)}")
 
     def problems(self) -> list[str]:
         """What is not valid in its sections, alone or together."""

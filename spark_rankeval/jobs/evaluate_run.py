@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from pyspark.sql import types as T
+
 from spark_rankeval.auditing.audit import Audit
 from spark_rankeval.errors import ConfigurationError, DataError, GateError, TrackingError
 from spark_rankeval.evaluation.dialect_map import dialect_map
@@ -38,7 +40,7 @@ from spark_rankeval.records.summary import SummaryRow
 from spark_rankeval.request.counts import UNUSABLE_FACTS
 from spark_rankeval.request.options import POPULARITY, Facts, attributes_in
 from spark_rankeval.run_history.gates import GateOutcome, failed, render_gates
-from spark_rankeval.spark.per_user import PerUserSchema, without_standards
+from spark_rankeval.spark.per_user import PerUserSchema, comments_of, without_standards
 from spark_rankeval.spark.scoring import Scoring, TablesTooLargeError
 from spark_rankeval.spark.sql_text import column
 from spark_rankeval.splits import SplitCounts
@@ -83,7 +85,9 @@ def evaluate_tables(spark: SparkSession, config: EvaluateConfig, log: EventLog |
     log = EventLog("evaluate") if log is None else log
     tables = read_tables(spark, config.sources(), config.names_of_ids())
     frames = _frames(config, tables)
+    users = without_standards(frames[outputs.PER_USER])
     with running(spark, "evaluate", config, tables, log) as run:
+        outputs.prepare_catalog(spark, config.output, _schemas(spark, users, frames))
         counts = _split_counts(config, run)
         result = _write_users(run, config)
         if outputs.QUARANTINE in frames:
@@ -95,10 +99,9 @@ def evaluate_tables(spark: SparkSession, config: EvaluateConfig, log: EventLog |
         write_gates(run, outcomes)
         if audited is not None:
             run.log.tell("audit", leaked=audited.leaked, verdict=audited.verdict)
-        schema = without_standards(frames[outputs.PER_USER]).schema
-        stored = spark.read.schema(schema).parquet(run.place(outputs.PER_USER))
+        stored = outputs.rows_of_users(spark, config.output, run.run_id, users.schema)
         result = replace(result, _table=lambda: stored)
-        evaluated = _Evaluated(run, config, result, outcomes, audited, counts)
+        evaluated = _Evaluated(run, config, result, outcomes, audited, counts, users.schema)
         write_report(run, evaluated.write_page)
         manifest = evaluated.manifest()
         run.publish(manifest)
@@ -122,6 +125,19 @@ def _tracked(run: Run, config: EvaluateConfig, result: Result, manifest: Mapping
         run.log.tell("tracking failed", error=str(error))
         return str(error)
     return ""
+
+
+def _schemas(spark: SparkSession, users: DataFrame, frames: Tables) -> dict[str, T.StructType]:
+    """The columns of the tables that a run writes in any case."""
+    comments = comments_of(PerUserSchema.read(users))
+    marked = [
+        T.StructField(each.name, each.dataType, metadata={"comment": comments.get(each.name, "")})
+        for each in users.schema
+    ]
+    schemas = {outputs.PER_USER: T.StructType(marked), outputs.METRICS: outputs.metrics_schema(spark)}
+    if outputs.QUARANTINE in frames:
+        schemas[outputs.QUARANTINE] = frames[outputs.QUARANTINE].schema
+    return schemas
 
 
 def _split_counts(config: EvaluateConfig, run: Run) -> SplitCounts | None:
@@ -226,6 +242,7 @@ class _Evaluated:
     outcomes: list[GateOutcome]
     audited: Audit | None
     counts: SplitCounts | None
+    users: T.StructType
 
     @cached_property
     def facts(self) -> dict[str, Any]:
@@ -237,7 +254,10 @@ class _Evaluated:
         return facts
 
     def manifest(self) -> dict[str, Any]:
-        return self.run.manifest(self.facts, self.config.evaluation.seed)
+        facts = self.facts
+        if self.config.output.catalog is not None:
+            facts = {**facts, outputs.USER_COLUMNS: self.users.jsonValue()}
+        return self.run.manifest(facts, self.config.evaluation.seed)
 
     def write_page(self, path: Path) -> None:
         config, rows = self.config, tuple[MapRow, ...]()

@@ -14,14 +14,14 @@ from pyspark.sql import functions as F
 from spark_rankeval.auditing.audit import Audit, audit, read_tables
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.jobs.evaluate import EvaluateConfig
-from spark_rankeval.jobs.outputs import GATES, MANIFESTS, METRICS, read_metrics, run_facts
+from spark_rankeval.jobs.outputs import GATES, MANIFESTS, METRICS, has_table, read_metrics, run_facts
 from spark_rankeval.jobs.runs import Run
 from spark_rankeval.records.audit_rows import CHECKS
 from spark_rankeval.records.stored import CLUSTER_COLUMNS, COLUMNS, RUN_ID, TIME, row_of
 from spark_rankeval.records.summary import SummaryRow, as_json_record
 from spark_rankeval.run_history.gate_rules import ATTRIBUTES, GateRule
 from spark_rankeval.run_history.gates import GateOutcome, check_gates, lacking_rows
-from spark_rankeval.spark.storage import exists, read_while_others_write
+from spark_rankeval.spark.storage import read_while_others_write
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -41,9 +41,9 @@ _SCHEMA = (
 def outcomes_of(run: Run, rules: Sequence[GateRule], result: Result) -> list[GateOutcome]:
     """Whether a run meets its gates; it is not yet among the earlier runs."""
     earlier: list[tuple[str, SummaryRow]] = []
-    output, summary = run.output, result.summary
+    output, summary = run.config.output, result.summary
     looks_back = bool(lacking_rows(rules, summary, ()))
-    if looks_back and exists(run.spark, f"{output}/{MANIFESTS}") and exists(run.spark, f"{output}/{METRICS}"):
+    if looks_back and all(has_table(run.spark, output, table) for table in (MANIFESTS, METRICS)):
         earlier = read_while_others_write(partial(_look_back, run, rules, summary))
     return check_gates(rules, summary, earlier)
 
@@ -52,14 +52,14 @@ def _look_back(
     run: Run, rules: Sequence[GateRule], summary: Sequence[SummaryRow], missing_ok: bool
 ) -> list[tuple[str, SummaryRow]]:
     """The last row of each figure that a gate looks back at, of earlier runs that failed no gate, the newest run first."""
-    manifests = run_facts(run.spark, run.output, (RUN_ID, "started", "gates_failed"), missing_ok=missing_ok)
+    manifests = run_facts(run.spark, run.config.output, (RUN_ID, "started", "gates_failed"), missing_ok=missing_ok)
     good = {
         other[RUN_ID]: datetime.fromisoformat(other["started"])
         for other in manifests
         if other[RUN_ID] not in (None, run.run_id) and other["started"] and other["gates_failed"] in (None, "0")
     }
     ordered = sorted((name for name, time in good.items() if time < run.started), key=lambda name: good[name])[::-1]
-    table = read_metrics(run.spark, run.output, missing_ok=missing_ok)
+    table = read_metrics(run.spark, run.config.output, missing_ok=missing_ok)
     earlier: list[tuple[str, SummaryRow]] = []
     # The newest run mostly has all of them; others are read only for what it lacks.
     for runs in (ordered[:1], ordered[1:]):

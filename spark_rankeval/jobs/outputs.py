@@ -1,6 +1,6 @@
-"""The tables that a run leaves in the output folder: their names, and how its partitions there are written, read and removed.
+"""The tables that runs leave, in the output folder or in a catalogue: their names, and how a run's rows are written, read and removed.
 
-On every storage a rerun replaces its own partitions alone.
+On every storage a rerun replaces its own rows alone. Statuses and reports are always in the folder.
 """
 
 from __future__ import annotations
@@ -14,23 +14,34 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from spark_rankeval.errors import ConfigurationError, InputError
 from spark_rankeval.evaluation.result import Result
+from spark_rankeval.jobs.config import Output
 from spark_rankeval.records.stored import COLUMNS, RUN_ID, TIME, values_of
+from spark_rankeval.spark.catalog import CatalogTable, make_schema
 from spark_rankeval.spark.platforms import engine_of, setting
-from spark_rankeval.spark.storage import exists, writable
+from spark_rankeval.spark.sql_text import column
+from spark_rankeval.spark.storage import exists, files_at, lines_at, writable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-#: The tables in the output folder. Each has the partitioning column `RUN_ID`.
+#: The tables of runs. Each has the partitioning column `RUN_ID`.
 PER_USER, METRICS, QUARANTINE = "per_user", "metrics", "quarantine"
 COMPARISONS, GROUP_COMPARISONS = "comparisons", "group_comparisons"
 MANIFESTS, STATUS, REPORTS, GATES = "manifests", "status", "reports", "gates"
+#: What a manifest has of the columns of users, for catalogues that keep none of it.
+USER_COLUMNS = "user_columns"
 #: The optional tables of each job.
 OPTIONAL = {"evaluate": (QUARANTINE, GATES, REPORTS), "compare": (REPORTS,), "compare_groups": ()}
+
+# Those that are in the catalogue if the configuration names one.
+_CATALOG_TABLES = (PER_USER, METRICS, QUARANTINE, COMPARISONS, GROUP_COMPARISONS, GATES, MANIFESTS)
+# The column of a manifest there, as JSON.
+_MANIFEST = "manifest"
 
 # The types of columns that are not doubles.
 _TYPES = {
@@ -48,9 +59,42 @@ _PROTOCOL = "spark.sql.sources.commitProtocolClass"
 _UNFIT = "PathOutputCommitProtocol"
 
 
-def place_of(output: str, table: str, run_id: str) -> str:
-    """The path of a run's partition of a table."""
-    return f"{output.rstrip('/')}/{table}/{RUN_ID}={run_id}"
+def place_of(output: Output, table: str, run_id: str) -> str:
+    """The path of a run's partition of a table; of a table in a catalogue its name and the run."""
+    if _is_in_catalog(output, table):
+        return f"{output.catalog}.{table}, {RUN_ID} {run_id}"
+    return f"{folder_of(output, table)}/{RUN_ID}={run_id}"
+
+
+def folder_of(output: Output, table: str) -> str:
+    """The path of a table in the output folder, with a partition for each run."""
+    return f"{output.path.rstrip('/')}/{table}"
+
+
+def _is_in_catalog(output: Output, table: str) -> bool:
+    return output.catalog is not None and table in _CATALOG_TABLES
+
+
+def _catalog_table(spark: SparkSession, output: Output, table: str) -> CatalogTable:
+    there = CatalogTable(spark, f"{output.catalog}.{table}", "output.catalog", output.table_format)
+    if not engine_of(spark).keeps_catalog and output.path:
+        # The catalogue is as old as the session, so the output folder has what earlier sessions made.
+        place = output.path if "://" in output.path else str(on_this_disk(output.path).absolute())
+        make_schema(spark, str(output.catalog), place)
+        there.register()
+    return there
+
+
+def prepare_catalog(spark: SparkSession, output: Output, schemas: Mapping[str, T.StructType]) -> None:
+    """Create tables in the catalogue that are not there yet, and refuse those that cannot take rows of these columns."""
+    for table, schema in schemas.items() if output.catalog is not None else ():
+        _prepare(_catalog_table(spark, output, table), schema)
+
+
+def _prepare(table: CatalogTable, schema: T.StructType) -> None:
+    own = [T.StructField(field.name, field.dataType) for field in schema.fields if field.name != RUN_ID]
+    comments = {field.name: str(field.metadata.get("comment", "")) for field in schema.fields}
+    table.prepare(T.StructType([*own, T.StructField(RUN_ID, T.StringType())]), comments, partitioned=True)
 
 
 def on_this_disk(place: str) -> Path:
@@ -79,29 +123,38 @@ def check_columns(table: str, frame: DataFrame) -> None:
 
 
 def write_partition(
-    frame: DataFrame, output: str, table: str, run_id: str, kind: str = "parquet", *, is_empty: bool = False
+    frame: DataFrame, output: Output, table: str, run_id: str, kind: str = "parquet", *, is_empty: bool = False
 ) -> None:
-    """Replace a run's partition of a table by rows without the column of the run; ``text`` is of one column."""
+    """Replace a run's rows of a table by rows without the column of the run; ``text`` is of one column."""
+    if _is_in_catalog(output, table):
+        frame = frame.withColumnRenamed("value", _MANIFEST) if table == MANIFESTS else frame
+        there = _catalog_table(frame.sparkSession, output, table)
+        _prepare(there, frame.schema)
+        there.replace_run(frame, run_id, is_empty=is_empty)
+        return
     # Without a row there is no partition to overwrite dynamically, so the old one would stay.
     if is_empty or not engine_of(frame.sparkSession).replaces_partitions:
         rows = frame.limit(0) if is_empty else frame
-        with writable(output, "output.path"):
+        with writable(output.path, "output.path"):
             rows.write.mode("overwrite").format(kind).save(place_of(output, table, run_id))
         return
     marked = frame.withColumn(RUN_ID, F.lit(run_id))
     writer = marked.write.mode("overwrite").option("partitionOverwriteMode", "dynamic").partitionBy(RUN_ID)
-    with writable(output, "output.path"):
-        writer.format(kind).save(f"{output.rstrip('/')}/{table}")
+    with writable(output.path, "output.path"):
+        writer.format(kind).save(folder_of(output, table))
 
 
-def write_line(spark: SparkSession, output: str, table: str, run_id: str, values: Mapping[str, Any]) -> None:
-    """Write a run's partition of a table of text: one line of JSON."""
+def write_line(spark: SparkSession, output: Output, table: str, run_id: str, values: Mapping[str, Any]) -> None:
+    """Write a run's rows of a table of text: one line of JSON."""
     line = json.dumps(values, ensure_ascii=False, allow_nan=False, default=str)
     write_partition(spark.createDataFrame([(line,)], "value string").coalesce(1), output, table, run_id, "text")
 
 
-def remove_partition(spark: SparkSession, output: str, table: str, run_id: str, *, is_on_disk: bool) -> None:
-    """Remove a run's partition of a table, if there is one: on the driver's disk the folder, elsewhere the rows."""
+def remove_partition(spark: SparkSession, output: Output, table: str, run_id: str, *, is_on_disk: bool) -> None:
+    """Remove a run's rows of a table, if there are any: on the driver's disk the folder, elsewhere the rows."""
+    if _is_in_catalog(output, table):
+        _catalog_table(spark, output, table).remove_run(run_id)
+        return
     place = place_of(output, table, run_id)
     if is_on_disk:
         if on_this_disk(place).is_dir():
@@ -111,6 +164,46 @@ def remove_partition(spark: SparkSession, output: str, table: str, run_id: str, 
         kind = "text" if table == REPORTS else "parquet"
         nothing = spark.createDataFrame([], spark.read.format(kind).load(place).schema)
         write_partition(nothing, output, table, run_id, kind, is_empty=True)
+
+
+def has_run(spark: SparkSession, output: Output, table: str, run_id: str) -> bool:
+    """Whether a table has something of a run."""
+    if _is_in_catalog(output, table):
+        return _catalog_table(spark, output, table).has_run(run_id)
+    return exists(spark, place_of(output, table, run_id))
+
+
+def has_table(spark: SparkSession, output: Output, table: str) -> bool:
+    """Whether any run has left such a table."""
+    if _is_in_catalog(output, table):
+        return _catalog_table(spark, output, table).schema() is not None
+    return exists(spark, folder_of(output, table))
+
+
+def files_of(spark: SparkSession, output: Output, table: str, run_id: str) -> list[str]:
+    """The files of a run in a table of the folder; none of a table in a catalogue, whose files are its own affair."""
+    return [] if _is_in_catalog(output, table) else files_at(spark, place_of(output, table, run_id))
+
+
+def rows_of_users(spark: SparkSession, output: Output, run_id: str, schema: T.StructType | None = None) -> DataFrame:
+    """A run's table of users. `schema` says what its columns are; None: what the manifest or the files say."""
+    if not _is_in_catalog(output, PER_USER):
+        reader = spark.read if schema is None else spark.read.schema(schema)
+        return reader.parquet(place_of(output, PER_USER, run_id))
+    if schema is None:
+        (line,) = manifests_of(spark, output, run_id)
+        schema = T.StructType.fromJson(json.loads(line)[USER_COLUMNS])
+    rows = _catalog_table(spark, output, PER_USER).rows(run_id)
+    # Other runs may have other metrics. Few catalogues keep what columns say of themselves.
+    return rows.select(*(column(field.name).alias(field.name, metadata=field.metadata) for field in schema.fields))
+
+
+def manifests_of(spark: SparkSession, output: Output, run_id: str) -> list[str]:
+    """The manifest of a run as JSON, in a list; none if there is no such run, or it is not whole."""
+    if not _is_in_catalog(output, MANIFESTS):
+        return lines_at(spark, place_of(output, MANIFESTS, run_id))
+    table = _catalog_table(spark, output, MANIFESTS)
+    return [] if table.schema() is None else [row[_MANIFEST] for row in table.rows(run_id).collect()]
 
 
 def texts_on_disk(place: str) -> dict[Path, str]:
@@ -129,18 +222,28 @@ def metrics_table(spark: SparkSession, result: Result, time: datetime) -> DataFr
     return spark.createDataFrame([(*values_of(row), time) for row in result.summary], _METRICS_SCHEMA)
 
 
-def read_metrics(spark: SparkSession, output: str, *, missing_ok: bool = False) -> DataFrame:
-    """The table of metrics of all runs in a folder of outputs; with `missing_ok`, files that have gone are passed over."""
+def metrics_schema(spark: SparkSession) -> T.StructType:
+    """The columns of the table of metrics."""
+    return spark.createDataFrame([], _METRICS_SCHEMA).schema
+
+
+def read_metrics(spark: SparkSession, output: Output, *, missing_ok: bool = False) -> DataFrame:
+    """The table of metrics of all runs; with `missing_ok`, files that have gone are passed over."""
+    if _is_in_catalog(output, METRICS):
+        return _catalog_table(spark, output, METRICS).rows()
     # Names of runs stay text.
     reader = spark.read.option("ignoreMissingFiles", missing_ok)
-    return reader.schema(f"{_METRICS_SCHEMA}, {RUN_ID} string").parquet(f"{output.rstrip('/')}/{METRICS}")
+    return reader.schema(f"{_METRICS_SCHEMA}, {RUN_ID} string").parquet(folder_of(output, METRICS))
 
 
 def run_facts(
-    spark: SparkSession, output: str, names: Sequence[str], table: str = MANIFESTS, *, missing_ok: bool = False
+    spark: SparkSession, output: Output, names: Sequence[str], table: str = MANIFESTS, *, missing_ok: bool = False
 ) -> list[dict[str, Any]]:
     """Facts of the manifests or statuses of all runs, as texts, a dict a run; for `missing_ok` see `read_metrics`."""
-    reader = spark.read.option("ignoreMissingFiles", missing_ok)
-    lines = reader.schema("value string").text(f"{output.rstrip('/')}/{table}")
+    if _is_in_catalog(output, table):
+        lines = _catalog_table(spark, output, table).rows().withColumnRenamed(_MANIFEST, "value")
+    else:
+        reader = spark.read.option("ignoreMissingFiles", missing_ok)
+        lines = reader.schema("value string").text(folder_of(output, table))
     chosen = [F.get_json_object("value", f"$.{name}").alias(name) for name in names]
     return [record.asDict() for record in lines.select(*chosen).collect()]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from spark_rankeval.errors import ConfigurationError, OptionError
 from spark_rankeval.jobs.config import JobConfig
 from spark_rankeval.jobs.job_tables import read_for_schema
-from spark_rankeval.jobs.outputs import MANIFESTS, REPORTS, STATUS, place_of
+from spark_rankeval.jobs.outputs import MANIFESTS, REPORTS, STATUS, USER_COLUMNS, place_of
 from spark_rankeval.jobs.runs import Run, run_id_of
 from spark_rankeval.spark.platforms import input_files
 
@@ -30,7 +30,7 @@ def planned(config: JobConfig, tables: Mapping[str, DataFrame], parts: Sequence[
     report = config.output.report
     written = [*outputs, *([REPORTS] if report is True else []), MANIFESTS, STATUS]
     run_id = run_id_of(config, tables)
-    places = [(name, config.redacted(place_of(config.output.path, name, run_id))) for name in written]
+    places = [(name, config.redacted(place_of(config.output, name, run_id))) for name in written]
     if isinstance(report, str):
         places.append(("report", report))
     inputs = [(name, _input(name, config, frame)) for name, frame in tables.items()]
@@ -69,7 +69,7 @@ def _input(name: str, config: JobConfig, frame: DataFrame) -> str:
 
 
 #: What the report has other sections for.
-_OTHER_SECTIONS = ("plan", "data_quality", "data_quality_of_models", "gates_failed", "audit")
+_OTHER_SECTIONS = ("plan", "data_quality", "data_quality_of_models", "gates_failed", "audit", USER_COLUMNS)
 # A table of users' values has one column per metric.
 _MOST_COLUMNS = 20
 

@@ -30,6 +30,9 @@ from spark_rankeval.jobs.outputs import (
     OPTIONAL,
     STATUS,
     check_committer,
+    files_of,
+    has_run,
+    manifests_of,
     on_this_disk,
     place_of,
     remove_partition,
@@ -41,7 +44,7 @@ from spark_rankeval.jobs.session import OK, outcome_of
 from spark_rankeval.records.stored import RUN_ID
 from spark_rankeval.spark.platforms import engine_of, input_files
 from spark_rankeval.spark.python_workers import workers_explained
-from spark_rankeval.spark.storage import exists, files_at, lines_at, staged
+from spark_rankeval.spark.storage import lines_at, staged
 from spark_rankeval.version import __version__
 
 if TYPE_CHECKING:
@@ -77,12 +80,12 @@ class Run:
 
     @property
     def output(self) -> str:
-        """The folder of all tables."""
+        """The folder of all tables, or of those that are not in a catalogue."""
         return self.config.output.path.rstrip("/")
 
     def place(self, table: str) -> str:
         """Where its partition of a table is."""
-        return place_of(self.output, table, self.run_id)
+        return place_of(self.config.output, table, self.run_id)
 
     def folder(self, table: str) -> Path | None:
         """Its partition of a table as a folder of the driver's disk; None: it is on other storage."""
@@ -96,11 +99,11 @@ class Run:
         """Write its partition of a table, unless a later attempt has begun; see `write_partition`."""
         self.check_fence()
         # A manifest never names tables of two runs.
-        if not self.written and exists(self.spark, self.place(MANIFESTS)):
+        if not self.written and has_run(self.spark, self.config.output, MANIFESTS, self.run_id):
             nothing = self.spark.createDataFrame([], "value string")
-            write_partition(nothing, self.output, MANIFESTS, self.run_id, "text", is_empty=True)
-        write_partition(frame, self.output, table, self.run_id, kind, is_empty=is_empty)
-        self._files[table] = files_at(self.spark, self.place(table))
+            write_partition(nothing, self.config.output, MANIFESTS, self.run_id, "text", is_empty=True)
+        write_partition(frame, self.config.output, table, self.run_id, kind, is_empty=is_empty)
+        self._files[table] = files_of(self.spark, self.config.output, table, self.run_id)
         self.has_written(table, self.place(table))
 
     def has_written(self, what: str, place: str) -> None:
@@ -111,13 +114,16 @@ class Run:
     def publish(self, manifest: Mapping[str, Any]) -> None:
         """Remove what is left of an earlier run of this name, and write the manifest, which makes it a whole run."""
         self.check_fence()
-        replaced = [table for table, files in self._files.items() if files_at(self.spark, self.place(table)) != files]
+        output = self.config.output
+        replaced = [
+            table for table, files in self._files.items() if files_of(self.spark, output, table, self.run_id) != files
+        ]
         if replaced:
             raise self._superseded(f"another attempt has written {', '.join(replaced)}")
         for table in OPTIONAL[self.job]:
             if table not in self.written:
-                remove_partition(self.spark, self.output, table, self.run_id, is_on_disk=self.is_on_disk)
-        write_line(self.spark, self.output, MANIFESTS, self.run_id, manifest)
+                remove_partition(self.spark, output, table, self.run_id, is_on_disk=self.is_on_disk)
+        write_line(self.spark, output, MANIFESTS, self.run_id, manifest)
         self.log.tell("written", what=MANIFESTS, place=self.place(MANIFESTS))
 
     def finished(self) -> dict[str, Any]:
@@ -143,7 +149,7 @@ class Run:
             "finished": None if state == "running" else datetime.now(UTC).isoformat(),
             **dict.fromkeys(("exit_code", "kind", "error")),
         }
-        write_line(self.spark, self.output, STATUS, self.run_id, line | facts)
+        write_line(self.spark, self.config.output, STATUS, self.run_id, line | facts)
         texts = texts_on_disk(self.place(STATUS))
         # Spark may resolve the same path to other storage, or to another machine's disk.
         self.is_on_disk = any(self.attempt in text for text in texts.values())
@@ -274,7 +280,7 @@ def running(
 def _refuse_another_job(run: Run) -> None:
     # A folder that cannot be is left to the first write. Other lines are no manifests.
     with suppress(OptionError, json.JSONDecodeError):
-        for line in lines_at(run.spark, run.place(MANIFESTS))[:1]:
+        for line in manifests_of(run.spark, run.config.output, run.run_id)[:1]:
             other = json.loads(line).get("job")
             if other not in (None, run.job):
                 msg = (

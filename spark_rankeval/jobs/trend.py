@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from spark_rankeval.checks import check_extra
 from spark_rankeval.errors import ConfigurationError, did_you_mean
 from spark_rankeval.jobs.command import job_parser, overrides_of, run_as_task
-from spark_rankeval.jobs.config import Session, load_config
+from spark_rankeval.jobs.config import Output, Session, load_config
 from spark_rankeval.jobs.driver_log import own_stderr
 from spark_rankeval.jobs.evaluate import EvaluateConfig
 from spark_rankeval.jobs.logs import EventLog
@@ -36,10 +36,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     def job() -> None:
         rules: tuple[GateRule, ...] = ()
-        output, session = options.output, Session(options.engine)
+        output, session = Output(options.output or "", options.catalog), Session(options.engine)
         if options.config is not None:
             config = load_config(options.config, EvaluateConfig, overrides_of(options))
-            output, rules, session = output or config.output.path, config.gate_rules(), config.session
+            rules, session = config.gate_rules(), config.session
+            output = config.output if options.output is None and options.catalog is None else output
         if options.html:
             check_extra("report", "reports")
         with log.with_warnings(), job_session("spark_rankeval trend", session) as spark:
@@ -58,38 +59,39 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return run_job("trend", job, log=log)
 
 
-def read_history(spark: SparkSession, output: str, slice_: str | None = "all", metrics: Sequence[str] = ()) -> History:
+def read_history(
+    spark: SparkSession, output: Output, slice_: str | None = "all", metrics: Sequence[str] = ()
+) -> History:
     """The whole runs in a folder of outputs; runs may be repeated meanwhile.
 
     Args:
         spark: the session.
-        output: the folder of all tables.
+        output: where the runs are.
         slice_: which users; None: each slice.
         metrics: in any spelling; none, or one that no run has: each metric.
     """
-    from spark_rankeval.jobs.outputs import MANIFESTS, METRICS  # noqa: PLC0415 # these import pyspark
-    from spark_rankeval.spark.storage import exists, read_while_others_write  # noqa: PLC0415
+    from spark_rankeval.jobs.outputs import MANIFESTS, METRICS, has_table  # noqa: PLC0415 # these import pyspark
+    from spark_rankeval.spark.storage import read_while_others_write  # noqa: PLC0415
 
-    output = output.rstrip("/")
-    if not (exists(spark, f"{output}/{METRICS}") and exists(spark, f"{output}/{MANIFESTS}")):
-        tables = f"the tables {METRICS} and {MANIFESTS}"
-        msg = f"there are no runs in {output}; --output must be the output folder of jobs/evaluate.py, with {tables}"
+    if not (has_table(spark, output, METRICS) and has_table(spark, output, MANIFESTS)):
+        option, place = ("--catalog", output.catalog) if output.catalog else ("--output", output.path)
+        what = "the schema" if output.catalog else "the output folder"
+        msg = f"there are no runs in {place}; {option} must be {what} of jobs/evaluate.py, with the tables {METRICS} and {MANIFESTS}"
         raise ConfigurationError(msg)
     return read_while_others_write(partial(_read, spark, output, slice_, metrics))
 
 
-def _read(spark: SparkSession, output: str, slice_: str | None, metrics: Sequence[str], missing_ok: bool) -> History:
+def _read(spark: SparkSession, output: Output, slice_: str | None, metrics: Sequence[str], missing_ok: bool) -> History:
     from pyspark.sql import functions as F  # noqa: PLC0415
 
-    from spark_rankeval.jobs.outputs import STATUS, read_metrics, run_facts  # noqa: PLC0415
+    from spark_rankeval.jobs.outputs import STATUS, has_table, read_metrics, run_facts  # noqa: PLC0415
     from spark_rankeval.records.stored import RUN_ID  # noqa: PLC0415
     from spark_rankeval.run_history.history import History, history  # noqa: PLC0415
-    from spark_rankeval.spark.storage import exists  # noqa: PLC0415
 
     manifests = run_facts(spark, output, (RUN_ID, "started", "gates_failed"), missing_ok=missing_ok)
     whole = {run[RUN_ID]: run["started"] for run in manifests if run[RUN_ID] is not None}
     facts = (RUN_ID, "started", "state", "kind")
-    has_status = exists(spark, f"{output}/{STATUS}")
+    has_status = bool(output.path) and has_table(spark, output, STATUS)
     states = run_facts(spark, output, facts, STATUS, missing_ok=missing_ok) if has_status else []
     # A later run of the same name may have failed before it replaced anything.
     failed = {
@@ -138,6 +140,11 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = job_parser("trend", "Show the metrics of all runs of the evaluation job.", about_config)
     parser.add_argument("--output", metavar="FOLDER", help="of the outputs of jobs/evaluate.py")
     parser.add_argument(
+        "--catalog",
+        metavar="SCHEMA",
+        help="of the catalogue with the tables of jobs/evaluate.py; on Sail beside --output",
+    )
+    parser.add_argument(
         "--metric",
         metavar="NAME",
         action="append",
@@ -148,6 +155,6 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--html", metavar="FILE", help="write a page with charts there instead of printing tables")
     options = parser.parse_args(arguments)
-    if options.config is None and options.output is None:
-        parser.error("--output FOLDER or --config FILE is needed")
+    if options.config is None and options.output is None and options.catalog is None:
+        parser.error("--output FOLDER, --catalog SCHEMA or --config FILE is needed")
     return options

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -33,8 +33,14 @@ _FILES = ("parquet", "orc", "csv", "json", "text", "avro", "hive")
 _OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
 # What engines say of a table that is not there: Sail has no condition for each of them.
 _NOT_THERE = ("TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND")
-_IN_THE_LAKE = "already exists"
 _NO_FOLDER = "location must be an absolute path"
+
+
+def make_schema(spark: SparkSession, name: str, folder: str) -> None:
+    """Make a schema whose tables are in a folder, unless it is there."""
+    spark.sql(
+        f"CREATE SCHEMA IF NOT EXISTS {CatalogTable(spark, name, 'catalog').quoted} LOCATION {_literal(folder)}"
+    ).collect()
 
 
 def is_table_name(place: str) -> bool:
@@ -66,7 +72,7 @@ class CatalogTable:
     @property
     def quoted(self) -> str:
         """The name as SQL has it."""
-        parts = [in_backticks.replace("``", "`") or plain for in_backticks, plain in _PART.findall(self.name)]
+        parts = [quoted_part.replace("``", "`") or plain for quoted_part, plain in _PART.findall(self.name)]
         return ".".join(map(quoted, parts))
 
     def schema(self) -> T.StructType | None:
@@ -86,12 +92,20 @@ class CatalogTable:
         table = self.spark.table(self.quoted)
         return table if run_id is None else table.where(F.col(RUN_ID) == run_id)
 
+    def register(self) -> None:
+        """Make a table known to a catalogue in memory if an earlier session has left its files in the folder of its schema."""
+        if not engine_of(self.spark).keeps_catalog and self.schema() is None:
+            # There may be no such files.
+            with suppress(PySparkException):
+                self.spark.sql(f"CREATE TABLE IF NOT EXISTS {self.quoted} USING {self._new_format}").collect()
+
     def has_run(self, run_id: str) -> bool:
         """Whether the table has a row of a run."""
         return self.schema() is not None and not self.rows(run_id).isEmpty()
 
     def prepare(self, schema: T.StructType, comments: Mapping[str, str], *, partitioned: bool) -> None:
         """Create the table unless it is there, and refuse one that cannot take such rows; `partitioned`: by run."""
+        self.register()
         if self.schema() is None:
             if not engine_of(self.spark).replaces_partitions and self._new_format not in LAKE_FORMATS:
                 raise OptionError(self._cannot_replace(self._new_format))
@@ -107,7 +121,9 @@ class CatalogTable:
         own = {field.name: field.dataType.simpleString() for field in schema.fields}
         lacking = {name: kind for name, kind in own.items() if name not in types}
         if lacking:
-            raise OptionError(f"{self.option}: the table {self.name} lacks {', '.join(lacking)}. {self._advice(lacking)}")
+            raise OptionError(
+                f"{self.option}: the table {self.name} lacks {', '.join(lacking)}. {self._advice(lacking)}"
+            )
         wrong = [f"{name} is {types[name]}, not {kind}" for name, kind in own.items() if types[name] != kind]
         if wrong:
             msg = f"{self.option}: the table {self.name} has other types ({', '.join(wrong)}); choose another table"
@@ -119,9 +135,7 @@ class CatalogTable:
         columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in lacking.items())
         if engine_of(self.spark).replaces_partitions:
             return f"To add them, run: ALTER TABLE {self.quoted} ADD COLUMNS ({columns})"
-        return (
-            f'To add them, run: spark.createDataFrame([], "{columns}").writeTo("{self.name}").option("mergeSchema", "true").append()'
-        )
+        return f'To add them, run: spark.createDataFrame([], "{columns}").writeTo("{self.name}").option("mergeSchema", "true").append()'
 
     def _check_format(self) -> None:
         """Refuse a table in which one run cannot be replaced."""
@@ -152,7 +166,9 @@ class CatalogTable:
         rows = [tuple(row)[:2] for row in self.spark.sql(f"DESCRIBE TABLE EXTENDED {self.quoted}").collect()]
         details = {str(name): str(value or "") for name, value in rows}
         partitions = []
-        if (begin := next((place for place, row in enumerate(rows) if row[0] == "# Partition Information"), None)) is not None:
+        if (
+            begin := next((place for place, row in enumerate(rows) if row[0] == "# Partition Information"), None)
+        ) is not None:
             for name, _ in rows[begin + 1 :]:
                 if not name:
                     break
@@ -161,18 +177,15 @@ class CatalogTable:
 
     def _create(self, schema: T.StructType, comments: Mapping[str, str], *, partitioned: bool) -> None:
         columns = ", ".join(
-            f"{quoted(field.name)} {field.dataType.simpleString()}{_comment(comments.get(field.name, ''))}" for field in schema.fields
+            f"{quoted(field.name)} {field.dataType.simpleString()}{_comment(comments.get(field.name, ''))}"
+            for field in schema.fields
         )
         using = f" USING {self._new_format}" if self._new_format else ""
         parted = f" PARTITIONED BY ({RUN_ID})" if partitioned else ""
-        head = f"CREATE TABLE IF NOT EXISTS {self.quoted}"
         try:
-            self.spark.sql(f"{head} ({columns}){using}{parted}").collect()
+            self.spark.sql(f"CREATE TABLE IF NOT EXISTS {self.quoted} ({columns}){using}{parted}").collect()
         except PySparkException as error:
-            if _IN_THE_LAKE not in str(error) or engine_of(self.spark).replaces_partitions:
-                raise self._refusal("create", error) from error
-            # An earlier session made it. A catalogue in memory has forgotten the table, and its folder has not.
-            self.spark.sql(f"{head}{using}").collect()
+            raise self._refusal("create", error) from error
 
     def replace_run(self, frame: DataFrame, run_id: str, *, is_empty: bool = False) -> None:
         """Put rows in the place of those that the table has of a run; other runs stay."""
@@ -200,7 +213,7 @@ class CatalogTable:
             raise self._refusal("write", error) from error
 
     def write_whole(self, frame: DataFrame) -> None:
-        """Make a table of a frame, or put the frame in the place of the table that is there; metadata of columns stays if it can."""
+        """Make a table of a frame, or put the frame in the place of the table. Metadata of columns stays if the format keeps it."""
         writer = frame.write.mode("overwrite")
         writer = writer.format(self._new_format) if self._new_format else writer
         try:

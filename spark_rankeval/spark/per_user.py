@@ -14,7 +14,7 @@ from pyspark.sql import types as T
 from spark_rankeval.errors import InputError, MetricError
 from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.records.stored import Query
-from spark_rankeval.request.counts import OVERLAP, is_sum
+from spark_rankeval.request.counts import ALL_COUNTS, OVERLAP, is_sum
 from spark_rankeval.request.on_invalid import OnInvalidOption
 from spark_rankeval.spark.ids import MARK_KEY, mark_of, model_in, readable, text_in_sql
 from spark_rankeval.spark.platforms import engine_of
@@ -175,6 +175,15 @@ def without_standards(per_user: DataFrame) -> DataFrame:
     left_out = {metric.standard_column for metric in schema.metrics}
     left_out |= {name for name in schema.counts if name.startswith(OVERLAP)}
     return per_user.select(*(column(name) for name in per_user.columns if name not in left_out))
+
+
+def comments_of(schema: PerUserSchema) -> dict[str, str]:
+    """What each column of a per-user table is, in words for a catalogue."""
+    counts = {count.name: f"count: {count.words}" for count in ALL_COUNTS if count.name in schema.counts}
+    metrics = {metric.column: metric.definition or metric.label for metric in schema.metrics}
+    hashes = {name: f"hash of the user's rows of {table}" for table, name in schema.hashes.items()}
+    others = {name: mark["kind"] for name, mark in schema.marks().items()}
+    return {**others, **counts, **metrics, **hashes}
 
 
 def columns_of_models(frame: DataFrame) -> tuple[str, ...]:
