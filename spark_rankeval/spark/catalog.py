@@ -135,7 +135,9 @@ class CatalogTable:
         columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in lacking.items())
         if engine_of(self.spark).replaces_partitions:
             return f"To add them, run: ALTER TABLE {self.quoted} ADD COLUMNS ({columns})"
-        return f'To add them, run: spark.createDataFrame([], "{columns}").writeTo("{self.name}").option("mergeSchema", "true").append()'
+        added = ", ".join(f'"CAST(NULL AS {kind}) AS {quoted(name)}"' for name, kind in lacking.items())
+        table = f'spark.table("{self.name}").limit(0).selectExpr("*", {added})'
+        return f'To add them, run: {table}.writeTo("{self.name}").option("mergeSchema", "true").append()'
 
     def _check_format(self) -> None:
         """Refuse a table in which one run cannot be replaced."""

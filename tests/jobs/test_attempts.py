@@ -157,7 +157,7 @@ def test_a_committer_that_adds_to_a_partition_is_refused_before_a_table_is_touch
 
     def add(session, output, table, run_id, values):
         row = session.createDataFrame([(json.dumps(values),)], "value string").withColumn("run_id", F.lit(run_id))
-        row.write.mode("append").partitionBy("run_id").text(f"{output}/{table}")
+        row.write.mode("append").partitionBy("run_id").text(f"{output.path}/{table}")
 
     monkeypatch.setattr(runs, "write_line", add)
     kept = contents(output / "per_user")

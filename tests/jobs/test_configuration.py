@@ -565,10 +565,15 @@ comparison.totals = true  =>  comparison:
 comparison.model = 'm'  =>  comparison.model is for [results]
 comparison.margin = {rr = 'x'}  =>  margin must be a number or a table of key = value
 comparison = {}  =>  the key comparison.baseline (a string) is missing
-models = {a = {output = 'o'}, b = {path = 'b'}}  =>  [models.a] needs output (a folder) and run_id
+models = {a = {output = 'o'}, b = {path = 'b'}}  =>  [models.a] needs output (a folder) or catalog (a schema), and run_id
 models = {a = {output = 'o', run_id = 'r', path = 'p'}, b = {path = 'b'}}
     [models.a] names a run by output and run_id; it takes no path
 models = {a = {output = ' ', run_id = 'r'}, b = {path = 'b'}}  =>  models.a.output must name a folder
+models = {a = {catalog = 'm.e', run_id = 'r', path = 'p'}, b = {path = 'b'}}
+    [models.a] names a run by output and run_id; it takes no path
+models = {a = {catalog = 'm..e', run_id = 'r'}, b = {path = 'b'}}  =>  models.a.catalog must name a schema of the catalogue
+output = {path = 'o', catalog = 'a/b'}  =>  output.catalog must name a schema of the catalogue, such as 'main.evaluation'
+output = {path = 'o', table_format = 'delta'}  =>  output.table_format needs output.catalog; a folder has Parquet
 output = {path = ' '}  =>  output.path must name a folder; it is empty
 output = {path = 'runs/{day}'}  =>  output.path: runs/{day} contains { }, which Spark reads as a wildcard pattern
 output = {path = 'runs[1]'}  =>  output.path: runs[1] contains [ ], which Spark reads as a wildcard pattern

@@ -12,6 +12,7 @@ from helpers.run_documents import run_document
 
 from spark_rankeval import history, merge
 from spark_rankeval.errors import InputError
+from spark_rankeval.jobs.config import Output
 from spark_rankeval.jobs.evaluate import main
 from spark_rankeval.jobs.outputs import read_metrics
 from spark_rankeval.jobs.trend import main as trend
@@ -108,10 +109,10 @@ def test_a_gate_that_is_not_met_is_4_and_everything_is_written(start, tmp_path, 
     assert ">day1</dd>" in page
     assert sorted(said["fingerprints"]) == ["labels", "predictions"]
     assert all(page.count(digits) == 1 for digits in said["fingerprints"].values())
-    rows = read_metrics(spark, f"{tmp_path}/out").select("fingerprints").collect()
+    rows = read_metrics(spark, Output(f"{tmp_path}/out")).select("fingerprints").collect()
     assert all(row["fingerprints"] == said["fingerprints"] for row in rows)
     assert page.index("1 of 2 gates failed.") < page.index('<h2 id="means-heading"')
-    assert read_metrics(spark, f"{tmp_path}/out").count() == 2
+    assert read_metrics(spark, Output(f"{tmp_path}/out")).count() == 2
 
 
 def test_a_gate_that_needs_the_same_labels_fails_with_others(start, tmp_path, capsys):
@@ -153,9 +154,9 @@ def test_people_read_the_words_of_the_configuration_and_programs_the_labels(spar
     tracked = client.search_runs([client.get_experiment_by_name("shop").experiment_id])[0].data
     assert {"map_at_10", "mrr_at_10.ci_low", "map_at_10/country.DE".replace("/", ".")} <= set(tracked.metrics)
     assert "definition.mrr_at_10" in tracked.params
-    rows = read_metrics(spark, output).select("metric", "asked").distinct().collect()
+    rows = read_metrics(spark, Output(output)).select("metric", "asked").distinct().collect()
     assert {tuple(one) for one in rows} == {("ap@10", "map@10"), ("rr@10", "mrr@10")}
-    assert history(read_metrics(spark, output)).keys() == ["ap@10", "rr@10"]
+    assert history(read_metrics(spark, Output(output))).keys() == ["ap@10", "rr@10"]
 
 
 def _printed(capsys, job, *arguments):
@@ -193,13 +194,13 @@ def test_runs_make_a_history_and_merge(spark, days):
     runs = ["007", "2026-10-02", "2026-10-03"]
     table = history(spark.read.parquet(f"{output}/metrics"))
     assert [(run, row.mean) for run, _, row in table.of("rr").rows] == list(zip(runs, [0.8, 0.5, 0.8], strict=True))
-    all_runs = merge(read_metrics(spark, output))
+    all_runs = merge(read_metrics(spark, Output(output)))
     assert (all_runs["rr"], all_runs.summary[0].n_users) == (pytest.approx(0.7), 30)
     manifests = [run_document(days.folder / "out", run_id=run) for run in runs]
-    counted = merge(read_metrics(spark, output), manifests)
+    counted = merge(read_metrics(spark, Output(output)), manifests)
     assert (counted.summary, counted.data_quality.n_users) == (all_runs.summary, 30)
     with pytest.raises(InputError, match="there is no manifest for run 2026-10-03; pass one manifest for each run"):
-        merge(read_metrics(spark, output), manifests[:2])
+        merge(read_metrics(spark, Output(output)), manifests[:2])
 
 
 # --- MLflow
@@ -374,4 +375,4 @@ def test_trend_needs_to_know_where(capsys):
     with pytest.raises(SystemExit) as caught:
         trend([])
     assert caught.value.code == 2
-    assert "--output FOLDER or --config FILE is needed" in capsys.readouterr().err
+    assert "--output FOLDER, --catalog SCHEMA or --config FILE is needed" in capsys.readouterr().err

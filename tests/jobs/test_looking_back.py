@@ -13,6 +13,7 @@ from worlds.summary_rows import row
 from spark_rankeval import history, merge
 from spark_rankeval.errors import InputError
 from spark_rankeval.jobs import gating, outputs
+from spark_rankeval.jobs.config import Output
 from spark_rankeval.jobs.trend import read_history
 from spark_rankeval.records.stored import COLUMNS, values_of
 from spark_rankeval.run_history.gate_rules import read_gates
@@ -45,7 +46,7 @@ def four_days(spark, tmp_path_factory):
 
 
 def outcomes(spark, output, gates, rows, day=9):
-    run = SimpleNamespace(spark=spark, output=str(output), run_id="today", started=at(day))
+    run = SimpleNamespace(spark=spark, config=SimpleNamespace(output=Output(str(output))), run_id="today", started=at(day))
     found = gating.outcomes_of(run, read_gates(gates), SimpleNamespace(summary=tuple(rows)))
     return [(one.name, one.passed, one.earlier) for one in found]
 
@@ -144,26 +145,31 @@ def test_files_that_are_replaced_before_they_are_read_are_listed_again(spark, fo
         gate = {"rr": {"max_drop": 0.1, "model": "als"}}
         assert outcomes(spark, four_days, gate, [row("rr", 0.25, model="als")]) == [("rr of als", True, "day3")]
     else:
-        assert list(read_history(spark, str(four_days), metrics=["RR"]).runs) == ["day0", "day1", "day2", "day3"]
+        assert list(read_history(spark, Output(str(four_days)), metrics=["RR"]).runs) == [
+            "day0",
+            "day1",
+            "day2",
+            "day3",
+        ]
     # Spark Connect lists files when it reads them.
     assert told in ([False, True], [False])
 
 
 def test_a_trend_collects_the_metrics_and_whole_runs_it_shows(spark, four_days, n_collected, tmp_path):
-    found = read_history(spark, str(four_days), "country=B", ["RR"])
+    found = read_history(spark, Output(str(four_days)), "country=B", ["RR"])
     assert [run for run, _, one in found.rows if one.model == "als"] == ["day0", "day1", "day2"]
     assert n_collected == [6]
-    assert {one.key for _, _, one in read_history(spark, str(four_days), metrics=["rr", "recall@5"]).rows} == {
+    assert {one.key for _, _, one in read_history(spark, Output(str(four_days)), metrics=["rr", "recall@5"]).rows} == {
         "rr", "recall@5",
     }  # fmt: skip
     with without_manifest(four_days, "day3", tmp_path):
-        assert list(read_history(spark, str(four_days), metrics=["rr"]).runs) == ["day0", "day1", "day2"]
+        assert list(read_history(spark, Output(str(four_days)), metrics=["rr"]).runs) == ["day0", "day1", "day2"]
     assert n_collected == [6, 16, 6]
 
 
 @pytest.mark.parametrize("read", [history, merge])
 def test_a_table_whose_files_are_gone_is_to_be_read_again(spark, four_days, monkeypatch, read):
-    table = outputs.read_metrics(spark, str(four_days))
+    table = outputs.read_metrics(spark, Output(str(four_days)))
     assert set(COLUMNS) < set(table.columns)
     kind = type(table)
     collect = kind.collect

@@ -15,6 +15,7 @@ from helpers.run_documents import run_document
 from spark_rankeval.errors import SparkRankEvalWarning
 from spark_rankeval.jobs import outputs, reporting, runs
 from spark_rankeval.jobs.compare import main as compare
+from spark_rankeval.jobs.config import Output
 from spark_rankeval.jobs.evaluate import main
 from spark_rankeval.jobs.logs import EventLog
 
@@ -403,7 +404,7 @@ def test_a_report_is_beside_the_manifest_and_tells_how_it_was_made(full):
 
 def test_on_storage_that_is_none_of_the_drivers_disks_spark_writes_the_page(spark, tmp_path, monkeypatch):
     monkeypatch.setattr(runs.Run, "check_fence", lambda _: None)
-    output = SimpleNamespace(path=f"{tmp_path}/out", report=True)
+    output = Output(f"{tmp_path}/out", report=True)
     run = runs.Run(spark, "evaluate", SimpleNamespace(output=output), {}, EventLog("evaluate"), "day")
     page = "<!doctype html>\n<p>Köln</p>\n</html>\n"
     reporting.write_report(run, lambda path: path.write_text(page, encoding="utf-8"))

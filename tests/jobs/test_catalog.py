@@ -1,0 +1,172 @@
+"""Jobs whose tables are in a catalogue: Spark's own, and on Sail Delta and Iceberg, which other programs read."""
+
+import pytest
+
+from spark_rankeval import compare, summarise
+from spark_rankeval.jobs import compare as compare_job
+from spark_rankeval.jobs import trend
+from spark_rankeval.jobs.config import Output
+from spark_rankeval.jobs.evaluate import main
+from spark_rankeval.jobs.outputs import rows_of_users
+from spark_rankeval.jobs.trend import read_history
+
+FORMATS = {"sail": ("delta", "iceberg")}
+TABLES = ("per_user", "metrics", "quarantine", "gates", "manifests")
+
+
+def pytest_generate_tests(metafunc):
+    if "lake" in metafunc.fixturenames:
+        formats = FORMATS.get(metafunc.config.getoption("platform"), ("",))
+        metafunc.parametrize("lake", formats, ids=lambda name: name or "spark", indirect=True, scope="module")
+
+
+@pytest.fixture(scope="module")
+def lake(request, spark, platform, tmp_path_factory):
+    """A folder with tables and a configuration, and a schema of the catalogue, whose tables are in that folder."""
+    folder = tmp_path_factory.mktemp("lake")
+    schema, kind = f"lake_{folder.name.replace('-', '_')}_{request.param}", request.param
+    if platform != "sail":
+        spark.sql(f"CREATE SCHEMA {schema} LOCATION '{folder}/warehouse'").collect()
+    scores = [(1, "a", 0.5), (1, "b", 0.25), (2, "a", 0.5), (2, "b", None)]
+    spark.createDataFrame(scores, "user int, item string, score double").coalesce(1).write.parquet(f"{folder}/p")
+    labels = spark.createDataFrame([(1, "b"), (2, "a")], "user int, item string")
+    labels.coalesce(1).write.parquet(f"{folder}/l")
+    text = f"""
+        predictions.path = "{folder}/p"
+        labels.path = "{folder}/l"
+        columns.score = "score"
+        evaluation = {{ metrics = ["map@10", "recall@1"], on_invalid = "quarantine" }}
+        output = {{ path = "{folder}/out", catalog = "{schema}"{f', table_format = "{kind}"' if kind else ""} }}
+        gates.map = {{ metric = "map@10", max_drop = 0.1 }}
+    """
+    (folder / "job.toml").write_text(text)
+    yield folder, schema, kind
+    spark.sql(f"DROP SCHEMA IF EXISTS {schema} CASCADE").collect()
+
+
+def evaluated(lake, run_id, *options):
+    return main(["--config", f"{lake[0]}/job.toml", "--set", f"output.run_id={run_id}", *options])
+
+
+@pytest.fixture(scope="module")
+def runs(lake):
+    """Two runs whose names a folder would read as a date and a number, the first of them repeated."""
+    codes = [evaluated(lake, run_id) for run_id in ("2026-11-20", "007", "2026-11-20")]
+    assert codes == [0, 0, 0]
+    return lake
+
+
+def test_a_repeated_run_leaves_no_second_copy_and_names_stay_text(spark, runs):
+    _, schema, _ = runs
+    counts = {
+        name: sorted(
+            (row["run_id"], row["count"]) for row in spark.table(f"{schema}.{name}").groupBy("run_id").count().collect()
+        )
+        for name in TABLES
+    }
+    n_rows = {"per_user": 2, "metrics": 2, "quarantine": 1, "gates": 1, "manifests": 1}
+    assert counts == {name: [("007", n), ("2026-11-20", n)] for name, n in n_rows.items()}
+    means = spark.table(f"{schema}.metrics").where("run_id = '007'").select("asked", "value").collect()
+    assert sorted(map(tuple, means)) == [("map@10", 0.75), ("recall@1", 0.5)]
+
+
+def test_statuses_stay_in_the_folder_and_nothing_else_does(runs, platform):
+    folder = runs[0] / "out"
+    # On Sail the output folder is that of the schema.
+    assert sorted(path.name for path in folder.iterdir()) == (
+        ["status"] if platform != "sail" else sorted([*TABLES, "status"])
+    )
+
+
+def test_columns_have_comments(spark, runs):
+    _, schema, _ = runs
+    rows = spark.sql(f"DESCRIBE TABLE {schema}.per_user").collect()
+    comments = {row["col_name"]: row["comment"] for row in rows}
+    assert comments["n_labels"] == "count: labels"
+    assert comments["ap_at_10"].startswith("ap(")
+
+
+def test_the_gate_the_trend_and_a_comparison_read_the_catalogue(spark, runs, capsys):
+    folder, schema, kind = runs
+    gates = spark.table(f"{schema}.gates").orderBy("run_id").select("passed", "earlier").collect()
+    assert list(map(tuple, gates)) == [(True, "2026-11-20"), (True, "007")]
+    output = Output(f"{folder}/out", schema, kind or None)
+    assert list(read_history(spark, output).runs) == ["007", "2026-11-20"]
+    users = rows_of_users(spark, output, "007")
+    assert summarise(users, on_invalid="drop").keys() == ["ap@10", "recall@1"]
+    text = f"""
+        models.new = {{ output = "{folder}/out", catalog = "{schema}", run_id = "2026-11-20" }}
+        models.old = {{ output = "{folder}/out", catalog = "{schema}", run_id = "007" }}
+        comparison.baseline = "old"
+        output = {{ path = "{folder}/out", catalog = "{schema}", run_id = "both" }}
+    """
+    if kind == "iceberg":
+        # A run's tables are found by the format that they are made in, and that of a comparison is not said.
+        text = text.replace('run_id = "both"', 'run_id = "both", table_format = "iceberg"')
+        text = text.replace(f'catalog = "{schema}", run_id = "2', f'catalog = "{schema}", run_id = "2')
+    (folder / "compare.toml").write_text(text)
+    assert compare_job.main(["--config", f"{folder}/compare.toml"]) == 0
+    rows = spark.table(f"{schema}.comparisons").select("asked", "difference", "run_id").collect()
+    assert sorted(map(tuple, rows)) == [("map@10", 0.0, "both"), ("recall@1", 0.0, "both")]
+    both = {name: rows_of_users(spark, output, run) for name, run in (("new", "2026-11-20"), ("old", "007"))}
+    assert compare(both, baseline="old")["map@10", "new"].difference == 0
+    capsys.readouterr()
+    assert trend.main(["--output", f"{folder}/out", "--catalog", schema, "--metric", "map@10"]) == 0
+    assert "007" in capsys.readouterr().out
+
+
+def test_a_run_with_a_new_column_is_refused_before_the_work(spark, runs, capsys):
+    _, schema, _ = runs
+    assert evaluated(runs, "new", "--set", 'evaluation.metrics=["map@10", "rr"]') == 2
+    line = capsys.readouterr().err.splitlines()[-1]
+    assert f"output.catalog: the table {schema}.per_user lacks rr. To add them, run: " in line
+    assert spark.table(f"{schema}.metrics").where("run_id = 'new'").isEmpty()
+
+
+def test_the_advice_for_a_new_column_helps(spark, runs, capsys):
+    _, schema, _ = runs
+    assert evaluated(runs, "more", "--set", 'evaluation.metrics=["map@10", "ndcg@3"]') == 2
+    advice = capsys.readouterr().err.splitlines()[-1].partition("run: ")[2]
+    if advice.startswith("ALTER"):
+        spark.sql(advice).collect()
+    else:
+        exec(advice, {"spark": spark})
+    assert evaluated(runs, "more", "--set", 'evaluation.metrics=["map@10", "ndcg@3"]') == 0
+    rows = (
+        spark.table(f"{schema}.per_user")
+        .orderBy("user", "run_id")
+        .select("run_id", "recall_at_1", "ndcg_at_3")
+        .collect()
+    )
+    assert [(row[0], row[1] is None, row[2] is None) for row in rows][-3:] == [
+        ("007", False, True), ("2026-11-20", False, True), ("more", True, False),
+    ]  # fmt: skip
+
+
+@pytest.mark.not_on_sail("foreign formats")
+def test_a_table_that_cannot_replace_one_run_is_refused(spark, lake, capsys):
+    _, schema, _ = lake
+    spark.sql(f"CREATE SCHEMA IF NOT EXISTS {schema}_flat LOCATION '{lake[0]}/flat'").collect()
+    spark.table(f"{schema}.metrics").limit(0).write.format("parquet").saveAsTable(f"{schema}_flat.metrics")
+    assert evaluated(lake, "flat", "--set", f"output.catalog={schema}_flat") == 2
+    line = capsys.readouterr().err.splitlines()[-1]
+    assert f"the table {schema}_flat.metrics is partitioned by nothing" in line
+    spark.sql(f"DROP SCHEMA {schema}_flat CASCADE").collect()
+
+
+@pytest.mark.sail_alone("other programs read its tables")
+def test_other_programs_read_the_tables(runs):
+    folder, _, kind = runs
+    if kind == "delta":
+        import deltalake  # of Sail's environment alone
+
+        table = deltalake.DeltaTable(f"{folder}/out/metrics").to_pyarrow_table()
+    else:
+        from pyiceberg.table import StaticTable  # the same
+
+        newest = max(
+            (folder / "out/metrics/metadata").glob("*.metadata.json"), key=lambda path: path.stat().st_mtime_ns
+        )
+        table = StaticTable.from_metadata(str(newest)).scan().to_arrow()
+    rows = {(row["run_id"], row["asked"]): row["value"] for row in table.to_pylist()}
+    assert rows["007", "map@10"] == rows["2026-11-20", "map@10"] == 0.75
