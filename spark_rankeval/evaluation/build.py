@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -287,8 +286,7 @@ def _warn_of_odd_weights(quality: DataQuality, metrics: Sequence[MetricColumn]) 
 
 def _write(
     table: DataFrame,
-    path: str | os.PathLike[str],
-    mode: str,
+    place: Mapping[str, Any],
     *,
     write: Callable[..., Result],
     options: SummaryOptions,
@@ -297,7 +295,7 @@ def _write(
 ) -> Result:
     """Write a result's table of users, and keep the figures of all lists together, which no table of users has."""
     written = write(
-        table, path, mode, by=options.by, user_weight=options.user_weight, cluster=options.cluster, ci=options.ci,
+        table, **place, by=options.by, user_weight=options.user_weight, cluster=options.cluster, ci=options.ci,
         quantiles=options.quantiles,
     )  # fmt: skip
     if not kept:
@@ -306,9 +304,5 @@ def _write(
     # A slice without users has no row in a table of users.
     slices = {(row.model, row.slice) for row in written.summary}
     slices |= {(row.model, row.slice) for row in kept if has_item_group(row.slice)}
-    kept_places = [
-        place
-        for row in order
-        if (place := (row.model, row.slice, row.key)) in rows and (row.model, row.slice) in slices
-    ]
-    return replace(written, summary=tuple(rows[place] for place in kept_places))
+    keys = [(row.model, row.slice, row.key) for row in order]
+    return replace(written, summary=tuple(rows[key] for key in keys if key in rows and key[:2] in slices))

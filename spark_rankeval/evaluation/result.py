@@ -74,7 +74,7 @@ class Result(Shown):
     columns: dict[str, str]
     plan: tuple[str, ...]
     _table: Callable[[], DataFrame]
-    _write: Callable[[DataFrame, str | os.PathLike[str], str], Result]
+    _write: Callable[[DataFrame, Mapping[str, Any]], Result]
     _rejected: Callable[[], DataFrame] | None = None
     notes: tuple[str, ...] = ()
     item_groups: tuple[ItemGroup, ...] = ()
@@ -384,19 +384,29 @@ class Result(Shown):
         notes = ["", *self.notes] if self.notes else []
         return "\n".join([*lines, *notes, "", *self.plan])
 
-    def write(self, path: str | os.PathLike[str], mode: str = "errorifexists") -> Result:
-        """Write the per-user table as Parquet: to a staging place beside `path` first, and published only if it is valid.
+    def write(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        mode: str = "errorifexists",
+        *,
+        table: str | None = None,
+        run_id: str | None = None,
+    ) -> Result:
+        """Write the per-user table: to a staging place beside its place first, and published only if it is valid.
 
-        Returns the result of what was written; its `per_user` reads the stored table.
+        Returns the result of what was written; its `per_user` reads the stored table. `write_table` writes the means.
 
         Args:
-            path: where to write the table; any path that Spark can write to.
+            path: where to write the table as Parquet; any path that Spark can write to.
             mode: what to do if the table exists: ``errorifexists`` or ``overwrite``.
+            table: instead of a path, the name of a table of the catalogue, as in `write_per_user`.
+            run_id: the run whose rows of that table it replaces, as in `write_per_user`.
 
         Raises:
             DataError: the written rows are not valid, so nothing was published.
+            OptionError: the path or the table exists already, or the table cannot take such rows; nothing was computed.
         """
-        written = self._write(self._table(), path, mode)
+        written = self._write(self._table(), {"path": path, "mode": mode, "table": table, "run_id": run_id})
         warn_if_changed(self.fingerprints, written.fingerprints, "the table that was written")
         # The per-user table does not hold the values by other definitions.
         means = {(row.model, row.slice, row.key): row.standard_mean for row in self.summary}

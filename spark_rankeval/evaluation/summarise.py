@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import types as T
 
 from spark_rankeval.checks import as_names, check_table, one_of
-from spark_rankeval.errors import InputError, OptionError, warn
+from spark_rankeval.errors import InputError, warn
 from spark_rankeval.evaluation.build import Findings, build_result, need_users
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.records.slices import Key, is_of_all, rollup
@@ -34,7 +34,7 @@ from spark_rankeval.spark.per_user import (
 from spark_rankeval.spark.python_workers import workers_explained
 from spark_rankeval.spark.scoring import EvaluationFigures, ModelFigures, Scoring
 from spark_rankeval.spark.sql_text import check_unambiguous, find_column
-from spark_rankeval.spark.storage import exists, publish, staged
+from spark_rankeval.spark.users_place import UsersPlace
 from spark_rankeval.statistics.description import DescriptionOptions, Figures
 from spark_rankeval.statistics.intervals import IntervalMethod
 from spark_rankeval.statistics.moments import Moments
@@ -110,9 +110,11 @@ def summary_of(
 @takes_local_tables
 def write_per_user(
     per_user: Table,
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | None = None,
     mode: str = "errorifexists",
     *,
+    table: str | None = None,
+    run_id: str | None = None,
     by: ByOption = (),
     user_weight: str | None = None,
     cluster: str | Sequence[str] | None = None,
@@ -131,8 +133,11 @@ def write_per_user(
 
     Args:
         per_user: a table of `score_users`.
-        path: where to write the Parquet table.
+        path: where to write the table as Parquet.
         mode: what to do if the table exists: ``errorifexists`` or ``overwrite``.
+        table: instead of a path, the name of a table of the catalogue, such as ``main.evaluation.per_user``.
+        run_id: the name of a run, in a table that has the users of several: its rows replace those of that name, whatever `mode`
+            is. The table is made if it is not there. None: the table has these users alone.
         by: columns of the table that divide the users into slices, as in `summarise`.
         user_weight: as in `summarise`.
         cluster: as in `summarise`.
@@ -141,22 +146,17 @@ def write_per_user(
 
     Raises:
         DataError: the written rows are not valid, so nothing was published.
-        OptionError: an option is not valid, or the path exists already; nothing was computed.
+        OptionError: an option is not valid, the path or the table exists already, or the table cannot take such rows; nothing was
+            computed.
     """
-    SummaryOptions(by, user_weight, cluster, ci, quantiles)
+    options = SummaryOptions(by, user_weight, cluster, ci, quantiles)
     check_table("per_user", per_user)
     _slices_of(per_user, by)
     one_of("mode", mode, ("errorifexists", "overwrite"))
-    path = os.fspath(path) if isinstance(path, str | os.PathLike) else path
-    if not isinstance(path, str) or not path.strip():
-        msg = f"path must be a non-empty string; got {path!r}"
-        raise OptionError(msg)
-    if mode == "errorifexists" and exists(per_user.sparkSession, path):
-        msg = f"{path} already exists; choose another path, or pass mode='overwrite'"
-        raise OptionError(msg)
-    with workers_explained(), staged(per_user, path) as table:
-        result = summarise(table, by=by, user_weight=user_weight, cluster=cluster, ci=ci, quantiles=quantiles)
-        published = publish(table, path, mode)
+    place = UsersPlace.read(per_user, path, table, run_id, mode)
+    with workers_explained(), place.staged(per_user) as stored:
+        result = summary_of(stored, options)
+        published = place.publish(stored)
     return replace(result, _table=lambda: published)
 
 

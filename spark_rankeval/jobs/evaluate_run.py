@@ -131,7 +131,7 @@ def _schemas(spark: SparkSession, users: DataFrame, frames: Tables) -> dict[str,
     """The columns of the tables that a run writes in any case."""
     comments = comments_of(PerUserSchema.read(users))
     marked = [
-        T.StructField(each.name, each.dataType, metadata={"comment": comments.get(each.name, "")})
+        T.StructField(each.name, each.dataType, metadata=each.metadata | {"comment": comments.get(each.name, "")})
         for each in users.schema
     ]
     schemas = {outputs.PER_USER: T.StructType(marked), outputs.METRICS: outputs.metrics_schema(spark)}

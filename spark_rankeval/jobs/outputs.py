@@ -20,9 +20,8 @@ from spark_rankeval.errors import ConfigurationError, InputError
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.jobs.config import Output
 from spark_rankeval.records.stored import COLUMNS, RUN_ID, TIME, values_of
-from spark_rankeval.spark.catalog import CatalogTable, make_schema
+from spark_rankeval.spark.catalog import CatalogTable, make_schema, with_metadata_of
 from spark_rankeval.spark.platforms import engine_of, setting
-from spark_rankeval.spark.sql_text import column
 from spark_rankeval.spark.storage import exists, files_at, lines_at, writable
 
 if TYPE_CHECKING:
@@ -92,7 +91,7 @@ def prepare_catalog(spark: SparkSession, output: Output, schemas: Mapping[str, T
 
 
 def _prepare(table: CatalogTable, schema: T.StructType) -> None:
-    own = [T.StructField(field.name, field.dataType) for field in schema.fields if field.name != RUN_ID]
+    own = [field for field in schema.fields if field.name != RUN_ID]
     comments = {field.name: str(field.metadata.get("comment", "")) for field in schema.fields}
     table.prepare(T.StructType([*own, T.StructField(RUN_ID, T.StringType())]), comments, partitioned=True)
 
@@ -193,9 +192,8 @@ def rows_of_users(spark: SparkSession, output: Output, run_id: str, schema: T.St
     if schema is None:
         (line,) = manifests_of(spark, output, run_id)
         schema = T.StructType.fromJson(json.loads(line)[USER_COLUMNS])
-    rows = _catalog_table(spark, output, PER_USER).rows(run_id)
-    # Other runs may have other metrics. Few catalogues keep what columns say of themselves.
-    return rows.select(*(column(field.name).alias(field.name, metadata=field.metadata) for field in schema.fields))
+    # Other runs may have other metrics.
+    return with_metadata_of(schema, _catalog_table(spark, output, PER_USER).rows(run_id))
 
 
 def manifests_of(spark: SparkSession, output: Output, run_id: str) -> list[str]:

@@ -19,7 +19,7 @@ from spark_rankeval.request.on_invalid import OnInvalid, OnInvalidOption
 from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.statistics.intervals import IntervalMethod  # of a field, whose type is looked at
 
-#: A DataFrame of Spark, pandas or polars, or a Table of pyarrow, none of which this layer imports.
+#: A DataFrame of Spark, pandas or polars, a Table of pyarrow, none of which this layer imports; or the name of a table of the catalogue.
 Table = Any
 
 #: How equal scores are ordered; None: as the dialect says.

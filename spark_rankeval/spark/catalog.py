@@ -6,9 +6,13 @@ What a table's format cannot do is refused before anything is computed.
 from __future__ import annotations
 
 import re
+import shutil
+import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import takewhile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark.errors import AnalysisException, PySparkException
@@ -87,7 +91,8 @@ class CatalogTable:
     def rows(self, run_id: str | None = None) -> DataFrame:
         """The rows of the table, or those of a run; a table that is not there is an `InputError`."""
         if self.schema() is None:
-            msg = f"{self.option}: there is no table {self.name} in the catalogue of this session"
+            advice = f". If it is a path, pass spark.read.parquet({self.name!r})" if "/" in self.name else ""
+            msg = f"{self.option}: there is no table {self.name} in the catalogue of this session{advice}"
             raise InputError(msg)
         table = self.spark.table(self.quoted)
         return table if run_id is None else table.where(F.col(RUN_ID) == run_id)
@@ -165,27 +170,41 @@ class CatalogTable:
 
     def _description(self) -> tuple[str, list[str]]:
         """The format of the table, in lower case, and the columns that part its files."""
-        rows = [tuple(row)[:2] for row in self.spark.sql(f"DESCRIBE TABLE EXTENDED {self.quoted}").collect()]
-        details = {str(name): str(value or "") for name, value in rows}
+        details, rows = self._details()
         partitions = []
         if (
-            begin := next((place for place, row in enumerate(rows) if row[0] == "# Partition Information"), None)
+            begin := next((place for place, name in enumerate(rows) if name == "# Partition Information"), None)
         ) is not None:
-            for name, _ in rows[begin + 1 :]:
-                if not name:
-                    break
-                partitions += [] if str(name).startswith("#") else [str(name)]
+            for name in takewhile(bool, rows[begin + 1 :]):
+                partitions += [] if name.startswith("#") else [name]
         return details.get("Provider", "").lower(), partitions
 
+    def _details(self) -> tuple[dict[str, str], list[str]]:
+        """What the catalogue says of the table, by name, and the names in their order."""
+        rows = [tuple(row)[:2] for row in self.spark.sql(f"DESCRIBE TABLE EXTENDED {self.quoted}").collect()]
+        return {str(name): str(value or "") for name, value in rows}, [str(name) for name, _ in rows]
+
     def _create(self, schema: T.StructType, comments: Mapping[str, str], *, partitioned: bool) -> None:
-        columns = ", ".join(
-            f"{quoted(field.name)} {field.dataType.simpleString()}{_comment(comments.get(field.name, ''))}"
-            for field in schema.fields
-        )
-        using = f" USING {self._new_format}" if self._new_format else ""
-        parted = f" PARTITIONED BY ({RUN_ID})" if partitioned else ""
         try:
-            self.spark.sql(f"CREATE TABLE IF NOT EXISTS {self.quoted} ({columns}){using}{parted}").collect()
+            if engine_of(self.spark).replaces_partitions:
+                fields = [
+                    T.StructField(
+                        each.name, each.dataType, metadata=each.metadata | _comment(comments.get(each.name, ""))
+                    )
+                    for each in schema.fields
+                ]
+                writer = self.spark.createDataFrame([], T.StructType(fields)).writeTo(self.quoted)
+                writer = writer.using(self.format) if self.format else writer
+                (writer.partitionedBy(F.col(RUN_ID)) if partitioned else writer).create()
+            else:
+                # Sail takes comments from SQL alone.
+                columns = ", ".join(
+                    f"{quoted(each.name)} {each.dataType.simpleString()} COMMENT {_literal(comments.get(each.name, ''))}"
+                    for each in schema.fields
+                )
+                parted = f" PARTITIONED BY ({RUN_ID})" if partitioned else ""
+                head = f"CREATE TABLE IF NOT EXISTS {self.quoted}"
+                self.spark.sql(f"{head} ({columns}) USING {self._new_format}{parted}").collect()
         except PySparkException as error:
             raise self._refusal("create", error) from error
 
@@ -223,6 +242,27 @@ class CatalogTable:
         except AnalysisException as error:
             raise self._refusal("write", error) from error
 
+    @contextmanager
+    def staged(self, frame: DataFrame) -> Iterator[DataFrame]:
+        """Write a table once beside its place, give what is read back, with the metadata of its columns, and remove it."""
+        name = f"{self.quoted[:-1]}_staging_{uuid.uuid4().hex}`"
+        staging = CatalogTable(self.spark, name, self.option, self.format)
+        staging.write_whole(frame)
+        try:
+            yield with_metadata_of(frame.schema, staging.rows())
+        finally:
+            folder = staging.folder()
+            self.spark.sql(f"DROP TABLE IF EXISTS {staging.quoted}").collect()
+            # A catalogue in memory forgets a table, and leaves its folder.
+            if folder is not None and folder.is_dir():
+                shutil.rmtree(folder)
+
+    def folder(self) -> Path | None:
+        """The folder of the table if it is on the driver's disk."""
+        place = self._details()[0].get("Location", "")
+        folder = Path(place.removeprefix("file://").removeprefix("file:"))
+        return folder if place and folder.is_dir() else None
+
     def remove_run(self, run_id: str) -> None:
         """Remove the rows of a run, if there are any."""
         if self.has_run(run_id):
@@ -239,8 +279,13 @@ class CatalogTable:
         return OptionError(f"{self.option}: cannot {verb} the table {self.name}: {reason}{advice}")
 
 
-def _comment(words: str) -> str:
-    return f" COMMENT {_literal(words)}" if words else ""
+def with_metadata_of(schema: T.StructType, frame: DataFrame) -> DataFrame:
+    """The columns of a schema out of a table, with what the schema says of them: few catalogues keep it."""
+    return frame.select(*(column(each.name).alias(each.name, metadata=each.metadata) for each in schema.fields))
+
+
+def _comment(words: str) -> dict[str, str]:
+    return {"comment": words} if words else {}
 
 
 def _literal(words: str) -> str:

@@ -294,8 +294,8 @@ def states_of_table(
     columns = {f"value_{index}": name for index, name in enumerate(values)}
     counted = {name: column(name).cast(type_of_count(name)) for name in (*counts.users, *counts.rows)}
     if run is not None:
-        # A float holds such numbers exactly, and their sums.
-        counted[RUN] = F.pmod(F.xxhash64(column(run)), F.lit(_HASHES))
+        # A float holds such numbers exactly, and their sums. Sail panics at the bare hash of a column that is the name of a folder.
+        counted[RUN] = F.pmod(F.xxhash64(F.coalesce(column(run).cast("string"), F.lit(""))), F.lit(_HASHES))
         counts = counts._replace(users=(*counts.users, RUN))
     # Without ids of users there are no fingerprints beside clusters: each user without one gets an id that is of this job alone.
     hashes = {} if hashes is None or (options.clustered and not users) else hashes

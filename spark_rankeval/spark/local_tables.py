@@ -1,9 +1,13 @@
-"""Tables of pandas, polars and pyarrow where a call takes DataFrames: before the call they become tables of the session."""
+"""What a call takes in the place of DataFrames: tables of pandas, polars and pyarrow, and names of tables in the catalogue.
+
+Before the call they become DataFrames of the session.
+"""
 
 from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from itertools import chain, repeat
@@ -20,6 +24,7 @@ from spark_rankeval import local
 from spark_rankeval.checks import is_table, kind_of, local_package
 from spark_rankeval.errors import InputError
 from spark_rankeval.request.options import Facts, Vectors
+from spark_rankeval.spark.catalog import CatalogTable
 from spark_rankeval.spark.platforms import from_arrow
 
 if TYPE_CHECKING:
@@ -42,6 +47,8 @@ _WIDER = {
     getattr(pa, "string_view", pa.large_string)(): pa.string(),
     getattr(pa, "binary_view", pa.large_binary)(): pa.binary(),
 }
+# Annotations of parameters that take tables; what takes results takes their JSON, which is text, too.
+_TABLES = re.compile(r"^(?!.*Mergeable).*\b(Table|Predictions|Results)\b")
 _LARGEST_INTEGERS = pa.decimal128(20, 0)
 
 
@@ -49,17 +56,23 @@ def takes_local_tables(function: Callable[P, R]) -> Callable[P, R]:
     """Let a function of DataFrames take tables of pandas, polars and pyarrow, too: as arguments, in dicts, `Facts` and `Vectors`.
 
     They go to the session of the DataFrames in the call, or else to the active one. The same object becomes the same DataFrame.
+    Arguments and dicts of tables may also name tables of the catalogue, such as ``main.evaluation.per_user``.
     """
-    names = list(inspect.signature(function).parameters)
+    parameters = inspect.signature(function).parameters
+    names = list(parameters)
+    table_parameters = {name for name, parameter in parameters.items() if _TABLES.search(str(parameter.annotation))}
 
     @functools.wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
         arguments = [*zip(chain(names, repeat("")), args, strict=False), *kwargs.items()]
         parts = [part for _, value in arguments for part in _parts(value)]
-        if not any(map(local_package, parts)):
+        has_names = any(
+            isinstance(part, str) for name, value in arguments if name in table_parameters for part in _parts(value)
+        )
+        if not (has_names or any(map(local_package, parts))):
             return function(*args, **kwargs)
         tables = _Tables(next((part.sparkSession for part in parts if is_table(part)), None))
-        values = [tables.converted(value, name) for name, value in arguments]
+        values = [tables.converted(value, name, takes_names=name in table_parameters) for name, value in arguments]
         return function(*values[: len(args)], **dict(zip(kwargs, values[len(args) :], strict=True)))
 
     return run
@@ -84,39 +97,46 @@ class _Tables:
     session: SparkSession | None
     frames: dict[int, DataFrame] = field(default_factory=dict)
 
-    def converted(self, value: Any, name: str) -> Any:
-        """An argument with DataFrames for its tables; the name is for messages."""
+    def converted(self, value: Any, name: str, *, takes_names: bool = False) -> Any:
+        """An argument with DataFrames for its tables; the name is for messages, and texts are tables only if it `takes_names`."""
+        if takes_names and isinstance(value, str):
+            return CatalogTable(self._session(f"{name}={value!r} names a table"), value, name).rows()
         if local_package(value):
             if id(value) not in self.frames:
                 self.frames[id(value)] = self._frame(value, name)
             return self.frames[id(value)]
         if isinstance(value, Mapping):
-            return {key: self.converted(part, f"{name} of {key!r}") for key, part in value.items()}
+            parts = {key: (part, f"{name} of {key!r}") for key, part in value.items()}
+            return {key: self.converted(*part, takes_names=takes_names) for key, part in parts.items()}
         if isinstance(value, Facts | Vectors):
-            parts = {part.name: getattr(value, part.name) for part in fields(value)}
+            facts = {part.name: getattr(value, part.name) for part in fields(value)}
             owner = " of Vectors" if isinstance(value, Vectors) else ""
             return replace(
                 value,
-                **{key: self.converted(part, f"{key}{owner}") for key, part in parts.items() if local_package(part)},
+                **{key: self.converted(part, f"{key}{owner}") for key, part in facts.items() if local_package(part)},
             )
         return value
 
     def _frame(self, value: Any, name: str) -> DataFrame:
-        self.session = self.session or local.active_session()
-        if self.session is None:
-            msg = (
-                f"{name} is a {kind_of(value)}, and no session runs that could evaluate it. Start PySpark with "
-                "SparkSession.builder.getOrCreate(), or Sail, which needs no Java, with spark_rankeval.local.session()"
-            )
-            raise InputError(msg)
+        session = self._session(f"{name} is a {kind_of(value)}")
         table = _with_spark_types(_as_arrow(value, name), name)
         schema = _schema(table, name)
         try:
-            frame = local.write_table(self.session, table)
+            frame = local.write_table(session, table)
         except pa.ArrowNotImplementedError as error:  # a struct without fields
             column = next((part for part in table.schema if "struct<>" in str(part.type)), table.schema[0])
             raise InputError(_no_type(name, column.name, column.type)) from error
-        return from_arrow(self.session, table, schema) if frame is None else frame
+        return from_arrow(session, table, schema) if frame is None else frame
+
+    def _session(self, what: str) -> SparkSession:
+        self.session = self.session or local.active_session()
+        if self.session is None:
+            msg = (
+                f"{what}, and no session runs that could evaluate it. Start PySpark with "
+                "SparkSession.builder.getOrCreate(), or Sail, which needs no Java, with spark_rankeval.local.session()"
+            )
+            raise InputError(msg)
+        return self.session
 
 
 def _as_arrow(table: Any, name: str) -> pa.Table:

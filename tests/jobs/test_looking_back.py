@@ -46,7 +46,9 @@ def four_days(spark, tmp_path_factory):
 
 
 def outcomes(spark, output, gates, rows, day=9):
-    run = SimpleNamespace(spark=spark, config=SimpleNamespace(output=Output(str(output))), run_id="today", started=at(day))
+    run = SimpleNamespace(
+        spark=spark, config=SimpleNamespace(output=Output(str(output))), run_id="today", started=at(day)
+    )
     found = gating.outcomes_of(run, read_gates(gates), SimpleNamespace(summary=tuple(rows)))
     return [(one.name, one.passed, one.earlier) for one in found]
 
