@@ -72,7 +72,7 @@ def track_finished(spark: SparkSession, config: EvaluateConfig, log: EventLog) -
     run = Run(spark, "evaluate", config, tables, log, run_id_of(config, tables))
     log.run_id = run.run_id
     manifest = run.finished()
-    rows = outputs.read_metrics(spark, run.output).where(column(RUN_ID) == run.run_id).collect()
+    rows = outputs.read_metrics(spark, config.output).where(column(RUN_ID) == run.run_id).collect()
     track(run, config, [row_of(row.asDict()) for row in rows], manifest)
     return f"run {run.run_id} logged to MLflow"
 

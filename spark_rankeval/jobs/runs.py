@@ -128,14 +128,14 @@ class Run:
 
     def finished(self) -> dict[str, Any]:
         """The manifest of the finished run of this name; an error if there is none."""
-        lines = lines_at(self.spark, self.place(MANIFESTS))
+        lines = manifests_of(self.spark, self.config.output, self.run_id)
         if not lines:
             msg = (
                 f"there is no finished run {self.run_id!r} in {self.output}; start the job without --only-mlflow first"
             )
             raise ConfigurationError(self.config.redacted(msg))
         manifest: dict[str, Any] = json.loads(lines[0])
-        self.is_on_disk = any(manifest["attempt"] in text for text in texts_on_disk(self.place(MANIFESTS)).values())
+        self.is_on_disk = any(manifest["attempt"] in text for text in texts_on_disk(self.place(STATUS)).values())
         return manifest
 
     def write_status(self, state: str, **facts: Any) -> None:
