@@ -129,7 +129,7 @@ def write_partition(
         frame = frame.withColumnRenamed("value", _MANIFEST) if table == MANIFESTS else frame
         there = _catalog_table(frame.sparkSession, output, table)
         _prepare(there, frame.schema)
-        there.replace_run(frame, run_id, is_empty=is_empty)
+        there.replace_run(frame.limit(0) if is_empty else frame, run_id)
         return
     # Without a row there is no partition to overwrite dynamically, so the old one would stay.
     if is_empty or not engine_of(frame.sparkSession).replaces_partitions:

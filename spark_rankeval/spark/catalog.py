@@ -6,13 +6,11 @@ What a table's format cannot do is refused before anything is computed.
 from __future__ import annotations
 
 import re
-import shutil
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import takewhile
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark.errors import AnalysisException, PySparkException
@@ -21,8 +19,9 @@ from pyspark.sql import types as T
 
 from spark_rankeval.errors import InputError, OptionError
 from spark_rankeval.records.stored import RUN_ID
-from spark_rankeval.spark.platforms import condition_of, engine_of, said_by_java, setting
+from spark_rankeval.spark.platforms import condition_of, engine_of, said_by_java
 from spark_rankeval.spark.sql_text import column, quoted
+from spark_rankeval.spark.storage import clear_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -34,7 +33,6 @@ _PART = re.compile(r"(?:`((?:[^`]|``)+)`|([^`.\s]+))(?:\.|$)")
 LAKE_FORMATS = ("delta", "iceberg")
 # Formats of tables of Spark's own catalogue, which replaces whole partitions.
 _FILES = ("parquet", "orc", "csv", "json", "text", "avro", "hive")
-_OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
 # What engines say of a table that is not there: Sail has no condition for each of them.
 _NOT_THERE = ("TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND")
 _NO_FOLDER = "location must be an absolute path"
@@ -208,7 +206,7 @@ class CatalogTable:
         except PySparkException as error:
             raise self._refusal("create", error) from error
 
-    def replace_run(self, frame: DataFrame, run_id: str, *, is_empty: bool = False) -> None:
+    def replace_run(self, frame: DataFrame, run_id: str) -> None:
         """Put rows in the place of those that the table has of a run; other runs stay."""
         there = self.schema()
         assert there is not None, "prepare comes first"
@@ -222,14 +220,10 @@ class CatalogTable:
         try:
             if kind not in _FILES:
                 rows.writeTo(self.quoted).overwrite(F.col(RUN_ID) == run_id)
-            elif is_empty:
-                # Without a row there is no partition to overwrite dynamically, so the old one would stay.
-                run = _literal(run_id)
-                self.spark.sql(f"ALTER TABLE {self.quoted} DROP IF EXISTS PARTITION ({RUN_ID} = {run})").collect()
             else:
-                # Spark takes this setting from the session alone. A dynamic overwrite keeps the old rows until the new ones are whole.
-                with _set(self.spark, _OVERWRITE_MODE, "dynamic"):
-                    rows.write.mode("overwrite").insertInto(self.quoted)
+                names = ", ".join(quoted(field.name) for field in there.fields if field.name != RUN_ID)
+                into = f"INSERT OVERWRITE TABLE {self.quoted} PARTITION ({RUN_ID} = {_literal(run_id)}) BY NAME"
+                self.spark.sql(f"{into} SELECT {names} FROM {{rows}}", rows=rows).collect()
         except AnalysisException as error:
             raise self._refusal("write", error) from error
 
@@ -251,23 +245,16 @@ class CatalogTable:
         try:
             yield with_metadata_of(frame.schema, staging.rows())
         finally:
-            folder = staging.folder()
+            place = staging._details()[0].get("Location", "")
             self.spark.sql(f"DROP TABLE IF EXISTS {staging.quoted}").collect()
             # A catalogue in memory forgets a table, and leaves its folder.
-            if folder is not None and folder.is_dir():
-                shutil.rmtree(folder)
-
-    def folder(self) -> Path | None:
-        """The folder of the table if it is on the driver's disk."""
-        place = self._details()[0].get("Location", "")
-        folder = Path(place.removeprefix("file://").removeprefix("file:"))
-        return folder if place and folder.is_dir() else None
+            clear_folder(place)
 
     def remove_run(self, run_id: str) -> None:
         """Remove the rows of a run, if there are any."""
         if self.has_run(run_id):
             table = self.spark.table(self.quoted)
-            self.replace_run(table.limit(0).drop(RUN_ID), run_id, is_empty=True)
+            self.replace_run(table.limit(0).drop(RUN_ID), run_id)
 
     def _refusal(self, verb: str, error: PySparkException) -> OptionError:
         lines = str(error).strip().splitlines()
@@ -291,16 +278,3 @@ def _comment(words: str) -> dict[str, str]:
 def _literal(words: str) -> str:
     escaped = words.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"
-
-
-@contextmanager
-def _set(spark: SparkSession, name: str, value: str) -> Iterator[None]:
-    before = setting(spark, name, "")
-    spark.conf.set(name, value)
-    try:
-        yield
-    finally:
-        if before:
-            spark.conf.set(name, before)
-        else:
-            spark.conf.unset(name)

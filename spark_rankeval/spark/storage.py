@@ -82,11 +82,17 @@ def staged(frame: DataFrame, path: str) -> Iterator[DataFrame]:
         yield session.read.schema(frame.schema).parquet(table)
     finally:
         # If the driver's disk has a folder of this unique name, Spark wrote it, whatever its default file system is.
-        local = Path(staging.removeprefix("file:"))
-        if local.is_dir():
-            shutil.rmtree(local)
-        elif exists(session, table):
+        if not clear_folder(staging) and exists(session, table):
             session.createDataFrame([], frame.schema).write.mode("overwrite").parquet(table)
+
+
+def clear_folder(place: str) -> bool:
+    """Remove a folder if it is on the driver's disk; says whether it was."""
+    local = Path(place.removeprefix("file://").removeprefix("file:"))
+    is_there = bool(place) and local.is_dir()
+    if is_there:
+        shutil.rmtree(local)
+    return is_there
 
 
 def exists(session: SparkSession, path: str) -> bool:

@@ -83,5 +83,5 @@ class UsersPlace:
         if self.run_id is None:
             self.table.write_whole(stored)
         else:
-            self.table.replace_run(stored, self.run_id, is_empty=stored.isEmpty())
+            self.table.replace_run(stored, self.run_id)
         return with_metadata_of(stored.schema, self.table.rows(self.run_id))

@@ -9,6 +9,7 @@ from frozen.jobs import EVALUATE, STORED, run, views
 from spark_rankeval import BCa, Result, all_pairs, compare, compare_groups, history, merge, score_users, summarise
 from spark_rankeval.jobs import compare as compare_job
 from spark_rankeval.jobs import evaluate as evaluate_job
+from spark_rankeval.jobs.config import Output
 from spark_rankeval.jobs.trend import read_history
 
 
@@ -71,7 +72,7 @@ FILES = {
     "a merged table of metrics": lambda w: merge(parquet(w, "evaluation/metrics").where("metric NOT LIKE 'catalogue%'"), manifests()),
     "a history": lambda w: [
         history(parquet(w, "evaluation/metrics"), slice="country=at").to_pandas().drop(columns="time"),
-        dict(read_history(w.spark, str(STORED / "evaluation")).failed),
+        dict(read_history(w.spark, Output(str(STORED / "evaluation"))).failed),
     ],
     "gates": lambda w: parquet(w, "evaluation/gates").drop("time"),
     "a table of comparisons": lambda w: parquet(w, "comparison/comparisons").drop("time"),

@@ -177,5 +177,5 @@ def test_a_table_of_metrics_is_read_in_the_order_of_time(spark):
     assert [run for run, _, _ in history(table, slice=None).rows] == ["c", "a", "b"]
     with pytest.raises(InputError, match="the table has no value; pass a job's table of metrics"):
         history(table.drop("value"))
-    with pytest.raises(InputError, match="metrics_table must be a table"):
+    with pytest.raises(InputError, match="no table output/metrics in the catalogue of this session"):
         history("output/metrics")

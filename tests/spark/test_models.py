@@ -175,7 +175,7 @@ def test_bad_rows_are_said_to_be_of_their_model(tables):
         (lambda t: {**t, 7: t["als"]}, "a model's name must be a non-empty string"),
         (lambda t: {**t, "x": t["als"].drop("score")}, "predictions of model 'x' has no column 'score'"),
         (lambda t: {**t, "x": t["als"].withColumn("item", F.col("item").cast("string"))}, "items have different types"),
-        (lambda t: {**t, "x": "als"}, "predictions of model 'x' must be a table or Vectors; got a str"),
+        (lambda t: {**t, "x": "als"}, "predictions of 'x': there is no table als in the catalogue of this session"),
     ],
 )
 def test_models_that_cannot_be_read_are_errors(tables, change, message):
