@@ -1,7 +1,7 @@
 # The project's commands. Each one installs what it needs. The machine needs only Python 3.11+, and most commands Java 17+.
 .DEFAULT_GOAL := help
 .PHONY: help setup hooks demo test test-jobs test-pages test-browser test-cluster test-faults mutants parity fuzz platforms nightly lint format \
-  test-sail conventions docs notebook test-notebook test-site benchmark benchmark-quick benchmark-check figures test-speed dist package package-check clean
+  test-sail conventions docs notebook test-notebook test-site benchmark benchmark-quick benchmark-check figures test-speed dist package package-check test-orchestrators clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -176,7 +176,7 @@ platforms: $(ROWS)  ## run the whole suite on every platform (an hour or more)
 nightly: export FULL_LENGTH = 1
 nightly:  ## run everything at full length (some hours)
 	@$(MAKE) test test-jobs test-pages lint
-	@$(MAKE) test-cluster test-faults fuzz test-speed package-check
+	@$(MAKE) test-cluster test-faults fuzz test-speed package-check test-orchestrators
 	@$(MAKE) test-browser test-notebook test-site
 	@$(MAKE) parity
 	@$(MAKE) platforms
@@ -257,6 +257,9 @@ package: | $(UV)  ## build the sdist, and from it the wheel, into dist/
 
 package-check: java setup package  ## check both files, install them into empty environments, and run the package there
 	@UV="$(UV)" $(BIN)/python -m pytest -q tests/package
+
+test-orchestrators: setup package  ## run the examples of docs/orchestrators.md in environments of Airflow and of Dagster
+	@UV="$(UV)" $(BIN)/python -m pytest -q tests/orchestrators
 
 clean:  ## remove everything that was built, and all environments
 	@rm -rf $(VENV) .venv-uv .venv-docs .venv-parity-* .venv-platform-* .venv-benchmark-* dist build output spark-warehouse metastore_db derby.log *.egg-info

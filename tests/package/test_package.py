@@ -1,15 +1,13 @@
 """The sdist and the wheel of `make package`: what is in them, and whether they run in environments that have nothing else."""
 
-import os
 import subprocess
 import tarfile
 import zipfile
-from pathlib import Path
 
 import pytest
 from helpers.documented import ROOT, examples_of, trimmed
+from helpers.environments import UV, environment, run
 
-UV = os.path.abspath(os.environ["UV"])
 TWINE, RATTLER_BUILD = "twine==7.0.0", "py-rattler-build==0.73.0"
 CODE = set(subprocess.check_output(["git", "ls-files", "spark_rankeval"], cwd=ROOT, text=True).split())
 
@@ -68,7 +66,9 @@ print(rendered.recipe.package)
 
 
 def test_the_recipe_for_conda_renders():
-    printed = run(UV, "run", "--quiet", "--no-project", "--with", RATTLER_BUILD, "python", "-c", RECIPE, folder=ROOT)
+    printed = run(
+        UV, "run", "--quiet", "--no-project", "--with", RATTLER_BUILD, "python", "-c", RECIPE, folder=ROOT
+    ).stdout
     assert "spark-rankeval" in printed
 
 
@@ -86,14 +86,11 @@ def test_both_have_all_files_of_the_package_and_no_other(wheel, sdist):
 def test_the_package_alone_explains_metrics_and_says_what_is_missing(wheel, tmp_path):
     environment(tmp_path, str(wheel))
     command = tmp_path / "env/bin/spark-rankeval"
-    assert "ndcg" in run(command, "explain", "ndcg@10", folder=tmp_path)
-    assert run(command, "evaluate", "--print-schema", folder=tmp_path).startswith("{")
+    assert "ndcg" in run(command, "explain", "ndcg@10", folder=tmp_path).stdout
+    assert run(command, "evaluate", "--print-schema", folder=tmp_path).stdout.startswith("{")
     tables(tmp_path)
-    ran = subprocess.run(
-        [command, "evaluate", "--config", "job.toml"], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-    assert ran.returncode == 2, ran.stderr
-    assert "install" in ran.stderr
+    refused = run(command, "evaluate", "--config", "job.toml", folder=tmp_path, code=2)
+    assert "install" in refused.stderr
 
 
 # The wheel with the newest PySpark, with the oldest, and with Sail; and the sdist, which pip builds.
@@ -116,33 +113,15 @@ def test_the_example_of_the_readme_and_a_job_run_where_nothing_else_is(request, 
     if engine == "sail":
         code = code.replace("SparkSession.builder.getOrCreate()", "__import__('spark_rankeval.local').local.session()")
     (tmp_path / "example.py").write_text(code)
-    assert trimmed(run(python, "example.py", folder=tmp_path)) == trimmed(example.printed)
+    assert trimmed(run(python, "example.py", folder=tmp_path).stdout) == trimmed(example.printed)
     run(python, "-c", ENTRY_POINTS, folder=tmp_path)
     tables(tmp_path)
     command = tmp_path / "env/bin/spark-rankeval"
-    assert "ndcg@10" in run(command, "evaluate", "--config", "job.toml", "--engine", engine, folder=tmp_path)
+    assert "ndcg@10" in run(command, "evaluate", "--config", "job.toml", "--engine", engine, folder=tmp_path).stdout
     assert "<svg" in (tmp_path / "report.html").read_text()
-
-
-def environment(folder, *requirements):
-    """A new environment in `env`, with these requirements and what they need."""
-    run(UV, "venv", "--quiet", "--python", "3.11", "env", folder=folder)
-    run(UV, "pip", "install", "--quiet", "--python", "env/bin/python", *requirements, folder=folder)
 
 
 def tables(folder):
     (folder / "job.toml").write_text(JOB)
     (folder / "predictions.csv").write_text("user,item,score\nann,tea,0.9\nann,milk,0.7\nbob,bread,0.8\nbob,milk,0.5\n")
     (folder / "labels.csv").write_text("user,item\nann,tea\nbob,bread\n")
-
-
-def run(*command, folder):
-    """What a command prints; it must succeed, and sees neither this checkout nor this environment."""
-    plain = {
-        name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "SPARK", "VIRTUAL_ENV"))
-    }
-    if Path(command[0]).parent.name == "bin":
-        plain["PATH"] = f"{Path(command[0]).parent}{os.pathsep}{plain['PATH']}"
-    ran = subprocess.run(command, cwd=folder, env=plain, capture_output=True, text=True, check=False, timeout=600)
-    assert ran.returncode == 0, f"{ran.stdout}\n{ran.stderr}"
-    return ran.stdout
