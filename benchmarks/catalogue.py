@@ -64,7 +64,7 @@ def _compared_products(left: Array, right: Array, together: int = 32) -> list[Ar
     ]
 
 
-def beside_als(n_users: int = 50_000, n_items: int = 39_443, rank: int = 10, rounds: int = 5) -> dict[str, Any]:
+def als_comparison(n_users: int = 50_000, n_items: int = 39_443, rank: int = 10, rounds: int = 5) -> dict[str, Any]:
     """Seconds of evaluations and lists from the factors of an ALS model, and of Spark's own lists and an evaluation of these."""
     from pyspark.ml.recommendation import ALS
     from pyspark.sql import functions as F
@@ -141,4 +141,4 @@ def whole_catalogue() -> dict[str, Any]:
     """All figures of the whole catalogue."""
     shapes = {"39,443 x 64": (39_443, 64, 10), "100,000 x 64": (100_000, 64, 10), "39,443 x 10": (39_443, 10, 10)}
     kernel = {name: nanoseconds_a_score(*shape) for name, shape in shapes.items()}
-    return {"nanoseconds": kernel} | beside_als() | seconds_of_many_users()
+    return {"nanoseconds": kernel} | als_comparison() | seconds_of_many_users()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from benchmarks.further import further_tables
+from benchmarks.feature_works import feature_tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,8 +30,8 @@ def check(spark: SparkSession, folder: str, values: dict[str, float]) -> dict[st
         ValueError: pandas counts something else.
     """
     tables = {name: spark.read.parquet(f"{folder}/{name}") for name in ("predictions", "labels")}
-    known = further_tables(spark, tables).training.select("item").distinct().toPandas()["item"]
-    expected = counted(pd.read_parquet(Path(folder) / "predictions"), known)
+    training_items = feature_tables(spark, tables).training.select("item").distinct().toPandas()["item"]
+    expected = counted(pd.read_parquet(Path(folder) / "predictions"), training_items)
     compare(values, expected)
     return expected
 
@@ -47,21 +47,21 @@ def compare(values: dict[str, float], expected: dict[str, float]) -> None:
         raise ValueError("; ".join(different))
 
 
-def counted(predictions: pd.DataFrame, known: pd.Series[Any]) -> dict[str, float]:
+def counted(predictions: pd.DataFrame, training_items: pd.Series[Any]) -> dict[str, float]:
     """Coverage, Gini index, entropy and personalisation of the first ten places of all lists.
 
     Args:
         predictions: user, item and score.
-        known: the items of the training data.
+        training_items: the items of the training data.
     """
     ranked = predictions.sort_values(["user", "score", "item"], ascending=[True, False, True])
     shown = ranked[ranked.groupby("user").cumcount() < K]
     count, n_users = shown["item"].value_counts(), shown["user"].nunique()
-    of_known = np.sort(count.reindex(known, fill_value=0).to_numpy())
-    rank, share = np.arange(1, len(of_known) + 1), count / count.sum()
+    training_counts = np.sort(count.reindex(training_items, fill_value=0).to_numpy())
+    rank, share = np.arange(1, len(training_counts) + 1), count / count.sum()
     return {
-        f"catalogue_coverage@{K}": float((of_known > 0).mean()),
-        f"gini@{K}": float(((2 * rank - len(rank) - 1) * of_known).sum() / (len(rank) * of_known.sum())),
+        f"catalogue_coverage@{K}": float((training_counts > 0).mean()),
+        f"gini@{K}": float(((2 * rank - len(rank) - 1) * training_counts).sum() / (len(rank) * training_counts.sum())),
         f"entropy@{K}": float(-(share * np.log2(share)).sum()),
         f"personalisation@{K}": float(1 - (count * (count - 1)).sum() / ((n_users - 1) * count.sum())),
     }

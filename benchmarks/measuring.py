@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.counted import check
-from benchmarks.further import prepare, second_pass, value_of_trec
+from benchmarks.feature_works import prepare, second_pass, value_of_trec
 from benchmarks.on_sail import ON_SAIL, SailProcess
 from benchmarks.ratios import Figure, ratio
 from benchmarks.session import CORES, start_session, timed
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # Predictions that a partition of a shuffle is to hold, about; and the fewest partitions.
-_IN_A_PARTITION, _FEWEST_PARTITIONS = 1_250_000, 8
+_ROWS_PER_PARTITION, _FEWEST_PARTITIONS = 1_250_000, 8
 
 #: What is divided by what.
 RATIOS = (
@@ -86,7 +86,7 @@ class Measurement:
     def partitions(self) -> int:
         """How many partitions a shuffle has."""
         shape = self.shape
-        return max(_FEWEST_PARTITIONS, (shape.users * shape.predictions + shape.hot_user) // _IN_A_PARTITION)
+        return max(_FEWEST_PARTITIONS, (shape.users * shape.predictions + shape.hot_user) // _ROWS_PER_PARTITION)
 
 
 def measure(measurement: Measurement) -> dict[str, Any]:
@@ -109,13 +109,13 @@ def measure_in(folder: str, measurement: Measurement) -> dict[str, Any]:
             peak = stack.enter_context(PeakOfWorkers())
             values: dict[str, float | None] = {}
             turns = {name: _noting(values, name, work) for name, work in works.items() if name in measurement.works}
-            of_sail = [name for name in measurement.works if name.startswith(ON_SAIL)]
-            if of_sail:
+            sail_works = [name for name in measurement.works if name.startswith(ON_SAIL)]
+            if sail_works:
                 sail = stack.enter_context(SailProcess(folder, measurement.cutoffs, measurement.sail_partitions))
-                turns |= {name: sail.work(name.removeprefix(ON_SAIL)) for name in of_sail}
+                turns |= {name: sail.work(name.removeprefix(ON_SAIL)) for name in sail_works}
             times = timed({name: turns[name] for name in measurement.works}, measurement.rounds, measurement.warm_up)
         checks = _checks(spark, folder, works, measurement.works)
-        if of_sail:
+        if sail_works:
             _check_same(values, sail.values)
             checks["sail_megabytes"] = round(sail.megabytes)
         version = spark.version

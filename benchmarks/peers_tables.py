@@ -31,15 +31,15 @@ def make_beyond_tables(folder: Path, shape: Shape) -> None:
     pairs = np.setdiff1d(pairs, user * shape.items + item)
     # Every item is known from training: systems differ in what they make of one that is not.
     unknown = np.setdiff1d(np.arange(shape.items), pairs % shape.items)
-    further = np.setdiff1d(shape.users * shape.items + unknown, pairs)
-    pairs = np.concatenate([pairs, further])
+    missing = np.setdiff1d(shape.users * shape.items + unknown, pairs)
+    pairs = np.concatenate([pairs, missing])
     _write(folder, "training", {"user": pairs // shape.items, "item": pairs % shape.items})
-    known = np.union1d(np.arange(shape.items), labels)
+    items = np.union1d(np.arange(shape.items), labels)
     # No item has a vector of zeros, which has no angle to another.
-    angle = (known[:, None] + 1) * np.arange(1, _VECTOR + 1)
+    angle = (items[:, None] + 1) * np.arange(1, _VECTOR + 1)
     _write(folder, "items", {
-        "item": known,
-        "category": (known % _CATEGORIES).astype(str),
+        "item": items,
+        "category": (items % _CATEGORIES).astype(str),
         "vector": pa.FixedSizeListArray.from_arrays(np.sin(angle).ravel(), _VECTOR).cast(pa.list_(pa.float64())),
     })  # fmt: skip
     best = np.tile(np.arange(_BASELINE), shape.users)

@@ -28,10 +28,10 @@ class Script(NamedTuple):
     name: str
     arguments: tuple[str, ...] = ()
 
-    def run(self, *given: str) -> tuple[dict[str, Any], float]:
+    def run(self, *arguments: str) -> tuple[dict[str, Any], float]:
         """The JSON that it prints last, and how long after the start of its process that was."""
         began = time.perf_counter()
-        command = [str(self.python), self.name, *given, *self.arguments]
+        command = [str(self.python), self.name, *arguments, *self.arguments]
         process = subprocess.Popen(command, cwd=PEERS, stdout=subprocess.PIPE, text=True)
         assert process.stdout is not None, "asked for"
         last, taken = "", 0.0
@@ -43,7 +43,7 @@ class Script(NamedTuple):
         return printed, taken
 
 
-def beside_ours(peer: str, measurement: Measurement) -> dict[str, Any]:
+def comparison_with_ours(peer: str, measurement: Measurement) -> dict[str, Any]:
     """What an evaluator on Spark takes, and ours on the same files before and after it, then on Sail.
 
     Args:
@@ -56,12 +56,12 @@ def beside_ours(peer: str, measurement: Measurement) -> dict[str, Any]:
             tables.mkdir()
         make_tables(measurement.shape, accuracy, arrays=False)
         make_beyond_tables(beyond, BEYOND)
-        given = (str(accuracy), str(beyond), str(measurement.partitions), measurement.heap, str(CORES))
+        arguments = (str(accuracy), str(beyond), str(measurement.partitions), measurement.heap, str(CORES))
         ours = Script(OURS, "ours_on_spark.py", (peer,))
-        before, _ = ours.run(*given)
-        theirs, _ = Script(python_of(peer), f"{peer}_on_spark.py").run(*given)
-        after, _ = ours.run(*given)
-        sail, _ = Script(python_of("sail"), "ours_on_spark.py", (peer,)).run(*given)
+        before, _ = ours.run(*arguments)
+        theirs, _ = Script(python_of(peer), f"{peer}_on_spark.py").run(*arguments)
+        after, _ = ours.run(*arguments)
+        sail, _ = Script(python_of("sail"), "ours_on_spark.py", (peer,)).run(*arguments)
     for figures in (before, after, sail):
         _check_equal(figures["values"], theirs["values"], peer)
     seconds = {work: [*before["seconds"][work], *after["seconds"][work]] for work in before["seconds"]}
@@ -83,7 +83,7 @@ def trec_files(measurement: Measurement) -> dict[str, Any]:
     }
 
 
-def in_memory(users: int, repeats: int, *java_options: str) -> dict[str, Any]:
+def process_times(users: int, repeats: int, *java_options: str) -> dict[str, Any]:
     """Seconds from the start of a process over the Parquet files to five printed metrics: best of some, of each engine and package."""
     scripts = {
         "ours": Script(OURS, "ours.py", java_options),

@@ -38,9 +38,9 @@ class Figure(NamedTuple):
         return self.lowest is not None and self.highest is not None and self.lowest <= value <= self.highest
 
 
-def with_spread(value: float, of_rounds: Iterable[float]) -> Figure:
+def with_spread(value: float, round_ratios: Iterable[float]) -> Figure:
     """A figure with the least and the most of some rounds, of which one alone says nothing."""
-    ratios = list(of_rounds)
+    ratios = list(round_ratios)
     return Figure(value, min(ratios), max(ratios)) if len(ratios) > 1 else Figure(value)
 
 

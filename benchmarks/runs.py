@@ -9,11 +9,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.catalogue import whole_catalogue
-from benchmarks.further import BEYOND_ACCURACY
+from benchmarks.feature_works import BEYOND_ACCURACY
 from benchmarks.kernels import all_pairs_seconds, gap_milliseconds, nanoseconds
 from benchmarks.measuring import Measurement, measure
 from benchmarks.on_sail import ON_SAIL
-from benchmarks.processes import beside_ours, in_memory, trec_files
+from benchmarks.processes import comparison_with_ours, process_times, trec_files
 from benchmarks.tables import Shape
 from benchmarks.works import METRICS, values_of
 
@@ -107,11 +107,11 @@ RUNS: dict[str, Callable[[], dict[str, Any]]] = {
     **{name: partial(measure, measurement) for name, measurement in MEASUREMENTS.items()},
     "trec": partial(trec_files, _TREC),
     "catalogue": whole_catalogue,
-    "replay": partial(beside_ours, "replay", MEASUREMENTS["long"]),
-    "recommenders": partial(beside_ours, "recommenders", MEASUREMENTS["long"]),
+    "replay": partial(comparison_with_ours, "replay", MEASUREMENTS["long"]),
+    "recommenders": partial(comparison_with_ours, "recommenders", MEASUREMENTS["long"]),
     # As docs/sizing.md recommends for a process that evaluates little, once.
-    "in-memory-1m": partial(in_memory, 20_000, 3, "-XX:TieredStopAtLevel=1"),
-    "in-memory-10m": partial(in_memory, 200_000, 2),
+    "in-memory-1m": partial(process_times, 20_000, 3, "-XX:TieredStopAtLevel=1"),
+    "in-memory-10m": partial(process_times, 200_000, 2),
 }
 
 

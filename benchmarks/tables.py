@@ -19,7 +19,7 @@ Array = np.ndarray[Any, Any]
 # Of a user's labels, so many are predicted items.
 HITS = 2
 # Predictions in a file, about; and the fewest files, so that every core has some.
-_IN_A_FILE, _FEWEST_FILES = 1_250_000, 8
+_PREDICTIONS_PER_FILE, _FEWEST_FILES = 1_250_000, 8
 # How often items repeat: the share of items below x is the cube root of x.
 _POPULARITY = 3
 # Words for the digits of an item's number, none as long as the next: texts of 3 to some 40 characters.
@@ -67,7 +67,7 @@ class Shape:
     @property
     def n_files(self) -> int:
         """How many files a table has."""
-        return max(_FEWEST_FILES, (self.users * self.predictions + self.hot_user) // _IN_A_FILE)
+        return max(_FEWEST_FILES, (self.users * self.predictions + self.hot_user) // _PREDICTIONS_PER_FILE)
 
 
 class Rows(NamedTuple):
@@ -178,14 +178,14 @@ def _scores(random: np.random.Generator, kind: str, user: Array, lengths: Array)
             return random.random(len(user))
 
 
-def _with_hot_user(random: np.random.Generator, shape: Shape, rows: Rows, further: Array) -> Rows:
-    if not len(further):
+def _with_hot_user(random: np.random.Generator, shape: Shape, rows: Rows, extra_items: Array) -> Rows:
+    if not len(extra_items):
         return rows
     assert rows.score is not None, "predictions have scores"
     return Rows(
-        np.concatenate([rows.user, np.zeros(len(further), np.int64)]),
-        np.concatenate([rows.item, 2 * shape.items + further]),
-        np.concatenate([rows.score, random.random(len(further))]),
+        np.concatenate([rows.user, np.zeros(len(extra_items), np.int64)]),
+        np.concatenate([rows.item, 2 * shape.items + extra_items]),
+        np.concatenate([rows.score, random.random(len(extra_items))]),
     )
 
 

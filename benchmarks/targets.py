@@ -22,27 +22,27 @@ class Target:
         runs: the runs that the figure is read from.
         figure: from what these gave to the figure.
         bound: what it is to be, at most.
-        at_least: the bound is from below.
+        minimum: the bound is a minimum, not a maximum.
         unit: of the figure.
-        floor: the same figure of what no evaluation can do without, measured in the same run; None: nobody knows one.
+        floor: the same figure of what no evaluation can do without, measured in the same run; None: there is none.
     """
 
     work: str
     runs: tuple[str, ...]
     figure: Reader
     bound: float
-    at_least: bool = False
+    minimum: bool = False
     unit: str = "×"
     floor: Reader | None = None
 
     def is_met(self, figure: Figure) -> bool:
         """Whether the figure keeps the bound."""
-        return figure.value >= self.bound if self.at_least else figure.value <= self.bound
+        return figure.value >= self.bound if self.minimum else figure.value <= self.bound
 
     @property
     def bound_in_words(self) -> str:
         """The bound for a table."""
-        return f"{'≥' if self.at_least else '≤'} {self.bound:g} {self.unit}"
+        return f"{'≥' if self.minimum else '≤'} {self.bound:g} {self.unit}"
 
 
 class Outcome(NamedTuple):
@@ -71,33 +71,33 @@ def _ratio_target(
     other: str,
     bound: float,
     *,
-    at_least: bool = False,
+    minimum: bool = False,
     floor: str = "",
-    beside: str = "",
+    baseline: str = "",
 ) -> Target:
     """A bound on a work's time over another's.
 
-    `floor` is a work that does nothing but what the first cannot do without; or the first cannot do without the other work and `beside`.
+    `floor` is a work that does nothing but what the first cannot do without; or the first cannot do without the other work and `baseline`.
     """
 
     def over_other(divided: str) -> Reader:
         return lambda reports: ratio(reports[run], divided, other)
 
-    def with_beside(reports: Reports) -> Figure:
-        return Figure(1 + ratio(reports[run], beside, other).value)
+    def with_baseline(reports: Reports) -> Figure:
+        return Figure(1 + ratio(reports[run], baseline, other).value)
 
-    least = over_other(floor) if floor else with_beside if beside else None
-    return Target(words, (run,), over_other(work), bound, at_least=at_least, floor=least)
+    least = over_other(floor) if floor else with_baseline if baseline else None
+    return Target(words, (run,), over_other(work), bound, minimum=minimum, floor=least)
 
 
-def _with_prose(peer: str, work: str, ours_of: str = "") -> Reader:
+def _with_prose(peer: str, work: str, our_work: str = "") -> Reader:
     """Seconds there over our best; and over each of ours, before and after it in the same run.
 
-    `ours_of` names another work of ours to divide by, such as the floor.
+    `our_work` names another work of ours to divide by, such as the floor.
     """
 
     def figure(reports: Reports) -> Figure:
-        theirs, ours = reports[peer]["theirs"][work], reports[peer]["ours"][ours_of or work]
+        theirs, ours = reports[peer]["theirs"][work], reports[peer]["ours"][our_work or work]
         return with_spread(min(theirs) / min(ours), (one / other for one in theirs for other in ours))
 
     return figure
@@ -108,7 +108,7 @@ def _peer_targets(peer: str, whose: str) -> tuple[Target, Target]:
 
     def target(words: str, work: str) -> Target:
         return Target(
-            words, (peer,), _with_prose(peer, work), 20, at_least=True, floor=_with_prose(peer, work, f"{work}-floor")
+            words, (peer,), _with_prose(peer, work), 20, minimum=True, floor=_with_prose(peer, work, f"{work}-floor")
         )
 
     return target(f"{whose} 20 values ÷ the 20 here", "twenty"), target("… 5 measures beyond accuracy", "beyond")
@@ -198,13 +198,13 @@ def _option_of_groups(option: str) -> Reader:
 def _fingerprints(reports: Reports) -> Figure:
     """An evaluation over the same without what adding up hashes costs, which cannot be left out of one."""
 
-    def without(many: float, hashed: float, smallest: float) -> float:
+    def relative_cost(many: float, hashed: float, smallest: float) -> float:
         return many / (many - (hashed - smallest))
 
     report, works = reports["fingerprints"], ("many", "hashed", "smallest")
     rounds = zip(*(report["seconds"][work] for work in works), strict=True)
     return with_spread(
-        without(*(report["best_seconds"][work] for work in works)), (without(*times) for times in rounds)
+        relative_cost(*(report["best_seconds"][work] for work in works)), (relative_cost(*times) for times in rounds)
     )
 
 
@@ -218,7 +218,7 @@ def _plain(run: str, name: str) -> Reader:
 
 
 def _nanoseconds(work: str) -> Reader:
-    return lambda reports: Figure(max(of_shape[work] for of_shape in reports["catalogue"]["nanoseconds"].values()))
+    return lambda reports: Figure(max(works[work] for works in reports["catalogue"]["nanoseconds"].values()))
 
 
 def _als_over_products(reports: Reports) -> Figure:
@@ -253,7 +253,7 @@ FLAGSHIP = (
 TARGETS = (
     *FLAGSHIP,
     _ratio_target("every user's row, even lists ÷ bare shuffle", "long", "per-user", "shuffle", 1.75, floor="smallest"),
-    _ratio_target("RankingEvaluator's 20 values one by one ÷ the 20 here", "long", "spark-twenty", "twenty", 20, at_least=True),
+    _ratio_target("RankingEvaluator's 20 values one by one ÷ the 20 here", "long", "spark-twenty", "twenty", 20, minimum=True),
     _ratio_target("every metric, over 100 values ÷ 30 values", "long", "every", "many", 1.5),
     _ratio_target("arrays, 30 values ÷ RankingEvaluator, one metric", "long", "arrays", "arrays-spark", 1.0, floor="arrays-carried"),
     _ratio_target("1,000 bootstrap replicates of 10 values ÷ without", "intervals", "ten-bootstrap", "ten", 1.25),
@@ -271,19 +271,19 @@ TARGETS = (
     _ratio_target("ids that are strings of unequal length ÷ bare shuffle", "words", "many", "shuffle", 2.0, floor="smallest"),
     _ratio_target("ragged lists, 1 to 500 ÷ bare shuffle", "ragged", "many", "shuffle", 2.2, floor="smallest"),
     _ratio_target(
-        "4 measures of popularity beside ndcg@10 ÷ ndcg@10 alone", "beyond-accuracy", "popularity", "ndcg", 1.5, beside="training-lists"
+        "4 measures of popularity beside ndcg@10 ÷ ndcg@10 alone", "beyond-accuracy", "popularity", "ndcg", 1.5, baseline="training-lists"
     ),
-    _ratio_target("… 3 of the user's history", "beyond-accuracy", "history", "ndcg", 2.5, beside="training-lists"),
+    _ratio_target("… 3 of the user's history", "beyond-accuracy", "history", "ndcg", 2.5, baseline="training-lists"),
     _ratio_target("… 2 of categories", "beyond-accuracy", "categories", "ndcg", 1.3),
     _ratio_target("… 4 of all lists together", "beyond-accuracy", "all-lists", "ndcg", 1.8),
-    _ratio_target("… 2 against a baseline", "beyond-accuracy", "baseline", "ndcg", 1.3, beside="baseline-lists"),
+    _ratio_target("… 2 against a baseline", "beyond-accuracy", "baseline", "ndcg", 1.3, baseline="baseline-lists"),
     _ratio_target("TREC's files read, ndcg@10 ÷ the same from Parquet", "trec", "trec", "trec-parquet", 2.5),
     # Text is read no faster than the columns of Parquet.
-    Target("… pandas alone ÷ here", ("trec",), _pandas("trec"), 3, at_least=True, floor=_pandas("trec-parquet")),
+    Target("… pandas alone ÷ here", ("trec",), _pandas("trec"), 3, minimum=True, floor=_pandas("trec-parquet")),
     *_peer_targets("replay", "RePlay's"),
     *_peer_targets("recommenders", "Recommenders'"),
-    Target("10 M predictions from Parquet, ranx ÷ here", ("in-memory-10m",), _faster("ranx"), 1, at_least=True),
-    Target("… pytrec_eval ÷ here", ("in-memory-10m",), _faster("pytrec_eval"), 1, at_least=True),
+    Target("10 M predictions from Parquet, ranx ÷ here", ("in-memory-10m",), _faster("ranx"), 1, minimum=True),
+    Target("… pytrec_eval ÷ here", ("in-memory-10m",), _faster("pytrec_eval"), 1, minimum=True),
     Target("1 M predictions from Parquet, here without Spark's start ÷ ranx", ("in-memory-1m",), _slower("ranx"), 3),
     Target("… ÷ pytrec_eval", ("in-memory-1m",), _slower("pytrec_eval"), 3),
     Target("time a row, 100 M predictions ÷ 10 M", ("10m", "100m"), _growth, 1.2),
@@ -295,9 +295,9 @@ TARGETS = (
     ),
     Target(
         "… ALS's lists and their evaluation ÷ here, 50,000 users", ("catalogue",),
-        lambda reports: ratio(reports["catalogue"], "als-evaluated", "vectors"), 20, at_least=True, floor=_als_over_products,
+        lambda reports: ratio(reports["catalogue"], "als-evaluated", "vectors"), 20, minimum=True, floor=_als_over_products,
     ),
-    _ratio_target("… ALS's lists ÷ top_items(100)", "catalogue", "als-lists", "top-items", 5, at_least=True),
+    _ratio_target("… ALS's lists ÷ top_items(100)", "catalogue", "als-lists", "top-items", 5, minimum=True),
     Target("… memory of a Python worker", ("catalogue",), _memory_of_catalogue, 400, unit="MB"),
     Target("… a million users × 100,000 items × 64, on paper from a tenth", ("catalogue",), _million_users, 0.3, unit="core-h"),
     _ratio_target("on Sail: 10 M predictions as logs have them, 30 values ÷ PySpark's bare shuffle", "sail", "sail-many", "shuffle", 0.6),

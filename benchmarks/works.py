@@ -8,8 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from benchmarks.feature_works import FEATURE_WORDS, feature_works
 from benchmarks.floors import floors, sink, to_nothing
-from benchmarks.further import FURTHER_WORDS, further_works
 from benchmarks.on_sail import ON_SAIL
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ WORDS = {
     "every": "evaluate, every metric, {every} values",
     "twenty": "evaluate, the 20 values that Spark's evaluator has",
     "spark-twenty": "Spark's RankingEvaluator, 20 values one by one",
-    **FURTHER_WORDS,
+    **FEATURE_WORDS,
     "arrays-scan": "arrays: scan",
     "arrays-carried": "arrays: to Python workers that do nothing",
     "arrays": "arrays: evaluate, {many} values",
@@ -68,14 +68,14 @@ def first_value(result: object) -> float | None:
 def all_works(spark: SparkSession, folder: str, cutoffs: list[int], partitions: int) -> dict[str, Work]:
     """The works by name."""
     # Read once: what a session looks up when it opens a table is no matter of any work.
-    known = ("predictions", "labels", "arrays")
-    tables = {name: spark.read.parquet(f"{folder}/{name}") for name in known if (Path(folder) / name).exists()}
+    names = ("predictions", "labels", "arrays")
+    tables = {name: spark.read.parquet(f"{folder}/{name}") for name in names if (Path(folder) / name).exists()}
     return {
         **floors(tables, partitions),
         **_evaluations(tables, cutoffs),
         **_spark_evaluator(tables, cutoffs),
-        **(_of_arrays(tables, cutoffs) if "arrays" in tables else {}),
-        **further_works(spark, folder, tables, values_of(METRICS, cutoffs)),
+        **(_array_works(tables, cutoffs) if "arrays" in tables else {}),
+        **feature_works(spark, folder, tables, values_of(METRICS, cutoffs)),
     }
 
 
@@ -116,7 +116,7 @@ def _spark_evaluator(tables: dict[str, DataFrame], cutoffs: list[int]) -> dict[s
     return {"spark": lambda: _by_spark(prepared()), "spark-twenty": one_by_one}
 
 
-def _of_arrays(tables: dict[str, DataFrame], cutoffs: list[int]) -> dict[str, Work]:
+def _array_works(tables: dict[str, DataFrame], cutoffs: list[int]) -> dict[str, Work]:
     from pyspark.sql import functions as F
 
     from spark_rankeval import evaluate

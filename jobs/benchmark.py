@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, get_args, get_type_hints
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks import runs, targets
-from benchmarks.further import FURTHER_WORDS
+from benchmarks.feature_works import FEATURE_WORDS
 from benchmarks.measuring import Measurement, measure, table
 from benchmarks.tables import Shape
 from benchmarks.works import WORDS
@@ -125,7 +125,7 @@ def main(words: list[str] | None = None) -> int:
         "spark-twenty",
         "smallest",
         "hashed",
-        *FURTHER_WORDS,
+        *FEATURE_WORDS,
         *(["spark"] if options.ids not in {"long", "int"} else []),
     }
     report = measure(

@@ -1,4 +1,4 @@
-"""Check the names in the package: no pronoun, participle or preposition stands for a thing; a part of `make lint`.
+"""Check the names in the code: no pronoun, participle or preposition stands for a thing; a part of `make lint`.
 
 python tools/names.py [folder …]
 """
@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+FOLDERS = ["spark_rankeval", "jobs", "tools", "benchmarks"]
 # No part of a name.
 WORDS = {"asked", "beside", "found", "further", "given", "known", "mine", "nobody", "somebody", "told"}
 PREPOSITIONS = {"as", "at", "by", "for", "from", "in", "of", "on", "to", "with", "without"}
@@ -73,6 +74,6 @@ def problems(folders: list[str]) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    found = list(problems(sys.argv[1:] or ["spark_rankeval"]))
+    found = list(problems(sys.argv[1:] or FOLDERS))
     print("\n".join(found) or "names: nothing found")
     sys.exit(bool(found))

@@ -63,8 +63,8 @@ def lists_of(rng: np.random.Generator, market: Market) -> Array:
 def exposure_of(counts: Array, n_users: int) -> Exposure:
     """The histogram of how many items are in so many lists."""
     count, n_items = np.unique(counts[counts > 0].astype(np.int64), return_counts=True)
-    known = np.ones(len(count), np.bool_)
-    return Exposure(count, n_items, known, known, n_users, Totals(training_items=len(counts)))
+    always = np.ones(len(count), np.bool_)
+    return Exposure(count, n_items, always, always, n_users, Totals(training_items=len(counts)))
 
 
 def values_of(counts: Array, n_users: float) -> list[float]:
@@ -89,8 +89,8 @@ def intervals_of(rng: np.random.Generator, lists: Array) -> tuple[list[float], l
     for place, (metric, value) in enumerate(zip(METRICS, values, strict=True)):
         low, high = np.quantile(samples[:, place], [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
         reach = 1.96 * samples[:, place].std(ddof=1)
-        without = [WithoutBlock(others[place], size) for others, size in left]
-        _, ours = jackknife_interval(value, without, LEVEL, metric.bounds)
+        left_out = [WithoutBlock(others[place], size) for others, size in left]
+        _, ours = jackknife_interval(value, left_out, LEVEL, metric.bounds)
         every.append(
             [(low, high), (2 * value - high, 2 * value - low), (value - reach, value + reach), (ours.low, ours.high)]
         )
@@ -121,7 +121,7 @@ GROUPS, N_PLACES, MOST_LABELS = "abcde", 10, 12
 SHARES = (0.4, 0.25, 0.2, 0.1, 0.05)
 ATTENTION = 1 / np.log2(np.arange(N_PLACES) + 2)
 # The metrics of groups, by what lists give to groups and what these are due.
-OF_GROUPS = {
+GROUP_METRICS = {
     "attention_share": ("attention", "items"),
     "attention_share(group=d)": ("attention", "items"),
     "attention_share(group=e)": ("attention", "items"),
@@ -174,17 +174,20 @@ def amounts_of(rng: np.random.Generator, world: World, n_users: int) -> tuple[Ar
     n_labels = 1 + rng.poisson(3, n_users).clip(0, MOST_LABELS - 1)
     is_label = np.arange(MOST_LABELS) < n_labels[:, None]
     labels = np.where(is_label, labels, -1)
-    of_group = np.eye(len(SHARES))
-    of_list, of_labels = of_group[world.group[lists]], of_group[world.group[labels]] * is_label[..., None]
+    one_hot = np.eye(len(SHARES))
+    list_groups, label_groups = (
+        one_hot[world.group[lists]],
+        one_hot[world.group[labels]] * is_label[..., None],
+    )
     hits = (lists[:, :, None] == labels[:, None, :]).any(axis=2)
     # An ideal list has the labels in any order: each has the mean attention of their places.
     mean_attention = np.append(0, np.cumsum(ATTENTION))[np.minimum(n_labels, N_PLACES)] / n_labels
     return lists, {
-        "attention": np.einsum("j,ujg->ug", ATTENTION, of_list),
-        "places": of_list.sum(axis=1),
-        "hits": (of_list * hits[..., None]).sum(axis=1),
-        "labels": of_labels.sum(axis=1),
-        "ideal": of_labels.sum(axis=1) * mean_attention[:, None],
+        "attention": np.einsum("j,ujg->ug", ATTENTION, list_groups),
+        "places": list_groups.sum(axis=1),
+        "hits": (list_groups * hits[..., None]).sum(axis=1),
+        "labels": label_groups.sum(axis=1),
+        "ideal": label_groups.sum(axis=1) * mean_attention[:, None],
         "items": np.tile(np.bincount(world.group).astype(float), (n_users, 1)),
         "equal": np.ones((n_users, len(SHARES))),
     }
@@ -193,15 +196,17 @@ def amounts_of(rng: np.random.Generator, world: World, n_users: int) -> tuple[Ar
 def parts_of(sums: dict[str, Array], counts: Array, n_users: int) -> dict[str, Exposure | GroupExposure]:
     """What each metric is computed from, of sums over some users."""
 
-    def of_groups(has: str, due: str, *, two: bool) -> GroupExposure:
+    def group_exposure(has: str, due: str, *, two: bool) -> GroupExposure:
         each = [sums[has], sums[due]]
         if two:
-            each = [np.array([of[0], of[1:].sum()]) for of in each]
-        exposure, owed = (dict[str | None, float](zip(GROUPS, of.tolist(), strict=False)) for of in each)
+            each = [np.array([sums_of_groups[0], sums_of_groups[1:].sum()]) for sums_of_groups in each]
+        exposure, owed = (dict[str | None, float](zip(GROUPS, amounts.tolist(), strict=False)) for amounts in each)
         return GroupExposure(exposure, owed, n_users)
 
-    of_items = dict.fromkeys((metric.name for metric in METRICS), exposure_of(counts, n_users))
-    return of_items | {name: of_groups(*of, two=name.startswith("pop")) for name, of in OF_GROUPS.items()}
+    item_exposure = dict.fromkeys((metric.name for metric in METRICS), exposure_of(counts, n_users))
+    return item_exposure | {
+        name: group_exposure(*amounts, two=name.startswith("pop")) for name, amounts in GROUP_METRICS.items()
+    }
 
 
 def all_parts(rng: np.random.Generator, world: World, n_users: int) -> list[dict[str, Exposure | GroupExposure]]:
@@ -226,28 +231,28 @@ def groups_coverage(
 ) -> dict[str, tuple[float, float, float]]:
     """How often intervals hold the truth, symmetric ones and as given, and how often there is one; no interval counts as holding."""
     metrics: dict[str, Any] = {metric.name: metric for metric in METRICS}
-    metrics |= {name: parse_metric(name).resolve() for name in OF_GROUPS}
+    metrics |= {name: parse_metric(name).resolve() for name in GROUP_METRICS}
     values: dict[str, list[float]] = {name: [] for name in metrics}
     ends: dict[str, list[Array]] = {name: [] for name in metrics}
     for _ in range(runs):
         parts = all_parts(rng, world, n_users)
         for name, metric in metrics.items():
-            (value, _), *without = [
+            (value, _), *left_out = [
                 WithoutBlock(metric.value(each[name]), n_users - each[name].n_users) for each in parts
             ]
-            spread, (_, given) = spread_of(value, without), jackknife_interval(value, without, LEVEL, metric.bounds)
+            spread, (_, ours) = spread_of(value, left_out), jackknife_interval(value, left_out, LEVEL, metric.bounds)
             reach = math.nan if spread is None else t_critical(LEVEL, spread.df) * spread.standard_error
-            is_reliable = given and not (name in OF_GROUPS and metric.without_interval(parts[0][name]))
+            is_reliable = ours and not (name in GROUP_METRICS and metric.without_interval(parts[0][name]))
             values[name].append(value)
             ends[name].append(
-                np.array([(value - reach, value + reach), given[:2] if is_reliable else (math.nan, math.nan)])
+                np.array([(value - reach, value + reach), ours[:2] if is_reliable else (math.nan, math.nan)])
             )
-    found = {}
+    rates = {}
     for name in metrics:
         truth, (low, high) = np.nanmean(values[name]), np.stack(ends[name]).transpose(2, 1, 0)
-        own, given = (~((truth < low) | (high < truth))).mean(axis=1).tolist()
-        found[name] = (own, given, float((~np.isnan(low[1])).mean()))
-    return found
+        symmetric, ours = (~((truth < low) | (high < truth))).mean(axis=1).tolist()
+        rates[name] = (symmetric, ours, float((~np.isnan(low[1])).mean()))
+    return rates
 
 
 def groups_table(rng: np.random.Generator, runs: int = 200) -> Iterator[str]:
@@ -256,16 +261,16 @@ def groups_table(rng: np.random.Generator, runs: int = 200) -> Iterator[str]:
     cells: dict[str, list[str]] = {}
     for n_users, n_items in sizes:
         worlds = [world_of(rng, n_items, fair=fair) for fair in (True, False, True, False)]
-        of_worlds = [groups_coverage(rng, world, n_users, runs) for world in worlds]
-        for name in of_worlds[0]:
-            own, given, share = zip(*(each[name] for each in of_worlds), strict=True)
+        world_rates = [groups_coverage(rng, world, n_users, runs) for world in worlds]
+        for name in world_rates[0]:
+            symmetric, ours, share = zip(*(each[name] for each in world_rates), strict=True)
             part = sum(share) / len(share)
-            shown = f"{min(given):.2f}" + ("" if part > 0.995 else f" ({100 * part:.0f} %)")
-            cells.setdefault(name, []).append(f"{min(own):.2f} → {shown if part > 0.005 else '–'}")
+            shown = f"{min(ours):.2f}" + ("" if part > 0.995 else f" ({100 * part:.0f} %)")
+            cells.setdefault(name, []).append(f"{min(symmetric):.2f} → {shown if part > 0.005 else '–'}")
     yield f"| metric | {' | '.join(f'{n_users:,} × {n_items:,}' for n_users, n_items in sizes)} |"
     yield f"|---|{'---:|' * len(sizes)}"
-    for name, of_sizes in cells.items():
-        yield f"| `{name}` | {' | '.join(of_sizes)} |"
+    for name, size_cells in cells.items():
+        yield f"| `{name}` | {' | '.join(size_cells)} |"
 
 
 TABLES: dict[str, Callable[[np.random.Generator], Iterator[str]]] = {"bootstrap": table, "groups": groups_table}

@@ -70,20 +70,22 @@ def simulated(
     alone.add(np.arange(len(clusters)), values.T, np.zeros((runs, len(clusters))))
     together = PairedClusters(runs, replicates=REPLICATES)
     together.add(sums_by_cluster(clusters, np.cumsum(sessions) - sessions, values))
-    state, of_clusters = alone.state(), together.state()
-    return rates(state, None), rates(state, of_clusters)
+    state, cluster_state = alone.state(), together.state()
+    return rates(state, None), rates(state, cluster_state)
 
 
-def rates(state: dict[str, Array], of_clusters: dict[str, Array] | None) -> Rates:
+def rates(state: dict[str, Array], cluster_state: dict[str, Array] | None) -> Rates:
     """The rates over the columns of a state."""
     n_covered = n_rejected = 0
     runs = len(state["wins"])
     for run in range(runs):
-        signs = None if of_clusters is None else {name: entries[run] for name, entries in of_clusters.items()}
+        column_of_clusters = (
+            None if cluster_state is None else {name: entries[run] for name, entries in cluster_state.items()}
+        )
         column = {name: entries[run] for name, entries in state.items()}
-        found = comparison_of(column, LEVEL, cluster_state=signs)
-        n_covered += found.interval.low <= 0 <= found.interval.high
-        n_rejected += found.p_sign_flip <= 1 - LEVEL + 1e-12
+        comparison = comparison_of(column, LEVEL, cluster_state=column_of_clusters)
+        n_covered += comparison.interval.low <= 0 <= comparison.interval.high
+        n_rejected += comparison.p_sign_flip <= 1 - LEVEL + 1e-12
     return Rates(n_covered / runs, n_rejected / runs)
 
 
@@ -92,10 +94,10 @@ def table(rng: np.random.Generator, runs: int = 2000) -> Iterator[str]:
     yield "| persons | sessions each | correlation | intervals hold, without | with `cluster` | false differences, without | with |"
     yield "|---:|---:|---:|---:|---:|---:|---:|"
     for n_clusters, most, correlation in itertools.product((10, 30, 100), (1, 2, 5, 10, 20, 50), (0.0, 0.05, 0.5)):
-        without, with_clusters = simulated(rng, n_clusters, most, correlation, runs)
+        plain, with_clusters = simulated(rng, n_clusters, most, correlation, runs)
         yield (
-            f"| {n_clusters} | {'1' if most == 1 else f'1 to {most}'} | {correlation:g} | {without.covered:.3f} | "
-            f"{with_clusters.covered:.3f} | {without.rejected:.3f} | {with_clusters.rejected:.3f} |"
+            f"| {n_clusters} | {'1' if most == 1 else f'1 to {most}'} | {correlation:g} | {plain.covered:.3f} | "
+            f"{with_clusters.covered:.3f} | {plain.rejected:.3f} | {with_clusters.rejected:.3f} |"
         )
 
 
@@ -121,9 +123,9 @@ def week(
     n_covered = np.zeros(2, np.int64)
     for mean, error, days in zip(means.tolist(), errors.tolist(), zip(*parts, strict=True), strict=True):
         together = clusters_of_days([day for day in days if day is not None])
-        for place, (of, count) in enumerate([(error, n), (together.standard_error, together.n)]):
-            df = count - 1 if place == 0 else together.df
-            n_covered[place] += abs(mean) <= t_critical(LEVEL, df) * of
+        for index, (standard_error, count) in enumerate([(error, n), (together.standard_error, together.n)]):
+            df = count - 1 if index == 0 else together.df
+            n_covered[index] += abs(mean) <= t_critical(LEVEL, df) * standard_error
     return float(n_covered[0]) / runs, float(n_covered[1]) / runs
 
 
@@ -132,8 +134,8 @@ def table_of_days(rng: np.random.Generator, runs: int = 1000) -> Iterator[str]:
     yield "| people | come each day | correlation | intervals hold, without | with `cluster` |"
     yield "|---:|---:|---:|---:|---:|"
     for n_people, share, correlation in itertools.product((30, 3_000), (0.2, 0.9), (0.0, 0.05, 0.5)):
-        without, with_clusters = week(rng, n_people, share, correlation, runs)
-        yield f"| {n_people:,} | {share:.0%} | {correlation:g} | {without:.3f} | {with_clusters:.3f} |"
+        plain, with_clusters = week(rng, n_people, share, correlation, runs)
+        yield f"| {n_people:,} | {share:.0%} | {correlation:g} | {plain:.3f} | {with_clusters:.3f} |"
 
 
 class Values(NamedTuple):
@@ -215,8 +217,8 @@ def drawn(rng: np.random.Generator, values: Values, sizes: Array) -> Drawn:
 def _moments(values: Values, counts: Array, n: int, mean: float) -> Moments:
     """The moments of users of whom so many have each value; normal ones have a variance of 1."""
     if not values.shares:
-        of_each = Fraction(float(mean))
-        return moments_of_sums(int(n), 0, 0, -4.0, 4.0, {"y": of_each * int(n), "yy": (of_each**2 + 1) * int(n)})
+        exact_mean = Fraction(float(mean))
+        return moments_of_sums(int(n), 0, 0, -4.0, 4.0, {"y": exact_mean * int(n), "yy": (exact_mean**2 + 1) * int(n)})
     there = [value for value, count in zip(values.shares, counts, strict=True) if count]
     total, squares = (
         sum((Fraction(value) ** k * int(count) for value, count in zip(values.shares, counts, strict=True)), Fraction())
@@ -256,21 +258,23 @@ def table_of_sizes(rng: np.random.Generator, runs: int = 2000) -> Iterator[str]:
 def false_gaps(rng: np.random.Generator, values: Values, sizes: Array, others: Array) -> tuple[float, float]:
     """How often two slices whose users are alike differ at 5 %, before and now."""
     bounds = (0.0, 1.0) if values.shares else UNBOUNDED
-    found = found_before = 0
+    n_false = n_false_before = 0
     for side, other in zip(
         zip(*drawn(rng, values, sizes), strict=True), zip(*drawn(rng, values, others), strict=True), strict=True
     ):
         groups, plain = [], []
         for name, (moments, clusters, error) in zip("ab", (side, other), strict=True):
             groups.append(Group(name, moments, None, bounds, "", clusters))
-            of_count = replace(clusters, standard_error=error, effective_n=float(clusters.n), df=clusters.n - 1.0)
-            plain.append(Group(name, moments, None, bounds, "", of_count))
+            counted_clusters = replace(
+                clusters, standard_error=error, effective_n=float(clusters.n), df=clusters.n - 1.0
+            )
+            plain.append(Group(name, moments, None, bounds, "", counted_clusters))
         p, p_before = (
             difference_of(*pair).cautious(pair).p_of() for pair in ((groups[0], groups[1]), (plain[0], plain[1]))
         )
-        found += p <= 1 - LEVEL
-        found_before += p_before <= 1 - LEVEL
-    return found_before / len(sizes), found / len(sizes)
+        n_false += p <= 1 - LEVEL
+        n_false_before += p_before <= 1 - LEVEL
+    return n_false_before / len(sizes), n_false / len(sizes)
 
 
 def table_of_gaps(rng: np.random.Generator, runs: int = 2000) -> Iterator[str]:

@@ -154,7 +154,7 @@ def false_gaps(
     rng: np.random.Generator, draw: Draw, n_users: int, n_slices: int, runs: int
 ) -> tuple[float, float, float]:
     """How often slices of one mean have a largest gap beyond 0, any has a verdict against all others, and has one by Welch's test alone."""
-    found = np.zeros(3)
+    n_false = np.zeros(3)
     for _ in range(runs):
         samples = draw(rng, (n_slices, n_users))
         groups = groups_of(samples)
@@ -165,8 +165,8 @@ def false_gaps(
         for differences in (guarded, by_welch):
             p_values = [each.p_of() if is_far(each) else 1.0 for each in differences]
             least.append(np.nanmin(adjusted(p_values), initial=1.0))
-        found += np.array(least) <= 1 - LEVEL
-    largest, against, by_welch = (found / runs).tolist()
+        n_false += np.array(least) <= 1 - LEVEL
+    largest, against, by_welch = (n_false / runs).tolist()
     return largest, against, by_welch
 
 
@@ -190,14 +190,14 @@ def verdicts(
     samples = [draw(rng, (runs, n_users)) for n_users in sizes]
     samples[0] += more
     pairs = zip(*(groups_of(each, None if weigh is None else weigh(rng, each)) for each in samples), strict=True)
-    found, widths = np.zeros(2), np.zeros(2)
+    n_rejected, widths = np.zeros(2), np.zeros(2)
     for pair in pairs:
         by_welch = difference_of(*pair)
         intervals = [each.interval(LEVEL) for each in (by_welch, by_welch.cautious(pair))]
-        found += [not interval.low <= 0 <= interval.high for interval in intervals]
+        n_rejected += [not interval.low <= 0 <= interval.high for interval in intervals]
         widths += [interval.high - interval.low for interval in intervals]
-    by_welch_alone, as_given = (found / runs).tolist()
-    return by_welch_alone, as_given, float(widths[1] / widths[0])
+    by_welch_alone, cautious = (n_rejected / runs).tolist()
+    return by_welch_alone, cautious, float(widths[1] / widths[0])
 
 
 def explained(rng: np.random.Generator, n_users: int) -> tuple[Array, Array]:
@@ -229,18 +229,18 @@ def with_covariate(
             before[rng.random(n_users) < 0.1] = np.nan
             accumulator = GroupSumAccumulator(1, covariate=True)
             accumulator.add(values[None], covariate=before)
-            group, of_group = group_of({name: each[0] for name, each in accumulator.state().items()}, "")
+            group, group_sums = group_of({name: each[0] for name, each in accumulator.state().items()}, "")
             groups.append(group)
-            assert of_group is not None
-            sums.append(of_group)
+            assert group_sums is not None
+            sums.append(group_sums)
         pair = (groups[0], groups[1])
         plain = difference_of(*pair)
-        adjusted_for = adjusted_difference(plain, pair, (sums[0], sums[1]))
-        differences = (plain.cautious(pair), adjusted_for.difference, adjusted_for.difference.cautious(pair))
+        adjustment = adjusted_difference(plain, pair, (sums[0], sums[1]))
+        differences = (plain.cautious(pair), adjustment.difference, adjustment.difference.cautious(pair))
         n_held += [not each.p_of() < 1 - LEVEL for each in differences]
-        saved.append(adjusted_for.variance_saved)
-    without, by_welch, as_given = (n_held / runs).tolist()
-    return without, by_welch, as_given, float(np.nanmean(saved))
+        saved.append(adjustment.variance_saved)
+    plain_rate, by_welch, cautious = (n_held / runs).tolist()
+    return plain_rate, by_welch, cautious, float(np.nanmean(saved))
 
 
 def false_alarms(
@@ -257,20 +257,20 @@ def false_alarms(
         looks: how many looks each has.
         waits: whether the sequence waits for more than 100 users if a few values are far from most.
     """
-    at_any = np.zeros(3)
+    n_alarms = np.zeros(3)
     for _ in range(runs):
         sizes = [max(1, round(n_a_look * part)) * np.arange(1, looks + 1) for part in (share, 1 - share)]
-        groups_at = [_groups_at(draw(rng, (size[-1],)), size, has_range=waits) for size in sizes]
+        groups_by_look = [_groups_at(draw(rng, (size[-1],)), size, has_range=waits) for size in sizes]
         fixed, sequence = [False], [False]
-        for groups in zip(*groups_at, strict=True):
+        for groups in zip(*groups_by_look, strict=True):
             difference = difference_of(*groups)
             # Before users differ there is no interval.
             if difference.standard_error:
                 far = is_far(difference)
                 fixed.append(far and difference.p_of() <= 1 - LEVEL)
                 sequence.append(far and sequence_of(difference, LEVEL, groups, TIGHTEST_AT)[1] <= 1 - LEVEL)
-        at_any += (any(fixed), any(sequence), fixed[-1])
-    fixed_share, sequence_share, last_share = (at_any / runs).tolist()
+        n_alarms += (any(fixed), any(sequence), fixed[-1])
+    fixed_share, sequence_share, last_share = (n_alarms / runs).tolist()
     return fixed_share, sequence_share, last_share
 
 
@@ -319,7 +319,7 @@ def skewed_table(_: np.random.Generator) -> Iterator[str]:
     yield f"| values | {' | '.join(f'{n_users:,}, {n_others:,}' for n_users, n_others in sizes)} |\n|---|---:|---:|---:|---:|---:|"
     for name, (draw, weigh) in SKEWED.items():
         rates = (verdicts(np.random.default_rng(8), draw, each, 4000, weigh)[:2] for each in sizes)
-        yield f"| {name} | {' | '.join(f'{alone:.3f} → {given:.3f}' for alone, given in rates)} |"
+        yield f"| {name} | {' | '.join(f'{alone:.3f} → {cautious:.3f}' for alone, cautious in rates)} |"
 
 
 def power_table(_: np.random.Generator) -> Iterator[str]:
@@ -329,8 +329,8 @@ def power_table(_: np.random.Generator) -> Iterator[str]:
         for sizes in ((200, 200), (1000, 1000), (100, 1000)):
             # 2.8 standard errors, which a test finds in 80 of 100 cases.
             more = 2.8 * spread * (1 / sizes[0] + 1 / sizes[1]) ** 0.5
-            alone, given, width = verdicts(np.random.default_rng(8), draw, sizes, 4000, more=more)
-            yield f"| {name} | {sizes[0]:,} | {sizes[1]:,} | {alone:.3f} | {given:.3f} | × {width:.3f} |"
+            alone, cautious, width = verdicts(np.random.default_rng(8), draw, sizes, 4000, more=more)
+            yield f"| {name} | {sizes[0]:,} | {sizes[1]:,} | {alone:.3f} | {cautious:.3f} | × {width:.3f} |"
 
 
 def covariates_table(rng: np.random.Generator) -> Iterator[str]:
@@ -341,8 +341,8 @@ def covariates_table(rng: np.random.Generator) -> Iterator[str]:
     cases += [("rare ranks", rare_before, sizes) for sizes in ((30, 300), (100, 1000), (200, 2000))]
     for name, draw, sizes in cases:
         *shares, saved = with_covariate(rng, sizes, 2000, draw)
-        held_by = " | ".join(f"{share:.3f}" for share in shares)
-        yield f"| {name} | {sizes[0]:,} | {sizes[1]:,} | {held_by} | {100 * saved:.0f} % |"
+        cells = " | ".join(f"{share:.3f}" for share in shares)
+        yield f"| {name} | {sizes[0]:,} | {sizes[1]:,} | {cells} | {100 * saved:.0f} % |"
 
 
 def looks_table(rng: np.random.Generator) -> Iterator[str]:

@@ -101,10 +101,10 @@ def page() -> str:
 def _index(kinds: list[type[Metric]]) -> str:
     """Links to the metrics, by what a user must have."""
     lines = ["The metrics, by what a user must have for a value, and the [dialects](#dialects):", ""]
-    of_users = [metric for metric in kinds if not metric.corpus_level]
-    asked = {words: [metric for metric in of_users if metric.needs == needs] for needs, words in NEEDS.items()}
-    asked["a prediction, for one value of all lists together"] = [metric for metric in kinds if metric.corpus_level]
-    for words, metrics in asked.items():
+    user_metrics = [metric for metric in kinds if not metric.corpus_level]
+    by_need = {words: [metric for metric in user_metrics if metric.needs == needs] for needs, words in NEEDS.items()}
+    by_need["a prediction, for one value of all lists together"] = [metric for metric in kinds if metric.corpus_level]
+    for words, metrics in by_need.items():
         links = ", ".join(f"[`{metric.name}`](#{metric.name})" for metric in metrics)
         lines.append(f"- {words}: {links}")
     return "\n".join(lines)
@@ -112,12 +112,12 @@ def _index(kinds: list[type[Metric]]) -> str:
 
 def _agreement() -> str:
     """Which dialects agree with `standard` on AP and NDCG."""
-    asked = [("AP", "ap", False), ("AP@k", "ap@10", False), ("NDCG@k of grades 0 and 1", "ndcg@10", False)]
-    asked.append(("NDCG@k of other grades", "ndcg@10", True))
-    lines = [f"| dialect | {' | '.join(head for head, *_ in asked)} |", f"|{'---|' * (len(asked) + 1)}"]
+    figures = [("AP", "ap", False), ("AP@k", "ap@10", False), ("NDCG@k of grades 0 and 1", "ndcg@10", False)]
+    figures.append(("NDCG@k of other grades", "ndcg@10", True))
+    lines = [f"| dialect | {' | '.join(head for head, *_ in figures)} |", f"|{'---|' * (len(figures) + 1)}"]
     for dialect in DIALECTS:
         cells = []
-        for _, text, graded in asked:
+        for _, text, graded in figures:
             metric = parse_metric(text)
             try:
                 agrees = agrees_with_standard(dialect, metric, graded=graded)

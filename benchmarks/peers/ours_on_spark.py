@@ -19,7 +19,7 @@ BEYOND = {
     "recommenders": ["novelty@10", "diversity@10", "serendipity@10", "catalogue_coverage@10", "entropy@10"],
 }
 # Tables that these measures read user by user, besides predictions and labels.
-OF_USERS = {"replay": {"training": ["item"], "baseline": ["item", "score"]}, "recommenders": {"training": ["item"]}}
+USER_TABLES = {"replay": {"training": ["item"], "baseline": ["item", "score"]}, "recommenders": {"training": ["item"]}}
 
 
 def one_value(predictions, labels):
@@ -53,7 +53,7 @@ def smallest(predictions, labels):
 def smallest_beyond(peer):
     def carried(tables):
         lists = lists_of_users(tables["predictions"], tables["labels"])
-        for name, columns in OF_USERS[peer].items():
+        for name, columns in USER_TABLES[peer].items():
             lists = lists.join(grouped_by_user(tables[name], *columns), "user", "left")
         to_nothing(lists).collect()
 

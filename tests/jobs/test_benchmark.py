@@ -7,7 +7,7 @@ import pytest
 from helpers.effort import FULL_LENGTH
 
 from benchmarks.counted import compare, counted
-from benchmarks.further import BEYOND_ACCURACY
+from benchmarks.feature_works import BEYOND_ACCURACY
 from benchmarks.measuring import RATIOS
 from benchmarks.on_sail import ON_SAIL
 from benchmarks.runs import MEASUREMENTS

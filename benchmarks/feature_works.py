@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     Work = Callable[[], object]
     Prepared = Callable[[str], DataFrame]
 
-FURTHER_WORDS = {
+FEATURE_WORDS = {
     "ndcg": "evaluate, ndcg@10 alone",
     "popularity": "… with 4 measures of how known items are",
     "history": "… with 3 measures of the user's history",
@@ -59,12 +59,12 @@ ESTIMATES = [
     for estimator in ("estimator='ips'", "estimator='ips', weight_limit=3")
     for k in (1, 3, 5, 10, 20)
 ]
-_AT_TEN = ["precision@10", "recall@10", "ndcg@10", "ap@10", "rr@10", "hit_rate@10"]
+_SIX_METRICS = ["precision@10", "recall@10", "ndcg@10", "ap@10", "rr@10", "hit_rate@10"]
 _SLICES, _ITEM_GROUPS, _MODELS, _SESSIONS = 2_000, 20, 10, 10
 
 
 def prepare(spark: SparkSession, folder: str, works: Collection[str], many: list[str]) -> None:
-    """Write the tables and files that some of the works need, so that no time has this in it; `many` is as in `further_works`."""
+    """Write the tables and files that some of the works need, so that no time has this in it; `many` is as in `feature_works`."""
     from pyspark.sql import functions as F
 
     predictions, labels = (spark.read.parquet(f"{folder}/{name}") for name in ("predictions", "labels"))
@@ -85,10 +85,10 @@ def prepare(spark: SparkSession, folder: str, works: Collection[str], many: list
     if {"groups", "groups-covariate", "groups-sequential"} & set(works):
         _prepare_groups(folder, predictions, labels, many)
     if {*BEYOND_ACCURACY, "training-lists", "baseline-lists"} & set(works):
-        for name, table in further_tables(spark, {"predictions": predictions, "labels": labels})._asdict().items():
-            table.write.parquet(f"{folder}/further-{name}")
+        for name, table in feature_tables(spark, {"predictions": predictions, "labels": labels})._asdict().items():
+            table.write.parquet(f"{folder}/features-{name}")
     if "audit" in works:
-        training = further_tables(spark, {"predictions": predictions, "labels": labels}).training
+        training = feature_tables(spark, {"predictions": predictions, "labels": labels}).training
         time = F.pmod(F.xxhash64("user", "item"), F.lit(1_000_000)).alias("timestamp")
         training.select("user", "item", time).write.parquet(f"{folder}/training")
         labels.select("user", "item", (time + 900_000).alias("timestamp")).write.parquet(f"{folder}/timed-labels")
@@ -119,7 +119,7 @@ def _prepare_trec(spark: SparkSession, folder: str, predictions: DataFrame, labe
     read_qrels(spark, f"{folder}/qrels/part-*").write.parquet(f"{folder}/qrels-parquet")
 
 
-def further_works(spark: SparkSession, folder: str, tables: dict[str, DataFrame], many: list[str]) -> dict[str, Work]:
+def feature_works(spark: SparkSession, folder: str, tables: dict[str, DataFrame], many: list[str]) -> dict[str, Work]:
     """The works by name. Those of `prepare` run only after it.
 
     Args:
@@ -160,7 +160,7 @@ def _beyond_accuracy(prepared: Prepared, tables: dict[str, DataFrame]) -> dict[s
         metrics = ["ndcg@10", *measures]
 
         def evaluated() -> object:
-            training, items, baseline = (prepared(f"further-{name}") for name in FurtherTables._fields)
+            training, items, baseline = (prepared(f"features-{name}") for name in FeatureTables._fields)
             facts = Facts(training=training, items=items, baseline=baseline)
             return evaluate(tables["predictions"], tables["labels"], metrics, score="score", facts=facts)
 
@@ -171,7 +171,7 @@ def _beyond_accuracy(prepared: Prepared, tables: dict[str, DataFrame]) -> dict[s
         return evaluate(tables["predictions"], weighted, ESTIMATES, score="score", weight="weight")
 
     def lists(name: str, *columns: str) -> Work:
-        return lambda: to_nothing(grouped_by_user(prepared(f"further-{name}"), *columns)).collect()
+        return lambda: to_nothing(grouped_by_user(prepared(f"features-{name}"), *columns)).collect()
 
     return {
         **{name: beyond(measures) for name, measures in BEYOND_ACCURACY.items()},
@@ -219,13 +219,13 @@ def _clusters(tables: dict[str, DataFrame], many: list[str]) -> dict[str, Work]:
         F.pmod("user", F.lit(_SESSIONS)).alias("session"),
     )
 
-    def of_sessions(name: str) -> DataFrame:
+    def session_table(name: str) -> DataFrame:
         return tables[name].select(person, session, *tables[name].columns[1:])
 
     def sessions(cluster: str | None) -> Work:
         users = ["person", "session"]
         return lambda: evaluate(
-            of_sessions("predictions"), of_sessions("labels"), many, score="score", user=users, cluster=cluster
+            session_table("predictions"), session_table("labels"), many, score="score", user=users, cluster=cluster
         )
 
     return {"sessions": sessions(None), "clustered": sessions("person")}
@@ -250,8 +250,8 @@ def _ties(prepared: Prepared, tables: dict[str, DataFrame]) -> dict[str, Work]:
     from spark_rankeval import evaluate
 
     return {
-        "no-tie": lambda: evaluate(tables["predictions"], tables["labels"], _AT_TEN, score="score"),
-        "one-tie": lambda: evaluate(prepared("one-tie"), tables["labels"], _AT_TEN, score="score"),
+        "no-tie": lambda: evaluate(tables["predictions"], tables["labels"], _SIX_METRICS, score="score"),
+        "one-tie": lambda: evaluate(prepared("one-tie"), tables["labels"], _SIX_METRICS, score="score"),
     }
 
 
@@ -261,10 +261,10 @@ def second_pass(works: dict[str, Work]) -> list[str]:
     Raises:
         ValueError: it says no more, so that the works compare nothing.
     """
-    without, with_tie = (_plan(works[name]()) for name in ("no-tie", "one-tie"))
-    sentences = [sentence for sentence in with_tie if sentence not in without]
+    plan, plan_with_tie = (_plan(works[name]()) for name in ("no-tie", "one-tie"))
+    sentences = [sentence for sentence in plan_with_tie if sentence not in plan]
     if not sentences:
-        msg = f"a tie that pruning cuts had no second pass: {' '.join(with_tie)}"
+        msg = f"a tie that pruning cuts had no second pass: {' '.join(plan_with_tie)}"
         raise ValueError(msg)
     return sentences
 
@@ -309,7 +309,7 @@ def _trec(spark: SparkSession, folder: str, prepared: Prepared) -> dict[str, Wor
     return {"trec-parquet": parquet, "trec": files}
 
 
-class FurtherTables(NamedTuple):
+class FeatureTables(NamedTuple):
     """The tables of measures beyond accuracy, by the names that `Facts` gives them."""
 
     training: DataFrame
@@ -317,7 +317,7 @@ class FurtherTables(NamedTuple):
     baseline: DataFrame
 
 
-def further_tables(spark: SparkSession, tables: Mapping[str, DataFrame]) -> FurtherTables:
+def feature_tables(spark: SparkSession, tables: Mapping[str, DataFrame]) -> FeatureTables:
     """Training data of as many rows as predictions, their items with category and vector, and a baseline's 20 items a user."""
     from pyspark.sql import functions as F
 
@@ -332,7 +332,7 @@ def further_tables(spark: SparkSession, tables: Mapping[str, DataFrame]) -> Furt
     )
     best = spark.range(20).select(F.col("id").alias("item"), (-F.col("id")).cast("double").alias("score"))
     baseline = tables["labels"].select("user").distinct().crossJoin(F.broadcast(best))
-    return FurtherTables(training, items, baseline)
+    return FeatureTables(training, items, baseline)
 
 
 def value_of_trec(works: dict[str, Work]) -> float:
