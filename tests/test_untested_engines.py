@@ -16,7 +16,7 @@ from spark_rankeval.spark import platforms, tasks
 
 
 class Session:
-    """A session of Spark Connect whose engine answers as it is told."""
+    """A session of Spark Connect whose engine gives prepared answers."""
 
     def __init__(self, version, client="4.2.0", catalogue="system.session."):
         self.version, self._answer = client, version
@@ -124,7 +124,7 @@ def test_engines_are_known_by_what_they_say(session, engine):
 
 
 class Table:
-    """A table that reads from a file as some rows, of which some are NaN; without rows it cannot be read."""
+    """A table that reads from a file as some rows, some of them NaN; without rows it cannot be read."""
 
     def __init__(self, rows):
         self.count = rows.__len__

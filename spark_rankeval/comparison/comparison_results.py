@@ -249,7 +249,7 @@ def detectable_difference(
         level: 1 − α, α being the probability of finding a difference that does not exist; not corrected for several tests.
 
     Returns:
-        a row a metric, model and slice: metric, model, slice, n_users, std, std_of (``values`` or ``differences``),
+        one row per metric, model and slice: metric, model, slice, n_users, std, std_of (``values`` or ``differences``),
         detectable_difference in the metric's units, and relative, that ÷ the mean of the result or the baseline. NaN for
         fewer than two users, and for users without spread, who do not tell how far others lie apart.
 

@@ -70,7 +70,7 @@ class AgainstBaseline(NamedTuple):
     level: float
     correction: str
     resolution: float
-    shared: Sequence[str] = ()  # the tables of which it is known whether models share them
+    shared: Sequence[str] = ()  # tables that are known to be shared by the models, or not
     clusters: ClusterStates | None = None  # the sums of clusters by model and slice; None: users are independent
     cluster: str = ""  # the columns of clusters
     n_attributes: int = 0  # how many attributes divide users into slices

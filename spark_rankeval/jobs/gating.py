@@ -93,7 +93,7 @@ def _last_rows(
 
 
 def write_gates(run: Run, outcomes: Sequence[GateOutcome]) -> None:
-    """Write outcomes, if there are any, as a table with a row a condition, model and slice, and an event for each."""
+    """Write outcomes, if there are any, as a table with one row per condition, model and slice, and log an event for each."""
     if not outcomes:
         return
     plain = [as_json_record(outcome) for outcome in outcomes]

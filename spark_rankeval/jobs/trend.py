@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from spark_rankeval.run_history.history import History
 
 
-# So many are listed if one is not found.
+# The message about a slice that no run has names so many others.
 _MOST_SLICES = 20
 
 
 @own_stderr()
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Read the history and show it, with a command line, by default that of the process; for the exit code see `run_job`."""
+    """Read the history and show it; `arguments` are by default those of the process. For the exit code see `run_job`."""
     options = _options(arguments)
     log = EventLog("trend", options.log_format, file=options.log_file)
 
@@ -45,9 +45,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             check_extra("report", "reports")
         with log.with_warnings(), job_session("spark_rankeval trend", session) as spark:
             slice_ = None if options.slice == "every" else options.slice
-            whole = read_history(spark, output, slice_, options.metric or ())
-            shown = whole.of(options.metric) if options.metric else whole.headline([rule.metric for rule in rules])
-            n_more = 0 if options.metric else len(whole.keys()) - len(shown.keys())
+            full = read_history(spark, output, slice_, options.metric or ())
+            shown = full.of(options.metric) if options.metric else full.headline([rule.metric for rule in rules])
+            n_more = 0 if options.metric else len(full.keys()) - len(shown.keys())
             more = f"{n_more:,} more metrics, points of curves: --metric NAME shows one\n" if n_more else ""
             if options.html:
                 path = shown.report(options.html, gates=rules)
@@ -62,13 +62,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def read_history(
     spark: SparkSession, output: Output, slice_: str | None = "all", metrics: Sequence[str] = ()
 ) -> History:
-    """The whole runs in a folder of outputs; runs may be repeated meanwhile.
+    """The history of all complete runs. Other jobs may write meanwhile.
 
     Args:
         spark: the session.
         output: where the runs are.
         slice_: which users; None: each slice.
-        metrics: in any spelling; none, or one that no run has: each metric.
+        metrics: in any spelling. All metrics are read if there are none, or if no run has one of them.
     """
     from spark_rankeval.jobs.outputs import MANIFESTS, METRICS, has_table  # noqa: PLC0415 # these import pyspark
     from spark_rankeval.spark.storage import read_while_others_write  # noqa: PLC0415
@@ -89,29 +89,29 @@ def _read(spark: SparkSession, output: Output, slice_: str | None, metrics: Sequ
     from spark_rankeval.run_history.history import History, history  # noqa: PLC0415
 
     manifests = run_facts(spark, output, (RUN_ID, "started", "gates_failed"), missing_ok=missing_ok)
-    whole = {run[RUN_ID]: run["started"] for run in manifests if run[RUN_ID] is not None}
+    started = {run[RUN_ID]: run["started"] for run in manifests if run[RUN_ID] is not None}
     facts = (RUN_ID, "started", "state", "kind")
     has_status = bool(output.path) and has_table(spark, output, STATUS)
     states = run_facts(spark, output, facts, STATUS, missing_ok=missing_ok) if has_status else []
-    # A later run of the same name may have failed before it replaced anything.
+    # A status counts only if it is about the stored run: a later run of the same name may have failed before it replaced anything.
     failed = {
         run[RUN_ID]: run["kind"] or "failed"
         for run in states
-        if run["state"] == "failed" and run["started"] == whole.get(run[RUN_ID])
+        if run["state"] == "failed" and run["started"] == started.get(run[RUN_ID])
     }
     failed |= {run[RUN_ID]: "gates failed" for run in manifests if run["gates_failed"] not in (None, "0")}
-    run_rows = read_metrics(spark, output, missing_ok=missing_ok).where(F.col(RUN_ID).isin(list(whole)))
+    run_rows = read_metrics(spark, output, missing_ok=missing_ok).where(F.col(RUN_ID).isin(list(started)))
     rows = history(_metric_rows(run_rows, metrics), slice=slice_).rows
-    if not rows and whole and slice_ is not None:
+    if not rows and started and slice_ is not None:
         slices = [row["slice"] for row in run_rows.select("slice").distinct().collect()]
         if slice_ not in slices:
-            msg = _no_slice(slice_, sorted(slices))
+            msg = _missing_slice_message(slice_, sorted(slices))
             raise ConfigurationError(msg)
     return History(rows, failed)
 
 
 def _metric_rows(table: DataFrame, metrics: Sequence[str]) -> DataFrame:
-    """The rows of the metrics that are asked for; all rows if one is unknown, so that a message can list them."""
+    """The rows of some metrics; all rows if one of them is unknown, so that a message can list the others."""
     from pyspark.sql import functions as F  # noqa: PLC0415
 
     from spark_rankeval.run_history.gate_rules import names  # noqa: PLC0415
@@ -120,13 +120,13 @@ def _metric_rows(table: DataFrame, metrics: Sequence[str]) -> DataFrame:
         return table
     available = [tuple(record) for record in table.select("metric", "relevance").distinct().collect()]
     keys = {f"{metric} [{relevance}]" if relevance else metric: metric for metric, relevance in available}
-    answering = {name: [metric for key, metric in keys.items() if names(name, key)] for name in metrics}
-    if not all(answering.values()):
+    matches = {name: [metric for key, metric in keys.items() if names(name, key)] for name in metrics}
+    if not all(matches.values()):
         return table
-    return table.where(F.col("metric").isin(sorted({metric for some in answering.values() for metric in some})))
+    return table.where(F.col("metric").isin(sorted({metric for matching in matches.values() for metric in matching})))
 
 
-def _no_slice(name: str, available: Sequence[str]) -> str:
+def _missing_slice_message(name: str, available: Sequence[str]) -> str:
     more = f", … ({len(available):,} in all)" if len(available) > _MOST_SLICES else ""
     there = f"There are: {', '.join(available[:_MOST_SLICES])}{more}"
     return f"no run has a slice {name!r}; {did_you_mean(name, available)}{there}; --slice every is each"

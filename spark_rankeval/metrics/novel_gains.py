@@ -1,4 +1,4 @@
-"""Gains that fade with each further item for the same intent: of lists, and of the list that greed makes of a user's labels."""
+"""Gains of novelty, which shrink with each item for the same intent: of users' lists, and of the greedy ideal list of their labels."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ Weights = Literal["uniform", "share"]
 
 
 class RelevantIntents(NamedTuple):
-    """The pairs of labels and intents that the labels are relevant for, in the order of `Intents`.
+    """All pairs of a label and an intent for which the label is relevant, in the order of `Intents`.
 
-    A user's intent has a number of its own, here called slot: by user, and then in the order of the intents' names.
+    A slot is one intent of one user. Slots are numbered by user, and then in the order of the intents' names.
 
     Attributes:
         user: int64, whose label.
-        label: int64, its place among all labels.
+        label: int64, its index among all labels.
         rank: int64, of the item in the list; 0 if it is not there.
-        slot: int64, the user's intent.
+        slot: int64, the intent of the user.
         user_of_slot: int64, whose intent each slot is.
         n_labels: int64, how many labels are relevant for the intent of each slot.
         n_intents: int64 (n_users,), how many intents any of the user's labels is relevant for.
@@ -39,7 +39,7 @@ class RelevantIntents(NamedTuple):
     n_intents: IntArray
 
     def weights(self, kind: Weights) -> FloatArray:
-        """The weight of each slot, up to a factor of its user's: whole numbers."""
+        """The weight of each slot, up to one factor per user: whole numbers."""
         return np.ones(len(self.n_labels)) if kind == "uniform" else self.n_labels.astype(np.float64)
 
     def total_weight(self, kind: Weights) -> FloatArray:
@@ -53,7 +53,7 @@ class GainingPlaces(NamedTuple):
     Attributes:
         user: int64, whose list.
         rank: int64, from 1.
-        gain: float64, up to a factor of the user's.
+        gain: float64, up to one factor per user.
     """
 
     user: IntArray
@@ -62,7 +62,7 @@ class GainingPlaces(NamedTuple):
 
 
 class PlacedIntents(NamedTuple):
-    """The pairs whose item is in the list: by user, then by rank, then by intent.
+    """The relevant intents whose item is in the list: by user, then by rank, then by intent.
 
     Attributes:
         user: int64, whose list.
@@ -101,7 +101,7 @@ def relevant_intents(batch: RankingBatch, threshold: float | None) -> RelevantIn
 
 
 def placed_intents(batch: RankingBatch, threshold: float | None) -> PlacedIntents:
-    """Those of them whose items are in the lists."""
+    """The relevant intents whose items are in the lists, with how often each was met above."""
 
     def find() -> PlacedIntents:
         intents = relevant_intents(batch, threshold)
@@ -118,13 +118,13 @@ def placed_intents(batch: RankingBatch, threshold: float | None) -> PlacedIntent
 
 
 def novel_gains(batch: RankingBatch, threshold: float | None, kind: Weights, alpha: float) -> GainingPlaces:
-    """What places gain: the sum over their intents of the weight times (1 − α)^nth."""
+    """The gain of each place: the sum over its intents of the weight times (1 − α)^nth."""
 
     def find() -> GainingPlaces:
         placed = placed_intents(batch, threshold)
         weight = relevant_intents(batch, threshold).weights(kind)[placed.slot]
         first = starts_of_runs(placed.user, placed.rank)
-        # Place by place, as those of the greedy list are added: a list that equals it has its bits.
+        # Added one after the other, as in the greedy list: a list that equals it then has the same bits.
         gain = _sums(np.cumsum(first) - 1, weight * geometric(1 - alpha)(placed.nth + 1), int(np.count_nonzero(first)))
         return GainingPlaces(placed.user[first], placed.rank[first], gain)
 
@@ -132,15 +132,15 @@ def novel_gains(batch: RankingBatch, threshold: float | None, kind: Weights, alp
 
 
 def _sums(entry: IntArray, values: FloatArray, n_entries: int) -> FloatArray:
-    """The sum of the values of each place, added one after the other."""
+    """The sum of the values of each entry, added one after the other; float64 (n_entries,)."""
     return np.bincount(entry, values, n_entries).astype(np.float64, copy=False)
 
 
 class GreedyList:
-    """The labels of each user in an order in which every place has the label of the greatest gain left.
+    """Each user's labels in greedy order: every place has the label that gains most after those above it.
 
-    Of labels of equal gain the one of the highest item comes first, as in ndeval. The lists are made place by place, all users at once,
-    as far as they were asked for.
+    Of labels of equal gain the one of the highest item comes first, as in ndeval. Places are added when they are needed, for all users at
+    once.
     """
 
     def __init__(self, intents: RelevantIntents, kind: Weights, alpha: float) -> None:
@@ -149,15 +149,13 @@ class GreedyList:
         self._n_users = len(intents.n_intents)
         self._places: list[tuple[IntArray, FloatArray]] = []  # the users that have a label at this place, and its gain
         first = starts_of_runs(intents.label)
-        self._label, self._slot = (
-            np.cumsum(first) - 1,
-            intents.slot,
-        )  # of each pair of a label that is left, and an intent
+        # Of each pair of a label that is left and an intent.
+        self._label, self._slot = np.cumsum(first) - 1, intents.slot
         self._user = intents.user[first]  # of each label that is left
         self._is_taken = np.zeros(len(self._user), np.bool_)
 
     def worth(self, discount: Discount, depth: int | None) -> FloatArray:
-        """The sum of the gains of the first `depth` places times their discounts, up to a factor of the user's; float64 (n_users,)."""
+        """The sum of the gains of the first `depth` places times their discounts, up to one factor per user; float64 (n_users,)."""
         while (depth is None or len(self._places) < depth) and len(self._user):
             self._add_place()
         places = self._places[:depth]
@@ -168,7 +166,7 @@ class GreedyList:
 
     def _add_place(self) -> None:
         gains = _sums(self._label, self._gain[self._slot], len(self._user))
-        gains[self._is_taken] = -1.0
+        gains[self._is_taken] = -1.0  # less than any label gains
         start = np.flatnonzero(starts_of_runs(self._user))
         best = np.maximum.reduceat(gains, start)
         # The first of a user's labels that has the greatest gain.
@@ -180,7 +178,7 @@ class GreedyList:
         self._is_taken[chosen] = True
         is_chosen = np.zeros(len(gains), np.bool_)
         is_chosen[chosen] = True
-        # An intent of a user is in one pair of the label that was chosen for the user.
+        # One label was chosen per user, so no slot occurs twice: `*=` would ignore repeats.
         self._gain[self._slot[is_chosen[self._label]]] *= self._decay
         if 2 * np.count_nonzero(self._is_taken) >= len(gains):
             self._drop_taken()

@@ -1,4 +1,4 @@
-"""Which predicted items carry a label, and which items stand twice in a list."""
+"""Which predicted items have a label, and which items a list repeats."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from spark_rankeval.ranking.ragged import (
     width_classes,
 )
 
-# Users with up to so many labels, and lists of about equal length that are not longer than this, are compared label by label.
-# That is faster than looking items up.
+# Up to these sizes lists of about equal length are compared with one label after the other. That is faster than looking items up.
 _COMPARED_LABELS, _COMPARED_ITEMS = 16, 512
 # Odd numbers whose multiples spread over the upper bits (Knuth, The Art of Computer Programming 3, section 6.4).
 _ITEM_FACTOR_32, _ITEM_FACTOR_64, _USER_FACTOR = (
@@ -42,22 +41,23 @@ def match(items: Ragged, labels: Ragged, first: int | None = None) -> Matches:
     Args:
         items: every user's predicted items.
         labels: every user's labelled items, each once; of a dtype that compares.
-        first: look only at the first items of every list; None: at all.
+        first: how many items of each list to look at, from its start; None: all.
     """
-    many = labels.lengths > _COMPARED_LABELS
+    is_looked_up = labels.lengths > _COMPARED_LABELS
     if items.longest > _COMPARED_ITEMS or not about_equal(items.lengths):
-        many = np.ones(items.n_users, np.bool_)
-    if many.all():
+        is_looked_up = np.ones(items.n_users, np.bool_)
+    if is_looked_up.all():
         return _match_by_hashes(items, labels, first)
-    parts = _match_by_columns(items, labels, np.where(many, 0, items.lengths), first)
-    if many.any():
-        item_entry, label_entry = np.flatnonzero(many[items.user]), np.flatnonzero(many[labels.user])
-        part = _match_by_hashes(items.where(many[items.user]), labels.where(many[labels.user]), first)
+    parts = _match_by_columns(items, labels, np.where(is_looked_up, 0, items.lengths), first)
+    if is_looked_up.any():
+        has_item, has_label = is_looked_up[items.user], is_looked_up[labels.user]
+        item_entry, label_entry = np.flatnonzero(has_item), np.flatnonzero(has_label)
+        part = _match_by_hashes(items.where(has_item), labels.where(has_label), first)
         parts.append(Matches(item_entry[part.prediction], label_entry[part.label]))
     none = np.empty(0, np.int64)
     prediction = np.concatenate([none, *(part.prediction for part in parts)])
     label = np.concatenate([none, *(part.label for part in parts)])
-    # Both places in one number: sorting these is quicker than finding an order, and bringing both into it.
+    # Both indices in one number: sorting these is faster than an argsort of one and taking both in its order.
     both = np.sort(prediction << 32 | label)
     return Matches(both >> 32, both & 0xFFFFFFFF)
 
@@ -69,21 +69,21 @@ def _match_by_columns(items: Ragged, labels: Ragged, lengths: IntArray, first: i
         n_labels = labels.lengths[group]
         users, counts = group, n_labels
         if len(group) and n_labels.min() != n_labels.max():
-            # Users with many labels first: those who have a further label are then the top rows.
+            # Users with the most labels first: those who have an nth label are then the first users.
             order = np.argsort(-n_labels, kind="stable")
             users, counts = group[order], n_labels[order]
-        # One row a rank: a comparison then runs along the users, which are many, and not along a list, which is short.
+        # One row per rank: numpy then compares along the users, who are many, and not along a list, which is short.
         matrix = np.ascontiguousarray(items.matrix(users, longest)[:, :first].T)
         width = len(matrix)
         length = items.lengths[users]
         full = bool((length >= width).all())
         for nth in range(int(counts.max(initial=0))):
-            rows = int(np.searchsorted(-counts, -nth, side="left"))
-            label = labels.offsets[users[:rows]] + nth
-            position, user = np.divmod(np.flatnonzero(matrix[:, :rows] == labels.values[label]), rows)
+            n_users = int(np.searchsorted(-counts, -nth, side="left"))
+            label = labels.offsets[users[:n_users]] + nth
+            position, user = np.divmod(np.flatnonzero(matrix[:, :n_users] == labels.values[label]), n_users)
             if not full:
-                real = position < length[user]
-                position, user = position[real], user[real]
+                is_item = position < length[user]  # not padding
+                position, user = position[is_item], user[is_item]
             parts.append(Matches(items.offsets[users[user]] + position, label[user]))
     return parts
 
@@ -99,7 +99,7 @@ def _match_by_hashes(items: Ragged, labels: Ragged, first: int | None) -> Matche
     slot_of_item, slot_of_label = (_slots(lists, dtype, bits) for lists in (items, labels))
     is_taken = np.zeros(1 << bits, np.bool_)
     is_taken[slot_of_label] = True
-    # No slot is outside the table. With mode="wrap" numpy need not check that, which halves the time.
+    # No slot is outside the table. With mode="wrap" numpy does not check that, which halves the time.
     prediction = np.flatnonzero(is_taken.take(slot_of_item, mode="wrap"))
     if first is not None:
         prediction = prediction[prediction - items.offsets[items.user[prediction]] < first]
@@ -138,7 +138,7 @@ def _slots(lists: Ragged, dtype: np.dtype[Any], bits: int) -> np.ndarray[tuple[i
 
 
 def contained(items: Ragged, among: Ragged) -> BoolArray:
-    """Which items of every user are among that user's others; bool, one entry per item. Both may repeat."""
+    """Whether each item of a user is also in the user's list in `among`; bool, one entry per item. Both lists may repeat items."""
     is_contained = np.zeros(len(items.values), np.bool_)
     is_contained[match(items, distinct(among)).prediction] = True
     return is_contained
@@ -156,10 +156,10 @@ def repeated_items(items: Ragged) -> Ragged:
     for group, width in width_classes(items.lengths):
         matrix, length = items.matrix(group, width), items.lengths[group]
         if not (length == width).all():
-            # Padding sorts to the end, where it is not looked at; an item that equals it is no harm there.
+            # Padding sorts to the end, which is not looked at. An item that equals the padding does no harm.
             matrix = np.where(np.arange(width) < length[:, None], matrix, _largest(items.values.dtype))
         ordered = np.sort(matrix, axis=1)
-        # All rows in one go, the end of one beside the start of the next: they are parted where anything is equal, which is rare.
+        # A fast test first, which takes all rows as one. Rows are looked at apart only if any neighbours are equal, which is rare.
         if (ordered.ravel()[1:] == ordered.ravel()[:-1]).any():
             equal = (ordered[:, 1:] == ordered[:, :-1]) & (np.arange(1, width) < length[:, None])
             # The first pair of a run of equal ones stands for it.

@@ -39,8 +39,8 @@ class GateRule:
         model: the model to check; left out, every model.
         slice: the users to check, such as "country=DE"; "*" checks every slice.
         gap: the attribute whose largest gap between slices is checked, such as "country", instead of the mean of some users.
-        same_labels: whether a condition on the last good run fails if that run had other labels, users or exclusions, or if nobody
-            knows. By default the outcome says so, and a warning.
+        same_labels: whether a condition on the last good run fails if that run had other labels, users or exclusions, or if that is
+            unknown. By default the outcome says so, and a warning.
     """
 
     metric: str = ""

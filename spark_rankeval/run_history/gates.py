@@ -178,7 +178,7 @@ class _Limit(NamedTuple):
     run: str = ""
     before: float = math.nan
     changed: str = ""  # the tables that are not those of that run
-    unknown: str = ""  # why nobody knows which tables are
+    unknown: str = ""  # why it is unknown which tables these are
 
 
 def _limit(rule: GateRule, condition: str, row: SummaryRow, earlier: Sequence[tuple[str, SummaryRow]]) -> _Limit:

@@ -176,7 +176,7 @@ _ITEMS = ("item", "items", "item_id", "itemid", "predictions", "recommendations"
 
 
 def _refuse_predictions(frame: DataFrame, users: Sequence[str] | None, name: str) -> None:
-    """Refuse a table that has a row a prediction: taken for users' values, its scores would be a metric's."""
+    """Refuse a table with one row per prediction: its scores would pass for users' values of a metric."""
     names = {column.lower() for column in frame.columns} - {user.lower() for user in users or ()}
     if names.intersection(_ITEMS) and not names.intersection(COUNTS):
         msg = (

@@ -85,7 +85,7 @@ class PerUserSchema:
     clusters: tuple[str, ...] = ()
     model: str | None = None  # whose predictions a row is of; None: the table has one model without a name
     models: tuple[str, ...] = ("",)  # the names of the models, in the order in which they were named
-    settings: Settings = Settings()  # what the evaluation was told
+    settings: Settings = Settings()  # the settings of the evaluation
     # Differences to a baseline by the metric's label, which a table of `differences` has instead of metrics.
     differences: Mapping[str, str] = field(default_factory=dict)
     is_marked: bool = True  # the columns say what they are

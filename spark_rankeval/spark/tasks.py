@@ -61,7 +61,7 @@ _FIRST, _EVERY = "first_", "every_"
 
 
 def packed(rows: DataFrame, pack: Run) -> DataFrame:
-    """A row a partition with the packed table of its rows; `pack` is a `pack_together`."""
+    """One row per partition with the packed table of its rows; `pack` is a `pack_together`."""
     return run_on_workers(rows, pack, _SCHEMA)
 
 

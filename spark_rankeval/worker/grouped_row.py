@@ -121,7 +121,7 @@ ABSENT = column(
     _GROUPING,
     _STATES,
 )
-#: Hashes of rows, of which fingerprints are made. Those of whole tables are the same in every row.
+#: Hashes of rows, from which fingerprints are made. Those of whole tables are the same in every row.
 _HASHES = "worker.reading"
 for _table in ("predictions", "labels", "users", "exclude", "attributes"):
     column(

@@ -98,7 +98,7 @@ class ScoredUsers(NamedTuple):
     """The users of a batch on their way to states."""
 
     batch: pa.RecordBatch
-    left_out: BoolArray | None  # users who are computed again later; None: nobody
+    left_out: BoolArray | None  # users who are computed again later; None: no user is
     weights: Array | None  # the users' weights, if a count is
 
 

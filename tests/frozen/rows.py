@@ -214,7 +214,7 @@ class Rows:
 
     @staticmethod
     def shorter(users, lists, kind):
-        """The lists, of which some lack their last entry."""
+        """The lists, some of them without their last entry."""
         return pa.array(
             [each[:-1] if each and user["lacks_score"] else each for user, each in zip(users, lists, strict=True)], kind
         )

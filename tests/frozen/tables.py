@@ -122,7 +122,7 @@ class World:
 
     @cached_property
     def seen(self):
-        """Some predictions that are to be left out, and items that nobody predicted."""
+        """Some predictions that are to be left out, and items that are in no list."""
         rows = [(user, scored[0][0]) for user, scored in LISTS["new"].items() if scored and user % 4 == 1]
         return self.table([*rows, (2, "nowhere")], "user int, item string")
 

@@ -34,7 +34,7 @@ def without_startup(stderr):
 
 
 def free_port():
-    """A port that nobody listens on now."""
+    """A port that no process listens on now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]

@@ -17,7 +17,7 @@ TABLES = {
 
 
 def start(folder, *options, **changed):
-    """Run the job on tables of which a label and two predictions are in training, and a label is before its end; its exit code."""
+    """Run the job on tables in which a label and two predictions are also in training, and a label is before its end; its exit code."""
     sections = []
     for name, text in {**TABLES, **changed}.items():
         (folder / f"{name}.csv").write_text(text)

@@ -1,4 +1,4 @@
-"""Files of settings, what the command line says instead of them, and what editors are told of them; no Spark."""
+"""Files of settings, what the command line says instead of them, and the schemas for editors; no Spark."""
 
 import builtins
 import errno
@@ -283,7 +283,7 @@ def test_what_the_command_line_says_is_checked_as_the_file_is(tmp_path):
         load_config(file, EvaluateConfig, ["evaluation.metrics=ngcd@3"])
 
 
-# --- what editors are told
+# --- schemas for editors
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -47,14 +47,14 @@ def started(folder, *arguments):
 
 @pytest.fixture(scope="module")
 def finished(prepared, tmp_path_factory):
-    """A run that the job has named, and what it told."""
+    """A run that the job has named, and what it logged."""
     folder = shutil.copytree(prepared, tmp_path_factory.mktemp("finished"), dirs_exist_ok=True)
     return started(folder, "--log-format", "json")
 
 
 @pytest.fixture(scope="module")
 def full(prepared, tmp_path_factory):
-    """The run ``day``, which was asked for everything that a run can leave, and what it told."""
+    """The run ``day``, which was asked for everything that a run can leave, and what it logged."""
     asked = (
         "output.run_id=day", "evaluation.on_invalid=quarantine", "gates={rr={min=0.1}}", "output.report=true",
         "report.distributions=['rr']",

@@ -1,4 +1,4 @@
-"""Where a job's tables come from: databases, formats that a session may lack, columns that are told."""
+"""Where a job's tables come from: databases, formats that a session may lack, columns that are named."""
 
 import json
 import re
@@ -140,7 +140,7 @@ def test_columns_that_are_told_spare_a_look_at_the_rows(spark, jobs_of, tmp_path
 
 
 def test_ids_in_csv_are_the_text_that_the_file_has(spark, tmp_path, capsys):
-    """Spark would read 007 and 7 as one user, and 1 and 1.0 as one item: nobody would miss the other."""
+    """Spark would read 007 and 7 as one user, and 1 and 1.0 as one item: the other would vanish unnoticed."""
     (tmp_path / "p.csv").write_text("User,item,score\n007,1,0.5\n7,1,0.25\n7,1.0,0.75\n")
     (tmp_path / "l.csv").write_text("User,item\n007,1\n7,1.0\n")
     (tmp_path / "people.csv").write_text("User,zip\n007,01067\n7,1067\n")

@@ -87,7 +87,7 @@ def start(folder, name, config, *options):
 
 @pytest.fixture(scope="module")
 def run(folder):
-    """A run with all outputs, of which one gate fails."""
+    """A run with all outputs and one gate that fails."""
     gates = {"ndcg@3": {"min": 0.01}, "odd": {"metric": "rr", "slice": "parity=odd", "min": 2.0}}
     further = {"output": {"report": True}, "report": {"dialects": ["lenskit"]}, "gates": gates}
     return start(folder, "gated", of_vectors(folder) | further)

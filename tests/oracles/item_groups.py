@@ -184,7 +184,7 @@ def _expected(term):
 
 
 def popularity_groups(head, head_of):
-    """The group of an item by how many users have it; none if nobody has."""
+    """The group of an item by how many users have it; none if no user has it."""
 
     def of(world, item):
         if not world.users_of(item):

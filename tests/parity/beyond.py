@@ -1,4 +1,4 @@
-"""Users for the measures beyond accuracy, and what all systems are told of items: both follow from a seed, or from the id."""
+"""Users for the measures beyond accuracy, and the facts of items that all systems get: both follow from a seed, or from the id."""
 
 import random
 from typing import NamedTuple

@@ -49,7 +49,7 @@ def dialect_of(case):
 
 
 def fed(case):
-    """The users whom the system is told of: LensKit evaluates lists, and knows no user without one."""
+    """The users whom the system gets: LensKit evaluates lists, and knows no user without one."""
     users = users_of(case.variant, case.only)
     if not case.system.startswith("lenskit"):
         return users

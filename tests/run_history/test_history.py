@@ -50,7 +50,7 @@ def test_a_line_has_a_point_a_run_with_its_interval():
 
 
 def test_runs_with_dates_stand_at_these_and_not_at_the_time_when_they_ran():
-    """Four days evaluated within minutes, the second one last, of which only its labels are others."""
+    """Four days evaluated within minutes, the second one last; only the labels of the second differ."""
     days = ["2026-10-18", "2026-10-20", "2026-10-21", "2026-10-19"]
     late = [
         HistoryRow(

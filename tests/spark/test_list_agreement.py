@@ -38,7 +38,7 @@ def naive(one, other):
 
 @pytest.fixture(scope="module")
 def lists():
-    """Two models' lists of unequal length, with scores of which many are equal."""
+    """Two models' lists of unequal length, with many equal scores."""
     random_ = random.Random(4)
     models = []
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""Weighted means: what statsmodels says of the collected users, and nobody without a weight lost in silence."""
+"""Weighted means: what statsmodels says of the collected users, and users without a weight are not dropped in silence."""
 
 import numpy as np
 import pytest

@@ -124,7 +124,7 @@ def test_groups_added_up_together_have_the_states_that_each_has_alone(monkeypatc
 
 
 def models(order):
-    """Users with the rows of three models, of which the third comes late in one order and early in another."""
+    """Users with the rows of three models; the third comes late in one order and early in another."""
     random = np.random.default_rng(9)
     values = random.random((N_USERS, 3))
     rows = [

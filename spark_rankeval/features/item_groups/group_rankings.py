@@ -26,7 +26,7 @@ from spark_rankeval.worker.group_states import Key
 from spark_rankeval.worker.grouped_row import BYTES, NOT_FIRST, column
 from spark_rankeval.worker.reading import filled, whole_numbers
 
-#: The columns of a batch that tell which group of which attribute of items a row is about; null: all items.
+#: The columns of a batch that say which attribute of items, and which group of it, a row is about; null: all items.
 ATTRIBUTE_KEY, GROUP_KEY = "item_attribute_", "item_group_"
 #: The counts of rows of these tables that cannot be used, which every user repeats.
 GROUP_FAULTS = ("n_invalid_items", "n_invalid_training")
