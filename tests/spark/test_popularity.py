@@ -14,17 +14,15 @@ COUNTRIES = {1: "DE", 2: "DE", 3: "FR", 4: None}
 
 
 def most_popular(pairs, users, k, segment_of=None, seen=False):
-    """Each user's first items by how many users of the segment have them."""
+    """Each user's first items by how many users of the segment have them; without a segment, by how many of all users."""
     lists = {}
     for user in users:
         mine = (segment_of or {}).get(user)
-        counts = Counter(
-            item for other, item in set(pairs) if segment_of is None or segment_of.get(other) == mine is not None
-        )
+        counts = Counter(item for other, item in set(pairs) if mine is None or segment_of.get(other) == mine)
         own = {item for other, item in pairs if other == user}
         ranked = sorted(counts, key=lambda item: (-counts[item], item))
         kept = [item for item in ranked if seen or item not in own][:k]
-        if kept and (segment_of is None or mine is not None):
+        if kept:
             lists[user] = [(item, float(counts[item])) for item in kept]
     return lists
 
@@ -51,6 +49,20 @@ def test_lists_are_those_of_counting(spark, pairs, k, seen, by_country):
     assert lists_of(table) == most_popular(pairs, {user for user, _ in pairs}, k, segment_of, seen)
 
 
+def test_users_have_several_columns_and_segments_in_their_own_table(spark):
+    log = spark.createDataFrame(
+        [(1, "x", "a"), (2, "x", "b"), (3, "x", "b"), (3, "y", "b")], "shop int, user string, item string"
+    )
+    rows = [(1, "x", "DE"), (1, "x", None), (2, "x", "FR"), (4, "z", None), (5, "z", "DE")]
+    users = spark.createDataFrame(rows, "shop int, user string, country string")
+    table = popularity(log, 1, user=["shop", "user"], users=users, segment="country", seen=True)
+    assert table.columns == ["shop", "user", "item", "score", "rank"]
+    # Who has no segment gets what is popular among all, those without a row in `users` included.
+    assert {row[:4] for row in table.collect()} == {
+        (1, "x", "a", 1.0), (2, "x", "b", 1.0), (4, "z", "b", 3.0), (5, "z", "a", 1.0)
+    }  # fmt: skip
+
+
 def test_users_without_training_get_the_most_popular_items_and_evaluate_ranks_them(spark):
     log = spark.createDataFrame([(1, "a", ""), (2, "a", ""), (2, "b", ""), (None, "c", ""), (3, None, "")], LOG)
     users = spark.createDataFrame([(2,), (9,)], "user long")
@@ -73,6 +85,15 @@ def test_users_without_training_get_the_most_popular_items_and_evaluate_ranks_th
         ([(1, "a", "DE"), (1, "b", "FR")], {"segment": "country"}, DataError, "1 user is in several segments"),
         ([(1, "a", None)], {"segment": "country"}, OptionError, "the column has 0"),
         ([(1, "a", "DE")], {"k": 0}, OptionError, "k must be a whole number from 1"),
+        ([(1, "a", "DE")], {"item": "Score"}, OptionError, "the column 'Score' would occur twice in the result"),
+        (
+            [(1, "a", "DE")],
+            {"user": ["user", "rank"]},
+            OptionError,
+            "which has user, rank, item, score, rank; rename it",
+        ),
+        ([(1, "a", "DE")], {"item": "USER"}, OptionError, "the column 'USER' would occur twice"),
+        ([(1, "a", "DE")], {"user": []}, InputError, "user must name at least one column"),
     ],
 )
 def test_what_it_cannot_count_is_refused(spark, rows, options, error, says):
