@@ -228,7 +228,7 @@ def _evaluate(
     ordered_readings = [reading for group in groups.values() for reading in group]
     task = ScoringTask(
         views,
-        prediction_arrays=sources.predictions.arrays,
+        array_models=(0,) if sources.predictions.arrays else (),
         label_arrays=sources.labels.arrays,
         options=RankingOptions(on_invalid=choices.choice),
     )

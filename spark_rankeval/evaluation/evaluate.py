@@ -99,7 +99,7 @@ def evaluate(
         predictions: what was recommended, as a table: rows of user, item and score or rank; or a row for each user with an array of
             items, best first. The items of an array may be structs with a score, as ALS ``recommendForAllUsers`` gives them. Or `Vectors`
             of users and items, by which every user's list is the whole catalogue. Pass a dict of these by model name to evaluate several
-            models in the same pass, on the same users.
+            models in the same pass, on the same users. One model may have rows, another arrays, and another `Vectors`.
         labels: what the users wanted: rows of user and item, with or without a grade; or a row for each user with an array. Pass None
             if each row of `predictions` is a user with both arrays, as Spark's own evaluator takes them.
         metrics: a name such as ``"ndcg@10"``, an object such as ``NDCG(k=10)``, a list of these, or a dict of these by your own labels.
@@ -108,7 +108,7 @@ def evaluate(
             arrays, the default is ``("prediction", "label")``. If an array holds structs, pass the field instead, as ``"movieId"`` or
             ``"recs.movieId"``. A name of the array alone is enough if only one field is left beside scores, grades and weights.
         score: the column of scores; the highest is best. Scores compare as float64: whole numbers above 2^53 and decimals of
-            more than 15 digits are rounded, and may tie.
+            more than 15 digits are rounded, and may tie. Of several models, those with arrays of items need no scores.
         rank: the column of ranks, to pass instead of `score`; the lowest is best. Arrays need neither.
         model: the column of predictions that names the model of each row, if one table holds several models.
         relevance: the column of grades. None: every labelled item has grade 1. A list such as ``["click", "purchase"]`` evaluates

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
@@ -68,27 +68,30 @@ def prepare(
     _check_shares(requested, has_groups, users_alone=users_alone)
     if options.on_invalid == "quarantine":
         columns_of_rejected(sources)
-    left, right = sources.predictions, sources.labels
-    if options.ties == "position" and not (left.arrays and left.has_value):
+    right, by_index = sources.labels, dict(enumerate(model.source for model in sources.models))
+    scored_arrays = [source.arrays and source.has_value for source in by_index.values()]
+    if options.ties == "position" and not all(scored_arrays):
         msg = (
             "ties='position' needs predictions in arrays with scores, because rows of a table have no position. Use 'item_asc' "
             "or 'item_desc'"
         )
         raise OptionError(msg)
-    lists = Lists(left.arrays and left.has_value, right.arrays, right.grades, right.label_columns)
+    lists = Lists(all(scored_arrays), right.arrays, right.grades, right.label_columns)
     models = [model.name for model in sources.models]
     reading = read_request(
         requested,
         options,
         lists,
         models,
-        arrays=left.arrays,
+        array_models=[index for index, source in by_index.items() if source.arrays],
+        scored_arrays=scored_arrays,
         users_alone=users_alone,
         has_subtopic_rows=right.subtopic is not None,
         weight_count=attributes.weight_count or "",
     )
-    if sources.similarities:
-        _check_vectors(reading, convention)
+    ranked = {index for index, source in by_index.items() if source.vectors is not None}
+    if ranked:
+        _check_vectors(reading, convention, ranked)
     task = with_features_of(reading.task, sources.features)
     model_column = sources.model_column or ("model" if models != [""] else "")
     columns = columns_of(reading.values, requested, _columns_taken(sources, task, model_column))
@@ -165,15 +168,16 @@ def _check_shares(metrics: Mapping[str, Metric], has_groups: bool, *, users_alon
         raise InputError(msg)
 
 
-def _check_vectors(reading: Reading, convention: Dialect) -> None:
-    """Reject options that whole-catalogue lists do not support."""
+def _check_vectors(reading: Reading, convention: Dialect, models: Collection[int]) -> None:
+    """Reject options that whole-catalogue lists do not support; `models` have such lists, by index."""
     check_depths((value.label, value.metric) for value in reading.values)
-    for view in reading.task.views:
+    views = [view for view in reading.task.views if view.model in models]
+    for view in views:
         words = unlike_vectors(view.ranking)
         if words:
             msg = f"dialect {convention.name!r} {words}; choose another dialect"
             raise DialectError(msg)
-    orders = {view.ranking.ties for view in reading.task.views if view.reads_items}
+    orders = {view.ranking.ties for view in views if view.reads_items}
     if len(orders) > 1:
         msg = (
             f"dialect {convention.name!r} orders equal scores in several ways for metrics that look at items, which lists from Vectors "

@@ -51,15 +51,15 @@ class FeatureTables(TablesOfCall):
     ) -> tuple[tuple[SourceFeature, ...], SourceTable]:
         """The tables of all features with their columns, and the labels as they are read; what is wrong is added to the problems."""
         features: list[SourceFeature] = []
-        side = read_side_tables(self._side, predictions[0], names, problems)
+        side = read_side_tables(self._side, predictions, names, problems)
         if side.tables():
             features.append(side)
         intents = read_intents(self._side.options, self._side.facts, side.items, labels, problems)
         if intents is not None:
             features.append(intents)
             labels = labels if problems else intents.columns.read()
-        if vectors := tuple(source.vectors for source in predictions if source.vectors is not None):
-            features.append(VectorSources(vectors))
+        if any(source.vectors is not None for source in predictions):
+            features.append(VectorSources(tuple(source.vectors for source in predictions)))
         if (
             self._has_groups
             and (groups := read_groups(self._side.options, predictions[0], names, problems)) is not None

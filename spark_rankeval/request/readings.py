@@ -206,28 +206,37 @@ def views_of(
     population: Population | None = None,
     keep_best: bool = False,
     models: Sequence[str] = ("",),
+    scored_arrays: Sequence[bool] = (),
 ) -> tuple[list[View], list[Value]]:
     """The views that a dialect needs for some metrics, and what each metric of each view in turn is a value of.
 
     There is a view for each ranking that the metrics read and each relevance, model by model. The view of the dialect's own ranking
     comes first. What the caller says of ties, threshold and population comes before the dialect. With `keep_best` all but the best of
-    an item that a list has twice are left out, if the dialect calls it a mistake.
+    an item that a list has twice are left out, if the dialect calls it a mistake. If models differ, `scored_arrays` says which ones come as
+    arrays with scores.
     """
-    own = policy_of(dialect.ranking, lists, ties, keep_best)
-    groups: dict[tuple[RankingPolicy, Population], dict[str, Metric]] = {(own, population or dialect.population): {}}
+    forms = [replace(lists, scored_arrays=scored) for scored in scored_arrays] or [lists] * len(models)
+
+    def policies(policy: RankingPolicy) -> tuple[RankingPolicy, ...]:
+        """A ranking as it is for the lists of each model."""
+        return tuple(policy_of(policy, form, ties, keep_best) for form in forms)
+
+    # Every model has the same metrics in the same order, whatever its lists are.
+    own = policies(dialect.ranking), population or dialect.population
+    groups: dict[tuple[tuple[RankingPolicy, ...], Population], dict[str, Metric]] = {own: {}}
     for label, metric in resolved.items():
-        policy = policy_of(dialect.ranking_of(metric), lists, ties, keep_best)
-        groups.setdefault((policy, population or dialect.population_of(metric)), {})[label] = metric
+        key = policies(dialect.ranking_of(metric)), population or dialect.population_of(metric)
+        groups.setdefault(key, {})[label] = metric
     views, values = [], []
     several = len(lists.relevances) > 1
     for (place, model), (index, relevance) in itertools.product(
         enumerate(models), enumerate(lists.relevances or ("",))
     ):
-        for (policy, about), metrics in groups.items():
+        for (rankings, about), metrics in groups.items():
             views.append(
                 View(
                     metrics=tuple(metrics.values()),
-                    ranking=policy,
+                    ranking=rankings[place],
                     population=about,
                     relevance_threshold=threshold if threshold is not None else dialect.relevance_threshold,
                     relevance=index,
@@ -387,14 +396,15 @@ def read_request(
     lists: Lists,
     models: Sequence[str],
     *,
-    arrays: bool,
+    array_models: Sequence[int],
     users_alone: bool,
+    scored_arrays: Sequence[bool] = (),
     has_subtopic_rows: bool = False,
     weight_count: str = "",
 ) -> Reading:
     """What is to be computed of some lists; its columns are still to be named.
 
-    `arrays` says that predictions come as arrays, `users_alone` that only values of users can be said. For the others see `ScoringTask`.
+    `users_alone` says that only values of users can be said. For `scored_arrays` see `views_of`, for the others `ScoringTask`.
     """
     convention, choices, threshold, ties = (
         options.convention, options.choices, options.relevance_threshold, options.ties,
@@ -414,15 +424,16 @@ def read_request(
         population=options.chosen_population,
         keep_best=choices.duplicate_predictions == "drop",
         models=models,
+        scored_arrays=scored_arrays,
     )
     task = ScoringTask(
         views=tuple(views),
-        prediction_arrays=arrays,
+        array_models=tuple(array_models),
         label_arrays=lists.label_arrays,
         # What the caller says of negative grades wins over the dialect.
         unusual_grades="error" if choices.says("negative_grades") else convention.unusual_grades,
         options=options.list_options,
-        keep_null_items=convention.null_items == "keep_rank" and arrays,
+        keep_null_items=convention.null_items == "keep_rank" and bool(array_models),
         models=tuple(models),
         label_columns=lists.label_columns,
         has_subtopic_rows=has_subtopic_rows,

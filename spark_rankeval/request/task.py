@@ -121,8 +121,8 @@ class ScoringTask:
     # The readings of the lists, those of the first model first; of each model the evaluation's own first: its counts are those that are
     # reported.
     views: tuple[View, ...]
-    # Predictions come as the arrays of a table, not as grouped rows: entries are checked here.
-    prediction_arrays: bool = False
+    # The models, by index, whose predictions do not come as grouped rows. Entries of arrays are checked by workers.
+    array_models: tuple[int, ...] = ()
     label_arrays: bool = False
     unusual_grades: UnusualGrades = "error"  # which grades are no mistake; see `Dialect`
     options: RankingOptions = RankingOptions()  # what the caller says of the lists, as of `RankingOptions.list_options`
@@ -143,6 +143,11 @@ class ScoringTask:
     def rank_infinite(self) -> bool:
         """Whether infinite scores are ranked; else they are left out. They are counted either way."""
         return self.options.choices.infinite_scores == "rank"
+
+    @property
+    def row_models(self) -> tuple[int, ...]:
+        """The models, by index, whose predictions come as grouped rows."""
+        return tuple(index for index in range(len(self.models)) if index not in self.array_models)
 
     @property
     def n_values(self) -> int:

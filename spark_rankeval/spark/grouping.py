@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial, reduce
 from typing import TYPE_CHECKING
@@ -24,6 +25,7 @@ from spark_rankeval.spark.sql_text import (
     Sql,
     aggregate,
     aggregate_lists,
+    all_of,
     any_of,
     call,
     field_of,
@@ -66,6 +68,7 @@ class Grouping:
     task: ScoringTask
     gathering: Gathering = "all"  # how a user's predictions are brought together
     keep: int = 0  # with a gathering of the best: how many predictions a user keeps
+    first: int = 0  # how many items of arrays in order are read; 0: all
     merge_duplicates: bool = False  # keep the best of equal (user, item) already before predictions are left out
     lookup: Lookup = "join"  # how facts of items come to predictions
     only: tuple[int, ...] | None = None  # only users whose ids have these hashes; None: all
@@ -73,7 +76,7 @@ class Grouping:
     @cached_property
     def rows(self) -> TableRows:
         """The rows of the tables under our names."""
-        return TableRows(self.sources, self.task, self.keep if self.gathering == "first" else 0, self.only)
+        return TableRows(self.sources, self.task, self.first, self.only)
 
     @property
     def user_columns(self) -> list[str]:
@@ -132,7 +135,11 @@ class Grouping:
         kept += self.attributes.hashed([named(name) for name in self.attributes.columns])
         if self.sources.attributes is not None:
             # Users found only in the attributes table are not evaluated, but their slice still appears.
-            absent = named(grouped_row.PREDICTION_ROWS).is_null() & (call("coalesce", named(_EVALUATED), 0) == 0)
+            counts = [
+                grouped_row.column_of_model(grouped_row.PREDICTION_ROWS, models[0]) for models in self.sources.forms
+            ]
+            has_no_row = all_of(named(name).is_null() for name in counts)
+            absent = has_no_row & (call("coalesce", named(_EVALUATED), 0) == 0)
             kept.append(absent.alias(grouped_row.ABSENT))
         grouped = select(joined, *kept, no_user, *hashed)
         hashed_tables = [table for feature in self._features for table in feature.hashed]
@@ -174,8 +181,7 @@ class Grouping:
 
     @cached_property
     def _features(self) -> list[GroupedFeature]:
-        from_vectors = self.sources.predictions.vectors is not None
-        context = GroupingContext(self.task, self._typed, self.lookup, from_vectors)
+        context = GroupingContext(self.task, self._typed, self.lookup, self.sources.has_vectors)
         return [feature.grouped(context) for feature in self.sources.features]
 
     def _with_facts(self, rows: DataFrame) -> DataFrame:
@@ -196,19 +202,25 @@ class Grouping:
 
     def _predictions(self) -> DataFrame:
         """One row per user with the predictions of every model, each in columns of its own."""
-        first = self.sources.predictions
+        tables = [self._predictions_of(models) for models in self.sources.forms]
+        return reduce(lambda left, right: left.join(right, self.user_columns, "full"), tables)
+
+    def _predictions_of(self, models: Sequence[int]) -> DataFrame:
+        """The same of models, by index, whose predictions have the same form."""
+        first = self.sources.models[models[0]].source
         if first.arrays:
-            return self._grouped_arrays(
-                self.rows.all_models(self.rows.arrays_of), grouped_row.PREDICTION_ROWS, len(self._models)
-            )
-        rows = self.rows.rows_of_both() if self._is_grouped_once else self.rows.all_models(self.rows.user_rows)
+            rows = self.rows.rows_of_models(models, self.rows.arrays_of)
+            return self._grouped_arrays(rows, grouped_row.PREDICTION_ROWS, models)
+        rows = (
+            self.rows.rows_of_both() if self._is_grouped_once else self.rows.rows_of_models(models, self.rows.user_rows)
+        )
         if not self.merge_duplicates:
             rows = self._with_facts(rows)
         users = self.user_columns
         n_rows, merged = None, None
         hashed = short_hash(named(grouped_row.ITEMS), self.item_type(), named(grouped_row.SCORES))
         if self.merge_duplicates:
-            keys = [*users, *([MODEL] if self.rows.has_several_models else []), grouped_row.ITEMS]
+            keys = [*users, *([MODEL] if len(models) > 1 else []), grouped_row.ITEMS]
             infinite = [call("sum", named(INFINITE)).alias(INFINITE)] if self.rows.counts_infinite(first) else []
             best = call("max", named(grouped_row.SCORES)).alias(grouped_row.SCORES)
             total = call("sum", hashed).alias(ROW_HASH)
@@ -218,17 +230,13 @@ class Grouping:
             rows = self._with_facts(rows)
         by_workers = self.gathering == "all" and n_rows is None and is_hashed_by_workers(self.item_type())
         counts_infinite = self.rows.counts_infinite(first)
-        lists = PredictionLists(users, len(self._models), self.gathering, self.keep, self._listed, counts_infinite)
+        lists = PredictionLists(users, models, self.gathering, self.keep, self._listed, counts_infinite)
         label_lists = self._label_lists(call("count", 1)) if self._is_grouped_once else ()
         return lists.grouped(rows, None if by_workers else hashed, n_rows, merged, label_lists)
 
     @property
     def _listed(self) -> tuple[str, ...]:
         return (grouped_row.ITEMS, grouped_row.SCORES, *(name for feature in self._features for name in feature.listed))
-
-    @property
-    def _models(self) -> range:
-        return range(len(self.sources.models))
 
     def _labels(self) -> DataFrame:
         """One row per user with the labels, and with what features know of them."""
@@ -293,12 +301,12 @@ class Grouping:
             rows = about if rows is None else union(rows, about)
         return None if rows is None else self.rows.chosen(rows)
 
-    def _grouped_arrays(self, rows: DataFrame, n_rows: str, n_models: int = 1) -> DataFrame:
+    def _grouped_arrays(self, rows: DataFrame, n_rows: str, models: Sequence[int] = (0,)) -> DataFrame:
         """One row per user of a table of arrays: one of the user's rows, how many there are, and their hash, of each model."""
-        first, counts = [], []
+        first, counts, n_models = [], [], len(models)
         compares = engine_of(rows.sparkSession).compares_arrays_in_structs
         table = "predictions" if n_rows == grouped_row.PREDICTION_ROWS else "labels"
-        for model in range(n_models):
+        for model in models:
             row, each = (values_of_model(model, values, n_models) for values in (named(ARRAYS), number(1)))
             counts.append(call("count", each).alias(grouped_row.column_of_model(n_rows, model)))
             if ROW_HASH in rows.columns:
@@ -314,7 +322,7 @@ class Grouping:
         names = rows.schema[ARRAYS].dataType.names  # type: ignore[attr-defined] # a struct, by construction
         arrays = [
             field_of(f"{ARRAYS}{model}", name).alias(grouped_row.column_of_model(name, model))
-            for model in range(n_models)
+            for model in models
             for name in names
         ]
         return select(grouped, *(named(name) for name in grouped.columns if not name.startswith(ARRAYS)), *arrays)

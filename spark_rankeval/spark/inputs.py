@@ -12,12 +12,12 @@ from pyspark.sql import types as T
 from spark_rankeval.checks import check_table, is_name
 from spark_rankeval.errors import InputError
 from spark_rankeval.request.counts import WEIGHTS, Overlap
-from spark_rankeval.request.options import Similarity, UserOptions, Vectors, attributes_in
+from spark_rankeval.request.options import UserOptions, Vectors, attributes_in
 from spark_rankeval.request.readings import ColumnNames
 from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.spark.grouped_features import SourceFeature, TablesOfCall
 from spark_rankeval.spark.ids import as_text, common_id_type, problem_of_type, readable, text_in_sql, text_of
-from spark_rankeval.spark.source import SourceTable, check_together, read_source, require_column
+from spark_rankeval.spark.source import SourceTable, check_comparable, read_source, require_column
 from spark_rankeval.spark.sql_text import (
     Sql,
     aggregate,
@@ -79,10 +79,17 @@ class Sources:
         return is_one_table and has_rows and len(self.models) == 1 and self.users is None and self.attributes is None
 
     @property
-    def similarities(self) -> tuple[Similarity, ...]:
-        """How each model makes scores of vectors; empty if predictions are lists."""
-        vectors = [model.source.vectors for model in self.models]
-        return tuple(columns.similarity for columns in vectors if columns is not None)
+    def forms(self) -> list[tuple[int, ...]]:
+        """The models by their index, with those together whose predictions have the same form."""
+        forms: dict[str, tuple[int, ...]] = {}
+        for index, model in enumerate(self.models):
+            forms[model.source.form] = (*forms.get(model.source.form, ()), index)
+        return list(forms.values())
+
+    @property
+    def has_vectors(self) -> bool:
+        """Whether any model ranks by vectors."""
+        return any(model.source.vectors is not None for model in self.models)
 
     def side_tables(self) -> dict[str, SourceTable]:
         """The tables of features that are the same for every model, each once, by role; candidates are those of a model."""
@@ -148,7 +155,7 @@ def read_sources(
     if labels is None and names.user == ("user",) and find_column(first, "user") is None:
         # Spark's evaluators take one table of two arrays, which names no user.
         names = replace(names, user=())
-    models = [_read_model(name, frame, names, tables, problems) for name, frame in by_model.items()]
+    models = _read_models(by_model, names, tables, problems)
     left = models[0].source
     right = read_source("labels", first if labels is None else labels, names, problems)
     everyone = None if users is None else read_source("users", users, names, problems)
@@ -172,11 +179,9 @@ def read_sources(
         )
         problems += [words for words, problem in zip(_ONE_TABLE, met, strict=True) if problem is not None]
     if not problems:
-        check_together(
-            models,
-            (right, everyone, left_out, about, *(source for feature in features for source in feature.tables())),
-            problems,
-        )
+        compared = [*(model.source for model in models[1:]), right, everyone, left_out, about]
+        compared += (source for feature in features for source in feature.tables())
+        check_comparable(left, compared, problems)
     column = _model_column(first, names.model, problems)
     if problems:
         raise InputError("; ".join(dict.fromkeys(problems)))
@@ -295,14 +300,12 @@ def _problems_with_vectors(
     if not any(are_vectors):
         return []
     problems = []
-    if not all(are_vectors):
-        problems.append("some models are Vectors and others are tables of lists; evaluate them in two calls")
     if labels is None:
         problems.append(
             "labels=None is for one table of arrays, and Vectors have none; pass labels as a separate table"
         )
-    options = {"model": names.model}
-    if not has_baseline:
+    options = {"model": names.model} if all(are_vectors) else {}
+    if all(are_vectors) and not has_baseline:
         # A baseline's rows have the columns of predictions.
         options |= {"score": names.score, "rank": names.rank}
     problems += [
@@ -311,6 +314,35 @@ def _problems_with_vectors(
         if name is not None
     ]
     return problems
+
+
+def _read_models(
+    by_model: Mapping[str, DataFrame | Vectors], names: ColumnNames, tables: TablesOfCall, problems: list[str]
+) -> list[Model]:
+    """The predictions of all models.
+
+    Arrays have no ranks, and need no scores if other models have them: their order is the rank then.
+    """
+    by_name: dict[str, list[str]] = {name: [] for name in by_model}
+    models = [_read_model(name, table, names, tables, by_name[name]) for name, table in by_model.items()]
+    has_rows = not all(model.source.arrays for model in models)
+    has_scores = any(model.source.has_value for model in models)
+    for index, (name, source) in enumerate(models):
+        if source.arrays and source.vectors is None:
+            score = None if has_scores and not _may_have_score(source, names) else names.score
+            own = replace(names, rank=None if has_rows else names.rank, score=score)
+            if own != names:
+                by_name[name].clear()
+                models[index] = _read_model(name, source.frame, own, tables, by_name[name])
+    for model_problems in by_name.values():
+        problems += model_problems
+    return models
+
+
+def _may_have_score(source: SourceTable, names: ColumnNames) -> bool:
+    """Whether the score that a call names may be of these arrays: they have structs, or such a column beside them."""
+    has_structs = isinstance(getattr(source.frame.schema[source.item].dataType, "elementType", None), T.StructType)
+    return names.score is not None and (has_structs or find_column(source.frame, names.score) is not None)
 
 
 def _read_model(

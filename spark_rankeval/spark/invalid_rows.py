@@ -60,7 +60,7 @@ _MOST_MODELS, _MOST_UNUSED = 100, 30
 
 def invalid_reasons(source: SourceTable, ids: Sql, values: Sequence[Sql], task: ScoringTask) -> dict[str, Sql]:
     """Why a row, or an entry of an array, says nothing that could be ranked: conditions by what they mean."""
-    may_be_null = task.keep_null_items and source.role == "predictions"
+    may_be_null = task.keep_null_items and source.role == "predictions" and source.arrays
     reasons = id_reasons(f"{source.role.rstrip('s')} item", ids, source.item_type, may_be_null=may_be_null)
     for column_of_values, kind, value in _numbers(source, values):
         is_grade = source.value_kind == "relevance" and not column_of_values.label_column
@@ -289,8 +289,8 @@ def columns_of_rejected(sources: Sources) -> list[str]:
 
 def _value_names(sources: Sources) -> list[str]:
     """The columns of scores, ranks and grades; one that both tables have is one column."""
-    values = (*sources.predictions.value_columns, *sources.labels.value_columns)
-    return list(dict.fromkeys(value.name for value in values))
+    tables = [*(model.source for model in sources.models), sources.labels]
+    return list(dict.fromkeys(value.name for source in tables for value in source.value_columns))
 
 
 class Finding(NamedTuple):

@@ -72,7 +72,7 @@ def metrics_column(
     views, values = views_of(resolved, convention, lists, ties=ties)  # type: ignore[arg-type] # checked above
     task = ScoringTask(
         views=tuple(views),
-        prediction_arrays=True,
+        array_models=(0,),
         label_arrays=True,
         unusual_grades=convention.unusual_grades,
     )

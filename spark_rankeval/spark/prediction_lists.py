@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
@@ -45,8 +45,7 @@ if TYPE_CHECKING:
 #: How a user's predictions are brought together. ``all``: every one. ``best_by_score``: the best of them by score, more
 #: than the cutoff needs, so that nearly every tie at the boundary is whole; users if it is not are seen.
 #: ``best_by_score_and_item``: the same exactly, by score and item. ``window``: the same by sorting, for Spark below 4.2.
-#: ``first``: of arrays in order, their first items.
-Gathering = Literal["all", "best_by_score", "best_by_score_and_item", "window", "first"]
+Gathering = Literal["all", "best_by_score", "best_by_score_and_item", "window"]
 
 #: Columns of rows: the index of the model, and whether the row was left out for its infinite score.
 MODEL, INFINITE = "model_", "infinite_"
@@ -58,7 +57,7 @@ class PredictionLists:
     """How rows of predictions become lists."""
 
     users: list[str]  # the user's columns
-    n_models: int  # if there are several, rows have the index of their model
+    models: Sequence[int]  # by index, the first one first; if there are several, rows have the index of their model
     gathering: Gathering
     keep: int  # with a gathering of the best: how many predictions a user keeps
     columns: tuple[str, ...]  # what there is a list of: items, scores, facts of items
@@ -81,17 +80,18 @@ class PredictionLists:
             merged: how many of these were merged with another.
             extra_aggregates: aggregates of what else is to be known of a user's rows. Several models with whole lists take none.
         """
-        if self.n_models > 1 and self.gathering == "all":
+        several = len(self.models) > 1
+        if several and self.gathering == "all":
             # Spark computes a column of its own much faster than what is inside an aggregate.
             return aggregate_lists(with_columns(rows, {MARKS: self._mark(hashed)}), self.users, *self._together())
         if self.gathering == "window":
             # A sort, which spills: a user's predictions need not fit into memory.
-            keys = [*self.users, *([MODEL] if self.n_models > 1 else [])]
+            keys = [*self.users, *([MODEL] if several else [])]
             order = Window.partitionBy(*keys).orderBy(
                 F.col(grouped_row.SCORES).desc_nulls_last(), F.col(grouped_row.ITEMS)
             )
             rows = rows.withColumn(_NTH, F.row_number().over(order))
-        models = range(self.n_models)
+        models = self.models
         rows = with_columns(rows, {name: values for model in models for name, values in self._made_of(model).items()})
         columns = [column for model in models for column in self._model_columns(model, hashed, n_rows, merged)]
         grouped = aggregate_lists(rows, self.users, *columns, *extra_aggregates)
@@ -111,11 +111,14 @@ class PredictionLists:
         Spark would look at each row once for each list of each model, which takes twice the time with ten models.
         """
         marks = call("collect_list", named(MARKS))
+        lists = {name: call("collect_list", named(name)) for name in self.columns}
+        if self.counts_infinite:
+            lists[grouped_row.INFINITE_PREDICTIONS] = call("sum", named(INFINITE))
+        lists[grouped_row.PREDICTION_ROWS] = call("size", marks)
+        first = self.models[0]
         return [
-            call("size", marks).alias(grouped_row.PREDICTION_ROWS),
             marks.alias(MARKS),
-            *([call("sum", named(INFINITE)).alias(grouped_row.INFINITE_PREDICTIONS)] if self.counts_infinite else []),
-            *(call("collect_list", named(name)).alias(name) for name in self.columns),
+            *(each.alias(grouped_row.column_of_model(name, first)) for name, each in lists.items()),
         ]
 
     def _mark(self, hashed: Sql | None) -> Sql:
@@ -185,14 +188,14 @@ class PredictionLists:
     @property
     def _is_made(self) -> bool:
         """Whether lists are made of other columns than those of the rows."""
-        return self.n_models > 1 or self.gathering == "window"
+        return len(self.models) > 1 or self.gathering == "window"
 
     def _column(self, name: str, model: int) -> str:
         """The column that a list of a model is made of."""
         return f"{name}_of_{model}" if self._is_made else name
 
     def _values_of(self, model: int, values: Sql) -> Sql:
-        return values_of_model(model, values, self.n_models)
+        return values_of_model(model, values, len(self.models))
 
 
 def values_of_model(model: int, values: Sql, n_models: int) -> Sql:
@@ -216,6 +219,17 @@ class Plan:
     keep: int  # how many predictions a user keeps at the most; 0: all
     words: tuple[str, ...]  # the same for a person, a sentence each
     lookup: Lookup = "join"  # how facts of items come to predictions
+    first: int = 0  # how many items of arrays in order are read; 0: all
+
+
+def together(plans: Mapping[str, Plan]) -> Plan:
+    """The plans of models of several forms as one; the names of the models are the keys."""
+    first, *others = plans.values()
+    if not others:
+        return first
+    row_plan = next((plan for plan in plans.values() if plan.gathering != "all"), first)
+    words = [f"{names}: {words}" for names, plan in plans.items() for words in plan.words]
+    return replace(row_plan, words=tuple(words), first=max(plan.first for plan in plans.values()))
 
 
 def choose_plan(
@@ -288,7 +302,7 @@ def _plan_for_arrays(task: ScoringTask, predictions: SourceTable, prune: str, ex
         f"Only the first {cutoff} items of a user's array are read: that is the largest cutoff; duplicates and nulls further "
         "down are not counted."
     )
-    return Plan("first", cutoff, tuple(words))
+    return Plan("all", 0, tuple(words), first=cutoff)
 
 
 def _obstacle(

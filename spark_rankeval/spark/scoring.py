@@ -29,7 +29,7 @@ from spark_rankeval.spark.inputs import Sources, overlaps_of
 from spark_rankeval.spark.invalid_rows import Quarantine
 from spark_rankeval.spark.per_user import MetricColumn, PerUserSchema, Settings, table_hash, type_of_count
 from spark_rankeval.spark.platforms import engine_of
-from spark_rankeval.spark.prediction_lists import ListLengths, Plan, choose_plan, sampled_lengths
+from spark_rankeval.spark.prediction_lists import ListLengths, Plan, choose_plan, sampled_lengths, together
 from spark_rankeval.spark.table_rows import hashed_tables
 from spark_rankeval.spark.tasks import MESSAGE_SCHEMA, run_on_workers
 from spark_rankeval.statistics.description import Description, DescriptionOptions, Figures
@@ -114,23 +114,26 @@ class Scoring:
 
     def plan(self, *, exact: bool, lazy: bool = False) -> Plan:
         """How predictions are brought together, for figures in an action or for a lazy table."""
-        predictions, spelled = self.sources.predictions, self.reading.spelled
-        plan = choose_plan(
-            self.reading.task,
-            {spelled.get(value.label, value.label): value.metric for value in self.reading.values},
-            predictions,
-            self.prune,
-            engine_of(predictions.frame.sparkSession),
-            exact,
-            excludes=self.sources.exclude is not None,
-            lengths=self.lengths,
-            each_row_is_both=self.sources.each_row_is_both,
-        )
-        from_vectors = predictions.vectors is not None
-        for feature in self.sources.features:
-            plan = feature.plan(
-                plan, self.reading.task, lazy=lazy, tables_fit=self.tables_fit, from_vectors=from_vectors
+        sources, task, spelled = self.sources, self.reading.task, self.reading.spelled
+        metrics = {spelled.get(value.label, value.label): value.metric for value in self.reading.values}
+        plans = {}
+        for models in sources.forms:
+            first, *others = (sources.models[model] for model in models)
+            views = tuple(view for view in task.views if view.model in models)
+            plans[", ".join(model.name for model in (first, *others))] = choose_plan(
+                replace(task, views=views),
+                metrics,
+                first.source,
+                self.prune,
+                engine_of(first.source.frame.sparkSession),
+                exact,
+                excludes=sources.exclude is not None,
+                lengths=self.lengths,
+                each_row_is_both=sources.each_row_is_both,
             )
+        plan, from_vectors = together(plans), sources.has_vectors
+        for feature in self.sources.features:
+            plan = feature.plan(plan, task, lazy=lazy, tables_fit=self.tables_fit, from_vectors=from_vectors)
         return plan
 
     def with_lengths(self) -> Scoring:
@@ -138,9 +141,9 @@ class Scoring:
 
         If the tables are large and cheap to read, a job reads their users.
         """
-        if self.stored is not None or self.sources.predictions.arrays or not self.plan(exact=False).keep:
+        models = [model.source for model in self.sources.models if not model.source.arrays]
+        if self.stored is not None or not models or not self.plan(exact=False).keep:
             return self
-        models = [model.source for model in self.sources.models]
         return replace(self, lengths=sampled_lengths(models, self.sources.model_column))
 
     def grouping(self, plan: Plan) -> Grouping:
@@ -152,6 +155,7 @@ class Scoring:
             task,
             gathering=plan.gathering,
             keep=plan.keep,
+            first=plan.first,
             merge_duplicates=plan.keep > 0 and keeps_best,
             lookup=plan.lookup,
         )

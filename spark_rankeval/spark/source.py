@@ -14,7 +14,7 @@ from spark_rankeval.errors import InputError, did_you_mean
 from spark_rankeval.request.options import Similarity
 from spark_rankeval.request.readings import DEFAULT_ITEM, ColumnNames
 from spark_rankeval.spark.ids import common_id_type, id_reasons, problem_of_type, usable
-from spark_rankeval.spark.sql_text import Sql, field_of, find_column, find_field, named, number, quoted
+from spark_rankeval.spark.sql_text import Sql, field_of, find_column, find_field, named, number
 from spark_rankeval.worker.grouped_row import BIAS, VECTOR
 
 if TYPE_CHECKING:
@@ -94,6 +94,13 @@ class SourceTable:
     # The column, as text, of the subtopic for which a label judges its item; None: an item has one label.
     subtopic: str | None = None
     vectors: VectorColumns | None = None  # if a row is a user with a vector, not with a list: the vectors and the items
+
+    @property
+    def form(self) -> str:
+        """How predictions come, in words."""
+        if self.vectors is not None:
+            return "vectors"
+        return f"{'arrays' if self.arrays else 'rows'}{' with scores' if self.has_value else ''}"
 
     @property
     def has_value(self) -> bool:
@@ -396,30 +403,6 @@ def array_value(
         )
         return None
     return ValueColumn(column, kind.elementType)
-
-
-def _as_rows(arrays: SourceTable, model: str) -> str:
-    """The line that makes rows of a table of arrays of structs; empty if its entries have no scores."""
-    if not (arrays.arrays and arrays.item_field):
-        return ""
-    users = ", ".join(map(repr, arrays.user))
-    return f'. This makes rows of {model!r}: table.selectExpr({users}, "inline({quoted(arrays.item)})")'
-
-
-def check_together(
-    models: Sequence[tuple[str, SourceTable]], others: Iterable[SourceTable | None], problems: list[str]
-) -> None:
-    """Add to the problems what says that models, by name, or other tables cannot be compared with the first model."""
-    (first, left), *more = models
-    check_comparable(left, (*(source for _, source in more), *others), problems)
-    problems += [
-        (
-            f"predictions of model {name!r} are {'arrays' if source.arrays else 'rows'}, those of {first!r} are not; pass all "
-            f"models in one form{_as_rows(source if source.arrays else left, name if source.arrays else first)}"
-        )
-        for name, source in more
-        if (source.arrays, source.has_value) != (left.arrays, left.has_value)
-    ]
 
 
 def check_comparable(left: SourceTable, others: Iterable[SourceTable | None], problems: list[str]) -> None:

@@ -101,7 +101,7 @@ class TableRows:
         array, item_type = source.ids_sql(), self.item_type()
         if source.item_type != item_type:
             array = usable(array, T.ArrayType(source.item_type)).cast(T.ArrayType(item_type))
-        if source.role == "predictions" and self.first:
+        if source.role == "predictions" and self.first and not source.has_value:
             return [
                 call("slice", array, 1, self.first).alias(ids),
                 call("array_size", array).alias(grouped_row.VALID_PREDICTIONS),
@@ -151,25 +151,23 @@ class TableRows:
         """Whether rows of infinite score are left out and counted by themselves: only on request, for it takes a column."""
         return source.value_kind == "score" and not self.task.rank_infinite
 
-    @property
-    def has_several_models(self) -> bool:
-        """Whether rows have the index of their model."""
-        return len(self.sources.models) > 1
+    def rows_of_models(self, models: Sequence[int], rows: Callable[[SourceTable], DataFrame]) -> DataFrame:
+        """The rows of models, by index, under our names, each with the index of its model if there are several."""
+        tables = {
+            model: rows(self.sources.models[model].source) for model in models[: 1 if self.names_models else None]
+        }
+        if self.names_models or len(models) == 1:
+            return tables[models[0]]
+        return rows_of_all(table.withColumn(MODEL, F.lit(model)) for model, table in tables.items())
 
-    def all_models(self, rows: Callable[[SourceTable], DataFrame]) -> DataFrame:
-        """The rows of all models under our names, each with the index of its model if there are several."""
-        models = self.sources.models
-        if self.sources.model_column is not None:
-            return rows(models[0].source)
-        tables = [rows(model.source) for model in models]
-        if not self.has_several_models:
-            return tables[0]
-        numbered = [table.withColumn(MODEL, F.lit(n)) for n, table in enumerate(tables)]
-        return rows_of_all(numbered)
+    @property
+    def names_models(self) -> bool:
+        """Whether a column of one table says which model a row is of."""
+        return self.sources.model_column is not None
 
     def _model_of(self, source: SourceTable) -> list[Sql]:
         """The index of a row's model, if a column names it; a row that names none counts as one of the first model's."""
-        if self.sources.model_column is None or source.role != "predictions" or not self.has_several_models:
+        if self.sources.model_column is None or source.role != "predictions" or len(self.sources.models) == 1:
             return []
         name = self.sources.model_column
         name_of_row, model_of_row = text_in_sql(source.frame, name), number(0)

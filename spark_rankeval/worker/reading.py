@@ -68,7 +68,7 @@ def read_predictions(task: ScoringTask, columns: dict[str, pa.Array], model: int
     }
     rows = _rows(lists, PREDICTION_ROWS)
     total = whole_numbers(lists[VALID_PREDICTIONS]) if VALID_PREDICTIONS in lists else None
-    if task.prediction_arrays:
+    if model in task.array_models:
         is_null_user = _null_users(columns, len(rows))
         side = _check_arrays(
             rows, is_null_user, lists[ITEMS], _existing_columns(lists, SCORES), [np.isnan], task.keep_null_items
@@ -305,29 +305,29 @@ RANKED, REJECTED, INFINITE_SCORE = 0, 1, 2
 _TOGETHER = 1 << 20
 
 
-def with_lists_of_models(n_models: int, batches: Batches) -> Batches:
-    """The batches with lists of each model, cut into parts of fewer users; as they are if they have such lists already."""
+def with_lists_of_models(models: Sequence[int], batches: Batches) -> Batches:
+    """The batches with lists of each of some models, cut into parts of fewer users; as they are if they have such lists already."""
     for batch in batches:
         if MARKS not in batch.schema.names:
             yield batch
             continue
         _, offsets = flat(batch.column(MARKS))
         for start, stop in pieces(offsets, _TOGETHER):
-            yield _parted(n_models, batch.slice(start, stop - start))
+            yield _parted(models, batch.slice(start, stop - start))
 
 
-def _parted(n_models: int, batch: pa.RecordBatch) -> pa.RecordBatch:
-    columns = columns_of(batch)
+def _parted(models: Sequence[int], batch: pa.RecordBatch) -> pa.RecordBatch:
+    columns, first = columns_of(batch), models[0]
     are_hashed = not pa.types.is_int32(columns[MARKS].type.value_type)
     values, offsets_of_marks = flat(columns.pop(MARKS))
     marks = filled(values, 0)
     # The lowest bits, in a type that sorts quickly.
     model, kind = marks.astype(np.uint16), (marks >> MODEL_BITS) & ((1 << KIND_BITS) - 1)
-    n_cells = n_models * batch.num_rows
+    n_cells = (max(models) + 1) * batch.num_rows
     cells = model.astype(np.int64) * batch.num_rows + np.repeat(np.arange(batch.num_rows), np.diff(offsets_of_marks))
     rows = lengths = np.bincount(cells, minlength=n_cells)
     infinite = None
-    if INFINITE_PREDICTIONS in columns:
+    if column_of_model(INFINITE_PREDICTIONS, first) in columns:
         infinite = np.bincount(cells[kind == INFINITE_SCORE], minlength=n_cells)
     ranked = kind == RANKED
     if not ranked.all():
@@ -337,9 +337,11 @@ def _parted(n_models: int, batch: pa.RecordBatch) -> pa.RecordBatch:
     bounds = offsets_of(lengths)
     totals = Ragged(marks[order] >> (MODEL_BITS + KIND_BITS), bounds).summed() if are_hashed else None
     lists = {
-        name: flat(columns.pop(name))[0].take(pa.array(order)) for name in (ITEMS, SCORES, FACTS) if name in columns
+        name: flat(columns.pop(column))[0].take(pa.array(order))
+        for name in (ITEMS, SCORES, FACTS)
+        if (column := column_of_model(name, first)) in columns
     }
-    for index in range(n_models):
+    for index in models:
         model_rows = slice(index * batch.num_rows, (index + 1) * batch.num_rows)
         offsets = bounds[index * batch.num_rows : (index + 1) * batch.num_rows + 1]
         for name, entries in lists.items():

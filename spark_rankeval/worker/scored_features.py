@@ -63,8 +63,8 @@ class BatchFeature:
 
     #: Counts that are the same for every user, by name.
     totals: Mapping[str, int] = {}
-    #: What ranks the items of each model; None: the lists come with the users.
-    rankers: Sequence[Ranker] | None = None
+    #: What ranks the items of models, by index; the lists of the others come with the users.
+    rankers: Mapping[int, Ranker] = {}
 
     def sides(self) -> Mapping[str, Side]:
         """The users' lists in other tables, by role."""
@@ -191,7 +191,7 @@ def with_features(task: ScoringTask, batches: Batches) -> Iterator[tuple[pa.Reco
     """The batches of a partition in parts that fit into memory, each with the features."""
     features = begun(task)
     names = dict.fromkeys(name for feature in features_of(task) for name in feature.tables())
-    for batch, tables in received(with_lists_of_models(len(task.models), batches), tuple(names)):
+    for batch, tables in received(with_lists_of_models(task.row_models, batches), tuple(names)):
         parts = iter([batch])
         for feature in features:
             feature.receive(tables)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -101,7 +101,7 @@ class _Inputs(NamedTuple):
     sides: dict[str, Side]  # tables beside predictions that have rows of these users, by role
     order: Callable[[Array], Array] | None  # as of `RawLists`
     features: list[BatchFeature]
-    rankers: Sequence[Ranker]  # if models rank by themselves: the lists of each
+    rankers: Mapping[int, Ranker]  # the models that rank by themselves, by index
 
     def lists(self, task: ScoringTask, model: int) -> RawLists:
         """The lists of a model, before anything is left out."""
@@ -129,11 +129,11 @@ def _read(task: ScoringTask, batch: pa.RecordBatch, partition: Sequence[Partitio
     columns = columns_of(batch)
     labels, excluded = read_labels(task, columns), read_excluded(columns)
     features = [feature.read(columns, labels, excluded) for feature in partition]
-    rankers: Sequence[Ranker] = next((each.rankers for each in features if each.rankers is not None), ())
-    if rankers:
-        predictions = [ranker.predictions() for ranker in rankers]
-    else:
-        predictions = [read_predictions(task, columns, model) for model in range(len(task.models))]
+    rankers = {model: ranker for feature in features for model, ranker in feature.rankers.items()}
+    predictions = [
+        rankers[model].predictions() if model in rankers else read_predictions(task, columns, model)
+        for model in range(len(task.models))
+    ]
     sides = {"labels": labels, **({} if excluded is None else {"exclude": excluded})}
     for feature in features:
         sides |= feature.sides()
@@ -180,7 +180,7 @@ def _score_model(
 ) -> list[tuple[RankingBatch, RankingCounts]]:
     """Add the metrics and counts of a model to the scores, and return its rankings, one for each view."""
     lists, entry, n_excluded = _without_excluded(inputs.excluded, inputs.lists(task, model))
-    ranker = inputs.rankers[model] if inputs.rankers else None
+    ranker = inputs.rankers.get(model)
     predictions, facts = inputs.predictions[model], inputs.columns.get(column_of_model(FACTS, model))
     views = _views_of(task, model, inputs.columns)
     parts = list(pieces(lists.items.offsets + lists.labels.offsets, _SLICE)) or [(0, 0)]
@@ -203,10 +203,10 @@ def _score_model(
     if task.has_subtopic_rows:
         n_repeats = counts["n_duplicate_labels"] + counts["n_conflicting_labels"]
         counts["n_subtopic_labels"] = inputs.labels.merged - n_repeats
-    if ranker is not None:
-        counts |= ranker.counts()
     for feature in inputs.features:
         counts |= feature.counts(inputs.label_items)
+    if ranker is not None:
+        counts |= ranker.counts()
     counts["n_excluded_labels"] = _n_labelled(inputs.excluded, inputs.label_items)
     conflicts = inputs.columns.get(ATTRIBUTE_CONFLICTS)
     none = np.zeros(batch.n_users, np.int64)
@@ -228,7 +228,7 @@ def _overlaps(
     met = tables_met(batch.recommended for batch, _ in ranked)
     # Some dialects rank labelled items without a prediction.
     is_hit = any(len(batch.user) > findings.unpredicted.sum() for batch, findings in ranked)
-    is_rankable = bool(inputs.rankers) and bool(inputs.rankers[model].is_rankable.any())
+    is_rankable = model in inputs.rankers and bool(inputs.rankers[model].is_rankable.any())
     met |= {"labels"} if is_hit or is_rankable else set()
     met |= {"exclude"} if counts["n_excluded"].any() else set()
     for feature in inputs.features:

@@ -87,7 +87,8 @@ def _request(case):
         case.get("arrays") == "scored", "label_arrays" in case, grades, ("weight",) if "weight" in case else ()
     )
     asked, models = parse_metrics(case["metrics"]), case.get("models", [""])
-    request = read_request(asked, options, lists, models, arrays="arrays" in case, users_alone=False).with_standards()
+    array_models = range(len(models)) if "arrays" in case else ()
+    request = read_request(asked, options, lists, models, array_models=array_models, users_alone=False).with_standards()
     tables = sorted({table for fact in request.task.facts - {"intents"} for table in FACT_TABLES[fact]})
     overlaps = [("labels", "items"), *((table, "items") for table in tables)]
     overlaps += [("exclude", kind) for kind in ("users", "items") if "exclude" in case]

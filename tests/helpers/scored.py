@@ -53,7 +53,7 @@ def scores_in(dialect, metrics, users, threshold=None, ties=None):
     views, values = views_of(resolved, dialect, KNOWN, ties=ties, threshold=threshold)
     task = ScoringTask(
         tuple(views),
-        prediction_arrays=True,
+        array_models=(0,),
         label_arrays=True,
         unusual_grades=dialect.unusual_grades,
         keep_null_items=dialect.null_items == "keep_rank",

@@ -15,7 +15,7 @@ from spark_rankeval.metrics.rank_based import ReciprocalRank
 from spark_rankeval.request.options import RankingOptions, ScoringOptions
 from spark_rankeval.request.readings import Lists, policy_of, resolve, views_of
 from spark_rankeval.request.task import ScoringTask
-from spark_rankeval.spark.prediction_lists import choose_plan
+from spark_rankeval.spark.prediction_lists import choose_plan, together
 
 ENGINE = SimpleNamespace(name="Spark", version="4.3.0", keeps_best=True, sorts_cheaply=True)
 SAIL = SimpleNamespace(name="Sail", version="0.7.2", keeps_best=False, sorts_cheaply=False)
@@ -70,13 +70,10 @@ def test_explain_says_whether_the_plan_prunes_and_what_prevents_it(metrics, opti
 
 
 def test_an_array_is_read_as_far_as_the_largest_cutoff_unless_items_move_up():
-    assert (plan_of_arrays(["rr@2", "recall@7", "ndcg@5"]).gathering, plan_of_arrays(["rr@2", "recall@7"]).keep) == (
-        "first",
-        7,
-    )
+    assert plan_of_arrays(["rr@2", "recall@7", "ndcg@5"]).first == 7
     for call in ({"keep_best": True}, {"excludes": True}, {"dialect": "torchmetrics"}):
-        assert plan_of_arrays(["precision@2"], **call).gathering == "all"
-    assert plan_of_arrays(["precision(judged_only=true)@2"]).gathering == "all"
+        assert plan_of_arrays(["precision@2"], **call).first == 0
+    assert plan_of_arrays(["precision(judged_only=true)@2"]).first == 0
 
 
 def test_one_view_of_whole_lists_reads_all():
@@ -106,6 +103,25 @@ def test_equal_scores_have_a_position_in_arrays_alone(scored, ties):
     policy = replace(find_dialect("default").ranking, ties="position")
     assert policy_of(policy, replace(ROWS, scored_arrays=scored), None, False).ties == ties
     assert policy_of(policy, replace(ROWS, scored_arrays=scored), "item_desc", False).ties == "item_desc"
+
+
+def test_equal_scores_have_a_position_in_the_models_alone_that_have_scored_arrays():
+    dialect = replace(find_dialect("lenskit"), rankings={})
+    resolved = resolve(parse_metrics(["rr", "ndcg@5"]), dialect, None, ROWS)
+    views, values = views_of(resolved, dialect, ROWS, models=("a", "b"), scored_arrays=(True, False))
+    assert [(view.model, view.ranking.ties) for view in views] == [(0, "position"), (1, "item_asc")]
+    assert [value.label for value in values] == ["rr", "ndcg@5"] * 2
+
+
+def test_plans_of_several_forms_name_their_models():
+    table = SimpleNamespace(arrays=True, has_value=False, vectors=None)
+    arrays = choose_plan(*task_of(["ndcg@5"]), table, "auto", ENGINE, exact=True, excludes=False)
+    rows = plan_of_rows(["ndcg@5"])
+    plan = together({"a, c": arrays, "b": rows})
+    assert (plan.gathering, plan.keep, plan.first) == (rows.gathering, rows.keep, 5)
+    assert plan.words[0].startswith("a, c: Predictions come as arrays")
+    assert plan.words[-1].startswith("b: ")
+    assert together({"b": rows}) is rows
 
 
 def test_labels_put_at_the_end_of_a_list_are_no_predictions():

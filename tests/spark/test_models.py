@@ -132,17 +132,6 @@ def test_models_that_come_as_arrays(tables, together):
         evaluate(twice, labels, METRICS, relevance="grade")
 
 
-def test_rows_beside_arrays_are_an_error_with_the_line_that_makes_rows(spark, tables):
-    lists = spark.createDataFrame([(1, [("a", 0.5)])], "user int, lists array<struct<item:string,score:double>>")
-    rows = spark.createDataFrame([(1, "a", 0.5)], "user int, item string, score double")
-    labels = rows.select("user", "item")
-    for models in ({"als": lists, "popularity": rows}, {"popularity": rows, "als": lists}):
-        with pytest.raises(InputError, match=r"""of 'als': table\.selectExpr\('user', "inline\(`lists`\)"\)"""):
-            evaluate(models, labels, "rr", score="score")
-    alike = {"als": lists.selectExpr("user", "inline(`lists`)"), "popularity": rows}
-    assert evaluate(alike, labels, "rr", score="score")["als", "rr"] == 1.0
-
-
 def test_a_row_of_no_model_is_an_error(spark, tables):
     tables, labels = tables
     rows = tables["als"].withColumn("model", F.when(F.col("user") == 1, None).otherwise(F.lit("als")))

@@ -340,7 +340,7 @@ class TestBadInput:
             (
                 lambda w: evaluate({"a": Vectors(w.users, w.items), "b": w.labels}, w.labels, "rr"),
                 InputError,
-                "some models are Vectors",
+                "predictions of model 'b' in rows need either score=",
             ),
             (lambda w: evaluate(Vectors(w.users, w.items, vector="bias"), w.labels, "rr"), InputError, "must be an array of numbers"),
             (

@@ -18,7 +18,7 @@ def counts_of(excluded, labels, kind=None):
     """The counts of two models of the same users, who are predicted the items 1 to 3."""
     resolved = resolve(parse_metrics("recall@2"), DEFAULT, None, KNOWN)
     views, _ = views_of(resolved, DEFAULT, KNOWN, models=("a", "b"))
-    task = ScoringTask(tuple(views), prediction_arrays=True, label_arrays=True, models=("a", "b"))
+    task = ScoringTask(tuple(views), array_models=(0, 1), label_arrays=True, models=("a", "b"))
     predicted = pa.array([[1, 2, 3]] * len(labels))
     scores = pa.array([[0.3, 0.2, 0.1]] * len(labels))
     columns = {ITEMS: predicted, SCORES: scores, f"{ITEMS}_of_1": predicted, f"{SCORES}_of_1": scores}

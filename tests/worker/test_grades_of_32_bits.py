@@ -32,7 +32,7 @@ def task_of(metrics, threshold=0.7, arrays=True, relevances=("grade",)):
     lists = Lists(scored_arrays=True, label_arrays=arrays, relevances=relevances)
     resolved = resolve(parse_metrics(metrics), DEFAULT, threshold, lists)
     views, values = views_of(resolved, DEFAULT, lists, threshold=threshold)
-    return ScoringTask(tuple(views), prediction_arrays=True, label_arrays=arrays), values
+    return ScoringTask(tuple(views), array_models=(0,), label_arrays=arrays), values
 
 
 def scores_of(width, metrics, threshold=0.7, arrays=True):

@@ -73,7 +73,7 @@ def test_every_model_has_the_rows_that_name_it(monkeypatch, together, counts_inf
     drawn = rows(random)
     batch = batch_of(drawn, counts_infinite=counts_infinite)
     # Sliced, as a part of what Spark sends.
-    parts = list(with_lists_of_models(N_MODELS, iter([batch.slice(0, 17), batch.slice(17)])))
+    parts = list(with_lists_of_models(range(N_MODELS), iter([batch.slice(0, 17), batch.slice(17)])))
     assert (len(parts) > 2) == (together < 100)
     whole = pa.Table.from_batches(parts)
     assert whole[LABELS].to_pylist() == [[user] for user in range(N_USERS)]
@@ -106,13 +106,30 @@ def test_marks_without_hashes_part_the_lists_and_leave_the_hashes_to_the_reader(
         pa.list_(pa.int32()),
     )
     place = batch.schema.get_field_index(MARKS)
-    (wide,) = with_lists_of_models(N_MODELS, iter([batch]))
-    (parted,) = with_lists_of_models(N_MODELS, iter([batch.set_column(place, MARKS, narrow)]))
+    (wide,) = with_lists_of_models(range(N_MODELS), iter([batch]))
+    (parted,) = with_lists_of_models(range(N_MODELS), iter([batch.set_column(place, MARKS, narrow)]))
     hashes = {hash_column(column_of_model("predictions", model)) for model in range(N_MODELS)}
     assert set(wide.schema.names) - set(parted.schema.names) == hashes
     assert parted == wide.select(parted.schema.names)
 
 
+def test_lists_of_models_among_others_have_the_names_of_their_indices():
+    mark = [[1 | 5 << MODEL_BITS + KIND_BITS, 3 | 7 << MODEL_BITS + KIND_BITS]]
+    batch = pa.RecordBatch.from_pydict(
+        {
+            ITEMS: [["of arrays"]],
+            column_of_model(ITEMS, 1): [["a", "b"]],
+            column_of_model(SCORES, 1): [[1.0, 2.0]],
+            MARKS: mark,
+        }
+    )
+    (parted,) = with_lists_of_models((1, 3), iter([batch]))
+    assert {name: parted[name].to_pylist() for name in parted.schema.names if name.startswith(ITEMS)} == {
+        ITEMS: [["of arrays"]], column_of_model(ITEMS, 1): [["a"]], column_of_model(ITEMS, 3): [["b"]]
+    }  # fmt: skip
+    assert parted[column_of_model(SCORES, 3)].to_pylist() == [[2.0]]
+
+
 def test_lists_of_each_model_go_on_as_they_are():
     batch = pa.RecordBatch.from_pydict({ITEMS: [["a"]], column_of_model(ITEMS, 1): [["b"]]})
-    assert list(with_lists_of_models(2, iter([batch]))) == [batch]
+    assert list(with_lists_of_models(range(2), iter([batch]))) == [batch]

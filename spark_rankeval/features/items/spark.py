@@ -5,7 +5,7 @@ Joins are a shuffle by item, for tables of any size. Tables that workers look up
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, NamedTuple
@@ -252,16 +252,17 @@ class SideSources(ItemSources, SourceFeature):
 
 
 def read_side_tables(
-    tables: SideTables, predictions: SourceTable, names: ColumnNames, problems: list[str]
+    tables: SideTables, predictions: Sequence[SourceTable], names: ColumnNames, problems: list[str]
 ) -> SideSources:
     """Find and check the columns of the tables; what is wrong with them is added to the problems."""
     options, facts, frames = tables.options, tables.facts, tables.frames()
-    if predictions.vectors is not None:
-        if options.lookup == "join":
-            problems.append(
-                "lookup='join' joins facts of items to rows of predictions, and Vectors have none; leave it out"
-            )
-    elif facts & set(ITEM_FACTS) and predictions.arrays:
+    has_vectors = [source.vectors is not None for source in predictions]
+    if any(has_vectors) and options.lookup == "join":
+        problems.append(
+            "lookup='join' joins facts of items to rows of predictions, and Vectors have none; leave it out"
+        )
+    has_arrays = any(source.arrays and not ranked for source, ranked in zip(predictions, has_vectors, strict=True))
+    if facts & set(ITEM_FACTS) and has_arrays:
         problems.append(
             "metrics of items need predictions as rows, and these are arrays. Explode them with predictions.select('user', "
             "F.posexplode('item').alias('rank', 'item')), and pass rank='rank'"

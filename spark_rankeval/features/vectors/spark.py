@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -66,35 +67,37 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class VectorSources(SourceFeature):
-    """The vectors of the models, in their order."""
+    """The vectors of the models, in their order; None: the model has lists."""
 
-    models: tuple[VectorColumns, ...]
+    models: tuple[VectorColumns | None, ...]
 
     takes_one_table = True
 
     def tables(self) -> list[SourceTable]:
         """The candidates of models."""
-        return [columns.candidates for columns in self.models if columns.candidates is not None]
+        vectors = (columns for columns in self.models if columns is not None)
+        return [columns.candidates for columns in vectors if columns.candidates is not None]
 
     def for_workers(self) -> tuple[Feature]:
         """The lists of the models."""
-        return (ListsFromVectors(tuple(columns.similarity for columns in self.models)),)
+        return (ListsFromVectors(tuple(columns and columns.similarity for columns in self.models)),)
 
     def grouped(self, context: GroupingContext) -> GroupedFeature:
         """The candidates of users, and the packed catalogues."""
-        return GroupedVectors(self.models, context.typed)
+        vectors = {model: columns for model, columns in enumerate(self.models) if columns is not None}
+        return GroupedVectors(vectors, context.typed)
 
 
 @dataclass(frozen=True)
 class GroupedVectors(GroupedFeature):
     """What users and tasks get to rank the whole catalogue."""
 
-    models: tuple[VectorColumns, ...]
+    models: Mapping[int, VectorColumns]
     typed: Typed
 
     def prediction_tables(self) -> list[DataFrame]:
         """The candidates of users, if they have any of their own."""
-        candidates = {model: columns.candidates for model, columns in enumerate(self.models)}
+        candidates = {model: columns.candidates for model, columns in self.models.items()}
         return [
             self.typed.lists(source, column_of_model(CANDIDATES, model))
             for model, source in candidates.items()
@@ -106,7 +109,7 @@ class GroupedVectors(GroupedFeature):
         item_type = self.typed.item_type
         catalogues = {
             column_of_model(CATALOGUE, model): packed_catalogue(columns, item_type)
-            for model, columns in enumerate(self.models)
+            for model, columns in self.models.items()
         }
         return broadcast_tables(users, catalogues)
 

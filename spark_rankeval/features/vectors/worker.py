@@ -91,7 +91,7 @@ class FirstItems(NamedTuple):
 class Catalogues:
     """The catalogues of models that a task holds. They come in the task's first row."""
 
-    def __init__(self, similarities: Sequence[Similarity]) -> None:
+    def __init__(self, similarities: Sequence[Similarity | None]) -> None:
         self._similarities = similarities
         self._models: dict[int, TaskCatalogue] = {}
 
@@ -100,7 +100,7 @@ class Catalogues:
         if self._models:
             return
         for model, similarity in enumerate(self._similarities):
-            if (name := column_of_model(CATALOGUE, model)) in tables:
+            if similarity is not None and (name := column_of_model(CATALOGUE, model)) in tables:
                 packed = PackedCatalogue.unpack(tables[name].as_buffer())
                 self._models[model] = TaskCatalogue.prepare(packed, similarity)
 
@@ -298,22 +298,24 @@ def first_items_of_batches(
 
 @dataclass(frozen=True)
 class ListsFromVectors(ScoringFeature):
-    """Models that rank by vectors; `similarities` has how each makes scores of them."""
+    """Models that rank by vectors; `similarities` has how each makes scores of them, None for a model that has lists."""
 
-    similarities: tuple[Similarity, ...]
+    similarities: tuple[Similarity | None, ...]
 
     name = "vectors"
     totals = faults = CATALOGUE_FAULTS
 
     def tables(self) -> tuple[str, ...]:
         """The catalogues of the models."""
-        return tuple(column_of_model(CATALOGUE, model) for model in range(len(self.similarities)))
+        return tuple(column_of_model(CATALOGUE, model) for model in self._models)
 
     def begin(self, task: ScoringTask) -> PartitionFeature:
         """The catalogues, and how much of the lists a task looks at."""
-        return _VectorsOfPartition(
-            self.similarities, [first_items(task, model) for model in range(len(self.similarities))]
-        )
+        return _VectorsOfPartition(self.similarities, {model: first_items(task, model) for model in self._models})
+
+    @property
+    def _models(self) -> list[int]:
+        return [model for model, similarity in enumerate(self.similarities) if similarity is not None]
 
 
 def first_items(task: ScoringTask, model: int) -> FirstItems | None:
@@ -328,29 +330,33 @@ def first_items(task: ScoringTask, model: int) -> FirstItems | None:
 
 
 class _VectorsOfPartition(PartitionFeature):
-    def __init__(self, similarities: tuple[Similarity, ...], firsts: Sequence[FirstItems | None]) -> None:
+    def __init__(self, similarities: Sequence[Similarity | None], firsts: Mapping[int, FirstItems | None]) -> None:
         self._catalogues, self._firsts = Catalogues(similarities), firsts
 
     def receive(self, tables: Mapping[str, pa.Scalar]) -> None:
         self._catalogues.read(tables)
 
     def parts(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        k = max((first.k for first in self._firsts if first is not None), default=0)
+        k = max((first.k for first in self._firsts.values() if first is not None), default=0)
         return few_users(iter([batch]), k) if k and batch.num_rows else iter([batch])
 
     def read(self, columns: Mapping[str, pa.Array], labels: Side, excluded: Side | None) -> BatchFeature:
         return _VectorsOfBatch(
-            [
-                VectorLists.read(columns, model, self._catalogues[model], excluded, labels, first)
-                for model, first in enumerate(self._firsts)
-            ]
+            {
+                model: VectorLists.read(columns, model, self._catalogues[model], excluded, labels, first)
+                for model, first in self._firsts.items()
+            }
         )
 
 
 class _VectorsOfBatch(BatchFeature):
-    def __init__(self, models: Sequence[VectorLists]) -> None:
+    def __init__(self, models: Mapping[int, VectorLists]) -> None:
         self.rankers = models
-        faults = [lists.catalogue.faults for lists in models]
+        faults = [lists.catalogue.faults for lists in models.values()]
         self.totals = {
             name: sum(model_faults[index] for model_faults in faults) for index, name in enumerate(CATALOGUE_FAULTS)
         }
+
+    def counts(self, labels: Ragged) -> Mapping[str, Array]:
+        """A model that has lists needs no vectors."""
+        return {"n_labels_without_vector": np.zeros(labels.n_users, np.int64)}
