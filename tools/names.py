@@ -20,7 +20,8 @@ PREPOSITIONS = {"as", "at", "by", "for", "from", "in", "of", "on", "to", "with",
 NEVER_FIRST = {"at", "in", "of"}
 # Names that users write or read, in calls, rows and stored columns.
 PUBLIC = {
-    "asked", "by", "found", "head_of", "in_place", "item_by", "n_without", "of", "on", "std_of", "tightest_at", "TIGHTEST_AT", "told",
+    "asked", "by", "found", "head_of", "in_place", "item_by", "metrics_from", "n_without", "of", "on", "std_of", "tightest_at",
+    "TIGHTEST_AT", "told",
 }  # fmt: skip
 
 

@@ -232,6 +232,11 @@ class JobConfig:
         """The columns that identify users, items, models and slices."""
         raise NotImplementedError
 
+    @property
+    def own_module(self) -> str:
+        """The module that workers must import for the caller's own metrics; empty if there is none."""
+        return ""
+
     def keys(self) -> dict[str, str]:
         """The keys of the library's options in the file, by the options' names."""
         raise NotImplementedError

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -17,6 +18,7 @@ from spark_rankeval.jobs.command import Command, run_as_task
 from spark_rankeval.jobs.config import JobConfig, Output, Source, empty_names, keys_of, names_in, refusal
 from spark_rankeval.jobs.evaluate_sections import TABLES_OF_VECTORS, AuditSettings, LogSplit, VectorTables
 from spark_rankeval.jobs.settings import INSTEAD
+from spark_rankeval.metrics.base import REGISTRY
 from spark_rankeval.metrics.expected_values import EstimatorOption
 from spark_rankeval.metrics.group_rates import GroupShare
 from spark_rankeval.metrics.naming import NamedMetrics, parse_metric, parse_metrics, reads_as
@@ -52,6 +54,7 @@ class Evaluation(SummaryOptions, RankingOptions):
 
     Attributes:
         metrics: names such as "ndcg@10", or a table from labels of your own to names.
+        metrics_from: a module that defines metrics of your own, such as "shop.metrics"; the driver and the workers import it.
         model: a name for the predictions, if the table holds those of one model.
         totals: whether to add a total over each attribute, if by has several.
         ci: the interval of each mean: t (Student), bca or percentile (bootstraps; bootstrap means bca), or none.
@@ -61,6 +64,7 @@ class Evaluation(SummaryOptions, RankingOptions):
     """
 
     metrics: str | tuple[str, ...] | Mapping[str, str] = field(kw_only=True)
+    metrics_from: str | None = None
     by: str | tuple[str, ...] = ()
     cluster: str | tuple[str, ...] | None = None
     model: str | None = None
@@ -253,6 +257,11 @@ class EvaluateConfig(JobConfig):
         # A field of arrays, "recs.movieId", is the column "movieId" in tables of single items.
         return ids | {name.rpartition(".")[2] for name in ids}
 
+    @property
+    def own_module(self) -> str:
+        """The module of the caller's own metrics; empty if there is none."""
+        return self.evaluation.metrics_from or ""
+
     def keys(self) -> dict[str, str]:
         """The keys of the options of `evaluate` in the file, by the options' names."""
         sections = {name: f"[{name}]" for name in _TABLES}
@@ -367,6 +376,7 @@ class EvaluateConfig(JobConfig):
         problems = []
         evaluation, report = settings.get("evaluation"), settings.get("report")
         if isinstance(evaluation, Mapping):
+            problems += _problems_of_import(evaluation.get("metrics_from"))
             problems += _wrong_metrics(evaluation.get("metrics"))
             problems += _wrong_texts("evaluation.dialect", find_dialect, [evaluation.get("dialect", "default")])
         dialects = report.get("dialects") if isinstance(report, Mapping) else None
@@ -381,6 +391,26 @@ def parted(metrics: str | tuple[str, ...] | Mapping[str, str]) -> tuple[NamedMet
     }
     user_metrics = {label: metric for label, metric in all_metrics.items() if label not in other_metrics}
     return NamedMetrics(user_metrics, all_metrics.spelled), NamedMetrics(other_metrics, all_metrics.spelled)
+
+
+def _problems_of_import(module: object) -> list[str]:
+    """Import the module of the caller's own metrics, which makes their names known."""
+    if not isinstance(module, str):
+        return []
+    try:
+        names = vars(importlib.import_module(module)).values()
+    # A module of the caller's may raise anything.
+    except Exception as error:
+        return [
+            f"evaluation.metrics_from: {module!r} cannot be imported ({type(error).__name__}: {error}); install it, put its folder on "
+            "PYTHONPATH, or send it with --py-files"
+        ]
+    own_metrics = {metric for metric in REGISTRY.values() if not metric.__module__.startswith("spark_rankeval.")}
+    if any(isinstance(each, type) and each in own_metrics for each in names):
+        return []
+    return [
+        f"evaluation.metrics_from: {module!r} has no metric of its own, a class that derives from Metric and has a name"
+    ]
 
 
 def _wrong_metrics(metrics: object) -> list[str]:

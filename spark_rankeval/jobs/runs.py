@@ -258,7 +258,7 @@ def running(
     run.begin()
     log.tell("running", place=run.output)
     try:
-        with errors_with_keys(config.keys()), workers_explained():
+        with errors_with_keys(config.keys()), workers_explained(config.own_module):
             yield run
     except Exception as error:
         what, code = outcome_of(error)
@@ -297,6 +297,9 @@ def run_id_of(config: JobConfig, tables: Mapping[str, DataFrame]) -> str:
     settings = asdict(config)
     for section in ("output", "session", "report", "gates", "audit", "mlflow"):
         settings.pop(section, None)
+    # Runs without metrics of the caller's own keep the names that they had before there was this key.
+    if not config.own_module:
+        settings.get("evaluation", {}).pop("metrics_from", None)
     files = {name: input_files(frame) for name, frame in tables.items()}
     public, whole = (
         json.dumps([each, files], sort_keys=True, default=str).encode()

@@ -90,8 +90,11 @@ def _what_python_lacks(python: str, place: str | None) -> str:
 
 
 @contextmanager
-def workers_explained() -> Iterator[None]:
-    """Turn an error of an action into ours: a MetricError of an own metric, a WorkerError or EngineError that names what is lacking."""
+def workers_explained(own_module: str = "") -> Iterator[None]:
+    """Turn an error of an action into ours: a MetricError of an own metric, a WorkerError or EngineError that names what is lacking.
+
+    A module of the caller's own is named, too, if workers cannot import it.
+    """
     try:
         yield
     except SparkRankEvalError:
@@ -107,6 +110,9 @@ def workers_explained() -> Iterator[None]:
             raise EngineError(msg) from error
         if CATALOGUE_TOO_LARGE in str(error):
             raise EngineError(CATALOGUE_TOO_LARGE) from error
+        if own_module and re.search(rf"No module named '{re.escape(own_module.partition('.')[0])}['.]", str(error)):
+            msg = f"Spark's Python workers lack {own_module}; install it where they run, or send it with --py-files"
+            raise WorkerError(msg) from None
         problem = what_workers_lack(str(error))
         if not problem:
             raise
