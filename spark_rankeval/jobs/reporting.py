@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from spark_rankeval.errors import ConfigurationError, OptionError
 from spark_rankeval.jobs.config import JobConfig
 from spark_rankeval.jobs.job_tables import read_for_schema
-from spark_rankeval.jobs.outputs import MANIFESTS, REPORTS, STATUS, USER_COLUMNS, place_of
+from spark_rankeval.jobs.outputs import MANIFESTS, REPORTS, STATUS, USER_COLUMNS, on_this_disk, place_of, texts_on_disk
 from spark_rankeval.jobs.runs import Run, run_id_of
 from spark_rankeval.spark.platforms import input_files
 
@@ -95,8 +96,13 @@ def write_report(run: Run, write: Callable[[Path], object]) -> None:
         return
     folder = run.folder(REPORTS)
     if folder is not None:
+        # The report has the rights of the tables: Hadoop's setting counts, not the umask.
+        status = on_this_disk(run.place(STATUS))
         folder.mkdir(parents=True, exist_ok=True)
+        shutil.copymode(status.parent, folder.parent)
+        shutil.copymode(status, folder)
         write(folder / "report.html")
+        shutil.copymode(next(iter(texts_on_disk(run.place(STATUS)))), folder / "report.html")
         run.has_written(REPORTS, run.place(REPORTS))
     else:
         with tempfile.TemporaryDirectory() as temporary:

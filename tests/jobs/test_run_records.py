@@ -413,6 +413,26 @@ def test_on_storage_that_is_none_of_the_drivers_disks_spark_writes_the_page(spar
     assert run.written == {"reports": run.place("reports")}
 
 
+def test_a_report_can_be_read_by_those_who_may_read_the_tables(tmp_path, monkeypatch):
+    """As with Hadoop's fs.permissions.umask-mode=077, whatever the umask is."""
+    monkeypatch.setattr(runs.Run, "check_fence", lambda _: None)
+    output = SimpleNamespace(path=str(tmp_path), report=True)
+    run = runs.Run(None, "evaluate", SimpleNamespace(output=output), {}, EventLog("evaluate"), "day", is_on_disk=True)
+    status = tmp_path / "status" / "run_id=day"
+    status.mkdir(parents=True)
+    (status / "status.json").touch()
+    (status / "status.json").chmod(0o600)
+    for folder in (status, status.parent):
+        folder.chmod(0o700)
+    reporting.write_report(run, lambda path: path.write_text("page"))
+    report = tmp_path / "reports" / "run_id=day" / "report.html"
+    assert [oct(path.stat().st_mode & 0o777) for path in (report, report.parent, report.parent.parent)] == [
+        "0o600",
+        "0o700",
+        "0o700",
+    ]
+
+
 @pytest.mark.parametrize(
     ("output", "reason"),
     [
