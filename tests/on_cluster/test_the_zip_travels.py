@@ -11,7 +11,7 @@ import pandas as pd
 import pyspark
 import pytest
 from helpers.cluster import DRIVER, OF_EXECUTORS, bare_python, installed_in, standalone_cluster
-from helpers.processes import plain_environment
+from helpers.processes import plain_environment, without_startup
 from worlds import fixed_users
 
 from spark_rankeval import package_zip
@@ -115,13 +115,52 @@ def test_the_pythons_are_what_they_are_said_to_be(python):
 
 def test_a_job_submitted_with_the_zip_alone(cluster, python, package, data):
     done = cluster.submit(
-        "--py-files", package, ROOT / "jobs" / "evaluate.py", "--config", data / "job.toml",
+        "--py-files", package, ROOT / "jobs" / "evaluate.py", "--config", data / "job.toml", "--log-format", "json",
         cwd=data, driver_python=python, executor_python=python,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr + cluster.executor_logs()[-3000:]
-    assert f"written to {data}/out" in done.stdout
+    # stdout has the result alone, and stderr the events.
+    assert done.stdout.startswith("Means over users, ")
+    assert done.stdout.splitlines()[-1].startswith(f"run {RUN} written to {data}/out: ")
+    events = [json.loads(line)["event"] for line in without_startup(done.stderr).splitlines()]
+    assert (events[0], events[-1]) == ("started", "succeeded")
     assert_the_numbers_are_right(data)
     assert {worker["state"] for worker in cluster.state()["workers"]} == {"ALIVE"}
+
+
+OWN_METRIC = """
+from spark_rankeval.metrics import RelevanceMetric
+
+
+class FirstHit(RelevanceMetric):
+    name = "first_hit_of_the_shop"
+
+    def _values(self, batch):
+        return batch.n_hits(1, self.threshold) / 1.0
+"""
+
+
+@pytest.mark.parametrize("sends_it", [True, False])
+def test_metrics_of_the_callers_own_travel_with_py_files(cluster, python, package, data, tmp_path, sends_it):
+    (tmp_path / "shop_metrics.py").write_text(OWN_METRIC)
+    # Without it the driver alone can import the module.
+    sent = f"{package},{tmp_path}/shop_metrics.py" if sends_it else package
+    own = ("evaluation.metrics_from=shop_metrics", 'evaluation.metrics=["precision@1", "first_hit_of_the_shop@1"]')
+    done = cluster.submit(
+        "--py-files", sent, ROOT / "jobs" / "evaluate.py", "--config", data / "job.toml",
+        *[word for each in own for word in ("--set", each)],
+        cwd=data, driver_python=python, executor_python=python, **({} if sends_it else {"PYTHONPATH": str(tmp_path)}),
+    )  # fmt: skip
+    if not sends_it:
+        assert done.returncode == 2, done.stderr
+        # The cluster of these tests asks for Spark's own errors, too.
+        line = done.stderr.splitlines()[-1]
+        assert line.startswith("evaluate: wrong config: Spark's Python workers lack shop_metrics; install it")
+        return
+    assert done.returncode == 0, done.stderr + cluster.executor_logs()[-3000:]
+    metrics = pd.read_parquet(data / "out" / "metrics" / f"run_id={RUN}")
+    means = {name: list(rows["value"]) for name, rows in metrics.groupby("metric")}
+    assert means["first_hit_of_the_shop@1"] == means["precision@1"]
 
 
 PROGRAM = """
