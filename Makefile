@@ -190,7 +190,7 @@ test-cluster: java setup  ## run the package on a standalone cluster that does n
 test-faults: java setup  ## break parts of a standalone cluster while jobs run
 	@$(BIN)/python -m pytest -q tests/faults
 
-conventions: setup  ## write docs/conventions.md and the schemas of configurations from the code
+conventions: setup  ## write docs/conventions.md, docs/tables.md and the schemas of configurations from the code
 	@$(BIN)/python tools/write_conventions.py
 	@$(BIN)/python tools/write_schemas.py
 

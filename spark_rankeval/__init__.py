@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from spark_rankeval.evaluation.merge import merge as merge
     from spark_rankeval.evaluation.popularity import popularity as popularity
     from spark_rankeval.evaluation.result import Result as Result
+    from spark_rankeval.evaluation.slice_gaps import Gaps as Gaps
     from spark_rankeval.evaluation.summarise import summarise as summarise
     from spark_rankeval.evaluation.summarise import write_per_user as write_per_user
     from spark_rankeval.experiments.compare_groups import compare_groups as compare_groups
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from spark_rankeval.records.comparison_rows import ComparisonRow as ComparisonRow
     from spark_rankeval.records.cross_table import CrossTable as CrossTable
     from spark_rankeval.records.gaps import GapRow as GapRow
-    from spark_rankeval.records.gaps import Gaps as Gaps
     from spark_rankeval.records.group_rows import GroupRow as GroupRow
     from spark_rankeval.records.quality import DataQuality as DataQuality
     from spark_rankeval.records.side_by_side import ModelsTable as ModelsTable
@@ -72,6 +72,7 @@ _NAMES = {
     "evaluation.merge": ("merge",),
     "evaluation.popularity": ("popularity",),
     "evaluation.result": ("Result",),
+    "evaluation.slice_gaps": ("Gaps",),
     "evaluation.summarise": ("summarise", "write_per_user"),
     "experiments.compare_groups": ("compare_groups",),
     "experiments.group_comparison": ("GroupComparison",),
@@ -80,7 +81,7 @@ _NAMES = {
     "records.audit_rows": ("AuditRow",),
     "records.comparison_rows": ("ComparisonRow",),
     "records.cross_table": ("CrossTable",),
-    "records.gaps": ("GapRow", "Gaps"),
+    "records.gaps": ("GapRow",),
     "records.quality": ("DataQuality",),
     "records.side_by_side": ("ModelsTable",),
     "records.slices": ("ItemGroup",),

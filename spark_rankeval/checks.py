@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -43,14 +44,22 @@ def as_names(option: str, columns: object) -> tuple[str, ...]:
     return tuple(names)
 
 
+# Parts with dots between them, and no slash.
+_TABLE_NAME = re.compile(r"[^/\\:.]+(\.[^/\\:.]+)+")
+
+
 def check_place(option: str, path: str) -> None:
-    """Refuse a path that Spark would write to as it is, but read as a pattern."""
+    """Refuse a path that Spark would read as a pattern, and one that people would read as the name of a table."""
     special = [character for character in "[]{}*?\\" if character in path]
     if special:
         msg = (
             f"{option}: {path} contains {' '.join(special)}, which Spark reads as a wildcard pattern; choose a path without "
             "these characters"
         )
+        raise OptionError(msg)
+    if _TABLE_NAME.fullmatch(path):
+        table = f"write a table with table={path!r}, and a folder" if option == "path" else "write a folder"
+        msg = f"{option}: {path} reads as the name of a table; {table} of that name with a slash, as in './{path}'"
         raise OptionError(msg)
 
 

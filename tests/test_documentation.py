@@ -18,7 +18,7 @@ README, DOCS = ROOT / "README.md", ROOT / "docs"
 NOTEBOOKS = run_path(str(ROOT / "tools" / "write_notebook.py"))
 
 # Written by tools from the registry, or from docstrings.
-GENERATED = {"conventions.md", "api.md"}
+GENERATED = {"conventions.md", "tables.md", "api.md"}
 WRITTEN = [page for page in PAGES if page.name not in GENERATED]
 
 
@@ -59,10 +59,12 @@ def test_what_is_public_has_an_example(name):
     assert ">>> " in DOCUMENTED[name].__doc__
 
 
-def test_the_page_of_conventions_is_what_the_registry_says():
+def test_the_pages_of_conventions_and_of_columns_are_what_the_code_says():
     root = Path(__file__).parents[1]
-    written = run_path(str(root / "tools" / "write_conventions.py"))["page"]()
+    pages = run_path(str(root / "tools" / "write_conventions.py"))
+    written = pages["page"]()
     assert (root / "docs" / "conventions.md").read_text() == written, "run make conventions"
+    assert (root / "docs" / "tables.md").read_text() == pages["tables_page"](), "run make conventions"
     assert written.count("\n## ") == len({metric.name for metric in REGISTRY.values()}) + 2
 
 

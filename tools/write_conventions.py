@@ -1,6 +1,6 @@
-"""Write docs/conventions.md from the registry of metrics and the dialects, so that the page is always up to date.
+"""Write docs/conventions.md from the registry of metrics and the dialects, and docs/tables.md from the columns of tables.
 
-`python tools/write_conventions.py` writes it (`make docs`); with ``--check`` it exits 1 if the page is out of date.
+`python tools/write_conventions.py` writes both (`make docs`); with ``--check`` it exits 1 if a page is out of date.
 """
 
 from __future__ import annotations
@@ -24,12 +24,24 @@ from spark_rankeval.dialects.explained import (
 from spark_rankeval.dialects.published import DIALECTS, EVERY_METRIC
 from spark_rankeval.errors import DialectError, MetricError
 from spark_rankeval.metrics.naming import parse_metric
+from spark_rankeval.records.table_columns import (
+    AUDIT,
+    COMPARISONS,
+    DIALECT_MAP,
+    GAPS,
+    GATES,
+    GROUP_COMPARISONS,
+    METRICS,
+    PAIRS,
+    TableColumns,
+)
+from spark_rankeval.request.counts import ALL_COUNTS
 
 if TYPE_CHECKING:
     from spark_rankeval.dialects import Dialect
     from spark_rankeval.metrics.base import Metric
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "conventions.md"
+DOCS = Path(__file__).resolve().parent.parent / "docs"
 
 _INTRODUCTION = """\
 # Conventions
@@ -210,19 +222,157 @@ def _exceptions(dialect: Dialect) -> str:
     return f"- **{dialect.name}**: {'. '.join(told)}." if told else ""
 
 
+_TABLES = """\
+# The columns of all tables
+
+A figure has one name: in Python, in `to_pandas()`, in `to_spark()` and in the tables that [jobs store](job_outputs.md).
+`tools/write_conventions.py` writes this page from the list that writers and readers use; `make docs` updates it.
+
+- **Undefined is NaN.** A figure that does not exist is NaN, as an interval that was not requested; `gates` alone have null. Elsewhere
+  null is a value that cannot be, such as the cutoff of a whole list. A string that says nothing is empty.
+- **`metric` is for programs, `asked` for people.** `metric` is a label that does not depend on spelling: `ap@10`. `asked` is what you
+  wrote: `map@10`.
+- **`run_id` is text**, the last column of each stored table, and the name of its partition. Jobs, gates and trends read it as text,
+  whatever it looks like: `007`, `2026-11-20` beside `2026-11-21-retry`.
+- **Comments.** DataFrames of `to_spark()` and stored tables have the meaning of each column as a comment in its metadata.
+
+## Rows of a result as a DataFrame
+
+`to_spark()` gives the rows of a result for joins, dashboards and `display`. It belongs to the active session, or to the one that you pass.
+
+```python
+from spark_rankeval import evaluate
+
+result = evaluate(predictions, labels, "mrr", score="score")
+result.to_spark().selectExpr("metric", "asked", "round(mean, 4) mean", "n_users").show()
+```
+```
++------+-----+----+-------+
+|metric|asked|mean|n_users|
++------+-----+----+-------+
+|    rr|  mrr| 0.5|      3|
++------+-----+----+-------+
+```
+
+| rows of | columns |
+|---|---|
+| a result, also a merged one | those of [`metrics`](#metrics) up to `asked`. `to_pandas()` has a column for each quantile: `q0.25` |
+| `history` | `run_id`, `time`, and the same |
+| `compare` | those of [`comparisons`](#comparisons) without `time`, of all users and of slices |
+| `compare_groups` | those of [`group_comparisons`](#group_comparisons) without `time` |
+| `all_pairs`, `gaps`, `audit`, `dialect_map` | [below](#all_pairs) |
+
+## Tables of earlier versions
+
+Earlier versions called some columns otherwise, and the tables below say how. `history`, `merge`, gates and trends read tables of any
+version, also if several have written runs into one folder. If you read such a folder yourself, read the columns of all files:
+
+<!-- not run: it needs the output of a job -->
+```python
+from pyspark.sql import functions as F
+
+comparisons = spark.read.option("mergeSchema", True).parquet("output/comparison/comparisons")
+comparisons.withColumn("n_users", F.coalesce("n_users", "n"))
+```
+
+Spark takes names of partitions that look like numbers for numbers, so `007` would be 7. `history`, `merge` and `summarise` refuse a table
+that was read so. Turn that off before you read it:
+
+<!-- not run: it changes the session -->
+```python
+spark.conf.set("spark.sql.sources.partitionColumnTypeInference.enabled", "false")
+```
+"""
+
+_PER_USER = """\
+## per_user
+
+One row for each user, or for each user and model. `evaluation.by` and other options add columns.
+Counts are of the user's rows; `in_both`, `hangs_on_tie` and `left_out` are 1 or 0.
+
+| column | type | meaning |
+|---|---|---|
+| the columns of users | theirs | who the user is, such as `user` |
+| the columns of `by`, clusters and weights | theirs | attributes of the user |
+| `model` | `string` | the name of the predictions, if models have names |
+| a column for each metric, such as `ndcg_at_10` | `double` | the user's value; NaN if it is undefined. `Result.columns` has the names |
+"""
+_AFTER_COUNTS = """\
+| `labels_hash` and others | `bigint` | a hash of the user's rows in a table, which [fingerprints](same_tables.md) are made of |
+
+## quarantine
+
+One row for each row or entry of an array that was not ranked: `table` (predictions, labels, users), `model` if models have names, the
+columns of users, `item`, the columns of scores, ranks and grades, and `reason`.
+
+## manifests, status, reports
+
+`manifests` and `status` have one row for each run, and a column `value` with JSON. `reports` has a page of HTML. [What a run
+leaves](job_outputs.md) says what is in them.
+"""
+
+
+def tables_page() -> str:
+    """The text of the page of columns."""
+    parts = [
+        _TABLES,
+        _table("metrics", METRICS, "`merge` reads the columns after `asked`."),
+        _table("comparisons", COMPARISONS),
+        _table("group_comparisons", GROUP_COMPARISONS),
+        _table("gates", GATES, "A job stores an audit's limits here, too."),
+        _PER_USER + "\n".join(_counts()),
+        _AFTER_COUNTS,
+        _table("all_pairs", PAIRS),
+        _table("gaps", GAPS),
+        _table("audit", AUDIT),
+        _table("dialect_map", DIALECT_MAP),
+    ]
+    return "\n".join(part.rstrip() + "\n" for part in parts).replace("|\n\n| `labels_hash`", "|\n| `labels_hash`")
+
+
+def _table(name: str, table: TableColumns, remark: str = "") -> str:
+    """The columns of a table."""
+    head, rule = ("| earlier name |", "---|") if table.earlier else ("|", "")
+    lines = [f"## {name}", "", " ".join(filter(None, [f"One row for {table.row}.", remark])), ""]
+    lines += [f"| column | type | meaning {head}", f"|---|---|---|{rule}"]
+    for column, kind, meaning in table.columns:
+        earlier = f" {_code(table.earlier.get(column, ''))} |" if table.earlier else ""
+        lines.append(f"| `{column}` | `{kind}` | {_cell(meaning)} |{earlier}")
+    return "\n".join(lines)
+
+
+def _code(name: str) -> str:
+    return f"`{name}`" if name else ""
+
+
+def _counts() -> list[str]:
+    """The counts of per-user tables."""
+    only = {
+        "weights": "if labels have weights", "vectors": "if lists come from vectors", "groups": "if items have groups",
+        "subtopics": "if labels have subtopics",
+    }  # fmt: skip
+    return [
+        f"| `{count.name}` | `{'double' if count.is_sum else 'bigint'}` | {count.words}{', ' * bool(count.only)}"
+        f"{only.get(count.only, '')} |"
+        for count in ALL_COUNTS
+    ]
+
+
 def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
 def main(arguments: list[str]) -> int:
-    """Write the page, or check it."""
-    text = page()
+    """Write the pages, or check them."""
+    pages = {DOCS / "conventions.md": page(), DOCS / "tables.md": tables_page()}
     if "--check" in arguments:
-        same = PAGE.exists() and PAGE.read_text(encoding="utf-8") == text
-        print(f"{PAGE.name} is {'what the registry says' if same else 'out of date: run make docs'}")
-        return 0 if same else 1
-    PAGE.parent.mkdir(exist_ok=True)
-    PAGE.write_text(text, encoding="utf-8")
+        same = {place: place.exists() and place.read_text(encoding="utf-8") == text for place, text in pages.items()}
+        for place, is_same in same.items():
+            print(f"{place.name} is {'what the code says' if is_same else 'out of date: run make docs'}")
+        return 0 if all(same.values()) else 1
+    DOCS.mkdir(exist_ok=True)
+    for place, text in pages.items():
+        place.write_text(text, encoding="utf-8")
     return 0
 
 

@@ -28,18 +28,20 @@ from spark_rankeval.records.audit_rows import (
     verdict_notes,
     verdict_of,
 )
+from spark_rankeval.records.table_columns import AUDIT
 from spark_rankeval.report.contents import Gate
 from spark_rankeval.request.on_invalid import OnInvalid
 from spark_rankeval.request.options import ScoringOptions, Table, Vectors
 from spark_rankeval.request.readings import ColumnNames
 from spark_rankeval.spark.ids import common_id_type, problem_of_type
 from spark_rankeval.spark.local_tables import takes_local_tables
+from spark_rankeval.spark.record_tables import table_of
 from spark_rankeval.spark.source import Role, SourceTable, check_comparable, read_source, require_column, user_column
 from spark_rankeval.spark.sql_text import find_column
 from spark_rankeval.tables import Document, OneTable
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 
 @dataclass(frozen=True, repr=False)
@@ -101,9 +103,11 @@ class Audit(OneTable):
 
     def to_pandas(self) -> pd.DataFrame:
         """A row for each check: its name, result, count, total, share, examples, and the reason if it was not made."""
-        return pd.DataFrame(
-            [{**_plain(row), "examples": "; ".join(map(example_in_words, row.examples))} for row in self.rows]
-        )
+        return pd.DataFrame(map(_record, self.rows))
+
+    def to_spark(self, spark: SparkSession | None = None) -> DataFrame:
+        """The rows of `to_pandas` as a Spark DataFrame; see `Result.to_spark`."""
+        return table_of(map(_record, self.rows), AUDIT, spark)
 
     def to_dict(self) -> dict[str, dict[str, Any]]:
         """The counts as plain values by the names of checks, without examples; a share that is undefined is None.
@@ -115,6 +119,10 @@ class Audit(OneTable):
 
     def _on_paper(self) -> Document:
         return Document((audit_table(self.rows),), verdict_notes(self.rows, self.invalid))
+
+
+def _record(row: AuditRow) -> dict[str, Any]:
+    return {**_plain(row), "share": row.share, "examples": "; ".join(map(example_in_words, row.examples))}
 
 
 def _plain(row: AuditRow) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -27,14 +27,16 @@ from spark_rankeval.records.comparison_rows import (
     slices_in_words,
 )
 from spark_rankeval.records.selection import JudgedTables, Metrics, by_slice, rows_of_metric
-from spark_rankeval.records.summary import as_json_record, frame_of
+from spark_rankeval.records.summary import as_json_record, frame_of, record_of
+from spark_rankeval.records.table_columns import MODEL_COMPARISON, PAIRS
 from spark_rankeval.report.comparison_charts import ComparisonPlots, pairs_chart
 from spark_rankeval.spark.per_user import users_by_difference
+from spark_rankeval.spark.record_tables import table_of
 from spark_rankeval.statistics.intervals import detectable_difference as smallest_difference
 from spark_rankeval.tables import Document, Note, remarks
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     from spark_rankeval.report.marks import Drawing
 
@@ -110,6 +112,13 @@ class ModelComparison(_ComparisonTables[ComparisonRow]):
         """A row for each metric and model, with the columns of `ComparisonRow`."""
         return frame_of(self.rows, ComparisonRow)
 
+    def to_spark(self, spark: SparkSession | None = None) -> DataFrame:
+        """The rows of all users and of slices as a Spark DataFrame; see `Result.to_spark`.
+
+        The columns are those of `to_pandas`, and level, correction and headline.
+        """
+        return table_of(comparison_records(self), MODEL_COMPARISON, spark)
+
     @property
     def slices(self) -> pd.DataFrame:
         """A row for each slice, metric and model, with the same columns. `compare` says how slices are judged and corrected."""
@@ -176,6 +185,12 @@ class ModelComparison(_ComparisonTables[ComparisonRow]):
         return Document((shown,), remarks(self.notes))
 
 
+def comparison_records(comparison: ModelComparison) -> Iterator[dict[str, Any]]:
+    """The rows of all users and of slices by column, as the tables of comparisons have them."""
+    shared = {name: getattr(comparison, name) for name in ("level", "correction", "headline")}
+    return ({**record_of(row), **shared} for row in (*comparison.rows, *comparison.sliced))
+
+
 @dataclass(frozen=True, repr=False)
 class PairwiseComparison(_ComparisonTables[PairRow]):
     """The result of `all_pairs`. It prints as a table; `notes` are as in `ModelComparison`.
@@ -193,6 +208,10 @@ class PairwiseComparison(_ComparisonTables[PairRow]):
     def to_pandas(self) -> pd.DataFrame:
         """A row for each metric and pair of models, with the columns of `PairRow`."""
         return frame_of(self.rows, PairRow)
+
+    def to_spark(self, spark: SparkSession | None = None) -> DataFrame:
+        """The rows of `to_pandas` as a Spark DataFrame, with the level of the intervals; see `Result.to_spark`."""
+        return table_of(({**record_of(row), "level": self.level} for row in self.rows), PAIRS, spark)
 
     def plot(self, metrics: Metrics = None, *, width: int = WIDTH) -> Drawing:
         """The differences of all pairs with their intervals, as an Altair chart; needs the extra ``report``.

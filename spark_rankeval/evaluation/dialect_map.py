@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas as pd
 
@@ -21,6 +21,7 @@ from spark_rankeval.ranking.batch import Population
 from spark_rankeval.ranking.lists import RankingPolicy
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.side_by_side import Choice, MapRow, dialects_table
+from spark_rankeval.records.table_columns import DIALECT_MAP
 from spark_rankeval.request.on_invalid import OnInvalid, OnInvalidOption
 from spark_rankeval.request.options import RankingOptions, ScoringOptions, Table, Vectors
 from spark_rankeval.request.readings import ColumnNames, Lists, Reading, Value, policy_of, resolve
@@ -28,10 +29,14 @@ from spark_rankeval.request.task import ScoringTask, View
 from spark_rankeval.spark.inputs import Sources, read_sources
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.per_user import Settings
+from spark_rankeval.spark.record_tables import table_of
 from spark_rankeval.spark.scoring import Scoring, totals_in
 from spark_rankeval.statistics.description import MOMENTS_ALONE
 from spark_rankeval.statistics.moments import Moments
 from spark_rankeval.tables import Document, OneTable
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 
 @dataclass(frozen=True, repr=False)
@@ -53,8 +58,14 @@ class DialectMap(OneTable):
 
     def to_pandas(self) -> pd.DataFrame:
         """One row per metric and dialect: metric, dialect, mean, difference, n_users, because, definition."""
-        names = ["metric", "dialect", "mean", "difference", "n_users", "because", "definition"]
-        return pd.DataFrame([[getattr(row, name) for name in names] for row in self.rows], columns=names)
+        return pd.DataFrame(self._records(), columns=DIALECT_MAP.names)
+
+    def to_spark(self, spark: SparkSession | None = None) -> DataFrame:
+        """The rows of `to_pandas` as a Spark DataFrame; see `Result.to_spark`."""
+        return table_of(self._records(), DIALECT_MAP, spark)
+
+    def _records(self) -> list[dict[str, Any]]:
+        return [{name: getattr(row, name) for name in DIALECT_MAP.names} for row in self.rows]
 
     def _on_paper(self) -> Document:
         return Document((dialects_table(self.rows),))

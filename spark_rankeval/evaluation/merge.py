@@ -17,17 +17,13 @@ from spark_rankeval.records.notes import notes_of
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.slices import ItemGroup, attributes_of, has_item_group, is_item_group, users_of
 from spark_rankeval.records.stored import (
-    CALLER_NAME,
-    CLUSTER_COLUMNS,
-    CLUSTER_SUMS,
-    COLUMNS,
-    RUN_ID,
     item_groups_of,
     no_users,
     qualities_in,
     row_of,
 )
 from spark_rankeval.records.summary import SummaryRow, bounds_of, summary_row
+from spark_rankeval.records.table_columns import METRICS, RUN_ID, TIME
 from spark_rankeval.request.options import Table
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.statistics.cluster_sums import Clusters, GroupedClusters, clusters_of_days, warn_of_few_clusters
@@ -168,20 +164,23 @@ def _facts_of_manifests(manifests: Iterable[Any], summaries: Mapping[str, Sequen
 
 
 def _rows_of_table(table: Any) -> dict[str, Sequence[SummaryRow]]:
-    optional = ("fingerprints", CLUSTER_SUMS, *CLUSTER_COLUMNS, CALLER_NAME)
-    wanted = [name for name in COLUMNS if name not in optional or name in table.columns]
-    lacking = [name for name in (*wanted, RUN_ID) if name not in table.columns]
+    from spark_rankeval.spark.record_tables import check_run_ids, with_current_names  # noqa: PLC0415 # it imports pyspark
+    from spark_rankeval.spark.storage import replaced_files_explained  # noqa: PLC0415 # the same
+
+    # Other columns may be left out, and so may the time.
+    wanted = [name for name in (*METRICS.required, "over_all", "moments", RUN_ID) if name != TIME]
+    stored = with_current_names(table, METRICS)
+    lacking = [name for name in wanted if name not in stored.columns]
     if lacking:
         msg = (
             f"the table has no {', '.join(lacking)}; pass a job's table of metrics, the folder 'metrics' of its output. If an "
             "earlier version wrote some of its runs, read it with the option mergeSchema"
         )
         raise InputError(msg)
-    from spark_rankeval.spark.storage import replaced_files_explained  # noqa: PLC0415 # it imports pyspark
-
+    check_run_ids("results", table)
     runs: dict[str, list[SummaryRow]] = {}
     with replaced_files_explained("results"):
-        records = table.select(*wanted, RUN_ID).collect()
+        records = stored.drop(TIME).collect()
     for record in records:
         runs.setdefault(f"run {record[RUN_ID]}", []).append(row_of(record.asDict()))
     return dict(sorted(runs.items()))

@@ -14,10 +14,10 @@ import pandas as pd
 from spark_rankeval.checks import check_name, one_of
 from spark_rankeval.errors import InputError
 from spark_rankeval.evaluation.bad_rows import warn_if_changed
+from spark_rankeval.evaluation.slice_gaps import Gaps, gaps_of
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.records.chart_rows import cutoff_curve, recall_curve
 from spark_rankeval.records.cross_table import CrossTable, Dimension, cross_table, result_on_screen
-from spark_rankeval.records.gaps import Gaps, gaps_of
 from spark_rankeval.records.notes import notes_of
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.selection import Lookup, Metrics, Name, by_slice, chosen, headline_keys
@@ -32,16 +32,18 @@ from spark_rankeval.records.stored import (
     stored_values,
 )
 from spark_rankeval.records.summary import SummaryRow, summary_on_paper
+from spark_rankeval.records.table_columns import SUMMARY
 from spark_rankeval.report import Gate
 from spark_rankeval.report.contents import Audited, ReportedComparison, checked_path, text_of, write_page, write_report
 from spark_rankeval.report.result_charts import ResultPlots
 from spark_rankeval.spark.per_user import PerUserSchema, queries_of, totals_of, users_by_value
+from spark_rankeval.spark.record_tables import table_of
 from spark_rankeval.tables import Document, Shown, as_latex
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -186,6 +188,25 @@ class Result(Shown):
         """The summary as a pandas DataFrame: a row for each metric, the columns of `SummaryRow`, and a column for each quantile."""
         frame = pd.DataFrame([row.record() for row in self.summary])
         return frame.astype({"cutoff": "Int64"})
+
+    def to_spark(self, spark: SparkSession | None = None) -> DataFrame:
+        """The summary as a Spark DataFrame, for joins, dashboards and `display`: the columns of `to_pandas`, but quantiles as a map.
+
+        docs/tables.md lists the columns. Their meanings are comments in the metadata.
+
+        Examples:
+            >>> result.to_spark().where("slice = 'all' AND metric = 'rr'").select("model", "mean", "n_users").toPandas().round(3)
+                  model   mean  n_users
+            0   popular  0.458        8
+            1  personal  0.875        8
+
+        Args:
+            spark: the session. None: the active one, or that of the table of users.
+
+        Raises:
+            InputError: there is no session.
+        """
+        return table_of((row.shown() for row in self.summary), SUMMARY, spark, lambda: self._table().sparkSession)
 
     @property
     def slices(self) -> pd.DataFrame:

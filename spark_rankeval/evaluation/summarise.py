@@ -14,7 +14,7 @@ from spark_rankeval.errors import InputError, warn
 from spark_rankeval.evaluation.build import Findings, build_result, need_users
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.records.slices import Key, is_of_all, rollup
-from spark_rankeval.records.stored import RUN_ID
+from spark_rankeval.records.table_columns import RUN_ID
 from spark_rankeval.request.counts import COUNTS, INVALID_COUNTS, UNUSABLE_FACTS, WEIGHT_SUMS, CountNames
 from spark_rankeval.request.on_invalid import OnInvalid
 from spark_rankeval.request.options import ByOption, SummaryOptions, Table, attributes_in
@@ -32,6 +32,7 @@ from spark_rankeval.spark.per_user import (
     table_hash,
 )
 from spark_rankeval.spark.python_workers import workers_explained
+from spark_rankeval.spark.record_tables import check_run_ids
 from spark_rankeval.spark.scoring import EvaluationFigures, ModelFigures, Scoring
 from spark_rankeval.spark.sql_text import check_unambiguous, find_column
 from spark_rankeval.spark.users_place import UsersPlace
@@ -201,7 +202,7 @@ class UserTable:
         if missing:
             msg = f"the per-user table has no {', '.join(missing)}; the result shows 0 for these counts"
             warn(msg)
-        run = _column_of_runs(per_user, {*schema.users, schema.model})
+        run = _column_of_runs(per_user, schema)
         return cls(schema, options, described, missing, run, per_user)
 
     def states(self) -> tuple[DataFrame, Groups]:
@@ -277,10 +278,13 @@ def _schema_of(
     )  # fmt: skip
 
 
-def _column_of_runs(per_user: DataFrame, others: set[str | None]) -> str | None:
+def _column_of_runs(per_user: DataFrame, schema: PerUserSchema) -> str | None:
     """The column that tells runs apart in a folder of per-user tables, if there is one."""
     column = find_column(per_user, RUN_ID)
-    return None if column is None or column in others or is_marked(per_user.schema[column]) else column
+    if column is None or column in schema.users or is_marked(per_user.schema[column]):
+        return None
+    check_run_ids("per_user", per_user, column)
+    return None if column == schema.model else column
 
 
 def _check_one_run(groups: Mapping[Key, Figures], column: str, *, has_models: bool) -> None:

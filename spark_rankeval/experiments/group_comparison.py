@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spark_rankeval.comparison.comparison_inputs import (
     ComparedMetric,
@@ -15,7 +15,9 @@ from spark_rankeval.experiments.sequences import sequence_of
 from spark_rankeval.records.group_rows import GroupRow, groups_table
 from spark_rankeval.records.selection import JudgedTables
 from spark_rankeval.records.slices import ALL_VALUES
-from spark_rankeval.records.summary import frame_of
+from spark_rankeval.records.summary import frame_of, record_of
+from spark_rankeval.records.table_columns import GROUP_COMPARISON
+from spark_rankeval.spark.record_tables import table_of
 from spark_rankeval.statistics.cluster_sums import Clusters, clusters_of
 from spark_rankeval.statistics.independent_groups import Difference, Group, difference_of
 from spark_rankeval.statistics.intervals import Interval
@@ -29,6 +31,7 @@ from spark_rankeval.worker.comparing import Owner
 
 if TYPE_CHECKING:
     import pandas as pd
+    from pyspark.sql import DataFrame, SparkSession
 
 
 class ClustersOfGroups(NamedTuple):
@@ -232,6 +235,10 @@ class GroupComparison(JudgedTables[GroupRow]):
         """A row for each metric and group, with the columns of `GroupRow`."""
         return frame_of(self.rows, GroupRow)
 
+    def to_spark(self, spark: SparkSession | None = None) -> DataFrame:
+        """The rows of `to_pandas` as a Spark DataFrame, with the options of all rows; see `Result.to_spark`."""
+        return table_of(group_records(self), GROUP_COMPARISON, spark)
+
     def _on_paper(self) -> Document:
         table = groups_table(
             self.rows,
@@ -243,3 +250,10 @@ class GroupComparison(JudgedTables[GroupRow]):
             weights=self.weights,
         )
         return Document((table,), remarks(self.notes))
+
+
+def group_records(comparison: GroupComparison) -> Iterator[dict[str, Any]]:
+    """The rows by column, as the tables of comparisons of groups have them."""
+    names = ("level", "correction", "covariate", "sequential", "tightest_at")
+    shared = {name: getattr(comparison, name) for name in names}
+    return ({**record_of(row), **shared} for row in comparison.rows)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import datetime
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
@@ -14,12 +13,12 @@ from spark_rankeval.checks import as_names
 from spark_rankeval.comparison import comparison_inputs
 from spark_rankeval.comparison.compare_models import compare, size_of_state
 from spark_rankeval.comparison.comparison_inputs import compared_metrics
-from spark_rankeval.comparison.comparison_results import ModelComparison
+from spark_rankeval.comparison.comparison_results import ModelComparison, comparison_records
 from spark_rankeval.errors import ConfigurationError, MetricError, OptionError
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.evaluation.summarise import summarise
 from spark_rankeval.experiments.compare_groups import compare_groups, read_groups
-from spark_rankeval.experiments.group_comparison import GroupComparison
+from spark_rankeval.experiments.group_comparison import GroupComparison, group_records
 from spark_rankeval.jobs import outputs
 from spark_rankeval.jobs.compare import CompareConfig, CompareGroupsConfig, Comparison, ComparisonConfig, PerUserTable
 from spark_rankeval.jobs.config import Output, Source
@@ -27,8 +26,10 @@ from spark_rankeval.jobs.job_tables import read_table
 from spark_rankeval.jobs.logs import EventLog, errors_with_keys
 from spark_rankeval.jobs.reporting import about_the_run, folded, planned, write_report
 from spark_rankeval.jobs.runs import Run, running
+from spark_rankeval.records.table_columns import COMPARISONS, GROUP_COMPARISONS, TIME
 from spark_rankeval.request.options import parts_of
 from spark_rankeval.spark.per_user import marked_as_model
+from spark_rankeval.spark.record_tables import table_of
 from spark_rankeval.spark.sql_text import column, find_column
 from spark_rankeval.statistics.intervals import Student
 
@@ -43,29 +44,6 @@ if TYPE_CHECKING:
     Results = Mapping[str, DataFrame] | DataFrame
 
 
-#: Columns of the tables of comparisons that have another name in `ComparisonRow` and `GroupRow`.
-_RENAMED = {
-    "n": "n_users", "n_baseline": "n_baseline_users", "undefined": "n_undefined", "low": "interval_low", "high": "interval_high",
-    "test": "p_test",
-}  # fmt: skip
-# What all rows of a comparison share.
-_SHARED = ("level", "correction", "headline", "covariate", "sequential", "tightest_at")
-_COLUMNS = (
-    "metric string, model string, baseline string, slice string, n bigint, undefined bigint, mean double, baseline_mean double, "
-    "difference double, relative_lift double, std double, standard_error double, low double, high double, p_t double, "
-    "p_sign_flip double, p double, cohens_d double, wins bigint, ties bigint, losses bigint, margin double, "
-    "larger_is_better boolean, verdict string, sentence string, level double, test string, correction string, time timestamp_ltz, "
-    "interval_method string, p_margin double, cluster string, n_clusters bigint, design_effect double, joint_low double, "
-    "joint_high double, n_joint bigint, lift_low double, lift_high double, no_lift string, headline string, asked string"
-)
-_GROUP_COLUMNS = (
-    "metric string, group string, baseline string, n bigint, n_baseline bigint, undefined bigint, mean double, baseline_mean double, "
-    "difference double, relative_lift double, standard_error double, df double, low double, high double, interval_method string, "
-    "no_interval string, p double, margin double, larger_is_better boolean, verdict string, sentence string, covariate string, "
-    "theta double, variance_saved double, n_without_covariate bigint, not_adjusted string, cluster string, n_clusters bigint, "
-    "n_baseline_clusters bigint, level double, correction string, sequential boolean, tightest_at bigint, time timestamp_ltz, "
-    "joint_low double, joint_high double, n_joint bigint, lift_low double, lift_high double, no_lift string, asked string"
-)
 _MODEL = "model"
 
 
@@ -79,11 +57,13 @@ def execute(spark: SparkSession, config: ComparisonConfig, log: EventLog) -> str
         comparison: ModelComparison | GroupComparison
         if isinstance(config, CompareConfig):
             comparison, seed = compare(results, **config.comparison.arguments()), config.comparison.seed
-            run.write(_rows(spark, comparison, _COLUMNS, run.started).coalesce(1), outputs.COMPARISONS)
+            records = ({**record, TIME: run.started} for record in comparison_records(comparison))
+            run.write(table_of(records, COMPARISONS, spark).coalesce(1), outputs.COMPARISONS)
             write_report(run, partial(_report, config, results, comparison, run))
         else:
             comparison, seed = compare_groups(results, **config.options.arguments()), None
-            run.write(_rows(spark, comparison, _GROUP_COLUMNS, run.started).coalesce(1), outputs.GROUP_COMPARISONS)
+            records = ({**record, TIME: run.started} for record in group_records(comparison))
+            run.write(table_of(records, GROUP_COMPARISONS, spark).coalesce(1), outputs.GROUP_COMPARISONS)
         run.publish(run.manifest(comparison.to_dict(), seed))
     sentences = "\n".join(comparison.sentences)
     return f"{comparison!r}\n{sentences}\n\n{config.written(run.run_id, (*run.written, outputs.MANIFESTS))}"
@@ -97,16 +77,6 @@ def _report(config: CompareConfig, results: Results, comparison: ModelComparison
         distributions=config.report.distributions,
         manifest=about_the_run(run.manifest(comparison.to_dict(), config.comparison.seed)),
     )
-
-
-def _rows(spark: SparkSession, comparison: ModelComparison | GroupComparison, schema: str, time: datetime) -> DataFrame:
-    """The comparison of a run as the table that all runs share: one row per metric, model or group, and slice."""
-    shared = {name: getattr(comparison, name) for name in _SHARED if hasattr(comparison, name)}
-    sliced = comparison.sliced if isinstance(comparison, ModelComparison) else ()
-    records = [{**vars(row), **shared, "time": time, "asked": row.name} for row in (*comparison.rows, *sliced)]
-    columns = [column.split()[0] for column in schema.split(", ")]
-    rows = [tuple(record[_RENAMED.get(column, column)] for column in columns) for record in records]
-    return spark.createDataFrame(rows, schema)
 
 
 def read_per_user(spark: SparkSession, config: ComparisonConfig) -> dict[str, DataFrame]:

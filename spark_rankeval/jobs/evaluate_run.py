@@ -35,8 +35,9 @@ from spark_rankeval.metrics.naming import NamedMetrics, parse_metrics
 from spark_rankeval.records.selection import headline_keys
 from spark_rankeval.records.side_by_side import MapRow
 from spark_rankeval.records.slices import has_item_group
-from spark_rankeval.records.stored import RUN_ID, row_of
+from spark_rankeval.records.stored import row_of
 from spark_rankeval.records.summary import SummaryRow
+from spark_rankeval.records.table_columns import RUN_ID
 from spark_rankeval.request.counts import UNUSABLE_FACTS
 from spark_rankeval.request.options import POPULARITY, Facts, attributes_in
 from spark_rankeval.run_history.gates import GateOutcome, failed, render_gates
@@ -134,7 +135,7 @@ def _schemas(spark: SparkSession, users: DataFrame, frames: Tables) -> dict[str,
         T.StructField(each.name, each.dataType, metadata=each.metadata | {"comment": comments.get(each.name, "")})
         for each in users.schema
     ]
-    schemas = {outputs.PER_USER: T.StructType(marked), outputs.METRICS: outputs.metrics_schema(spark)}
+    schemas = {outputs.PER_USER: T.StructType(marked), outputs.METRICS: outputs.metrics_schema()}
     if outputs.QUARANTINE in frames:
         schemas[outputs.QUARANTINE] = frames[outputs.QUARANTINE].schema
     return schemas

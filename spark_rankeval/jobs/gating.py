@@ -17,10 +17,14 @@ from spark_rankeval.jobs.evaluate import EvaluateConfig
 from spark_rankeval.jobs.outputs import GATES, MANIFESTS, METRICS, has_table, read_metrics, run_facts
 from spark_rankeval.jobs.runs import Run
 from spark_rankeval.records.audit_rows import CHECKS
-from spark_rankeval.records.stored import CLUSTER_COLUMNS, COLUMNS, RUN_ID, TIME, row_of
+from spark_rankeval.records.stored import row_of
 from spark_rankeval.records.summary import SummaryRow, as_json_record
+from spark_rankeval.records.table_columns import GATES as GATE_COLUMNS
+from spark_rankeval.records.table_columns import METRICS as METRIC_COLUMNS
+from spark_rankeval.records.table_columns import RUN_ID, TIME
 from spark_rankeval.run_history.gate_rules import ATTRIBUTES, GateRule
 from spark_rankeval.run_history.gates import GateOutcome, check_gates, lacking_rows
+from spark_rankeval.spark.record_tables import table_of
 from spark_rankeval.spark.storage import read_while_others_write
 
 if TYPE_CHECKING:
@@ -29,13 +33,8 @@ if TYPE_CHECKING:
 
 # Rows of two runs that agree in these columns are the same figure; for an end of an interval also in the last three.
 _FIGURE = ("model", "slice", "metric", "relevance", "definition", "dialect", "user_weight")
-_SAME = (*_FIGURE, "interval", "level", "cluster")
-_UNNEEDED = ("quantiles", "over_all", "moments", "cluster_sums", *CLUSTER_COLUMNS[1:])
+_SAME = (*_FIGURE, "interval_method", "interval_level", "cluster")
 _EPOCH = datetime.fromtimestamp(0, UTC)
-_SCHEMA = (
-    "name string, condition string, found string, passed boolean, metric string, model string, slice string, `on` string, "
-    f"rule string, value double, limit double, earlier string, changed string, {TIME} timestamp_ltz"
-)
 
 
 def outcomes_of(run: Run, rules: Sequence[GateRule], result: Result) -> list[GateOutcome]:
@@ -77,16 +76,16 @@ def _last_rows(
     Only these runs count, if they began at these times. The attribute is the figure that must be finite.
     """
     began = F.concat_ws(" ", RUN_ID, F.unix_micros(TIME).cast("string"))
-    figure = next(F.col(name) for name, shown in COLUMNS.items() if shown == attribute)
-    row_conditions = [F.col(name).isin(sorted({getattr(row, COLUMNS[name]) for row in rows})) for name in _FIGURE]
+    row_conditions = [F.col(name).isin(sorted({getattr(row, name) for row in rows})) for name in _FIGURE]
     conditions = [
         F.col(RUN_ID).isin(list(runs)),
         *row_conditions,
         began.isin([f"{name} {(time - _EPOCH) // timedelta(microseconds=1)}" for name, time in runs.items()]),
-        F.abs(figure) < math.inf,
+        F.abs(attribute) < math.inf,
     ]
     # What a gate compares is all that is needed: not the quantiles, and not the sums of values.
-    needed = [name for name in COLUMNS if name not in (*_UNNEEDED, *_SAME)]
+    columns = [*METRIC_COLUMNS.required, "asked", "fingerprints"]
+    needed = [name for name in columns if name not in (*_SAME, "quantiles", TIME)]
     newest = F.max_by(F.struct(RUN_ID, *needed), F.struct(TIME, RUN_ID)).alias("newest")
     records = table.where(reduce(and_, conditions)).groupBy(*_SAME).agg(newest).select(*_SAME, "newest.*").collect()
     return [(record[RUN_ID], row_of({**record.asDict(), "quantiles": None})) for record in records]
@@ -97,8 +96,8 @@ def write_gates(run: Run, outcomes: Sequence[GateOutcome]) -> None:
     if not outcomes:
         return
     plain = [as_json_record(outcome) for outcome in outcomes]
-    rows = [(*outcome.values(), run.started) for outcome in plain]
-    run.write(run.spark.createDataFrame(rows, _SCHEMA).coalesce(1), GATES)
+    records = ({**outcome, TIME: run.started} for outcome in plain)
+    run.write(table_of(records, GATE_COLUMNS, run.spark).coalesce(1), GATES)
     for outcome in plain:
         facts = {name: outcome[name] for name in ("rule", "on", "passed", "value", "limit")}
         run.log.tell("gate", gate=outcome["name"], **facts)

@@ -19,9 +19,12 @@ from pyspark.sql import types as T
 from spark_rankeval.errors import ConfigurationError, InputError
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.jobs.config import Output
-from spark_rankeval.records.stored import COLUMNS, RUN_ID, TIME, values_of
+from spark_rankeval.records.stored import metrics_record
+from spark_rankeval.records.table_columns import METRICS as METRIC_COLUMNS
+from spark_rankeval.records.table_columns import RUN_ID, TIME
 from spark_rankeval.spark.catalog import CatalogTable, make_schema, with_metadata_of
 from spark_rankeval.spark.platforms import engine_of, setting
+from spark_rankeval.spark.record_tables import schema_of, stored_schema, table_of, with_current_names
 from spark_rankeval.spark.storage import exists, files_at, lines_at, writable
 
 if TYPE_CHECKING:
@@ -41,16 +44,6 @@ OPTIONAL = {"evaluate": (QUARANTINE, GATES, REPORTS), "compare": (REPORTS,), "co
 _CATALOG_TABLES = (PER_USER, METRICS, QUARANTINE, COMPARISONS, GROUP_COMPARISONS, GATES, MANIFESTS)
 # The column of a manifest there, as JSON.
 _MANIFEST = "manifest"
-
-# The types of columns that are not doubles.
-_TYPES = {
-    **dict.fromkeys(("k", "n", "undefined", "zeros", "n_clusters"), "bigint"),
-    **dict.fromkeys(("model", "dialect", "metric", "relevance", "slice", "interval", "user_weight"), "string"),
-    **dict.fromkeys(("definition", "moments", "cluster", "cluster_sums", "asked"), "string"),
-    **{"quantiles": "map<double,double>", "fingerprints": "map<string,string>", "over_all": "boolean"},
-    TIME: "timestamp_ltz",
-}
-_METRICS_SCHEMA = ", ".join(f"`{name}` {_TYPES.get(name, 'double')}" for name in (*COLUMNS, TIME))
 
 _PROTOCOL = "spark.sql.sources.commitProtocolClass"
 #: Hadoop's binding to committers of object stores. With it Spark refuses dynamic overwrite (S3A's committers, MAPREDUCE-7403), or
@@ -217,21 +210,20 @@ def texts_on_disk(place: str) -> dict[Path, str]:
 
 def metrics_table(spark: SparkSession, result: Result, time: datetime) -> DataFrame:
     """The summary as the table that all runs share: one row per model, metric and slice."""
-    return spark.createDataFrame([(*values_of(row), time) for row in result.summary], _METRICS_SCHEMA)
+    return table_of(({**metrics_record(row), TIME: time} for row in result.summary), METRIC_COLUMNS, spark)
 
 
-def metrics_schema(spark: SparkSession) -> T.StructType:
+def metrics_schema() -> T.StructType:
     """The columns of the table of metrics."""
-    return spark.createDataFrame([], _METRICS_SCHEMA).schema
+    return schema_of(METRIC_COLUMNS.columns)
 
 
 def read_metrics(spark: SparkSession, output: Output, *, missing_ok: bool = False) -> DataFrame:
-    """The table of metrics of all runs; with `missing_ok`, files that have gone are passed over."""
+    """The table of metrics of all runs, of any version; with `missing_ok`, files that have gone are passed over."""
     if _is_in_catalog(output, METRICS):
-        return _catalog_table(spark, output, METRICS).rows()
-    # Names of runs stay text.
-    reader = spark.read.option("ignoreMissingFiles", missing_ok)
-    return reader.schema(f"{_METRICS_SCHEMA}, {RUN_ID} string").parquet(folder_of(output, METRICS))
+        return with_current_names(_catalog_table(spark, output, METRICS).rows(), METRIC_COLUMNS)
+    reader = spark.read.option("ignoreMissingFiles", missing_ok).schema(stored_schema(METRIC_COLUMNS))
+    return with_current_names(reader.parquet(folder_of(output, METRICS)), METRIC_COLUMNS)
 
 
 def run_facts(

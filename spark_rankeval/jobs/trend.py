@@ -85,7 +85,7 @@ def _read(spark: SparkSession, output: Output, slice_: str | None, metrics: Sequ
     from pyspark.sql import functions as F  # noqa: PLC0415
 
     from spark_rankeval.jobs.outputs import STATUS, has_table, read_metrics, run_facts  # noqa: PLC0415
-    from spark_rankeval.records.stored import RUN_ID  # noqa: PLC0415
+    from spark_rankeval.records.table_columns import RUN_ID  # noqa: PLC0415
     from spark_rankeval.run_history.history import History, history  # noqa: PLC0415
 
     manifests = run_facts(spark, output, (RUN_ID, "started", "gates_failed"), missing_ok=missing_ok)

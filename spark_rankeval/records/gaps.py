@@ -10,8 +10,7 @@ from itertools import accumulate
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from spark_rankeval.checks import as_names, is_number
-from spark_rankeval.errors import InputError, OptionError, listed
+from spark_rankeval.errors import InputError, listed
 from spark_rankeval.records.judged_rows import (
     GAP_VERDICT,
     JointRow,
@@ -22,21 +21,20 @@ from spark_rankeval.records.judged_rows import (
     means_columns,
     rare_value_notes,
 )
-from spark_rankeval.records.selection import Metrics, chosen, headline_keys
 from spark_rankeval.records.slices import ITEM_PREFIX, attributes_of, has_item_group, is_item_group, slice_of
-from spark_rankeval.records.summary import METRIC, MODEL, MOST_LISTED, SummaryRow, bounds_of, frame_of, metric_or_none
-from spark_rankeval.statistics.cluster_sums import GroupedClusters, clusters_of_days, warn_of_few_clusters
+from spark_rankeval.records.summary import METRIC, MODEL, MOST_LISTED, SummaryRow, bounds_of, metric_or_none
+from spark_rankeval.statistics.cluster_sums import GroupedClusters, clusters_of_days
 from spark_rankeval.statistics.description import with_reliable_figures
 from spark_rankeval.statistics.independent_groups import Difference, Group, difference_of, largest_gap
-from spark_rankeval.statistics.intervals import Interval, checked_level
+from spark_rankeval.statistics.intervals import Interval
 from spark_rankeval.statistics.moments import moments_of_sums
 from spark_rankeval.statistics.multiple_comparisons import family_of
 from spark_rankeval.statistics.sums import Sums, added, from_text, mean_of_sums
 from spark_rankeval.statistics.verdicts import ShownFigures, verdict_of
-from spark_rankeval.tables import DASH, Column, Document, Note, Shown, Table, words
+from spark_rankeval.tables import DASH, Column, Note, Table, words
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 #: What a row compares, and what it calls the users of all other slices.
 LARGEST_GAP, AGAINST_OTHERS = "largest gap", "against all others"
@@ -403,72 +401,3 @@ def attribute_gap_tables(rows: Sequence[SummaryRow]) -> tuple[list[Table], list[
         largest.append(first)
         others += rest
     return largest, others
-
-
-@dataclass(frozen=True, repr=False)
-class Gaps(Shown):
-    """The gaps between slices, of `Result.gaps`. They print as tables.
-
-    Examples:
-        >>> gaps = result.gaps("country", metrics="rr")
-        >>> gaps.to_pandas()[["kind", "model", "slice", "other", "difference", "verdict"]].round(3).head(2)
-                  kind     model       slice       other  difference    verdict
-        0  largest gap   popular  country=DE  country=FR        0.00  undecided
-        1  largest gap  personal  country=DE  country=FR        0.25  undecided
-
-    Attributes:
-        rows: the largest gap of each metric and model, and then each slice against all others.
-        level: the confidence level of the intervals. A corrected p-value of at most 1 − level counts as a difference.
-    """
-
-    rows: tuple[GapRow, ...]
-    level: float
-
-    @property
-    def largest(self) -> tuple[GapRow, ...]:
-        """The rows of the largest gaps: one for each metric and model."""
-        return tuple(row for row in self.rows if row.kind == LARGEST_GAP)
-
-    @property
-    def sentences(self) -> list[str]:
-        """The verdict of every row in a sentence."""
-        return [row.sentence for row in self.rows]
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __iter__(self) -> Iterator[GapRow]:
-        """The rows, largest gaps first."""
-        return iter(self.rows)
-
-    def to_pandas(self) -> pd.DataFrame:
-        """A row for each comparison, with the columns of `GapRow`."""
-        return frame_of(self.rows, GapRow)
-
-    def _on_paper(self) -> Document:
-        return Document(tuple(gaps_tables(self.rows, self.level)))
-
-
-def gaps_of(
-    rows: Sequence[SummaryRow],
-    attribute: str | Sequence[str],
-    metrics: Metrics,
-    level: float,
-    margin: float,
-    min_users: int,
-) -> Gaps:
-    """The gaps between slices of a summary; see `Result.gaps`."""
-    checked_level(level)
-    if not is_number(margin) or not 0 <= margin < math.inf:
-        msg = f"margin must be a finite number from 0 on; got {margin!r}"
-        raise OptionError(msg)
-    if not isinstance(min_users, int) or isinstance(min_users, bool) or min_users < 2:
-        msg = f"min_users must be a whole number from 2 on; got {min_users!r}"
-        raise OptionError(msg)
-    total_rows = [row for row in rows if row.slice == "all"]
-    keys = {row.key for row in chosen(total_rows, headline_keys(total_rows) if metrics is None else metrics)}
-    compared = [row for row in rows if row.key in keys]
-    names = as_names("attribute", attribute)
-    gaps = gap_rows(compared, names, level=level, margin=margin, least_n=min_users)
-    warn_of_few_clusters(row for row in compared if set(names) <= set(attributes_of(row.slice)))
-    return Gaps(gaps, level)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Any, NamedTuple, NoReturn
 
@@ -15,7 +15,8 @@ from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.slices import ItemGroup
-from spark_rankeval.records.summary import SummaryRow, interval_in_words
+from spark_rankeval.records.summary import NOT_REQUESTED, SummaryRow, interval_in_words
+from spark_rankeval.records.table_columns import COUNT, FIGURE, FIGURES, FLAG, METRICS, TEXT, TEXTS, TIME
 from spark_rankeval.tables import Column, Document, Note, Table, common_format, words
 
 PREDICTIONS = "predictions"
@@ -74,64 +75,48 @@ def not_shared_in_words(n_users: Mapping[str, int]) -> str:
     return listed([f"{SHARED[table]} ({n:,} user{'s' * (n != 1)})" for table, n in n_users.items() if n])
 
 
-# The attributes of `SummaryRow` that columns call otherwise.
-_ATTRIBUTES = {
-    "k": "cutoff", "value": "mean", "low": "interval_low", "high": "interval_high", "level": "interval_level",
-    "interval": "interval_method", "n": "n_users", "undefined": "n_undefined", "zeros": "n_zero", "effective_n": "effective_n_users",
-}  # fmt: skip
-#: The column of the sums of groups of clusters.
-CLUSTER_SUMS = "cluster_sums"
-_NAMES = (
-    "model", "dialect", "metric", "k", "relevance", "slice", "value", "low", "high", "level", "interval", "n", "undefined", "std",
-    "standard_error", "minimum", "median", "maximum", "zeros", "quantiles", "user_weight", "effective_n", "definition", "over_all",
-    "moments", "fingerprints", "cluster", "n_clusters", "design_effect", CLUSTER_SUMS,
-    "effective_n_clusters", "df", "asked",
-)  # fmt: skip
-#: The attribute of `SummaryRow` that is in a column, by the column.
-COLUMNS = {name: _ATTRIBUTES.get(name, name) for name in _NAMES}
-#: The column of what the caller called the metric.
-CALLER_NAME = "asked"
-#: The columns about clusters; and all that tables of an earlier version lack.
-CLUSTER_COLUMNS = ("cluster", "n_clusters", "design_effect", "effective_n_clusters", "df")
-LATER = ("over_all", "moments", "fingerprints", CLUSTER_SUMS, *CLUSTER_COLUMNS, CALLER_NAME)
-#: The columns that tell runs apart, and when they were.
-RUN_ID, TIME = "run_id", "time"
-_KINDS = {item.name: item.type for item in fields(SummaryRow)}
 _NO_INTERVAL = "the table of metrics does not say why"
+# How a value of the table of metrics is read, by the type of its column.
+_READERS: dict[str, Callable[[Any], Any]] = {
+    FIGURE: lambda value: math.nan if value is None else float(value),
+    COUNT: lambda value: int(value or 0),
+    TEXT: lambda value: value or "",
+    FLAG: bool,
+    FIGURES: lambda value: dict(value or {}),
+    TEXTS: lambda value: dict(value or {}),
+}
 
 
-def values_of(row: SummaryRow) -> list[Any]:
-    """A row's values in the order of `COLUMNS`."""
-    values = ((row.asked or row.metric) if name == CALLER_NAME else getattr(row, name) for name in COLUMNS.values())
-    return [dict(value) if isinstance(value, Mapping) else value for value in values]
+def metrics_record(row: SummaryRow) -> dict[str, Any]:
+    """A row's values by the columns of the table of metrics, which also has the time of the run."""
+    sums = {name: getattr(row, name) for name in ("over_all", "moments", "cluster_sums")}
+    return {**row.shown(), **sums, "fingerprints": dict(row.fingerprints)}
 
 
 def row_of(record: Mapping[str, Any]) -> SummaryRow:
-    """The row of a summary from one of the table, which says all but why there is no interval; null is NaN in figures.
+    """The row of a summary from one of the table of metrics; null is NaN in figures.
 
-    Tables of an earlier version lack the columns of `LATER`. Any other column that is not there is a `KeyError`.
+    Tables of an earlier version lack the columns of `METRICS.later`. Any other column that is not there is a `KeyError`.
+
+    Raises:
+        InputError: the row has no number of users, because the columns of another version were not read.
     """
-    values = {attribute: record[name] for name, attribute in COLUMNS.items() if name not in LATER}
-    values |= {name: record.get(name) for name in CLUSTER_COLUMNS[2:]} | {"n_clusters": record.get("n_clusters") or 0}
-    for attribute, value in values.items():
-        if _KINDS[attribute] == "float":
-            values[attribute] = math.nan if value is None else float(value)
-        elif _KINDS[attribute] == "int":
-            values[attribute] = int(value)
-    values["quantiles"] = dict(record["quantiles"] or {})
-    spelling = record.get(CALLER_NAME) or ""
-    has_interval = not math.isnan(values["interval_low"])
-    why_not = _NO_INTERVAL if values["interval_method"] else "not asked for"
-    return SummaryRow(
-        **values,
-        no_interval="" if has_interval else why_not,
-        over_all=bool(record.get("over_all")),
-        moments=record.get("moments") or "",
-        cluster=record.get("cluster") or "",
-        cluster_sums=record.get(CLUSTER_SUMS) or "",
-        asked="" if spelling == values["metric"] else spelling,
-        fingerprints=dict(record.get("fingerprints") or {}),
-    )
+    values: dict[str, Any] = {}
+    for name, kind, _ in METRICS.columns:
+        if name != TIME:
+            value = record.get(name) if name in METRICS.later else record[name]
+            values[name] = value if name == "cutoff" else _READERS[kind](value)
+    if record["n_users"] is None:
+        msg = (
+            "some runs have no n_users: an earlier version wrote them, or the others, and the columns of one were not read. Read the "
+            'table with spark.read.option("mergeSchema", True)'
+        )
+        raise InputError(msg)
+    if math.isnan(values["interval_low"]) and not values["no_interval"]:
+        values["no_interval"] = _NO_INTERVAL if values["interval_method"] else NOT_REQUESTED
+    if values["asked"] == values["metric"]:
+        values["asked"] = ""
+    return SummaryRow(**values)
 
 
 _NO_RESULT = "this is not a result, nor what Result.to_dict or to_json returned"

@@ -19,6 +19,7 @@ from spark_rankeval.metrics.group_rates import GroupShare
 from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.records.quality import DataQuality, quality_notes
 from spark_rankeval.records.slices import about_items, group_of
+from spark_rankeval.records.table_columns import SUMMARY
 from spark_rankeval.statistics.description import MEDIAN, Description
 from spark_rankeval.statistics.intervals import UNBOUNDED, Interval, fitted, standard_method
 from spark_rankeval.statistics.sums import as_text
@@ -55,7 +56,8 @@ def without_collection(make: Callable[P, R]) -> Callable[P, R]:
     return making
 
 
-_NO_METHOD = "not asked for"
+#: Why a row has no interval if the caller requested none.
+NOT_REQUESTED = "not asked for"
 #: What `SummaryRow.user_weight` says of means that are quotients of sums over all users.
 SELF_NORMALISED = "self-normalised"
 # What only programs read of a row.
@@ -158,7 +160,7 @@ class SummaryRow(MetricRow):
     interval_high: float = math.nan
     interval_level: float = math.nan
     interval_method: str = ""
-    no_interval: str = _NO_METHOD
+    no_interval: str = NOT_REQUESTED
     median: float = math.nan
     quantiles: Mapping[float, float] = field(default_factory=dict, hash=False)
     user_weight: str = ""
@@ -179,8 +181,16 @@ class SummaryRow(MetricRow):
 
     def record(self) -> dict[str, Any]:
         """The figures by column, as tables have them; each quantile is a column."""
-        record = {name: getattr(self, name) for name in _COLUMNS} | {"asked": self.asked or self.metric}
-        return record | {f"q{share}": value for share, value in self.quantiles.items() if share != MEDIAN}
+        record = self.shown()
+        quantiles = record.pop("quantiles")
+        return record | {f"q{share}": value for share, value in quantiles.items() if share != MEDIAN}
+
+    def shown(self) -> dict[str, Any]:
+        """The figures by column, as `Result.to_spark` has them; all quantiles are one column."""
+        return {name: getattr(self, name) for name in SUMMARY.names} | {
+            "asked": self.asked or self.metric,
+            "quantiles": dict(self.quantiles),
+        }
 
     def stored(self) -> dict[str, Any]:
         """All of the row by name, as JSON has it: NaN is None, and infinities are the texts ``inf`` and ``-inf``."""
@@ -219,10 +229,6 @@ class SummaryRow(MetricRow):
         return f"{super().name} [{self.relevance}]" if self.relevance else super().name
 
 
-# What tables have a column of.
-_COLUMNS = [one.name for one in fields(SummaryRow) if one.name not in ("quantiles", "fingerprints", *_STORED)]
-
-
 def summary_row(
     label: str,
     figures: Description,
@@ -235,7 +241,7 @@ def summary_row(
 ) -> SummaryRow:
     """A row of figures over users, whose values are within the metric's bounds; `about` has further attributes of `SummaryRow`."""
     moments, weighted, clusters = figures.moments, figures.weighted, figures.clusters
-    interval = Interval.missing(math.nan, "", _NO_METHOD) if figures.interval is None else figures.interval
+    interval = Interval.missing(math.nan, "", NOT_REQUESTED) if figures.interval is None else figures.interval
     if weighted is None:
         mean, std, effective_n, df = moments.mean, moments.std, float(moments.n), float(moments.n - 1)
     else:
@@ -299,7 +305,12 @@ def as_json_value(value: Any) -> Any:
 def frame_of(rows: Sequence[Any], kind: type) -> pd.DataFrame:
     """A row for each of some dataclasses of a kind, with the columns of its fields: of no rows, too."""
     # Plain values need no deep copy, which takes most of the time of thousands of rows.
-    return pd.DataFrame([vars(row) for row in rows], columns=[item.name for item in fields(kind)])
+    return pd.DataFrame(list(map(record_of, rows)), columns=[item.name for item in fields(kind)])
+
+
+def record_of(row: Any) -> dict[str, Any]:
+    """The fields of a row about a metric by name, with the metric as the caller called it, as tables have them."""
+    return {**vars(row), "asked": row.name}
 
 
 def as_json_record(row: Any) -> dict[str, Any]:

@@ -21,34 +21,33 @@ from spark_rankeval.metrics.base import Metric
 from spark_rankeval.records.chart_rows import PURPOSE, WIDTH, Estimate, mean_of
 from spark_rankeval.records.selection import headline_keys
 from spark_rankeval.records.stored import (
-    CALLER_NAME,
-    CLUSTER_COLUMNS,
-    COLUMNS,
-    LATER,
-    RUN_ID,
-    TIME,
     HistoryRow,
     changes_of,
     figure_in_words,
     history_on_screen,
     newest_names,
     row_of,
-    values_of,
 )
+from spark_rankeval.records.table_columns import HISTORY, METRICS, RUN_ID, TIME
 from spark_rankeval.report.contents import checked_path, write_page
 from spark_rankeval.report.result_charts import interval_reading
 from spark_rankeval.request.options import Table
 from spark_rankeval.run_history.gate_rules import FIGURES, GateRule, names
 from spark_rankeval.spark.local_tables import takes_local_tables
+from spark_rankeval.spark.record_tables import check_run_ids, table_of, with_current_names
 from spark_rankeval.spark.storage import replaced_files_explained
 from spark_rankeval.tables import as_text
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from pyspark.sql import DataFrame, SparkSession
+
     from spark_rankeval.report.marks import Drawing
 
 
+# The columns of the table of metrics that no history shows.
+_FOR_MERGE = ("over_all", "moments", "cluster_sums")
 _DATE = re.compile(r"(?<!\d)\d{4}-\d{2}-\d{2}(?!\d)")
 # So many are listed if one is not found.
 _MOST_NAMED = 20
@@ -62,8 +61,8 @@ def history(metrics_table: Table, *, slice: str | None = "all") -> History:  # t
 
     Examples:
         >>> runs = history(metrics_table)
-        >>> runs.to_pandas()[["run_id", "model", "metric", "value"]].head(2).round(3)
-               run_id    model    metric  value
+        >>> runs.to_pandas()[["run_id", "model", "metric", "mean"]].head(2).round(3)
+               run_id    model    metric   mean
         0  2026-11-16  popular        rr  0.458
         1  2026-11-16  popular  recall@1  0.250
 
@@ -75,18 +74,18 @@ def history(metrics_table: Table, *, slice: str | None = "all") -> History:  # t
         InputError: it is no such table, or a run was repeated since it was read.
     """
     check_table("metrics_table", metrics_table)
-    wanted = [name for name in COLUMNS if name not in LATER]
-    lacking = [name for name in (*wanted, RUN_ID, TIME) if name not in metrics_table.columns]
+    # What only `merge` reads is long.
+    stored = with_current_names(metrics_table, METRICS, [name for name in METRICS.names if name not in _FOR_MERGE])
+    lacking = [name for name in (*METRICS.required, RUN_ID) if name not in stored.columns]
     if lacking:
         msg = (
             f"the table has no {', '.join(lacking)}; pass a job's table of metrics, the folder 'metrics' of its output"
         )
         raise InputError(msg)
-    wanted += [name for name in ("fingerprints", *CLUSTER_COLUMNS, CALLER_NAME) if name in metrics_table.columns]
-    chosen = metrics_table if slice is None else metrics_table.where(F.col("slice") == slice)
-    micros = F.unix_micros(F.col(TIME)).alias(TIME)
+    check_run_ids("metrics_table", metrics_table)
+    chosen = stored if slice is None else stored.where(F.col("slice") == slice)
     with replaced_files_explained("metrics_table"):
-        records = [record.asDict() for record in chosen.select(*wanted, RUN_ID, micros).collect()]
+        records = [record.asDict() for record in chosen.withColumn(TIME, F.unix_micros(TIME)).collect()]
     ordered = sorted(records, key=lambda record: (record[TIME], str(record[RUN_ID])))
     return History(tuple(map(_history_row, ordered)))
 
@@ -132,13 +131,14 @@ class History:
         return list(dict.fromkeys(key for run in reversed(by_run) for key in by_run[run]))
 
     def to_pandas(self) -> pd.DataFrame:
-        """One row per run, model, metric and slice, the earliest run first; the columns are those of the table."""
-        shown = [name for name in COLUMNS if name not in ("quantiles", *LATER)]
-        records = [
-            {"run_id": run, "time": time, **dict(zip(COLUMNS, values_of(row), strict=True))}
-            for run, time, row in self.rows
-        ]
-        return pd.DataFrame(records, columns=["run_id", "time", *shown]).astype({"k": "Int64"})
+        """One row per run, model, metric and slice, the earliest run first: its run and time, and the columns of `Result.to_pandas`."""
+        records = [{RUN_ID: run, TIME: time, **row.record()} for run, time, row in self.rows]
+        columns = None if records else [name for name in HISTORY.names if name != "quantiles"]
+        return pd.DataFrame(records, columns=columns).astype({"cutoff": "Int64"})
+
+    def to_spark(self, spark: SparkSession | None = None) -> DataFrame:
+        """The rows of `to_pandas` as a Spark DataFrame, with all quantiles in one column; see `Result.to_spark`."""
+        return table_of(({RUN_ID: run, TIME: time, **row.shown()} for run, time, row in self.rows), HISTORY, spark)
 
     def of(self, metrics: Sequence[str | Metric] | str | Metric) -> History:
         """The history of some metrics alone.

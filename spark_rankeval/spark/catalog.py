@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_rankeval.errors import InputError, OptionError
-from spark_rankeval.records.stored import RUN_ID
+from spark_rankeval.records.table_columns import RUN_ID
 from spark_rankeval.spark.platforms import condition_of, engine_of, said_by_java
 from spark_rankeval.spark.sql_text import column, quoted
 from spark_rankeval.spark.storage import clear_folder

@@ -11,7 +11,7 @@ from pyspark.sql import types as T
 
 from spark_rankeval.checks import check_name
 from spark_rankeval.errors import OptionError
-from spark_rankeval.records.stored import RUN_ID
+from spark_rankeval.records.table_columns import RUN_ID
 from spark_rankeval.spark.catalog import CatalogTable, with_metadata_of
 from spark_rankeval.spark.per_user import PerUserSchema, comments_of
 from spark_rankeval.spark.storage import exists, publish, staged

@@ -15,11 +15,12 @@ from oracles.clusters import correction, degrees_of_freedom, sizes_of
 from scipy import stats
 from worlds.summary_rows import row
 
-from spark_rankeval.errors import MergeError
+from spark_rankeval.errors import InputError, MergeError
 from spark_rankeval.evaluation.merge import NO_BOOTSTRAP, NO_CLUSTERS, alike_groups, merged_rows, unknown_groups
 from spark_rankeval.records.slices import ItemGroup
-from spark_rankeval.records.stored import COLUMNS, row_of, values_of
+from spark_rankeval.records.stored import metrics_record, row_of
 from spark_rankeval.records.summary import SummaryRow, bounds_of, summary_row
+from spark_rankeval.records.table_columns import METRICS, TIME
 from spark_rankeval.statistics.cluster_sums import ClusterAccumulator, clusters_of, sums_by_cluster
 from spark_rankeval.statistics.description import DescriptionAccumulator, DescriptionOptions
 from spark_rankeval.statistics.sums import as_text, from_text
@@ -105,7 +106,7 @@ def test_no_order_of_merging_days_changes_a_bit():
         first, second = merge(*(days[place] for place in order[:2])), merge(*(days[place] for place in order[2:]))
         assert known(merge(second, first)) == known(whole)
     assert SummaryRow.from_stored(json.loads(json.dumps(whole.stored()))).cluster_sums == whole.cluster_sums
-    assert row_of(dict(zip(COLUMNS, values_of(whole), strict=True))).cluster_sums == whole.cluster_sums
+    assert row_of(metrics_record(whole)).cluster_sums == whole.cluster_sums
 
 
 def test_the_sums_of_clusters_stay_small():
@@ -309,18 +310,21 @@ def test_a_row_of_figures_has_the_fields_of_its_class_and_no_other():
 
 def test_a_row_reads_back_from_the_table_of_metrics():
     one = summary_of([0.1, 0.7, np.nan])
-    assert set(COLUMNS.values()) == set(vars(one)) - {"no_interval", "standard", "standard_mean"}
-    record = dict(zip(COLUMNS, values_of(one), strict=True))
+    assert set(METRICS.names) - {TIME} == set(vars(one)) - {"standard", "standard_mean"}
+    record = metrics_record(one)
     assert repr(row_of(record)) == repr(one)
     nulls = {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in record.items()}
     assert repr(row_of(nulls)) == repr(one)
     over_all = replace(one, over_all=True)
-    assert repr(row_of(dict(zip(COLUMNS, values_of(over_all), strict=True)))) == repr(over_all)
-    earlier = {name: value for name, value in record.items() if name not in ("moments", "over_all")}
+    assert repr(row_of(metrics_record(over_all))) == repr(over_all)
+    earlier = {name: value for name, value in record.items() if name not in ("moments", "over_all", "no_interval")}
     assert row_of(earlier) == replace(one, moments="")
     of_nobody = summary_of([])
-    record = dict(zip(COLUMNS, values_of(of_nobody), strict=True))
-    assert row_of(record).no_interval == "the table of metrics does not say why"
+    record = metrics_record(of_nobody)
+    assert row_of(record).no_interval == of_nobody.no_interval == "no user"
+    assert row_of(record | {"no_interval": None}).no_interval == "the table of metrics does not say why"
+    with pytest.raises(InputError, match=r'some runs have no n_users: .*option\("mergeSchema", True\)'):
+        row_of(record | {"n_users": None})
 
 
 @settings(deadline=None)

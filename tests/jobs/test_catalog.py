@@ -66,7 +66,7 @@ def test_a_repeated_run_leaves_no_second_copy_and_names_stay_text(spark, runs):
     }
     n_rows = {"per_user": 2, "metrics": 2, "quarantine": 1, "gates": 1, "manifests": 1}
     assert counts == {name: [("007", n), ("2026-11-20", n)] for name, n in n_rows.items()}
-    means = spark.table(f"{schema}.metrics").where("run_id = '007'").select("asked", "value").collect()
+    means = spark.table(f"{schema}.metrics").where("run_id = '007'").select("asked", "mean").collect()
     assert sorted(map(tuple, means)) == [("map@10", 0.75), ("recall@1", 0.5)]
 
 
@@ -84,6 +84,8 @@ def test_columns_have_comments(spark, runs):
     comments = {row["col_name"]: row["comment"] for row in rows}
     assert comments["n_labels"] == "count: labels"
     assert comments["ap_at_10"].startswith("ap(")
+    rows = spark.sql(f"DESCRIBE TABLE {schema}.metrics").collect()
+    assert ("n_zero", "how many users have the value 0") in {(row["col_name"], row["comment"]) for row in rows}
 
 
 def test_the_gate_the_trend_and_a_comparison_read_the_catalogue(spark, runs, capsys):
@@ -168,5 +170,5 @@ def test_other_programs_read_the_tables(runs):
             (folder / "out/metrics/metadata").glob("*.metadata.json"), key=lambda path: path.stat().st_mtime_ns
         )
         table = StaticTable.from_metadata(str(newest)).scan().to_arrow()
-    rows = {(row["run_id"], row["asked"]): row["value"] for row in table.to_pylist()}
+    rows = {(row["run_id"], row["asked"]): row["mean"] for row in table.to_pylist()}
     assert rows["007", "map@10"] == rows["2026-11-20", "map@10"] == 0.75

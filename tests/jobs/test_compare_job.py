@@ -80,10 +80,10 @@ def test_the_job_says_what_compare_says_and_keeps_it(spark, tables, tmp_path, ca
     for figures in (*expected.rows, *expected.sliced):
         row = rows[figures.metric, figures.slice]
         assert (row.model, row.baseline, row.run_id, row.verdict) == ("new", "old", "day", figures.verdict)
-        assert (row.difference, row.low, row.high, row.p) == (
+        assert (row.difference, row.interval_low, row.interval_high, row.p) == (
             figures.difference, figures.interval_low, figures.interval_high, figures.p
         )  # fmt: skip
-        assert (row.n, row.undefined, row.margin) == (figures.n_users, figures.n_undefined, figures.margin)
+        assert (row.n_users, row.n_undefined, row.margin) == (figures.n_users, figures.n_undefined, figures.margin)
         assert (row.headline, row.asked, row.n_joint, row.no_lift) == (
             "rr",
             figures.name,
@@ -92,9 +92,9 @@ def test_the_job_says_what_compare_says_and_keeps_it(spark, tables, tmp_path, ca
         )
         for name in ("joint_low", "joint_high", "lift_low", "lift_high"):
             assert str(row[name]) == str(getattr(figures, name)), name
-        assert (row.test, row.interval_method) == (figures.p_test, figures.interval_method)
+        assert (row.p_test, row.interval_method) == (figures.p_test, figures.interval_method)
         assert str(row.p_margin) == str(figures.p_margin)
-    assert not any(row.test == "sign_flip" for row in rows.values() if row.slice != "all")
+    assert not any(row.p_test == "sign_flip" for row in rows.values() if row.slice != "all")
     manifest = run_document(tmp_path / "out")
     options = {name: value for name, value in expected.to_dict().items() if name not in ("rows", "slices")}
     assert manifest | options == manifest
@@ -152,14 +152,14 @@ def test_groups_of_different_users_are_compared_as_the_library_does(spark, table
     assert expected["rr"].sentence in printed
     (row,) = spark.read.parquet(f"{tmp_path}/out/group_comparisons").collect()
     figures = expected["rr"]
-    assert (row.group, row.baseline, row.run_id, row.verdict, row.n) == (
+    assert (row.group, row.baseline, row.run_id, row.verdict, row.n_users) == (
         "FR",
         "DE",
         "day",
         figures.verdict,
         figures.n_users,
     )
-    assert (row.difference, row.low, row.high, row.p) == (
+    assert (row.difference, row.interval_low, row.interval_high, row.p) == (
         figures.difference, figures.interval_low, figures.interval_high, figures.p
     )  # fmt: skip
     assert run_document(tmp_path / "out")["job"] == "compare_groups"

@@ -577,6 +577,7 @@ output = {path = 'o', table_format = 'delta'}  =>  output.table_format needs out
 output = {path = ' '}  =>  output.path must name a folder; it is empty
 output = {path = 'runs/{day}'}  =>  output.path: runs/{day} contains { }, which Spark reads as a wildcard pattern
 output = {path = 'runs[1]'}  =>  output.path: runs[1] contains [ ], which Spark reads as a wildcard pattern
+output = {path = 'rag.metrics'}  =>  output.path: rag.metrics reads as the name of a table; write a folder of that name with a slash
 comparison.by = ['']  =>  comparison.by has an empty column name; found ('',)
 --- SMALLEST
 predictions = {format = 'jdbc'}  =>  [predictions] of format 'jdbc' needs options with url and dbtable or query

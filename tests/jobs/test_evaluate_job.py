@@ -69,7 +69,7 @@ def test_a_job_gives_a_connect_server_the_package(spark, run_job, tmp_path):
     done = run_job("evaluate.py", "--config", "job.toml", cwd=tmp_path, SPARK_REMOTE=server)
     assert done.returncode == 0, done.stderr
     (row,) = spark.read.parquet(f"{tmp_path}/out/metrics").collect()
-    assert row["value"] == 0.5
+    assert row["mean"] == 0.5
 
 
 # --- the job, in the session of the tests
@@ -137,7 +137,7 @@ def test_other_formats_ranks_and_labels_of_metrics(spark, monday):
     assert "model 'm', dialect 'default'" in monday.out
     assert f" written to {monday.output}: per_user, metrics, manifests" in monday.out
     summary = {row.metric: row for row in spark.read.parquet(f"{monday.output}/metrics").collect()}
-    assert {name: (row.value, row.n, row.undefined) for name, row in summary.items()} == {
+    assert {name: (row.mean, row.n_users, row.n_undefined) for name, row in summary.items()} == {
         "first": (0.5, 1, 1),
         "P at 1": (0.0, 1, 1),
     }
@@ -170,15 +170,15 @@ def test_intervals_and_quantiles_are_as_the_config_asks(spark, files):
     (files / "l.json").write_text('{"user": 1, "bought": "a"}\n{"user": 2, "bought": "a"}\n')
     assert start(files, asked) == 0
     (row,) = spark.read.parquet(f"{files}/out/metrics").collect()
-    assert (row.interval, row.level) == ("percentile", 0.9)
-    assert (row.low, row.high) == (0.5, 1.0)
+    assert (row.interval_method, row.interval_level) == ("percentile", 0.9)
+    assert (row.interval_low, row.interval_high) == (0.5, 1.0)
     assert (row.quantiles, row.median) == ({0.25: 0.625, 1.0: 1.0}, 0.75)
     written = summarise(
         spark.read.parquet(f"{files}/out/per_user"),
         ci=Percentile(level=0.9, replicates=50, seed=2),
         quantiles=(0.25, 1),
     )
-    assert written.summary[0].interval_low == row.low
+    assert written.summary[0].interval_low == row.interval_low
     assert run_document(files / "out")["seed"] == 2
 
 
@@ -189,8 +189,8 @@ def test_a_config_can_ask_for_no_interval_an_order_of_ties_a_catalogue_table_and
     asked += '\non_invalid = { invalid_predictions = "drop" }'
     assert start(files, asked, **{"[evaluation]": '[users]\ntable = "everyone"\n[evaluation]'}) == 0
     (row,) = spark.read.parquet(f"{files}/out/metrics").collect()
-    assert (row.interval, row.quantiles, row.value) == ("", {}, 0.5)
-    assert math.isnan(row.low)
+    assert (row.interval_method, row.quantiles, row.mean) == ("", {}, 0.5)
+    assert math.isnan(row.interval_low)
     assert math.isnan(row.median)
     quality = run_document(files / "out")["data_quality"]
     assert (quality["n_users"], quality["n_invalid_predictions"]) == (3, 1)
@@ -331,7 +331,7 @@ def test_slices_weights_and_what_to_leave_out(spark, files):
     found = {row.slice: row for row in spark.read.parquet(f"{files}/out/metrics").collect()}
     assert set(found) == {"all", "country=DE", "country=FR"}
     # Without the item that is seen the hit is first.
-    assert (found["all"].value, found["country=DE"].n, found["all"].user_weight) == (1.0, 1, "spend")
+    assert (found["all"].mean, found["country=DE"].n_users, found["all"].user_weight) == (1.0, 1, "spend")
     assert run_document(files / "out")["data_quality"]["n_excluded"] == 1
 
 
@@ -345,8 +345,8 @@ def test_labels_with_weights_are_logged_feedback(spark, files, capsys):
     found = {row.metric: row for row in spark.read.parquet(f"{files}/out/metrics").collect()}
     ips, snips = found["precision@2"], found["precision(estimator='snips', weight_limit=3)@2"]
     # Of one user one of two places is a hit of weight 4; the other user, of whom the log knows nothing, counts.
-    assert (ips.value, ips.n, ips.user_weight) == (1.0, 2, "")
-    assert (snips.value, snips.n, snips.user_weight) == (3 / 5, 1, "self-normalised")
+    assert (ips.mean, ips.n_users, ips.user_weight) == (1.0, 2, "")
+    assert (snips.mean, snips.n_users, snips.user_weight) == (3 / 5, 1, "self-normalised")
     quality = run_document(files / "out")["data_quality"]
     assert (quality["n_clipped_labels"], quality["label_weight"], quality["squared_label_weight"]) == (1, 6.0, 20.0)
     assert "label weights  6 in total; as informative as 1.8 equal weights; 1 clipped" in capsys.readouterr().out

@@ -15,11 +15,12 @@ from spark_rankeval.errors import InputError
 from spark_rankeval.jobs import gating, outputs
 from spark_rankeval.jobs.config import Output
 from spark_rankeval.jobs.trend import read_history
-from spark_rankeval.records.stored import COLUMNS, values_of
+from spark_rankeval.records.stored import metrics_record
+from spark_rankeval.records.table_columns import METRICS, TIME
 from spark_rankeval.run_history.gate_rules import read_gates
+from spark_rankeval.spark.record_tables import table_of
 
 START = datetime(2026, 10, 1, 4, 30, 0, 123456, tzinfo=UTC)
-SCHEMA = f"{outputs._METRICS_SCHEMA}, run_id string"
 SLICES = ["all", *(f"country={letter}" for letter in "ABCDEFGH")]
 
 
@@ -27,19 +28,27 @@ def at(day):
     return START + timedelta(days=day)
 
 
+def as_before(frame):
+    """A table of metrics as an earlier version wrote it."""
+    return frame.drop("no_interval", "asked").withColumnsRenamed(METRICS.earlier)
+
+
 @pytest.fixture(scope="module")
 def four_days(spark, tmp_path_factory):
-    """The outputs of a run a day; the newest lacks slices, the one before it has failed its gates."""
+    """The outputs of a run a day; the newest lacks slices, the one before it has failed its gates. An earlier version wrote two runs."""
     output = tmp_path_factory.mktemp("out")
-    lines, rows = [], []
+    lines = []
     for day, (slices, n_failed) in enumerate([(SLICES, 0), (SLICES, 0), (SLICES, 1), (["all"], 0)]):
+        records = []
         for name in ("rr", "ndcg@10", "recall@5"):
             summary = [row(name, 0.1 * day, model=model, slice=users) for model in ("als", "pop") for users in slices]
-            rows += [(*values_of(one), at(day), f"day{day}") for one in summary]
+            records += [{**metrics_record(one), TIME: at(day)} for one in summary]
+        frame = table_of(records, METRICS, spark)
+        outputs.write_partition(
+            (as_before(frame) if day < 2 else frame).coalesce(1), Output(str(output)), "metrics", f"day{day}"
+        )
         manifest = {"run_id": f"day{day}", "started": at(day).isoformat(), "gates_failed": n_failed}
         lines.append((json.dumps(manifest), f"day{day}"))
-    frame = spark.createDataFrame(rows, SCHEMA).coalesce(1)
-    frame.write.partitionBy("run_id").parquet(f"{output}/metrics")
     manifests = spark.createDataFrame(lines, "value string, run_id string").coalesce(1)
     manifests.write.partitionBy("run_id").text(f"{output}/manifests")
     return output
@@ -71,7 +80,7 @@ def n_collected(spark, monkeypatch):
 
     def counted(frame):
         rows = collect(frame)
-        if "value" in frame.columns and len(frame.columns) > 1:
+        if "mean" in frame.columns:
             found.append(len(rows))
         return rows
 
@@ -169,10 +178,40 @@ def test_a_trend_collects_the_metrics_and_whole_runs_it_shows(spark, four_days, 
     assert n_collected == [6, 16, 6]
 
 
+def test_runs_of_both_versions_are_one_history(spark, four_days):
+    expected = history(outputs.read_metrics(spark, Output(str(four_days))), slice=None)
+    assert [
+        row.mean for _, _, row in expected.rows if row.key == "rr" and row.model == "als" and row.slice == "all"
+    ] == [pytest.approx(0.1 * day) for day in range(4)]
+    by_hand = spark.read.option("mergeSchema", True).parquet(f"{four_days}/metrics")
+    assert repr(history(by_hand, slice=None).rows) == repr(expected.rows)
+    # Spark takes the columns of one file for those of all, and Sail reads those of each.
+    alone = spark.read.parquet(f"{four_days}/metrics")
+    if not {"mean", "value"} <= set(alone.columns):
+        with pytest.raises(InputError, match=r'some runs have no n_users: .* spark.read.option\("mergeSchema", True\)'):
+            history(alone, slice=None)
+
+
+def test_names_of_runs_that_look_like_numbers_stay_text(spark, four_days, tmp_path):
+    for name in ("007", "8"):
+        table = outputs.read_metrics(spark, Output(str(four_days))).where("run_id = 'day3'").drop("run_id")
+        outputs.write_partition(table, Output(str(tmp_path)), "metrics", name)
+    assert list(history(outputs.read_metrics(spark, Output(str(tmp_path)))).runs) == ["007", "8"]
+    by_hand = spark.read.parquet(f"{tmp_path}/metrics")
+    if by_hand.schema["run_id"].dataType.simpleString() == "string":
+        assert list(history(by_hand).runs) == ["007", "8"]
+    else:
+        for read in (history, merge):
+            with pytest.raises(
+                InputError, match="'run_id' was read as int, and '007' as 7, but names of runs are text"
+            ):
+                read(by_hand)
+
+
 @pytest.mark.parametrize("read", [history, merge])
 def test_a_table_whose_files_are_gone_is_to_be_read_again(spark, four_days, monkeypatch, read):
     table = outputs.read_metrics(spark, Output(str(four_days)))
-    assert set(COLUMNS) < set(table.columns)
+    assert table.columns == [*METRICS.names, "run_id"]
     kind = type(table)
     collect = kind.collect
 

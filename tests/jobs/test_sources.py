@@ -54,7 +54,7 @@ def configuration(folder, url, predictions='dbtable = "predictions"', **replace)
 def test_tables_of_a_database_are_evaluated_and_no_password_is_left(spark, database, tmp_path, capsys):
     assert main(configuration(tmp_path, database)) == 0
     (row,) = spark.read.parquet(f"{tmp_path}/out/metrics").collect()
-    assert (row.value, row.n) == (0.75, 2)
+    assert (row.mean, row.n_users) == (0.75, 2)
     printed = capsys.readouterr()
     assert all(b"hunter2" not in path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file())
     (line,) = spark.read.text(f"{tmp_path}/out/manifests/run_id={row.run_id}").collect()

@@ -157,7 +157,8 @@ def test_a_history_shows_itself_as_text_and_as_a_table():
     assert repr(runs(*[[row()]] * 30)).endswith("\n10 earlier runs are not shown: to_pandas() has them all")
     frame = WEEK.to_pandas()
     assert (len(frame), list(frame.columns[:4])) == (14, ["run_id", "time", "model", "dialect"])
-    assert frame["value"].iloc[0] == 0.3
+    assert (frame["mean"].iloc[0], frame["asked"].iloc[0]) == (0.3, "ndcg@10")
+    assert list(frame.columns) == list(History(()).to_pandas().columns)
     assert History(()).to_pandas().empty
     assert "–" in repr(runs([undefined()]))
 

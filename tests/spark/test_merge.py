@@ -1,6 +1,7 @@
 """Daily results merged, against one evaluation of all days' users."""
 
 import json
+import math
 import re
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,6 +12,7 @@ from worlds.random_logs import random_logs
 from spark_rankeval import evaluate, history, merge
 from spark_rankeval.errors import InputError, MergeError
 from spark_rankeval.jobs.outputs import metrics_table
+from spark_rankeval.records import table_columns
 
 METRICS = ["ndcg@5", "dcg@5", "ap", "rr"]
 OPTIONS = {"score": "score", "relevance": "grade", "by": "country"}
@@ -65,7 +67,9 @@ def test_so_they_are_from_json_and_from_the_table_of_metrics(spark, days, whole)
     tables = [
         metrics_table(spark, day, datetime.now(UTC)).selectExpr("*", f"'r{n}' run_id") for n, day in enumerate(days)
     ]
-    stored = merge(tables[0].union(tables[1]).union(tables[2]))
+    # An earlier version wrote the first day.
+    tables[0] = tables[0].withColumnsRenamed(table_columns.METRICS.earlier)
+    stored = merge(tables[0].unionByName(tables[1].union(tables[2]), allowMissingColumns=True))
     assert figures(stored) == figures(whole)
     assert stored["ndcg_at_5"] == whole["ndcg@5"]
     with pytest.raises(InputError, match="does not describe its data"):
@@ -151,15 +155,19 @@ def test_what_the_page_of_history_says_in_python_runs(spark, days, tmp_path, mon
 
 
 @pytest.mark.parametrize("options", [{"cluster": "house"}, {"user_weight": "n_labels"}], ids=["clusters", "weights"])
-def test_a_table_of_metrics_takes_degrees_of_freedom_of_many_clusters_and_of_weights(spark, options):
+def test_a_dataframe_of_a_result_takes_degrees_of_freedom_of_many_clusters_and_of_weights(spark, options):
     pairs = [(user, item) for user in range(60) for item in range(1 + user % 3)]
     predictions = spark.createDataFrame(
         [(*pair, -pair[1] - pair[0] % 2 / 3) for pair in pairs], "user int, item int, score double"
     )
     labels = predictions.selectExpr("user", "item + user % 2 as item", "user div 2 as house")
     result = evaluate(predictions, labels, "rr", score="score", **options)
-    (row,) = metrics_table(spark, result, datetime(2026, 11, 16, tzinfo=UTC)).select("df").collect()
-    assert row["df"] == result.summary[0].df > 10
+    table = result.to_spark()
+    assert table.schema["df"].metadata == {"comment": "the degrees of freedom of the standard error"}
+    (found,) = table.collect()
+    assert found["df"] == result.summary[0].df > 10
+    assert (found["cutoff"], found["asked"], found["quantiles"]) == (None, "rr", {0.5: result.summary[0].median})
+    assert math.isnan(found["design_effect"]) == ("cluster" not in options)
 
 
 def test_a_table_of_metrics_is_read_in_the_order_of_time(spark):
@@ -175,7 +183,7 @@ def test_a_table_of_metrics_is_read_in_the_order_of_time(spark):
     assert [(run, row.mean) for run, _, row in found.rows] == [("a", 1.0), ("b", 2.0)]
     assert found.runs["a"] == datetime.fromtimestamp(1760000000 + 2 * 86400, UTC)
     assert [run for run, _, _ in history(table, slice=None).rows] == ["c", "a", "b"]
-    with pytest.raises(InputError, match="the table has no value; pass a job's table of metrics"):
+    with pytest.raises(InputError, match="the table has no mean; pass a job's table of metrics"):
         history(table.drop("value"))
     with pytest.raises(InputError, match="no table output/metrics in the catalogue of this session"):
         history("output/metrics")

@@ -100,7 +100,10 @@ def test_the_heavy_part_runs_once(tables, spark, tmp_path):
 
 
 @pytest.mark.parametrize("mode", ["errorifexists", "overwrite"])
-def test_a_path_that_spark_reads_as_a_pattern_is_an_error_before_any_job(tables, jobs_of, tmp_path, mode):
+def test_a_pattern_or_a_name_of_a_table_in_the_place_of_a_path_is_an_error_before_any_job(
+    tables, jobs_of, tmp_path, mode, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
     table = score_users(*tables, METRICS, score="score")
 
     def refuse():
@@ -109,6 +112,10 @@ def test_a_path_that_spark_reads_as_a_pattern_is_an_error_before_any_job(tables,
             match=r"contains \[ \], which Spark reads as a wildcard pattern; choose a path without these characters",
         ):
             write_per_user(table, str(tmp_path / "per_user[1]"), mode)
+        with pytest.raises(
+            OptionError, match=r"rag\.users reads .*; write a table with table='rag\.users', and .* as in './rag\.users'"
+        ):
+            write_per_user(table, "rag.users", mode)
 
     assert jobs_of(refuse) == 0
     assert list(tmp_path.iterdir()) == []
