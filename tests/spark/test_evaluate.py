@@ -157,6 +157,8 @@ def test_summarise_refuses_the_users_of_several_runs(rows, result, jobs_of):
     for options in ({}, {"by": "run_id"}):
         with pytest.raises(InputError, match=r"holds rows of several runs \(column 'run_id'\), and a user in several"):
             summarise(runs, **options)
+    with pytest.raises(InputError, match="the column 'run_id' was read as double, but names of runs are text"):
+        summarise(table.withColumn("run_id", F.lit(1.5)), model="run_id")
     made = []
     assert jobs_of(lambda: made.append(summarise(runs.where("run_id = 'day2'")))) == jobs_of(lambda: summarise(table))
     assert (made[0].summary, made[0].data_quality) == (result.summary, result.data_quality)

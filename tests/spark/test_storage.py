@@ -113,7 +113,8 @@ def test_a_pattern_or_a_name_of_a_table_in_the_place_of_a_path_is_an_error_befor
         ):
             write_per_user(table, str(tmp_path / "per_user[1]"), mode)
         with pytest.raises(
-            OptionError, match=r"rag\.users reads .*; write a table with table='rag\.users', and .* as in './rag\.users'"
+            OptionError,
+            match=r"rag\.users reads .*; write a table with table='rag\.users', and .* as in './rag\.users'",
         ):
             write_per_user(table, "rag.users", mode)
 
