@@ -451,6 +451,7 @@ class Result(Shown):
             metrics: the metrics to show. None: all, but of a curve with many points only some usual cutoffs.
 
         Raises:
+            OptionError: `metrics` is empty.
             UnknownMetricError: a metric is not in the result.
             InputError: the comparison is of other models, or of none of these metrics.
         """

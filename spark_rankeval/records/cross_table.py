@@ -17,7 +17,7 @@ from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.naming import reads_as
 from spark_rankeval.records.chart_rows import is_over_lists, means_title
 from spark_rankeval.records.quality import DataQuality
-from spark_rankeval.records.selection import Metrics, chosen, headline_keys, largest, one_of_each
+from spark_rankeval.records.selection import Metrics, chosen, headline_keys, largest, named_metrics, one_of_each
 from spark_rankeval.records.side_by_side import best_models
 from spark_rankeval.records.slices import group_of, users_of
 from spark_rankeval.records.summary import (
@@ -241,12 +241,9 @@ def _rows_of_metrics(
     """The rows of the metrics, and a note on those left out."""
     metric_name = _family if "cutoff" in dimensions and "metric" not in dimensions else attrgetter("name")
     if metrics is not None:
-        named = [metrics] if isinstance(metrics, str | Metric) else list(metrics)
-        if not named:
-            msg = "metrics is empty; name a metric, or pass None for those to show first"
-            raise OptionError(msg)
+        named = named_metrics(metrics)
         families = [[row for row in summary if "cutoff" in dimensions and _is_of_family(name, row)] for name in named]
-        kept = [row for rows in families for row in rows] if all(families) else chosen(summary, named)
+        kept = [row for rows in families for row in rows] if families and all(families) else chosen(summary, named)
         several = dict.fromkeys(map(metric_name, kept))
         if "metric" not in dimensions and len(several) > 1:
             msg = f"a table of {' and '.join(dimensions)} shows one metric; got {', '.join(several)}"

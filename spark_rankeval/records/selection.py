@@ -78,20 +78,31 @@ def largest(rows: Sequence[Sliced], most: int = MOST_LINES) -> list[Sliced]:
     return [row for row in rows if row.slice in kept]
 
 
+def named_metrics(metrics: str | Metric | Iterable[str | Metric]) -> list[str | Metric]:
+    """One metric or several, as a list."""
+    return [metrics] if isinstance(metrics, str | Metric) else list(metrics)
+
+
 def chosen(rows: Sequence[Selected], metrics: Metrics) -> list[Selected]:
-    """The rows of some metrics or of all, metric by metric; a metric without a row is an `UnknownMetricError`."""
+    """The rows of some metrics or of all, metric by metric.
+
+    Raises:
+        UnknownMetricError: a metric has no row.
+        OptionError: `metrics` is empty.
+    """
     names = {_key_of(row): row.name for row in rows}
     if metrics is None:
         metrics = list(names)
+    elif not (metrics := named_metrics(metrics)):
+        msg = "metrics is empty; name a metric, or pass None for those to show first"
+        raise OptionError(msg)
     matches = []
-    for name in [metrics] if isinstance(metrics, str | Metric) else metrics:
+    for name in metrics:
         exact = [row for row in rows if name in (_key_of(row), row.metric)]
         named = exact or [row for row in rows if reads_as(row.metric, name)]
         if not named:
             available = ", ".join(names.values()) or "none"
-            msg = (
-                f"there is no metric {str(name)!r} to draw; {did_you_mean(name, names.values())}available: {available}"
-            )
+            msg = f"there is no metric {str(name)!r}; {did_you_mean(name, names.values())}available: {available}"
             raise UnknownMetricError(msg)
         matches += named
     return matches

@@ -385,7 +385,8 @@ def _users(contents: Contents, total_rows: list[SummaryRow]) -> Section:
     counted = [contents.plots.count_users(metric) for metric in contents.distributions]
     draws: list[Callable[..., Drawing]] = [partial(contents.plots.draw_users, users) for users in counted]
     lines = max(_MOST_LINES // len(contents.plots.models), 1)
-    draws.append(partial(contents.plots.quantiles, keys[:lines]))
+    if keys:
+        draws.append(partial(contents.plots.quantiles, keys[:lines]))
     return Section(
         "users", "Differences between users", pictures=list(map(picture, draws)), folded=[quantiles_table(chosen)]
     )

@@ -148,6 +148,21 @@ def test_models_stand_in_one_table_and_the_best_are_marked():
         result(MEANS).models_table(metrics="rr")
 
 
+@pytest.mark.parametrize(
+    "show",
+    [
+        lambda shown: shown.models_table(metrics=[]),
+        lambda shown: shown.table(metrics=[]),
+        lambda shown: shown.plot.means([]),
+        lambda shown: shown.plot.quantiles([]),
+        lambda shown: shown.gaps("age", metrics=[]),
+    ],
+)
+def test_no_metrics_are_an_error_that_says_so(show):
+    with pytest.raises(OptionError, match="metrics is empty; name a metric"):
+        show(result(MEANS))
+
+
 def test_letters_say_than_which_models_a_mean_is_significantly_better():
     compared = comparison(
         [
