@@ -416,7 +416,7 @@ def test_on_storage_that_is_none_of_the_drivers_disks_spark_writes_the_page(spar
 def test_a_report_can_be_read_by_those_who_may_read_the_tables(tmp_path, monkeypatch):
     """As with Hadoop's fs.permissions.umask-mode=077, whatever the umask is."""
     monkeypatch.setattr(runs.Run, "check_fence", lambda _: None)
-    output = SimpleNamespace(path=str(tmp_path), report=True)
+    output = Output(str(tmp_path), report=True)
     run = runs.Run(None, "evaluate", SimpleNamespace(output=output), {}, EventLog("evaluate"), "day", is_on_disk=True)
     status = tmp_path / "status" / "run_id=day"
     status.mkdir(parents=True)
