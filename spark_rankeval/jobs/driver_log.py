@@ -25,7 +25,6 @@ _LEVEL = "spark.log.level"
 @contextmanager
 def own_stderr() -> Iterator[None]:
     """Write to the stderr of `spark-submit`, which sends what Python writes to its stderr to stdout."""
-    # Databricks has a gateway, too, and keeps the two apart.
     if not _is_submitted() or not os.path.sameopenfile(1, 2):
         yield
         return
@@ -51,7 +50,8 @@ def quiet_spark() -> None:
 
 
 def _is_submitted() -> bool:
-    return "PYSPARK_GATEWAY_PORT" in os.environ
+    # Databricks has a gateway, too, and shows what Python writes.
+    return "PYSPARK_GATEWAY_PORT" in os.environ and "DATABRICKS_RUNTIME_VERSION" not in os.environ
 
 
 def _is_level_set() -> bool:
