@@ -55,6 +55,8 @@ if TYPE_CHECKING:
 
 # How often a configuration with secrets is hashed: a tenth of a second, which makes trying many passwords slow.
 _ROUNDS = 200_000
+# Keys that there were not always. Without them a run keeps the name that it had before.
+_LATER_KEYS = ("metrics_from", "catalog")
 #: What is in tables, and would make the one row of a manifest too long.
 _TABLE_FACTS = ("summary", "gates", "rows", "slices")
 
@@ -290,16 +292,23 @@ def _refuse_another_job(run: Run) -> None:
                 raise ConfigurationError(run.config.redacted(msg))
 
 
+def _without_later_keys(settings: Any) -> Any:
+    if not isinstance(settings, dict):
+        return settings
+    return {
+        key: _without_later_keys(value)
+        for key, value in settings.items()
+        if value is not None or key not in _LATER_KEYS
+    }
+
+
 def run_id_of(config: JobConfig, tables: Mapping[str, DataFrame]) -> str:
     """The id of a run: that of the configuration, or one that the same settings of figures and the same files have again."""
     if config.output.run_id is not None:
         return config.output.run_id
-    settings = asdict(config)
+    settings = _without_later_keys(asdict(config))
     for section in ("output", "session", "report", "gates", "audit", "mlflow"):
         settings.pop(section, None)
-    # Runs without metrics of the caller's own keep the names that they had before there was this key.
-    if not config.own_module:
-        settings.get("evaluation", {}).pop("metrics_from", None)
     files = {name: input_files(frame) for name, frame in tables.items()}
     public, whole = (
         json.dumps([each, files], sort_keys=True, default=str).encode()

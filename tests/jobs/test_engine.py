@@ -16,6 +16,7 @@ from pyspark import __version__
 from spark_rankeval import cli
 from spark_rankeval.errors import ConfigurationError, EngineError
 from spark_rankeval.jobs import trend
+from spark_rankeval.jobs.compare import CompareConfig
 from spark_rankeval.jobs.config import Session, load_config, parse_config
 from spark_rankeval.jobs.evaluate import EvaluateConfig, main
 from spark_rankeval.jobs.runs import run_id_of
@@ -33,6 +34,13 @@ SMALLEST = {
 def test_the_same_settings_are_the_same_run_on_each_engine():
     config = parse_config(SMALLEST, EvaluateConfig)
     assert run_id_of(replace(config, session=Session("sail", 2)), {}) == run_id_of(config, {})
+
+
+def test_runs_without_keys_that_came_later_keep_the_names_that_they_had():
+    tables = {"a": {"output": "o", "run_id": "x"}, "b": {"path": "p"}}
+    comparison = {"models": tables, "comparison": {"baseline": "a"}, "output": {"path": "o"}}
+    assert run_id_of(parse_config(comparison, CompareConfig), {}) == "r336bee35e72a"
+    assert run_id_of(parse_config(SMALLEST, EvaluateConfig), {}) == "r8026857deaca"
 
 
 def test_a_mistake_in_the_file_is_not_blamed_on_the_command_line(tmp_path):

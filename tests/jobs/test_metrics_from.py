@@ -7,7 +7,6 @@ import pytest
 from spark_rankeval.errors import ConfigurationError, WorkerError
 from spark_rankeval.jobs.config import parse_config
 from spark_rankeval.jobs.evaluate import EvaluateConfig
-from spark_rankeval.jobs.runs import run_id_of
 from spark_rankeval.metrics.base import REGISTRY
 from spark_rankeval.spark.python_workers import workers_explained
 
@@ -74,10 +73,6 @@ def test_a_module_without_metrics_is_a_wrong_configuration(folder, module, text,
     (folder / f"{module}.py").write_text(text)
     with pytest.raises(ConfigurationError, match=rf"evaluation\.metrics_from: {said}"):
         config_with(["rr"], metrics_from=module)
-
-
-def test_runs_without_a_module_keep_the_names_that_they_had_before_there_was_the_key():
-    assert run_id_of(config_with(["rr"]), {}) == "r08c26d14c455"
 
 
 @pytest.mark.parametrize(("module", "is_named"), [("shop.metrics", True), ("shops", False)])
