@@ -20,7 +20,7 @@ from spark_rankeval.records.table_columns import GROUP_COMPARISON
 from spark_rankeval.spark.record_tables import table_of
 from spark_rankeval.statistics.cluster_sums import Clusters, clusters_of
 from spark_rankeval.statistics.independent_groups import Difference, Group, difference_of
-from spark_rankeval.statistics.intervals import Interval
+from spark_rankeval.statistics.intervals import Interval, bounds_of_lifts
 from spark_rankeval.statistics.moments import State
 from spark_rankeval.statistics.multiple_comparisons import family_of
 from spark_rankeval.statistics.relative_lift import Lift, lift_of
@@ -110,10 +110,17 @@ class ComparedGroup(NamedTuple):
 
     def lift_at(self, level: float, options: GroupTest) -> Lift:
         """The difference as a share of the baseline's mean, with Fieller's interval at a level."""
-        difference, baseline = self.difference, self.means[1]
+        difference, (group, other) = self.difference, self.groups
         _, variance = difference.variances
         lift = lift_of(
-            difference.estimate, baseline, difference.standard_error**2, variance, -variance, difference.df, level
+            difference.estimate,
+            self.means[1],
+            difference.standard_error**2,
+            variance,
+            -variance,
+            difference.df,
+            level,
+            bounds_of_lifts(group.bounds, group.moments, other.moments),
         )
         reason = difference.problem or (
             "a confidence sequence has no interval of the lift" if options.tightest_at is not None

@@ -179,6 +179,16 @@ def bounds_of_differences(bounds: tuple[float, float], *values: Moments) -> tupl
     return low - high, high - low
 
 
+def bounds_of_lifts(bounds: tuple[float, float], *values: Moments) -> tuple[float, float]:
+    """The least and the largest possible lift between two means within these bounds, whatever the baseline's mean is.
+
+    A mean of values from 0 up loses at most all of itself. Other bounds leave a ratio open, because the baseline may be nearer to 0
+    than its estimate.
+    """
+    low, high = kept_bounds(bounds, *values)
+    return -1.0 if low >= 0 else -math.inf, 1.0 if high <= 0 else math.inf
+
+
 def interval_without_spread(value: float, n: float, level: float, bounds: tuple[float, float]) -> Interval:
     """The interval of the mean of n users who all have the same value.
 

@@ -14,6 +14,7 @@ from spark_rankeval.statistics.intervals import (
     UNBOUNDED,
     Interval,
     bounds_of_differences,
+    bounds_of_lifts,
     interval_without_spread,
     p_beyond_without_spread,
     ratio,
@@ -193,6 +194,7 @@ class PairedComparison:
     n_moved: int
     level: float = 0.95
     bounds: tuple[float, float] = field(default=UNBOUNDED, repr=False)
+    lift_bounds: tuple[float, float] = field(default=UNBOUNDED, repr=False)
     clusters: Clusters | None = None
 
     @property
@@ -234,6 +236,7 @@ class PairedComparison:
             self.covariance,
             self.df,
             level,
+            self.lift_bounds,
         )
         if not self.standard_error and not math.isnan(lift.value):
             return Lift(lift.value, reason="all users have the same difference")
@@ -296,6 +299,7 @@ def comparison_of(
     sides = [moments_of(with_prefix(state, side)) for side in SIDES]
     difference, value, baseline = sides
     n, wins, losses = difference.n, int(state["wins"]), int(state["losses"])
+    lift_bounds = bounds_of_lifts(bounds, value, baseline)
     bounds = bounds_of_differences(bounds, value, baseline)
     tolerance = _tolerance(state)
     # Each is off by a share of the tolerance: what lies closer together has no spread but that of rounding.
@@ -327,7 +331,7 @@ def comparison_of(
         p_t=p_t, p_sign_flip=p_sign_flip, p_is_exact=p_is_exact,
         cohens_d=ratio(difference.mean, std), wins=wins, ties=n - wins - losses, losses=losses,
         n_independent=n_independent, n_moved=int(signs["wins"]) + int(signs["losses"]), level=level, bounds=bounds,
-        clusters=clusters,
+        lift_bounds=lift_bounds, clusters=clusters,
     )  # fmt: skip
 
 

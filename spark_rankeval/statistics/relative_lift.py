@@ -6,9 +6,13 @@ import math
 from typing import NamedTuple
 
 from spark_rankeval.statistics.distributions import t_critical
-from spark_rankeval.statistics.intervals import UNKNOWN_MEAN
+from spark_rankeval.statistics.intervals import UNBOUNDED, UNKNOWN_MEAN
 
 _NEAR_ZERO = "the baseline's mean is not clearly different from 0"
+_SAME_VALUE = "all users have the same value under the model"
+_SAME_RATIO = "all users have the same ratio of both values"
+# Below this share of the variances that it is the rest of, a variance is rounding.
+_ROUNDING = 2.0**-40
 
 
 class Lift(NamedTuple):
@@ -35,10 +39,12 @@ def lift_of(
     covariance: float,
     df: float,
     level: float = 0.95,
+    bounds: tuple[float, float] = UNBOUNDED,
 ) -> Lift:
     """The lift with Fieller's interval: all ratios that a t test of difference − ratio × baseline does not reject.
 
     Such ratios have two ends only if the baseline's own t interval leaves out 0. Otherwise the lift may be anything, and has no interval.
+    Nor has it one if the model's values have no spread, or difference − ratio × baseline has none: t would be certain.
     Source: Fieller, Some problems in interval estimation, JRSS B 1954.
 
     Args:
@@ -49,6 +55,7 @@ def lift_of(
         covariance: of both estimates.
         df: the degrees of freedom of the variances.
         level: the share of such intervals that hold the true lift.
+        bounds: the least and the largest possible lift, which the interval keeps.
     """
     if not baseline or not math.isfinite(baseline):
         return Lift(math.nan, reason="the baseline's mean is 0" if baseline == 0 else UNKNOWN_MEAN)
@@ -63,8 +70,13 @@ def lift_of(
     slope = covariance / baseline_variance if baseline_variance else 0.0
     centre = (ratio - share * slope) / (1 - share)
     variance = difference_variance - 2 * ratio * covariance + ratio**2 * baseline_variance
+    model_variance = difference_variance + 2 * covariance + baseline_variance
+    if model_variance <= _ROUNDING * (difference_variance + baseline_variance):
+        return Lift(value, reason=_SAME_VALUE)
+    if variance <= _ROUNDING * (difference_variance + ratio**2 * baseline_variance):
+        return Lift(value, reason=_SAME_RATIO)
     # What the baseline does not explain of the difference; rounding may leave less than nothing.
     unexplained = max(0.0, difference_variance - slope * covariance)
     reach = critical / abs(baseline) * math.sqrt(max(0.0, variance - share * unexplained)) / (1 - share)
     ends = sorted(math.copysign(1.0, baseline) * end for end in (centre - reach, centre + reach))
-    return Lift(value, ends[0], ends[1])
+    return Lift(value, max(ends[0], bounds[0]), min(ends[1], bounds[1]))

@@ -7,7 +7,9 @@ import pytest
 import statsmodels.api as sm
 from worlds.user_groups import SHARE, group
 
+from spark_rankeval.comparison.comparison_inputs import ComparedMetric
 from spark_rankeval.experiments.covariates import CovariateAccumulator, adjusted_difference, covariate_sums_of
+from spark_rankeval.experiments.group_comparison import ComparedGroup, GroupTest
 from spark_rankeval.statistics.independent_groups import difference_of
 from spark_rankeval.statistics.moments import merged
 
@@ -117,3 +119,19 @@ def test_a_covariate_that_explains_everything_is_not_certain():
     assert adjusted(rare, bounds=SHARE).problem == "a value is rare, or all users of a group have the same"
     one = ((np.array([0.2]), np.array([0.5])), (RNG.random(9), RNG.random(9)))
     assert adjusted(one).problem == "group: one user has no spread"
+
+
+def lift_of_groups(samples, adjustment=None, bounds=(-math.inf, math.inf), weights=(None, None)):
+    """The lift of the first group beside the second, each its values and its covariate."""
+    groups = tuple(group(y, bounds, weights=w) for (y, _), w in zip(samples, weights, strict=True))
+    difference = difference_of(*groups) if adjustment is None else adjustment.difference
+    interval = difference.interval(0.95)
+    compared = ComparedGroup(ComparedMetric("m"), groups, adjustment, difference, interval, difference.p_of(), 0)
+    return compared.lift_at(0.95, GroupTest(0.95, "holm", None))
+
+
+def test_a_group_loses_at_most_all_of_the_baseline():
+    y, other = np.append(np.zeros(9), 0.4), np.array([0.2, 0.5, 0.9, 0.8])
+    free = lift_of_groups(((y, None), (other, None)))
+    assert free.low < -1
+    assert lift_of_groups(((y, None), (other, None)), bounds=(0, math.inf)) == free._replace(low=-1.0)

@@ -246,3 +246,24 @@ def test_a_lift_of_users_who_all_gain_the_same_has_no_interval():
     lift = compare([0.5, 0.7, 0.6], [0.4, 0.6, 0.5], replicates=9).lift_at(0.95)
     assert lift.value == pytest.approx(0.2)
     assert (math.isnan(lift.low), lift.reason) == (True, "all users have the same difference")
+
+
+@pytest.mark.parametrize(
+    ("sign", "bounds", "least_lift"),
+    [(1, (0, 1), -1), (1, (0, math.inf), -1), (1, (0.1, 1), -math.inf), (1, (-1, 1), -math.inf), (-1, (-1, 0), -math.inf)],
+)
+def test_a_model_loses_at_most_all_of_a_baseline_from_0_up(sign, bounds, least_lift):
+    rng = np.random.default_rng(12)
+    values, baseline = sign * np.array([*np.zeros(29), 1.0]), sign * rng.beta(2, 2, 30)
+    pairs = comparison_of(column(state_of(values, baseline, replicates=9)), 0.999, bounds)
+    free = comparison_of(column(state_of(values, baseline, replicates=9)), 0.999).lift_at(0.999)
+    assert free.low < -1 if sign > 0 else free.high > 1
+    lift = pairs.lift_at(0.999)
+    assert lift == free._replace(low=max(free.low, least_lift), high=min(free.high, 1 if sign < 0 else math.inf))
+
+
+def test_a_model_without_hits_has_no_interval_of_its_lift():
+    values, baseline = np.zeros(40), RNG.beta(2, 2, 40)
+    result = compare(values, baseline, replicates=9)
+    assert result.interval.high < 0
+    assert result.lift_at(0.95)[::3] == (pytest.approx(-1), "all users have the same value under the model")

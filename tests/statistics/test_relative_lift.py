@@ -37,7 +37,7 @@ def test_the_ends_are_where_the_test_begins_to_reject(users, level):
     baseline = baseline + 2.0
     lift = lift_from_users(model, baseline, level)
     rejects_zero = t_test_rejects(baseline, level)
-    assume(np.std(model - (1 + lift.value) * baseline) > 1e-6 and baseline.std() > 1e-6)
+    assume(min(map(np.std, (model, baseline, model - (1 + lift.value) * baseline))) > 1e-5)
     if not rejects_zero:
         assert (math.isnan(lift.low), "not clearly different from 0" in lift.reason) == (True, True)
         return
@@ -78,6 +78,8 @@ def test_the_lift_of_known_figures():
         ((0.1, 1.0, math.nan, 0.1, 0.0, 9), "unknown"),
         ((0.1, 1.0, 0.1, 0.1, 0.0, 0), "unknown"),
         ((0.1, 0.1, 0.1, 0.1, 0.0, 9), "not clearly different from 0"),
+        ((-0.9, 1.0, 0.01, 0.01, -0.01, 9), "all users have the same value under the model"),
+        ((-0.25, 1.0, 0.000625, 0.01, -0.0025, 9), "all users have the same ratio of both values"),
     ],
 )
 def test_a_lift_without_an_interval_says_why(figures, reason):
@@ -85,3 +87,11 @@ def test_a_lift_without_an_interval_says_why(figures, reason):
     assert math.isnan(lift.low)
     assert math.isnan(lift.high)
     assert reason in lift.reason
+
+
+def test_a_lift_keeps_its_bounds():
+    figures = (-0.9, 1.0, 0.04, 0.01, 0.0, 9)
+    free, bounded = lift_of(*figures), lift_of(*figures, bounds=(-1.0, math.inf))
+    assert free.low < -1
+    assert bounded == free._replace(low=-1.0)
+    assert lift_of(*figures, bounds=(-math.inf, free.value)).high == free.value
