@@ -1,7 +1,7 @@
 """Simulate experiments without an effect, and slices without a gap: how often verdicts are false, and intervals hold the truth.
 
 `python tools/simulate_experiments.py` prints the tables of docs/evidence/experiments.md, in some ten minutes; `gaps`, `groups`, `skewed`,
-`power`, `covariates`, `looks` and `starts` name one of them. A test runs a short version of each.
+`power`, `covariates`, `lifts`, `looks` and `starts` name one of them. A test runs a short version of each.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from spark_rankeval.experiments.covariates import GroupSumAccumulator, adjusted_difference, group_of
+from spark_rankeval.comparison.comparison_inputs import ComparedMetric
+from spark_rankeval.experiments.covariates import Adjusted, GroupSumAccumulator, adjusted_difference, group_of
+from spark_rankeval.experiments.group_comparison import ComparedGroup, GroupTest
 from spark_rankeval.experiments.sequences import TIGHTEST_AT, sequence_of
 from spark_rankeval.statistics.independent_groups import Difference, Group, difference_of, largest_gap
 from spark_rankeval.statistics.moments import Moments
@@ -24,7 +26,7 @@ from spark_rankeval.statistics.multiple_comparisons import adjusted
 from spark_rankeval.statistics.sums import Mean, degrees_of_freedom
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
 Array = np.ndarray[Any, Any]
 Draw = Any
@@ -213,6 +215,44 @@ def rare_before(rng: np.random.Generator, n_users: int) -> tuple[Array, Array]:
     return before, during
 
 
+def adjusted_groups(
+    samples: Sequence[tuple[Array, Array]], weights: Sequence[Array] = ()
+) -> tuple[Difference, tuple[Group, Group], Adjusted]:
+    """The difference of two groups without a covariate, the groups, and the difference adjusted for the covariate."""
+    groups, sums = [], []
+    for place, (before, values) in enumerate(samples):
+        accumulator = GroupSumAccumulator(1, weighted=bool(weights), covariate=True)
+        accumulator.add(values[None], weights[place] if weights else None, before)
+        group, of_group = group_of({name: each[0] for name, each in accumulator.state().items()}, "")
+        groups.append(group)
+        assert of_group is not None
+        sums.append(of_group)
+    pair = (groups[0], groups[1])
+    plain = difference_of(*pair)
+    return plain, pair, adjusted_difference(plain, pair, (sums[0], sums[1]))
+
+
+def lifts_held(
+    rng: np.random.Generator, sizes: tuple[int, int], runs: int, *, weighted: bool = False, lift: float = 1.0
+) -> tuple[float, float]:
+    """How often intervals hold the true lift, if the covariate explains most: with its mean taken as known, and as given."""
+    n_held = np.zeros(2)
+    for _ in range(runs):
+        befores = [rng.gamma(2, 1, n_users) for n_users in sizes]
+        samples = [(before, 1 + before + rng.normal(0, 0.3, len(before))) for before in befores]
+        samples[0][1][:] += 3 * lift
+        weights = [rng.lognormal(0, 0.7, n_users) for n_users in sizes] if weighted else []
+        _, pair, adjustment = adjusted_groups(samples, weights)
+        difference = adjustment.difference.cautious(pair)
+        fixed_mean = adjustment._replace(extra_variance=0.0, extra_covariance=0.0)
+        for place, each in enumerate((fixed_mean, adjustment)):
+            compared = ComparedGroup(ComparedMetric("metric"), pair, each, difference, difference.interval(LEVEL), np.nan, 0)
+            interval = compared.lift_at(LEVEL, GroupTest(LEVEL, "holm", None))
+            n_held[place] += interval.low <= lift <= interval.high
+    fixed, estimated = (n_held / runs).tolist()
+    return fixed, estimated
+
+
 def with_covariate(
     rng: np.random.Generator, sizes: tuple[int, int], runs: int, draw: Draw = explained
 ) -> tuple[float, float, float, float]:
@@ -223,19 +263,10 @@ def with_covariate(
     n_held = np.zeros(3)
     saved = []
     for _ in range(runs):
-        groups, sums = [], []
-        for n_users in sizes:
-            before, values = draw(rng, n_users)
-            before[rng.random(n_users) < 0.1] = np.nan
-            accumulator = GroupSumAccumulator(1, covariate=True)
-            accumulator.add(values[None], covariate=before)
-            group, group_sums = group_of({name: each[0] for name, each in accumulator.state().items()}, "")
-            groups.append(group)
-            assert group_sums is not None
-            sums.append(group_sums)
-        pair = (groups[0], groups[1])
-        plain = difference_of(*pair)
-        adjustment = adjusted_difference(plain, pair, (sums[0], sums[1]))
+        samples = [draw(rng, n_users) for n_users in sizes]
+        for before, _ in samples:
+            before[rng.random(len(before)) < 0.1] = np.nan
+        plain, pair, adjustment = adjusted_groups(samples)
         differences = (plain.cautious(pair), adjustment.difference, adjustment.difference.cautious(pair))
         n_held += [not each.p_of() < 1 - LEVEL for each in differences]
         saved.append(adjustment.variance_saved)
@@ -345,6 +376,15 @@ def covariates_table(rng: np.random.Generator) -> Iterator[str]:
         yield f"| {name} | {sizes[0]:,} | {sizes[1]:,} | {cells} | {100 * saved:.0f} % |"
 
 
+def lifts_table(rng: np.random.Generator) -> Iterator[str]:
+    """Two groups, a covariate that explains most of the variance, and a lift of 100 %."""
+    yield "| users | baseline's | weights | with the covariate's mean taken as known | as given |\n|---:|---:|---|---:|---:|"
+    for sizes in ((50, 50), (200, 50), (50, 200), (300, 300), (1000, 200), (200, 1000)):
+        for weighted in (False, True):
+            shares = " | ".join(f"{share:.3f}" for share in lifts_held(rng, sizes, 2000, weighted=weighted))
+            yield f"| {sizes[0]:,} | {sizes[1]:,} | {'unequal' if weighted else ''} | {shares} |"
+
+
 def looks_table(rng: np.random.Generator) -> Iterator[str]:
     """Two groups of one mean, looked at 50 times."""
     yield "| values | users a look | in the first group | Welch at any look | sequence at any look | Welch at the last |"
@@ -374,6 +414,7 @@ TABLES: dict[str, Callable[[np.random.Generator], Iterator[str]]] = {
     "skewed": skewed_table,
     "power": power_table,
     "covariates": covariates_table,
+    "lifts": lifts_table,
     "looks": looks_table,
     "starts": starts_table,
 }

@@ -97,11 +97,15 @@ def covariate_sums_of(state: dict[str, Any]) -> CovariateSums:
 class Adjusted(NamedTuple):
     """A difference between two groups after an adjustment for a covariate.
 
-    `theta` is NaN and `problem` says why if there was none; then means and difference are those without it.
+    `theta` is NaN and `problem` says why if there was none; then means and difference are those without it. The covariate's mean in both
+    groups is an estimate as well. It adds `extra_variance` to the variance of the baseline's mean, and `extra_covariance` to its
+    covariance with the difference.
     """
 
     difference: Difference
     means: tuple[float, float]
+    extra_variance: float = 0.0
+    extra_covariance: float = 0.0
     theta: float = math.nan
     variance_saved: float = math.nan
     problem: str = ""
@@ -136,7 +140,29 @@ def adjusted_difference(
     shares = [variance * (1 + apart / sum(variances)) for variance in variances]
     adjusted = replace(plain, estimate=float(after[0] - after[1]), variances=(shares[0], shares[1]), df_spent=1)
     saved = 1 - sum(shares) / sum(plain.variances)
-    return Adjusted(adjusted, (float(after[0]), float(after[1])), float(theta), saved)
+    means = (float(after[0]), float(after[1]))
+    return Adjusted(
+        adjusted, means, *_of_common_mean(sides, theta, covariates), theta=float(theta), variance_saved=saved
+    )
+
+
+def _of_common_mean(
+    sides: tuple[_Side, _Side], theta: Fraction, covariates: tuple[CovariateSums, CovariateSums]
+) -> tuple[float, float]:
+    """What the estimate of the common mean of x adds to the variance of the baseline's mean, and to its covariance with the difference.
+
+    The baseline's mean is that of y − θx, plus θ · share · mean of x, the share being that of its users with a covariate. Both depend on
+    the same users. In one group θ is not its own slope, so y − θx still goes with x.
+    """
+    # Users without x are not in its mean.
+    own_weights = [Fraction(0) if each.sums is None else each.sums[1, 0, 0] for each in covariates]
+    total = sum(own_weights)
+    variance = sum(side.correction * side.squares[0] for side in sides) / total**2
+    group, baseline = (
+        side.correction * (side.squares[1] - theta * side.squares[0]) / side.weight / total for side in sides
+    )
+    shift = theta * own_weights[1] / sides[1].weight
+    return float(shift**2 * variance + 2 * shift * baseline), float(shift * (group - baseline))
 
 
 class _Side(NamedTuple):
@@ -153,10 +179,15 @@ class _Side(NamedTuple):
     size: Fraction
     squares: tuple[Fraction, Fraction, Fraction]
 
+    @property
+    def correction(self) -> Fraction:
+        """Bessel's correction."""
+        return Fraction(self.n, self.n - 1)
+
     def variance(self, theta: Fraction) -> Fraction:
         """The variance of the mean of y − θx, as `sums` has it."""
         xx, xy, yy = self.squares
-        return Fraction(self.n, self.n - 1) * (yy - 2 * theta * xy + theta**2 * xx) / self.weight**2
+        return self.correction * (yy - 2 * theta * xy + theta**2 * xx) / self.weight**2
 
 
 def _centred(groups: tuple[Group, Group], covariates: tuple[CovariateSums, CovariateSums]) -> tuple[_Side, _Side] | str:

@@ -111,13 +111,16 @@ class ComparedGroup(NamedTuple):
     def lift_at(self, level: float, options: GroupTest) -> Lift:
         """The difference as a share of the baseline's mean, with Fieller's interval at a level."""
         difference, (group, other) = self.difference, self.groups
-        _, variance = difference.variances
+        variance, covariance = difference.variances[1], -difference.variances[1]
+        if self.adjustment is not None:
+            variance += self.adjustment.extra_variance
+            covariance += self.adjustment.extra_covariance
         lift = lift_of(
             difference.estimate,
             self.means[1],
             difference.standard_error**2,
             variance,
-            -variance,
+            covariance,
             difference.df,
             level,
             bounds_of_lifts(group.bounds, group.moments, other.moments),

@@ -12,6 +12,7 @@ from spark_rankeval.experiments.covariates import CovariateAccumulator, adjusted
 from spark_rankeval.experiments.group_comparison import ComparedGroup, GroupTest
 from spark_rankeval.statistics.independent_groups import difference_of
 from spark_rankeval.statistics.moments import merged
+from spark_rankeval.statistics.relative_lift import lift_of
 
 RNG = np.random.default_rng(2603)
 
@@ -135,3 +136,36 @@ def test_a_group_loses_at_most_all_of_the_baseline():
     free = lift_of_groups(((y, None), (other, None)))
     assert free.low < -1
     assert lift_of_groups(((y, None), (other, None)), bounds=(0, math.inf)) == free._replace(low=-1.0)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_baselines_mean_varies_with_the_covariates_mean(weighted):
+    (y, x), (other_y, other_x) = drawn(60, 0.4), drawn(90)
+    y, x = y + x, x.copy()
+    x[:9], other_x[:30] = math.nan, math.nan
+    weights = (RNG.random(60) + 0.2, RNG.random(90) + 0.2) if weighted else (None, None)
+    result = adjusted(((y, x), (other_y, other_x)), weights)
+    own = [np.ones(60), np.ones(90)] if weights[0] is None else weights
+    every_x = np.concatenate([x, other_x])
+    has_x = ~np.isnan(every_x)
+    center = np.average(every_x[has_x], weights=np.concatenate(own)[has_x])
+    # What each user adds to the baseline's mean and to the difference.
+    total = sum(w[~np.isnan(each)].sum() for w, each in zip(own, (x, other_x), strict=True))
+    share = own[1][~np.isnan(other_x)].sum() / own[1].sum()
+    of_baseline, of_difference = [], []
+    for place, (values, covariate, w) in enumerate(zip((y, other_y), (x, other_x), own, strict=True)):
+        filled = np.nan_to_num(covariate, nan=center)
+        z = values - result.theta * filled
+        residual = w * (z - np.average(z, weights=w)) / w.sum()
+        mean = result.theta * share * w * (filled - np.average(filled, weights=w)) / total
+        factor = math.sqrt(len(w) / (len(w) - 1))
+        of_baseline.append(factor * (mean + residual * place))
+        of_difference.append(factor * residual * (-1) ** place)
+    influences = np.concatenate(of_baseline), np.concatenate(of_difference)
+    own_variance = np.sum((influences[1][60:]) ** 2)
+    assert result.extra_variance == pytest.approx(np.sum(influences[0] ** 2) - own_variance)
+    assert result.extra_covariance == pytest.approx(np.sum(influences[0] * influences[1]) + own_variance)
+    difference, own_part = result.difference, result.difference.variances[1]
+    moments = difference.standard_error**2, own_part + result.extra_variance, result.extra_covariance - own_part
+    expected = lift_of(difference.estimate, result.means[1], *moments, difference.df)
+    assert lift_of_groups(((y, x), (other_y, other_x)), result, weights=weights) == expected

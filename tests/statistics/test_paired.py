@@ -250,7 +250,13 @@ def test_a_lift_of_users_who_all_gain_the_same_has_no_interval():
 
 @pytest.mark.parametrize(
     ("sign", "bounds", "least_lift"),
-    [(1, (0, 1), -1), (1, (0, math.inf), -1), (1, (0.1, 1), -math.inf), (1, (-1, 1), -math.inf), (-1, (-1, 0), -math.inf)],
+    [
+        (1, (0, 1), -1),
+        (1, (0, math.inf), -1),
+        (1, (0.1, 1), -math.inf),
+        (1, (-1, 1), -math.inf),
+        (-1, (-1, 0), -math.inf),
+    ],
 )
 def test_a_model_loses_at_most_all_of_a_baseline_from_0_up(sign, bounds, least_lift):
     rng = np.random.default_rng(12)
