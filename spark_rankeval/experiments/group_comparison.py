@@ -131,7 +131,7 @@ class ComparedGroup(NamedTuple):
             else "clusters have users in both groups" if math.isfinite(difference.most_df)
             else ""
         )  # fmt: skip
-        return Lift(lift.value, reason=reason) if reason and not math.isnan(lift.value) else lift
+        return Lift(lift.value, reason=reason) if reason and self.means[1] else lift
 
 
 def compared_group(

@@ -24,7 +24,8 @@ from spark_rankeval.records.judged_rows import (
     missing_intervals,
 )
 from spark_rankeval.records.summary import METRIC, MODEL, MOST_LISTED, SLICE, USERS
-from spark_rankeval.tables import Column, Note, Table, probability, words
+from spark_rankeval.statistics.verdicts import p_in_words, signed
+from spark_rankeval.tables import Column, Note, Table, words
 
 
 @dataclass(frozen=True)
@@ -303,7 +304,7 @@ def reversals_in_words(rows: Sequence[ComparisonRow], sliced: Sequence[Compariso
     """A sentence on slices in which the opposite of the difference over all users is decided. Empty if there are none."""
     total = {(row.metric, row.model): row.difference for row in rows}
     opposite = [
-        f"{row.figure} ({row.difference:+.3g}, p = {probability(row.p)})"
+        f"{row.figure} ({signed(row.difference)}, {p_in_words(row.p)})"
         for row in sliced
         if row.verdict in TONES and row.difference * total.get((row.metric, row.model), math.nan) < 0
     ]

@@ -242,7 +242,7 @@ class PairedComparison:
             return Lift(lift.value, reason="all users have the same difference")
         interval = self.interval_at(level)
         # The lift lacks an interval for the same reason as the difference.
-        return lift if interval or math.isnan(lift.value) else Lift(lift.value, reason=interval.reason)
+        return lift if interval or not self.baseline_mean else Lift(lift.value, reason=interval.reason)
 
     @property
     def least_p(self) -> float:

@@ -49,7 +49,7 @@ class ShownFigures(NamedTuple):
             if not margin:
                 return f"{lift}{level} {percent(self.lift[1])} to {percent(self.lift[2])}"
         low, high = (interval if self.joint is None else self.joint)[:2]
-        return f"{lift}difference {difference:+.4g}, {level} {low:+.4g} to {high:+.4g}"
+        return f"{lift}difference {signed(difference)}, {level} {signed(low)} to {signed(high)}"
 
 
 def percent(share: float) -> str:
@@ -58,10 +58,27 @@ def percent(share: float) -> str:
     return f"{100 * share:+.{0 if size >= 10 else 1 if size >= 1 else 2}f} %"
 
 
+def signed(difference: float) -> str:
+    """A difference with its sign and four digits, or as a whole number if it has more."""
+    return f"{difference:+,.0f}" if abs(difference) >= 1000 else f"{difference:+.4g}"
+
+
+def p_in_words(p: float) -> str:
+    """The p-value, with its name."""
+    return "p unknown" if math.isnan(p) else "p < 0.0001" if p < 1e-4 else f"p = {p:.4f}"
+
+
 def _apart(first: float, second: float) -> str:
     """Two means with so many digits that they differ, three at least."""
     digits = next((n for n in range(3, 7) if f"{first:.{n}g}" != f"{second:.{n}g}"), 3)
-    return " → ".join(f"{mean:#.{digits}g}".rstrip(".") for mean in (first, second))
+    return f"{_digits_of(first, digits)} → {_digits_of(second, digits)}"
+
+
+def _digits_of(mean: float, digits: int) -> str:
+    """A mean with so many digits; from 1,000 on with all before the point."""
+    text = f"{mean:#.{digits}g}".rstrip(".")
+    size = abs(float(text))
+    return f"{mean:,.{max(0, digits - len(f'{size:.0f}'))}f}" if 1000 <= size < math.inf else text
 
 
 def verdict_of(
@@ -96,7 +113,7 @@ def verdict_of(
     figures = (shown or ShownFigures()).figures_in_words(interval, difference, margin)
     # A model's name is written as it is.
     begin = says[0].upper() if says.startswith(("the model", "whether")) else says[0]
-    return Verdict(word, f"{begin}{says[1:]} ({figures}, {_p_text(p)}).")
+    return Verdict(word, f"{begin}{says[1:]} ({figures}, {p_in_words(p)}).")
 
 
 def _word(interval: Interval, p: float, margin: float, higher_is_better: bool) -> str:
@@ -110,7 +127,3 @@ def _word(interval: Interval, p: float, margin: float, higher_is_better: bool) -
     if interval.high < -margin:
         return WORSE if higher_is_better else BETTER
     return UNDECIDED
-
-
-def _p_text(p: float) -> str:
-    return "p unknown" if math.isnan(p) else "p < 0.0001" if p < 1e-4 else f"p = {p:.4f}"

@@ -284,6 +284,8 @@ def test_a_comparison_says_where_a_slice_has_the_opposite_of_the_mean():
     says = "the opposite of the mean over all users: ndcg@10 of als for users with age=old (-0.02, p = 0.0350)"
     assert [line.split("  ")[0] for line in repr(comparison(rows, sliced)).splitlines() if says in line] == ["slices"]
     assert "the opposite" not in repr(comparison(rows, sliced[1:]))
+    sure = difference(slice="age=old", value=-15000.0, verdict="worse", p=1e-7)
+    assert "age=old (-15,000, p < 0.0001)" in repr(comparison(rows, [sure]))
 
 
 def test_losses_of_slices_say_what_their_figures_are_corrected_for():

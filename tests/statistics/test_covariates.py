@@ -169,3 +169,10 @@ def test_the_baselines_mean_varies_with_the_covariates_mean(weighted):
     moments = difference.standard_error**2, own_part + result.extra_variance, result.extra_covariance - own_part
     expected = lift_of(difference.estimate, result.means[1], *moments, difference.df)
     assert lift_of_groups(((y, x), (other_y, other_x)), result, weights=weights) == expected
+
+
+def test_a_group_without_users_has_no_lift_and_says_why():
+    empty, other = (np.array([math.nan]), None), (np.array([0.2, 0.5]), None)
+    assert (
+        lift_of_groups((other, empty)).reason == lift_of_groups((empty, other)).reason == "group: no user has a value"
+    )

@@ -273,3 +273,8 @@ def test_a_model_without_hits_has_no_interval_of_its_lift():
     result = compare(values, baseline, replicates=9)
     assert result.interval.high < 0
     assert result.lift_at(0.95)[::3] == (pytest.approx(-1), "all users have the same value under the model")
+
+
+def test_a_lift_of_no_user_says_that_there_is_none():
+    assert compare([math.nan], [0.5], replicates=9).lift_at(0.95).reason == "no user"
+    assert compare([0.5], [0.0], replicates=9).lift_at(0.95).reason == "the baseline's mean is 0"

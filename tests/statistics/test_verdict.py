@@ -3,7 +3,7 @@ import math
 import pytest
 
 from spark_rankeval.statistics.intervals import Interval
-from spark_rankeval.statistics.verdicts import verdict_of
+from spark_rankeval.statistics.verdicts import ShownFigures, verdict_of
 
 
 def verdict(low, high, p=0.001, **options):
@@ -58,6 +58,23 @@ def test_sentences(low, high, margin, says):
     result = verdict(low, high, 1e-7, margin=margin)
     assert result.sentence.startswith(says)
     assert result.sentence.endswith("p < 0.0001).")
+
+
+@pytest.mark.parametrize(("means", "words"), [
+    ((0.0406, 0.0318), "0.0318 → 0.0406"),
+    ((0.318, 0.31812), "0.3181 → 0.3180"),
+    ((1570.4, 1204.0), "1,204 → 1,570"),
+    ((1570.4, 1570.1), "1,570.1 → 1,570.4"),
+    ((999.7, 1e6), "1,000,000 → 1,000"),
+    ((123456.7, 95.0), "95.0 → 123,457"),
+])  # fmt: skip
+def test_large_means_are_written_out(means, words):
+    result = verdict(0.01, 0.03, shown=ShownFigures(means=means, lift=(0.1, 0.05, 0.15)))
+    assert f"(+10 %, {words}; 95 % interval +5.0 % to +15 %, p = 0.0010)." in result.sentence
+
+
+def test_large_differences_are_written_out():
+    assert "(difference +15,000, 95 % interval -999 to +30,999, p < 0.0001)." in verdict(-999, 30999, 1e-9).sentence
 
 
 def test_a_name_stays_as_it_is_spelled():
