@@ -223,10 +223,10 @@ def adjusted_groups(
     for place, (before, values) in enumerate(samples):
         accumulator = GroupSumAccumulator(1, weighted=bool(weights), covariate=True)
         accumulator.add(values[None], weights[place] if weights else None, before)
-        group, of_group = group_of({name: each[0] for name, each in accumulator.state().items()}, "")
+        group, group_sums = group_of({name: each[0] for name, each in accumulator.state().items()}, "")
         groups.append(group)
-        assert of_group is not None
-        sums.append(of_group)
+        assert group_sums is not None
+        sums.append(group_sums)
     pair = (groups[0], groups[1])
     plain = difference_of(*pair)
     return plain, pair, adjusted_difference(plain, pair, (sums[0], sums[1]))
@@ -246,7 +246,9 @@ def lifts_held(
         difference = adjustment.difference.cautious(pair)
         fixed_mean = adjustment._replace(extra_variance=0.0, extra_covariance=0.0)
         for place, each in enumerate((fixed_mean, adjustment)):
-            compared = ComparedGroup(ComparedMetric("metric"), pair, each, difference, difference.interval(LEVEL), np.nan, 0)
+            compared = ComparedGroup(
+                ComparedMetric("metric"), pair, each, difference, difference.interval(LEVEL), np.nan, 0
+            )
             interval = compared.lift_at(LEVEL, GroupTest(LEVEL, "holm", None))
             n_held[place] += interval.low <= lift <= interval.high
     fixed, estimated = (n_held / runs).tolist()

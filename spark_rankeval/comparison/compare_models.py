@@ -233,8 +233,8 @@ def all_pairs(
     """Compare each of several models with each other, on the users with a value under all of them, in one action.
 
     This is Tukey's honestly significant difference, with users as blocks. The intervals and p-values of all pairs of a metric hold
-    together. They are not corrected for the number of metrics. Sources: Tukey 1953; Carterette, Multiple testing in statistical
-    analysis of systems-based information retrieval experiments, TOIS 2012.
+    together. They are not corrected for the number of metrics. Only `compare` gives lifts. Sources: Tukey 1953; Carterette, Multiple
+    testing in statistical analysis of systems-based information retrieval experiments, TOIS 2012.
 
     Examples:
         >>> pairs = all_pairs(result, metrics=["rr", "recall@3"])

@@ -172,13 +172,13 @@ class ModelComparison(_ComparisonTables[ComparisonRow]):
         if not losses:
             return self._document(Note(f"no model loses in any of {n}; comparison.slices has them all", "slices"))
         title = f"the largest losses of {n} (comparison.slices has them all)"
-        explained = slices_in_words(losses, self.sliced, self.correction)
+        explained = slices_in_words(losses, self.sliced, self.level, self.correction)
         (table,), notes = self._document()
         return Document((table, losses_table(losses, self.level, title, explained)), notes)
 
     def _document(self, *extra_notes: Note) -> Document:
         caption = f"Mean differences from {self.baseline}, with {100 * self.level:g} % intervals"
-        notes = differences_in_words(self.rows, self.test, self.correction, self.replicates, self.headline)
+        notes = differences_in_words(self.rows, self.level, self.test, self.correction, self.replicates, self.headline)
         table = differences_table(self.rows, self.level, caption)
         reversals = [Note(text, "slices") for text in reversals_in_words(self.rows, self.sliced)]
         shown = replace(table, title=f"baseline {self.baseline!r}", notes=[*notes, *reversals, *extra_notes])

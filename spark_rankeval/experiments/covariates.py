@@ -142,11 +142,11 @@ def adjusted_difference(
     saved = 1 - sum(shares) / sum(plain.variances)
     means = (float(after[0]), float(after[1]))
     return Adjusted(
-        adjusted, means, *_of_common_mean(sides, theta, covariates), theta=float(theta), variance_saved=saved
+        adjusted, means, *_common_mean_terms(sides, theta, covariates), theta=float(theta), variance_saved=saved
     )
 
 
-def _of_common_mean(
+def _common_mean_terms(
     sides: tuple[_Side, _Side], theta: Fraction, covariates: tuple[CovariateSums, CovariateSums]
 ) -> tuple[float, float]:
     """What the estimate of the common mean of x adds to the variance of the baseline's mean, and to its covariance with the difference.

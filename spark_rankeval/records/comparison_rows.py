@@ -14,7 +14,7 @@ from spark_rankeval.records.judged_rows import (
     VERDICT,
     JudgedRow,
     LiftedRow,
-    correction_in_words,
+    corrected_in_words,
     difference_columns,
     joint_in_words,
     lift_columns,
@@ -142,6 +142,11 @@ class ComparisonRow(LiftedRow):
         return f"{self.name} of {self.model}{users}"
 
     @property
+    def p_of_signs(self) -> float:
+        """The p-value of signs before correction, if p is of them; else NaN."""
+        return self.p_sign_flip if self.p_test in ("exact", "sign_flip") else math.nan
+
+    @property
     def names(self) -> set[str]:
         """The model, and the slice unless it is all users."""
         return {self.model} if self.slice == "all" else {self.model, self.slice}
@@ -158,6 +163,9 @@ def largest_losses(rows: Iterable[ComparisonRow]) -> list[ComparisonRow]:
 @dataclass(frozen=True)
 class PairRow(JudgedRow):
     """One metric of two of several models, over the users for whom all models have a value.
+
+    There is no lift, which only `ComparisonRow` has. The tests of all pairs are for differences alone. The interval of a ratio also needs
+    the covariance of both means.
 
     Attributes:
         metric: the metric's label.
@@ -266,29 +274,43 @@ def pairs_table(rows: Sequence[PairRow], level: float, caption: str, notes: Sequ
 
 
 def differences_in_words(
-    rows: Sequence[ComparisonRow], test: str, correction: str, replicates: int, headline: str
+    rows: Sequence[ComparisonRow], level: float, test: str, correction: str, replicates: int, headline: str
 ) -> list[Note]:
     """Notes that explain the columns of a table of differences."""
-    corrected = "" if correction == "none" else f", {correction_in_words(rows, correction)}"
     return [
         *_headline_in_words(rows, headline),
-        Note(f"from {_name_of_test(test, replicates)}{corrected}", "p"),
-        *(Note(text, "interval") for text in joint_in_words(rows, correction)),
+        Note(f"from {_name_of_test(test, replicates)}{_corrected_in_words(rows, correction, headline)}", "p"),
+        *(Note(text, "interval") for text in joint_in_words(rows, correction, level, headline)),
         *lifts_in_words(rows),
         *(Note(text, "verdict") for text in margins_in_words(rows)),
         *map(Note, _exceptions(rows, test, replicates)),
     ]
 
 
-def slices_in_words(rows: Sequence[ComparisonRow], sliced: Sequence[ComparisonRow], correction: str) -> list[Note]:
+def slices_in_words(
+    rows: Sequence[ComparisonRow], sliced: Sequence[ComparisonRow], level: float, correction: str
+) -> list[Note]:
     """Notes that explain the columns of a table of some slices, which are judged together with all others."""
-    corrected = "" if correction == "none" else f", {correction_in_words(sliced, correction)}"
     return [
-        Note(f"from all patterns of signs or the paired t test{corrected}", "p"),
-        *(Note(text, "interval") for text in joint_in_words(sliced, correction)),
+        Note(f"from all patterns of signs or the paired t test{corrected_in_words(sliced, correction)}", "p"),
+        *(Note(text, "interval") for text in joint_in_words(sliced, correction, level)),
         *lifts_in_words(rows),
         *map(Note, missing_intervals(rows)),
     ]
+
+
+def _corrected_in_words(rows: Sequence[ComparisonRow], correction: str, headline: str) -> str:
+    """How p-values are corrected if a headline metric, which may be empty, is tested first; after the name of their test."""
+    first = [row for row in rows if row.metric == headline]
+    sizes = sorted({row.n_joint for row in rows if row.metric != headline and not math.isnan(row.p)})
+    if not first or not sizes:
+        return corrected_in_words(rows, correction)
+    if sizes[-1] == 1:
+        return f", each metric alone, {first[0].name} first"
+    n_models = max(row.n_joint for row in first)
+    own = "alone" if n_models == 1 else f"corrected for {n_models:,} models"
+    n = " or ".join(f"{size:,}" for size in sizes)
+    return f", {first[0].name} {own}, other metrics corrected for {n} comparisons ({correction})"
 
 
 def _headline_in_words(rows: Sequence[ComparisonRow], headline: str) -> list[Note]:

@@ -356,19 +356,19 @@ def _gaps_table(rows: Sequence[GapRow], level: float, caption: str) -> Table:
         GAP_VERDICT,
     ]
     return Table(
-        rows, columns, caption, caption, _gap_notes(rows, is_largest=is_largest), dash_means="there is no interval",
+        rows, columns, caption, caption, _gap_notes(rows, level, is_largest=is_largest), dash_means="there is no interval",
         is_grouped=True,
     )  # fmt: skip
 
 
-def _gap_notes(rows: Sequence[GapRow], *, is_largest: bool) -> list[Note]:
+def _gap_notes(rows: Sequence[GapRow], level: float, *, is_largest: bool) -> list[Note]:
     corrected = correction_in_words(rows, _CORRECTION)
     if is_largest:
         p = Note(f"from the Games-Howell test for all pairs of slices, also {corrected}", "p")
         notes = [p, Note("holds although the pair was chosen for its difference", "interval")]
     else:
         notes = [Note(f"from Welch's test, {corrected}", "p")]
-    notes += [Note(text, "interval") for text in joint_in_words(rows, _CORRECTION)]
+    notes += [Note(text, "interval") for text in joint_in_words(rows, _CORRECTION, level)]
     notes += [Note(text, "verdict") for text in margins_in_words(rows)]
     clusters = listed(list(dict.fromkeys(row.cluster for row in rows if row.cluster)))
     if clusters:

@@ -12,7 +12,7 @@ from spark_rankeval.errors import listed
 from spark_rankeval.records.judged_rows import (
     VERDICT,
     LiftedRow,
-    correction_in_words,
+    corrected_in_words,
     difference_columns,
     joint_in_words,
     lift_columns,
@@ -149,7 +149,7 @@ def groups_table(
         columns.append(Column("saved", _saved))
     notes = [
         *_tests_in_words(rows, level, correction, tightest_at),
-        *(Note(text, "interval") for text in joint_in_words(rows, correction)),
+        *(Note(text, "interval") for text in joint_in_words(rows, correction, level)),
         *lifts_in_words(rows),
         *_adjustment_in_words(rows, covariate),
         *(Note(text, "verdict") for text in margins_in_words(rows)),
@@ -166,7 +166,7 @@ def _saved(row: GroupRow) -> str:
 
 
 def _tests_in_words(rows: Sequence[GroupRow], level: float, correction: str, tightest_at: int | None) -> list[Note]:
-    corrected = "" if correction == "none" else f", {correction_in_words(rows, correction)}"
+    corrected = corrected_in_words(rows, correction)
     if tightest_at is None:
         notes = [Note(f"from Welch's test of different users{corrected}", "p")]
     else:

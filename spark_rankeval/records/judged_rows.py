@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from spark_rankeval.errors import listed
 from spark_rankeval.records.summary import MOST_LISTED, MetricRow
-from spark_rankeval.statistics.verdicts import percent
+from spark_rankeval.statistics.verdicts import UNDECIDED, decides, percent
 from spark_rankeval.tables import DASH, Cell, Column, Note, Tone, common_format, probability, words
 
 
@@ -53,6 +53,11 @@ class JointRow(JudgedRow):
     def shown_ends(self) -> tuple[float, float]:
         """The ends of the joint interval."""
         return self.joint_low, self.joint_high
+
+    @property
+    def p_of_signs(self) -> float:
+        """The p-value of signs before correction, if p is of them; else NaN."""
+        return math.nan
 
 
 class LiftedRow(JointRow):
@@ -112,23 +117,65 @@ def lift_in_words(row: LiftedRow) -> str:
 
 def joined_in_words(rows: Sequence[JointRow]) -> str:
     """How many comparisons the intervals hold for, after the word; empty if each stands alone."""
-    sizes = sorted({row.n_joint for row in rows if row.n_joint > 1})
-    return f" for {' or '.join(f'{size:,}' for size in sizes)} comparisons together" if sizes else ""
+    sizes = _sizes(rows)
+    alone = " alone or" if any(row.n_joint == 1 for row in rows) else ""
+    return f"{alone} for {sizes} comparisons together" if sizes else ""
 
 
-def joint_in_words(rows: Sequence[JointRow], correction: str) -> list[str]:
-    """What the intervals hold together with, and where they do not agree with the verdict."""
-    sizes = sorted({row.n_joint for row in rows if row.n_joint > 1})
-    if not sizes:
-        return []
-    n = " or ".join(f"{size:,}" for size in sizes)
-    kind = "Benjamini-Yekutieli" if correction == "benjamini_hochberg" else "Bonferroni"
-    apart = [row.figure for row in rows if row.verdict in TONES and row.joint_low <= 0 <= row.joint_high]
-    disagreement = f"{listed(apart, MOST_LISTED)}: Holm's steps decide what Bonferroni's wider interval leaves open"
+def _sizes(rows: Sequence[JointRow]) -> str:
+    """How many comparisons intervals hold together with; empty if each stands alone."""
+    return " or ".join(f"{size:,}" for size in sorted({row.n_joint for row in rows if row.n_joint > 1}))
+
+
+def joint_in_words(rows: Sequence[JointRow], correction: str, level: float, headline: str = "") -> list[str]:
+    """What the intervals hold together with, and where they do not agree with the verdict.
+
+    Args:
+        rows: the rows of a comparison.
+        correction: of their p-values.
+        level: of an interval that stands alone.
+        headline: the label of the metric that is tested first; empty if there is none.
+    """
+    first = [row for row in rows if row.metric == headline]
+    others = [row for row in rows if row.metric != headline]
+    if not others:
+        first, others = [], first
+    kind, own = "Benjamini-Yekutieli" if correction == "benjamini_hochberg" else "Bonferroni", ""
+    if first:
+        models = _sizes(first)
+        own = (
+            f", as do those of {first[0].name} for {models} models"
+            if models
+            else f", that of {first[0].name} stands alone"
+        )
+    sizes = _sizes(others)
+    together = f"the intervals of {sizes}{' other' if first else ''} comparisons hold together ({kind}){own}"
     return [
-        f"the intervals of {n} comparisons hold together ({kind}); to_pandas() also has each one alone",
-        *([disagreement] if apart else []),
+        *([f"{together}; to_pandas() also has each one alone"] if sizes else []),
+        *_disagreements(others, first, correction, level),
     ]
+
+
+def _disagreements(rows: Sequence[JointRow], first: Sequence[JointRow], correction: str, level: float) -> list[str]:
+    """Why verdicts are not those of the intervals beside them; `first` are the rows of a headline metric."""
+    gates = {frozenset(row.names): row for row in first}
+    figures: dict[str, list[str]] = {}
+    for row in (*first, *rows):
+        is_open = row.verdict == UNDECIDED
+        if is_open != decides(*row.shown_ends, row.margin):
+            continue
+        gate = gates.get(frozenset(row.names), row)
+        if is_open and gate is not row and gate.verdict == UNDECIDED and not row.p > gate.p:
+            why = f"undecided although the interval decides, because {gate.name} is undecided"
+        elif not is_open and correction == "holm" and not row.p_of_signs * row.n_joint <= 1 - level + 1e-12:
+            why = "Holm's steps decide what Bonferroni's wider interval leaves open"
+        else:
+            # With a margin only few users make p stricter than the interval.
+            few = "p allows for few users and" if is_open and row.margin else "p"
+            test = few if math.isnan(row.p_of_signs) else "the sign-flip test"
+            why = f"{test} {'leaves open what the interval decides' if is_open else 'decides what the interval leaves open'}"
+        figures.setdefault(why, []).append(row.figure)
+    return [f"{why}: {listed(names, MOST_LISTED)}" for why, names in figures.items()]
 
 
 def lifts_in_words(rows: Sequence[LiftedRow]) -> list[Note]:
@@ -139,6 +186,12 @@ def lifts_in_words(rows: Sequence[LiftedRow]) -> list[Note]:
             reasons.setdefault(row.no_lift, {})[row.figure] = None
     missing = [f"no lift for {listed(list(names), MOST_LISTED)}: {reason}" for reason, names in reasons.items()]
     return [Note("difference / |baseline's mean|, with Fieller's interval", "lift"), *map(Note, missing)]
+
+
+def corrected_in_words(rows: Sequence[JudgedRow], correction: str) -> str:
+    """How p-values are corrected, after the name of their test. Empty if they are not."""
+    n_tests = sum(not math.isnan(row.p) for row in rows)
+    return "" if correction == "none" or n_tests < 2 else f", {correction_in_words(rows, correction)}"
 
 
 def correction_in_words(rows: Sequence[JudgedRow], correction: str) -> str:

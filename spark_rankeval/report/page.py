@@ -318,8 +318,8 @@ def _differences(comparison: ReportedComparison, contents: Contents, keys: Seque
     ]
     caption = f"Differences from {comparison.baseline}"
     correction, level = comparison.correction, comparison.level
-    notes = differences_in_words(rows, comparison.test, correction, comparison.replicates, comparison.headline)
-    notes_of_slices = slices_in_words(sliced, sliced, correction)
+    notes = differences_in_words(rows, level, comparison.test, correction, comparison.replicates, comparison.headline)
+    notes_of_slices = slices_in_words(sliced, sliced, level, correction)
     return Section(
         "differences",
         "Which model is better",

@@ -55,7 +55,7 @@ class ShownFigures(NamedTuple):
 def percent(share: float) -> str:
     """A share as a percentage with its sign: ``+28 %``, ``-3.5 %``, ``+0.42 %``."""
     size = abs(100 * share)
-    return f"{100 * share:+.{0 if size >= 10 else 1 if size >= 1 else 2}f} %"
+    return f"{100 * share:+,.{0 if size >= 10 else 1 if size >= 1 else 2}f} %"
 
 
 def signed(difference: float) -> str:
@@ -114,6 +114,11 @@ def verdict_of(
     # A model's name is written as it is.
     begin = says[0].upper() if says.startswith(("the model", "whether")) else says[0]
     return Verdict(word, f"{begin}{says[1:]} ({figures}, {p_in_words(p)}).")
+
+
+def decides(low: float, high: float, margin: float) -> bool:
+    """Whether an interval with these ends lies on one side of 0 and the margin, or within the margin."""
+    return low > margin or high < -margin or bool(margin and -margin <= low and high <= margin)
 
 
 def _word(interval: Interval, p: float, margin: float, higher_is_better: bool) -> str:
