@@ -64,7 +64,7 @@ class GroupingContext(NamedTuple):
     task: ScoringTask
     typed: Typed
     lookup: Lookup  # how facts of items come to predictions
-    from_vectors: bool  # whether models rank by vectors
+    all_rows: bool  # whether the predictions of all models are rows, to which facts can be joined
 
 
 class GroupedFeature:
@@ -119,7 +119,7 @@ class SourceFeature:
         """Ids that should occur in predictions, or among labels."""
         return ()
 
-    def plan(self, plan: Plan, task: ScoringTask, *, lazy: bool, tables_fit: bool, from_vectors: bool) -> Plan:
+    def plan(self, plan: Plan, task: ScoringTask, *, lazy: bool, tables_fit: bool, all_rows: bool) -> Plan:
         """The plan with what the feature chooses.
 
         A lazy table is all of a plan: it cannot be computed again if a table is too large for workers, which is `tables_fit`.

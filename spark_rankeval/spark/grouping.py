@@ -181,7 +181,7 @@ class Grouping:
 
     @cached_property
     def _features(self) -> list[GroupedFeature]:
-        context = GroupingContext(self.task, self._typed, self.lookup, self.sources.has_vectors)
+        context = GroupingContext(self.task, self._typed, self.lookup, self.sources.all_rows)
         return [feature.grouped(context) for feature in self.sources.features]
 
     def _with_facts(self, rows: DataFrame) -> DataFrame:

@@ -87,9 +87,9 @@ class Sources:
         return list(forms.values())
 
     @property
-    def has_vectors(self) -> bool:
-        """Whether any model ranks by vectors."""
-        return any(model.source.vectors is not None for model in self.models)
+    def all_rows(self) -> bool:
+        """Whether the predictions of all models are rows."""
+        return not any(model.source.arrays for model in self.models)
 
     def side_tables(self) -> dict[str, SourceTable]:
         """The tables of features that are the same for every model, each once, by role; candidates are those of a model."""

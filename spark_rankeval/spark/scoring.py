@@ -131,9 +131,9 @@ class Scoring:
                 lengths=self.lengths,
                 each_row_is_both=sources.each_row_is_both,
             )
-        plan, from_vectors = together(plans), sources.has_vectors
+        plan = together(plans)
         for feature in self.sources.features:
-            plan = feature.plan(plan, task, lazy=lazy, tables_fit=self.tables_fit, from_vectors=from_vectors)
+            plan = feature.plan(plan, task, lazy=lazy, tables_fit=self.tables_fit, all_rows=sources.all_rows)
         return plan
 
     def with_lengths(self) -> Scoring:

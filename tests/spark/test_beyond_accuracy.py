@@ -301,17 +301,21 @@ def test_excluded_items_are_in_no_measure(tables, world):
     check(excluded.summary, replace(world, predictions=left), users_with_rows(world))
 
 
-def test_a_list_in_arrays_has_what_users_have_and_its_items_facts_are_refused(spark, tables, world):
+def test_a_list_in_arrays_has_the_same_figures_as_in_rows(spark, tables, world):
     schema = "user long, item array<long>"
     lists = {user: world.list_of(user, None) for user, pairs in world.predictions.items() if pairs}
     base = {user: world.list_of(user, None, world.baseline) for user, pairs in world.baseline.items() if pairs}
     arrays = {"predictions": lists, "baseline": base}
     given = {**tables, **{name: spark.createDataFrame([*rows.items()], schema) for name, rows in arrays.items()}}
     del given["score"]
-    metrics = ["repetition@3", "unexpectedness@3", "serendipity@3", "entropy@3", "personalisation@3", *OF_GROUPS]
-    check(evaluate(metrics=metrics, **given).summary, world, users_with_rows(world), of_names(OF_GROUPS))
-    with pytest.raises(InputError, match="Explode them"):
-        evaluate(metrics="novelty@3", **given)
+    metrics = [*OF_USERS, *OF_ALL, *OF_GROUPS]
+    check(evaluate(metrics=metrics, **given).summary, world, users_with_rows(world), of_names(metrics))
+    with pytest.raises(
+        InputError, match="lookup='join' joins facts of items to rows of predictions, and arrays have none"
+    ):
+        ours.evaluate(
+            given["predictions"], tables["labels"], "novelty@3", facts=Facts(training=tables["training"], lookup="join")
+        )
 
 
 LACKING = {

@@ -55,10 +55,14 @@ def bad(spark, models):
     vectors = [(3, [NAN, 1.0]), (15, [1.0]), (None, [1.0, 1.0])]
     good = models["vectors"]
     return {
-        "structs": models["structs"].union(spark.createDataFrame(structs, models["structs"].schema)),
+        "structs": models["structs"].union(
+            spark.createDataFrame(structs, "user long, item array<struct<item:long,score:double>>")
+        ),
         "rows": models["rows"].union(spark.createDataFrame(rows, "user long, item long, score double")),
         "ordered": models["ordered"].union(spark.createDataFrame(ordered, "user long, item array<long>")),
-        "vectors": Vectors(good.users.union(spark.createDataFrame(vectors, good.users.schema)), good.items),
+        "vectors": Vectors(
+            good.users.union(spark.createDataFrame(vectors, "user long, vector array<double>")), good.items
+        ),
     }
 
 
@@ -124,6 +128,19 @@ def test_dialects_and_slices_hold_for_every_form(models, labels, names, options)
 def test_items_are_left_out_of_every_form(models, labels):
     seen = labels.selectExpr("user", "3L item").distinct()
     check(some(models, "vectors", "structs", "other rows", "rows"), labels, exclude=seen)
+
+
+def test_facts_of_items_are_those_of_rows_in_every_form(spark, models, labels):
+    training = spark.createDataFrame([(user, user * 2 % 5) for user in range(9)], "user long, item long")
+    facts = Facts(
+        training=training, items=spark.createDataFrame([(n, "ab"[n % 2]) for n in ITEMS], "item long, category string")
+    )
+    check(
+        some(models, "vectors", "ordered", "other rows"),
+        labels,
+        ["novelty@3", "categorical_diversity@3", "gini@2"],
+        facts=facts,
+    )
 
 
 def test_users_of_a_later_model_are_evaluated_and_those_of_attributes_alone_are_not(spark, models, labels):

@@ -152,7 +152,7 @@ class JoinedFacts(GroupedTables):
 
 
 def with_lookup(
-    plan: Plan, facts: frozenset[Fact], option: LookupOption, *, lazy: bool, tables_fit: bool, from_vectors: bool
+    plan: Plan, facts: frozenset[Fact], option: LookupOption, *, lazy: bool, tables_fit: bool, all_rows: bool
 ) -> Plan:
     """The plan with how facts of items come to predictions."""
     fields = item_facts.fields_of(facts) | item_facts.fields_of(facts, history=True)
@@ -164,7 +164,7 @@ def with_lookup(
     lookup: Lookup = "join"
     if option == "join":
         words = f"{joined}: lookup='join' was asked for."
-    elif from_vectors:
+    elif not all_rows:
         lookup, words = "workers", f"{looked_up}: there are no rows to join them to."
     elif option == "workers":
         lookup, words = "workers", f"{looked_up}: lookup='workers' was asked for."
@@ -239,16 +239,16 @@ class SideSources(ItemSources, SourceFeature):
         if "baseline" in tables:
             yield Overlap("baseline", "users")
 
-    def plan(self, plan: Plan, task: ScoringTask, *, lazy: bool, tables_fit: bool, from_vectors: bool) -> Plan:
+    def plan(self, plan: Plan, task: ScoringTask, *, lazy: bool, tables_fit: bool, all_rows: bool) -> Plan:
         """The plan with how facts of items come to predictions."""
-        return with_lookup(plan, task.facts, self.lookup, lazy=lazy, tables_fit=tables_fit, from_vectors=from_vectors)
+        return with_lookup(plan, task.facts, self.lookup, lazy=lazy, tables_fit=tables_fit, all_rows=all_rows)
 
     def grouped(self, context: GroupingContext) -> GroupedFeature:
         """The tables as rows of predictions and users get them."""
         facts, typed = context.task.facts, context.typed
         if context.lookup == "join":
             return JoinedFacts(self, facts, typed)
-        return PackedFacts(self, facts, typed, must_fit=self.lookup == "workers" or context.from_vectors)
+        return PackedFacts(self, facts, typed, must_fit=self.lookup == "workers" or not context.all_rows)
 
 
 def read_side_tables(
@@ -256,16 +256,12 @@ def read_side_tables(
 ) -> SideSources:
     """Find and check the columns of the tables; what is wrong with them is added to the problems."""
     options, facts, frames = tables.options, tables.facts, tables.frames()
-    has_vectors = [source.vectors is not None for source in predictions]
-    if any(has_vectors) and options.lookup == "join":
+    has_vectors = any(source.vectors is not None for source in predictions)
+    has_arrays = bool(facts & set(ITEM_FACTS)) and any(source.arrays for source in predictions)
+    if options.lookup == "join" and (has_vectors or has_arrays):
+        form = "Vectors" if has_vectors else "arrays"
         problems.append(
-            "lookup='join' joins facts of items to rows of predictions, and Vectors have none; leave it out"
-        )
-    has_arrays = any(source.arrays and not ranked for source, ranked in zip(predictions, has_vectors, strict=True))
-    if facts & set(ITEM_FACTS) and has_arrays:
-        problems.append(
-            "metrics of items need predictions as rows, and these are arrays. Explode them with predictions.select('user', "
-            "F.posexplode('item').alias('rank', 'item')), and pass rank='rank'"
+            f"lookup='join' joins facts of items to rows of predictions, and {form} have none; leave it out"
         )
     # A baseline may have its items in order even if the predictions have scores.
     sources = {
