@@ -132,9 +132,8 @@ class Run:
         """The manifest of the finished run of this name; an error if there is none."""
         lines = manifests_of(self.spark, self.config.output, self.run_id)
         if not lines:
-            msg = (
-                f"there is no finished run {self.run_id!r} in {self.output}; start the job without --only-mlflow first"
-            )
+            place = self.config.output.catalog or self.output
+            msg = f"there is no finished run {self.run_id!r} in {place}; start the job without --only-mlflow first"
             raise ConfigurationError(self.config.redacted(msg))
         manifest: dict[str, Any] = json.loads(lines[0])
         self.is_on_disk = any(manifest["attempt"] in text for text in texts_on_disk(self.place(STATUS)).values())
