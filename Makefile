@@ -1,7 +1,7 @@
 # The project's commands. Each one installs what it needs. The machine needs only Python 3.11+, and most commands Java 17+.
 .DEFAULT_GOAL := help
 .PHONY: help setup hooks demo test test-jobs test-pages test-browser test-cluster test-faults mutants parity fuzz platforms nightly lint format \
-  test-sail conventions docs notebook test-notebook test-site benchmark benchmark-quick benchmark-check figures test-speed dist package package-check test-orchestrators clean
+  test-sail conventions docs notebook test-notebook test-site test-database benchmark benchmark-quick benchmark-check figures test-speed dist package package-check test-orchestrators clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -172,11 +172,20 @@ platforms-check:  ## run the tests of what ever differed between platforms, on t
 
 platforms: $(ROWS)  ## run the whole suite on every platform (an hour or more)
 
+# PostgreSQL's programs and its driver for Java, where Debian puts them.
+POSTGRES_BIN ?= $(lastword $(sort $(wildcard /usr/lib/postgresql/*/bin)))
+POSTGRES_JAR ?= /usr/share/java/postgresql.jar
+
+test-database: java setup  ## read labels from PostgreSQL and write metrics into it, also under faults
+	@[ -x "$(POSTGRES_BIN)/postgres" ] && [ -e "$(POSTGRES_JAR)" ] || { \
+	  echo "PostgreSQL or its JDBC driver was not found: install them (Debian: apt-get install postgresql libpostgresql-jdbc-java) or set POSTGRES_BIN and POSTGRES_JAR" >&2; exit 1; }
+	@POSTGRES_BIN="$(POSTGRES_BIN)" POSTGRES_JAR="$(POSTGRES_JAR)" $(BIN)/python -m pytest -q tests/database
+
 # Every test at full length: on every platform, with every system, every fault and every picture.
 nightly: export FULL_LENGTH = 1
 nightly:  ## run everything at full length (some hours)
 	@$(MAKE) test test-jobs test-pages lint
-	@$(MAKE) test-cluster test-faults fuzz test-speed package-check test-orchestrators
+	@$(MAKE) test-cluster test-faults test-database fuzz test-speed package-check test-orchestrators
 	@$(MAKE) test-browser test-notebook test-site
 	@$(MAKE) parity
 	@$(MAKE) platforms
