@@ -3,6 +3,7 @@
 from collections import Counter
 
 import pytest
+from helpers.effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -35,7 +36,7 @@ def lists_of(table):
     return lists
 
 
-@settings(max_examples=6)
+@settings(max_examples=examples(4, 30))
 @given(
     pairs=st.lists(st.tuples(st.integers(1, 4), st.sampled_from("abcde")), min_size=1, max_size=14),
     k=st.integers(1, 4),
