@@ -35,6 +35,8 @@ def tables_of_all_kinds(spark):
         "everyone": spark.createDataFrame([("ann",), ("dan",)], "user string"),
         "training": spark.createDataFrame([("ann", "tea")], "user string, item string"),
         "films": spark.createDataFrame([("jam", "drama"), ("tea", "comedy")], "item string, genre string"),
+        "user_vectors": spark.createDataFrame([("ann", [1.0]), ("bob", [2.0])], "user string, vector array<double>"),
+        "item_vectors": spark.createDataFrame([("jam", [1.0]), ("tea", [2.0])], "item string, vector array<double>"),
         "people": spark.createDataFrame([("ann", "DE"), ("bob", "FR")], "user string, country string"),
     }
 
