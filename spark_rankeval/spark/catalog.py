@@ -217,6 +217,7 @@ class CatalogTable:
         ]
         rows = marked.select(*columns)
         kind, _ = self._description()
+        rows = self._without_nan(rows, kind)
         try:
             if kind not in _FILES:
                 rows.writeTo(self.quoted).overwrite(F.col(RUN_ID) == run_id)
@@ -229,12 +230,20 @@ class CatalogTable:
 
     def write_whole(self, frame: DataFrame) -> None:
         """Make a table of a frame, or put the frame in the place of the table. Metadata of columns stays if the format keeps it."""
-        writer = frame.write.mode("overwrite")
+        writer = self._without_nan(frame, self._new_format).write.mode("overwrite")
         writer = writer.format(self._new_format) if self._new_format else writer
         try:
             writer.saveAsTable(self.quoted)
         except AnalysisException as error:
             raise self._refusal("write", error) from error
+
+    def _without_nan(self, frame: DataFrame, kind: str) -> DataFrame:
+        """The rows with null for NaN, if the engine would read NaN from such a table as another row's value."""
+        if kind != "delta" or engine_of(self.spark).reads_nan_of_delta:
+            return frame
+        doubles = [each.name for each in frame.schema.fields if isinstance(each.dataType, T.DoubleType | T.FloatType)]
+        values = {name: F.when(~F.isnan(column(name)), column(name)) for name in doubles}
+        return with_metadata_of(frame.schema, frame.withColumns(values)) if values else frame
 
     @contextmanager
     def staged(self, frame: DataFrame) -> Iterator[DataFrame]:

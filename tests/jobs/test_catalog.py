@@ -27,9 +27,10 @@ def lake(request, spark, platform, tmp_path_factory):
     schema, kind = f"lake_{folder.name.replace('-', '_')}_{request.param}", request.param
     if platform != "sail":
         spark.sql(f"CREATE SCHEMA {schema} LOCATION '{folder}/warehouse'").collect()
-    scores = [(1, "a", 0.5), (1, "b", 0.25), (2, "a", 0.5), (2, "b", None)]
+    scores = [(1, "a", 0.5), (1, "b", 0.25), (2, "a", 0.5), (2, "b", None), (3, "a", 0.5)]
     spark.createDataFrame(scores, "user int, item string, score double").coalesce(1).write.parquet(f"{folder}/p")
-    labels = spark.createDataFrame([(1, "b"), (2, "a")], "user int, item string")
+    # The third user has no label, so that no metric is defined, and the fourth no prediction.
+    labels = spark.createDataFrame([(1, "b"), (2, "a"), (4, "a")], "user int, item string")
     labels.coalesce(1).write.parquet(f"{folder}/l")
     text = f"""
         predictions.path = "{folder}/p"
@@ -64,10 +65,10 @@ def test_a_repeated_run_leaves_no_second_copy_and_names_stay_text(spark, runs):
         )
         for name in TABLES
     }
-    n_rows = {"per_user": 2, "metrics": 2, "quarantine": 1, "gates": 1, "manifests": 1}
+    n_rows = {"per_user": 4, "metrics": 2, "quarantine": 1, "gates": 1, "manifests": 1}
     assert counts == {name: [("007", n), ("2026-11-20", n)] for name, n in n_rows.items()}
     means = spark.table(f"{schema}.metrics").where("run_id = '007'").select("asked", "mean").collect()
-    assert sorted(map(tuple, means)) == [("map@10", 0.75), ("recall@1", 0.5)]
+    assert sorted(map(tuple, means)) == [("map@10", 0.5), ("recall@1", 1 / 3)]
 
 
 def test_statuses_stay_in_the_folder_and_nothing_else_does(runs, platform):
@@ -95,7 +96,8 @@ def test_the_gate_the_trend_and_a_comparison_read_the_catalogue(spark, runs, cap
     output = Output(f"{folder}/out", schema, kind or None)
     assert list(read_history(spark, output).runs) == ["007", "2026-11-20"]
     users = rows_of_users(spark, output, "007")
-    assert summarise(users, on_invalid="drop").keys() == ["ap@10", "recall@1"]
+    summary = summarise(users, on_invalid="drop").summary
+    assert [(row.metric, row.mean, row.n_undefined) for row in summary] == [("ap@10", 0.5, 1), ("recall@1", 1 / 3, 1)]
     text = f"""
         models.new = {{ output = "{folder}/out", catalog = "{schema}", run_id = "2026-11-20" }}
         models.old = {{ output = "{folder}/out", catalog = "{schema}", run_id = "007" }}
@@ -140,7 +142,7 @@ def test_the_advice_for_a_new_column_helps(spark, runs, capsys):
         .select("run_id", "recall_at_1", "ndcg_at_3")
         .collect()
     )
-    assert [(row[0], row[1] is None, row[2] is None) for row in rows][-3:] == [
+    assert [(row[0], row[1] is None, row[2] is None) for row in rows][:3] == [
         ("007", False, True), ("2026-11-20", False, True), ("more", True, False),
     ]  # fmt: skip
 
@@ -171,4 +173,4 @@ def test_other_programs_read_the_tables(runs):
         )
         table = StaticTable.from_metadata(str(newest)).scan().to_arrow()
     rows = {(row["run_id"], row["asked"]): row["mean"] for row in table.to_pylist()}
-    assert rows["007", "map@10"] == rows["2026-11-20", "map@10"] == 0.75
+    assert rows["007", "map@10"] == rows["2026-11-20", "map@10"] == 0.5
