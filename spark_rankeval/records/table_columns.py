@@ -5,12 +5,15 @@ Readers, writers, catalogues and docs/tables.md use these lists, so that a figur
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 #: The columns that tell runs apart, and when they were.
 RUN_ID, TIME = "run_id", "time"
+#: The names of runs, which also name folders and files.
+RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 #: Types, as Spark's SQL writes them.
 TEXT, FIGURE, COUNT, FLAG, MOMENT = "string", "double", "bigint", "boolean", "timestamp"
 FIGURES, TEXTS = "map<double,double>", "map<string,string>"

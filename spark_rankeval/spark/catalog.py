@@ -11,23 +11,24 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_rankeval.errors import InputError, OptionError
-from spark_rankeval.records.table_columns import RUN_ID
+from spark_rankeval.records.table_columns import RUN_ID, RUN_NAME
 from spark_rankeval.spark.platforms import condition_of, engine_of, said_by_java
-from spark_rankeval.spark.sql_text import column, quoted
+from spark_rankeval.spark.sql_text import column, literal, quoted
 from spark_rankeval.spark.storage import clear_folder
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, Row, SparkSession
 
 
 # A part of a name as people write it: letters, or anything in backticks, where two stand for one.
+_FORMAT = re.compile(r"\w+(\.\w+)*")
 _PART = re.compile(r"(?:`((?:[^`]|``)+)`|([^`.\s]+))(?:\.|$)")
 #: Formats whose tables replace the rows that a condition names, in one commit.
 LAKE_FORMATS = ("delta", "iceberg")
@@ -40,9 +41,8 @@ _NO_FOLDER = "location must be an absolute path"
 
 def make_schema(spark: SparkSession, name: str, folder: str) -> None:
     """Make a schema whose tables are in a folder, unless it is there."""
-    spark.sql(
-        f"CREATE SCHEMA IF NOT EXISTS {CatalogTable(spark, name, 'catalog').quoted} LOCATION {_literal(folder)}"
-    ).collect()
+    schema = CatalogTable(spark, name, "catalog")
+    schema.run(f"CREATE SCHEMA IF NOT EXISTS {schema.quoted} LOCATION {literal(folder)}")
 
 
 def is_table_name(place: str) -> bool:
@@ -67,15 +67,21 @@ class CatalogTable:
     format: str | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not self.name or _PART.sub("", self.name) != "":
+        if not isinstance(self.name, str) or not self.name or self.name.endswith(".") or _PART.sub("", self.name) != "":
             msg = f"{self.option} must name a table of the catalogue, such as 'main.evaluation.metrics'; got {self.name!r}"
             raise OptionError(msg)
+        if self.format is not None and not _FORMAT.fullmatch(self.format):
+            raise OptionError(f"table_format must be the name of a format, such as 'delta'; got {self.format!r}")
 
     @property
     def quoted(self) -> str:
         """The name as SQL has it."""
         parts = [quoted_part.replace("``", "`") or plain for quoted_part, plain in _PART.findall(self.name)]
         return ".".join(map(quoted, parts))
+
+    def run(self, statement: str, **frames: Any) -> list[Row]:
+        """Run a statement of SQL about the table, in which ``{name}`` stands for a frame."""
+        return self.spark.sql(statement, **frames).collect()
 
     def schema(self) -> T.StructType | None:
         """The columns of the table; None: it is not there."""
@@ -100,7 +106,7 @@ class CatalogTable:
         if not engine_of(self.spark).keeps_catalog and self.schema() is None:
             # There may be no such files.
             with suppress(PySparkException):
-                self.spark.sql(f"CREATE TABLE IF NOT EXISTS {self.quoted} USING {self._new_format}").collect()
+                self.run(f"CREATE TABLE IF NOT EXISTS {self.quoted} USING {self._new_format}")
 
     def has_run(self, run_id: str) -> bool:
         """Whether the table has a row of a run."""
@@ -179,7 +185,7 @@ class CatalogTable:
 
     def _details(self) -> tuple[dict[str, str], list[str]]:
         """What the catalogue says of the table, by name, and the names in their order."""
-        rows = [tuple(row)[:2] for row in self.spark.sql(f"DESCRIBE TABLE EXTENDED {self.quoted}").collect()]
+        rows = [tuple(row)[:2] for row in self.run(f"DESCRIBE TABLE EXTENDED {self.quoted}")]
         return {str(name): str(value or "") for name, value in rows}, [str(name) for name, _ in rows]
 
     def _create(self, schema: T.StructType, comments: Mapping[str, str], *, partitioned: bool) -> None:
@@ -197,17 +203,20 @@ class CatalogTable:
             else:
                 # Sail takes comments from SQL alone.
                 columns = ", ".join(
-                    f"{quoted(each.name)} {each.dataType.simpleString()} COMMENT {_literal(comments.get(each.name, ''))}"
+                    f"{quoted(each.name)} {each.dataType.simpleString()} COMMENT {literal(comments.get(each.name, ''))}"
                     for each in schema.fields
                 )
                 parted = f" PARTITIONED BY ({RUN_ID})" if partitioned else ""
                 head = f"CREATE TABLE IF NOT EXISTS {self.quoted}"
-                self.spark.sql(f"{head} ({columns}) USING {self._new_format}{parted}").collect()
+                self.run(f"{head} ({columns}) USING {self._new_format}{parted}")
         except PySparkException as error:
             raise self._refusal("create", error) from error
 
     def replace_run(self, frame: DataFrame, run_id: str) -> None:
         """Put rows in the place of those that the table has of a run; other runs stay."""
+        if not RUN_NAME.fullmatch(run_id):
+            msg = f"run_id must be up to 100 letters, digits, '.', '_' and '-', and begin with a letter or a digit; got {run_id!r}"
+            raise OptionError(msg)
         there = self.schema()
         assert there is not None, "prepare comes first"
         marked = frame.withColumn(RUN_ID, F.lit(run_id))
@@ -223,8 +232,8 @@ class CatalogTable:
                 rows.writeTo(self.quoted).overwrite(F.col(RUN_ID) == run_id)
             else:
                 names = ", ".join(quoted(field.name) for field in there.fields if field.name != RUN_ID)
-                into = f"INSERT OVERWRITE TABLE {self.quoted} PARTITION ({RUN_ID} = {_literal(run_id)}) BY NAME"
-                self.spark.sql(f"{into} SELECT {names} FROM {{rows}}", rows=rows).collect()
+                into = f"INSERT OVERWRITE TABLE {self.quoted} PARTITION ({RUN_ID} = {literal(run_id)}) BY NAME"
+                self.run(f"{into} SELECT {names} FROM {{rows}}", rows=rows)
         except AnalysisException as error:
             raise self._refusal("write", error) from error
 
@@ -255,7 +264,7 @@ class CatalogTable:
             yield with_metadata_of(frame.schema, staging.rows())
         finally:
             place = staging._details()[0].get("Location", "")
-            self.spark.sql(f"DROP TABLE IF EXISTS {staging.quoted}").collect()
+            self.run(f"DROP TABLE IF EXISTS {staging.quoted}")
             # A catalogue in memory forgets a table, and leaves its folder.
             clear_folder(place)
 
@@ -282,8 +291,3 @@ def with_metadata_of(schema: T.StructType, frame: DataFrame) -> DataFrame:
 
 def _comment(words: str) -> dict[str, str]:
     return {"comment": words} if words else {}
-
-
-def _literal(words: str) -> str:
-    escaped = words.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"

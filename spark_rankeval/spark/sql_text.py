@@ -137,6 +137,16 @@ def text(value: str) -> Sql:
     return text_of_bytes(value.encode())
 
 
+def literal(words: str) -> str:
+    r"""A text as statements have it that take no expression, such as a comment of a column.
+
+    >>> print(literal("the user's"))
+    'the user\'s'
+    """
+    escaped = words.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
 def text_of_bytes(value: bytes) -> Sql:
     """A text of these bytes, which need not be UTF-8."""
     return Sql(f"CAST(X'{value.hex()}' AS STRING)")
