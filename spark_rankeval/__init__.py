@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from spark_rankeval.run_history.history import history as history
     from spark_rankeval.spark.metrics_column import metrics_column as metrics_column
     from spark_rankeval.spark.progress import progress as progress
+    from spark_rankeval.spark.written_tables import write_table as write_table
     from spark_rankeval.statistics.intervals import BCa as BCa
     from spark_rankeval.statistics.intervals import Percentile as Percentile
     from spark_rankeval.statistics.intervals import Student as Student
@@ -95,6 +96,7 @@ _NAMES = {
     "run_history.history": ("History", "history"),
     "spark.metrics_column": ("metrics_column",),
     "spark.progress": ("progress",),
+    "spark.written_tables": ("write_table",),
     "statistics.intervals": ("BCa", "Percentile", "Student"),
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names}

@@ -35,7 +35,7 @@ from spark_rankeval.spark.python_workers import workers_explained
 from spark_rankeval.spark.record_tables import check_run_ids
 from spark_rankeval.spark.scoring import EvaluationFigures, ModelFigures, Scoring
 from spark_rankeval.spark.sql_text import check_unambiguous, find_column
-from spark_rankeval.spark.users_place import UsersPlace
+from spark_rankeval.spark.written_tables import UsersPlace
 from spark_rankeval.statistics.description import DescriptionOptions, Figures
 from spark_rankeval.statistics.intervals import IntervalMethod
 from spark_rankeval.statistics.moments import Moments

@@ -1,0 +1,153 @@
+"""Where users and figures are written when a caller says so: files under a path, or a table of the catalogue."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, cast
+
+from pyspark.sql import types as T
+
+from spark_rankeval.checks import check_name, is_table, kind_of, one_of
+from spark_rankeval.errors import InputError, OptionError
+from spark_rankeval.records.table_columns import RUN_ID
+from spark_rankeval.spark.catalog import CatalogTable, with_metadata_of
+from spark_rankeval.spark.per_user import PerUserSchema, comments_of
+from spark_rankeval.spark.sql_text import find_column
+from spark_rankeval.spark.storage import exists, publish, staged
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True)
+class UsersPlace:
+    """Where a per-user table goes. It is computed once, to a staging place, and published from there.
+
+    Attributes:
+        path: the path of its files; empty if it is a table of the catalogue.
+        table: the table of the catalogue.
+        run_id: the run whose rows it replaces there; None: it is the whole table.
+        mode: what becomes of an earlier table: ``errorifexists`` or ``overwrite``.
+    """
+
+    path: str
+    table: CatalogTable | None
+    run_id: str | None
+    mode: str
+
+    @classmethod
+    def read(
+        cls, per_user: DataFrame, path: str | os.PathLike[str] | None, table: str | None, run_id: str | None, mode: str
+    ) -> UsersPlace:
+        """What a caller names; raises `OptionError` if that is no place, or one that is taken."""
+        session = per_user.sparkSession
+        check_name("run_id", run_id)
+        if (path is None) == (table is None):
+            raise OptionError(f"name either a path or a table to write to; got {'neither' if path is None else 'both'}")
+        if table is None:
+            if run_id is not None:
+                raise OptionError(
+                    "run_id is for a table of the catalogue, which may have several runs; name one with table="
+                )
+            path = os.fspath(path) if isinstance(path, str | os.PathLike) else path
+            if not isinstance(path, str) or not path.strip():
+                msg = f"path must be a non-empty string; got {path!r}"
+                raise OptionError(msg)
+            if mode == "errorifexists" and exists(session, path):
+                msg = f"{path} already exists; choose another path, or pass mode='overwrite'"
+                raise OptionError(msg)
+            return cls(path, None, None, mode)
+        target = CatalogTable(session, table)
+        _check(target, per_user.schema, comments_of(PerUserSchema.read(per_user)), run_id, mode)
+        return cls("", target, run_id, mode)
+
+    def _check(self, per_user: DataFrame) -> None:
+        """Refuse a table that is taken or cannot take these rows, and make one for runs if it is not there."""
+        assert self.table is not None, "the caller looked"
+        if self.run_id is not None:
+            schema = T.StructType([*per_user.schema.fields, T.StructField(RUN_ID, T.StringType())])
+            self.table.prepare(schema, comments_of(PerUserSchema.read(per_user)), partitioned=True)
+        elif self.mode == "errorifexists" and self.table.schema() is not None:
+            msg = f"the table {self.table.name} already exists; choose another, pass mode='overwrite', or with run_id= add a run to it"
+            raise OptionError(msg)
+
+    def staged(self, per_user: DataFrame) -> AbstractContextManager[DataFrame]:
+        """Write the table once beside its place, give the table read back from there, and clear that."""
+        return staged(per_user, self.path) if self.table is None else self.table.staged(per_user)
+
+    def publish(self, stored: DataFrame) -> DataFrame:
+        """Move the staged table to its place, and give the table read from there."""
+        if self.table is None:
+            return publish(stored, self.path, self.mode)
+        return _written(self.table, stored, self.run_id)
+
+
+class Rows(Protocol):
+    """What has rows to write: a result, a comparison, gaps, an audit or a history."""
+
+    def to_spark(self, spark: SparkSession | None = None) -> DataFrame:
+        """The rows as a DataFrame."""
+        ...
+
+
+def write_table(
+    rows: Rows | DataFrame, table: str, *, run_id: str | None = None, mode: str = "errorifexists"
+) -> DataFrame:
+    """Write the rows of a result to a table of the catalogue, and give them as they are read back.
+
+    Columns have their meanings as comments (docs/tables.md). Users' values are written by `Result.write`.
+
+    Examples:
+        >>> _ = spark.sql(f"CREATE SCHEMA IF NOT EXISTS evaluation LOCATION '{folder}/evaluation'").collect()
+        >>> for day in ("2026-11-20", "2026-11-21", "2026-11-20"):
+        ...     stored = write_table(result, "evaluation.metrics", run_id=day)
+        >>> sorted({row["run_id"] for row in spark.table("evaluation.metrics").collect()}), stored.count() == len(result.summary)
+        (['2026-11-20', '2026-11-21'], True)
+
+    Args:
+        rows: what `evaluate`, `compare`, `all_pairs`, `compare_groups`, `gaps`, `audit` or `history` returned, or any DataFrame.
+        table: the name of the table, such as ``main.evaluation.metrics``. It is made if it is not there.
+        run_id: the name of a run, in a table that has the rows of several: they replace those of that name, and other runs stay. None:
+            the table has these rows alone.
+        mode: what to do without `run_id` if the table exists: ``errorifexists`` or ``overwrite``.
+
+    Raises:
+        InputError: it has no rows to write, or has a column ``run_id`` of its own beside `run_id`.
+        OptionError: the table exists already, cannot take such rows or replace one run, or an option is not valid.
+    """
+    one_of("mode", mode, ("errorifexists", "overwrite"))
+    check_name("run_id", run_id)
+    if not (is_table(rows) or hasattr(rows, "to_spark")):
+        msg = f"rows must be a result, a comparison, gaps, an audit, a history or a DataFrame; got a {kind_of(rows)}"
+        raise InputError(msg)
+    frame = cast("DataFrame", rows) if is_table(rows) else cast("Rows", rows).to_spark()
+    if run_id is not None and find_column(frame, RUN_ID) is not None:
+        msg = f"the rows have a column {RUN_ID!r} already, so run_id= cannot name their run; leave it out"
+        raise InputError(msg)
+    target = CatalogTable(frame.sparkSession, table)
+    comments = {each.name: str(each.metadata.get("comment", "")) for each in frame.schema.fields}
+    _check(target, frame.schema, comments, run_id, mode)
+    return _written(target, frame, run_id)
+
+
+def _check(
+    table: CatalogTable, schema: T.StructType, comments: Mapping[str, str], run_id: str | None, mode: str
+) -> None:
+    """Refuse a table that is taken or cannot take these rows, and make one for runs if it is not there."""
+    if run_id is not None:
+        marked = T.StructType([*schema.fields, T.StructField(RUN_ID, T.StringType())])
+        table.prepare(marked, comments, partitioned=True)
+    elif mode == "errorifexists" and table.schema() is not None:
+        msg = f"the table {table.name} already exists; choose another, pass mode='overwrite', or with run_id= add a run to it"
+        raise OptionError(msg)
+
+
+def _written(table: CatalogTable, frame: DataFrame, run_id: str | None) -> DataFrame:
+    if run_id is None:
+        table.write_whole(frame)
+    else:
+        table.replace_run(frame, run_id)
+    return with_metadata_of(frame.schema, table.rows(run_id))
