@@ -60,6 +60,7 @@ DOORS = {
     "summarise": ours.summarise,
     "top_items": lambda table: ours.top_items(ours.Vectors(table, table), 5),
     "write_per_user": lambda table: ours.write_per_user(table, "/nowhere"),
+    "write_table": lambda table: ours.write_table(table, "metrics"),
     "by_hash": lambda table: splits.by_hash(table, 0.2),
     "by_time": lambda table: splits.by_time(table, 5),
     "k_core": lambda table: splits.k_core(table, 2),

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from pyspark.sql import types as T
 
-from spark_rankeval.checks import check_name, is_table, kind_of, one_of
+from spark_rankeval.checks import check_name, check_table, is_table, kind_of, one_of
 from spark_rankeval.errors import InputError, OptionError
 from spark_rankeval.records.table_columns import RUN_ID
 from spark_rankeval.spark.catalog import CatalogTable, with_metadata_of
+from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.per_user import PerUserSchema, comments_of
 from spark_rankeval.spark.sql_text import find_column
 from spark_rankeval.spark.storage import exists, publish, staged
@@ -93,6 +94,7 @@ class Rows(Protocol):
         ...
 
 
+@takes_local_tables
 def write_table(
     rows: Rows | DataFrame, table: str, *, run_id: str | None = None, mode: str = "errorifexists"
 ) -> DataFrame:
@@ -120,7 +122,9 @@ def write_table(
     """
     one_of("mode", mode, ("errorifexists", "overwrite"))
     check_name("run_id", run_id)
-    if not (is_table(rows) or hasattr(rows, "to_spark")):
+    if is_table(rows):
+        check_table("rows", rows)
+    elif not hasattr(rows, "to_spark"):
         msg = f"rows must be a result, a comparison, gaps, an audit, a history or a DataFrame; got a {kind_of(rows)}"
         raise InputError(msg)
     frame = cast("DataFrame", rows) if is_table(rows) else cast("Rows", rows).to_spark()

@@ -3,6 +3,7 @@
 import pytest
 from pyspark.sql import types as T
 
+from spark_rankeval import write_table
 from spark_rankeval.errors import InputError, OptionError
 from spark_rankeval.spark.catalog import CatalogTable
 from spark_rankeval.spark.sql_text import literal
@@ -46,3 +47,16 @@ def test_what_is_no_name_of_a_run_is_refused(spark, run_id):
     frame = spark.createDataFrame([], T.StructType([T.StructField("x", T.DoubleType())]))
     with pytest.raises(OptionError, match="run_id must be up to 100 letters"):
         CatalogTable(spark, "nowhere").replace_run(frame, run_id)
+
+
+def test_what_has_no_rows_is_not_written():
+    with pytest.raises(
+        InputError, match="rows must be a result, a comparison, gaps, an audit, a history or a DataFrame; got"
+    ):
+        write_table("lab.metrics", "lab.other")
+
+
+def test_rows_that_name_their_runs_take_no_other_name(spark):
+    frame = spark.createDataFrame([], "run_id string")
+    with pytest.raises(InputError, match="the rows have a column 'run_id' already"):
+        write_table(frame, "lab.metrics", run_id="today")
