@@ -230,12 +230,25 @@ class CatalogTable:
         try:
             if kind not in _FILES:
                 rows.writeTo(self.quoted).overwrite(F.col(RUN_ID) == run_id)
-            else:
+            elif kind == "hive" or rows.isEmpty():
+                # Dynamic overwrite leaves the partition as it is if there is no row.
                 names = ", ".join(quoted(field.name) for field in there.fields if field.name != RUN_ID)
                 into = f"INSERT OVERWRITE TABLE {self.quoted} PARTITION ({RUN_ID} = {literal(run_id)}) BY NAME"
                 self.run(f"{into} SELECT {names} FROM {{rows}}", rows=rows)
+            else:
+                self._replace_partition(rows, kind, run_id)
         except AnalysisException as error:
             raise self._refusal("write", error) from error
+
+    def _replace_partition(self, rows: DataFrame, kind: str, run_id: str) -> None:
+        """Replace a partition of a table of files. By the table's path Spark stages the files of each writer.
+
+        `INSERT OVERWRITE` empties the partition before it writes, and two at once mix their rows.
+        """
+        writer = rows.write.mode("overwrite").option("partitionOverwriteMode", "dynamic").partitionBy(RUN_ID)
+        writer.format(kind).save(self._details()[0]["Location"])
+        self.run(f"ALTER TABLE {self.quoted} ADD IF NOT EXISTS PARTITION ({RUN_ID} = {literal(run_id)})")
+        self.spark.catalog.refreshTable(self.quoted)
 
     def write_whole(self, frame: DataFrame) -> None:
         """Make a table of a frame, or put the frame in the place of the table. Metadata of columns stays if the format keeps it."""

@@ -1,6 +1,10 @@
 """Jobs whose tables are in a catalogue: Spark's own, and on Sail Delta and Iceberg, which other programs read."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from spark_rankeval import compare, summarise
 from spark_rankeval.jobs import compare as compare_job
@@ -9,6 +13,7 @@ from spark_rankeval.jobs.config import Output
 from spark_rankeval.jobs.evaluate import main
 from spark_rankeval.jobs.outputs import rows_of_users
 from spark_rankeval.jobs.trend import read_history
+from spark_rankeval.spark.catalog import CatalogTable
 
 FORMATS = {"sail": ("delta", "iceberg")}
 TABLES = ("per_user", "metrics", "quarantine", "gates", "manifests")
@@ -174,3 +179,22 @@ def test_other_programs_read_the_tables(runs):
         table = StaticTable.from_metadata(str(newest)).scan().to_arrow()
     rows = {(row["run_id"], row["asked"]): row["mean"] for row in table.to_pylist()}
     assert rows["007", "map@10"] == rows["2026-11-20", "map@10"] == 0.5
+
+
+@pytest.mark.classic_alone("newSession")
+def test_two_at_once_that_replace_one_run_leave_the_rows_of_one(spark, lake):
+    name = f"{lake[1]}.at_once"
+    schema = T.StructType([T.StructField("value", T.DoubleType()), T.StructField("run_id", T.StringType())])
+    CatalogTable(spark, name).prepare(schema, {}, partitioned=True)
+
+    def replace(value):
+        session = spark.newSession()
+        rows = session.range(0, 1000, 1, 2).select(F.lit(value).alias("value"))
+        CatalogTable(session, name).replace_run(rows, "night")
+
+    for _ in range(3):
+        with ThreadPoolExecutor(2) as both:
+            list(both.map(replace, (1.0, 2.0)))
+        spark.catalog.refreshTable(name)
+        counts = spark.table(name).groupBy("run_id", "value").count().collect()
+        assert [(row["run_id"], row["count"]) for row in counts] == [("night", 1000)]
