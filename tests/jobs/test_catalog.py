@@ -181,16 +181,15 @@ def test_other_programs_read_the_tables(runs):
     assert rows["007", "map@10"] == rows["2026-11-20", "map@10"] == 0.5
 
 
-@pytest.mark.classic_alone("newSession")
+@pytest.mark.not_on_sail("foreign formats")
 def test_two_at_once_that_replace_one_run_leave_the_rows_of_one(spark, lake):
     name = f"{lake[1]}.at_once"
     schema = T.StructType([T.StructField("value", T.DoubleType()), T.StructField("run_id", T.StringType())])
     CatalogTable(spark, name).prepare(schema, {}, partitioned=True)
 
     def replace(value):
-        session = spark.newSession()
-        rows = session.range(0, 1000, 1, 2).select(F.lit(value).alias("value"))
-        CatalogTable(session, name).replace_run(rows, "night")
+        rows = spark.range(0, 1000, 1, 2).select(F.lit(value).alias("value"))
+        CatalogTable(spark, name).replace_run(rows, "night")
 
     for _ in range(3):
         with ThreadPoolExecutor(2) as both:
