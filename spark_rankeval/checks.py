@@ -186,7 +186,7 @@ EXTRAS = {
     "report": {"altair": "altair>=5.5", "vl_convert": "vl-convert-python>=1.7", "jinja2": "jinja2>=3.1"},
     "yaml": {"yaml": "pyyaml>=6.0"},
     "notebook": {"tqdm": "tqdm>=4.66", "ipywidgets": "ipywidgets>=8"},
-    "mlflow": {"mlflow": "mlflow-skinny>=2.14", "sqlalchemy": "sqlalchemy>=1.4,<3", "alembic": "alembic>=1.10.1,<2"},
+    "mlflow": {"mlflow": "mlflow-skinny>=3", "sqlalchemy": "sqlalchemy>=1.4,<3", "alembic": "alembic>=1.10.1,<2"},
 }
 
 

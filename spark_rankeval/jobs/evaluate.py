@@ -115,11 +115,14 @@ class Tracking:
         run_name: the name of the run there; left out, the run_id.
         tracking_uri: the address of the tracking server, such as "http://mlflow:5000" or "sqlite:///runs.db"; left out, that of the
             environment (MLFLOW_TRACKING_URI).
+        model_id: the logged model of MLflow 3 that the predictions come from, such as "m-1f8e"; it gets the metrics, too. Only for
+            evaluations of one model.
     """
 
     experiment: str = "spark_rankeval"
     run_name: str | None = None
     tracking_uri: str | None = None
+    model_id: str | None = None
 
     @property
     def place(self) -> str:
@@ -308,6 +311,10 @@ class EvaluateConfig(JobConfig):
                 problems.append(f"[audit] needs the section {' and '.join(lacking)}")
         if self.mlflow is not None:
             problems += self.mlflow.problems()
+            if self.mlflow.model_id is not None and (self.evaluation.model is not None or len(self.models) > 1):
+                problems.append(
+                    "mlflow.model_id is for an evaluation of one model; leave it out, or run the job for each model"
+                )
         if self.report.dialects:
             problems += self._problems_of_maps(metrics)
         return problems

@@ -2,50 +2,34 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
-import math
 import os
-import re
 import tempfile
-import unicodedata
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from spark_rankeval.checks import needs_extra
 from spark_rankeval.errors import ConfigurationError, TrackingError
-from spark_rankeval.evaluation.merge import column_of
 from spark_rankeval.jobs.evaluate import LONGEST_RUN_NAME, EvaluateConfig, Tracking
 from spark_rankeval.jobs.reporting import report_file
 from spark_rankeval.jobs.runs import Run
-from spark_rankeval.metrics.naming import column_name
-from spark_rankeval.records.quality import MEANING, DataQuality
-from spark_rankeval.records.stored import qualities_in
+from spark_rankeval.records.stored import fingerprints_of, qualities_in
 from spark_rankeval.records.summary import SummaryRow
+from spark_rankeval.tracking.metric_names import LONGEST_NAME, MODEL, Figure, figures_of, hash_of, names_of
+from spark_rankeval.tracking.run_figures import log_figures, slash_of
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
 
-# What MLflow takes in names; anything else becomes an underscore.
-_UNWANTED = re.compile(r"[^\w\-. /]")
-# MLflow takes names of 250 characters and a file system of 255 bytes, with room for ".ci_high" and "definition.".
-_LONGEST_NAME = 215
 # The longest value of a tag.
 _LONGEST_TAG = 5000
-# The figures of a row: what the name ends in, and the attribute.
-_SUFFIXES = {"": "mean", ".ci_low": "interval_low", ".ci_high": "interval_high", ".users": "n_users"}
-# A row's key, its slice and a suffix; a key, this word and a model; or this word, nothing and a count.
-_Figure = tuple[str, str, str]
-_MODEL, _COUNTS = "model", "data_quality"
-# The most metrics and parameters that a call may log, and the longest value of a parameter.
-_METRICS, _PARAMS, _LONGEST = 900, 100, 6000
+# The longest value of a parameter.
+_LONGEST = 6000
 #: A server that is away costs three minutes and not twenty: the run can be logged later. What MLflow prints is not the job's result.
 _SETTINGS = {
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",
@@ -125,23 +109,21 @@ def _log_run(
     output = config.redacted(run.output)[:_LONGEST_TAG]
     tags = {"spark_rankeval.run_id": run.run_id, "spark_rankeval.output": output, _ATTEMPT: manifest["attempt"]}
     start = int(1000 * datetime.fromisoformat(manifest["started"]).timestamp())
-    # A store of files has a file a metric, and ndcg_at_10 cannot be a folder too.
-    slash = "." if urlsplit(client.tracking_uri).scheme in ("", "file") else "/"
-    names = _names_of(summary, manifest.get("columns", {}), slash)
+    names = names_of(summary, manifest.get("columns", {}), slash_of(client.tracking_uri))
     logger = _Logger(client, config, experiment, tags, start, names)
     title, qualities = tracking.run_name or run.run_id, qualities_in(manifest, summary)
     state = "FAILED" if manifest.get("gates_failed", 0) > 0 else "FINISHED"
     models = dict.fromkeys(row.model for row in summary)
     if len(models) == 1:
-        parent = logger.log(title, summary, _figures_of(summary, qualities.get(summary[0].model)))
+        parent = logger.log(title, summary, figures_of(summary, qualities.get(summary[0].model)))
     else:
         first = [row for row in summary if (row.key, row.slice) == (summary[0].key, "all")]
-        parent = logger.log(title, first, {(row.key, _MODEL, row.model): row.mean for row in first})
+        parent = logger.log(title, first, {(row.key, MODEL, row.model): row.mean for row in first})
         for model in models:
             rows = [row for row in summary if row.model == model]
-            short = model if len(model) <= LONGEST_RUN_NAME else f"{model[:_LONGEST_NAME]}-{_hash_of([model])}"
+            short = model if len(model) <= LONGEST_RUN_NAME else f"{model[:LONGEST_NAME]}-{hash_of([model])}"
             nested = {"mlflow.parentRunId": parent, "model": model[:_LONGEST_TAG]}
-            child = logger.log(short, rows, _figures_of(rows, qualities.get(model)), nested)
+            child = logger.log(short, rows, figures_of(rows, qualities.get(model)), nested)
             client.set_terminated(child, state)
     with tempfile.TemporaryDirectory() as temporary:
         file = Path(temporary, "manifest.json")
@@ -153,14 +135,6 @@ def _log_run(
     client.set_terminated(parent, state)
 
 
-def _figures_of(rows: Sequence[SummaryRow], quality: DataQuality | None) -> dict[_Figure, float]:
-    figures = {
-        (row.key, row.slice, suffix): getattr(row, attribute) for row in rows for suffix, attribute in _SUFFIXES.items()
-    }
-    counts = {} if quality is None else quality.to_dict()
-    return figures | {(_COUNTS, "", name): count for name, count in counts.items() if count is not None}
-
-
 @dataclass(frozen=True)
 class _Logger:
     """What the MLflow runs of one run of the job share."""
@@ -170,34 +144,31 @@ class _Logger:
     experiment: str
     tags: Mapping[str, str]
     start: int
-    names: Mapping[_Figure, str]
+    names: Mapping[Figure, str]
 
     def log(
         self,
         title: str,
         rows: Sequence[SummaryRow],
-        figures: Mapping[_Figure, float],
+        figures: Mapping[Figure, float],
         more_tags: Mapping[str, str] | None = None,
     ) -> str:
         """Log figures, and what they mean, which the rows say; gives MLflow's id of the new run."""
-        from mlflow.entities import Metric, Param  # noqa: PLC0415 # of an extra
-
         tags = {**self.tags, **(more_tags or {})}
         run = self.client.create_run(self.experiment, start_time=self.start, tags=tags, run_name=title)
-        # A figure that is not defined is no point of a chart, and not every store takes NaN.
-        defined = {self.names[figure]: float(value) for figure, value in figures.items() if math.isfinite(value)}
-        metrics = [Metric(name, value, self.start, 0) for name, value in defined.items()]
-        params = [Param(name, value) for name, value in _params(self.config, rows, self.names).items()]
-        for batch in range(max(math.ceil(len(metrics) / _METRICS), math.ceil(len(params) / _PARAMS))):
-            self.client.log_batch(
-                run.info.run_id,
-                metrics=metrics[batch * _METRICS : (batch + 1) * _METRICS],
-                params=params[batch * _PARAMS : (batch + 1) * _PARAMS],
-            )
+        log_figures(
+            self.client,
+            run.info.run_id,
+            {self.names[figure]: value for figure, value in figures.items()},
+            fingerprints_of(rows),
+            time=self.start,
+            params=_params(self.config, rows, self.names),
+            model_id=self.config.mlflow.model_id if self.config.mlflow else None,
+        )
         return str(run.info.run_id)
 
 
-def _params(config: EvaluateConfig, rows: Sequence[SummaryRow], names: Mapping[_Figure, str]) -> dict[str, str]:
+def _params(config: EvaluateConfig, rows: Sequence[SummaryRow], names: Mapping[Figure, str]) -> dict[str, str]:
     """What the numbers of some rows mean: their metrics with every parameter, and the options of all of them."""
     models = {row.model for row in rows}
     first_slices = {row.key: row.slice for row in reversed(rows)}
@@ -210,46 +181,3 @@ def _params(config: EvaluateConfig, rows: Sequence[SummaryRow], names: Mapping[_
         "cluster": rows[0].cluster,
     }
     return {name: text[:_LONGEST] for name, text in texts.items() if text}
-
-
-def _names_of(summary: Sequence[SummaryRow], columns: Mapping[str, str], slash: str) -> dict[_Figure, str]:
-    """What MLflow calls the figures of a run: ``ndcg_at_10``, ``ndcg_at_10.ci_low``, ``ndcg_at_10/country.DE``.
-
-    A name that MLflow takes stays as it is. Any other ends in a hash of what it stands for, which is the same in every run. Names
-    that a database may take for equal get a hash too.
-    """
-    names: dict[_Figure, str] = {(_COUNTS, "", name): f"{_COUNTS}{slash}{name}" for name in MEANING}
-    has_folders = slash == "/"
-    for row in summary:
-        column = column_name(row.name) if row.asked else columns.get(row.key) or column_of(row)
-        users = "" if row.slice == "all" else slash + row.slice.replace("=", ".").replace(", ", slash)
-        name = _name(column + users, (row.key, row.slice), has_folders=has_folders)
-        for suffix in _SUFFIXES:
-            names[row.key, row.slice, suffix] = name + suffix
-        names[row.key, _MODEL, row.model] = _name(
-            f"{column}{slash}{row.model}", (row.key, row.model), has_folders=has_folders
-        )
-    n_alike = Counter(map(_folded, names.values()))
-    return {
-        figure: f"{name}-{_hash_of(figure)}" if n_alike[_folded(name)] > 1 else name for figure, name in names.items()
-    }
-
-
-def _name(text: str, figure: Sequence[str], *, has_folders: bool = True) -> str:
-    """A text as a name that MLflow takes, with a hash of what it stands for if it is not that text."""
-    parts = _UNWANTED.sub("_", text).split("/")
-    name = ("/" if has_folders else "_").join("_" if part in ("", ".", "..") else part for part in parts)
-    if name == text and len(name.encode()) <= _LONGEST_NAME:
-        return name
-    end = f"-{_hash_of(figure)}"
-    return name.encode()[: _LONGEST_NAME - len(end)].decode(errors="ignore") + end
-
-
-def _hash_of(texts: Sequence[str]) -> str:
-    return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:12]
-
-
-def _folded(name: str) -> str:
-    """A name as the least exact databases compare it: without case, accents and blanks at its end."""
-    letters = unicodedata.normalize("NFKD", name.strip())
-    return "".join(letter for letter in letters if not unicodedata.combining(letter)).casefold()

@@ -10,11 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
 from pyspark.sql import types as T
 
+from spark_rankeval.errors import InputError
 from spark_rankeval.spark.ids import hashable
 from spark_rankeval.spark.source import SourceTable
-from spark_rankeval.spark.sql_text import Sql, all_of, bits_and, bits_or, call, named, when
+from spark_rankeval.spark.sql_text import Sql, aggregate, all_of, bits_and, bits_or, call, named, select, when
+from spark_rankeval.statistics.table_fingerprints import digits_of, limbs_of_whole
 from spark_rankeval.worker.reading import SHORT
 
 if TYPE_CHECKING:
@@ -98,6 +101,24 @@ def columns_of(frame: DataFrame, names: Sequence[str], *, are_ids: bool = True) 
 def training_hash(source: SourceTable) -> Sql:
     """A hash of 36 bits of a row of training data, as of `short_hash`; of null values, too."""
     return call("shiftright", hash_of([*users_of(source), *ids_of(source)]), 64 - SHORT)
+
+
+def table_fingerprint(frame: DataFrame) -> tuple[str, int]:
+    """A fingerprint of all columns of a table, as 32 hexadecimal digits, and how many rows it has; one job, which collects one row.
+
+    Raises:
+        InputError: a column has maps, of which Spark makes no hash.
+    """
+    names = sorted(frame.columns)
+    for name in names:
+        if "map<" in frame.schema[name].dataType.simpleString():
+            msg = f"column {name!r} has maps, which have no hash; select the columns to evaluate"
+            raise InputError(msg)
+    hashes = select(frame, hash_of(columns_of(frame, names)).alias(ROW_HASH))
+    total, n_rows = aggregate(
+        hashes, (), total_of_hashes(named(ROW_HASH)).alias("total"), call("count", named(ROW_HASH)).alias("n_rows")
+    ).collect()[0]
+    return digits_of(limbs_of_whole(np.array([total or 0], np.int64))[0]), n_rows
 
 
 def hash_of(columns: Sequence[Sql]) -> Sql:

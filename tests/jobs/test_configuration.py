@@ -665,6 +665,7 @@ predictions.format = 'trec_qrels'; predictions.schema = 'a int'
     of format 'trec_qrels' takes no schema, because the format has one
 mlflow = {experiment = ''}  =>  mlflow.experiment must have 1 to
 mlflow = {run_name = ' '}  =>  mlflow.run_name must have 1 to
+mlflow = {model_id = 'm-1'}; evaluation.model = 'model'  =>  mlflow.model_id is for an evaluation of one model
 --- VECTORS
 predictions = {path = 'p'}  =>  [vectors] stands in the place of [predictions]; found both, so leave one out
 vectors = {users = {path = 'u'}}  =>  the section [vectors.items] is missing

@@ -160,6 +160,41 @@ def test_several_models_are_nested_runs_with_the_same_names_and_their_first_metr
     }
 
 
+def test_tables_are_inputs_with_our_fingerprints_and_metrics_are_of_the_labels(client):
+    digests = {"predictions": "1" * 32, "labels": "2" * 32}
+    rows = [row(mean=0.3, fingerprints=digests), row("rr", 0.2, fingerprints=digests)]
+    model = client.create_logged_model(client.create_experiment("shop"), name="als").model_id
+    (logged_run,) = tracked(client, rows, model_id=model)
+    run = client.get_run(logged_run.info.run_id)
+    inputs = {each.dataset.name: each for each in run.inputs.dataset_inputs}
+    assert {name: each.dataset.digest for name, each in inputs.items()} == digests
+    assert {(tag.key, tag.value) for each in inputs.values() for tag in each.tags} == {
+        ("mlflow.data.context", "evaluation")
+    }
+    assert [each.model_id for each in run.inputs.model_inputs] == [model]
+    metrics = client.get_logged_model(model).metrics
+    assert {metric.key: metric.value for metric in metrics} == run.data.metrics
+    assert {(metric.dataset_name, metric.dataset_digest) for metric in metrics} == {("labels", "2" * 32)}
+
+
+def test_predictions_of_several_models_are_inputs_of_the_run_around_theirs(client):
+    labels = {"labels": "3" * 32}
+    rows = [
+        row(model=name, fingerprints={"predictions": digit * 32, **labels})
+        for name, digit in (("als", "1"), ("pop", "2"))
+    ]
+    runs = {run.info.run_name: run for run in tracked(client, rows)}
+    digests = {
+        name: {each.dataset.name: each.dataset.digest for each in run.inputs.dataset_inputs}
+        for name, run in runs.items()
+    }
+    assert digests == {
+        "r1": {"predictions of als": "1" * 32, "predictions of pop": "2" * 32, **labels},
+        "als": {"predictions": "1" * 32, **labels},
+        "pop": {"predictions": "2" * 32, **labels},
+    }
+
+
 def test_an_attempt_that_is_logged_again_replaces_what_was_there(client):
     rows = [row(mean=mean, model=model) for model, mean in (("als", 0.3), ("pop", 0.2))]
     for _ in range(2):
