@@ -18,7 +18,11 @@ WHOLE_TABLE = "spark_rankeval_table"
 
 
 def ranking_dataset(
-    predictions: DataFrame, name: str = "predictions", *, digest: str | None = None, source: DatasetSource | None = None
+    predictions: DataFrame,
+    name: str = "recommendations",
+    *,
+    digest: str | None = None,
+    source: DatasetSource | None = None,
 ) -> SparkDataset:
     """A whole table as ``data`` of ``mlflow.models.evaluate`` with ``evaluators="spark_rankeval"``; no row of it is collected.
 
@@ -30,11 +34,11 @@ def ranking_dataset(
     Examples:
         >>> data = ranking_dataset(predictions)
         >>> data.name, len(data.digest), data.profile
-        ('predictions', 32, {'num_rows': 24})
+        ('recommendations', 32, {'num_rows': 24})
 
     Args:
         predictions: what was recommended, as in `evaluate`.
-        name: the name of the dataset in MLflow.
+        name: the name of the dataset in MLflow. The tables that were evaluated are inputs of their own, such as ``predictions``.
         digest: a fingerprint that is known, such as ``result.fingerprints["predictions"]``, of at most 36 characters. None: 32 digits
             that change if any row of any column changes. Spark then reads the table once more to add up hashes and rows.
         source: where the table comes from, as MLflow shows it. None: the code that runs.

@@ -90,7 +90,7 @@ def test_a_model_gets_each_metric_once_with_the_dataset(mlflow, predictions, lab
     metrics = mlflow.get_logged_model(model).metrics
     assert {metric.key: metric.value for metric in metrics} == found.metrics
     assert len(metrics) == len(found.metrics)
-    assert {(metric.dataset_name, metric.dataset_digest) for metric in metrics} == {("predictions", "0" * 36)}
+    assert {(metric.dataset_name, metric.dataset_digest) for metric in metrics} == {("recommendations", "0" * 36)}
     assert mlflow.get_run(found.run_id).data.metrics == found.metrics
 
 
