@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from spark_rankeval.evaluation.slice_gaps import Gaps as Gaps
     from spark_rankeval.evaluation.summarise import summarise as summarise
     from spark_rankeval.evaluation.summarise import write_per_user as write_per_user
+    from spark_rankeval.evaluation.summary_table import summary_table as summary_table
     from spark_rankeval.experiments.compare_groups import compare_groups as compare_groups
     from spark_rankeval.experiments.group_comparison import GroupComparison as GroupComparison
     from spark_rankeval.metrics.naming import parse_metric as parse_metric
@@ -75,6 +76,7 @@ _NAMES = {
     "evaluation.result": ("Result",),
     "evaluation.slice_gaps": ("Gaps",),
     "evaluation.summarise": ("summarise", "write_per_user"),
+    "evaluation.summary_table": ("summary_table",),
     "experiments.compare_groups": ("compare_groups",),
     "experiments.group_comparison": ("GroupComparison",),
     "metrics.naming": ("parse_metric",),

@@ -58,6 +58,7 @@ DOORS = {
     "quarantine": lambda table: ours.quarantine(table, table, "rr"),
     "score_users": lambda table: ours.score_users(table, table, "rr"),
     "summarise": ours.summarise,
+    "summary_table": ours.summary_table,
     "top_items": lambda table: ours.top_items(ours.Vectors(table, table), 5),
     "write_per_user": lambda table: ours.write_per_user(table, "/nowhere"),
     "write_table": lambda table: ours.write_table(table, "metrics"),

@@ -3,9 +3,10 @@
 import math
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
-from spark_rankeval import compare, evaluate, score_users, summarise
+from spark_rankeval import Facts, compare, evaluate, score_users, summarise, summary_table
 from spark_rankeval.errors import InputError, OptionError, SparkRankEvalWarning
 
 
@@ -63,3 +64,39 @@ def test_a_table_with_two_columns_of_models_is_refused(few):
 def test_options_of_summaries_are_not_those_of_a_table(few):
     with pytest.raises(OptionError, match="'ci': only evaluate and summarise have this option"):
         score_users(*few, "rr", score="score", ci="t")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"by": "country", "quantiles": (0.25, 0.5)}, {"ci": "bca", "user_weight": "spend"}, {"cluster": "country"}],
+    ids=["slices", "weights", "clusters"],
+)
+@pytest.mark.filterwarnings("ignore:clusters by country are few")
+def test_a_lazy_summary_is_the_summary_to_the_last_digit_and_acts_only_when_it_is_used(few, options, jobs_of):
+    predictions, labels = few
+    models = {"a": predictions, "b": predictions.withColumn("score", -F.col("score"))}
+    attributes = labels.select(
+        "user", F.concat(F.lit("c"), "item").alias("country"), (F.col("user") + 1.0).alias("spend")
+    )
+    facts = Facts(attributes=attributes)
+    call = {
+        "by": "country",
+        "facts": facts,
+        "score": "score",
+        "prune": "never",
+        "user_weight": options.get("user_weight"),
+    }
+    tables = []
+    assert jobs_of(lambda: tables.append(score_users(models, labels, ["ndcg@3", "rr"], **call))) == 0
+    assert jobs_of(lambda: tables.append(summary_table(tables[0], **options))) == 0
+    eager = summarise(tables[0], **options).to_spark(few[0].sparkSession)
+    assert tables[1].schema == eager.schema
+    assert sorted(map(repr, tables[1].collect())) == sorted(map(repr, eager.collect()))
+
+
+def test_bad_rows_are_an_error_of_the_query_of_a_lazy_summary(few):
+    predictions, labels = few
+    bad = predictions.withColumn("score", F.when(F.col("item") > 0, F.col("score")))
+    table = summary_table(score_users(bad, labels, "rr", score="score", prune="never"))
+    with pytest.raises(PySparkException, match="predictions that cannot be ranked: 6"):
+        table.collect()
