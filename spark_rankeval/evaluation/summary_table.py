@@ -54,7 +54,7 @@ def summary_table(
         >>> means.select("metric", "mean", "interval_low", "n_users", "n_undefined").toPandas().round(3)
              metric   mean  interval_low  n_users  n_undefined
         0        rr  0.458         0.136        8            0
-        1  recall@1  0.250         0.000        8            0
+        1  recall@1  0.250         0.032        8            0
 
     Args:
         per_user: a table of `score_users`, fresh or stored.

@@ -46,7 +46,7 @@ SETS_THE_LOG = {"jobs/driver_log.py": ["_jvm"]}
 FILES_OF_THE_DRIVER = {
     "jobs/command.py", "jobs/config.py", "jobs/logs.py", "jobs/outputs.py", "jobs/reporting.py", "jobs/session.py", "jobs/tracking.py",
     "local.py",
-    "package.py", "report/contents.py", "spark/storage.py", "spark/python_workers.py",
+    "package.py", "report/contents.py", "spark/storage.py", "spark/python_workers.py", "tracking/plugin.py",
 }  # fmt: skip
 
 
