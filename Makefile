@@ -133,7 +133,7 @@ TESTS ?= tests tests/jobs tests/pages
 # Tests of what has ever differed between platforms, and some tests of every job. CI runs them on the newest Connect and the
 # oldest Spark. Of a file that the list names it runs the tests by day, and each test that it names itself.
 DIFFERING := @tests/platforms/differing.txt
-DIFFERING_JOBS := $(addprefix tests/jobs/test_,$(addsuffix .py,evaluate_job compare_job looking_back sources))
+DIFFERING_JOBS := $(addprefix tests/jobs/test_,$(addsuffix .py,evaluate_job compare_job looking_back sources catalog))
 .PRECIOUS: .venv-platform-%/.installed .venv-benchmark-%/.installed
 
 .venv-platform-%/.installed: tests/platforms/requirements-%.txt tests/platforms/tools.txt | $(UV)

@@ -35,10 +35,6 @@ SUITES: dict[str, tuple[str, ...]] = {
         "jobs/", "spark_rankeval/jobs/", "spark_rankeval/spark/", "spark_rankeval/worker/", "tests/helpers/cluster.py",
         "tests/on_cluster/", "tests/helpers/processes.py",
     ),
-    "test-database": (
-        "docs/database.md", "spark_rankeval/jobs/config.py", "spark_rankeval/jobs/job_tables.py", "spark_rankeval/jobs/outputs.py",
-        "spark_rankeval/records/table_columns.py", "tests/database/", "tests/helpers/processes.py",
-    ),
     "test-speed": ("benchmarks/", "spark_rankeval/metrics/", "spark_rankeval/statistics/", "spark_rankeval/worker/", "tests/speed/"),
 }  # fmt: skip
 

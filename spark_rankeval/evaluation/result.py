@@ -26,13 +26,14 @@ from spark_rankeval.records.slices import ItemGroup
 from spark_rankeval.records.stored import (
     READ_BACK,
     fingerprints_of,
+    metrics_record,
     read_stored,
     read_text,
     render_models,
     stored_values,
 )
 from spark_rankeval.records.summary import SummaryRow, summary_on_paper
-from spark_rankeval.records.table_columns import SUMMARY
+from spark_rankeval.records.table_columns import METRICS, SUMMARY, TIME
 from spark_rankeval.report import Gate
 from spark_rankeval.report.contents import Audited, ReportedComparison, checked_path, text_of, write_page, write_report
 from spark_rankeval.report.result_charts import ResultPlots
@@ -41,6 +42,7 @@ from spark_rankeval.spark.record_tables import table_of
 from spark_rankeval.tables import Document, Shown, as_latex
 
 if TYPE_CHECKING:
+    from datetime import datetime
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
@@ -207,6 +209,16 @@ class Result(Shown):
             InputError: there is no session.
         """
         return table_of((row.shown() for row in self.summary), SUMMARY, spark, lambda: self._table().sparkSession)
+
+    def to_stored(self, time: datetime, spark: SparkSession | None = None) -> DataFrame:
+        """The rows as jobs store them, with what `history` and `merge` need besides: the columns of ``metrics`` in docs/tables.md.
+
+        Args:
+            time: when the run began.
+            spark: as in `to_spark`.
+        """
+        records = ({**metrics_record(row), TIME: time} for row in self.summary)
+        return table_of(records, METRICS, spark, lambda: self._table().sparkSession)
 
     @property
     def slices(self) -> pd.DataFrame:

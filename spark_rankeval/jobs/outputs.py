@@ -19,12 +19,11 @@ from pyspark.sql import types as T
 from spark_rankeval.errors import ConfigurationError, InputError
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.jobs.config import Output
-from spark_rankeval.records.stored import metrics_record
 from spark_rankeval.records.table_columns import METRICS as METRIC_COLUMNS
-from spark_rankeval.records.table_columns import RUN_ID, TIME
+from spark_rankeval.records.table_columns import RUN_ID
 from spark_rankeval.spark.catalog import CatalogTable, make_schema, with_metadata_of
 from spark_rankeval.spark.platforms import engine_of, setting
-from spark_rankeval.spark.record_tables import schema_of, stored_schema, table_of, with_current_names
+from spark_rankeval.spark.record_tables import schema_of, stored_schema, with_current_names
 from spark_rankeval.spark.storage import exists, files_at, lines_at, writable
 
 if TYPE_CHECKING:
@@ -210,7 +209,7 @@ def texts_on_disk(place: str) -> dict[Path, str]:
 
 def metrics_table(spark: SparkSession, result: Result, time: datetime) -> DataFrame:
     """The summary as the table that all runs share: one row per model, metric and slice."""
-    return table_of(({**metrics_record(row), TIME: time} for row in result.summary), METRIC_COLUMNS, spark)
+    return result.to_stored(time, spark)
 
 
 def metrics_schema() -> T.StructType:

@@ -6,13 +6,15 @@ import os
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol, cast
 
+from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_rankeval.checks import check_name, check_table, is_table, kind_of, one_of
 from spark_rankeval.errors import InputError, OptionError
-from spark_rankeval.records.table_columns import RUN_ID
+from spark_rankeval.records.table_columns import RUN_ID, TIME
 from spark_rankeval.spark.catalog import CatalogTable, with_metadata_of
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.per_user import PerUserSchema, comments_of
@@ -87,7 +89,7 @@ class UsersPlace:
 
 
 class Rows(Protocol):
-    """What has rows to write: a result, a comparison, gaps, an audit or a history."""
+    """What has rows to write: a result, a comparison, gaps, an audit or a history. A result also has those that `history` reads."""
 
     def to_spark(self, spark: SparkSession | None = None) -> DataFrame:
         """The rows as a DataFrame."""
@@ -96,11 +98,17 @@ class Rows(Protocol):
 
 @takes_local_tables
 def write_table(
-    rows: Rows | DataFrame, table: str, *, run_id: str | None = None, mode: str = "errorifexists"
+    rows: Rows | DataFrame,
+    table: str,
+    *,
+    run_id: str | None = None,
+    time: datetime | None = None,
+    mode: str = "errorifexists",
 ) -> DataFrame:
     """Write the rows of a result to a table of the catalogue, and give them as they are read back.
 
-    Columns have their meanings as comments (docs/tables.md). Users' values are written by `Result.write`.
+    Columns have their meanings as comments (docs/tables.md). Users' values are written by `Result.write`. Of a result with `run_id` it
+    writes what jobs store of their means, which `history` and `merge` read.
 
     Examples:
         >>> _ = spark.sql(f"CREATE SCHEMA IF NOT EXISTS evaluation LOCATION '{folder}/evaluation'").collect()
@@ -114,6 +122,7 @@ def write_table(
         table: the name of the table, such as ``main.evaluation.metrics``. It is made if it is not there.
         run_id: the name of a run, in a table that has the rows of several: they replace those of that name, and other runs stay. None:
             the table has these rows alone.
+        time: when the run began, in the column ``time``. None: now.
         mode: what to do without `run_id` if the table exists: ``errorifexists`` or ``overwrite``.
 
     Raises:
@@ -127,7 +136,7 @@ def write_table(
     elif not hasattr(rows, "to_spark"):
         msg = f"rows must be a result, a comparison, gaps, an audit, a history or a DataFrame; got a {kind_of(rows)}"
         raise InputError(msg)
-    frame = cast("DataFrame", rows) if is_table(rows) else cast("Rows", rows).to_spark()
+    frame = _frame_of(rows, None if run_id is None else time or datetime.now(UTC))
     if run_id is not None and find_column(frame, RUN_ID) is not None:
         msg = f"the rows have a column {RUN_ID!r} already, so run_id= cannot name their run; leave it out"
         raise InputError(msg)
@@ -135,6 +144,17 @@ def write_table(
     comments = {each.name: str(each.metadata.get("comment", "")) for each in frame.schema.fields}
     _check(target, frame.schema, comments, run_id, mode)
     return _written(target, frame, run_id)
+
+
+def _frame_of(rows: Rows | DataFrame, time: datetime | None) -> DataFrame:
+    """The rows as a DataFrame, of a run with the time when it began."""
+    to_stored = getattr(rows, "to_stored", None)
+    if time is not None and to_stored is not None and not is_table(rows):
+        return cast("DataFrame", to_stored(time))
+    frame = cast("DataFrame", rows) if is_table(rows) else cast("Rows", rows).to_spark()
+    if time is None or find_column(frame, TIME) is not None:
+        return frame
+    return frame.withColumn(TIME, F.lit(time)).withMetadata(TIME, {"comment": "when the run began"})
 
 
 def _check(
