@@ -33,6 +33,8 @@ def mlflow(tmp_path, monkeypatch):
     for name in ("matplotlib", "matplotlib.pyplot", "matplotlib.figure"):
         if name not in sys.modules:
             monkeypatch.setitem(sys.modules, name, MagicMock())
+    # Without a file of the main module, as in a process of xdist, PySpark's client takes the tests for doctests, and exits.
+    monkeypatch.setattr(sys.modules["__main__"], "__file__", __file__, raising=False)
     mlflow = import_module("mlflow")
     registry = import_module("mlflow.models.evaluation.evaluator_registry")._model_evaluation_registry
     monkeypatch.setitem(registry._registry, "spark_rankeval", TableEvaluator)
