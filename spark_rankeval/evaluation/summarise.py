@@ -257,6 +257,8 @@ def _schema_of(
     metrics: Sequence[MetricColumn] = schema.metrics
     _check_normalisers(per_user, metrics)
     if not schema.is_marked:
+        if not models:
+            _check_no_models(per_user)
         metrics = _unmarked_metrics(per_user, {*users, *models, *slices, *clusters, weight})
     if not metrics:
         there = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in per_user.schema.fields)
@@ -276,6 +278,17 @@ def _schema_of(
         models=schema.models if models == [schema.model] else (), metrics=tuple(metrics), counts=tuple(counts),
         hashes=hashes,
     )  # fmt: skip
+
+
+def _check_no_models(per_user: DataFrame) -> None:
+    """Refuse a table that has lost its metadata and may have the users of several models: their means would be one."""
+    column = find_column(per_user, "model")
+    if column is not None:
+        msg = (
+            f"the per-user table has lost its metadata, and has a column {column!r}. Pass model={column!r} if it names models, so that "
+            "each has its own means; otherwise drop the column"
+        )
+        raise InputError(msg)
 
 
 def _column_of_runs(per_user: DataFrame, schema: PerUserSchema) -> str | None:

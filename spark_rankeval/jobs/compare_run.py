@@ -29,7 +29,7 @@ from spark_rankeval.jobs.runs import Run, running
 from spark_rankeval.records.table_columns import COMPARISONS, GROUP_COMPARISONS, TIME
 from spark_rankeval.request.options import parts_of
 from spark_rankeval.spark.per_user import marked_as_model
-from spark_rankeval.spark.record_tables import table_of
+from spark_rankeval.spark.record_tables import schema_of, table_of
 from spark_rankeval.spark.sql_text import column, find_column
 from spark_rankeval.statistics.intervals import Student
 
@@ -54,6 +54,10 @@ def execute(spark: SparkSession, config: ComparisonConfig, log: EventLog) -> str
     _check(config, results)
     job = "compare" if isinstance(config, CompareConfig) else "compare_groups"
     with running(spark, job, config, tables, log) as run:
+        table, columns = (
+            (outputs.COMPARISONS, COMPARISONS) if job == "compare" else (outputs.GROUP_COMPARISONS, GROUP_COMPARISONS)
+        )
+        outputs.prepare_catalog(spark, config.output, {table: schema_of(columns.columns)})
         comparison: ModelComparison | GroupComparison
         if isinstance(config, CompareConfig):
             comparison, seed = compare(results, **config.comparison.arguments()), config.comparison.seed

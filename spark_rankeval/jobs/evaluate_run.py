@@ -37,11 +37,12 @@ from spark_rankeval.records.side_by_side import MapRow
 from spark_rankeval.records.slices import has_item_group
 from spark_rankeval.records.stored import row_of
 from spark_rankeval.records.summary import SummaryRow
-from spark_rankeval.records.table_columns import RUN_ID
+from spark_rankeval.records.table_columns import GATES, RUN_ID
 from spark_rankeval.request.counts import UNUSABLE_FACTS
 from spark_rankeval.request.options import POPULARITY, Facts, attributes_in
 from spark_rankeval.run_history.gates import GateOutcome, failed, render_gates
 from spark_rankeval.spark.per_user import PerUserSchema, comments_of, without_standards
+from spark_rankeval.spark.record_tables import schema_of
 from spark_rankeval.spark.scoring import Scoring, TablesTooLargeError
 from spark_rankeval.spark.sql_text import column
 from spark_rankeval.splits import SplitCounts
@@ -88,7 +89,7 @@ def evaluate_tables(spark: SparkSession, config: EvaluateConfig, log: EventLog |
     frames = _frames(config, tables)
     users = without_standards(frames[outputs.PER_USER])
     with running(spark, "evaluate", config, tables, log) as run:
-        outputs.prepare_catalog(spark, config.output, _schemas(spark, users, frames))
+        outputs.prepare_catalog(spark, config.output, _schemas(config, users, frames))
         counts = _split_counts(config, run)
         result = _write_users(run, config)
         if outputs.QUARANTINE in frames:
@@ -128,8 +129,8 @@ def _tracked(run: Run, config: EvaluateConfig, result: Result, manifest: Mapping
     return ""
 
 
-def _schemas(spark: SparkSession, users: DataFrame, frames: Tables) -> dict[str, T.StructType]:
-    """The columns of the tables that a run writes in any case."""
+def _schemas(config: EvaluateConfig, users: DataFrame, frames: Tables) -> dict[str, T.StructType]:
+    """The columns of the tables that a run writes."""
     comments = comments_of(PerUserSchema.read(users))
     marked = [
         T.StructField(each.name, each.dataType, metadata=each.metadata | {"comment": comments.get(each.name, "")})
@@ -138,6 +139,8 @@ def _schemas(spark: SparkSession, users: DataFrame, frames: Tables) -> dict[str,
     schemas = {outputs.PER_USER: T.StructType(marked), outputs.METRICS: outputs.metrics_schema()}
     if outputs.QUARANTINE in frames:
         schemas[outputs.QUARANTINE] = frames[outputs.QUARANTINE].schema
+    if config.gates or (config.audit is not None and config.audit.limits):
+        schemas[outputs.GATES] = schema_of(GATES.columns)
     return schemas
 
 

@@ -20,7 +20,7 @@ from spark_rankeval.errors import ConfigurationError, InputError
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.jobs.config import Output
 from spark_rankeval.records.table_columns import METRICS as METRIC_COLUMNS
-from spark_rankeval.records.table_columns import RUN_ID
+from spark_rankeval.records.table_columns import RUN_COLUMN, RUN_ID
 from spark_rankeval.spark.catalog import CatalogTable, make_schema, with_metadata_of
 from spark_rankeval.spark.platforms import engine_of, setting
 from spark_rankeval.spark.record_tables import schema_of, stored_schema, with_current_names
@@ -67,24 +67,31 @@ def _is_in_catalog(output: Output, table: str) -> bool:
 
 
 def _catalog_table(spark: SparkSession, output: Output, table: str) -> CatalogTable:
-    there = CatalogTable(spark, f"{output.catalog}.{table}", "output.catalog", output.table_format)
-    if not engine_of(spark).keeps_catalog and output.path:
-        # The catalogue is as old as the session, so the output folder has what earlier sessions made.
+    engine = engine_of(spark)
+    if not engine.keeps_catalog:
+        # What earlier sessions made is in the folder of the schema, which is that of the outputs.
+        if not output.path:
+            msg = (
+                f"the catalogue of {engine.name} is as old as the session, so {output.catalog} alone does not say where its tables are; "
+                "name the output folder of jobs/evaluate.py, too"
+            )
+            raise ConfigurationError(msg)
         place = output.path if "://" in output.path else str(on_this_disk(output.path).absolute())
         make_schema(spark, str(output.catalog), place)
-        there.register()
-    return there
+    return CatalogTable(spark, f"{output.catalog}.{table}", "output.catalog", output.table_format)
 
 
 def prepare_catalog(spark: SparkSession, output: Output, schemas: Mapping[str, T.StructType]) -> None:
     """Create tables in the catalogue that are not there yet, and refuse those that cannot take rows of these columns."""
-    for table, schema in schemas.items() if output.catalog is not None else ():
+    manifest = T.StructType([T.StructField(_MANIFEST, T.StringType(), metadata={"comment": "the manifest as JSON"})])
+    for table, schema in {**schemas, MANIFESTS: manifest}.items() if output.catalog is not None else ():
         _prepare(_catalog_table(spark, output, table), schema)
 
 
 def _prepare(table: CatalogTable, schema: T.StructType) -> None:
     own = [field for field in schema.fields if field.name != RUN_ID]
     comments = {field.name: str(field.metadata.get("comment", "")) for field in schema.fields}
+    comments[RUN_ID] = RUN_COLUMN.meaning
     table.prepare(T.StructType([*own, T.StructField(RUN_ID, T.StringType())]), comments, partitioned=True)
 
 

@@ -5,20 +5,22 @@ What a table's format cannot do is refused before anything is computed.
 
 from __future__ import annotations
 
+import math
 import re
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import AnalysisException, PySparkException, UnsupportedOperationException
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_rankeval.errors import InputError, OptionError
 from spark_rankeval.records.table_columns import RUN_ID, RUN_NAME
+from spark_rankeval.spark.ids import mark_of
 from spark_rankeval.spark.platforms import condition_of, engine_of, said_by_java
 from spark_rankeval.spark.sql_text import column, literal, quoted
 from spark_rankeval.spark.storage import clear_folder
@@ -27,27 +29,31 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
 
 
-# A part of a name as people write it: letters, or anything in backticks, where two stand for one.
 _FORMAT = re.compile(r"\w+(\.\w+)*")
+# A part of a name as people write it: letters, or anything in backticks, where two stand for one.
 _PART = re.compile(r"(?:`((?:[^`]|``)+)`|([^`.\s]+))(?:\.|$)")
+_FOLDER = re.compile(r"[!-$&-~]+")
 #: Formats whose tables replace the rows that a condition names, in one commit.
 LAKE_FORMATS = ("delta", "iceberg")
 # Formats of tables of Spark's own catalogue, which replaces whole partitions.
 _FILES = ("parquet", "orc", "csv", "json", "text", "avro", "hive")
 # What engines say of a table that is not there: Sail has no condition for each of them.
 _NOT_THERE = ("TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND")
-_NO_FOLDER = "location must be an absolute path"
+# What engines say if another writer was faster.
+_CONFLICTS = ("Failed to commit", "commit failed", "Missing commit file", "Concurrent")
+_TRIES = 5
+# Without it Sail answers from statistics of Delta, which are doubles as text: not the last digit, and no NaN.
+_NO_STATISTICS = ("delta.dataSkippingNumIndexedCols", "0")
+_NO_SCHEMA = ("location must be an absolute path", "Database not found", "SCHEMA_NOT_FOUND")
 
 
 def make_schema(spark: SparkSession, name: str, folder: str) -> None:
     """Make a schema whose tables are in a folder, unless it is there."""
+    if not _FOLDER.fullmatch(folder):
+        msg = f"Sail loses rows of tables whose folder has blanks, % or letters beyond ASCII in its name; choose another than {folder}"
+        raise OptionError(msg)
     schema = CatalogTable(spark, name, "catalog")
     schema.run(f"CREATE SCHEMA IF NOT EXISTS {schema.quoted} LOCATION {literal(folder)}")
-
-
-def is_table_name(place: str) -> bool:
-    """Whether a text reads as the name of a table of a catalogue with its schema, such as ``main.evaluation.metrics``."""
-    return len(_PART.findall(place)) > 1 and _PART.sub("", place) == "" and "/" not in place and ":" not in place
 
 
 @dataclass(frozen=True)
@@ -85,6 +91,17 @@ class CatalogTable:
 
     def schema(self) -> T.StructType | None:
         """The columns of the table; None: it is not there."""
+        there = self._schema_in_catalog()
+        if there is not None or engine_of(self.spark).keeps_catalog:
+            return there
+        # A catalogue in memory has forgotten what an earlier session made. The folder of the schema still has the files.
+        for kind in LAKE_FORMATS:
+            with suppress(PySparkException):
+                self.run(f"CREATE TABLE IF NOT EXISTS {self.quoted} USING {kind}")
+                return self._schema_in_catalog()
+        return None
+
+    def _schema_in_catalog(self) -> T.StructType | None:
         try:
             return self.spark.table(self.quoted).schema
         except PySparkException as error:
@@ -99,14 +116,13 @@ class CatalogTable:
             msg = f"{self.option}: there is no table {self.name} in the catalogue of this session{advice}"
             raise InputError(msg)
         table = self.spark.table(self.quoted)
-        return table if run_id is None else table.where(F.col(RUN_ID) == run_id)
-
-    def register(self) -> None:
-        """Make a table known to a catalogue in memory if an earlier session has left its files in the folder of its schema."""
-        if not engine_of(self.spark).keeps_catalog and self.schema() is None:
-            # There may be no such files.
-            with suppress(PySparkException):
-                self.run(f"CREATE TABLE IF NOT EXISTS {self.quoted} USING {self._new_format}")
+        if run_id is None:
+            return table
+        if RUN_ID not in table.columns:
+            raise OptionError(
+                f"{self.option}: the table {self.name} has no column {RUN_ID}, so it is no table of runs; choose another"
+            )
+        return table.where(F.col(RUN_ID) == run_id)
 
     def has_run(self, run_id: str) -> bool:
         """Whether the table has a row of a run."""
@@ -114,11 +130,15 @@ class CatalogTable:
 
     def prepare(self, schema: T.StructType, comments: Mapping[str, str], *, partitioned: bool) -> None:
         """Create the table unless it is there, and refuse one that cannot take such rows; `partitioned`: by run."""
-        self.register()
         if self.schema() is None:
             if not engine_of(self.spark).replaces_partitions and self._new_format not in LAKE_FORMATS:
                 raise OptionError(self._cannot_replace(self._new_format))
-            self._create(schema, comments, partitioned=partitioned)
+            try:
+                self._create(schema, comments, partitioned=partitioned)
+            except PySparkException as error:
+                # Another writer may have made it at the same time.
+                if self.schema() is None:
+                    raise self._refusal("create", error) from error
         self.check(schema, partitioned=partitioned)
 
     def check(self, schema: T.StructType, *, partitioned: bool) -> None:
@@ -129,6 +149,8 @@ class CatalogTable:
         types = {field.name: field.dataType.simpleString() for field in there.fields}
         own = {field.name: field.dataType.simpleString() for field in schema.fields}
         lacking = {name: kind for name, kind in own.items() if name not in types}
+        if RUN_ID in lacking:
+            raise OptionError(self._no_runs())
         if lacking:
             raise OptionError(
                 f"{self.option}: the table {self.name} lacks {', '.join(lacking)}. {self._advice(lacking)}"
@@ -139,6 +161,9 @@ class CatalogTable:
             raise OptionError(msg)
         if partitioned:
             self._check_format()
+
+    def _no_runs(self) -> str:
+        return f"{self.option}: the table {self.name} has no column {RUN_ID}, so it is no table of runs; choose another"
 
     def _advice(self, lacking: Mapping[str, str]) -> str:
         columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in lacking.items())
@@ -151,15 +176,16 @@ class CatalogTable:
     def _check_format(self) -> None:
         """Refuse a table in which one run cannot be replaced."""
         kind, partitions = self._description()
-        if kind in LAKE_FORMATS or (kind not in _FILES and engine_of(self.spark).replaces_partitions):
+        is_sail = not engine_of(self.spark).replaces_partitions
+        if kind in LAKE_FORMATS or (kind not in _FILES and not is_sail):
             return
-        if not engine_of(self.spark).replaces_partitions:
+        if is_sail:
             raise OptionError(self._cannot_replace(kind))
         if partitions != [RUN_ID]:
             by = f"by {', '.join(partitions)}" if partitions else "by nothing"
             msg = (
-                f"{self.option}: the table {self.name} is partitioned {by}, and Spark can replace one run only in a table "
-                f"partitioned by {RUN_ID}; choose another table, which is then made so"
+                f"{self.option}: the table {self.name} is partitioned {by}, and Spark can replace one run only "
+                f"in one that is partitioned by {RUN_ID}; choose another table, which is then made so"
             )
             raise OptionError(msg)
 
@@ -189,28 +215,25 @@ class CatalogTable:
         return {str(name): str(value or "") for name, value in rows}, [str(name) for name, _ in rows]
 
     def _create(self, schema: T.StructType, comments: Mapping[str, str], *, partitioned: bool) -> None:
-        try:
-            if engine_of(self.spark).replaces_partitions:
-                fields = [
-                    T.StructField(
-                        each.name, each.dataType, metadata=each.metadata | _comment(comments.get(each.name, ""))
-                    )
-                    for each in schema.fields
-                ]
-                writer = self.spark.createDataFrame([], T.StructType(fields)).writeTo(self.quoted)
-                writer = writer.using(self.format) if self.format else writer
-                (writer.partitionedBy(F.col(RUN_ID)) if partitioned else writer).create()
-            else:
-                # Sail takes comments from SQL alone.
-                columns = ", ".join(
-                    f"{quoted(each.name)} {each.dataType.simpleString()} COMMENT {literal(comments.get(each.name, ''))}"
-                    for each in schema.fields
-                )
-                parted = f" PARTITIONED BY ({RUN_ID})" if partitioned else ""
-                head = f"CREATE TABLE IF NOT EXISTS {self.quoted}"
-                self.run(f"{head} ({columns}) USING {self._new_format}{parted}")
-        except PySparkException as error:
-            raise self._refusal("create", error) from error
+        if engine_of(self.spark).replaces_partitions:
+            fields = [
+                T.StructField(each.name, each.dataType, metadata=each.metadata | _comment(comments.get(each.name, "")))
+                for each in schema.fields
+            ]
+            writer = self.spark.createDataFrame([], T.StructType(fields)).writeTo(self.quoted)
+            writer = writer.using(self.format) if self.format else writer
+            (writer.partitionedBy(F.col(RUN_ID)) if partitioned else writer).create()
+            return
+        # Sail takes comments from SQL alone.
+        columns = ", ".join(
+            f"{quoted(each.name)} {each.dataType.simpleString()} COMMENT {literal(comments.get(each.name, ''))}"
+            for each in schema.fields
+        )
+        parted = f" PARTITIONED BY ({RUN_ID})" if partitioned else ""
+        name, value = map(literal, _NO_STATISTICS)
+        properties = f" TBLPROPERTIES ({name} = {value})" if self._new_format == "delta" else ""
+        head = f"CREATE TABLE IF NOT EXISTS {self.quoted}"
+        self.run(f"{head} ({columns}) USING {self._new_format}{parted}{properties}")
 
     def replace_run(self, frame: DataFrame, run_id: str) -> None:
         """Put rows in the place of those that the table has of a run; other runs stay."""
@@ -229,7 +252,7 @@ class CatalogTable:
         rows = self._without_nan(rows, kind)
         try:
             if kind not in _FILES:
-                rows.writeTo(self.quoted).overwrite(F.col(RUN_ID) == run_id)
+                _repeated(lambda: rows.writeTo(self.quoted).overwrite(F.col(RUN_ID) == run_id))
             elif kind == "hive" or rows.isEmpty():
                 # Dynamic overwrite leaves the partition as it is if there is no row.
                 names = ", ".join(quoted(field.name) for field in there.fields if field.name != RUN_ID)
@@ -237,7 +260,7 @@ class CatalogTable:
                 self.run(f"{into} SELECT {names} FROM {{rows}}", rows=rows)
             else:
                 self._replace_partition(rows, kind, run_id)
-        except AnalysisException as error:
+        except (AnalysisException, UnsupportedOperationException) as error:
             raise self._refusal("write", error) from error
 
     def _replace_partition(self, rows: DataFrame, kind: str, run_id: str) -> None:
@@ -252,10 +275,17 @@ class CatalogTable:
 
     def write_whole(self, frame: DataFrame) -> None:
         """Make a table of a frame, or put the frame in the place of the table. Metadata of columns stays if the format keeps it."""
-        writer = self._without_nan(frame, self._new_format).write.mode("overwrite")
-        writer = writer.format(self._new_format) if self._new_format else writer
+        there = self.schema() is not None
+        kind = self._description()[0] if there else self._new_format
+        rows = self._without_nan(frame, kind)
         try:
-            writer.saveAsTable(self.quoted)
+            if not there and not engine_of(self.spark).replaces_partitions:
+                comments = {each.name: str(each.metadata.get("comment", "")) for each in frame.schema.fields}
+                self._create(frame.schema, comments, partitioned=False)
+                rows.writeTo(self.quoted).append()
+                return
+            writer = rows.write.mode("overwrite").options(**dict([_NO_STATISTICS]), overwriteSchema="true")
+            (writer.format(kind) if kind else writer).saveAsTable(self.quoted)
         except AnalysisException as error:
             raise self._refusal("write", error) from error
 
@@ -272,11 +302,11 @@ class CatalogTable:
         """Write a table once beside its place, give what is read back, with the metadata of its columns, and remove it."""
         name = f"{self.quoted[:-1]}_staging_{uuid.uuid4().hex}`"
         staging = CatalogTable(self.spark, name, self.option, self.format)
-        staging.write_whole(frame)
         try:
+            staging.write_whole(frame)
             yield with_metadata_of(frame.schema, staging.rows())
         finally:
-            place = staging._details()[0].get("Location", "")
+            place = "" if staging.schema() is None else staging._details()[0].get("Location", "")
             self.run(f"DROP TABLE IF EXISTS {staging.quoted}")
             # A catalogue in memory forgets a table, and leaves its folder.
             clear_folder(place)
@@ -290,16 +320,37 @@ class CatalogTable:
     def _refusal(self, verb: str, error: PySparkException) -> OptionError:
         lines = str(error).strip().splitlines()
         reason = said_by_java(lines[0]) if lines else type(error).__name__
-        advice = ""
-        if _NO_FOLDER in reason:
-            schema = self.quoted.rpartition(".")[0] or "SCHEMA"
-            advice = f". Give its schema a folder: CREATE SCHEMA {schema} LOCATION '/a/folder'"
+        advice, schema = "", self.quoted.rpartition(".")[0]
+        if schema and any(words in reason for words in _NO_SCHEMA):
+            advice = f". Make its schema, with a folder: CREATE SCHEMA {schema} LOCATION '/a/folder'"
+        if "Unsupported timezone" in reason:
+            advice = ". Iceberg on Sail takes times only in the zone UTC: set spark.sql.session.timeZone, or TZ for a job, to UTC"
         return OptionError(f"{self.option}: cannot {verb} the table {self.name}: {reason}{advice}")
 
 
 def with_metadata_of(schema: T.StructType, frame: DataFrame) -> DataFrame:
-    """The columns of a schema out of a table, with what the schema says of them: few catalogues keep it."""
-    return frame.select(*(column(each.name).alias(each.name, metadata=each.metadata) for each in schema.fields))
+    """The columns of a schema out of a table, with what the schema says of them: few catalogues keep it.
+
+    Null in a metric is NaN again, which Delta on Sail cannot hold.
+    """
+    has_nan = engine_of(frame.sparkSession).reads_nan_of_delta
+    columns = []
+    for each in schema.fields:
+        is_metric = mark_of(each).get("kind") in ("metric", "standard") and not has_nan
+        values = F.coalesce(column(each.name), F.lit(math.nan)) if is_metric else column(each.name)
+        columns.append(values.alias(each.name, metadata=each.metadata))
+    return frame.select(*columns)
+
+
+def _repeated(write: Callable[[], None]) -> None:
+    """Write again if another writer was faster: of two runs at once, each has its own rows."""
+    for _ in range(_TRIES - 1):
+        try:
+            return write()
+        except PySparkException as error:
+            if not any(words in str(error) for words in _CONFLICTS):
+                raise
+    return write()
 
 
 def _comment(words: str) -> dict[str, str]:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Protocol, cast
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from spark_rankeval.checks import check_name, check_table, is_table, kind_of, one_of
+from spark_rankeval.checks import check_table, is_table, kind_of, one_of
 from spark_rankeval.errors import InputError, OptionError
-from spark_rankeval.records.table_columns import RUN_ID, TIME
+from spark_rankeval.records.table_columns import RUN_COLUMN, RUN_ID, RUN_NAME, TIME
 from spark_rankeval.spark.catalog import CatalogTable, with_metadata_of
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.per_user import PerUserSchema, comments_of
@@ -47,7 +47,7 @@ class UsersPlace:
     ) -> UsersPlace:
         """What a caller names; raises `OptionError` if that is no place, or one that is taken."""
         session = per_user.sparkSession
-        check_name("run_id", run_id)
+        _check_run(run_id)
         if (path is None) == (table is None):
             raise OptionError(f"name either a path or a table to write to; got {'neither' if path is None else 'both'}")
         if table is None:
@@ -66,16 +66,6 @@ class UsersPlace:
         target = CatalogTable(session, table)
         _check(target, per_user.schema, comments_of(PerUserSchema.read(per_user)), run_id, mode)
         return cls("", target, run_id, mode)
-
-    def _check(self, per_user: DataFrame) -> None:
-        """Refuse a table that is taken or cannot take these rows, and make one for runs if it is not there."""
-        assert self.table is not None, "the caller looked"
-        if self.run_id is not None:
-            schema = T.StructType([*per_user.schema.fields, T.StructField(RUN_ID, T.StringType())])
-            self.table.prepare(schema, comments_of(PerUserSchema.read(per_user)), partitioned=True)
-        elif self.mode == "errorifexists" and self.table.schema() is not None:
-            msg = f"the table {self.table.name} already exists; choose another, pass mode='overwrite', or with run_id= add a run to it"
-            raise OptionError(msg)
 
     def staged(self, per_user: DataFrame) -> AbstractContextManager[DataFrame]:
         """Write the table once beside its place, give the table read back from there, and clear that."""
@@ -130,20 +120,23 @@ def write_table(
         OptionError: the table exists already, cannot take such rows or replace one run, or an option is not valid.
     """
     one_of("mode", mode, ("errorifexists", "overwrite"))
-    check_name("run_id", run_id)
+    _check_run(run_id)
     if is_table(rows):
         check_table("rows", rows)
     elif not hasattr(rows, "to_spark"):
         msg = f"rows must be a result, a comparison, gaps, an audit, a history or a DataFrame; got a {kind_of(rows)}"
         raise InputError(msg)
     frame = _frame_of(rows, None if run_id is None else time or datetime.now(UTC))
-    if run_id is not None and find_column(frame, RUN_ID) is not None:
-        msg = f"the rows have a column {RUN_ID!r} already, so run_id= cannot name their run; leave it out"
-        raise InputError(msg)
     target = CatalogTable(frame.sparkSession, table)
     comments = {each.name: str(each.metadata.get("comment", "")) for each in frame.schema.fields}
     _check(target, frame.schema, comments, run_id, mode)
     return _written(target, frame, run_id)
+
+
+def _check_run(run_id: object) -> None:
+    if run_id is not None and not (isinstance(run_id, str) and RUN_NAME.fullmatch(run_id)):
+        msg = f"run_id must be up to 100 letters, digits, '.', '_' and '-', and begin with a letter or a digit; got {run_id!r}"
+        raise OptionError(msg)
 
 
 def _frame_of(rows: Rows | DataFrame, time: datetime | None) -> DataFrame:
@@ -161,9 +154,13 @@ def _check(
     table: CatalogTable, schema: T.StructType, comments: Mapping[str, str], run_id: str | None, mode: str
 ) -> None:
     """Refuse a table that is taken or cannot take these rows, and make one for runs if it is not there."""
+    taken = [each.name for each in schema.fields if each.name.lower() == RUN_ID]
+    if run_id is not None and taken:
+        msg = f"the rows have a column {taken[0]!r} already, so run_id= cannot name their run; leave it out"
+        raise InputError(msg)
     if run_id is not None:
         marked = T.StructType([*schema.fields, T.StructField(RUN_ID, T.StringType())])
-        table.prepare(marked, comments, partitioned=True)
+        table.prepare(marked, {**comments, RUN_ID: RUN_COLUMN.meaning}, partitioned=True)
     elif mode == "errorifexists" and table.schema() is not None:
         msg = f"the table {table.name} already exists; choose another, pass mode='overwrite', or with run_id= add a run to it"
         raise OptionError(msg)

@@ -6,7 +6,8 @@ import pytest
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from spark_rankeval import compare, summarise
+from spark_rankeval import compare, history, summarise, write_table
+from spark_rankeval.errors import InputError, OptionError
 from spark_rankeval.jobs import compare as compare_job
 from spark_rankeval.jobs import trend
 from spark_rankeval.jobs.config import Output
@@ -109,10 +110,6 @@ def test_the_gate_the_trend_and_a_comparison_read_the_catalogue(spark, runs, cap
         comparison.baseline = "old"
         output = {{ path = "{folder}/out", catalog = "{schema}", run_id = "both" }}
     """
-    if kind == "iceberg":
-        # A run's tables are found by the format that they are made in, and that of a comparison is not said.
-        text = text.replace('run_id = "both"', 'run_id = "both", table_format = "iceberg"')
-        text = text.replace(f'catalog = "{schema}", run_id = "2', f'catalog = "{schema}", run_id = "2')
     (folder / "compare.toml").write_text(text)
     assert compare_job.main(["--config", f"{folder}/compare.toml"]) == 0
     rows = spark.table(f"{schema}.comparisons").select("asked", "difference", "run_id").collect()
@@ -197,3 +194,52 @@ def test_two_at_once_that_replace_one_run_leave_the_rows_of_one(spark, lake):
         spark.catalog.refreshTable(name)
         counts = spark.table(name).groupBy("run_id", "value").count().collect()
         assert [(row["run_id"], row["count"]) for row in counts] == [("night", 1000)]
+
+
+@pytest.mark.sail_alone("its catalogue is as old as the session")
+def test_what_an_earlier_session_made_is_there(spark, runs):
+    _, schema, _ = runs
+    for name in TABLES:
+        spark.sql(f"DROP TABLE {schema}.{name}").collect()
+    assert list(history(f"{schema}.metrics").runs)[:2] == ["007", "2026-11-20"]
+    with pytest.raises(OptionError, match=f"the table {schema}.metrics already exists"):
+        write_table(spark.range(1), f"{schema}.metrics")
+
+
+@pytest.mark.sail_alone("its catalogue is as old as the session")
+def test_a_catalogue_without_its_folder_says_what_is_missing(runs, capsys):
+    assert trend.main(["--catalog", runs[1], "--engine", "sail"]) == 2
+    assert "name the output folder of jobs/evaluate.py, too" in capsys.readouterr().err
+    flat = {"output.table_format": "parquet", "output.catalog": f"{runs[1]}_flat", "output.path": f"{runs[0]}/flat"}
+    assert evaluated(runs, "flat", *(word for key, value in flat.items() for word in ("--set", f"{key}={value}"))) == 2
+    assert "a table of format parquet; let it be delta or iceberg" in capsys.readouterr().err
+
+
+@pytest.mark.sail_alone("its Delta answers from statistics")
+def test_no_digit_changes_in_a_table(spark, runs):
+    """Of a file with one value Sail would answer with what the statistics of Delta say, in fewer digits."""
+    name = f"{runs[1]}.digits"
+    values = [1 / 3, 0.49553288586309885, 0.1 + 0.2, float("nan")]
+    for place, value in enumerate(values):
+        write_table(spark.createDataFrame([(value,)], "value double"), name, run_id=f"run{place}")
+    written = {row["run_id"]: row["value"] for row in spark.table(name).collect()}
+    assert [written[f"run{place}"] for place in range(3)] == values[:3]
+    assert written["run3"] is None or written["run3"] != written["run3"]
+
+
+def test_a_user_named_as_the_run_is_refused(spark, runs):
+    with pytest.raises(InputError, match="the rows have a column 'RUN_ID' already"):
+        write_table(spark.createDataFrame([], "RUN_ID string"), f"{runs[1]}.users", run_id="a")
+
+
+def test_a_table_of_others_is_no_table_of_runs(spark, runs):
+    write_table(spark.createDataFrame([(1,)], "x int"), f"{runs[1]}.others")
+    with pytest.raises(OptionError, match="others has no column run_id, so it is no table of runs"):
+        write_table(spark.createDataFrame([(1,)], "x int"), f"{runs[1]}.others", run_id="a")
+
+
+def test_queries_of_trec_are_those_of_users_without_a_value(runs, capsys):
+    code = evaluated(runs, "007", "--set", "output.printed=trec_queries")
+    said = capsys.readouterr()
+    assert (code, said.err) == (0, said.err)
+    assert "map" in said.out
