@@ -120,7 +120,7 @@ class CatalogTable:
             return table
         if RUN_ID not in table.columns:
             raise OptionError(
-                f"{self.option}: the table {self.name} has no column {RUN_ID}, so it is no table of runs; choose another"
+                f"{self.option}: the table {self.name} lacks the column {RUN_ID}, which tables of runs have; choose another"
             )
         return table.where(F.col(RUN_ID) == run_id)
 
@@ -163,7 +163,9 @@ class CatalogTable:
             self._check_format()
 
     def _no_runs(self) -> str:
-        return f"{self.option}: the table {self.name} has no column {RUN_ID}, so it is no table of runs; choose another"
+        return (
+            f"{self.option}: the table {self.name} lacks the column {RUN_ID}, which tables of runs have; choose another"
+        )
 
     def _advice(self, lacking: Mapping[str, str]) -> str:
         columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in lacking.items())

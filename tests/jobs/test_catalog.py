@@ -234,7 +234,7 @@ def test_a_user_named_as_the_run_is_refused(spark, runs):
 
 def test_a_table_of_others_is_no_table_of_runs(spark, runs):
     write_table(spark.createDataFrame([(1,)], "x int"), f"{runs[1]}.others")
-    with pytest.raises(OptionError, match="others has no column run_id, so it is no table of runs"):
+    with pytest.raises(OptionError, match="others lacks the column run_id, which tables of runs have"):
         write_table(spark.createDataFrame([(1,)], "x int"), f"{runs[1]}.others", run_id="a")
 
 
