@@ -50,7 +50,7 @@ _NO_SCHEMA = ("location must be an absolute path", "Database not found", "SCHEMA
 def make_schema(spark: SparkSession, name: str, folder: str) -> None:
     """Make a schema whose tables are in a folder, unless it is there."""
     if not _FOLDER.fullmatch(folder):
-        msg = f"Sail loses rows of tables whose folder has blanks, % or letters beyond ASCII in its name; choose another than {folder}"
+        msg = f"output.path: Sail loses rows of tables whose folder has blanks, % or letters beyond ASCII in its name; choose another than {folder}"
         raise OptionError(msg)
     schema = CatalogTable(spark, name, "catalog")
     schema.run(f"CREATE SCHEMA IF NOT EXISTS {schema.quoted} LOCATION {literal(folder)}")
@@ -119,9 +119,7 @@ class CatalogTable:
         if run_id is None:
             return table
         if RUN_ID not in table.columns:
-            raise OptionError(
-                f"{self.option}: the table {self.name} lacks the column {RUN_ID}, which tables of runs have; choose another"
-            )
+            raise OptionError(self._no_runs())
         return table.where(F.col(RUN_ID) == run_id)
 
     def has_run(self, run_id: str) -> bool:
