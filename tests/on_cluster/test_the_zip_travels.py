@@ -91,7 +91,7 @@ def assert_the_numbers_are_right(folder):
     assert len(metrics) == len(fixed_users.CUT) * len(fixed_users.MODELS)
     for _, row in metrics.iterrows():
         golden = GOLDEN["bootstrap"][f"{row['model']} all {row['metric']}"].split()
-        assert [row[name].hex() for name in ("value", "low", "high")] == [golden[0], golden[5], golden[6]]
+        assert [row[name].hex() for name in ("mean", "interval_low", "interval_high")] == [golden[0], golden[5], golden[6]]
 
 
 @pytest.fixture(autouse=True)
@@ -159,7 +159,7 @@ def test_metrics_of_the_callers_own_travel_with_py_files(cluster, python, packag
         return
     assert done.returncode == 0, done.stderr + cluster.executor_logs()[-3000:]
     metrics = pd.read_parquet(data / "out" / "metrics" / f"run_id={RUN}")
-    means = {name: list(rows["value"]) for name, rows in metrics.groupby("metric")}
+    means = {name: list(rows["mean"]) for name, rows in metrics.groupby("metric")}
     assert means["first_hit_of_the_shop@1"] == means["precision@1"]
 
 
