@@ -91,7 +91,11 @@ def assert_the_numbers_are_right(folder):
     assert len(metrics) == len(fixed_users.CUT) * len(fixed_users.MODELS)
     for _, row in metrics.iterrows():
         golden = GOLDEN["bootstrap"][f"{row['model']} all {row['metric']}"].split()
-        assert [row[name].hex() for name in ("mean", "interval_low", "interval_high")] == [golden[0], golden[5], golden[6]]
+        assert [row[name].hex() for name in ("mean", "interval_low", "interval_high")] == [
+            golden[0],
+            golden[5],
+            golden[6],
+        ]
 
 
 @pytest.fixture(autouse=True)
