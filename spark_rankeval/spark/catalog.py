@@ -50,7 +50,10 @@ _NO_SCHEMA = ("location must be an absolute path", "Database not found", "SCHEMA
 def make_schema(spark: SparkSession, name: str, folder: str) -> None:
     """Make a schema whose tables are in a folder, unless it is there."""
     if not _FOLDER.fullmatch(folder):
-        msg = f"output.path: Sail loses rows of tables whose folder has blanks, % or letters beyond ASCII in its name; choose another than {folder}"
+        msg = (
+            "output.path: Sail loses rows of tables whose folder has blanks, % or letters beyond ASCII in its name; choose another than "
+            f"{folder}"
+        )
         raise OptionError(msg)
     schema = CatalogTable(spark, name, "catalog")
     schema.run(f"CREATE SCHEMA IF NOT EXISTS {schema.quoted} LOCATION {literal(folder)}")
