@@ -21,7 +21,7 @@ from pyspark.sql import types as T
 from spark_rankeval.errors import InputError, OptionError
 from spark_rankeval.records.table_columns import RUN_ID, RUN_NAME
 from spark_rankeval.spark.ids import mark_of
-from spark_rankeval.spark.platforms import condition_of, engine_of, said_by_java
+from spark_rankeval.spark.platforms import condition_of, engine_of, said_by_java, setting
 from spark_rankeval.spark.sql_text import column, literal, quoted
 from spark_rankeval.spark.storage import clear_folder
 
@@ -224,7 +224,10 @@ class CatalogTable:
                 for each in schema.fields
             ]
             writer = self.spark.createDataFrame([], T.StructType(fields)).writeTo(self.quoted)
-            writer = writer.using(self.format) if self.format else writer
+            # Without a format Spark 3.5 would make a table of Hive in its own catalogue; other catalogues have a default.
+            is_own = len(_PART.findall(self.name)) < len(("catalog", "schema", "table"))
+            kind = self.format or (setting(self.spark, "spark.sql.sources.default", "parquet") if is_own else "")
+            writer = writer.using(kind) if kind else writer
             (writer.partitionedBy(F.col(RUN_ID)) if partitioned else writer).create()
             return
         # Sail takes comments from SQL alone.

@@ -31,7 +31,7 @@ CLASSIC_UNTIL_4 = {"DataFrame", "Column", "GroupedData", "DataFrameReader", "Dat
 #: What is read of a session, each beside a default for platforms that do not tell; nothing is set.
 SETTINGS_READ = {
     "spark.master", "spark.sql.caseSensitive", "spark.sql.shuffle.partitions", "spark.sql.sources.commitProtocolClass",
-    "spark.ui.showConsoleProgress", "spark.log.level",
+    "spark.ui.showConsoleProgress", "spark.log.level", "spark.sql.sources.default",
 }  # fmt: skip
 #: A plan and its size, which public methods only print; a platform that refuses this counts as one that tells no size.
 READS_PLANS = {"spark/platforms.py"}
