@@ -257,8 +257,6 @@ def _schema_of(
     metrics: Sequence[MetricColumn] = schema.metrics
     _check_normalisers(per_user, metrics)
     if not schema.is_marked:
-        if not models:
-            _check_no_models(per_user)
         metrics = _unmarked_metrics(per_user, {*users, *models, *slices, *clusters, weight})
     if not metrics:
         there = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in per_user.schema.fields)
@@ -273,6 +271,8 @@ def _schema_of(
     check_types(per_user, clusters, "cluster", "the per-user table")
     check_types(per_user, users, "user", "the per-user table")
     check_types(per_user, models, "model", "the per-user table")
+    if not (schema.is_marked or models):
+        _check_no_models(per_user, slices)
     return replace(
         schema, users=tuple(users), model=models[0] if models else None, slices=tuple(slices), weight=weight, clusters=tuple(clusters),
         models=schema.models if models == [schema.model] else (), metrics=tuple(metrics), counts=tuple(counts),
@@ -280,10 +280,10 @@ def _schema_of(
     )  # fmt: skip
 
 
-def _check_no_models(per_user: DataFrame) -> None:
+def _check_no_models(per_user: DataFrame, slices: Sequence[str]) -> None:
     """Refuse a table that has lost its metadata and may have the users of several models: their means would be one."""
     column = find_column(per_user, "model")
-    if column is not None:
+    if column is not None and column not in slices:
         msg = (
             f"the per-user table has lost its metadata, and has a column {column!r}. Pass model={column!r} if it names models, so that "
             "each has its own means; otherwise drop the column"

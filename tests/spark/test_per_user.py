@@ -111,5 +111,5 @@ def test_models_of_a_table_without_metadata_are_not_taken_together(few):
     predictions, labels = few
     users = score_users({"a": predictions, "b": predictions}, labels, "rr", score="score")
     plain = users.select(*(F.col(name).alias(name, metadata={"of": "another program"}) for name in users.columns))
-    with pytest.raises(InputError, match="Pass model='model' if it names models"):
+    with pytest.warns(SparkRankEvalWarning), pytest.raises(InputError, match="Pass model='model' if it names models"):
         summarise(plain)

@@ -93,7 +93,7 @@ def test_parquet_keeps_the_marks_of_columns_with_an_option(spark, result, tmp_pa
     path = str(tmp_path / "users")
     result.per_user.write.parquet(path)
     with pytest.warns(SparkRankEvalWarning, match=r"option\('skip_metadata', 'false'\)"):
-        summarise(spark.read.option("skip_metadata", "true").parquet(path))
+        summarise(spark.read.option("skip_metadata", "true").parquet(path), model="model")
     assert summarise(spark.read.option("skip_metadata", "false").parquet(path)).summary == result.summary
 
 
