@@ -211,7 +211,7 @@ class Result(Shown):
         return table_of((row.shown() for row in self.summary), SUMMARY, spark, lambda: self._table().sparkSession)
 
     def to_stored(self, time: datetime, spark: SparkSession | None = None) -> DataFrame:
-        """The rows as jobs store them, with what `history` and `merge` need besides: the columns of ``metrics`` in docs/tables.md.
+        """The rows as jobs store them, and what `history` and `merge` need: the columns of ``metrics`` in docs/tables.md.
 
         Args:
             time: when the run began.

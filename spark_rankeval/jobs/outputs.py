@@ -24,7 +24,7 @@ from spark_rankeval.records.table_columns import RUN_COLUMN, RUN_ID
 from spark_rankeval.spark.catalog import CatalogTable, make_schema, with_metadata_of
 from spark_rankeval.spark.platforms import engine_of, setting
 from spark_rankeval.spark.record_tables import schema_of, stored_schema, with_current_names
-from spark_rankeval.spark.storage import exists, files_at, lines_at, writable
+from spark_rankeval.spark.storage import exists, files_at, lines_at, on_this_disk, writable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -93,11 +93,6 @@ def _prepare(table: CatalogTable, schema: T.StructType) -> None:
     comments = {field.name: str(field.metadata.get("comment", "")) for field in schema.fields}
     comments[RUN_ID] = RUN_COLUMN.meaning
     table.prepare(T.StructType([*own, T.StructField(RUN_ID, T.StringType())]), comments, partitioned=True)
-
-
-def on_this_disk(place: str) -> Path:
-    """The path of a place if it is on the driver's disk."""
-    return Path(place.removeprefix("file://").removeprefix("file:"))
 
 
 def check_committer(spark: SparkSession) -> None:

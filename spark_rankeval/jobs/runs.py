@@ -33,7 +33,6 @@ from spark_rankeval.jobs.outputs import (
     files_of,
     has_run,
     manifests_of,
-    on_this_disk,
     place_of,
     remove_partition,
     texts_on_disk,
@@ -44,7 +43,7 @@ from spark_rankeval.jobs.session import OK, outcome_of
 from spark_rankeval.records.table_columns import RUN_ID
 from spark_rankeval.spark.platforms import engine_of, input_files
 from spark_rankeval.spark.python_workers import workers_explained
-from spark_rankeval.spark.storage import lines_at, staged
+from spark_rankeval.spark.storage import lines_at, on_this_disk, staged
 from spark_rankeval.version import __version__
 
 if TYPE_CHECKING:

@@ -181,19 +181,15 @@ _MODEL_COLUMNS = _columns(
     TableColumn("headline", TEXT, "the label of the metric that was tested first; empty if there is none"),
 )  # fmt: skip
 
+# What earlier versions called columns that both tables of comparisons have.
+_EARLIER = {"n_users": "n", "n_undefined": "undefined", "interval_low": "low", "interval_high": "high"}
 #: What `ModelComparison.to_spark` has, of all users and of slices.
 MODEL_COMPARISON = TableColumns("each metric, model and slice", _MODEL_COLUMNS)
 #: The table of comparisons of a job.
 COMPARISONS = TableColumns(
     MODEL_COMPARISON.row,
     (*_MODEL_COLUMNS, _SHARED[TIME]),
-    earlier={
-        "n_users": "n",
-        "n_undefined": "undefined",
-        "interval_low": "low",
-        "interval_high": "high",
-        "p_test": "test",
-    },
+    earlier={**_EARLIER, "p_test": "test"},
     later=_names(
         "joint_low joint_high n_joint lift_low lift_high no_lift asked headline effective_n_clusters df no_interval not_shared"
     ),
@@ -238,13 +234,7 @@ GROUP_COMPARISON = TableColumns("each metric and group", _GROUP_COLUMNS)
 GROUP_COMPARISONS = TableColumns(
     GROUP_COMPARISON.row,
     (*_GROUP_COLUMNS, _SHARED[TIME]),
-    earlier={
-        "n_users": "n",
-        "n_baseline_users": "n_baseline",
-        "n_undefined": "undefined",
-        "interval_low": "low",
-        "interval_high": "high",
-    },
+    earlier={**_EARLIER, "n_baseline_users": "n_baseline"},
     later=_names("joint_low joint_high n_joint lift_low lift_high no_lift asked effective_n_clusters"),
 )
 

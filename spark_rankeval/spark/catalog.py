@@ -59,6 +59,13 @@ def make_schema(spark: SparkSession, name: str, folder: str) -> None:
     schema.run(f"CREATE SCHEMA IF NOT EXISTS {schema.quoted} LOCATION {literal(folder)}")
 
 
+def check_run(run_id: object) -> None:
+    """Refuse what is no name of a run."""
+    if not (isinstance(run_id, str) and RUN_NAME.fullmatch(run_id)):
+        msg = f"run_id must be up to 100 letters, digits, '.', '_' and '-', and begin with a letter or a digit; got {run_id!r}"
+        raise OptionError(msg)
+
+
 @dataclass(frozen=True)
 class CatalogTable:
     """A table of a catalogue, which may not be there yet.
@@ -199,7 +206,13 @@ class CatalogTable:
     @property
     def _new_format(self) -> str:
         """The format of a table that is to be made; empty: the catalogue's own."""
-        return self.format or ("" if engine_of(self.spark).replaces_partitions else LAKE_FORMATS[0])
+        if self.format:
+            return self.format
+        if not engine_of(self.spark).replaces_partitions:
+            return LAKE_FORMATS[0]
+        # Without a format Spark 3.5 would make a table of Hive in its own catalogue; other catalogues have a default.
+        is_own = len(_PART.findall(self.name)) < len(("catalog", "schema", "table"))
+        return setting(self.spark, "spark.sql.sources.default", "parquet") if is_own else ""
 
     def _description(self) -> tuple[str, list[str]]:
         """The format of the table, in lower case, and the columns that part its files."""
@@ -224,10 +237,7 @@ class CatalogTable:
                 for each in schema.fields
             ]
             writer = self.spark.createDataFrame([], T.StructType(fields)).writeTo(self.quoted)
-            # Without a format Spark 3.5 would make a table of Hive in its own catalogue; other catalogues have a default.
-            is_own = len(_PART.findall(self.name)) < len(("catalog", "schema", "table"))
-            kind = self.format or (setting(self.spark, "spark.sql.sources.default", "parquet") if is_own else "")
-            writer = writer.using(kind) if kind else writer
+            writer = writer.using(self._new_format) if self._new_format else writer
             (writer.partitionedBy(F.col(RUN_ID)) if partitioned else writer).create()
             return
         # Sail takes comments from SQL alone.
@@ -243,9 +253,7 @@ class CatalogTable:
 
     def replace_run(self, frame: DataFrame, run_id: str) -> None:
         """Put rows in the place of those that the table has of a run; other runs stay."""
-        if not RUN_NAME.fullmatch(run_id):
-            msg = f"run_id must be up to 100 letters, digits, '.', '_' and '-', and begin with a letter or a digit; got {run_id!r}"
-            raise OptionError(msg)
+        check_run(run_id)
         there = self.schema()
         assert there is not None, "prepare comes first"
         marked = frame.withColumn(RUN_ID, F.lit(run_id))

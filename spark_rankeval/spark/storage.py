@@ -86,9 +86,14 @@ def staged(frame: DataFrame, path: str) -> Iterator[DataFrame]:
             session.createDataFrame([], frame.schema).write.mode("overwrite").parquet(table)
 
 
+def on_this_disk(place: str) -> Path:
+    """The path of a place if it is on the driver's disk."""
+    return Path(place.removeprefix("file://").removeprefix("file:"))
+
+
 def clear_folder(place: str) -> bool:
     """Remove a folder if it is on the driver's disk; says whether it was."""
-    local = Path(place.removeprefix("file://").removeprefix("file:"))
+    local = on_this_disk(place)
     is_there = bool(place) and local.is_dir()
     if is_there:
         shutil.rmtree(local)

@@ -14,8 +14,8 @@ from pyspark.sql import types as T
 
 from spark_rankeval.checks import check_table, is_table, kind_of, one_of
 from spark_rankeval.errors import InputError, OptionError
-from spark_rankeval.records.table_columns import RUN_COLUMN, RUN_ID, RUN_NAME, TIME
-from spark_rankeval.spark.catalog import CatalogTable, with_metadata_of
+from spark_rankeval.records.table_columns import RUN_COLUMN, RUN_ID, TIME
+from spark_rankeval.spark.catalog import CatalogTable, check_run, with_metadata_of
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.per_user import PerUserSchema, comments_of
 from spark_rankeval.spark.sql_text import find_column
@@ -47,7 +47,8 @@ class UsersPlace:
     ) -> UsersPlace:
         """What a caller names; raises `OptionError` if that is no place, or one that is taken."""
         session = per_user.sparkSession
-        _check_run(run_id)
+        if run_id is not None:
+            check_run(run_id)
         if (path is None) == (table is None):
             raise OptionError(f"name either a path or a table to write to; got {'neither' if path is None else 'both'}")
         if table is None:
@@ -120,7 +121,8 @@ def write_table(
         OptionError: the table exists already, cannot take such rows or replace one run, or an option is not valid.
     """
     one_of("mode", mode, ("errorifexists", "overwrite"))
-    _check_run(run_id)
+    if run_id is not None:
+        check_run(run_id)
     if is_table(rows):
         check_table("rows", rows)
     elif not hasattr(rows, "to_spark"):
@@ -131,12 +133,6 @@ def write_table(
     comments = {each.name: str(each.metadata.get("comment", "")) for each in frame.schema.fields}
     _check(target, frame.schema, comments, run_id, mode)
     return _written(target, frame, run_id)
-
-
-def _check_run(run_id: object) -> None:
-    if run_id is not None and not (isinstance(run_id, str) and RUN_NAME.fullmatch(run_id)):
-        msg = f"run_id must be up to 100 letters, digits, '.', '_' and '-', and begin with a letter or a digit; got {run_id!r}"
-        raise OptionError(msg)
 
 
 def _frame_of(rows: Rows | DataFrame, time: datetime | None) -> DataFrame:
