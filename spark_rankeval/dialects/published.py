@@ -199,8 +199,6 @@ IR_MEASURES = Dialect(
         **{name: chosen for name, chosen in TREC_EVAL_9.parameters.items() if name != "iprec_11pt"},
         "err": {"max_grade": 4},
         "rbp": {"gain": "binary", "p": 0.8},
-        # Any label will do, relevant or not.
-        "judged": MEMBERSHIP,
     },
     ranking=TREC_EVAL_9.ranking,
     rankings={

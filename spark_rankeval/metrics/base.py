@@ -271,6 +271,11 @@ class Metric(ABC):
         return Reads(depth=self.k)
 
     @property
+    def reads_labels(self) -> bool:
+        """Whether labels matter to the value, or to whether there is one."""
+        return self.needs != "predictions" or self.reads.items == "labelled"
+
+    @property
     def largest_grade(self) -> float:
         """The largest grade that the formula allows; an evaluation reports labels above it."""
         return sys.float_info.max

@@ -10,7 +10,7 @@ import numpy as np
 
 from spark_rankeval.checks import number
 from spark_rankeval.errors import MetricError
-from spark_rankeval.metrics.base import Reads, RelevanceMetric, Unset, parameter, ratio
+from spark_rankeval.metrics.base import Metric, Needs, Reads, RelevanceMetric, Unset, parameter, ratio
 from spark_rankeval.metrics.expected_values import (
     EstimatedMetric,
     EstimatedSum,
@@ -200,17 +200,19 @@ class RPrecision(TieAwareMetric):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Judged(RelevanceMetric):
+class Judged(Metric):
     """The share of the first k items that are labelled, whatever their grade: labelled items ÷ min(k, ρ).
 
-    Between 0 and 1; a low share means that the other metrics rest on little. NaN without a relevant label and, unlike
-    other metrics, NaN without predictions. A list of labelled items has the share 1, relevant or not.
+    Between 0 and 1; a low share means that the other metrics rest on little. Every list counts, also that of a user
+    without labels, whose share is 0. NaN without predictions. A list of labelled items has the share 1, relevant or
+    not.
 
     Source: MacAvaney, Macdonald, Ounis, Streamlining evaluation with ir-measures, ECIR 2022.
     """
 
     name: ClassVar[str] = "judged"
     aliases: ClassVar[tuple[str, ...]] = ("judged_share",)
+    needs: ClassVar[Needs] = "predictions"
     value_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
     zero_without_predictions: ClassVar[bool] = False
     zero_without_hits: ClassVar[bool] = False
@@ -221,7 +223,7 @@ class Judged(RelevanceMetric):
         return super().reads.but(items="labelled", tie_order=self.k is not None)
 
     def _is_defined(self, batch: RankingBatch) -> BoolArray:
-        return super()._is_defined(batch) & (batch.n_predictions > 0)
+        return batch.n_predictions > 0
 
     def _values(self, batch: RankingBatch) -> FloatArray:
         within = batch.within(self.k)

@@ -408,7 +408,7 @@ def overlaps_of(sources: Sources, task: ScoringTask) -> tuple[Overlap, ...]:
 
 
 def _overlaps_of(sources: Sources, task: ScoringTask) -> Iterator[Overlap]:
-    if any(metric.needs != "predictions" for metric in task.metrics):
+    if any(metric.reads_labels for metric in task.metrics):
         yield Overlap("labels", "items")
     if sources.exclude is not None:
         yield from (Overlap("exclude", "users"), Overlap("exclude", "items"))

@@ -19,11 +19,12 @@ ALL_VALUES = pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metri
 # The definitions' metrics of this stage, by what they need of the labels (rule 1 of the edge cases).
 NEEDS = {
     "relevant": {
-        *("precision", "recall", "f1", "fbeta", "hit_rate", "r_precision", "ap", "rr", "q", "judged", "bpref"),
+        *("precision", "recall", "f1", "fbeta", "hit_rate", "r_precision", "ap", "rr", "q", "bpref"),
         *("percentile_rank", "auc", "auc_pr", "iprec", "iprec_11pt", "fap", "lexirecall", "total_search_efficiency"),
     },
     "gain": {"cg", "dcg", "idcg", "ndcg", "err", "nerr", "rbp", "rbp_residual", "gap"},
     "labels": {"pearson", "spearman", "kendall_tau", "kendall_distance", "tau_ap", "rbo"},
+    "predictions": {"judged"},
 }
 # The definitions' exceptions to the rules 2 and 4.
 BY_FORMULA = {"percentile_rank", "auc", "auc_pr"} | NEEDS["labels"] - {"rbo"}
@@ -58,6 +59,7 @@ def test_every_metric_of_the_definitions_is_there():
 @ALL_VALUES
 def test_a_metric_declares_the_edge_cases_that_the_definitions_give_it(metric):
     assert metric.name in NEEDS[metric.needs]
+    assert metric().reads_labels
     # The share of what was judged is a question about the list; a list that knows nothing leaves the residual whole;
     # what two lists share need not be relevant.
     assert metric.zero_without_predictions == (metric.name not in BY_FORMULA | {"judged"})
@@ -137,7 +139,7 @@ NOTHING_TO_FIND = {
 
 @pytest.mark.parametrize("predictions", [in_order([1, 2, 3]), []], ids=["predictions", "no predictions"])
 @pytest.mark.parametrize("labels", NOTHING_TO_FIND.values(), ids=NOTHING_TO_FIND)
-@those(lambda metric: metric.needs != "labels")
+@those(lambda metric: metric.needs in ("relevant", "gain"))
 def test_a_user_with_nothing_to_find_is_undefined_or_zero_whatever_was_predicted(metric, labels, predictions):
     batch = batch_of([(predictions, labels), (in_order([1, 2]), ungraded([1]))])
     for variant in variants(metric, relevance_threshold=(None,)):

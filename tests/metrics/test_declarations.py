@@ -133,6 +133,7 @@ def test_the_first_dialect_that_has_a_parameter_fills_it(metric):
 @pytest.mark.parametrize("metric", BEYOND, ids=lambda metric: metric.name)
 def test_a_metric_of_items_says_what_it_reads(metric):
     assert metric.needs == ("relevant" if metric.name == "serendipity" else "predictions")
+    assert metric().reads_labels == (metric.name == "serendipity")
     # Groups of items tell shares which items are in them; see tests/features/test_item_groups.py.
     needs_facts = not (metric.corpus_level or metric in (ExposureShare, HitShare))
     for variant in single_choices(metric, resolved=True):

@@ -27,8 +27,13 @@ def test_judged_divides_by_the_places_that_were_filled():
 def test_judged_of_no_list_is_undefined():
     assert math.isnan(value_of("judged@3", [], LABELS))
     assert value_of("judged(undefined=zero)@3", [], LABELS) == 0
-    assert math.isnan(value_of("judged", in_order([1]), [(1, 0.0)]))
     assert Judged().reads.depth is None
+
+
+def test_judged_counts_every_list_labelled_or_not():
+    assert value_of("judged", in_order([1]), [(1, 0.0)]) == 1
+    assert value_of("judged@3", in_order([1, 2]), []) == 0
+    assert value_of("judged@2", in_order([9, 1]), [(1, -1.0)]) == 1 / 2
 
 
 def test_a_relevant_item_is_worth_less_the_more_judged_others_stand_above_it():

@@ -73,7 +73,7 @@ def value(name, user, k=None, undefined="nan", **parameters):
     elif name in METRICS_OF_GAIN:
         loses = parameters.get("below_threshold") == "zero"
         defined = any(grade > 0 and (not loses or is_relevant(grade, threshold)) for grade in user.grade.values())
-    elif name in CORRELATIONS:
+    elif name in CORRELATIONS or name == "judged":
         defined = True
     else:
         defined = user.n_relevant(threshold) > 0
@@ -305,7 +305,7 @@ def q(user, k, beta=1.0, below_threshold="keep", relevance_threshold=None):
     return total / smaller(k, user.n_relevant(relevance_threshold))
 
 
-def judged(user, k, relevance_threshold=None):
+def judged(user, k):
     top = user.items[:k]
     return Fraction(sum(item in user.grade for item in top), len(top)) if top else math.nan
 

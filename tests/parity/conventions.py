@@ -71,8 +71,7 @@ IR_MEASURES = Convention(
         "iprec": {"rounding": "floor_plus_0.9"},
         # The MS MARCO script and the package's own: the score as it is, then the item's id upwards.
         "rr@": {"ties": "item_asc", "scores": "float64"},
-        # Any label will do, relevant or not.
-        "judged": {"ties": "item_asc", "scores": "float64", **MEMBERSHIP},
+        "judged": {"ties": "item_asc", "scores": "float64"},
         # gdeval: the score as it is, then the item's id downwards.
         "err": {"scores": "float64", "max_grade": 4},
         # cwl_eval: equal scores stay in the order given.
