@@ -18,7 +18,7 @@ from spark_rankeval.evaluation.bad_rows import (
 )
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.metrics.naming import parse_metric
-from spark_rankeval.records.notes import notes_of
+from spark_rankeval.records.notes import NOTE_OF_RETRIEVED_LABELS, notes_of
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.slices import Key, has_item_group, is_of_all, item_attribute, slice_name, sorted_keys
 from spark_rankeval.records.summary import (
@@ -149,6 +149,7 @@ def build_result(
     summary = summary_of_findings(findings)
     warn_of_few_clusters(summary)
     columns = {metric.key: metric.column for metric in findings.metrics if metric.column}
+    notes = [NOTE_OF_RETRIEVED_LABELS] if settings.labels == "predictions" else []
     # What is written is summarised with the same options.
     by = options.by if schema.slices else ()
     again = replace(options, by=by, user_weight=schema.weight, cluster=tuple(schema.clusters))
@@ -163,7 +164,7 @@ def build_result(
         findings.figures.words,
         table,
         partial(_write, write=write, options=again, kept=kept, order=summary),
-        notes=(*notes_of(summary, schema.users, findings.longest_lists), *unmatched),
+        notes=(*notes_of(summary, schema.users, findings.longest_lists), *notes, *unmatched),
         item_groups=findings.figures.item_groups,
         _rejected=rejected,
         _group_table=per_item_group,

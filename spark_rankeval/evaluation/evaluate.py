@@ -59,7 +59,7 @@ def evaluate(
     metrics: Metrics,
     *,
     user: str | Sequence[str] | None = "user",
-    item: str | tuple[str, str] = "item",
+    item: str | tuple[str, str] | None = "item",
     score: str | None = None,
     rank: str | None = None,
     model: str | None = None,
@@ -101,12 +101,16 @@ def evaluate(
             of users and items, by which every user's list is the whole catalogue. Pass a dict of these by model name to evaluate several
             models in the same pass, on the same users. One model may have rows, another arrays, and another `Vectors`.
         labels: what the users wanted: rows of user and item, with or without a grade; or a row for each user with an array. Pass None
-            if each row of `predictions` is a user with both arrays, as Spark's own evaluator takes them.
+            if `predictions` has them: in rows with a score and a label, named by `relevance`, as learning to rank has it; or in a row for
+            each user with both arrays, as Spark's own evaluator takes them. In rows, no label is null, and so is no score: such an item
+            was not retrieved. Labels of items that have no row are not known, and the result says so.
         metrics: a name such as ``"ndcg@10"``, an object such as ``NDCG(k=10)``, a list of these, or a dict of these by your own labels.
         user: the column that identifies a user, or a list of columns that do so together. None: each row of one table is a user.
         item: the column of items, or a pair if the names differ: the column of predictions, then that of labels. With one table of
             arrays, the default is ``("prediction", "label")``. If an array holds structs, pass the field instead, as ``"movieId"`` or
-            ``"recs.movieId"``. A name of the array alone is enough if only one field is left beside scores, grades and weights.
+            ``"recs.movieId"``. A name of the array alone is enough if only one field is left beside scores, grades and weights. None, with
+            one table of rows: each row is an item of its own. Of equal scores the lowest grade then comes first; ``ties="average"`` gives
+            the mean of all orders.
         score: the column of scores; the highest is best. Scores compare as float64: whole numbers above 2^53 and decimals of
             more than 15 digits are rounded, and may tie. Of several models, those with arrays of items need no scores.
         rank: the column of ranks, to pass instead of `score`; the lowest is best. Arrays need neither.

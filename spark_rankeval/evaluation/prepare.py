@@ -31,6 +31,7 @@ from spark_rankeval.request.readings import (
 from spark_rankeval.request.task import ScoringTask, user_counts
 from spark_rankeval.spark.inputs import AttributeNames, Sources, read_sources
 from spark_rankeval.spark.invalid_rows import columns_of_rejected
+from spark_rankeval.spark.long_table import read_long_table
 from spark_rankeval.spark.per_user import TABLES, MetricColumn, Settings, table_hash
 from spark_rankeval.spark.scoring import Scoring
 from spark_rankeval.spark.sql_text import find_column
@@ -55,6 +56,9 @@ def prepare(
     No job runs, except one that reads the names in a column of models.
     """
     requested, convention = parse_metrics(metrics), options.convention
+    long_table = None if labels is not None else read_long_table(predictions, options)
+    if long_table is not None:
+        predictions, labels, options = long_table.predictions, long_table.labels, long_table.options
     names = ColumnNames.read(options, one_table=labels is None)
     side_tables = _side_tables(requested, convention, options.facts)
     attributes = AttributeNames.from_options(options)
@@ -62,6 +66,8 @@ def prepare(
         predictions, labels, options.users, options.exclude, names, options.facts.attributes, attributes,
         FeatureTables(side_tables, has_groups=not users_alone),
     )  # fmt: skip
+    if long_table is not None:
+        sources = replace(sources, long_table=long_table.both)
     if attributes.weight_count is not None:
         _check_weight_count(attributes.weight_count, sources, options)
     has_groups = any(isinstance(feature, GroupSources) for feature in sources.features)
@@ -103,6 +109,7 @@ def prepare(
         conflicting_labels="last" if first.ranking.conflicting_labels == "last" else "error",
         mean=convention.mean,
         unpredicted=first.population.without_predictions,
+        labels="table" if long_table is None else "predictions",
     )
     return Scoring(sources, reading, settings, _metric_columns(reading, list(requested)), model_column, options.prune)
 

@@ -21,6 +21,11 @@ _UNEQUAL = 0.9
 _FEW = 6
 _ELSEWHERE = "For the definition that most systems use, pass dialect='standard'"
 _CUTOFF = re.compile(r"@\d+$")
+#: The note on labels that stand in the rows of predictions.
+NOTE_OF_RETRIEVED_LABELS = (
+    "labels are in the rows of the predictions. A labelled item that was not retrieved counts only if it has a row without a "
+    "score"
+)
 
 
 def notes_of(

@@ -187,7 +187,7 @@ class ColumnOptions:
     """The columns of predictions and labels."""
 
     user: str | Sequence[str] | None = "user"
-    item: str | tuple[str, str] = "item"
+    item: str | tuple[str, str] | None = "item"
     score: str | None = None
     rank: str | None = None
     model: str | None = None

@@ -48,16 +48,24 @@ class ColumnNames:
         """Names as a caller gives them: one item column for both tables, or one for each; one table has two arrays."""
         item = _ONE_TABLE_ITEMS if one_table and options.item == DEFAULT_ITEM else options.item
         users = () if options.user is None else _as_names(options.user, "user")
-        items = (item, item) if isinstance(item, str) else _as_names(item, "item")
+        items = (item, item) if isinstance(item, str) else () if item is None else _as_names(item, "item")
         grades = () if options.relevance is None else _as_names(options.relevance, "relevance")
         label_columns = {name: getattr(options, name) for name in LABEL_COLUMNS if getattr(options, name) is not None}
         problems = []
         if options.relevance is not None and not grades:
             problems.append("relevance must name at least one column, or be None")
-        if len(items) != 2:
+        if item is None:
+            problems.append(
+                "item=None is for one table of users, scores and labels: evaluate(table, None, …, item=None, score=…, relevance=…). Name "
+                "the column of items"
+            )
+        elif len(items) != 2:
             problems.append(f"item must be one column, or two (of predictions and of labels); got {item!r}")
         if one_table and len(set(items)) == 1:
-            problems.append(f"one table needs two item columns (of predictions and of labels); got item={item!r}")
+            problems.append(
+                f"labels=None needs one table with two columns of arrays, item=(predictions, labels); got item={item!r}. If each row is a "
+                "user and an item, pass score= or rank=, and relevance=; if no column has items, item=None"
+            )
         if options.user is None and not one_table:
             problems.append("user=None is for one table of arrays; with two tables name the column that joins them")
         if options.user is not None and not users:

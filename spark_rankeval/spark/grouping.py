@@ -19,6 +19,7 @@ from spark_rankeval.spark.fingerprints import (
 from spark_rankeval.spark.grouped_features import GroupedFeature, GroupingContext, Typed
 from spark_rankeval.spark.ids import name_in_sql, text_in_sql, user_hash
 from spark_rankeval.spark.inputs import Sources
+from spark_rankeval.spark.long_table import BothSides
 from spark_rankeval.spark.platforms import engine_of
 from spark_rankeval.spark.prediction_lists import INFINITE, MODEL, Gathering, PredictionLists, values_of_model
 from spark_rankeval.spark.sql_text import (
@@ -39,6 +40,8 @@ from spark_rankeval.spark.sql_text import (
 )
 from spark_rankeval.spark.table_rows import (
     ARRAYS,
+    IS_LABEL,
+    IS_PREDICTION,
     TableRows,
     TypedSql,
     UserAttributes,
@@ -119,7 +122,7 @@ class Grouping:
             )
             return self._with_broadcasts(with_whole_hashes(grouped, self.sources))
         joined = self._lists()
-        if not self._is_grouped_once:
+        if self._rows_of_both is None:
             # Two groupings and a join of the groups: tables bucketed by user need no shuffle at all.
             joined = joined.join(self._labels(), self.user_columns, "full")
         users = [named(name) for name in self.user_columns]
@@ -170,10 +173,10 @@ class Grouping:
         return predictions
 
     @cached_property
-    def _is_grouped_once(self) -> bool:
-        """Whether one grouping makes the lists of predictions and of labels, as their rows are the same and nothing is joined to them."""
+    def _rows_of_both(self) -> BothSides | None:
+        """The rows that are grouped once for the lists of predictions and of labels, if nothing is joined to them."""
         joins = any(feature.joins for feature in self._features)
-        return self.sources.each_row_is_both and self.gathering == "all" and not joins
+        return self.sources.rows_of_both if self.gathering == "all" and not joins else None
 
     @cached_property
     def _typed(self) -> Typed:
@@ -211,9 +214,8 @@ class Grouping:
         if first.arrays:
             rows = self.rows.rows_of_models(models, self.rows.arrays_of)
             return self._grouped_arrays(rows, grouped_row.PREDICTION_ROWS, models)
-        rows = (
-            self.rows.rows_of_both() if self._is_grouped_once else self.rows.rows_of_models(models, self.rows.user_rows)
-        )
+        both = self._rows_of_both
+        rows = self.rows.rows_of_models(models, self.rows.user_rows) if both is None else self.rows.rows_of_both(both)
         if not self.merge_duplicates:
             rows = self._with_facts(rows)
         users = self.user_columns
@@ -231,7 +233,10 @@ class Grouping:
         by_workers = self.gathering == "all" and n_rows is None and is_hashed_by_workers(self.item_type())
         counts_infinite = self.rows.counts_infinite(first)
         lists = PredictionLists(users, models, self.gathering, self.keep, self._listed, counts_infinite)
-        label_lists = self._label_lists(call("count", 1)) if self._is_grouped_once else ()
+        label_lists = []
+        if both is not None:
+            n_rows = None if both.is_prediction is None else named(IS_PREDICTION)
+            label_lists = self._label_lists(call("count", 1) if both.is_label is None else call("sum", named(IS_LABEL)))
         return lists.grouped(rows, None if by_workers else hashed, n_rows, merged, label_lists)
 
     @property

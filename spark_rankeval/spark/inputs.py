@@ -17,6 +17,7 @@ from spark_rankeval.request.readings import ColumnNames
 from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.spark.grouped_features import SourceFeature, TablesOfCall
 from spark_rankeval.spark.ids import as_text, common_id_type, problem_of_type, readable, text_in_sql, text_of
+from spark_rankeval.spark.long_table import BothSides
 from spark_rankeval.spark.source import SourceTable, check_comparable, read_source, require_column
 from spark_rankeval.spark.sql_text import (
     Sql,
@@ -64,6 +65,7 @@ class Sources:
     clusters: tuple[str, ...] = ()
     features: tuple[SourceFeature, ...] = ()  # the tables of features
     weight_count: str | None = None  # the count of the per-user table that is the users' weight, if `weight` is not
+    long_table: BothSides | None = None  # the table that has the rows of both predictions and labels
 
     @property
     def predictions(self) -> SourceTable:
@@ -71,12 +73,13 @@ class Sources:
         return self.models[0].source
 
     @property
-    def each_row_is_both(self) -> bool:
-        """Whether each row is a prediction and a label, and no further table has users: one grouping can then make both lists."""
+    def rows_of_both(self) -> BothSides | None:
+        """The table whose rows are predictions and labels, if no further table has users: one grouping can then make both lists."""
         first, labels = self.predictions, self.labels
-        is_one_table = first.frame is labels.frame and first.user == labels.user
-        has_rows = not (first.arrays or labels.arrays or first.vectors)
-        return is_one_table and has_rows and len(self.models) == 1 and self.users is None and self.attributes is None
+        has_rows = not (first.arrays or labels.arrays or first.vectors) and first.user == labels.user
+        if not has_rows or len(self.models) > 1 or self.users is not None or self.attributes is not None:
+            return None
+        return BothSides(first.frame) if first.frame is labels.frame else self.long_table
 
     @property
     def forms(self) -> list[tuple[int, ...]]:

@@ -68,6 +68,7 @@ class Settings:
     conflicting_labels: str = "error"  # ``last`` if the last of an item's labels holds, so that several are no mistake
     mean: str = "defined"  # ``all`` if an undefined value makes the mean undefined
     unpredicted: str = "counted"  # what becomes of users without predictions: ``counted`` or ``left_out``
+    labels: str = "table"  # where labels are: a ``table`` of their own, or the rows of ``predictions``
 
 
 @dataclass(frozen=True)

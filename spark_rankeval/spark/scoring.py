@@ -129,7 +129,7 @@ class Scoring:
                 exact,
                 excludes=sources.exclude is not None,
                 lengths=self.lengths,
-                each_row_is_both=sources.each_row_is_both,
+                each_row_is_both=sources.rows_of_both is not None,
             )
         plan = together(plans)
         for feature in self.sources.features:

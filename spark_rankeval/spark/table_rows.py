@@ -26,6 +26,7 @@ from spark_rankeval.spark.fingerprints import (
 from spark_rankeval.spark.ids import common_id_type, is_readable, readable, text_in_sql, text_of, usable, user_hash
 from spark_rankeval.spark.inputs import Sources
 from spark_rankeval.spark.invalid_rows import none_holds, says_something, unusual_reasons
+from spark_rankeval.spark.long_table import BothSides
 from spark_rankeval.spark.prediction_lists import INFINITE, MODEL
 from spark_rankeval.spark.source import WITHOUT_ITEMS, WITHOUT_USERS, SourceTable, user_column
 from spark_rankeval.spark.sql_text import Sql, any_of, call, named, null_of, number, rows_of_all, select, text, when
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 
 #: The column of the arrays of a row.
 ARRAYS = "arrays_"
+#: 1 if a row of both sides is a prediction, or a label; else 0.
+IS_PREDICTION, IS_LABEL = "is_prediction_", "is_label_"
 _WANTED = "wanted_"
 
 
@@ -114,17 +117,21 @@ class TableRows:
         about = (*self.named_users(source), *self._model_of(source))
         return self.chosen(select(source.frame, *about, *self._columns_of(source)))
 
-    def rows_of_both(self) -> DataFrame:
+    def rows_of_both(self, both: BothSides) -> DataFrame:
         """The rows of a table that are predictions and labels at once, under our names."""
         first, labels = self.sources.predictions, self.sources.labels
-        columns = (*self._columns_of(first), *self._columns_of(labels))
-        return self.chosen(select(first.frame, *self.named_users(first), *columns))
+        columns = (*self._columns_of(first, both.is_prediction), *self._columns_of(labels, both.is_label))
+        sides = {IS_PREDICTION: both.is_prediction, IS_LABEL: both.is_label}
+        marks = [when(is_there, 1, 0).alias(name) for name, is_there in sides.items() if is_there is not None]
+        return self.chosen(select(both.frame, *self.named_users(first), *columns, *marks))
 
-    def _columns_of(self, source: SourceTable) -> list[Sql]:
-        """The item and the numbers of a row, null if it cannot be used, and what is counted of it."""
+    def _columns_of(self, source: SourceTable, is_there: Sql | None = None) -> list[Sql]:
+        """The item and the numbers of a row, null if it cannot be used or is not there, and what is counted of it."""
         ids, values = names_of(source)
         model = self.sources.model_column if source.role == "predictions" else None
         valid, infinite = says_something(source, self.task, model), []
+        if is_there is not None:
+            valid = valid & is_there
         if self.counts_infinite(source):
             unusual = ~none_holds(unusual_reasons(source, source.values_sql(), self.task))
             infinite = [when(valid & unusual, 1, 0).alias(INFINITE)]
@@ -135,8 +142,10 @@ class TableRows:
             for values_of_row, name in zip(_as_numbers(source), values, strict=True)
         ]
         # Predictions are hashed where they are added up: a column more of them would cost more than the hash.
-        hashed = [row_hash(source).alias(ROW_HASH)] if source.role == "labels" else []
-        return [*columns, *infinite, *hashed]
+        if source.role != "labels":
+            return [*columns, *infinite]
+        hashed = row_hash(source) if is_there is None else when(is_there, row_hash(source))
+        return [*columns, *infinite, hashed.alias(ROW_HASH)]
 
     def chosen(self, rows: DataFrame) -> DataFrame:
         """The rows of the users who are asked for."""

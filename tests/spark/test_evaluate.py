@@ -440,7 +440,7 @@ def test_text_ids_tie_in_the_order_of_their_bytes(spark):
         ({"user": None}, InputError, "user=None"),
         ({"user": 5}, InputError, "user must be a column name"),
         ({"user": ["user", "USER"]}, InputError, "twice"),
-        ({"item": None}, InputError, "item must be a column name"),
+        ({"item": None}, InputError, "item=None is for one table"),
         ({"metrics": 5}, MetricError, "got 5"),
         ({"metrics": "ndcg@3000000000"}, MetricError, "cutoff"),
     ],

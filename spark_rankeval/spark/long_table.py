@@ -1,0 +1,200 @@
+"""One table of predictions with labels in the same rows, as learning to rank has it: the rows of each side, and ids of items."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pyspark.sql import types as T
+
+from spark_rankeval.checks import as_names, check_table
+from spark_rankeval.errors import InputError
+from spark_rankeval.request.counts import WEIGHTS
+from spark_rankeval.request.options import ScoringOptions, Table, Vectors, attributes_in
+from spark_rankeval.spark.source import require_column
+from spark_rankeval.spark.sql_text import (
+    Sql,
+    any_of,
+    call,
+    descending,
+    find_column,
+    named,
+    over,
+    rows_of_all,
+    select,
+    where,
+    with_columns,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+#: The column of made ids, where rows name no item: the place of the row in the user's list.
+PLACE = "place_in_list"
+
+
+@dataclass(frozen=True)
+class BothSides:
+    """A table of rows that are predictions, labels, or both."""
+
+    frame: DataFrame
+    is_prediction: Sql | None = None  # None: every row is
+    is_label: Sql | None = None
+
+
+@dataclass(frozen=True)
+class LongTable:
+    """What a long table is for an evaluation: the rows of each side, and the options that name their columns."""
+
+    predictions: DataFrame | Mapping[str, DataFrame]
+    labels: DataFrame
+    options: ScoringOptions
+    both: BothSides | None  # the rows of both sides, if there is one model
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """The columns of a long table, as the table spells them."""
+
+    users: tuple[str, ...]
+    value: str  # of scores or ranks
+    grades: tuple[str, ...]
+    weight: tuple[str, ...]  # of labels; one or none
+
+    @classmethod
+    def find(cls, frame: DataFrame, options: ScoringOptions) -> _Columns:
+        """Those that the options name; an InputError names all that are lacking."""
+        problems: list[str] = []
+
+        def found(meaning: str, names: Sequence[str]) -> tuple[str, ...]:
+            columns = (require_column("predictions", frame, name, meaning, problems) for name in names)
+            return tuple(filter(None, columns))
+
+        kind = "score" if options.rank is None else "rank"
+        users = found("user", as_names("user", options.user))
+        value = found(kind, [getattr(options, kind)])
+        grades = found("relevance", as_names("relevance", options.relevance))
+        weight = found("weight", [] if options.weight is None else [options.weight])
+        if options.item is not None and not found("item", [str(options.item)]):
+            problems[-1] += ". If rows name no item, pass item=None"
+        if problems:
+            raise InputError("; ".join(problems))
+        return cls(users, value[0], grades, weight)
+
+
+def read_long_table(
+    predictions: Table | Vectors | Mapping[str, Table | Vectors], options: ScoringOptions
+) -> LongTable | None:
+    """The sides of a call without labels, if rows of predictions have them; None if it means arrays.
+
+    A row is a prediction if it has a score or rank, and a label if it has a grade. A row without either counts as a prediction that
+    cannot be ranked, so that none is lost.
+    """
+    tables = dict(predictions) if isinstance(predictions, Mapping) else {"": predictions}
+    frames = {name: table for name, table in tables.items() if not isinstance(table, Vectors)}
+    if len(frames) < len(tables) or not frames:
+        return None
+    for table in frames.values():
+        check_table("predictions", table)
+    if not _has_rows(next(iter(frames.values())), options.item):
+        return None
+    has_models = isinstance(predictions, Mapping) or options.model is not None
+    _check(options, has_models=has_models)
+    columns = {name: _Columns.find(frame, options) for name, frame in frames.items()}
+    if options.item is None:
+        item = _made_id(frames[""])
+        frames = {"": with_columns(frames[""], {item: _place(columns[""], is_rank=options.rank is not None)})}
+        options = replace(options, item=item)
+    is_label = {name: any_of(named(grade).is_not_null() for grade in columns[name].grades) for name in frames}
+    is_prediction = {name: named(columns[name].value).is_not_null() | ~is_label[name] for name in frames}
+    scored = {name: where(frame, is_prediction[name]) for name, frame in frames.items()}
+    labels = [where(frame, is_label[name]) for name, frame in frames.items()]
+    return LongTable(
+        scored if isinstance(predictions, Mapping) else scored[""],
+        _labels_of_models(labels, list(columns.values()), options) if has_models else labels[0],
+        _with_attributes(list(frames.values()), options),
+        None if has_models else BothSides(frames[""], is_prediction[""], is_label[""]),
+    )
+
+
+def _has_rows(frame: DataFrame, item: str | tuple[str, str] | None) -> bool:
+    """Whether each row is a user and an item: no column has arrays, or the item names one that has none."""
+    if item is None or not any(isinstance(field.dataType, T.ArrayType) for field in frame.schema.fields):
+        return True
+    column = find_column(frame, item) if isinstance(item, str) else None
+    return column is not None and not isinstance(frame.schema[column].dataType, T.ArrayType)
+
+
+def _check(options: ScoringOptions, *, has_models: bool) -> None:
+    if options.relevance is None or (options.score is None) == (options.rank is None):
+        msg = (
+            "labels=None means one table. If each row is a user and an item, name the column of labels with relevance=, and that of the "
+            "order with either score= or rank=; or pass the labels as a separate table. If each row is a user, name the columns of both "
+            "arrays with item=(predictions, labels)"
+        )
+        raise InputError(msg)
+    if isinstance(options.item, tuple):
+        msg = (
+            f"item={options.item!r} names columns of two tables, and labels=None means one; name one column of items, or pass item=None "
+            "if rows name no item"
+        )
+        raise InputError(msg)
+    if options.user is None:
+        msg = "user=None is for one table of arrays, whose rows are users; name the column that says which user or query a row is of"
+        raise InputError(msg)
+    met = {
+        "several models": has_models,
+        "exclude=": options.exclude is not None,
+        "tables of items in facts=": any(table is not None for table in options.facts.tables().values()),
+        "facts=Facts(subtopic=…)": options.facts.subtopic is not None,
+    }
+    if options.item is None and any(met.values()):
+        words = " and ".join(words for words, is_met in met.items() if is_met)
+        msg = (
+            f"item=None says that rows name no item, and {words} cannot do without; name the column of items with item="
+        )
+        raise InputError(msg)
+
+
+def _made_id(frame: DataFrame) -> str:
+    """A name for made ids that no column has."""
+    name = PLACE
+    while find_column(frame, name) is not None:
+        name += "_"
+    return name
+
+
+def _place(columns: _Columns, *, is_rank: bool) -> Sql:
+    """The place of a row in the list of its user: by score, of equal scores the unlabelled rows and then the lowest grade first.
+
+    Rows that are equal in all of these can change places without a change of any value, so no order of rows decides.
+    """
+    value = named(columns.value)
+    order = [value if is_rank else descending(value), *map(named, (*columns.grades, *columns.weight))]
+    return over(call("row_number"), map(named, columns.users), order)
+
+
+def _labels_of_models(labels: Sequence[DataFrame], columns: Sequence[_Columns], options: ScoringOptions) -> DataFrame:
+    """The labels of several models as one table: each model may have a row of the same label, which counts once."""
+    subtopic = [] if options.facts.subtopic is None else [options.facts.subtopic]
+    names = [columns[0].users, [str(options.item)], columns[0].grades, columns[0].weight, subtopic]
+    columns_read = [named(name) for group in names for name in group]
+    return rows_of_all(select(frame, *columns_read) for frame in labels).distinct()
+
+
+def _with_attributes(frames: Sequence[DataFrame], options: ScoringOptions) -> ScoringOptions:
+    """The options with the whole table as that of attributes, if it has those that are asked for: no side has all users."""
+    weight = [] if options.user_weight is None or options.user_weight in WEIGHTS else [options.user_weight]
+    users = as_names("user", options.user)
+    lower = [name.lower() for name in users]
+    names = [
+        name for name in (*attributes_in(options.by), *weight, *(options.clusters or ())) if name.lower() not in lower
+    ]
+    is_there = all(find_column(frame, name) for frame in frames for name in names)
+    if not names or options.facts.attributes is not None or not is_there:
+        return options
+    if options.users is not None and all(find_column(options.users, name) for name in names):
+        return options
+    attributes = rows_of_all(select(frame, *map(named, (*users, *names))) for frame in frames)
+    return replace(options, facts=replace(options.facts, attributes=attributes))

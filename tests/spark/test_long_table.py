@@ -1,0 +1,158 @@
+"""One long table of users, candidates, scores and labels: the figures of two tables, with or without ids of items."""
+
+import math
+import re
+import warnings
+from itertools import groupby
+
+import pytest
+from helpers.plans import plan_of
+from worlds.random_logs import random_logs
+
+from spark_rankeval import Facts, evaluate, quarantine, score_users, summarise
+from spark_rankeval.errors import DataError, InputError
+from spark_rankeval.records.notes import NOTE_OF_RETRIEVED_LABELS
+
+METRICS = ["ndcg(ideal='labels')@5", "ap@3", "recall@5", "precision@2", "rr", "auc"]
+COLUMNS = {"user": "query", "item": "chunk", "score": "score", "relevance": "label"}
+SCHEMA = "query long, chunk long, score double, label double, language string"
+
+
+def language(query):
+    return "de" if query % 3 else "at"
+
+
+@pytest.fixture(scope="module")
+def rows():
+    """Rows of both sides, of predictions without a label, and of labels that were not retrieved."""
+    logs = random_logs(60, 5, seed=3)
+    pairs = {}
+    for query, chunk, score in logs.prediction_rows:
+        pairs[query, chunk] = [score, None]
+    for query, chunk, grade in logs.label_rows:
+        pairs.setdefault((query, chunk), [None, None])[1] = grade
+    return [(*pair, *values, language(pair[0])) for pair, values in pairs.items()]
+
+
+@pytest.fixture(scope="module")
+def table(spark, rows):
+    return spark.createDataFrame(rows, SCHEMA).repartition(3)
+
+
+@pytest.fixture(scope="module")
+def of_two(table):
+    """The result of two tables."""
+    predictions, labels = (table.where(f"{name} is not null") for name in ("score", "label"))
+    attributes = Facts(attributes=table)
+    return evaluate(predictions, labels, METRICS, by="language", facts=attributes, **COLUMNS)
+
+
+def totals(result):
+    return {row.metric: row.mean for row in result.summary if row.slice == "all"}
+
+
+def means(result):
+    return {(row.slice, row.metric): (row.mean, row.n_users, row.n_undefined) for row in result.summary}
+
+
+def test_it_has_the_figures_of_two_tables_and_says_what_labels_are_known(table, of_two):
+    result = evaluate(table, None, METRICS, **COLUMNS)
+    assert totals(result) == totals(of_two)
+    assert result.summary[0].fingerprints.items() <= of_two.summary[0].fingerprints.items()
+    assert NOTE_OF_RETRIEVED_LABELS in result.notes
+    assert NOTE_OF_RETRIEVED_LABELS not in of_two.notes
+    assert NOTE_OF_RETRIEVED_LABELS in summarise(score_users(table, None, METRICS, **COLUMNS)).notes
+
+
+def test_slices_have_the_users_of_both_sides(table, of_two):
+    assert means(evaluate(table, None, METRICS, by="language", **COLUMNS)) == means(of_two)
+
+
+def test_several_models_share_their_labels(spark, rows, table, of_two):
+    """Labels of a candidate that both models retrieved count once, whether the models are tables or a column."""
+    reversed_rows = [(*row[:2], None if row[2] is None else -row[2], *row[3:]) for row in rows]
+    other = spark.createDataFrame(reversed_rows, SCHEMA)
+    result = evaluate({"a": table, "b": other}, None, METRICS, by="language", **COLUMNS)
+    of_column = table.selectExpr("*", "'a' model").union(other.selectExpr("*", "'b' model"))
+    assert evaluate(of_column, None, METRICS, by="language", model="model", **COLUMNS).summary == result.summary
+    assert {(row.slice, row.metric): row.mean for row in result.summary if row.model == "a"} == {
+        (row.slice, row.metric): row.mean for row in of_two.summary
+    }
+    assert result.qualities["a"].n_labels == of_two.data_quality.n_labels
+
+
+def test_ranks_may_stand_in_the_place_of_scores(table, of_two):
+    rank = "if(score is not null, dense_rank() over (partition by query order by score desc), null) rank"
+    ranked = table.selectExpr("query", "chunk", "label", rank)
+    columns = {**COLUMNS, "rank": "rank"}
+    del columns["score"]
+    assert totals(evaluate(ranked, None, METRICS, **columns)) == totals(of_two)
+
+
+def dcg(grades):
+    return sum((2.0**grade - 1) / math.log2(place + 2) for place, grade in enumerate(grades))
+
+
+def test_without_ids_the_lowest_grade_of_equal_scores_comes_first(spark, rows):
+    """Whatever the order of rows and partitions; an oracle that sorts each list has the same values."""
+    retrieved = [(query, score, grade) for query, _, score, grade, _ in rows if score is not None]
+    expected = {}
+    for query, group in groupby(sorted(retrieved, key=lambda row: row[0]), key=lambda row: row[0]):
+        listed = sorted(group, key=lambda row: (-row[1], -1 if row[2] is None else row[2]))
+        grades = [grade or 0.0 for *_, grade in listed]
+        ideal = dcg(sorted(grades, reverse=True)[:5])
+        expected[query] = dcg(grades[:5]) / ideal if ideal else math.nan
+    metric = "ndcg(gain='exponential', ideal='labels')@5"
+    columns = {**COLUMNS, "item": None}
+    for order, n_partitions in ((retrieved, 1), (retrieved[::-1], 4)):
+        frame = spark.createDataFrame(order, "query long, score double, label double").repartition(n_partitions)
+        values = score_users(frame, None, {"ndcg": metric}, **columns).select("query", "ndcg").toPandas()
+        assert dict(values.itertuples(index=False)) == pytest.approx(expected, abs=1e-12, nan_ok=True)
+
+
+def test_ties_can_be_averaged_without_ids(spark):
+    """Two candidates of equal score, one of them relevant: rank 1 or 2 is as likely."""
+    table = spark.createDataFrame([("q", 0.5, 1), ("q", 0.5, 0)], "query string, score double, label int")
+    columns = {**COLUMNS, "item": None}
+    assert evaluate(table, None, "rr", **columns)["rr"] == 0.5
+    assert evaluate(table, None, "rr", ties="item_desc", **columns)["rr"] == 1.0
+    result = evaluate(table, None, "rr", ties="average", **columns)
+    assert result["rr"] == 0.75
+
+
+def test_a_row_without_score_and_label_is_not_lost(spark):
+    table = spark.createDataFrame([(1, 1, 0.5, 1.0), (1, 2, None, None)], SCHEMA.rpartition(",")[0])
+    with pytest.raises(DataError, match=r"cannot be ranked: 1 \(null score: 1, for example query=1, item=2"):
+        evaluate(table, None, "rr", **COLUMNS)
+    assert [row.reason for row in quarantine(table, None, "rr", **COLUMNS).collect()] == ["null score"]
+    with warnings.catch_warnings(action="ignore"):
+        assert evaluate(table, None, "rr", on_invalid="drop", **COLUMNS).data_quality.n_invalid_predictions == 1
+
+
+@pytest.mark.not_on_sail("plans")
+def test_it_is_shuffled_once(table):
+    assert plan_of(score_users(table, None, METRICS, **COLUMNS)).count("Exchange hashpartitioning") == 1
+    columns = {**COLUMNS, "item": None}
+    assert plan_of(score_users(table, None, METRICS, **columns)).count("Exchange hashpartitioning") == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"relevance": None}, "name the column of labels with relevance="),
+        ({"score": None}, "that of the order with either score= or rank="),
+        ({"rank": "score"}, "that of the order with either score= or rank="),
+        ({"item": "doc"}, "no column 'doc' (item=);"),
+        ({"item": "doc"}, "If rows name no item, pass item=None"),
+        ({"item": ("chunk", "chunk")}, "names columns of two tables"),
+        ({"score": "scor", "relevance": "lable"}, "did you mean 'score'?"),
+        ({"score": "scor", "relevance": "lable"}, "did you mean 'label'?"),
+        ({"user": None}, "name the column that says which user or query"),
+        ({"item": None, "model": "language"}, "several models cannot do without"),
+        ({"item": None, "facts": True}, "tables of items in facts= cannot do without"),
+    ],
+)
+def test_a_wrong_call_says_what_to_write(table, changes, words):
+    changes = {**changes, **({"facts": Facts(items=table)} if "facts" in changes else {})}
+    with pytest.raises(InputError, match=re.escape(words)):
+        evaluate(table, None, "rr", **{**COLUMNS, **changes})
