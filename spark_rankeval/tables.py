@@ -94,15 +94,23 @@ class Column(Generic[Item]):
 
 
 class Note(NamedTuple):
-    """A sentence about a table, or about a word in it. The word then precedes the sentence."""
+    """A sentence about a table, or about a word in it. The word then precedes the sentence.
+
+    A call in Python may follow that shows more. Only sessions show it, because readers of files and logs cannot run it.
+    """
 
     text: str
     about: str = ""
+    call: str = ""
 
     @property
     def sentence(self) -> str:
         """The word and its explanation."""
         return f"{self.about}: {self.text}" if self.about else self.text
+
+    def with_call(self) -> Note:
+        """The note with its call as a part of the text."""
+        return Note(f"{self.text}; {self.call}", self.about) if self.call else self
 
 
 @dataclass(frozen=True)
@@ -157,6 +165,11 @@ class Document(NamedTuple):
             yield table
             yield from (note.sentence for note in table.notes)
         yield from (note.sentence for note in self.notes)
+
+    def with_calls(self) -> Document:
+        """The same with the calls that show more, for those who can run them."""
+        tables = (replace(table, notes=[note.with_call() for note in table.notes]) for table in self.tables)
+        return Document(tuple(tables), tuple(note.with_call() for note in self.notes))
 
 
 def words(heading: str, cell: Callable[[Item], Cell | str]) -> Column[Item]:
@@ -443,11 +456,15 @@ class Shown(ABC):
         """The tables in GitHub's Markdown, with captions above and notes below."""
         return as_markdown(self._on_paper())
 
-    def __repr__(self) -> str:
+    def to_text(self) -> str:
+        """The tables as text for logs and messages: what `print` shows, without the Python calls that show more."""
         return as_text(self._on_screen())
 
+    def __repr__(self) -> str:
+        return as_text(self._on_screen().with_calls())
+
     def _repr_html_(self) -> str:
-        return as_html(self._on_screen())
+        return as_html(self._on_screen().with_calls())
 
 
 class OneTable(Shown):

@@ -28,7 +28,7 @@ from spark_rankeval.comparison.rows import AgainstBaseline, PairClusters, pair_r
 from spark_rankeval.errors import DataError, InputError, OptionError
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.records.comparison_rows import ComparisonRow, PairRow
-from spark_rankeval.records.notes import notes_of_clusters
+from spark_rankeval.records.notes import notes_of_clusters, notes_of_empty_lists
 from spark_rankeval.request.options import ByOption, Cube, attributes_in
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.model_tables import ModelTables
@@ -44,6 +44,7 @@ from spark_rankeval.worker.compared_users import (
     N_REPEATED,
     N_USERS,
     N_WITHOUT_CLUSTER,
+    n_empty_lists,
     n_unequal_rows,
     n_without_cluster,
 )
@@ -185,7 +186,7 @@ def compare(
     rows = against.rows(owners, test, replicates)
     sliced = against.rows_of_slices(rolled(sums.users.by_slice, attributes, totals=has_totals))
     warn_of_few_clusters([*rows, *sliced])
-    notes = _notes(tables, labels, rows, n_without_cluster(owners))
+    notes = _notes(tables, labels, rows, owners, [*others, baseline])
     return ModelComparison(
         rows, level, test, replicates, seed, baseline=baseline, correction=correction, headline=first_metric,
         sliced=sliced,
@@ -194,13 +195,18 @@ def compare(
 
 
 def _notes(
-    tables: ModelTables, labels: Sequence[str], rows: Sequence[ComparisonRow] | Sequence[PairRow], n_missing: int
+    tables: ModelTables,
+    labels: Sequence[str],
+    rows: Sequence[ComparisonRow] | Sequence[PairRow],
+    owners: dict[Owner, State],
+    models: Sequence[str],
 ) -> tuple[str, ...]:
     """The notes below a comparison."""
     return (
         *tables.notes(labels),
+        *notes_of_empty_lists({model: n_empty_lists(owners, model) for model in models}),
         *notes_of_clusters(rows, tables.tables[0].users),
-        *tables.notes_without_cluster(n_missing),
+        *tables.notes_without_cluster(n_without_cluster(owners)),
     )
 
 
@@ -287,7 +293,7 @@ def all_pairs(
     pair_clusters = PairClusters(sums.clusters, ", ".join(tables.clusters)) if tables.clusters else None
     rows = pair_rows(models, compared, owners, level, test, drawn, pair_clusters)
     warn_of_few_clusters(rows)
-    return PairwiseComparison(rows, level, test, drawn, seed, _notes(tables, labels, rows, n_without_cluster(owners)))
+    return PairwiseComparison(rows, level, test, drawn, seed, _notes(tables, labels, rows, owners, models))
 
 
 @takes_local_tables

@@ -44,6 +44,7 @@ Compared = TypeVar("Compared", bound=ComparisonRow | PairRow)
 
 # The most slices that are printed.
 _MOST_LOSSES = 5
+_ALL_SLICES = "comparison.slices has them all"
 
 
 @dataclass(frozen=True, repr=False)
@@ -170,16 +171,22 @@ class ModelComparison(_ComparisonTables[ComparisonRow]):
         n = f"{len(self.sliced):,} comparisons of slices"
         losses = largest_losses(self.sliced)[:_MOST_LOSSES]
         if not losses:
-            return self._document(Note(f"no model loses in any of {n}; comparison.slices has them all", "slices"))
-        title = f"the largest losses of {n} (comparison.slices has them all)"
-        explained = slices_in_words(losses, self.sliced, self.level, self.correction)
+            return self._document(Note(f"no model loses in any of {n}", "slices", _ALL_SLICES))
+        title = f"the largest losses of {n}"
+        n_more = len(self.sliced) - len(losses)
+        more = (
+            [Note(f"{n_more:,} other comparison{'s are' if n_more > 1 else ' is'} not shown", "slices", _ALL_SLICES)]
+            if n_more
+            else []
+        )
+        explained = [*slices_in_words(losses, self.sliced, self.level, self.correction), *more]
         (table,), notes = self._document()
         return Document((table, losses_table(losses, self.level, title, explained)), notes)
 
     def _document(self, *extra_notes: Note) -> Document:
         caption = f"Mean differences from {self.baseline}, with {100 * self.level:g} % intervals"
         notes = differences_in_words(self.rows, self.level, self.test, self.correction, self.replicates, self.headline)
-        table = differences_table(self.rows, self.level, caption)
+        table = differences_table(self.rows, self.level, caption, headline=self.headline)
         reversals = [Note(text, "slices") for text in reversals_in_words(self.rows, self.sliced)]
         shown = replace(table, title=f"baseline {self.baseline!r}", notes=[*notes, *reversals, *extra_notes])
         return Document((shown,), remarks(self.notes))

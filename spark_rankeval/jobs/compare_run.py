@@ -70,7 +70,7 @@ def execute(spark: SparkSession, config: ComparisonConfig, log: EventLog) -> str
             run.write(table_of(records, GROUP_COMPARISONS, spark).coalesce(1), outputs.GROUP_COMPARISONS)
         run.publish(run.manifest(comparison.to_dict(), seed))
     sentences = "\n".join(comparison.sentences)
-    return f"{comparison!r}\n{sentences}\n\n{config.written(run.run_id, (*run.written, outputs.MANIFESTS))}"
+    return f"{comparison.to_text()}\n{sentences}\n\n{config.written(run.run_id, (*run.written, outputs.MANIFESTS))}"
 
 
 def _report(config: CompareConfig, results: Results, comparison: ModelComparison, run: Run, path: Path) -> None:

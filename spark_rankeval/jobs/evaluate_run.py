@@ -304,7 +304,7 @@ def _table(result: Result) -> str:
     """The result as it shows itself, but of curves the usual points alone."""
     total_rows = [row for row in result.summary if row.slice == "all"]
     keys = {*headline_keys(total_rows)}
-    text = repr(replace(result, summary=tuple(row for row in result.summary if row.key in keys)))
+    text = replace(result, summary=tuple(row for row in result.summary if row.key in keys)).to_text()
     n_more = len({row.key for row in total_rows} - keys)
     if n_more:
         text += f"\n\n{n_more:,} more metrics, as points of curves, are in the table metrics"

@@ -204,7 +204,7 @@ class IDCG(IdealMetric):
 
 @dataclass(frozen=True, kw_only=True)
 class NDCG(IdealMetric):
-    """DCG@k ÷ the DCG@k of the ideal list, which ``ideal`` names.
+    """DCG@k ÷ the DCG@k of the best possible list, the ideal.
 
     Between 0 and 1. With ``ideal="k_ones"`` grades above 1 can make it exceed 1; MLlib's ``ideal="label_order"`` has no
     bounds. NaN without a label above 0, 0 without predictions or without gain in the first k places.

@@ -24,7 +24,7 @@ _DENOMINATORS = ("hits", "labels", "min_k_labels", "min_k_predictions", "min_lab
 
 @dataclass(frozen=True, kw_only=True)
 class AveragePrecision(TieAwareMetric):
-    """The precision at the rank of each hit, summed over the first k places and divided by what ``denominator`` names.
+    """The precision at the rank of each hit, summed over the first k places and divided by a number of relevant items.
 
     Σ_{j≤ρ_k} w_j·h_j·H_j/j ÷ D. Systems differ in D; by default it is the number of hits in the first k places. Between 0
     and 1. Its mean over users is MAP. NaN without a relevant label, 0 without predictions or a hit.

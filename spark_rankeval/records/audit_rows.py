@@ -83,7 +83,7 @@ CHECKS = (
         "predictions",
         "problem",
         "They take places in the lists and are rarely among the labels, so figures are too low.",
-        "Leave them out with exclude=training, unless users are expected to come back to an item.",
+        "Exclude the training data from the lists, unless users are expected to come back to an item.",
         ("predictions",),
     ),
     AuditCheck(
@@ -92,7 +92,7 @@ CHECKS = (
         "labels",
         "problem",
         "No model could have found them, so recall cannot reach 1.",
-        "Take them out of labels, or complete the catalogue (items=).",
+        "Take them out of labels, or complete the catalogue.",
         ("items",),
     ),
     AuditCheck(
@@ -101,7 +101,7 @@ CHECKS = (
         "predictions",
         "problem",
         "They take places that items of the catalogue could have had.",
-        "Recommend items of the catalogue alone, or complete the catalogue (items=).",
+        "Recommend items of the catalogue alone, or complete the catalogue.",
         ("predictions", "items"),
     ),
     AuditCheck(
@@ -118,7 +118,7 @@ CHECKS = (
         "predictions",
         "problem",
         "An evaluation refuses such lists unless you choose how to read them.",
-        "Keep the best place of each item in a list. If the table has several models, name their column with model=.",
+        "Keep the best place of each item in a list. If the table has several models, name their column.",
         ("predictions",),
     ),
     AuditCheck(

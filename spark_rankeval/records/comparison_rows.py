@@ -24,7 +24,7 @@ from spark_rankeval.records.judged_rows import (
     missing_intervals,
 )
 from spark_rankeval.records.summary import METRIC, MODEL, MOST_LISTED, SLICE, USERS
-from spark_rankeval.statistics.verdicts import p_in_words, signed
+from spark_rankeval.statistics.verdicts import UNDECIDED, p_in_words, signed
 from spark_rankeval.tables import Column, Note, Table, words
 
 
@@ -230,16 +230,27 @@ class PairRow(JudgedRow):
         return {self.model, self.other}
 
 
+# A page begins with so many sentences.
+_MOST_SENTENCES = 8
 # The meaning of a dash, whether an interval, a lift or a p-value is missing.
 _DASH_MEANS = "cannot be computed, for the reason in the notes"
 
 
 def differences_table(
-    rows: Sequence[ComparisonRow], level: float, caption: str, notes: Sequence[Note] = (), *, slices: bool = False
+    rows: Sequence[ComparisonRow],
+    level: float,
+    caption: str,
+    notes: Sequence[Note] = (),
+    *,
+    headline: str = "",
+    slices: bool = False,
 ) -> Table:
-    """Models compared with a baseline: one row for each metric and model, or for each metric, slice and model."""
+    """Models compared with a baseline: one row for each metric and model, or for each metric, slice and model.
+
+    The rows of the metric whose label is `headline` say so.
+    """
     columns: list[Column[Any]] = [
-        METRIC,
+        words("metric", lambda row: f"{row.name} (headline)" if row.metric == headline else row.name),
         *([SLICE] if slices else []),
         MODEL,
         USERS,
@@ -255,7 +266,7 @@ def differences_table(
 def losses_table(rows: Sequence[ComparisonRow], level: float, title: str, notes: Sequence[Note]) -> Table:
     """The slices in which models lose: one row for each slice, metric and model."""
     lift = lift_columns()[:1]
-    columns = [words("slice", SLICE.cell), METRIC, MODEL, USERS, *lift, *difference_columns(rows, level), VERDICT]
+    columns = [SLICE, METRIC, MODEL, USERS, *lift, *difference_columns(rows, level), VERDICT]
     return Table(rows, columns, title, title, notes, dash_means=_DASH_MEANS)
 
 
@@ -297,6 +308,19 @@ def slices_in_words(
         *lifts_in_words(rows),
         *map(Note, missing_intervals(rows)),
     ]
+
+
+def first_sentences(rows: Sequence[ComparisonRow], headline: str) -> list[str]:
+    """The sentences to begin with: those of the headline metric, or else of the first, then other verdicts, then what is undecided."""
+    key = headline or next((row.metric for row in rows), "")
+    first, others = [row for row in rows if row.metric == key], [row for row in rows if row.metric != key]
+    decided = [row for row in others if row.verdict != UNDECIDED]
+    sentences = [row.sentence for row in (*first, *decided)]
+    n_more = len(sentences) - _MOST_SENTENCES
+    more = [f"{n_more:,} more verdict{'s are' if n_more > 1 else ' is'} in the table."] if n_more > 0 else []
+    undecided = [row.figure for row in others if row.verdict == UNDECIDED]
+    rest = [f"Undecided: {listed(undecided, MOST_LISTED)}."] if undecided else []
+    return [*sentences[:_MOST_SENTENCES], *more, *rest]
 
 
 def _corrected_in_words(rows: Sequence[ComparisonRow], correction: str, headline: str) -> str:

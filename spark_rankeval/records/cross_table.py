@@ -21,6 +21,7 @@ from spark_rankeval.records.selection import Metrics, chosen, headline_keys, lar
 from spark_rankeval.records.side_by_side import best_models
 from spark_rankeval.records.slices import group_of, users_of
 from spark_rankeval.records.summary import (
+    ITEM_GROUP,
     MOST_LISTED,
     SummaryRow,
     interval_in_words,
@@ -41,7 +42,6 @@ DIMENSIONS: tuple[Dimension, ...] = ("model", "metric", "cutoff", "slice", "grou
 _MOST_INTERVALS = 3
 # What divides users or items.
 _PARTS: tuple[Dimension, ...] = ("slice", "group")
-_HEADINGS = {"model": "model", "metric": "metric", "cutoff": "cutoff", "slice": "users with", "group": "items with"}
 
 Line = TypeVar("Line", bound=Hashable)
 
@@ -123,7 +123,7 @@ class CrossTable(OneTable):
 
         row_names, column_names = (list(dict.fromkeys(names)) for names, _ in self._axes())
         columns: list[Column[Any]] = [
-            words(_HEADINGS[self.row_dimension], lambda row: row),
+            words(ITEM_GROUP.heading if self.row_dimension == "group" else self.row_dimension, lambda row: row),
             Column("users", self._users),
             *(Column(name, partial(cell, name)) for name in column_names),
         ]
@@ -186,7 +186,7 @@ def _crossed(
     row_dimension: Dimension,
     column_dimension: Dimension,
     about: Sequence[str],
-    notes: Sequence[str],
+    notes: Sequence[str] = (),
     intervals: bool | None = None,
 ) -> CrossTable:
     """The table of rows, one for each of its cells."""
@@ -314,7 +314,11 @@ def result_on_screen(
         if part_rows:
             tables.append(_parts_on_screen(total_rows, part_rows, part, "model" if several else "metric"))
     more = [
-        Note(f"{len(summary):,} figures: result.to_pandas(); any two of {', '.join(DIMENSIONS)}: result.table()", "all")
+        Note(
+            f"{len(summary):,} figures",
+            "all",
+            f"see result.to_pandas(), or result.table() for any two of {', '.join(DIMENSIONS)}",
+        )
     ]
     reversals = _reversals(total_rows, parts["slice"]) if several else []
     below = [*tables[-1].notes, *reversals, *_notes_of_models(qualities, summary), *more]
@@ -329,7 +333,7 @@ def _only(row: SummaryRow, part: Dimension) -> bool:
 def _metrics_on_screen(total_rows: Sequence[SummaryRow]) -> Table:
     keys = headline_keys(total_rows)[:_MOST_METRICS]
     more = _left_out("result.table(metrics=…)", metric=len({row.key for row in total_rows}) - len(keys))
-    return _crossed([row for row in total_rows if row.key in keys], "metric", "model", [], more).shown_table()
+    return _with_notes(_crossed([row for row in total_rows if row.key in keys], "metric", "model", []), more)
 
 
 def _parts_on_screen(
@@ -343,13 +347,19 @@ def _parts_on_screen(
         **{part: len({row.slice for row in part_rows}) - len({row.slice for row in shown} - {"all"})},
         metric=len({row.key for row in part_rows}) - len(keys),
     )
-    return _crossed(shown, part, columns, [shown[0].name] if columns == "model" else [], more).shown_table()
+    return _with_notes(_crossed(shown, part, columns, [shown[0].name] if columns == "model" else []), more)
 
 
-def _left_out(call: str, **counts: int) -> list[str]:
+def _with_notes(table: CrossTable, more: Sequence[Note]) -> Table:
+    shown = table.shown_table()
+    return replace(shown, notes=[*shown.notes, *more])
+
+
+def _left_out(call: str, **counts: int) -> list[Note]:
     """A note on how much a table leaves out, and how to see it."""
     left_out = [f"{n:,} other {name}{'s' * (n != 1)}" for name, n in counts.items() if n]
-    return [f"{listed(left_out)}: {call}"] if left_out else []
+    verb = "is" if sum(counts.values()) == 1 else "are"
+    return [Note(f"{listed(left_out)} {verb} not shown", call=f"see {call}")] if left_out else []
 
 
 def _reversals(total_rows: Sequence[SummaryRow], part_rows: Sequence[SummaryRow]) -> list[Note]:
@@ -359,16 +369,17 @@ def _reversals(total_rows: Sequence[SummaryRow], part_rows: Sequence[SummaryRow]
     rows = [row for row in (*total_rows, *part_rows) if row.key in keys and not is_over_lists(row)]
     names = {row.key: row.name for row in rows}
     best = _best_by_line(((row.key, row.slice), row) for row in rows)
+    figures: dict[tuple[str, str], list[str]] = {}
+    for (key, users), leaders in sorted(best.items(), key=lambda line: keys.index(line[0][0])):
+        over_all = best.get((key, "all"), set())
+        if leaders and over_all and not leaders & over_all:
+            models = (listed(sorted(leaders)), listed(sorted(over_all)))
+            figures.setdefault(models, []).append(f"{names[key]} with {users}")
     others = [
-        f"{names[key]} with {users} ({', '.join(sorted(leaders))})"
-        for (key, users), leaders in sorted(best.items(), key=lambda line: keys.index(line[0][0]))
-        if leaders and best.get((key, "all")) and not leaders & best[key, "all"]
+        f"best on {listed(lines, MOST_LISTED)}: {leaders}; over all users: {over_all}"
+        for (leaders, over_all), lines in figures.items()
     ]
-    if not others:
-        return []
-    return [
-        Note(f"another model is best on {listed(others, MOST_LISTED)}; compare(result, …, by=…) tests it", "slices")
-    ]
+    return [Note(text, "slices", "compare(result, …, by=…) tests it") for text in others[:MOST_LISTED]]
 
 
 def _notes_of_models(qualities: Mapping[str, DataQuality], rows: Sequence[SummaryRow]) -> list[Note]:

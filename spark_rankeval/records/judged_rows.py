@@ -116,10 +116,11 @@ def lift_in_words(row: LiftedRow) -> str:
 
 
 def joined_in_words(rows: Sequence[JointRow]) -> str:
-    """How many comparisons the intervals hold for, after the word; empty if each stands alone."""
-    sizes = _sizes(rows)
-    alone = " alone or" if any(row.n_joint == 1 for row in rows) else ""
-    return f"{alone} for {sizes} comparisons together" if sizes else ""
+    """For how many comparisons at once intervals are wide enough, after the word; empty if each stands alone."""
+    most = max((row.n_joint for row in rows), default=1)
+    fewer = {row.name: f"{row.n_joint:,}" if row.n_joint > 1 else "alone" for row in rows if row.n_joint < most}
+    apart = "; ".join(f"{name}: {size}" for name, size in fewer.items())
+    return f", wide enough for all {most:,} comparisons at once{f' ({apart})' if apart else ''}" if most > 1 else ""
 
 
 def _sizes(rows: Sequence[JointRow]) -> str:

@@ -13,13 +13,13 @@ from spark_rankeval.metrics.base import RelevanceMetric
 from spark_rankeval.metrics.gain_based import GainMetric
 from spark_rankeval.records.comparison_rows import ComparisonRow, PairRow
 from spark_rankeval.records.summary import SummaryRow, metric_or_none
-from spark_rankeval.tables import Column, Table, number, words
+from spark_rankeval.tables import Column, Table, number, share, words
 
 # Clusters whose effective number is below this share of their number differ in size.
 _UNEQUAL = 0.9
 # A metric at more cutoffs than these is a curve; one point of it has the other value.
 _FEW = 6
-_ELSEWHERE = "For the definition that most systems use, pass dialect='standard'"
+_ELSEWHERE = "The dialect 'standard' has the definition that most systems use"
 _CUTOFF = re.compile(r"@\d+$")
 #: The note on labels that stand in the rows of predictions.
 NOTE_OF_RETRIEVED_LABELS = (
@@ -50,6 +50,19 @@ def notes_of_clusters(
     return tuple(note for note in (_note_of_clusters(rows), _note_of_ids(rows, users)) if note)
 
 
+def notes_of_empty_lists(counts: Mapping[str, tuple[int, int]]) -> tuple[str, ...]:
+    """The note on users who count as 0 because a model has no predictions for them, of so many with a value; by model."""
+    models: dict[tuple[int, int], list[str]] = {}
+    for model, (n_empty, n_users) in counts.items():
+        if n_empty:
+            models.setdefault((n_empty, n_users), []).append(model)
+    parts = [
+        f"{n_empty:,} of {n_users:,}{share(n_empty, n_users)} for {listed(names, _FEW)}"
+        for (n_empty, n_users), names in models.items()
+    ]
+    return (f"users without predictions count as 0: {'; '.join(parts)}",) if parts else ()
+
+
 def _note_of_clusters(rows: Sequence[SummaryRow] | Sequence[ComparisonRow] | Sequence[PairRow]) -> str:
     """The note on intervals of clusters: how many there are, and what difference they make. Empty if users are independent."""
     few = [row for row in rows if row.cluster and row.n_clusters]
@@ -73,8 +86,8 @@ def _note_of_ids(rows: Sequence[SummaryRow] | Sequence[ComparisonRow] | Sequence
     if len(users) < 2 or not any(row.interval_method and not row.cluster for row in rows):
         return ""
     return (
-        f"each {' and '.join(users)} counts as independent; if some belong together, intervals are too narrow: pass "
-        f"cluster={users[0]!r}"
+        f"each {' and '.join(users)} counts as independent; if some belong together, intervals are too narrow "
+        f"without the option cluster={users[0]!r}"
     )
 
 
@@ -98,7 +111,7 @@ def note_of_definitions(rows: Sequence[SummaryRow]) -> str:
         parts.append(listed(figures) + (f" for {model}" if len(by_model) > 1 else ""))
     values_in_words = f"{subject} {'; '.join(parts)}".lstrip()
     return (
-        f"{_rating(_named(few), len(names))}. With the definition that most systems use (dialect='standard'), "
+        f"{_rating(_named(few), len(names))}. With the definition that most systems use (dialect 'standard'), "
         f"{values_in_words}"
     )
 
@@ -149,7 +162,7 @@ def _note_of_users(rows: Sequence[SummaryRow]) -> str:
         return ""
     return (
         f"{_averaged(alike, row.n_users)} with a grade above 0; {_averaged(others, others[0].n_users)} {condition}. "
-        f"Grades below {gain.threshold:g} still count as gain, unless you pass below_threshold='zero'"
+        f"Grades below {gain.threshold:g} still count as gain; with the option below_threshold='zero' they do not"
     )
 
 

@@ -209,15 +209,22 @@ def quality_notes(quality: DataQuality, *, excludes: bool = False) -> list[Note]
 
 
 def _users(quality: DataQuality) -> Iterator[str]:
-    yield f"{quality.n_users:,} users"
-    shares = {
-        "without a relevant label": quality.n_without_relevant,
-        "without predictions": quality.n_without_predictions,
-    }
+    """The users, and of those with labels, whom most means are over, how many lack what a metric needs."""
+    n_users, n_labelled = quality.n_users, quality.n_labelled
+    labelled = "none" if not n_labelled else "all" if n_labelled == n_users else f"{n_labelled:,}"
+    yield f"{n_users:,} user{'s' * (n_users != 1)}{f', {labelled} with labels' if n_users else ''}"
+    if n_labelled:
+        n_irrelevant = quality.n_without_relevant - quality.n_without_labels
+        parts = [f"{n_irrelevant:,} {_has(n_irrelevant)} no relevant label{share(n_irrelevant, n_labelled)}"]
+        if quality.n_in_both is not None:
+            n_unlisted = n_labelled - quality.n_in_both
+            parts.append(f"{n_unlisted:,} {_has(n_unlisted)} no predictions{share(n_unlisted, n_labelled)}")
+        yield f"of these {', '.join(parts)}"
+    if n_users and (not n_labelled or quality.n_in_both is None):
+        n_unlisted = quality.n_without_predictions
+        yield f"{n_unlisted:,} {_has(n_unlisted)} no predictions{_share_of_all(n_unlisted, n_users)}"
     if quality.n_left_out:
-        shares["left out of the means"] = quality.n_left_out
-    for reason, n in shares.items():
-        yield f"{n:,} {reason}{share(n, quality.n_users)}"
+        yield f"{quality.n_left_out:,} {_be(quality.n_left_out)} left out of the means{_share_of_all(quality.n_left_out, n_users)}"
     unusable = "without a usable weight, left out"
     yield from _counted({"with weight 0, left out": quality.n_without_weight, unusable: quality.n_invalid_weights})
     yield from _counted({"without a cluster, each taken as one": quality.n_missing_clusters})
@@ -228,7 +235,19 @@ def _ties(quality: DataQuality) -> str:
     if not n:
         return "no user's values depend on the order of equal scores"
     whose = "user's" if n == 1 else "users'"
-    return f"{n:,} {whose} values depend on the order of equal scores{share(n, quality.n_users)}"
+    return f"{n:,} {whose} values depend on the order of equal scores{_share_of_all(n, quality.n_users)}"
+
+
+def _share_of_all(n: int, n_users: int) -> str:
+    return share(n, n_users).replace(")", " of all users)")
+
+
+def _has(n: int) -> str:
+    return "has" if n == 1 else "have"
+
+
+def _be(n: int) -> str:
+    return "is" if n == 1 else "are"
 
 
 def _rows(quality: DataQuality, excludes: bool) -> Iterator[str]:

@@ -59,7 +59,7 @@ class ModelsTable(OneTable):
     def caption(self) -> str:
         """A sentence on the content of the table."""
         about = users_in_words([replace(row, model="") for row in self.rows])
-        bold = "; the best mean of each metric is bold" if len(self.models) > 1 else ""
+        bold = "; the best mean of each metric is bold" if self._has_best else ""
         raised = "; a raised letter: significantly better than the model with that letter" if self.better else ""
         return f"Means over users, {about}{bold}{raised}"
 
@@ -77,9 +77,13 @@ class ModelsTable(OneTable):
         columns.insert(0, words(_HEAD, lambda model: model))
         if self.better:
             columns.insert(0, words("", lambda model: letters[model].rstrip(",")))
-        best = "the best of its column" if len(self.models) > 1 else ""
+        best = "the best of its column" if self._has_best else ""
         notes = list(map(Note, self.notes))
         return Document((Table(self.models, columns, caption=self.caption, notes=notes, bold_means=best),))
+
+    @property
+    def _has_best(self) -> bool:
+        return any(map(best_models, self._by_key().values()))
 
     def _by_key(self) -> dict[str, dict[str, SummaryRow]]:
         rows: dict[str, dict[str, SummaryRow]] = {}
@@ -163,10 +167,11 @@ def _larger_is_better(row: SummaryRow) -> bool:
 
 
 def best_models(rows: Mapping[str, SummaryRow]) -> set[str]:
-    """The models with the best mean, if there are others."""
+    """The models with the best mean, if others have a worse one."""
     means = {model: row.mean if _larger_is_better(row) else -row.mean for model, row in rows.items()}
     means = {model: mean for model, mean in means.items() if not math.isnan(mean)}
-    return {model for model, mean in means.items() if len(means) > 1 and mean == max(means.values())}
+    best = {model for model, mean in means.items() if mean == max(means.values())}
+    return best if len(best) < len(means) else set()
 
 
 def _users_in_words(rows: Sequence[SummaryRow]) -> str:

@@ -206,6 +206,7 @@ READ_BACK = no_users(
 
 # So many runs of a metric are printed, the newest ones.
 _MOST_RUNS = 20
+_CALL = "to_pandas() has them all"
 _MOST_TABLES_OF_RUNS = 12
 
 
@@ -228,12 +229,12 @@ def history_on_screen(rows: Sequence[HistoryRow], failed: Mapping[str, str]) -> 
         runs = list(dict.fromkeys(run for run, _, _ in group))
         newest = runs[-_MOST_RUNS:]
         n_left_out = len(runs) - len(newest)
-        notes = [Note(f"{n_left_out:,} earlier runs are not shown: to_pandas() has them all")] if n_left_out else []
+        notes = [Note(f"{n_left_out:,} earlier runs are not shown", call=_CALL)] if n_left_out else []
         shown = [each for each in group if each.run in newest]
         table = history_table(shown, failed, changes=changes_of(group))
         tables.append(replace(table, title=title, notes=notes))
     n_more = len(groups) - len(tables)
-    more = (Note(f"{n_more:,} more metrics and slices are not shown: to_pandas() has them all"),) if n_more else ()
+    more = (Note(f"{n_more:,} more metrics and slices are not shown", call=_CALL),) if n_more else ()
     return Document(tuple(tables), more)
 
 

@@ -334,7 +334,7 @@ _MOST_TABLES = 24
 #: Columns that several tables have, of summaries and of comparisons.
 METRIC: Column[Any] = words("metric", lambda row: row.name)
 MODEL: Column[Any] = words("model", lambda row: row.model)
-SLICE: Column[Any] = words("users with", lambda row: row.slice)
+SLICE: Column[Any] = words("slice", lambda row: row.slice)
 ITEM_GROUP: Column[Any] = words("group of items", lambda row: group_of(row.slice))
 USERS: Column[Any] = Column("users", lambda row: f"{row.n_users:,}")
 UNDEFINED: Column[Any] = Column("undefined", lambda row: f"{row.n_undefined:,}")
@@ -353,7 +353,7 @@ def summary_on_screen(
         tables.append(_summary_table(group, notes_of_quality(qualities[model], group) if is_last else ()))
     n_left_out = len(groups) - len(tables)
     if n_left_out:
-        more = Note(f"{n_left_out:,} more slices are not shown: result.slices has them all")
+        more = Note(f"{n_left_out:,} more slices are not shown", call="result.slices has them all")
         quality_lines = notes_of_quality(next(iter(qualities.values())), rows) if len(qualities) == 1 else []
         tables[-1] = _summary_table(groups[len(tables) - 1], [more, *quality_lines])
     return Document(tuple(tables), remarks(notes))

@@ -197,7 +197,7 @@ def pairs_chart(rows: Sequence[PairRow], level: float, metrics: Metrics, width: 
         if several:
             estimates.append(Estimate(row.name, place, *figures, axis=_axis(row)))
         else:
-            estimates.append(Estimate("", place, *figures, f"{written(row.difference)}  {row.verdict}", row.margin))
+            estimates.append(Estimate("", place, *figures, f"{written(row.difference)} · {row.verdict}", row.margin))
     names = list(dict.fromkeys(row.name for row in shown)) if several else [""]
     reading = [f"Line: {level * 100:.6g}% interval; the intervals of all pairs of a metric hold together (Tukey)."]
     title = "Differences between all pairs of models" + ("" if several or not shown else f": {shown[0].name}")
@@ -223,7 +223,7 @@ def _differences(rows: Sequence[ComparisonRow], places: Sequence[str]) -> list[E
     return [
         Estimate(
             row.model, place, row.difference, *row.shown_ends,
-            f"{written(row.difference)}{lift_in_words(row)}  {row.verdict}", row.margin, _axis(row),
+            f"{written(row.difference)}{lift_in_words(row)} · {row.verdict}", row.margin, _axis(row),
         )
         for row, place in zip(rows, places, strict=True)
     ]  # fmt: skip

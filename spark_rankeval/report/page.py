@@ -22,6 +22,7 @@ from spark_rankeval.records.audit_rows import audit_table, findings, headline, l
 from spark_rankeval.records.comparison_rows import (
     differences_in_words,
     differences_table,
+    first_sentences,
     reversals_in_words,
     slices_in_words,
 )
@@ -32,7 +33,14 @@ from spark_rankeval.records.selection import headline_keys, one_of_each
 from spark_rankeval.records.side_by_side import dialects_table
 from spark_rankeval.records.slices import has_item_group, is_item_group, item_groups_table
 from spark_rankeval.records.stored import HistoryRow, history_table
-from spark_rankeval.records.summary import SELF_NORMALISED, SummaryRow, means_table, missing_intervals, shared_by_groups
+from spark_rankeval.records.summary import (
+    SELF_NORMALISED,
+    MetricRow,
+    SummaryRow,
+    means_table,
+    missing_intervals,
+    shared_by_groups,
+)
 from spark_rankeval.report.contents import (
     Audited,
     Contents,
@@ -145,12 +153,13 @@ _MOST_LINES = 16
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page: paragraphs, a list of sentences, charts, tables, and folded tables."""
+    """A part of the page: paragraphs, a list of sentences, paragraphs below it, charts, tables, and folded tables."""
 
     id: str
     heading: str
     words: Sequence[str] = ()
     points: Sequence[str] = ()
+    remarks: Sequence[str] = ()
     pictures: Sequence[Picture] = ()
     tables: Sequence[Table] = ()
     folded: Sequence[Table] = ()
@@ -279,20 +288,28 @@ def _means(contents: Contents, total_rows: list[SummaryRow]) -> Section:
     return Section(
         "means",
         "Means",
-        words=[*map(_ended, contents.notes), *(_sentence(text) for text in missing_intervals(total_rows))],
+        words=[
+            *_as_sentences(contents.notes, total_rows),
+            *(_sentence(text) for text in missing_intervals(total_rows)),
+        ],
         pictures=[picture(contents.plots.means)],
         tables=[means_table("The means as a table", shown)],
         folded=[means_table("All means", total_rows)] if len(shown) < len(total_rows) else [],
     )
 
 
-def _ended(text: str) -> str:
-    """A note as a sentence. It begins with the name of a metric, which stays as it is."""
-    return text if text.endswith(".") else f"{text}."
+def _as_sentences(notes: Sequence[str], rows: Sequence[MetricRow]) -> list[str]:
+    """Notes as sentences. A name of a metric at the beginning stays as it is."""
+    names = {row.name for row in rows}
+    return [_ended(note) if note.split()[0].rstrip(",") in names else _sentence(note) for note in notes]
 
 
 def _sentence(text: str) -> str:
     return _ended(text[:1].upper() + text[1:])
+
+
+def _ended(text: str) -> str:
+    return text if text.endswith(".") else f"{text}."
 
 
 def _headline(rows: Sequence[SummaryRow], total_rows: Sequence[SummaryRow]) -> list[SummaryRow]:
@@ -311,10 +328,12 @@ def _differences(comparison: ReportedComparison, contents: Contents, keys: Seque
     metrics = [key for key in dict.fromkeys([comparison.headline, *keys]) if key in with_slices] or list(with_slices)
     draws: list[Callable[..., Drawing]] = [plot, *(partial(plot.draw_users, users) for users in counted)]
     draws += [partial(plot.slices, metric) for metric in metrics[:_MOST_SLICED]]
-    words = [
-        f"Each model is compared with {comparison.baseline}. Only users with a value under both models are compared.",
+    words = (
+        f"Each model is compared with {comparison.baseline}. Only users with a value under both models are compared."
+    )
+    remarks = [
         *(f"Slices have {words}." for words in reversals_in_words(rows, sliced)),
-        *map(_ended, comparison.notes),
+        *_as_sentences(comparison.notes, rows),
     ]
     caption = f"Differences from {comparison.baseline}"
     correction, level = comparison.correction, comparison.level
@@ -323,9 +342,11 @@ def _differences(comparison: ReportedComparison, contents: Contents, keys: Seque
     return Section(
         "differences",
         "Which model is better",
-        words=words,
+        words=[words],
+        points=first_sentences(rows, comparison.headline),
+        remarks=remarks,
         pictures=list(map(picture, draws)),
-        tables=[differences_table(rows, level, caption, notes)],
+        tables=[differences_table(rows, level, caption, notes, headline=comparison.headline)],
         folded=[differences_table(sliced, level, f"{caption} by slice", notes_of_slices, slices=True)]
         if sliced
         else [],

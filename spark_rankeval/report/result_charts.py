@@ -128,7 +128,7 @@ class ResultPlots:
         written = common_format(row.mean for row in shown)
         reading = [interval_reading(rows, "line")]
         if several:
-            reading.append("Each interval is for one mean only. To see whether models differ, use compare.")
+            reading.append("Each interval is for one mean only. Only a comparison shows whether models differ.")
         if len(headline) < len(keys):
             reading.append(f"Shown: {len(headline)} of {len(keys)} metrics. Curves show the others.")
         estimates = []
@@ -230,7 +230,7 @@ class ResultPlots:
         reading = [interval_reading(total_rows, "line"), "Dashed line: all users."]
         reading += largest_in_words(shown, rows, "slices")
         return forest_chart(
-            [_estimate(row, row.model, row.slice, f"{written(row.mean)}  {_users(row)}") for row in shown],
+            [_estimate(row, row.model, row.slice, f"{written(row.mean)} · {_users(row)}") for row in shown],
             title=f"{name} by slice of users",
             reading=[*reading, *self._notes(total_rows)],
             x_title=mean_of(total_rows[0], name),
@@ -273,7 +273,7 @@ class ResultPlots:
         reading += largest_in_words(shown, drawable, "groups")
         reading.append(interval_reading(drawable or total_rows, "line"))
         return forest_chart(
-            [_estimate(row, row.model, group_of(row.slice), f"{written(row.mean)}  {_users(row)}") for row in shown],
+            [_estimate(row, row.model, group_of(row.slice), f"{written(row.mean)} · {_users(row)}") for row in shown],
             title=f"{name} by group of items",
             reading=[*reading, *self._notes(total_rows)],
             x_title=mean_of(total_rows[0], name),
@@ -304,9 +304,7 @@ class ResultPlots:
         mark = shapes_in_words((row.model for row in shown), self.models)
         reading = [f"Thin line: from the smallest to the largest value of a user. {mark}: mean."]
         if len(shares) > 1:
-            reading.append(
-                f"Thick line: from the {shares[0]:.3g} to the {shares[-1]:.3g} quantile. Ticks: the quantiles asked for."
-            )
+            reading.append(f"Thick line: from the {shares[0]:.3g} to the {shares[-1]:.3g} quantile. Ticks: quantiles.")
         elif shares:
             reading.append("Tick: median.")
         reading += self._notes(shown)

@@ -206,7 +206,7 @@ class History:
         return write_page(target, history_page(title, parts))
 
     def __repr__(self) -> str:
-        return as_text(history_on_screen(self.rows, self.failed)) if self.rows else "no run"
+        return as_text(history_on_screen(self.rows, self.failed).with_calls()) if self.rows else "no run"
 
 
 def _listed(names: Sequence[str]) -> str:

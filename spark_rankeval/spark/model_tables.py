@@ -46,6 +46,7 @@ from spark_rankeval.worker.compared_users import (
     INVALID,
     IS_NULL_USER,
     MODEL,
+    N_PREDICTIONS,
     ROWS,
     USER,
     ComparisonStates,
@@ -363,7 +364,9 @@ class ModelTables:
         values = [F.greatest(value, value).alias(value_field(index)) for index, value in enumerate(doubles)]
         n_invalid = reduce(operator.add, errors, F.lit(0).cast("bigint")).alias(INVALID)
         hashes = [_hash_of(table, name).alias(hash_field(name)) for name in shared]
-        row = F.struct(_model_of(table).alias(MODEL), n_invalid, *values, *hashes)
+        row = F.struct(
+            _model_of(table).alias(MODEL), n_invalid, _n_predictions(table).alias(N_PREDICTIONS), *values, *hashes
+        )
         attributes = [
             name_in(table.frame, find_column(table.frame, name) or name).alias(slice_field(index))
             for index, name in enumerate(by)
@@ -453,6 +456,14 @@ class ModelTables:
         schema = PerUserSchema(users=first.users, model=model, models=(), differences=columns)
         differences = [F.coalesce(value, F.lit(math.nan)) for value in values]
         return rows.select(*schema.marked([*self._users(), F.col(_ROW).getField(MODEL), *differences]))
+
+
+def _n_predictions(table: ModelTable) -> Column:
+    """How many predictions a row's user has; 1 if that is not known."""
+    name = find_column(table.frame, N_PREDICTIONS)
+    count = F.lit(1) if name is None else column(name)
+    # All tables need the same type, nulls included.
+    return F.coalesce(count.cast("bigint"), F.lit(1)) * F.lit(1)
 
 
 def _hash_of(table: ModelTable, name: str) -> Column:

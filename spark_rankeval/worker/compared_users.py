@@ -22,13 +22,17 @@ USER, IS_NULL_USER, ROWS = "user", "nobody", "rows"
 
 #: A hash of the user's cluster, if users come in clusters; null if it is not known.
 CLUSTER = "cluster"
-#: The fields of a model's row, beside its values: the model's name, and how many of its rows could not be ranked.
-MODEL, INVALID = "model", "invalid"
+#: The fields of a model's row, beside its values: the model's name, how many of its rows could not be ranked, and how many predictions
+#: it has, 1 if that is not known.
+MODEL, INVALID, N_PREDICTIONS = "model", "invalid", "n_predictions"
 
 #: The number of attributes in which the rows of a user do not agree, if there are slices.
 CONFLICTS = "n_conflicts"
 #: The counts of a model: users with a row, with a row of the baseline too, with several rows, and invalid rows.
 N_USERS, N_SHARED, N_REPEATED, N_INVALID = "n_users", "n_shared", "n_repeated", "n_invalid"
+#: The counts of a model, if its rows say whether they are empty: users with a value, and of these users who count as 0 for want of
+#: predictions.
+N_VALUED, N_EMPTY = "n_valued", "n_empty"
 
 #: The count of a model: users whose rows of a shared table are not those that the baseline was evaluated on; `n_other_rows` reads it.
 N_OTHER = "n_other_"
@@ -134,6 +138,12 @@ def n_other_rows(owners: Mapping[Owner, State], model: str, baseline: str, table
     return sum(int(owners.get(owner, {}).get(name, [0])[0]) for owner in counted)
 
 
+def n_empty_lists(owners: Mapping[Owner, State], model: str) -> tuple[int, int]:
+    """How many users of a model count as 0 for want of predictions, and how many have a value."""
+    n_empty, n_valued = (int(owners.get(model, {}).get(name, [0])[0]) for name in (N_EMPTY, N_VALUED))
+    return n_empty, n_valued
+
+
 class RowHashes(NamedTuple):
     """Hashes of users' rows of a table, as each model was evaluated on them."""
 
@@ -170,6 +180,7 @@ class ComparedUsers(NamedTuple):
     n_rows: Array  # int64, models × users; 0 for a null user
     n_invalid: Array  # a number for each model
     row_hashes: dict[str, RowHashes]  # by table
+    is_empty: BoolArray | None = None  # models × users: no predictions; None: the rows do not say so
     lacks_cluster: BoolArray | None = None  # whose cluster is not known, if users come in clusters
     n_conflicts: IntArray | None = (
         None  # in how many attributes a user's rows do not agree, if there are attributes or clusters
@@ -183,6 +194,7 @@ class ComparedUsers(NamedTuple):
             values=self.values[:, :, rows],
             n_rows=self.n_rows[:, rows],
             n_invalid=np.zeros_like(self.n_invalid),
+            is_empty=None,
             lacks_cluster=None,
             n_conflicts=None,
             row_hashes={table: hashes.only(rows) for table, hashes in self.row_hashes.items()},
@@ -225,6 +237,10 @@ def read_users(batch: pa.RecordBatch, n_metrics: int, tables: tuple[str, ...] = 
     for index in range(n_metrics):
         values[index, position] = numbers(fields[value_field(index)])[has_user]
     shape = (len(models), n_users)
+    is_empty = None
+    if N_PREDICTIONS in fields:
+        is_empty = np.zeros(len(models) * n_users, np.bool_)
+        is_empty[position] = (whole_numbers(fields[N_PREDICTIONS]) == 0)[has_user]
     conflicts = whole_numbers(columns[CONFLICTS]) if CONFLICTS in columns else None
     lacks_cluster = None
     if CLUSTER in columns:
@@ -238,6 +254,7 @@ def read_users(batch: pa.RecordBatch, n_metrics: int, tables: tuple[str, ...] = 
         values=values.reshape(n_metrics, len(models), n_users),
         n_rows=np.bincount(position, minlength=len(models) * n_users).reshape(len(models), n_users),
         n_invalid=np.bincount(code, whole_numbers(fields[INVALID]), len(models)).astype(np.int64),
+        is_empty=None if is_empty is None else is_empty.reshape(shape),
         lacks_cluster=lacks_cluster,
         n_conflicts=conflicts,
         row_hashes=row_hashes,
@@ -265,6 +282,12 @@ class UserCounts:
             self._count(model, N_SHARED, shared & (n_rows > 0))
             self._count(model, N_REPEATED, n_rows > 1)
             self._count(model, N_INVALID, users.n_invalid[index])
+            if users.is_empty is not None:
+                values = users.values[:, index]
+                has_value = np.any(~np.isnan(values), axis=0)
+                is_other = np.any(np.nan_to_num(values) != 0, axis=0)
+                self._count(model, N_VALUED, has_value)
+                self._count(model, N_EMPTY, users.is_empty[index] & has_value & ~is_other)
         for table, hashes in users.row_hashes.items():
             if self._baseline is None:
                 self._count_unequal(table, hashes, users)

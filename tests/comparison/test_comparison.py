@@ -458,3 +458,22 @@ def test_a_slice_has_its_own_count_of_users_with_other_labels(users):
     for row in compared.sliced:
         of_slice = {m: f[f["country"] == row.slice.removeprefix("country=")] for m, f in frames.items()}
         assert row.not_shared.startswith(f"labels ({of_either(of_slice, 'labels_hash', 'new')} users)")
+
+
+def test_users_without_predictions_are_counted_if_they_count_as_0(users):
+    frames = {}
+    for model, frame in users.items():
+        n_predictions = np.where(frame["user"] < 7919 * (40 if model == "new" else 0), 0, 10)
+        frames[model] = frame.assign(n_predictions=n_predictions)
+    empty = frames["new"]["n_predictions"] == 0
+    # One of them has a value, such as the worst rank, and one has none.
+    frames["new"].loc[empty, list(METRICS.values())] = 0.0
+    first, second = frames["new"].index[empty][:2]
+    frames["new"].loc[first, "ndcg_at_10"] = 0.5
+    frames["new"].loc[second, list(METRICS.values())] = math.nan
+    n_empty = int(empty.sum()) - 2
+    n_valued = int(frames["new"][list(METRICS.values())].notna().any(axis=1).sum())
+    note = f"users without predictions count as 0: {n_empty} of {n_valued} ({n_empty / n_valued:.1%}) for new"
+    assert compare_frames(frames, METRICS, "old", replicates=9, n_partitions=5).notes == (note,)
+    assert pairs_of_frames(frames, METRICS, replicates=9).notes == (note,)
+    assert compare_frames(users, METRICS, "old", replicates=9).notes == ()

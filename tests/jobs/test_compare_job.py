@@ -70,7 +70,7 @@ def test_the_job_says_what_compare_says_and_keeps_it(spark, tables, tmp_path, ca
     printed = capsys.readouterr()
     stored = {name: spark.read.parquet(f"{tables}/{name}") for name in ("old", "new")}
     expected = compare(stored, "old", replicates=99, by="country", headline="rr", margin={"rr": 0.01})
-    assert printed.out.startswith(repr(expected))
+    assert printed.out.startswith(expected.to_text())
     assert expected["rr"].sentence in printed.out
     assert f"run day written to {tmp_path}/out: comparisons, reports, manifests" in printed.out
     rows = {(row.metric, row.slice): row for row in spark.read.parquet(f"{tmp_path}/out/comparisons").collect()}
@@ -148,7 +148,7 @@ def test_groups_of_different_users_are_compared_as_the_library_does(spark, table
         spark.read.parquet(f"{tables}/old"), "DE", group="country", metrics="rr", margin={"rr": 0.01}
     )
     printed = capsys.readouterr().out
-    assert printed.startswith(repr(expected))
+    assert printed.startswith(expected.to_text())
     assert expected["rr"].sentence in printed
     (row,) = spark.read.parquet(f"{tmp_path}/out/group_comparisons").collect()
     figures = expected["rr"]

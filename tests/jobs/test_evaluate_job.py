@@ -428,7 +428,7 @@ def test_a_job_says_what_most_systems_would_say(spark, files, capsys):
     """In the table that it prints, its log and its manifest; the stored table of users has no column more."""
     note = (
         "ndcg@2 rates only the order of the retrieved items and ignores relevant items that were missed. With the definition "
-        "that most systems use (dialect='standard'), it is 0.3869"
+        "that most systems use (dialect 'standard'), it is 0.3869"
     )
     (files / "l.json").write_text('{"user": 1, "bought": "a"}\n{"user": 1, "bought": "z"}\n')
     assert start(files, 'metrics = ["ndcg@2", "rr"]', options=["--log-format", "json"]) == 0

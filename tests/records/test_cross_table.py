@@ -7,6 +7,7 @@ import pytest
 from worlds.summary_rows import row
 
 from spark_rankeval.errors import OptionError, UnknownMetricError
+from spark_rankeval.evaluation.result import Result
 from spark_rankeval.records.cross_table import DIMENSIONS, cross_table, result_on_screen
 from spark_rankeval.tables import as_text
 
@@ -108,11 +109,11 @@ def test_a_table_says_how_many_users_each_row_has():
     rows = [row(f"ndcg@{k}", 0.5, model=model, n_users=n) for k in (5, 10) for model, n in (("als", 90), ("pop", 80))]
     below = cross_table(rows, "model", "cutoff", None, NOTHING, False)
     assert str(below).splitlines()[1:4] == [
-        "model  users        5       10",
-        "als       90  0.5000*  0.5000*",
-        "pop       80  0.5000*  0.5000*",
+        "model  users       5      10",
+        "als       90  0.5000  0.5000",
+        "pop       80  0.5000  0.5000",
     ]
-    assert "5       80 to 90  0.5000*" in str(cross_table(rows, "cutoff", "model", None, NOTHING, False))
+    assert "5       80 to 90  0.5000  0.5000\n" in str(cross_table(rows, "cutoff", "model", None, NOTHING, False))
 
 
 def test_a_model_may_be_called_all():
@@ -170,16 +171,22 @@ def test_a_screen_says_what_it_leaves_out_and_how_to_see_it():
         for users in ("all", *slices)
         for metric in [f"ndcg@{k}" for k in range(1, 13)]
     ]
-    text = as_text(result_on_screen(rows, {}))
-    assert "9 other metrics: result.table(metrics=…)" in text
-    assert "2 other slices and 11 other metrics: result.table('slice', 'model', metrics=…)" in text
+    logged, text = as_text(result_on_screen(rows, {})), as_text(result_on_screen(rows, {}).with_calls())
+    assert "9 other metrics are not shown; see result.table(metrics=…)\n" in text
+    assert "9 other metrics are not shown\n" in logged
+    assert "result." not in logged, "whoever reads a log has no result to call"
+    assert "2 other slices and 11 other metrics are not shown; see result.table('slice', 'model', metrics=…)" in text
+    assert "all    360 figures; see result.to_pandas(), or result.table() for any two of model, " in text
+    assert text.count("\nslice ") == 1, "the row of all users has a heading that suits it"
     assert "country=01" not in text
     assert "country=13" in text
     assert "\nall" in text
-    alone = as_text(result_on_screen([one for one in rows if one.model == "als"], {}))
-    assert "2 other slices and 11 other metrics: result.table('slice', 'metric', metrics=…)" in alone
+    alone = as_text(result_on_screen([one for one in rows if one.model == "als"], {}).with_calls())
+    assert "2 other slices and 11 other metrics are not shown; see result.table('slice', 'metric', metrics=…)" in alone
     few = [one for one in rows if one.metric == "ndcg@10" and one.slice in ("all", "country=01")]
     assert "other" not in as_text(result_on_screen(few, {}))
+    one_more = [one for one in rows if one.metric in ("ndcg@9", "ndcg@10") and one.slice in ("all", "country=01")]
+    assert "\n1 other metric is not shown\n" in as_text(result_on_screen(one_more, {}))
 
 
 def test_a_screen_shows_a_metric_of_slices_with_its_weights_and_missing_intervals():
@@ -200,7 +207,7 @@ def test_a_screen_shows_a_metric_of_slices_with_its_weights_and_missing_interval
     assert "no interval for country=DE: one user has no spread" in str(slices.notes)
 
 
-def test_a_screen_says_in_which_slices_another_model_is_best():
+def test_a_screen_names_the_models_that_are_best_in_slices_alone():
     def rows(metric, *means):
         for users, pair in zip(("all", "country=DE"), means, strict=False):
             for model, mean in zip(MODELS, pair, strict=True):
@@ -210,8 +217,21 @@ def test_a_screen_says_in_which_slices_another_model_is_best():
     others = [*rows("coverage@5", (0.5, 0.25), (0.25, 0.5)), *rows("recall@10", (0.5, 0.25), (0.25, 0.5))]
     alone = [one for one in rows("mrr", (0.5, 0.5), (0.25, 0.5)) if one.slice != "all"]
     shown = [*rows("rr", (0.5, 0.25), (0.25, 0.5))]
-    text = as_text(result_on_screen([*others, *alone, *shown], {}))
-    assert "another model is best on recall@10 with country=DE (pop) and rr with country=DE (pop); compare" in text
+    document = result_on_screen([*others, *alone, *shown], {})
+    names = "slices  best on recall@10 with country=DE and rr with country=DE: pop; over all users: als"
+    assert f"{names}\n" in as_text(document)
+    assert f"{names}; compare(result, …, by=…) tests it\n" in as_text(document.with_calls())
+
+
+@pytest.mark.parametrize(("means", "marked"), [((0.0, 0.0), []), ((0.5, 0.5), []), ((0.5, 0.5, 0.25), [0, 1])])
+def test_no_model_is_best_if_all_are_equal(means, marked):
+    models = [f"model {place}" for place in range(len(means))]
+    rows = [row("ndcg@5", mean, model=model) for model, mean in zip(models, means, strict=True)]
+    shown = cross_table(rows, "model", "metric", None, NOTHING, False).shown_table()
+    assert [place for place, cells in enumerate(shown.rows) if cells[-1].bold] == marked
+    result = Result(tuple(rows), {}, {}, (), None, None)
+    for table in (shown.caption, str(result.models_table()), result.models_table().to_markdown()):
+        assert ("best" in table) == bool(marked)
 
 
 def test_a_cell_without_a_figure_has_a_dash():

@@ -74,7 +74,9 @@ def test_notes_say_how_a_headline_and_other_metrics_are_corrected():
     assert notes_beside("interval", rows, headline="ndcg@10") == [
         f"{together}, that of ndcg@10 stands alone; {ALONE}", f"{BY_HEADLINE}: mrr of als",
     ]  # fmt: skip
-    assert joined_in_words(rows) == " alone or for 2 comparisons together"
+    assert joined_in_words(rows) == ", wide enough for all 2 comparisons at once (ndcg@10: alone)"
+    assert joined_in_words(rows[1:]) == ", wide enough for all 2 comparisons at once"
+    assert joined_in_words(rows[:1]) == ""
     # The row is open by its own p, whatever the headline says.
     own = [first, replace(gated, p=0.4, n_joint=2, p_test="exact"), rows[2]]
     assert notes_beside("interval", own, headline="ndcg@10")[1:] == [f"{SIGNS_DO_NOT}: mrr of als"]

@@ -10,12 +10,12 @@ from worlds.summary_rows import row
 
 from spark_rankeval.dialects import DEFAULT, STANDARD
 from spark_rankeval.metrics.naming import parse_metrics
-from spark_rankeval.records.notes import definitions_table, notes_of
+from spark_rankeval.records.notes import definitions_table, notes_of, notes_of_empty_lists
 from spark_rankeval.request.readings import nonstandard_defaults, one_per_curve, resolve
 
 RATES = "rates only the order of the retrieved items and ignores relevant items that were missed."
 RATE = "rate only the order of the retrieved items and ignore relevant items that were missed."
-BY_MOST = "With the definition that most systems use (dialect='standard'),"
+BY_MOST = "With the definition that most systems use (dialect 'standard'),"
 # A user with one hit at rank 2 of two relevant items, one with grade 3 and 1 and an item below the threshold retrieved.
 USERS = {
     "half": ([("a", 3.0), ("b", 2.0)], [("b", 1.0), ("c", 1.0)]),
@@ -95,7 +95,7 @@ def test_models_relevances_and_curves_have_their_values_too():
 
 
 def test_a_table_that_lacks_the_other_value_says_what_to_ask_for():
-    note = f"ndcg@10 {RATES} For the definition that most systems use, pass dialect='standard'"
+    note = f"ndcg@10 {RATES} The dialect 'standard' has the definition that most systems use"
     assert notes_of([row("ndcg@10", standard="ndcg(ideal='labels')@10")]) == (note,)
 
 
@@ -127,7 +127,7 @@ def test_metrics_of_gain_stand_on_other_users_where_there_is_a_threshold():
     (note,) = notes_of(rows_with(671, "keep"))
     assert note == (
         "ndcg@10 is averaged over the 671 users with a grade above 0; recall@10 is averaged over the 658 users with a grade of at "
-        "least 3 (relevance_threshold). Grades below 3 still count as gain, unless you pass below_threshold='zero'"
+        "least 3 (relevance_threshold). Grades below 3 still count as gain; with the option below_threshold='zero' they do not"
     )
     # Q-measure reads gains, but needs a relevant label.
     q = row("q@10", n_users=658, definition="q(relevance_threshold=3.0, below_threshold='keep', undefined='nan')@10")
@@ -216,3 +216,10 @@ def test_a_definition_names_its_ideal_list_and_its_denominator():
         assert "an ideal list" not in explained[definition]
         assert "a number of items" not in explained[definition]
     assert all("gain: 2^grade − 1" in text for name, text in explained.items() if "ndcg" in name)
+
+
+def test_users_without_predictions_are_counted_once_for_models_that_are_alike():
+    counts = {"als": (4, 32), "new": (4, 32), "old": (0, 32), "top": (40, 1_000)}
+    says = "users without predictions count as 0: 4 of 32 (12.5%) for als and new; 40 of 1,000 (4.0%) for top"
+    assert notes_of_empty_lists(counts) == (says,)
+    assert notes_of_empty_lists({"old": (0, 32)}) == ()

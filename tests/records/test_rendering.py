@@ -198,7 +198,7 @@ def test_only_the_first_of_many_slices_are_shown():
     rows = [replace(ROW, slice=f"country = {n}") for n in range(40)]
     for text in (summary_as_text(rows, {"": QUALITY}), " ".join(Reader(summary_as_html(rows, {"": QUALITY})).texts)):
         assert text.count("users with country") == 24
-        assert "16 more slices are not shown: result.slices has them all" in text
+        assert "16 more slices are not shown" in text
         assert text.count("1,300 users") == 1
 
 

@@ -20,7 +20,7 @@ from spark_rankeval.comparison.comparison_results import ModelComparison, Pairwi
 from spark_rankeval.errors import InputError, OptionError, UnknownMetricError
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.metrics.naming import parse_metrics
-from spark_rankeval.records.comparison_rows import differences_table
+from spark_rankeval.records.comparison_rows import differences_table, first_sentences
 from spark_rankeval.records.notes import definitions_table, notes_of
 from spark_rankeval.records.summary import SummaryRow, means_table
 from spark_rankeval.report.contents import quantiles_table
@@ -294,9 +294,25 @@ def test_losses_of_slices_say_what_their_figures_are_corrected_for():
         difference(slice="age=old", value=-0.02, verdict="worse", n_joint=2, **without),
         difference(slice="age=young", value=0.04, n_joint=2),
     ]
-    shown = repr(comparison([difference()], sliced)).partition("the largest losses of 2 comparisons of slices")[2]
+    shown = repr(comparison([difference()], sliced)).partition("\nthe largest losses of 2 comparisons of slices\n")[2]
+    assert "slices    1 other comparison is not shown; comparison.slices has them all" in shown
+    assert "comparison." not in comparison([difference()], sliced).to_text()
     assert "from all patterns of signs or the paired t test, corrected for 2 comparisons (holm)" in shown
     assert "interval  the intervals of 2 comparisons hold together (Bonferroni)" in shown
     assert "no lift for ndcg@10 of als for users with age=old: the baseline's mean is 0" in shown
     uncorrected = replace(comparison([difference()], sliced), correction="none")
     assert "from all patterns of signs or the paired t test\n" in repr(uncorrected)
+
+
+def test_a_page_begins_with_the_headline_then_other_verdicts_then_what_is_undecided():
+    rows = [
+        difference(verdict="undecided"),
+        difference("mrr", verdict="undecided"),
+        *(difference(f"recall@{k}") for k in range(1, 11)),
+    ]
+    sentences = [row.sentence for row in rows]
+    by_order = [sentences[0], *sentences[2:9], "3 more verdicts are in the table.", "Undecided: mrr of als."]
+    assert first_sentences(rows, "") == by_order
+    assert first_sentences(rows[:3], "mrr") == [sentences[1], sentences[2], "Undecided: ndcg@10 of als."]
+    assert first_sentences(rows[:1], "") == sentences[:1]
+    assert first_sentences([], "") == []

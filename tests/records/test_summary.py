@@ -6,7 +6,7 @@ from unittest import mock
 import pytest
 from worlds.summary_rows import QUALITY
 
-from spark_rankeval.records.quality import quality_table
+from spark_rankeval.records.quality import DataQuality, quality_notes, quality_table
 from spark_rankeval.records.summary import without_collection
 
 
@@ -30,6 +30,37 @@ def test_counts_that_are_0_for_all_models_are_only_counted():
         ["users", "0", "0"], ["predictions", "0", "0"], ["labels", "0", "0"], ["predictions excluded", "0", "3"],
     ]  # fmt: skip
     assert [note.text for note in table.notes] == ["22 other counts are 0"]
+
+
+@pytest.mark.parametrize(
+    ("counts", "says"),
+    [
+        (
+            {"n_without_labels": 20, "n_in_both": 240},
+            "300 users, 280 with labels; of these 10 have no relevant label (3.6%), 40 have no predictions (14.3%)",
+        ),
+        (
+            {"n_without_relevant": 1, "n_in_both": 300, "n_left_out": 1},
+            "300 users, all with labels; of these 1 has no relevant label (0.3%), 0 have no predictions; "
+            "1 is left out of the means (0.3% of all users)",
+        ),
+        # A table of an earlier version does not say who of them has labels.
+        (
+            {"n_without_labels": 20, "n_without_predictions": 30},
+            "300 users, 280 with labels; of these 10 have no relevant label (3.6%); 30 have no predictions (10.0% of all users)",
+        ),
+        (
+            {"n_without_labels": 300, "n_without_relevant": 300, "n_without_predictions": 3, "n_in_both": 0},
+            "300 users, none with labels; 3 have no predictions (1.0% of all users)",
+        ),
+        (dict.fromkeys(("n_users", "n_without_relevant", "n_in_both"), 0), "0 users"),
+    ],
+)
+def test_a_share_of_users_says_of_which_users_it_is(counts, says):
+    quality = DataQuality.of(**{"n_users": 300, "n_without_relevant": 30, "n_hanging_on_ties": 60, **counts})
+    users, *_, ties, _ = [note.text for note in quality_notes(quality)]
+    assert users == says
+    assert not counts.get("n_users", 1) or ties.endswith("equal scores (20.0% of all users)")
 
 
 @without_collection

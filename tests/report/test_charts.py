@@ -114,7 +114,7 @@ def test_means_stand_model_by_model_with_large_figures_apart():
     spec = chart.to_dict()
     assert len(spec["vconcat"]) == 2, "dcg@10 would press the others together"
     assert {(one["place"], one["series"]) for one in values(chart)} >= {("dcg@10", "als"), ("ndcg@5", "popularity")}
-    assert "To see whether models differ, use compare." in " ".join(spec["title"]["subtitle"])
+    assert "Only a comparison shows whether models differ." in " ".join(spec["title"]["subtitle"])
     assert not isinstance(plots(models_rows(recalls=False)).means(["ndcg@1", "mrr"]), alt.VConcatChart)
 
 
@@ -207,7 +207,7 @@ def test_slices_have_their_figures_users_and_the_mean_of_all():
     chart = plots(rows, [""]).slices()
     found = values(chart)
     assert [(one["place"], one["value"]) for one in found] == [("country=DE", 0.2), ("country=FR", None)]
-    assert [one["note"] for one in found] == ["0.2000  40 users", "undefined  no users"]
+    assert [one["note"] for one in found] == ["0.2000 · 40 users", "undefined · no users"]
     assert [record["at"] for record in records(chart) if "at" in record] == [0.3]
     assert "country=FR" in svg(chart)
 
@@ -294,7 +294,7 @@ def test_differences_stand_around_0_with_their_margin():
     chart = ComparisonPlots(rows, (), "popularity", 0.95, ["popularity", "als"])()
     found = values(chart)
     assert [(one["place"], one["value"], one["note"]) for one in found] == [
-        ("ndcg@10", 0.03, "+0.0300 (+12 %)  better"), ("mrr", -0.04, "-0.0400 (-16 %)  worse"),
+        ("ndcg@10", 0.03, "+0.0300 (+12 %) · better"), ("mrr", -0.04, "-0.0400 (-16 %) · worse"),
     ]  # fmt: skip
     assert {"place": "ndcg@10", "from": -0.01, "to": 0.01} in records(chart)
     assert {"at": 0} in records(chart)

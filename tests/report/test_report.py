@@ -491,10 +491,20 @@ def test_a_report_says_when_it_was_made(tmp_path):
 
 
 @pytest.mark.usefixtures("without_charts")
-def test_a_verdict_stands_once(tmp_path):
-    page = Page(full_report(tmp_path / "r.html"))
-    assert page.section("differences").findall(".//li") == []
-    assert page.words(page.section("differences")).count("is better on map@10") == 0
+def test_a_comparison_begins_with_its_sentences_and_marks_the_headline(tmp_path):
+    notes = ("users without predictions count as 0", "ndcg@10 rates only the order")
+    compared = replace(comparison(), headline="recall@10", notes=notes)
+    page = Page(full_report(tmp_path / "r.html", comparison=compared))
+    first, second, *others = [page.words(one) for one in page.section("differences").findall(".//li")]
+    by_name = {(row.metric, row.model): row.sentence for row in compared.rows}
+    names = ("popularity", "bpr with a longer name")
+    assert [first, second] == [by_name["recall@10", name] for name in names]
+    assert others == [by_name[metric, name] for metric in ("ndcg@10", "map@10") for name in names]
+    names = [cells[0] for cells in page.rows("differences")[1:] if len(cells) == len(page.rows("differences")[0])]
+    assert names == ["ndcg@10", "recall@10 (headline)", "map@10"]
+    assert repr(compared).count("recall@10 (headline)") == 1
+    below = [page.words(one) for one in page.section("differences").findall("p")]
+    assert below[1:3] == ["Users without predictions count as 0.", "ndcg@10 rates only the order."]
 
 
 @pytest.mark.usefixtures("without_charts")

@@ -154,7 +154,7 @@ def test_a_history_shows_itself_as_text_and_as_a_table():
         "run_id  time (UTC)        model    mean      95% interval  users  undefined",
         "day 0   2026-10-20 04:00  als    0.3000  [0.2800, 0.3200]  1,200         34",
     ]
-    assert repr(runs(*[[row()]] * 30)).endswith("\n10 earlier runs are not shown: to_pandas() has them all")
+    assert repr(runs(*[[row()]] * 30)).endswith("\n10 earlier runs are not shown; to_pandas() has them all")
     frame = WEEK.to_pandas()
     assert (len(frame), list(frame.columns[:4])) == (14, ["run_id", "time", "model", "dialect"])
     assert (frame["mean"].iloc[0], frame["asked"].iloc[0]) == (0.3, "ndcg@10")

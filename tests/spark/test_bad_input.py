@@ -652,7 +652,7 @@ def test_ties_are_ordered_by_the_rule_their_share_reported_and_averaged_on_reque
     result = run(spark, table, graded(), ["rr@3", "rr"], score="score")
     assert result["rr"] == (1 / 2 + 1) / 2
     assert result.data_quality.n_hanging_on_ties == 1
-    assert "1 user's values depend on the order of equal scores (50.0%)" in repr(result)
+    assert "1 user's values depend on the order of equal scores (50.0% of all users)" in repr(result)
     assert run(spark, table, graded(("a", "z", 1.0)), score="score", ties="item_desc")["rr"] == 1.0
     averaged = run(spark, table, graded(), score="score", ties="average")
     assert averaged["rr"] == pytest.approx(((1 + 1 / 2 + 1 / 3) / 3 + 1) / 2)
@@ -939,11 +939,23 @@ class TestShapes:
         strangers = theirs.withColumn("user", F.concat(F.lit("not "), "user"))
         one = F.col("user") == "b"
         shapes = (
-            (mine.limit(0), theirs.limit(0), 0, None, "0 users"),
-            (mine.limit(0), theirs, 2, 0.0, "2 without predictions (100.0%)"),
-            (mine, theirs.limit(0), 2, None, "2 without a relevant label (100.0%)"),
-            (mine, strangers, 4, 0.0, "2 without a relevant label (50.0%); 2 without predictions (50.0%)"),
-            (mine.where(one), theirs.where(one), 1, 1.0, "1 users"),
+            (mine.limit(0), theirs.limit(0), 0, None, "users  0 users\n"),
+            (mine.limit(0), theirs, 2, 0.0, "2 have no predictions (100.0%)\n"),
+            (mine, theirs.limit(0), 2, None, "2 users, none with labels; 0 have no predictions"),
+            (
+                mine,
+                strangers,
+                4,
+                0.0,
+                "4 users, 2 with labels; of these 0 have no relevant label, 2 have no predictions (100.0%)",
+            ),
+            (
+                mine.where(one),
+                theirs.where(one),
+                1,
+                1.0,
+                "1 user, all with labels; of these 0 have no relevant label, 0 have no predictions\n",
+            ),
         )
         # Each of both is pruned or whole by day; at night each is both.
         cases = [(shape, metric) for metric in ("rr@2", "rr") for shape in shapes]

@@ -162,7 +162,8 @@ def test_few_clusters_are_warned_of_and_parts_of_a_person_are_noted(tables, plai
         for note in few.notes
     )
     assert plain.notes[-1] == (
-        "each person and session counts as independent; if some belong together, intervals are too narrow: pass cluster='person'"
+        "each person and session counts as independent; if some belong together, intervals are too narrow without the option "
+        "cluster='person'"
     )
     assert not any("cluster" in note for note in evaluated(tables, ci=None).notes)
 

@@ -139,7 +139,7 @@ def test_result_prints_as_a_table_with_the_data_quality(result):
     text = repr(result)
     assert "metric" in text
     assert "ndcg@5       0.5503" in text
-    assert "5 users; 2 without a relevant label (40.0%); 2 without predictions (40.0%)" in text
+    assert "5 users, 3 with labels; of these 0 have no relevant label, 1 has no predictions (33.3%)" in text
 
 
 def test_summarise_of_the_per_user_table_gives_the_same_to_the_last_bit(rows, result):

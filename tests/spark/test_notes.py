@@ -44,7 +44,7 @@ def test_the_other_value_comes_in_the_same_action(tables, jobs_of):
     )
     assert default.notes == (
         "ndcg@2 and map@2 rate only the order of the retrieved items and ignore relevant items that were missed. With the definition "
-        f"that most systems use (dialect='standard'), they are {figures}",
+        f"that most systems use (dialect 'standard'), they are {figures}",
     )
     for shown in (repr(default), default._repr_html_(), default.explain(), default.to_latex()):
         assert "they are" in shown
@@ -73,8 +73,8 @@ def test_a_stored_table_says_what_to_ask_for(tables, tmp_path):
     scored = score_users(*tables, METRICS, score="score", relevance="grade")
     assert scored.columns == without_standards(scored).columns
     asks = (
-        "ndcg@2 and map@2 rate only the order of the retrieved items and ignore relevant items that were missed. For the definition "
-        "that most systems use, pass dialect='standard'"
+        "ndcg@2 and map@2 rate only the order of the retrieved items and ignore relevant items that were missed. The dialect 'standard' "
+        "has the definition that most systems use"
     )
     assert summarise(scored).notes == (asks,)
     fresh = evaluated(tables)

@@ -20,6 +20,7 @@ from spark_rankeval.worker.compared_users import (
     INVALID,
     IS_NULL_USER,
     MODEL,
+    N_PREDICTIONS,
     ROWS,
     USER,
     ComparisonStates,
@@ -88,12 +89,14 @@ class ModelFrames(ModelTables):
                 given = {name: record.get(table.hashes.get(name), 0) for name in shared}
                 hashes = {hash_field(name): None if pd.isna(value) else int(value) for name, value in given.items()}
                 user = None if pd.isna(record["user"]) else record["user"]
-                rows.setdefault(user, []).append({MODEL: table.model, INVALID: 0, **fields, **hashes})
+                counts = {INVALID: 0, N_PREDICTIONS: record.get(N_PREDICTIONS, 1)}
+                rows.setdefault(user, []).append({MODEL: table.model, **counts, **fields, **hashes})
                 attributes[user] = [record[name] for name in by]
         n_values = len(labels) + len(self.tables[0].extra_columns)
         values = [(value_field(place), pa.float64()) for place in range(n_values)]
         hashes = [(hash_field(name), pa.int64()) for name in shared]
-        row = pa.struct([(MODEL, pa.string()), (INVALID, pa.int64()), *values, *hashes])
+        counts = [(INVALID, pa.int64()), (N_PREDICTIONS, pa.int64())]
+        row = pa.struct([(MODEL, pa.string()), *counts, *values, *hashes])
         columns = {
             USER: pd.util.hash_array(np.array([0 if user is None else user for user in rows], np.int64)).view(np.int64),
             IS_NULL_USER: pa.array([user is None for user in rows], pa.bool_()),
