@@ -23,7 +23,7 @@ def scoring_task(metrics: list[str], relevances: tuple[str, ...] = ()) -> Scorin
     """What a worker is told to compute of one table of scored rows, by the default dialect."""
     dialect = find_dialect("default")
     lists = Lists(False, False, relevances)
-    resolved = resolve(parse_metrics(metrics), dialect, None, lists, None)
+    resolved = resolve(parse_metrics(metrics), dialect, {}, lists, None)
     views, _ = views_of(
         resolved, dialect, lists, ties=None, threshold=None, population=None, keep_best=False, models=("",)
     )

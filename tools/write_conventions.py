@@ -23,7 +23,9 @@ from spark_rankeval.dialects.explained import (
 )
 from spark_rankeval.dialects.published import DIALECTS, EVERY_METRIC
 from spark_rankeval.errors import DialectError, MetricError
+from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.naming import parse_metric
+from spark_rankeval.ranking.lists import LIST_PARAMETERS
 from spark_rankeval.records.table_columns import (
     AUDIT,
     COMPARISONS,
@@ -38,6 +40,10 @@ from spark_rankeval.records.table_columns import (
 from spark_rankeval.request.counts import ALL_COUNTS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from dataclasses import Field
+    from typing import Any
+
     from spark_rankeval.dialects import Dialect
     from spark_rankeval.metrics.base import Metric
 
@@ -104,6 +110,7 @@ def page() -> str:
         _INTRODUCTION,
         _WHICH + _agreement(),
         _index(kinds),
+        _every_metric(),
         *map(_metric, kinds),
         _dialects(kinds),
     ]
@@ -142,13 +149,28 @@ def _agreement() -> str:
     return "\n".join(lines)
 
 
+def _every_metric() -> str:
+    """The parameters that change the lists, whatever the formula."""
+    lines = [
+        "Every metric also takes these parameters, which change the lists that it reads. Unset, all items are ranked:",
+        "",
+        *_parameters(item for item in Metric.parameters() if item.name in LIST_PARAMETERS),
+    ]
+    return "\n".join(lines)
+
+
+def _parameters(items: Iterable[Field[Any]]) -> list[str]:
+    lines = ["| parameter | default | values | meaning |", "|---|---|---|---|"]
+    for item in items:
+        values = ", ".join(f"`{value!r}`" for value in item.metadata["choices"]) or "a value"
+        lines.append(f"| `{item.name}` | `{item.metadata['default']!r}` | {values} | {_cell(item.metadata['doc'])} |")
+    return lines
+
+
 def _metric(metric: type[Metric]) -> str:
     """A metric's definition, parameters and dialects."""
     lines = [f"## {metric.name}", "", description(metric), "", facts(metric, "`"), ""]
-    lines += ["| parameter | default | values | meaning |", "|---|---|---|---|"]
-    for item in metric.parameters():
-        values = ", ".join(f"`{value!r}`" for value in item.metadata["choices"]) or "a value"
-        lines.append(f"| `{item.name}` | `{item.metadata['default']!r}` | {values} | {_cell(item.metadata['doc'])} |")
+    lines += _parameters(item for item in metric.parameters() if item.name not in LIST_PARAMETERS)
     told = [(dialect.name, _settings(dialect, metric)) for dialect in DIALECTS if has(dialect, metric)]
     told = [(name, settings) for name, settings in told if settings]
     if told:

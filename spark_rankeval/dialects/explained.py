@@ -16,7 +16,7 @@ from spark_rankeval.dialects.published import DIALECTS
 from spark_rankeval.metrics.base import REGISTRY, UNSET, Metric
 from spark_rankeval.metrics.naming import expand, parse_metric
 from spark_rankeval.ranking.batch import Population
-from spark_rankeval.ranking.lists import RankingPolicy
+from spark_rankeval.ranking.lists import LIST_PARAMETERS, RankingPolicy
 from spark_rankeval.ranking.recommended import FACT_TABLES
 
 _WIDTH = 110
@@ -117,7 +117,8 @@ def _tables_of(metric: type[Metric]) -> list[str]:
     if not (reads.unlabelled or reads.facts):
         return []
     tables = {"subtopic"} if "intents" in reads.facts else set()
-    choices = [(item.name, value) for item in metric.parameters() for value in item.metadata["choices"]]
+    formula = [item for item in metric.parameters() if item.name not in LIST_PARAMETERS]
+    choices = [(item.name, value) for item in formula for value in item.metadata["choices"]]
     for chosen in ({}, *({name: value} for name, value in choices)):
         facts = metric(**chosen).resolve().reads.facts
         tables |= {table for fact in facts for table in FACT_TABLES[fact]}

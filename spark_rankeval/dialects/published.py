@@ -13,7 +13,7 @@ from typing import Any, Literal
 from spark_rankeval.errors import DialectError
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.ranking.batch import POPULATIONS, Population
-from spark_rankeval.ranking.lists import RankingPolicy
+from spark_rankeval.ranking.lists import LIST_PARAMETERS, RankingPolicy
 
 EVERY_METRIC = "*"
 
@@ -67,7 +67,8 @@ class Dialect:
         """How the lists become the ranking that a metric reads."""
         named = f"{metric.name}@k" if metric.k is not None else metric.name
         ranking = self.rankings.get(named, self.rankings.get(metric.name, self.ranking))
-        return replace(ranking, judged_only=True) if metric.judged_only is True else ranking
+        chosen = metric.chosen()
+        return replace(ranking, **{name: chosen[name] for name in LIST_PARAMETERS if name in chosen})
 
     def population_of(self, metric: Metric) -> Population:
         """Which users a metric is about."""

@@ -73,7 +73,7 @@ def _sentence(name: str, count: int, scoring: Scoring | None, chosen: OnInvalid)
     if scoring is None:
         return f"{meaning}: {count:,}", ""
     if name == "n_conflicting_labels":
-        meaning = " or ".join([meaning, *scoring.sources.labels.label_columns])
+        meaning = " or ".join([meaning, *scoring.sources.labels.extra_columns])
     details, cause = _details(name, scoring, chosen)
     return f"{meaning}: {count:,} ({details})" if details else f"{meaning}: {count:,}", cause
 

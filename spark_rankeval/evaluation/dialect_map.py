@@ -154,7 +154,12 @@ def dialect_map(
     left, right = sources.predictions, sources.labels
     if left.vectors is not None:
         check_depths(parsed.items())
-    lists = Lists(left.arrays and left.has_value, right.arrays, right.grades)
+    lists = Lists(
+        left.arrays and left.has_value,
+        right.arrays,
+        right.grades,
+        has_scores=left.has_value and left.value_kind == "score",
+    )
     choices = options.choices
 
     def reading(label: str, dialect: Dialect) -> _Reading | str:
@@ -162,7 +167,7 @@ def dialect_map(
         if dialect.metrics is not None and parsed[label].name not in dialect.metrics:
             return f"{dialect.system} has no {parsed[label].name}"
         try:
-            metric = resolve({label: parsed[label]}, dialect, relevance_threshold, lists)[label]
+            metric = resolve({label: parsed[label]}, dialect, options.parameters, lists)[label]
         except (DialectError, MetricError) as error:
             if dialect is DEFAULT:
                 raise

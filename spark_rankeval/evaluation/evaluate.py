@@ -65,7 +65,9 @@ def evaluate(
     model: str | None = None,
     relevance: str | Sequence[str] | None = None,
     relevance_threshold: float | None = None,
+    min_score: float | None = None,
     weight: str | None = None,
+    cost: str | None = None,
     dialect: str | Dialect | None = None,
     ties: TiesOption = None,
     exclude: Table | None = None,
@@ -119,9 +121,14 @@ def evaluate(
             several columns in the same pass, each with its own rows in the summary. A label must then have a grade in each.
         relevance_threshold: the lowest grade that makes a labelled item relevant. None: any grade above 0, or as the dialect says. The
             threshold is rounded as the grades are, so 0.7 in a column of floats reaches a threshold of 0.7.
+        min_score: the lowest score of an item that is ranked; the others are as if they had not been retrieved. It is rounded as the scores
+            are. None: all are ranked. For one metric alone, write ``"recall(min_score=0.6)@10"``; several of these make a curve.
         weight: the column of the labels' weights, for estimates from logged feedback (IPS, SNIPS). A weight is above 0: the inverse of
             the probability that the log has the label. ``"dcg(estimator='snips', weight_limit=20)@10"`` chooses the estimator and clips
             weights; see docs/logged_feedback.md. None: all labels count the same.
+        cost: the column of predictions with what each item costs, such as its tokens, for metrics with a budget.
+            ``"recall(budget=4000)"`` ends each list before its costs add up to more than 4,000. With ``crossing='kept'`` the item that
+            crosses the budget still counts. A cost is a number from 0 on.
         dialect: the conventions for what a metric leaves open: ``default``, ``standard``, or a system such as ``mllib`` or
             ``trec_eval``; docs/conventions.md lists them. None: ``default``, with a note on metrics that most systems define differently.
         ties: how equal scores are ordered: ``item_asc``, ``item_desc``, or ``position`` in arrays. None: as the dialect says. With
@@ -168,8 +175,8 @@ def evaluate(
     """
     options = ScoringOptions(
         user=user, item=item, score=score, rank=rank, model=model, relevance=relevance, relevance_threshold=relevance_threshold,
-        weight=weight, dialect=dialect, ties=ties, exclude=exclude, on_invalid=on_invalid, users=users, population=population, by=by,
-        user_weight=user_weight, cluster=cluster, facts=facts, prune=prune,
+        min_score=min_score, weight=weight, cost=cost, dialect=dialect, ties=ties, exclude=exclude, on_invalid=on_invalid, users=users,
+        population=population, by=by, user_weight=user_weight, cluster=cluster, facts=facts, prune=prune,
     )  # fmt: skip
     summary = SummaryOptions(by=by, user_weight=user_weight, cluster=cluster, ci=ci, quantiles=quantiles)
     scoring = prepare(predictions, labels, metrics, options)
@@ -228,8 +235,8 @@ def score_users(predictions: Predictions, labels: Table | None, metrics: Metrics
         labels: as in `evaluate`.
         metrics: as in `evaluate`.
         options: by keyword, with the meaning and default that they have in `evaluate`: ``user``, ``item``, ``score``, ``rank``,
-            ``model``, ``relevance``, ``relevance_threshold``, ``weight``, ``dialect``, ``ties``, ``exclude``, ``on_invalid``, ``users``,
-            ``population``, ``by``, ``user_weight``, ``cluster``, ``facts`` and ``prune``. All are optional.
+            ``model``, ``relevance``, ``relevance_threshold``, ``min_score``, ``weight``, ``cost``, ``dialect``, ``ties``, ``exclude``,
+            ``on_invalid``, ``users``, ``population``, ``by``, ``user_weight``, ``cluster``, ``facts`` and ``prune``. All are optional.
 
     Returns:
         the user's columns; for each metric a double, NaN if it is undefined; ``n_predictions``, ``n_labels``, ``n_relevant``,

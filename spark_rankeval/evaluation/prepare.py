@@ -12,7 +12,7 @@ from spark_rankeval.errors import DialectError, InputError, MetricError, OptionE
 from spark_rankeval.features.item_groups.spark import GroupSources
 from spark_rankeval.features.items.spark import SideTables
 from spark_rankeval.features.registry import FeatureTables, with_features_of
-from spark_rankeval.metrics.base import Metric
+from spark_rankeval.metrics.base import UNSET, Metric
 from spark_rankeval.metrics.group_rates import GroupShare
 from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.ranking.lists import RankingPolicy
@@ -82,7 +82,18 @@ def prepare(
             "or 'item_desc'"
         )
         raise OptionError(msg)
-    lists = Lists(all(scored_arrays), right.arrays, right.grades, right.label_columns)
+    # Lists from vectors have scores, and say themselves what they cannot do.
+    has_scores = all(
+        source.vectors or (source.value_kind == "score" and source.has_value) for source in by_index.values()
+    )
+    lists = Lists(
+        all(scored_arrays),
+        right.arrays,
+        right.grades,
+        right.extra_columns,
+        has_scores,
+        sources.predictions.extra_columns,
+    )
     models = [model.name for model in sources.models]
     reading = read_request(
         requested,
@@ -200,6 +211,11 @@ def check_depths(metrics: Iterable[tuple[str, Metric]]) -> None:
     if judged:
         named = ", ".join(dict.fromkeys(judged))
         msg = f"{named} leaves out items without a label, which lists from Vectors cannot; ask without judged_only"
+        raise MetricError(msg)
+    cut = [label for label, metric in metrics if metric.min_score is not UNSET or metric.budget is not UNSET]
+    if cut:
+        named = ", ".join(dict.fromkeys(cut))
+        msg = f"{named} ends a list by its scores or costs, which lists from Vectors cannot; make the lists with top_items first"
         raise MetricError(msg)
     whole = [label for label, metric in metrics if metric.reads.depth is None and metric.reads.looks_at_items]
     if whole:

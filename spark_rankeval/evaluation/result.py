@@ -16,7 +16,7 @@ from spark_rankeval.errors import InputError
 from spark_rankeval.evaluation.bad_rows import warn_if_changed
 from spark_rankeval.evaluation.slice_gaps import Gaps, gaps_of
 from spark_rankeval.metrics.base import Metric
-from spark_rankeval.records.chart_rows import cutoff_curve, recall_curve
+from spark_rankeval.records.chart_rows import CurveAxis, curve_of, recall_curve
 from spark_rankeval.records.cross_table import CrossTable, Dimension, cross_table, result_on_screen
 from spark_rankeval.records.notes import notes_of
 from spark_rankeval.records.quality import DataQuality
@@ -266,19 +266,24 @@ class Result(Shown):
     def _total_rows(self) -> list[SummaryRow]:
         return [row for row in self.summary if row.slice == "all"]
 
-    def curve(self, metric: str | Metric) -> pd.DataFrame:
+    def curve(self, metric: str | Metric, over: CurveAxis = "cutoff") -> pd.DataFrame:
         """A metric against its cutoff, ready to plot: a row for each model, relevance and cutoff; rows without a cutoff come last.
 
         A range asks for many cutoffs at once: ``evaluate(…, ["ndcg@1..100"])``, then ``result.curve("ndcg")``. The columns are
         model, relevance, cutoff, mean, standard_error, n_users.
 
+        Curves over scores or budgets need a metric for each point: ``[f"precision(min_score={score})" for score in scores]``. Then
+        ``result.curve("precision", over="score")`` has a column ``score`` in the place of ``cutoff``.
+
         Args:
-            metric: the metric without its cutoff. A parameter that you leave out may have any value, the same in all rows.
+            metric: the metric without its cutoff; with another `over`, as ``"precision@10"``. A parameter that you leave out may have any
+                value, the same in all rows.
+            over: what the points differ in: ``cutoff``, ``score`` or ``budget``.
 
         Raises:
             UnknownMetricError: no row has that metric, or its rows have several definitions.
         """
-        return cutoff_curve(self._total_rows(), metric)
+        return curve_of(self._total_rows(), metric, over)
 
     def precision_recall_curve(self) -> pd.DataFrame:
         """Interpolated precision against recall, ready to plot: a row for each model, relevance and recall.

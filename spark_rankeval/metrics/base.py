@@ -135,6 +135,9 @@ class Metric(ABC):
         k: the cutoff; None for the whole list.
         undefined: the value of a user for whom the metric is undefined: ``nan`` leaves the user out of the mean, ``zero`` counts.
         judged_only: true if an evaluation is to rank only items with a grade from 0 on. It changes the lists, not the formula.
+        min_score: an evaluation ranks only items with at least this score; it changes the lists, too.
+        budget: an evaluation ranks only the first items whose costs add up to no more than this; it changes the lists, too.
+        crossing: ``kept`` if the item whose cost crosses the budget is ranked, too.
         needs: what a user needs for the metric to be defined: a ``relevant`` label, ``gain`` (a grade above 0, whatever the
             threshold; a `GainMetric` may also need one that reaches it), any ``labels``, or ``predictions``.
         value_range: the smallest and the largest possible value; intervals of means stay within it. Default: no bounds.
@@ -168,6 +171,17 @@ class Metric(ABC):
         choices=(True,),
         doc="True: an evaluation ranks only items with a grade from 0 on, as trec_eval does with -J",
     )
+    min_score: float | Unset = parameter(
+        UNSET, check=number(-math.inf, what="a number"), doc="an evaluation ranks only items with at least this score"
+    )
+    budget: float | Unset = parameter(
+        UNSET,
+        check=number(0.0, what="a number above 0", open_low=True),
+        doc="an evaluation ranks only the first items whose costs add up to no more than this",
+    )
+    crossing: str | Unset = parameter(
+        UNSET, choices=("kept",), doc="kept: the item whose cost crosses the budget is ranked, too"
+    )
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -200,6 +214,9 @@ class Metric(ABC):
                 # Numbers of numpy do not read back from their text.
                 plain = int(value) if isinstance(value, numbers.Integral) else float(value)
                 object.__setattr__(self, item.name, plain)
+        if self.crossing is not UNSET and self.budget is UNSET:
+            msg = f"{self.name}: crossing={self.crossing!r} is about a budget; give it one, such as budget=4000"
+            raise MetricError(msg)
         self._check_together()
 
     @classmethod

@@ -118,8 +118,8 @@ def parse_metric(text: str | Metric) -> Metric:
     Names are case-insensitive and have the usual aliases. A metric passes through unchanged.
 
     Examples:
-        >>> parse_metric("hit@5")
-        HitRate(k=5, undefined=UNSET, judged_only=UNSET, relevance_threshold=UNSET, ties=UNSET)
+        >>> parse_metric("hit@5").k
+        5
         >>> str(parse_metric("MAP(denominator=labels)@10"))
         "ap(denominator='labels')@10"
 

@@ -22,6 +22,10 @@ Duplicates = Literal["count", "keep_best", "each", "once"]
 ConflictingLabels = Literal["highest", "last"]
 
 
+#: The fields of a policy that a metric can set with a parameter of the same name.
+LIST_PARAMETERS = ("judged_only", "min_score", "budget", "crossing")
+
+
 @dataclass(frozen=True)
 class RankingPolicy:
     """How raw lists become rankings.
@@ -36,6 +40,9 @@ class RankingPolicy:
         unpredicted_labels: labelled items that a list lacks are left out, or stand at its end, tied below the lowest
             score. An empty list stays empty.
         judged_only: items without a label, or with a negative grade, are left out before anything else. Those below them move up.
+        min_score: items of a lower score are left out; None: none are.
+        budget: a list ends before its costs add up to more; None: no list does.
+        crossing: whether the item that would cross the budget is ``left_out`` or ``kept``.
     """
 
     ties: Ties = "item_asc"
@@ -44,6 +51,13 @@ class RankingPolicy:
     score_precision: Literal["float64", "float32"] = "float64"
     unpredicted_labels: Literal["left_out", "last"] = "left_out"
     judged_only: bool = False
+    min_score: float | None = None
+    budget: float | None = None
+    crossing: Literal["left_out", "kept"] = "left_out"
+
+
+#: The fields of raw lists with an entry for each flat item.
+FLAT = ("matchable", "entry", "costs")
 
 
 @dataclass(frozen=True)
@@ -60,6 +74,7 @@ class RawLists:
         matchable: which flat items may carry a label; None: all. The others still take a rank.
         n_predictions: how many items each user really had, if `items` holds only the best of them.
         entry: int64, the place of each flat item among the predictions as they came; None if no metric looks at items.
+        costs: float64, what each flat item costs; None: not known.
         extra_values: float64, what labels have beside their grades, by name; see `LABEL_COLUMNS`.
         intents: what labelled items are about; None if no metric looks at it.
     """
@@ -72,13 +87,14 @@ class RawLists:
     matchable: BoolArray | None = None
     n_predictions: IntArray | None = None
     entry: IntArray | None = None
+    costs: FloatArray | None = None
     extra_values: Mapping[str, Ragged] = field(default_factory=dict)
     intents: IntentLists | None = None
 
     def where(self, keep: BoolArray) -> RawLists:
         """The same with only those predictions for which `keep` is true."""
         lists = {name: value.where(keep) for name in ("items", "scores") if (value := getattr(self, name)) is not None}
-        flat = {name: value[keep] for name in ("matchable", "entry") if (value := getattr(self, name)) is not None}
+        flat = {name: value[keep] for name in FLAT if (value := getattr(self, name)) is not None}
         return replace(self, **lists, **flat)
 
     def users(self, start: int, stop: int) -> RawLists:
@@ -89,7 +105,7 @@ class RawLists:
         }
         for name in ("items", "scores", "labels", "grades", "intents"):
             parts[name] = None if getattr(self, name) is None else getattr(self, name).users(start, stop)
-        for name, part in (("matchable", flat), ("entry", flat), ("n_predictions", slice(start, stop))):
+        for name, part in (*((name, flat) for name in FLAT), ("n_predictions", slice(start, stop))):
             parts[name] = None if getattr(self, name) is None else getattr(self, name)[part]
         return replace(self, **parts)
 
@@ -294,8 +310,8 @@ LARGEST_WEIGHT = 2.0**100
 
 
 @dataclass(frozen=True)
-class LabelColumn:
-    """A number beside the grade of a label.
+class ExtraColumn:
+    """A number beside the score of a prediction or the grade of a label.
 
     Attributes:
         name: of the option, and in messages.
@@ -315,7 +331,7 @@ class LabelColumn:
 
 
 LABEL_COLUMNS = {
-    "weight": LabelColumn(
+    "weight": ExtraColumn(
         "weight",
         (
             ("negative weight", operator.lt, 0.0),
@@ -325,3 +341,8 @@ LABEL_COLUMNS = {
         ),
     ),
 }
+#: The same of predictions.
+PREDICTION_COLUMNS = {
+    "cost": ExtraColumn("cost", (("negative cost", operator.lt, 0.0), ("infinite cost", operator.eq, math.inf))),
+}
+EXTRA_COLUMNS = LABEL_COLUMNS | PREDICTION_COLUMNS

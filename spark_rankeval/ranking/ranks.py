@@ -258,7 +258,12 @@ def rank_lists(
     if policy.judged_only:
         lists = _with_judged_items(lists, labels)
     unjudged = n_listed - lists.items.lengths
+    if policy.min_score is not None:
+        lists = _from_score_on(lists, policy.min_score)
     lists, n_repeats = _apply_duplicates_rule(lists, policy.duplicates)
+    crosses_tie = np.zeros(lists.items.n_users, np.int64)
+    if policy.budget is not None:
+        lists, crosses_tie = _within_budget(lists, policy)
     n_predicted = lists.items.lengths
     if policy.unpredicted_labels == "last":
         lists = with_unpredicted(lists, labels.items)
@@ -266,7 +271,7 @@ def rank_lists(
     batch, intents = _ranked(lists, labels, matches, policy.ties)
     if keep_label_order:
         batch = replace(batch, raw_labels=labels.raw_grades)
-    tied = np.maximum.reduce([np.zeros(batch.n_users, np.int64), *(depends_on_tie(batch, look) for look in looks)])
+    tied = np.maximum.reduce([crosses_tie, *(depends_on_tie(batch, look) for look in looks)])
     if lists.entry is not None:
         grade = np.full(len(lists.items.values), np.nan)
         grade[matches.prediction] = labels.grades.values[matches.label]
@@ -290,6 +295,42 @@ def _with_judged_items(lists: RawLists, labels: Labels) -> RawLists:
     if lists.matchable is not None:
         judged &= lists.matchable
     return replace(lists.where(judged), n_predictions=None)
+
+
+def _from_score_on(lists: RawLists, min_score: float) -> RawLists:
+    """The lists without what scores less. Of a list that was cut before, what was cut off scores less, too, if any item does."""
+    assert lists.scores is not None, "a call without scores was refused"
+    kept = lists.where(lists.scores.values >= min_score)
+    if lists.n_predictions is None:
+        return kept
+    n_kept = kept.items.lengths
+    return replace(kept, n_predictions=np.where(n_kept < lists.items.lengths, n_kept, lists.n_predictions))
+
+
+def _within_budget(lists: RawLists, policy: RankingPolicy) -> tuple[RawLists, IntArray]:
+    """The lists down to the item whose cost crosses the budget, and 1 for users whose list ends amid equal scores."""
+    assert lists.costs is not None, "a call without costs was refused"
+    items = lists.items
+    rank = ranks_of(lists, np.arange(len(items.values)), policy.ties).rank
+    order = _best_first(items, items.user, rank)
+    spent = items.like(lists.costs[order]).accumulated(np.add).values
+    is_kept = np.empty(len(order), np.bool_)
+    is_kept[order] = spent <= policy.budget
+    if policy.crossing == "kept":
+        is_first = starts_of_runs(items.user)
+        is_kept[order] = is_first | (np.append(0.0, spent)[:-1] < policy.budget)
+    kept = lists.where(is_kept)
+    n_kept = kept.items.lengths
+    is_cut = n_kept < items.lengths
+    if lists.n_predictions is not None:
+        kept = replace(kept, n_predictions=np.where(is_cut, n_kept, lists.n_predictions))
+    ends_amid = np.zeros(items.n_users, np.int64)
+    users = np.flatnonzero(is_cut & (n_kept > 0))
+    if lists.scores is not None:
+        last = items.offsets[users] + n_kept[users] - 1
+        scores = lists.scores.values[order]
+        ends_amid[users] = scores[last] == scores[last + 1]
+    return kept, ends_amid
 
 
 def _apply_duplicates_rule(lists: RawLists, rule: Duplicates) -> tuple[RawLists, IntArray]:

@@ -7,12 +7,13 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import pandas as pd
 
+from spark_rankeval.checks import one_of
 from spark_rankeval.errors import UnknownMetricError
-from spark_rankeval.metrics.base import Metric
+from spark_rankeval.metrics.base import UNSET, Metric
 from spark_rankeval.metrics.naming import expand, parse_metric
 from spark_rankeval.records.selection import fits
 from spark_rankeval.records.summary import SummaryRow, bounds_of, metric_or_none
@@ -158,8 +159,31 @@ def coarsened(counts: Counts, grid: Grid, most_bins: int) -> tuple[Counts, Grid]
     return counts, grid
 
 
-def cutoff_curve(rows: Sequence[SummaryRow], metric: str | Metric) -> pd.DataFrame:
-    """The rows of a metric against their cutoffs; see `Result.curve`."""
+#: What the points of a curve differ in.
+CurveAxis = Literal["cutoff", "score", "budget"]
+
+
+class _Axis(NamedTuple):
+    """What the points of a curve differ in."""
+
+    parameter: str  # of metrics
+    common: Any  # the value that all points get to be compared in what else they are
+    example: str  # what to evaluate for a curve
+
+
+_AXES = {
+    "cutoff": _Axis("k", None, "'ndcg@1..100'"),
+    "recall": _Axis("recall", 0.0, "'precision_recall_curve'"),
+    "score": _Axis("min_score", 0.0, "[f'precision(min_score={score})' for score in (0.2, 0.4, 0.6)]"),
+    "budget": _Axis("budget", 1.0, "[f'recall(budget={budget})' for budget in (1000, 2000, 4000)]"),
+}
+
+
+def curve_of(rows: Sequence[SummaryRow], metric: str | Metric, over: CurveAxis) -> pd.DataFrame:
+    """The rows of a metric against their cutoffs, scores or budgets; see `Result.curve`."""
+    one_of("over", over, get_args(CurveAxis))
+    if over != "cutoff":
+        return _points_table(parameter_points(rows, metric, over), over)
     if isinstance(metric, str) and len(expand(metric)) > 1 and "@" not in metric:
         msg = f"{metric!r} is a curve against recall, not against a cutoff; use result.precision_recall_curve()"
         raise UnknownMetricError(msg)
@@ -175,27 +199,35 @@ def cutoff_points(rows: Sequence[SummaryRow], metric: str | Metric) -> list[tupl
     """The rows of a metric with their cutoffs; if there are none, or several definitions, an `UnknownMetricError`."""
     parsed = parse_metric(metric)
     metric_rows = [row for row in rows if fits(dataclasses.replace(parsed, k=row.cutoff), row.definition)]
-    return _points(metric_rows, str(parsed), "cutoff", "k")
+    return _points(metric_rows, str(parsed), "cutoff")
+
+
+def parameter_points(
+    rows: Sequence[SummaryRow], metric: str | Metric, over: CurveAxis
+) -> list[tuple[float, SummaryRow]]:
+    """The rows of a metric with the lowest scores, or the budgets, that they have; errors as those of `cutoff_points`."""
+    parsed, parameter = parse_metric(metric), _AXES[over].parameter
+    metric_rows = [row for row in rows if fits(parsed, row.definition)]
+    cut = [row for row in metric_rows if getattr(parse_metric(row.definition), parameter) is not UNSET]
+    return _points(cut, str(parsed), over)
 
 
 def recall_points(rows: Sequence[SummaryRow]) -> list[tuple[float, SummaryRow]]:
     """The rows of interpolated precision with their recall; errors as those of `cutoff_points`."""
     parsed = parse_metric("iprec")
-    return _points([row for row in rows if fits(parsed, row.definition)], "iprec", "recall", "recall")
+    return _points([row for row in rows if fits(parsed, row.definition)], "iprec", "recall")
 
 
-def _points(rows: Sequence[SummaryRow], name: str, axis: str, parameter: str) -> list[tuple[Any, SummaryRow]]:
+def _points(rows: Sequence[SummaryRow], name: str, over: str) -> list[tuple[Any, SummaryRow]]:
     metrics = [parse_metric(row.definition) for row in rows]
-    alike: dict[str, Any] = {parameter: None if parameter == "k" else 0.0}
+    axis = _AXES[over]
+    alike: dict[str, Any] = {axis.parameter: axis.common}
     definitions = {str(dataclasses.replace(metric, **alike)) for metric in metrics}
     if len(definitions) != 1:
         several = "; it has several definitions of it: " + ", ".join(sorted(definitions)) if definitions else ""
-        example = "ndcg@1..100" if axis == "cutoff" else "precision_recall_curve"
-        msg = (
-            f"this result has no curve of {name!r}{several}. Give its parameters, or evaluate one, such as {example!r}"
-        )
+        msg = f"this result has no curve of {name!r}{several}. Give its parameters, or evaluate one, such as {axis.example}"
         raise UnknownMetricError(msg)
-    return [(getattr(metric, parameter), row) for row, metric in zip(rows, metrics, strict=True)]
+    return [(getattr(metric, axis.parameter), row) for row, metric in zip(rows, metrics, strict=True)]
 
 
 def _points_table(points: Sequence[tuple[Any, SummaryRow]], axis: str) -> pd.DataFrame:

@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from spark_rankeval.dialects.explained import formula_in_words
 from spark_rankeval.errors import listed
-from spark_rankeval.metrics.base import RelevanceMetric
+from spark_rankeval.metrics.base import UNSET, RelevanceMetric
 from spark_rankeval.metrics.gain_based import GainMetric
 from spark_rankeval.records.comparison_rows import ComparisonRow, PairRow
 from spark_rankeval.records.summary import SummaryRow, metric_or_none
@@ -36,6 +36,7 @@ def notes_of(
     notes = (
         note_of_definitions(total_rows),
         _note_of_short_lists(total_rows, longest),
+        _note_of_lowest_score(total_rows),
         _note_of_users(total_rows),
         _note_of_clusters(total_rows),
         _note_of_ids(total_rows, users),
@@ -127,6 +128,13 @@ def _note_of_short_lists(rows: Sequence[SummaryRow], longest: Mapping[str, int])
         f"no list reaches the cutoff of {_named(few)}: the longest has {listed(parts)}, and further items count as not recommended. "
         f"Predict longer lists if there are more items, or use a cutoff of at most {min(lengths.values()):,}"
     )
+
+
+def _note_of_lowest_score(rows: Sequence[SummaryRow]) -> str:
+    """The note on a lowest score that the call set for metrics whose names do not say it."""
+    metrics = [metric_or_none(row.definition) for row in rows if "min_score" not in row.name]
+    lowest = {metric.min_score for metric in metrics if metric is not None and metric.min_score is not UNSET}
+    return f"lists end at the lowest score {', '.join(f'{score:g}' for score in lowest)} (min_score)" if lowest else ""
 
 
 def _note_of_users(rows: Sequence[SummaryRow]) -> str:

@@ -17,6 +17,7 @@ from spark_rankeval.records.chart_rows import (
     WIDTH,
     Bin,
     Counts,
+    CurveAxis,
     Estimate,
     Grid,
     Histogram,
@@ -25,6 +26,7 @@ from spark_rankeval.records.chart_rows import (
     is_over_lists,
     mean_of,
     means_title,
+    parameter_points,
     recall_points,
 )
 from spark_rankeval.records.notes import note_of_definitions
@@ -49,6 +51,8 @@ if TYPE_CHECKING:
 # So many letters of a line below a title fit into a chart of the usual width.
 _LINE = 96
 _OVER_USERS, _OVER_LISTS = "mean over users", "value of all lists together"
+# What ends the lists of a curve, in words.
+_LIMITS = {"score": "lowest score", "budget": "budget"}
 
 
 @dataclass(frozen=True)
@@ -147,16 +151,23 @@ class ResultPlots:
             width=width,
         )
 
-    def curve(self, metric: str | Metric, *, width: int = WIDTH) -> Drawing:
-        """A metric against its cutoff, with a band from end to end of the intervals; the table is ``result.curve(metric)``.
+    def curve(self, metric: str | Metric, over: CurveAxis = "cutoff", *, width: int = WIDTH) -> Drawing:
+        """A metric against its cutoff, with a band from end to end of the intervals; the table is ``result.curve(metric, over)``.
 
         Args:
             metric: without its cutoff.
+            over: what the points differ in: ``cutoff``, ``score`` or ``budget``.
             width: of the drawing without its labels, in pixels.
 
         Raises:
             UnknownMetricError: no row is of that metric, or rows of several definitions are.
         """
+        if over != "cutoff":
+            limits, x_title = parameter_points(self._total_rows(), metric, over), _LIMITS[over]
+            name = str(parse_metric(metric))
+            return self._lines(
+                limits, f"{name} by {x_title}", x_title, mean_of(limits[0][1], name), [], width, whole=False
+            )
         points = cutoff_points(self._total_rows(), metric)
         labels = {re.sub(r"@\d+$", "", row.asked or row.metric) for _, row in points}
         name = labels.pop() if len(labels) == 1 else str(parse_metric(metric))

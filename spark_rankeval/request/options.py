@@ -193,6 +193,11 @@ class ColumnOptions:
     model: str | None = None
     relevance: str | Sequence[str] | None = None
     weight: str | None = None
+    cost: str | None = None
+
+
+# The options that are parameters of metrics.
+_PARAMETERS = ("relevance_threshold", "min_score")
 
 
 @dataclass(frozen=True)
@@ -200,6 +205,7 @@ class RankingOptions:
     """How lists are ranked and judged."""
 
     relevance_threshold: float | None = None
+    min_score: float | None = None
     dialect: str | Dialect | None = None
     ties: TiesOption = None
     on_invalid: OnInvalidOption = "error"
@@ -209,10 +215,15 @@ class RankingOptions:
     def __post_init__(self) -> None:
         OnInvalid.read(self.on_invalid)
         _check_choices(self)
-        threshold = self.relevance_threshold
-        if not (threshold is None or (is_number(threshold) and not math.isnan(threshold))):
-            msg = f"relevance_threshold must be a number or None; got {threshold!r}"
-            raise OptionError(msg)
+        for name, value in self.parameters.items():
+            if not (value is None or (is_number(value) and not math.isnan(value))):
+                msg = f"{name} must be a number or None; got {value!r}"
+                raise OptionError(msg)
+
+    @property
+    def parameters(self) -> dict[str, float | None]:
+        """The parameters that the caller may set for all metrics, by name; None: not set."""
+        return {name: getattr(self, name) for name in _PARAMETERS}
 
     @property
     def choices(self) -> OnInvalid:

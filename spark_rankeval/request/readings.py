@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 from spark_rankeval.dialects import STANDARD, Dialect
 from spark_rankeval.errors import DialectError, InputError, MetricError, OptionError
-from spark_rankeval.metrics.base import Metric, SuppliesDefaults
+from spark_rankeval.metrics.base import UNSET, Metric, SuppliesDefaults
 from spark_rankeval.metrics.expected_values import EstimatorOption, TiesOption
 from spark_rankeval.metrics.naming import NamedMetrics, column_names
 from spark_rankeval.ranking.batch import Population
@@ -37,6 +37,13 @@ class ColumnNames:
     model: str | None = None  # the column of predictions that names the model
     # Columns or fields of what labels have beside their grades, by name; see `LABEL_COLUMNS`.
     label_columns: Mapping[str, str] = field(default_factory=dict)
+    cost: str | None = None  # column or field of predictions with what items cost
+
+    def extra(self, role: str) -> Mapping[str, str]:
+        """The columns that a table has beside scores or grades, by their names in `EXTRA_COLUMNS`."""
+        if role == "labels":
+            return self.label_columns
+        return {"cost": self.cost} if role == "predictions" and self.cost is not None else {}
 
     @property
     def single_items(self) -> tuple[str, ...]:
@@ -72,7 +79,16 @@ class ColumnNames:
             problems.append("user must name at least one column")
         problems += [
             f"column names must be strings; got {name!r} ({type(name).__name__})"
-            for name in (*users, *items, options.score, options.rank, *grades, options.model, *label_columns.values())
+            for name in (
+                *users,
+                *items,
+                options.score,
+                options.rank,
+                *grades,
+                options.model,
+                options.cost,
+                *label_columns.values(),
+            )
             if name is not None and not isinstance(name, str)
         ]
         if not problems and len(set(users)) < len(users):
@@ -81,12 +97,14 @@ class ColumnNames:
             problems.append(f"relevance names a column twice: {list(grades)}")
         problems += [
             f"{name}={column!r} is also the name of a column of users, items or grades; give each its own column"
-            for name, column in label_columns.items()
+            for name, column in {**label_columns, "cost": options.cost}.items()
             if isinstance(column, str) and column in (*users, *items, *grades)
         ]
         if problems:
             raise InputError("; ".join(problems))
-        return cls(users, (items[0], items[1]), options.score, options.rank, grades, options.model, label_columns)
+        return cls(
+            users, (items[0], items[1]), options.score, options.rank, grades, options.model, label_columns, options.cost
+        )
 
 
 def _as_names(value: object, option: str) -> tuple[str, ...]:
@@ -130,6 +148,8 @@ class Lists:
     label_arrays: bool  # labels come as arrays, which have an order
     relevances: tuple[str, ...] = ()  # the columns of grades; none if every label has grade 1
     label_columns: tuple[str, ...] = ()  # what labels have beside their grades, by name
+    has_scores: bool = True  # whether the predictions of every model have scores
+    prediction_columns: tuple[str, ...] = ()  # what predictions have beside these, by name
 
 
 class RequiredFacts(NamedTuple):
@@ -156,25 +176,26 @@ def required_facts(
 def resolve(
     metrics: Mapping[str, Metric],
     dialect: Dialect,
-    threshold: float | None,
+    parameters: Mapping[str, float | None],
     lists: Lists,
     ties: str | None = None,
     *,
     has_fact_tables: bool = False,
     users_alone: bool = True,
 ) -> dict[str, Metric]:
-    """The metrics with every parameter filled: the caller's own, then the caller's threshold, then the dialect's.
+    """The metrics with every parameter filled: the caller's own, then those that the caller sets for all, then the dialect's.
 
     ``average`` ties go to every metric. `has_fact_tables` says that there are other tables, `users_alone` that only values
     of users can be said.
     """
     callers_ties = TiesOption(ties)
     estimator = EstimatorOption("weight" in lists.label_columns)
-    sources: list[SuppliesDefaults] = [_CallersThreshold(threshold), callers_ties, estimator, dialect]
+    sources: list[SuppliesDefaults] = [_CallersParameters(parameters), callers_ties, estimator, dialect]
     resolved = {label: metric.resolve(*sources) for label, metric in metrics.items()}
     callers_ties.check(resolved)
     if not lists.relevances:
-        _refuse_unreachable_threshold(threshold, resolved.values())
+        _refuse_unreachable_threshold(parameters.get("relevance_threshold"), resolved.values())
+    _check_list_ends(resolved, lists)
     _check_availability(resolved, has_fact_tables, users_alone)
     estimator.check(resolved)
     ordered = [label for label, metric in resolved.items() if metric.reads.label_order]
@@ -185,6 +206,25 @@ def resolve(
         )
         raise DialectError(msg)
     return resolved
+
+
+def _check_list_ends(resolved: Mapping[str, Metric], lists: Lists) -> None:
+    """Refuse metrics that end lists by scores or costs without such a column."""
+    above = [label for label, metric in resolved.items() if metric.min_score is not UNSET]
+    if above and not lists.has_scores:
+        msg = f"{', '.join(above)}: min_score needs scores; name their column with score=, or leave min_score out"
+        raise InputError(msg)
+    paid = [label for label, metric in resolved.items() if metric.budget is not UNSET]
+    if paid and "cost" not in lists.prediction_columns:
+        msg = (
+            f"{', '.join(paid)}: a budget needs what items cost; name a column of predictions, such as that of their tokens, with "
+            "cost="
+        )
+        raise InputError(msg)
+    averaged = [label for label in paid if getattr(resolved[label], "ties", None) == "average"]
+    if averaged:
+        msg = f"{', '.join(averaged)}: a budget ends a list at one of several equal scores, so ties='average' has no value; leave one out"
+        raise MetricError(msg)
 
 
 def _check_availability(resolved: Mapping[str, Metric], has_fact_tables: bool, users_alone: bool) -> None:
@@ -325,14 +365,14 @@ def _refuse_unreachable_threshold(threshold: float | None, resolved: Iterable[Me
         raise OptionError(msg)
 
 
-class _CallersThreshold:
-    """The threshold that the caller gave for all metrics: it comes before the dialect's."""
+class _CallersParameters:
+    """The parameters that the caller set for all metrics: they come before the dialect's."""
 
-    def __init__(self, threshold: float | None) -> None:
-        self._values = {} if threshold is None else {"relevance_threshold": threshold}
+    def __init__(self, parameters: Mapping[str, float | None]) -> None:
+        self._values = {name: value for name, value in parameters.items() if value is not None}
 
     def defaults_for(self, metric: type[Metric]) -> Mapping[str, Any]:
-        """The threshold, for metrics that have one."""
+        """The parameters; a metric takes those that it has."""
         return self._values
 
 
@@ -417,12 +457,17 @@ def read_request(
     convention, choices, threshold, ties = (
         options.convention, options.choices, options.relevance_threshold, options.ties,
     )  # fmt: skip
-    resolved = resolve(metrics, convention, threshold, lists, ties, has_fact_tables=True, users_alone=users_alone)
+    resolved = resolve(
+        metrics, convention, options.parameters, lists, ties, has_fact_tables=True, users_alone=users_alone
+    )
+    if "cost" in lists.prediction_columns and all(metric.budget is UNSET for metric in resolved.values()):
+        msg = "cost= has no effect without a metric with a budget, such as 'recall(budget=4000)'; ask for one, or leave it out"
+        raise InputError(msg)
     standards: dict[str, Metric] = {}
     for label in nonstandard_defaults(metrics, resolved) if options.dialect is None else []:
         # Of AP by threshold with weights there is one version, which divides by hits.
         with suppress(MetricError):
-            standards |= resolve({label: metrics[label]}, STANDARD, threshold, lists, ties)
+            standards |= resolve({label: metrics[label]}, STANDARD, options.parameters, lists, ties)
     views, values = views_of(
         resolved,
         convention,
@@ -444,6 +489,7 @@ def read_request(
         keep_null_items=convention.null_items == "keep_rank" and bool(array_models),
         models=tuple(models),
         label_columns=lists.label_columns,
+        prediction_columns=lists.prediction_columns,
         has_subtopic_rows=has_subtopic_rows,
         weight_count=weight_count,
     )

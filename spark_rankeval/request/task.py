@@ -62,6 +62,12 @@ class View:
         )
 
     @cached_property
+    def for_scores_of_32_bits(self) -> View:
+        """The same for a column of such scores, which the lowest score that is ranked compares with."""
+        lowest = self.ranking.min_score
+        return self if lowest is None else replace(self, ranking=replace(self.ranking, min_score=as_float32(lowest)))
+
+    @cached_property
     def largest_cutoff(self) -> int | None:
         """The largest rank that any metric looks at; None: all ranks."""
         return _deepest([metric.reads.depth for metric in self.metrics])
@@ -130,6 +136,7 @@ class ScoringTask:
     has_subtopic_rows: bool = False  # labels have a row for each subtopic of an item
     models: tuple[str, ...] = ("",)  # the names of the models; one of an empty name if there are no names
     label_columns: tuple[str, ...] = ()  # what labels have beside their grades, by name; see `LABEL_COLUMNS`
+    prediction_columns: tuple[str, ...] = ()  # the same of predictions; see `PREDICTION_COLUMNS`
     weight_count: str = ""  # the count that is the users' weight, one of `WEIGHTS`; empty: none is
     features: tuple[Feature, ...] = ()  # what the call needs beyond metrics of predictions and labels
     overlaps: tuple[Overlap, ...] = ()  # the ids that should occur in other tables; whether any do is counted

@@ -38,12 +38,12 @@ def total_of_hashes(hashes: Sql) -> Sql:
     return bits_or(call("shiftleft", carried, _HALF), bits_and(low, _LOWER_HALF))
 
 
-def short_hash(item: Sql, item_type: T.DataType, score: Sql) -> Sql:
+def short_hash(item: Sql, item_type: T.DataType, *numbers: Sql) -> Sql:
     """A hash of 36 bits of a prediction that can be ranked, which adds up without overflow; 0 of others.
 
     Predictions are most of the rows, and a single sum of them is half the work.
     """
-    hashed = call("xxhash64", hashable(item, item_type), score.cast("double"))
+    hashed = call("xxhash64", hashable(item, item_type), *(each.cast("double") for each in numbers))
     # The hash of nothing but nulls is small.
     return call("shiftright", hashed, 64 - SHORT)
 

@@ -220,17 +220,22 @@ class Grouping:
             rows = self._with_facts(rows)
         users = self.user_columns
         n_rows, merged = None, None
-        hashed = short_hash(named(grouped_row.ITEMS), self.item_type(), named(grouped_row.SCORES))
+        hashed = short_hash(named(grouped_row.ITEMS), self.item_type(), *map(named, names_of(first)[1]))
         if self.merge_duplicates:
             keys = [*users, *([MODEL] if len(models) > 1 else []), grouped_row.ITEMS]
             infinite = [call("sum", named(INFINITE)).alias(INFINITE)] if self.rows.counts_infinite(first) else []
-            best = call("max", named(grouped_row.SCORES)).alias(grouped_row.SCORES)
+            best = [call("max", named(name)).alias(name) for name in names_of(first)[1]]
             total = call("sum", hashed).alias(ROW_HASH)
-            rows = aggregate(rows.repartition(*users), keys, call("count", 1).alias(_ROW), best, *infinite, total)
+            rows = aggregate(rows.repartition(*users), keys, call("count", 1).alias(_ROW), *best, *infinite, total)
             hashed = named(ROW_HASH)
             n_rows, merged = named(_ROW), when(named(grouped_row.ITEMS).is_not_null(), named(_ROW) - 1, 0)
             rows = self._with_facts(rows)
-        by_workers = self.gathering == "all" and n_rows is None and is_hashed_by_workers(self.item_type())
+        by_workers = (
+            self.gathering == "all"
+            and n_rows is None
+            and not first.extra_columns
+            and is_hashed_by_workers(self.item_type())
+        )
         counts_infinite = self.rows.counts_infinite(first)
         lists = PredictionLists(users, models, self.gathering, self.keep, self._listed, counts_infinite)
         label_lists = []
@@ -241,7 +246,8 @@ class Grouping:
 
     @property
     def _listed(self) -> tuple[str, ...]:
-        return (grouped_row.ITEMS, grouped_row.SCORES, *(name for feature in self._features for name in feature.listed))
+        numbers = [grouped_row.SCORES, *([grouped_row.COSTS] if self.sources.predictions.extra_columns else [])]
+        return (grouped_row.ITEMS, *numbers, *(name for feature in self._features for name in feature.listed))
 
     def _labels(self) -> DataFrame:
         """One row per user with the labels, and with what features know of them."""

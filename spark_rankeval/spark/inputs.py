@@ -308,6 +308,7 @@ def _problems_with_vectors(
             "labels=None is for one table of arrays, and Vectors have none; pass labels as a separate table"
         )
     options = {"model": names.model} if all(are_vectors) else {}
+    options["cost"] = names.cost
     if all(are_vectors) and not has_baseline:
         # A baseline's rows have the columns of predictions.
         options |= {"score": names.score, "rank": names.rank}

@@ -14,7 +14,7 @@ from pyspark.sql.window import Window
 
 from spark_rankeval.errors import InputError
 from spark_rankeval.metrics.base import as_float32
-from spark_rankeval.ranking.lists import LABEL_COLUMNS
+from spark_rankeval.ranking.lists import EXTRA_COLUMNS
 from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.spark.ids import for_example, id_reasons, name_in_sql, readable, text_in_sql
 from spark_rankeval.spark.inputs import Sources
@@ -63,15 +63,15 @@ def invalid_reasons(source: SourceTable, ids: Sql, values: Sequence[Sql], task: 
     may_be_null = task.keep_null_items and source.role == "predictions" and source.arrays
     reasons = id_reasons(f"{source.role.rstrip('s')} item", ids, source.item_type, may_be_null=may_be_null)
     for column_of_values, kind, value in _numbers(source, values):
-        is_grade = source.value_kind == "relevance" and not column_of_values.label_column
+        is_grade = source.value_kind == "relevance" and not column_of_values.extra
         reasons[f"null {kind}"] = value.is_null()
         if is_grade and task.unusual_grades == "keep":
             continue
         reasons[f"NaN {kind}"] = call("isnan", value)
-        if column_of_values.label_column:
-            wrong = LABEL_COLUMNS[column_of_values.label_column].wrong
+        if column_of_values.extra:
+            wrong = EXTRA_COLUMNS[column_of_values.extra].wrong
             reasons |= {words: compare(value, bound) for words, compare, bound in wrong}
-        if source.value_kind == "rank":
+        if source.value_kind == "rank" and not column_of_values.extra:
             reasons["negative rank"] = value < 0
             reasons["infinite rank"] = value == math.inf
             reasons["fractional rank"] = value != call("rint", value)
@@ -89,7 +89,7 @@ def invalid_reasons(source: SourceTable, ids: Sql, values: Sequence[Sql], task: 
 def unusual_reasons(source: SourceTable, values: Sequence[Sql], task: ScoringTask) -> dict[str, Sql]:
     """Why a row that could be ranked is not: infinite scores and negative grades, which the caller may allow."""
     numbers = [
-        (kind, value) for column_of_values, kind, value in _numbers(source, values) if not column_of_values.label_column
+        (kind, value) for column_of_values, kind, value in _numbers(source, values) if not column_of_values.extra
     ]
     if source.value_kind == "score" and not task.rank_infinite:
         return {f"infinite {kind}": call("abs", value) == math.inf for kind, value in numbers}
@@ -102,7 +102,7 @@ def _numbers(source: SourceTable, values: Sequence[Sql]) -> list[tuple[ValueColu
     """Each column of numbers with what messages call it, and its values as doubles; a cast loses no null."""
     several = len(source.grades) > 1
     kinds = [
-        value.label_column or (f"{source.value_kind} {value.name!r}" if several else str(source.value_kind))
+        value.extra or (f"{source.value_kind} {value.name!r}" if several else str(source.value_kind))
         for value in source.value_columns
     ]
     return list(zip(source.value_columns, kinds, [value.cast("double") for value in values], strict=True))
@@ -308,7 +308,7 @@ def findings_of(source: SourceTable, task: ScoringTask, model_column: str | None
     grades = [str(source.value_kind)] if len(source.grades) == 1 else source.grades
     names = {user_column(index): name for index, name in enumerate(source.user)}
     names |= {ITEM: "item"} if ITEM in rows.columns else {}
-    names |= dict(zip(_values(source), (*grades, *source.label_columns), strict=True))
+    names |= dict(zip(_values(source), (*grades, *source.extra_columns), strict=True))
     rejected = rows.where(F.col(_REASON).isNotNull() & (F.col(_REASON) != REPEATED_USER))
     example = F.first(F.struct(*_shown(rows, names))).alias("example")
     counted = rejected.groupBy(_REASON).agg(F.count(F.lit(1)).alias("n"), example).collect()

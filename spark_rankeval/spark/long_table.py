@@ -61,6 +61,7 @@ class _Columns:
     value: str  # of scores or ranks
     grades: tuple[str, ...]
     weight: tuple[str, ...]  # of labels; one or none
+    cost: tuple[str, ...]  # of predictions; likewise
 
     @classmethod
     def find(cls, frame: DataFrame, options: ScoringOptions) -> _Columns:
@@ -76,11 +77,12 @@ class _Columns:
         value = found(kind, [getattr(options, kind)])
         grades = found("relevance", as_names("relevance", options.relevance))
         weight = found("weight", [] if options.weight is None else [options.weight])
+        cost = found("cost", [] if options.cost is None else [options.cost])
         if options.item is not None and not found("item", [str(options.item)]):
             problems[-1] += ". If rows name no item, pass item=None"
         if problems:
             raise InputError("; ".join(problems))
-        return cls(users, value[0], grades, weight)
+        return cls(users, value[0], grades, weight, cost)
 
 
 def read_long_table(
@@ -129,16 +131,12 @@ def _has_rows(frame: DataFrame, item: str | tuple[str, str] | None) -> bool:
 def _check(options: ScoringOptions, *, has_models: bool) -> None:
     if options.relevance is None or (options.score is None) == (options.rank is None):
         msg = (
-            "labels=None means one table. If each row is a user and an item, name the column of labels with relevance=, and that of the "
-            "order with either score= or rank=; or pass the labels as a separate table. If each row is a user, name the columns of both "
-            "arrays with item=(predictions, labels)"
+            "labels=None needs one table. With a row for each user and item name relevance= and either score= or rank=; with arrays, "
+            "item=(predictions, labels)"
         )
         raise InputError(msg)
     if isinstance(options.item, tuple):
-        msg = (
-            f"item={options.item!r} names columns of two tables, and labels=None means one; name one column of items, or pass item=None "
-            "if rows name no item"
-        )
+        msg = f"item={options.item!r} is for two tables, and labels=None means one; name its column of items, or pass item=None"
         raise InputError(msg)
     if options.user is None:
         msg = "user=None is for one table of arrays, whose rows are users; name the column that says which user or query a row is of"
@@ -171,7 +169,7 @@ def _place(columns: _Columns, *, is_rank: bool) -> Sql:
     Rows that are equal in all of these can change places without a change of any value, so no order of rows decides.
     """
     value = named(columns.value)
-    order = [value if is_rank else descending(value), *map(named, (*columns.grades, *columns.weight))]
+    order = [value if is_rank else descending(value), *map(named, (*columns.grades, *columns.weight, *columns.cost))]
     return over(call("row_number"), map(named, columns.users), order)
 
 

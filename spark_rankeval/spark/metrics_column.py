@@ -67,8 +67,9 @@ def metrics_column(
     parsed = parse_metrics(metrics)
     names = column_names(parsed, taken=(N_INVALID,))
     one_of("ties", ties, (None, "item_asc", "item_desc", "position", "average"))
-    lists = Lists(scores is not None, label_arrays=True, relevances=() if relevance is None else ("relevance",))
-    resolved = resolve(parsed, convention, None, lists, ties)
+    relevances = () if relevance is None else ("relevance",)
+    lists = Lists(scores is not None, label_arrays=True, relevances=relevances, has_scores=scores is not None)
+    resolved = resolve(parsed, convention, {}, lists, ties)
     views, values = views_of(resolved, convention, lists, ties=ties)  # type: ignore[arg-type] # checked above
     task = ScoringTask(
         views=tuple(views),

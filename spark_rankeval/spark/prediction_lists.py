@@ -295,7 +295,7 @@ def _plan_for_arrays(task: ScoringTask, predictions: SourceTable, prune: str, ex
         view.ranking.duplicates == "keep_best" or view.ranking.unpredicted_labels == "last" or view.ranking.judged_only
         for view in task.views
     )
-    reads_all = predictions.has_value or prune == "never" or moves_up
+    reads_all = bool(predictions.value_columns) or prune == "never" or moves_up
     if reads_all or cutoff is None:
         return Plan("all", 0, tuple(words))
     words.append(

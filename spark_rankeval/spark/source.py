@@ -45,8 +45,8 @@ class ValueColumn(NamedTuple):
     name: str  # of the column, or of the field if the items are structs
     kind: T.DataType  # its type; of an array that of its elements
     is_field: bool = False  # whether it is a field of the items' structs
-    # The name of what labels have beside their grades, such as ``weight``; empty: it has scores, ranks or grades.
-    label_column: str = ""
+    # The name of what rows have beside these, such as ``weight``, as of `EXTRA_COLUMNS`; empty: it has scores, ranks or grades.
+    extra: str = ""
 
 
 class VectorColumns(NamedTuple):
@@ -105,17 +105,17 @@ class SourceTable:
     @property
     def has_value(self) -> bool:
         """Whether there are scores, ranks or grades."""
-        return bool(self.value_columns)
+        return len(self.value_columns) > len(self.extra_columns)
 
     @property
     def grades(self) -> tuple[str, ...]:
         """The names of the columns of grades."""
-        return tuple(value.name for value in self.value_columns if not value.label_column)
+        return tuple(value.name for value in self.value_columns if not value.extra)
 
     @property
-    def label_columns(self) -> tuple[str, ...]:
-        """What labels have beside their grades, by name."""
-        return tuple(value.label_column for value in self.value_columns if value.label_column)
+    def extra_columns(self) -> tuple[str, ...]:
+        """What predictions have beside their scores, or labels beside their grades, by name."""
+        return tuple(value.extra for value in self.value_columns if value.extra)
 
     @property
     def columns_read(self) -> list[str]:
@@ -264,7 +264,7 @@ def _item_field(
     for name in (wanted, *names.item, DEFAULT_ITEM):
         if field := find_field(frame, array, element.names, name):
             return field
-    values = (*names.relevance, *names.label_columns.values()) if role == "labels" else (names.score, names.rank)
+    values = (*(names.relevance if role == "labels" else (names.score, names.rank)), *names.extra(role).values())
     taken = [find_field(frame, array, element.names, name) for name in values if name is not None]
     left = [name for name in element.names if name not in taken]
     if len(left) == 1:
@@ -377,9 +377,8 @@ def _values(
     # Names that differ in case alone are of one column.
     n_of_name = Counter(value.name for value in values)
     problems += [f"{role}: {value_kind} names the column {name!r} twice" for name, n in n_of_name.items() if n > 1]
-    if role == "labels":
-        for label_column, name in names.label_columns.items():
-            values += [value._replace(label_column=label_column) for value in checked(name, label_column)]
+    for extra, name in names.extra(role).items():
+        values += [value._replace(extra=extra) for value in checked(name, extra)]
     return tuple(values)
 
 

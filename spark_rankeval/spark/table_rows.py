@@ -28,7 +28,7 @@ from spark_rankeval.spark.inputs import Sources
 from spark_rankeval.spark.invalid_rows import none_holds, says_something, unusual_reasons
 from spark_rankeval.spark.long_table import BothSides
 from spark_rankeval.spark.prediction_lists import INFINITE, MODEL
-from spark_rankeval.spark.source import WITHOUT_ITEMS, WITHOUT_USERS, SourceTable, user_column
+from spark_rankeval.spark.source import WITHOUT_ITEMS, WITHOUT_USERS, SourceTable, ValueColumn, user_column
 from spark_rankeval.spark.sql_text import Sql, any_of, call, named, null_of, number, rows_of_all, select, text, when
 from spark_rankeval.spark.tasks import broadcast_row
 from spark_rankeval.worker import grouped_row
@@ -104,7 +104,7 @@ class TableRows:
         array, item_type = source.ids_sql(), self.item_type()
         if source.item_type != item_type:
             array = usable(array, T.ArrayType(source.item_type)).cast(T.ArrayType(item_type))
-        if source.role == "predictions" and self.first and not source.has_value:
+        if source.role == "predictions" and self.first and not source.value_columns:
             return [
                 call("slice", array, 1, self.first).alias(ids),
                 call("array_size", array).alias(grouped_row.VALID_PREDICTIONS),
@@ -197,9 +197,11 @@ class TableRows:
 def names_of(source: SourceTable) -> tuple[str, list[str]]:
     """Our names for the items of a table, and for its scores, or for its grades and what stands beside them."""
     if source.role == "predictions":
-        return grouped_row.ITEMS, [grouped_row.SCORES] * len(source.value_columns)
+        return grouped_row.ITEMS, [
+            grouped_row.COSTS if value.extra else grouped_row.SCORES for value in source.value_columns
+        ]
     grades = [grouped_row.grades_column(index) for index in range(len(source.grades))]
-    return grouped_row.LABELS, [*grades, *map(grouped_row.label_column, source.label_columns)]
+    return grouped_row.LABELS, [*grades, *map(grouped_row.label_column, source.extra_columns)]
 
 
 def _as_numbers(source: SourceTable) -> list[Sql]:
@@ -207,13 +209,14 @@ def _as_numbers(source: SourceTable) -> list[Sql]:
 
     The worker sees by it that thresholds of such grades are to be rounded as the grades are.
     """
-    if source.value_kind == "rank":
-        return [-ranks.cast("double") for ranks in source.values_sql()]
     double = T.ArrayType(T.DoubleType()) if source.arrays else T.DoubleType()
-    return [
-        values if isinstance(value.kind, T.FloatType) else values.cast(double)
-        for values, value in zip(source.values_sql(), source.value_columns, strict=True)
-    ]
+
+    def as_number(values: Sql, value: ValueColumn) -> Sql:
+        if source.value_kind == "rank" and not value.extra:
+            return -values.cast(double)
+        return values if isinstance(value.kind, T.FloatType) else values.cast(double)
+
+    return [as_number(*pair) for pair in zip(source.values_sql(), source.value_columns, strict=True)]
 
 
 TypedSql = tuple[Sql, T.DataType]

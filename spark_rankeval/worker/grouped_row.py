@@ -54,6 +54,7 @@ def _prediction_column(name: str, kind: str, meaning: str, writers: str = _LISTS
 #: The lists of each model, with the models' indices in the names.
 ITEMS = _prediction_column("items", ITEMS_OF_USER, "the predicted items")
 SCORES = _prediction_column("scores", NUMBERS_OF_ITEMS, "their scores; ranks are negative scores")
+COSTS = _prediction_column("costs", NUMBERS_OF_ITEMS, "what they cost")
 FACTS = _prediction_column(
     "facts", STRUCTS_OF_ITEMS, "facts joined to each", "features.items.spark", "worker.user_metrics"
 )
@@ -66,7 +67,15 @@ MERGED_PREDICTIONS = _prediction_column(
 )
 INFINITE_PREDICTIONS = _prediction_column("n_infinite_predictions", INTEGER, "how many were left out as infinite")
 #: Those that `worker.reading.read_predictions` takes.
-PREDICTION_COLUMNS = (ITEMS, SCORES, PREDICTION_ROWS, VALID_PREDICTIONS, MERGED_PREDICTIONS, INFINITE_PREDICTIONS)
+PREDICTION_COLUMNS = (
+    ITEMS,
+    SCORES,
+    COSTS,
+    PREDICTION_ROWS,
+    VALID_PREDICTIONS,
+    MERGED_PREDICTIONS,
+    INFINITE_PREDICTIONS,
+)
 #: The lists of several models as one, instead of those above.
 MARKS = column(
     "marks",

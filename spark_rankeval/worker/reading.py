@@ -11,11 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_rankeval.metrics.base import as_float32
-from spark_rankeval.ranking.lists import LABEL_COLUMNS
+from spark_rankeval.ranking.lists import EXTRA_COLUMNS
 from spark_rankeval.ranking.ragged import Array, BoolArray, IntArray, Ragged, offsets_of, pieces
 from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.statistics.table_fingerprints import limbs_of, limbs_of_whole, xxhash64
 from spark_rankeval.worker.grouped_row import (
+    COSTS,
     EXCLUDED,
     FACTS,
     INFINITE_PREDICTIONS,
@@ -39,10 +40,10 @@ from spark_rankeval.worker.grouped_row import (
 Batches = Iterator[pa.RecordBatch]
 
 
-def has_single_precision(columns: dict[str, pa.Array], relevance: int) -> bool:
-    """Whether the grades of a relevance, by its index, come as floats of 32 bits: what they compare with is to be one, too."""
-    grades = columns.get(grades_column(relevance))
-    return grades is not None and bool(pa.types.is_float32(grades.type.value_type))
+def has_single_precision(columns: dict[str, pa.Array], name: str) -> bool:
+    """Whether lists of scores or grades come as floats of 32 bits: what these compare with is to be one, too."""
+    lists = columns.get(name)
+    return lists is not None and bool(pa.types.is_float32(lists.type.value_type))
 
 
 class Side(NamedTuple):
@@ -70,20 +71,24 @@ def read_predictions(task: ScoringTask, columns: dict[str, pa.Array], model: int
     total = whole_numbers(lists[VALID_PREDICTIONS]) if VALID_PREDICTIONS in lists else None
     if model in task.array_models:
         is_null_user = _null_users(columns, len(rows))
-        side = _check_arrays(
-            rows, is_null_user, lists[ITEMS], _existing_columns(lists, SCORES), [np.isnan], task.keep_null_items
-        )
+        scores, costs = _existing_columns(lists, SCORES), _existing_columns(lists, COSTS)
+        checks: list[Callable[[Array], BoolArray]] = [
+            *([np.isnan] * len(scores)),
+            *(EXTRA_COLUMNS[name].is_wrong for name in task.prediction_columns),
+        ]
+        side = _check_arrays(rows, is_null_user, lists[ITEMS], [*scores, *costs], checks, task.keep_null_items)
         if total is not None:
             # Of those that were read, entries that are no items are no predictions.
             total = total - np.diff(flat(lists[ITEMS])[1]) + side.lists.lengths
-        return _counted(side, np.isinf, None if task.rank_infinite else _left_out)._replace(total=total)
-    side = side_of(lists[ITEMS], [numbers(flat(lists[SCORES])[0])])
+        unusual = None if task.rank_infinite else _left_out
+        return _counted(side, np.isinf, unusual, len(scores))._replace(total=total)
+    side = side_of(lists[ITEMS], [numbers(flat(column)[0]) for column in _existing_columns(lists, SCORES, COSTS)])
     merged = whole_numbers(lists[MERGED_PREDICTIONS]) if MERGED_PREDICTIONS in lists else side.merged
     n_listed = side.lists.lengths if total is None else total
     side = side._replace(invalid=rows - n_listed - merged, merged=merged, total=total)
     if INFINITE_PREDICTIONS in lists:
         return side._replace(unusual=whole_numbers(lists[INFINITE_PREDICTIONS]))
-    return _counted(side, np.isinf, None)
+    return _counted(side, np.isinf, None, 1)
 
 
 def read_labels(task: ScoringTask, columns: dict[str, pa.Array]) -> Side:
@@ -95,11 +100,11 @@ def read_labels(task: ScoringTask, columns: dict[str, pa.Array]) -> Side:
         is_null_user, largest = _null_users(columns, len(rows)), task.largest_grade
         checks: list[Callable[[Array], BoolArray]] = [_never] * len(grades)
         if task.unusual_grades != "keep":
-            single = [has_single_precision(columns, relevance) for relevance in range(len(grades))]
+            single = [has_single_precision(columns, grades_column(relevance)) for relevance in range(len(grades))]
             checks = [
                 partial(_bad_grade, largest=as_float32(largest) if is_single else largest) for is_single in single
             ]
-        checks += [LABEL_COLUMNS[name].is_wrong for name in task.label_columns]
+        checks += [EXTRA_COLUMNS[name].is_wrong for name in task.label_columns]
         side = _check_arrays(rows, is_null_user, columns[LABELS], value_columns, checks, keep_null_items=False)
     else:
         side = side_of(columns[LABELS], [numbers(flat(column)[0]) for column in value_columns])
@@ -115,7 +120,7 @@ def _counted(
     side: Side,
     unusual: Callable[[Array], BoolArray],
     mend: Callable[[Side, BoolArray], Side] | None,
-    n_values: int | None = None,
+    n_values: int,
 ) -> Side:
     """The side with its unusual entries counted by their first `n_values` values, and corrected if there is a way."""
     marks = [unusual(entries) for entries in side.values[:n_values]]
@@ -338,7 +343,7 @@ def _parted(models: Sequence[int], batch: pa.RecordBatch) -> pa.RecordBatch:
     totals = Ragged(marks[order] >> (MODEL_BITS + KIND_BITS), bounds).summed() if are_hashed else None
     lists = {
         name: flat(columns.pop(column))[0].take(pa.array(order))
-        for name in (ITEMS, SCORES, FACTS)
+        for name in (ITEMS, SCORES, COSTS, FACTS)
         if (column := column_of_model(name, first)) in columns
     }
     for index in models:

@@ -22,7 +22,15 @@ from spark_rankeval.request.readings import NORMALISER
 from spark_rankeval.request.task import ScoringTask, View, counts_of_models, user_counts
 from spark_rankeval.wire import Message, messages_of
 from spark_rankeval.worker.comparable_ids import comparable, overlap_counts, tables_met
-from spark_rankeval.worker.grouped_row import ABSENT, ATTRIBUTE_CONFLICTS, FACTS, column_of_model, hash_column
+from spark_rankeval.worker.grouped_row import (
+    ABSENT,
+    ATTRIBUTE_CONFLICTS,
+    FACTS,
+    SCORES,
+    column_of_model,
+    grades_column,
+    hash_column,
+)
 from spark_rankeval.worker.process import rows_in, runs_in_worker, stream_of
 from spark_rankeval.worker.reading import (
     Side,
@@ -109,9 +117,11 @@ class _Inputs(NamedTuple):
         numbers = dict(zip(task.label_columns, labels.values[-len(task.label_columns) :], strict=False))
         for feature in self.features:
             numbers |= feature.label_numbers(labels)
+        has_scores = len(predictions.values) > len(task.prediction_columns)
         return RawLists(
             items=self.items[model],
-            scores=predictions.lists.like(predictions.values[0]) if predictions.values else None,
+            scores=predictions.lists.like(predictions.values[0]) if has_scores else None,
+            costs=predictions.values[-1] if task.prediction_columns else None,
             labels=self.label_items,
             order=self.order,
             matchable=predictions.present,
@@ -238,11 +248,13 @@ def _overlaps(
 
 
 def _views_of(task: ScoringTask, model: int, columns: dict[str, pa.Array]) -> dict[int, View]:
-    """A model's views by their index in the task; their thresholds are rounded as the grades of this batch are."""
+    """A model's views by their index in the task; what grades and scores compare with is rounded as those of this batch are."""
+    views = {index: view for index, view in enumerate(task.views) if view.model == model}
+    if has_single_precision(columns, column_of_model(SCORES, model)):
+        views = {index: view.for_scores_of_32_bits for index, view in views.items()}
     return {
-        index: view.for_grades_of_32_bits if has_single_precision(columns, view.relevance) else view
-        for index, view in enumerate(task.views)
-        if view.model == model
+        index: view.for_grades_of_32_bits if has_single_precision(columns, grades_column(view.relevance)) else view
+        for index, view in views.items()
     }
 
 

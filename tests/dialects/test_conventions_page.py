@@ -131,7 +131,7 @@ def test_a_row_of_the_table_of_dialects(name):
 
 def population_of(dialect, name):
     """That of the view in which a metric of a dialect is computed."""
-    resolved = resolve({name: parse_metric(name)}, dialect, None, KNOWN, has_fact_tables=True, users_alone=False)
+    resolved = resolve({name: parse_metric(name)}, dialect, {}, KNOWN, has_fact_tables=True, users_alone=False)
     views, _ = views_of(resolved, dialect, KNOWN)
     (population,) = [view.population for view in views if view.metrics]
     return population

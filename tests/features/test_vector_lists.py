@@ -49,7 +49,7 @@ NUMBERS = st.sampled_from([0.0, 1.0, -1.0, 2.0, 0.1, 0.2, 0.3, 1.0 + 2**-52, 1e-
 
 def task_of(ties, *similarities, further=()):
     dialect = find_dialect("default")
-    resolved = resolve(parse_metrics([*METRICS, *further]), dialect, None, KNOWN, users_alone=False)
+    resolved = resolve(parse_metrics([*METRICS, *further]), dialect, {}, KNOWN, users_alone=False)
     views, _ = views_of(resolved, dialect, KNOWN, ties=ties)
     return task_of_views(*views, similarities=similarities)
 

@@ -5,6 +5,7 @@ relevances      how many columns of grades; weight, subtopic: whether labels hav
 by, cube        how many attributes divide users, and whether totals are wanted; `cluster`: whether users come in clusters
 user_weight     True, or the count that is the weight
 lookup          how facts of items come: ``workers`` (default) or ``join``
+cost            whether items have costs
 vectors         the similarity of each model, whose lists are the whole catalogue; `candidates`: users have their own
 keep            how many predictions of a user pruning keeps
 stored          whether the per-user table is summarised, too; compare, all_pairs, groups: options of comparisons
@@ -62,6 +63,10 @@ LOGGED = """
 """
 MIXED = "rr novelty@3 popularity_equal_opportunity@3 entropy@3"
 FEW = "ndcg@5 rr precision@2"
+ENDED = """
+    ndcg@5 recall(budget=4) ap(budget=6,crossing='kept') ndcg(budget=3.5)@3 precision(min_score=0.5)@3 rr(judged_only=True,min_score=0.25)
+    gini(min_score=0.5)@3 novelty(budget=5)
+"""
 DROP, TWO, THREE = {"on_invalid": "drop"}, {"models": ["a", "b"]}, {"models": ["a", "b", "c"]}
 #: Metrics of each dialect, and options.
 DIALECTS = {
@@ -118,6 +123,8 @@ CASES = {
     "infinite scores are dropped": _case("bad", FEW, on_invalid={"infinite_scores": "drop", "duplicate_predictions": "drop"}, **TWO),
     "negative grades are clipped": _case("bad", "ndcg@5 ap", on_invalid={"negative_grades": "clip"}, label_arrays=True),
     "infinite scores of arrays": _case("bad", FEW, arrays="scored", on_invalid={"infinite_scores": "drop", "invalid_labels": "drop"}),
+    "lists that end at scores and budgets": _case("plain", ENDED, cost=True, stored=True, by=1),
+    "lists of models that end at budgets": _case("models", "rr(budget=3)@4 recall(budget=5) ndcg@5", **THREE, cost=True),
     # Models, label weights, exclusions.
     "models": _case("models", SOME, **THREE, exclude=True, stored=True, compare={"baseline": "a"}, all_pairs={}),
     "models of text": _case("text", FEW, models=["a"], exclude=True),

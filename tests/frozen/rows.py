@@ -155,7 +155,7 @@ class Rows:
         columns = {grouped_row.PREDICTION_ROWS: pa.array([rows and len(rows) for rows in given], WHOLE)}
         if not self.task.rank_infinite:
             columns[grouped_row.INFINITE_PREDICTIONS] = pa.array([of.count(INFINITE_SCORE) for of in kinds], WHOLE)
-        if keep or self.kind != WHOLE:
+        if keep or self.kind != WHOLE or self.case.get("cost"):
             columns[HASH_OF_PREDICTIONS] = hashes_of(given)
         if keep:
             columns[grouped_row.VALID_PREDICTIONS] = pa.array(list(map(len, ranked)), WHOLE)
@@ -167,11 +167,14 @@ class Rows:
             grouped_row.ITEMS: self.ids([[self.item(row["item"]) for row in rows] for rows in ranked]),
             grouped_row.SCORES: pa.array([list(map(self.score, rows)) for rows in ranked], NUMBERS),
         }
+        if self.case.get("cost"):
+            costs = [[hash_of(row["item"]) % 7 / 2 for row in rows] for rows in ranked]
+            columns[grouped_row.COSTS] = pa.array(costs, NUMBERS)
         return columns | ({grouped_row.FACTS: self.joined(ranked)} if self.joins_items else {})
 
     def together(self, users):
         """Several models in the same lists, with the mark of each row."""
-        has_hashes = self.kind != WHOLE
+        has_hashes = self.kind != WHOLE or self.case.get("cost", False)
         marks, ranked, n_infinite = [], [], []
         for user in users:
             rows = [(model, row) for model in self.models for row in user["predictions"][model] or ()]

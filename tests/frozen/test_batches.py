@@ -6,7 +6,7 @@ What the cases cover, by the options that say so; `python -m tests.frozen.write`
 |---|---|
 | metrics, each of the registry; dialects, each | `metrics`, `dialect` |
 | ties, thresholds, gradings, ranks | `ties`, `relevance_threshold`, `relevances`, `float32`, `rank` |
-| forms of lists, populations, exclusions, label weights | `arrays`, `label_arrays`, `population`, `exclude`, `weight` |
+| forms of lists, populations, exclusions, label weights, costs | `arrays`, `label_arrays`, `population`, `exclude`, `weight`, `cost` |
 | bad rows | `on_invalid`, and the worlds ``bad`` and ``double`` |
 | slices, totals, user weights, clusters | `by`, `cube`, `user_weight`, `cluster` |
 | intervals, quantiles, users that pruning leaves open | `ci`, `quantiles`, `keep` |

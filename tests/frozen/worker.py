@@ -84,7 +84,11 @@ def _request(case):
     options = ScoringOptions(**{name: case[name] for name in scoring if name in case})
     grades = tuple(f"grade{place}" for place in range(case["relevances"]))
     lists = Lists(
-        case.get("arrays") == "scored", "label_arrays" in case, grades, ("weight",) if "weight" in case else ()
+        case.get("arrays") == "scored",
+        "label_arrays" in case,
+        grades,
+        ("weight",) if "weight" in case else (),
+        prediction_columns=("cost",) if "cost" in case else (),
     )
     asked, models = parse_metrics(case["metrics"]), case.get("models", [""])
     array_models = range(len(models)) if "arrays" in case else ()

@@ -49,7 +49,7 @@ def merging_exposure(states_of_users=dict, ci="t"):
 
 def scores_in(dialect, metrics, users, threshold=None, ties=None):
     """What the worker makes of users, as `values_in` takes them: what each metric is a value of, and the scores."""
-    resolved = resolve(parse_metrics(metrics), dialect, threshold, KNOWN, ties)
+    resolved = resolve(parse_metrics(metrics), dialect, {"relevance_threshold": threshold}, KNOWN, ties)
     views, values = views_of(resolved, dialect, KNOWN, ties=ties, threshold=threshold)
     task = ScoringTask(
         tuple(views),

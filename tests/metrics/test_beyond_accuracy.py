@@ -184,8 +184,8 @@ def test_a_mean_over_all_orders_of_ties_is_refused_where_the_order_matters(metri
     asked = {"one": metric(k=3) if metric.takes_cutoff else metric()}
     if metric.takes_cutoff:
         with pytest.raises(OptionError, match="average"):
-            resolve(asked, DEFAULT, None, lists, "average", has_fact_tables=True)
-    assert resolve({"one": metric()}, DEFAULT, None, lists, "average", has_fact_tables=True)
+            resolve(asked, DEFAULT, {}, lists, "average", has_fact_tables=True)
+    assert resolve({"one": metric()}, DEFAULT, {}, lists, "average", has_fact_tables=True)
 
 
 @pytest.mark.parametrize("n_parts", [1, 3, 40])

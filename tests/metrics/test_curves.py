@@ -9,7 +9,7 @@ from worlds.ranked_users import batch_of, random_users
 from spark_rankeval.errors import MetricError, UnknownMetricError
 from spark_rankeval.metrics import NDCG
 from spark_rankeval.metrics.naming import expand, parse_metric, parse_metrics
-from spark_rankeval.records.chart_rows import cutoff_curve, recall_curve
+from spark_rankeval.records.chart_rows import curve_of, recall_curve
 from spark_rankeval.records.summary import summary_row
 from spark_rankeval.statistics.description import DescriptionAccumulator, DescriptionOptions
 
@@ -54,7 +54,7 @@ def test_a_range_where_one_metric_is_meant_is_an_error_that_says_so():
 
 def test_the_cutoff_curve_has_the_means_of_the_oracle():
     rows = rows_of(["ndcg@1..12", "ndcg", "rr@3"])
-    curve = cutoff_curve(rows, "ndcg")
+    curve = curve_of(rows, "ndcg", "cutoff")
     assert curve.columns.tolist() == ["model", "relevance", "cutoff", "mean", "standard_error", "n_users"]
     assert curve["cutoff"].tolist()[:-1] == list(range(1, 13))
     assert curve["cutoff"].isna().tolist() == [False] * 12 + [True]
@@ -82,16 +82,16 @@ def test_the_parameters_of_a_precision_recall_curve_go_to_every_point():
 def test_a_curve_of_several_definitions_must_be_named():
     rows = rows_of(["ndcg@1..3", "ndcg(gain='linear')@1..3"])
     with pytest.raises(UnknownMetricError, match="it has several definitions of it"):
-        cutoff_curve(rows, "ndcg")
-    assert len(cutoff_curve(rows, "ndcg(gain='linear')")) == 3
+        curve_of(rows, "ndcg", "cutoff")
+    assert len(curve_of(rows, "ndcg(gain='linear')", "cutoff")) == 3
     with pytest.raises(UnknownMetricError, match="no curve of 'rr'"):
-        cutoff_curve(rows, "rr")
+        curve_of(rows, "rr", "cutoff")
     with pytest.raises(UnknownMetricError, match="no curve of 'iprec'"):
         recall_curve(rows)
 
 
 def test_several_models_are_several_curves():
-    curve = cutoff_curve([*rows_of("rr@1..2"), *rows_of("rr@1..2", "popular")], "rr")
+    curve = curve_of([*rows_of("rr@1..2"), *rows_of("rr@1..2", "popular")], "rr", "cutoff")
     assert list(zip(curve["model"], curve["cutoff"], strict=True)) == [
         ("als", 1), ("als", 2), ("popular", 1), ("popular", 2)
     ]  # fmt: skip

@@ -34,7 +34,7 @@ from spark_rankeval.metrics import parse_metric
 from spark_rankeval.metrics.base import UNSET
 from spark_rankeval.metrics.group_amounts import GroupExposure
 from spark_rankeval.metrics.group_exposure import AttentionShare
-from spark_rankeval.ranking.lists import RankingPolicy
+from spark_rankeval.ranking.lists import LIST_PARAMETERS, RankingPolicy
 from spark_rankeval.ranking.recommended import Totals
 from spark_rankeval.request.task import View
 from spark_rankeval.statistics.description import DescriptionOptions
@@ -112,7 +112,7 @@ def drawn(rng, metric):
         "relevance_threshold": (None, -math.inf, 2.0),
         "p": (0.8, 0.5),
         "group": (None, "c1", "shared", "nowhere"),
-        "judged_only": (UNSET,),
+        **dict.fromkeys(LIST_PARAMETERS, (UNSET,)),
         "head": (0.8, 0.5, 0.2),
     }
     options = {item.name: choices.get(item.name) or item.metadata["choices"] for item in metric.parameters()}

@@ -27,7 +27,7 @@ USERS = {
 
 def metrics_with_note(metrics, threshold=None):
     asked = parse_metrics(metrics)
-    return nonstandard_defaults(asked, resolve(asked, DEFAULT, threshold, KNOWN))
+    return nonstandard_defaults(asked, resolve(asked, DEFAULT, {"relevance_threshold": threshold}, KNOWN))
 
 
 def test_standard_counts_what_was_missed():
@@ -60,7 +60,7 @@ def test_who_names_the_deciding_parameter_needs_no_note():
         metrics_with_note(["ndcg(ideal='retrieved')@10", "ap(denominator='hits')@10", "ndcg(ideal='labels')@10"]) == []
     )
     asked = parse_metrics(["ndcg@10", "ap@10"])
-    assert nonstandard_defaults(asked, resolve(asked, STANDARD, None, KNOWN)) == []
+    assert nonstandard_defaults(asked, resolve(asked, STANDARD, {}, KNOWN)) == []
 
 
 def test_of_a_curve_one_point_has_the_other_value():

@@ -25,21 +25,21 @@ ROWS = Lists(scored_arrays=False, label_arrays=False)
 def task_of(metrics, dialect="default", ties=None, threshold=None, keep_best=False, lists=ROWS):
     """The task of a call, and its metrics by label."""
     conventions = find_dialect(dialect)
-    resolved = resolve(parse_metrics(metrics), conventions, threshold, lists, ties)
+    resolved = resolve(parse_metrics(metrics), conventions, {"relevance_threshold": threshold}, lists, ties)
     views, values = views_of(resolved, conventions, lists, ties=ties, threshold=threshold, keep_best=keep_best)
     return ScoringTask(tuple(views)), {value.label: value.metric for value in values}
 
 
 def plan_of_rows(metrics, prune="auto", excludes=False, each_row_is_both=False, engine=ENGINE, **call):
     task, named = task_of(metrics, **call)
-    table = SimpleNamespace(arrays=False, has_value=True, vectors=None)
+    table = SimpleNamespace(arrays=False, vectors=None)
     return choose_plan(
         task, named, table, prune, engine, exact=False, excludes=excludes, each_row_is_both=each_row_is_both
     )
 
 
 def plan_of_arrays(metrics, excludes=False, **call):
-    table = SimpleNamespace(arrays=True, has_value=False, vectors=None)
+    table = SimpleNamespace(arrays=True, value_columns=(), vectors=None)
     return choose_plan(*task_of(metrics, **call), table, "auto", ENGINE, exact=True, excludes=excludes)
 
 
@@ -107,14 +107,14 @@ def test_equal_scores_have_a_position_in_arrays_alone(scored, ties):
 
 def test_equal_scores_have_a_position_in_the_models_alone_that_have_scored_arrays():
     dialect = replace(find_dialect("lenskit"), rankings={})
-    resolved = resolve(parse_metrics(["rr", "ndcg@5"]), dialect, None, ROWS)
+    resolved = resolve(parse_metrics(["rr", "ndcg@5"]), dialect, {}, ROWS)
     views, values = views_of(resolved, dialect, ROWS, models=("a", "b"), scored_arrays=(True, False))
     assert [(view.model, view.ranking.ties) for view in views] == [(0, "position"), (1, "item_asc")]
     assert [value.label for value in values] == ["rr", "ndcg@5"] * 2
 
 
 def test_plans_of_several_forms_name_their_models():
-    table = SimpleNamespace(arrays=True, has_value=False, vectors=None)
+    table = SimpleNamespace(arrays=True, value_columns=(), vectors=None)
     arrays = choose_plan(*task_of(["ndcg@5"]), table, "auto", ENGINE, exact=True, excludes=False)
     rows = plan_of_rows(["ndcg@5"])
     plan = together({"a, c": arrays, "b": rows})

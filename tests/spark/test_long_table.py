@@ -79,6 +79,7 @@ def test_several_models_share_their_labels(spark, rows, table, of_two):
         (row.slice, row.metric): row.mean for row in of_two.summary
     }
     assert result.qualities["a"].n_labels == of_two.data_quality.n_labels
+    assert result.qualities["a"].n_duplicate_labels == 0
 
 
 def test_ranks_may_stand_in_the_place_of_scores(table, of_two):
@@ -139,12 +140,12 @@ def test_it_is_shuffled_once(table):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"relevance": None}, "name the column of labels with relevance="),
-        ({"score": None}, "that of the order with either score= or rank="),
-        ({"rank": "score"}, "that of the order with either score= or rank="),
+        ({"relevance": None}, "name relevance= and either score= or rank="),
+        ({"score": None}, "name relevance= and either score= or rank="),
+        ({"rank": "score"}, "name relevance= and either score= or rank="),
         ({"item": "doc"}, "no column 'doc' (item=);"),
         ({"item": "doc"}, "If rows name no item, pass item=None"),
-        ({"item": ("chunk", "chunk")}, "names columns of two tables"),
+        ({"item": ("chunk", "chunk")}, "is for two tables"),
         ({"score": "scor", "relevance": "lable"}, "did you mean 'score'?"),
         ({"score": "scor", "relevance": "lable"}, "did you mean 'label'?"),
         ({"user": None}, "name the column that says which user or query"),

@@ -16,7 +16,7 @@ KNOWN = Lists(scored_arrays=True, label_arrays=True)
 
 def counts_of(excluded, labels, kind=None):
     """The counts of two models of the same users, who are predicted the items 1 to 3."""
-    resolved = resolve(parse_metrics("recall@2"), DEFAULT, None, KNOWN)
+    resolved = resolve(parse_metrics("recall@2"), DEFAULT, {}, KNOWN)
     views, _ = views_of(resolved, DEFAULT, KNOWN, models=("a", "b"))
     task = ScoringTask(tuple(views), array_models=(0, 1), label_arrays=True, models=("a", "b"))
     predicted = pa.array([[1, 2, 3]] * len(labels))

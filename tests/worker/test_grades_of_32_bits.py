@@ -30,7 +30,7 @@ GRADES = [[0.7, 0.6999, 0.3], [0.3, 0.7, 0.1]]
 
 def task_of(metrics, threshold=0.7, arrays=True, relevances=("grade",)):
     lists = Lists(scored_arrays=True, label_arrays=arrays, relevances=relevances)
-    resolved = resolve(parse_metrics(metrics), DEFAULT, threshold, lists)
+    resolved = resolve(parse_metrics(metrics), DEFAULT, {"relevance_threshold": threshold}, lists)
     views, values = views_of(resolved, DEFAULT, lists, threshold=threshold)
     return ScoringTask(tuple(views), array_models=(0,), label_arrays=arrays), values
 

@@ -7,6 +7,7 @@ import math
 
 from spark_rankeval.errors import MetricError
 from spark_rankeval.metrics.base import REGISTRY, UNSET
+from spark_rankeval.ranking.lists import LIST_PARAMETERS
 
 # Those of labels, of what labels are about, and of the items themselves; the latter two need to know more than labels.
 EVERY_METRIC = sorted(set(REGISTRY.values()), key=lambda metric: metric.name)
@@ -32,9 +33,9 @@ VALUES = {
     "recall": (0.0, 0.1, 0.35, 0.5, 1.0),
     "group": (None, "a"),
 }
-# Without weights there is nothing to estimate: tests/metrics/test_logged_feedback.py has the estimators. `judged_only` changes lists:
+# Without weights there is nothing to estimate: tests/metrics/test_logged_feedback.py has the estimators. Others change lists:
 # tests/request/test_views.py has it.
-LEFT_OPEN = ("estimator", "weight_limit", "judged_only")
+LEFT_OPEN = ("estimator", "weight_limit", *LIST_PARAMETERS)
 
 
 def values_of(item):

@@ -164,7 +164,9 @@ class SideLists:
         scores = items.like(self.sides[item_facts.BASELINE].values[0])
         none = Ragged(np.empty(0, items.values.dtype), np.zeros(items.n_users + 1, np.int64))
         lists = RawLists(items, scores, labels=none, order=self.order, entry=np.arange(len(items.values)))
-        policy = replace(view.ranking, duplicates="keep_best", unpredicted_labels="left_out")
+        policy = replace(
+            view.ranking, duplicates="keep_best", unpredicted_labels="left_out", min_score=None, budget=None
+        )
         ranked = rank_lists(lists, policy, largest_cutoff=view.largest_cutoff)[0].recommended
         assert ranked is not None, "entries were given"
         rank = np.zeros(len(items.values), np.int64)

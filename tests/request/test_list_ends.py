@@ -1,0 +1,156 @@
+"""Lists that end at a lowest score or a budget: as if nothing had stood below."""
+
+import math
+
+import numpy as np
+import pytest
+from helpers.scored import values_in
+from hypothesis import given
+from hypothesis import strategies as st
+from worlds.ranked_users import lists_of, ranked
+
+from spark_rankeval.dialects import find_dialect
+from spark_rankeval.errors import InputError, MetricError
+from spark_rankeval.metrics.naming import parse_metric, parse_metrics
+from spark_rankeval.ranking.batch import Look
+from spark_rankeval.request.options import ScoringOptions
+from spark_rankeval.request.readings import Lists, read_request, views_of
+from spark_rankeval.spark.metrics_column import metrics_column
+
+SCORES = (-1.0, 0.0, 0.25, 0.5, 1.0)
+COSTS = (0.0, 0.1, 1.0, 2.5, 10.0)
+FIELDS = ("n_predictions", "user", "rank", "grade", "score", "tied_above", "tied")
+
+
+@st.composite
+def users(draw):
+    """Users as (item, score, cost) and (item, grade)."""
+    made = []
+    for _ in range(draw(st.integers(1, 4))):
+        items = draw(st.lists(st.integers(0, 9), max_size=8, unique=True))
+        listed = [(item, draw(st.sampled_from(SCORES)), draw(st.sampled_from(COSTS))) for item in items]
+        liked = draw(st.lists(st.integers(0, 9), max_size=5, unique=True))
+        made.append((listed, [(item, draw(st.sampled_from((0.0, 1.0, 2.0)))) for item in liked]))
+    return made
+
+
+def ended(listed, min_score, budget, crossing, ties):
+    """The items of a list, best first, down to its end: one after the other, as somebody would fill a prompt."""
+    sign = -1 if ties == "item_desc" else 1
+    kept, spent = [], 0.0
+    for item, score, cost in sorted(listed, key=lambda row: (-row[1], sign * row[0])):
+        if min_score is not None and score < min_score:
+            continue
+        if budget is not None and (
+            spent >= budget if crossing == "kept" and kept else spent + cost > budget and crossing == "left_out"
+        ):
+            break
+        spent += cost
+        kept.append((item, score, cost))
+    return kept
+
+
+@given(
+    users(), st.sampled_from([None, 0.0, 0.25, 2.0]), st.sampled_from([None, 0.05, 1.0, 3.5, 100.0]),
+    st.sampled_from(["left_out", "kept"]), st.sampled_from(["item_asc", "item_desc"]), st.booleans(),
+)  # fmt: skip
+def test_a_list_is_as_if_what_is_below_its_end_had_not_been_there(made, min_score, budget, crossing, ties, reads_items):
+    def batch_of(some, **policy):
+        flat = [row for listed, _ in some for row in listed]
+        further = {"costs": np.array([cost for *_, cost in flat], np.float64)}
+        if reads_items:
+            further["entry"] = np.arange(len(flat))
+        lists = lists_of([([row[:2] for row in listed] or [], labels) for listed, labels in some], **further)
+        if lists.scores is None:
+            lists = lists_of([([(0, 0.0)], []), *some], **further)
+        return ranked(lists, ties=ties, **policy)[0]
+
+    if not any(listed for listed, _ in made):
+        return
+    batch = batch_of(made, min_score=min_score, budget=budget, crossing=crossing)
+    kept = [(ended(listed, min_score, budget, crossing, ties), labels) for listed, labels in made]
+    if not any(listed for listed, _ in kept):
+        assert batch.n_predictions.sum() == len(batch.user) == 0
+        return
+    expected = batch_of(kept)
+    for name in FIELDS:
+        np.testing.assert_array_equal(getattr(batch, name), getattr(expected, name), err_msg=name)
+    if reads_items:
+        np.testing.assert_array_equal(batch.recommended.user, expected.recommended.user)
+        np.testing.assert_array_equal(batch.recommended.grade, expected.recommended.grade)
+
+
+def test_a_list_that_was_cut_before_keeps_its_length_unless_its_end_is_seen():
+    """Ann's three best of nine are all above the score, so how many more are is not known; Bob's list ends within his best."""
+    listed = [(1, 0.9), (2, 0.8), (3, 0.7)]
+    lists = lists_of([(listed, []), ([*listed[:2], (3, 0.1)], [])], n_predictions=np.array([9, 9]))
+    assert ranked(lists, min_score=0.5)[0].n_predictions.tolist() == [9, 2]
+    lists = lists_of([(listed, []), (listed, [])], n_predictions=np.array([9, 9]), costs=np.array([1.0, 1, 1, 1, 5, 1]))
+    assert ranked(lists, budget=4.0)[0].n_predictions.tolist() == [9, 1]
+
+
+@pytest.mark.parametrize(("budget", "hangs"), [(1.0, 1), (2.0, 0), (0.5, 0)])
+def test_a_list_that_ends_amid_equal_scores_depends_on_their_order(budget, hangs):
+    """Of two equal scores the one that is paid first is in."""
+    lists = lists_of([([(1, 0.5), (2, 0.5)], [(9, 1.0)])], costs=np.array([1.0, 1.0]))
+    assert ranked(lists, budget=budget, looks=(Look(),))[1].tied.tolist() == [hangs]
+
+
+def test_scores_that_compare_as_floats_of_32_bits_reach_a_threshold_as_it_is_written():
+    users_by_name = {"ann": ([("a", 0.7), ("b", 0.6)], [("a", 1.0), ("b", 1.0)])}
+    values = values_in(
+        find_dialect("default"), ["recall(min_score=0.7)", "recall", "recall(min_score=inf)"], users_by_name
+    )
+    assert {name: value["ann"] for name, value in values.items()} == {
+        "recall(min_score=0.7)": 0.5,
+        "recall": 1.0,
+        "recall(min_score=inf)": 0.0,
+    }
+    view = views_of(
+        {"one": parse_metric("recall(min_score=0.7)")}, find_dialect("default"), Lists(True, True), models=("",)
+    )[0][-1]
+    assert view.for_scores_of_32_bits.ranking.min_score == float(np.float32(0.7)) != 0.7
+
+
+@pytest.mark.parametrize(
+    ("metric", "lists", "error", "words"),
+    [
+        ("recall(min_score=0.5)", Lists(False, False, has_scores=False), InputError, "min_score needs scores"),
+        ("recall(budget=9)", Lists(False, False), InputError, "a budget needs what items cost"),
+        ("rr(budget=9,ties='average')", Lists(False, False, prediction_columns=("cost",)), MetricError, "has no value"),
+    ],
+)
+def test_what_ends_a_list_must_be_known(metric, lists, error, words):
+    with pytest.raises(error, match=words):
+        read_request(parse_metrics(metric), ScoringOptions(), lists, [""], array_models=[], users_alone=True)
+
+
+def test_costs_that_nothing_reads_are_refused():
+    lists = Lists(False, False, prediction_columns=("cost",))
+    with pytest.raises(InputError, match="cost= has no effect"):
+        read_request(
+            parse_metrics("ndcg"), ScoringOptions(cost="tokens"), lists, [""], array_models=[], users_alone=True
+        )
+    asked = parse_metrics(["ndcg", "recall(budget=9)"])
+    read_request(asked, ScoringOptions(cost="tokens"), lists, [""], array_models=[], users_alone=True)
+
+
+@pytest.mark.parametrize(
+    ("metric", "words"),
+    [
+        ("recall(budget=0)", "budget must be a number above 0; got 0"),
+        ("recall(budget=nan)", "budget must be"),
+        ("recall(crossing=kept)@5", "crossing='kept' is about a budget; give it one"),
+        ("recall(min_score=high)", "min_score must be a number"),
+    ],
+)
+def test_a_limit_that_ends_nothing_is_refused(metric, words):
+    with pytest.raises(MetricError, match=words):
+        parse_metric(metric)
+
+
+def test_a_column_of_metrics_has_no_costs():
+    with pytest.raises(InputError, match="a budget needs what items cost"):
+        metrics_column("predictions", "labels", "recall(budget=9)")
+    with pytest.raises(InputError, match="min_score needs scores"):
+        metrics_column("predictions", "labels", f"recall(min_score={-math.inf})")
