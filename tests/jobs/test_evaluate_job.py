@@ -354,6 +354,31 @@ def test_labels_with_weights_are_logged_feedback(spark, files, capsys):
     assert "cannot estimate rr, which depend" in capsys.readouterr().err
 
 
+def test_one_long_table_has_labels_and_costs(spark, files):
+    """A row of each query and chunk, with the tokens of the chunk; without [labels]."""
+    (files / "p.csv").write_text(
+        "user;item;score;label;tokens\n1;a;0.9;0;300\n1;b;0.4;1;200\n2;c;0.3;;900\n2;d;;1;100\n"
+    )
+    columns = 'score = "score"\nrelevance = "label"\ncost = "tokens"\nuser = "user"'
+    text = f'''
+        [predictions]
+        path = "{files}/p.csv"
+        format = "csv"
+        options = {{ sep = ";" }}
+        schema = "user int, item string, score double, label double, tokens int"
+        [columns]
+        {columns}
+        [evaluation]
+        metrics = ["rr", "recall(budget=400)", "recall(min_score=0.5)"]
+        [output]
+        path = "{files}/out"
+    '''
+    (files / "job.toml").write_text(text)
+    assert main(["--config", str(files / "job.toml")]) == 0
+    means = {row.metric: row.mean for row in spark.read.parquet(f"{files}/out/metrics").collect()}
+    assert means == {"rr": 0.25, "recall(budget=400)": 0.0, "recall(min_score=0.5)": 0.0}
+
+
 def test_secrets_of_sources_are_not_printed_or_stored(monday, files, capsys):
     assert start(files, columns='rank = "nowhere"', **WITH_SECRETS) == 2
     assert start(files, **WITH_SECRETS, **{f"{files}/l.json": "s3a://AKIA:s3cr3t@bucket/l?password=hunter2"}) in (1, 2)

@@ -18,6 +18,7 @@ ENVIRONMENT_OF = {
     "ranx": "ranx",
     "sklearn": "sklearn",
     "scipy": "sklearn",
+    "ranked_rows": "sklearn",
     "lenskit": "lenskit",
     "lenskit_2025_8": "lenskit-2025.8",
     "torchmetrics": "torchmetrics",
