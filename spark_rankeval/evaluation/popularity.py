@@ -48,9 +48,11 @@ def popularity(
     users: Table | None = None,
     seen: bool = False,
 ) -> DataFrame:
-    """Recommend to every user the items that most users have, as a lazy table: the baseline of a comparison.
+    """Recommend to each user the items that most users have, as a lazy table: the baseline of a comparison.
 
-    An item's score is the number of users who have it in the training data. Equal scores are ordered by the item.
+    An item's score is the number of users who have it in the training data. Equal scores are ordered by the item. A user without rows
+    in `training` gets the most popular items if `users` has the user. Otherwise the user has no list, and counts as 0 in an evaluation.
+    So pass the labels as `users`, or all users.
 
     Examples:
         >>> log = spark.createDataFrame([(2, "a"), (1, "a"), (1, "b"), (3, "c")], "user int, item string")
@@ -60,6 +62,11 @@ def popularity(
         1     2    c    1.0     2
         2     3    a    2.0     1
         3     3    b    1.0     2
+        >>> labels = spark.createDataFrame([(3, "b"), (9, "a")], "user int, item string")
+        >>> popularity(log, 1, users=labels).orderBy("user").toPandas()
+           user item  score  rank
+        0     3    a    2.0     1
+        1     9    a    2.0     1
 
     Args:
         training: the interactions, a row for each user and item; a pair may occur several times.
@@ -69,7 +76,7 @@ def popularity(
         segment: a column that divides the users, of `users`, or of `training` if there is no `users`. Each user then gets what is popular
             in the own segment. A user whose segment is null gets what is popular among all. With `users`, those of `training` who are not
             there have no segment either, and count among all users alone. This runs one action, which reads the names of the segments.
-        users: the users who get items. None: those of `training`.
+        users: a table with the users who get items, each in one row or more, such as the labels. None: those of `training` alone.
         seen: whether users may get items that they have in `training`.
 
     Returns:

@@ -57,7 +57,7 @@ def test_it_has_the_key_values_and_all_kinds_of_charts(anew):
     told = " ".join(text for text in texts if isinstance(text, str))
     assert "7,625 in training, 4,635 held out" in told
     assert "2,433 pairs of user and item" in told
-    assert "400 users; 18 without a relevant label (4.5%); 70 without predictions (17.5%)" in told
+    assert "400 users, 382 with labels; of these 0 have no relevant label, 70 have no predictions (18.3%)" in told
     assert "5,100 predictions excluded" in told
     # The decision stands on these.
     assert "als is better than popularity on ndcg@10 (+" in told
