@@ -499,7 +499,7 @@ class Result(Shown):
             popular       8  0.2500   0.5000   0.7500
             personal      8  0.7500*  1.0000*  1.0000*
             *  the best model of its column
-            other slices: 'country=DE' and 'country=FR' (slice=…)
+            other slices: 'country=DE' and 'country=FR'; slice=… shows one
 
         Args:
             rows: what the rows are: ``model``, ``metric``, ``cutoff``, ``slice`` or ``group``.

@@ -66,7 +66,7 @@ class CrossTable(OneTable):
         recall@1      8  0.2500 [0.0319, 0.6509]  0.7500 [0.3491, 0.9681]*
         *  the best model of its row
         interval for recall@1: Clopper-Pearson
-        other slices: 'country=DE' and 'country=FR' (slice=…)
+        other slices: 'country=DE' and 'country=FR'; slice=… shows one
 
     Attributes:
         by_cell: the row of the summary for each cell, by the names of its row and column.
@@ -74,7 +74,7 @@ class CrossTable(OneTable):
         column_dimension: what the columns are.
         caption: what all cells have in common, in words.
         intervals: whether cells show the intervals of their means.
-        notes: what the table leaves out, and how to see it.
+        notes: what the table leaves out, each with the argument that shows it.
     """
 
     by_cell: Mapping[tuple[str, str], SummaryRow]
@@ -82,7 +82,7 @@ class CrossTable(OneTable):
     column_dimension: Dimension
     caption: str
     intervals: bool
-    notes: Sequence[str] = ()
+    notes: Sequence[Note] = ()
 
     def to_pandas(self) -> pd.DataFrame:
         """The means as a pandas DataFrame; a cell without a figure is NaN."""
@@ -131,8 +131,9 @@ class CrossTable(OneTable):
         means, bold = (f"the best model of its {line}", f"; the best model of each {line} is bold")
         if not any(best.values()):
             means = bold = ""
-        notes = list(map(Note, self.notes))
-        return Table(row_names, columns, self.caption, self.caption + bold, notes, means, "there is no such figure")
+        return Table(
+            row_names, columns, self.caption, self.caption + bold, self.notes, means, "there is no such figure"
+        )
 
     def _users(self, row: str) -> str:
         counts = [each.n_users for (name, _), each in self.by_cell.items() if name == row]
@@ -186,7 +187,7 @@ def _crossed(
     row_dimension: Dimension,
     column_dimension: Dimension,
     about: Sequence[str],
-    notes: Sequence[str] = (),
+    notes: Sequence[Note] = (),
     intervals: bool | None = None,
 ) -> CrossTable:
     """The table of rows, one for each of its cells."""
@@ -200,7 +201,7 @@ def _crossed(
         *without_weights(rows),
     ]
     caption = _caption(rows, about, has_intervals)
-    return CrossTable(by_cell, row_dimension, column_dimension, caption, has_intervals, [*remarks, *notes])
+    return CrossTable(by_cell, row_dimension, column_dimension, caption, has_intervals, [*map(Note, remarks), *notes])
 
 
 def _value_in(dimension: Dimension, dimensions: Sequence[Dimension]) -> Callable[[SummaryRow], str]:
@@ -237,7 +238,7 @@ def _figure(dimensions: Sequence[Dimension], row: SummaryRow) -> str:
 
 def _rows_of_metrics(
     summary: Sequence[SummaryRow], dimensions: Sequence[Dimension], metrics: Metrics
-) -> tuple[list[SummaryRow], list[str]]:
+) -> tuple[list[SummaryRow], list[Note]]:
     """The rows of the metrics, and a note on those left out."""
     metric_name = _family if "cutoff" in dimensions and "metric" not in dimensions else attrgetter("name")
     if metrics is not None:
@@ -263,13 +264,13 @@ def _rows_of_metrics(
     else:
         shown = {parted[0].name}
     others = [name for name in dict.fromkeys(map(metric_name, summary)) if name not in shown]
-    note = [f"other metrics: {listed(others, MOST_LISTED)} (metrics=…)"] if others else []
+    note = [Note(f"other metrics: {listed(others, MOST_LISTED)}", call="metrics=… shows them")] if others else []
     return [row for row in summary if metric_name(row) in shown], note
 
 
 def _with_value(
     rows: Sequence[SummaryRow], dimension: Dimension, value: str | None
-) -> tuple[list[SummaryRow], str, list[str]]:
+) -> tuple[list[SummaryRow], str, list[Note]]:
     """The rows with a value of a dimension, the value, and a note on the others."""
     row_value = _VALUES[dimension]
     values = list(dict.fromkeys(map(row_value, rows)))
@@ -281,7 +282,9 @@ def _with_value(
         msg = f"there is no {dimension} {value!r}; {did_you_mean(value, values)}available: {available}"
         raise OptionError(msg)
     others = [repr(other) for other in values if other != value]
-    note = [f"other {dimension}s: {listed(others, MOST_LISTED)} ({dimension}=…)"] if others else []
+    note = (
+        [Note(f"other {dimension}s: {listed(others, MOST_LISTED)}", call=f"{dimension}=… shows one")] if others else []
+    )
     return [row for row in rows if row_value(row) == value], value, note
 
 

@@ -61,15 +61,18 @@ def test_every_cell_has_the_mean_of_its_row_and_column(rows, columns):
             "metric",
             "model",
             {},
-            ["Means over users, 95% interval (t), dialect", "other slices: 'country=DE' and 'country=FR' (slice=…)"],
+            [
+                "Means over users, 95% interval (t), dialect",
+                "other slices: 'country=DE' and 'country=FR'; slice=… shows one",
+            ],
         ),
         (
             "slice",
             "model",
             {},
-            ["Means over users: ndcg@5, 95%", "other metrics: ndcg@10, recall@5 and recall@10 (metrics=…)"],
+            ["Means over users: ndcg@5, 95%", "other metrics: ndcg@10, recall@5 and recall@10; metrics=… shows them"],
         ),
-        ("metric", "slice", {}, ["Means over users: model 'als', 95%", "other models: 'pop' (model=…)"]),
+        ("metric", "slice", {}, ["Means over users: model 'als', 95%", "other models: 'pop'; model=… shows one"]),
         (
             "metric",
             "model",
@@ -82,6 +85,7 @@ def test_a_table_says_what_its_cells_have_in_common_and_what_it_leaves_out(rows,
     common = NOTHING | options
     shown = str(cross_table(WORLD, rows, columns, None, common, None))
     assert [part for part in says if part not in shown] == []
+    assert "=…" not in cross_table(WORLD, rows, columns, None, common, None).to_markdown()
 
 
 def test_the_best_model_has_a_mark_in_its_row_or_column():
@@ -120,7 +124,7 @@ def test_a_model_may_be_called_all():
     rows = [row("ndcg@5", mean, model=model) for model, mean in (("als", 0.5), ("all", 0.25))]
     first = cross_table(rows, "metric", "slice", None, NOTHING, None)
     assert first.to_pandas().loc["ndcg@5", "all"] == 0.5
-    assert "other models: 'all' (model=…)" in str(first)
+    assert "other models: 'all'; model=… shows one" in str(first)
     named = cross_table(rows, "metric", "slice", None, NOTHING | {"model": "all"}, None)
     assert named.caption.startswith("Means over users: model 'all', ")
 
@@ -144,7 +148,7 @@ def test_the_first_metric_is_one_that_the_slices_have():
     rows = [row("coverage@5", 0.5), row("rr", 0.25), row("rr", 0.125, slice="country=DE")]
     table = cross_table(rows, "slice", "model", None, NOTHING, None)
     assert table.to_pandas()[""].to_dict() == {"all": 0.25, "country=DE": 0.125}
-    assert "other metrics: coverage@5 (metrics=…)" in str(table)
+    assert "other metrics: coverage@5; metrics=… shows them" in str(table)
     assert list(cross_table(rows, "slice", "metric", None, NOTHING, None).to_pandas()) == ["rr"]
 
 
