@@ -190,7 +190,7 @@ def compare(
     return ModelComparison(
         rows, level, test, replicates, seed, baseline=baseline, correction=correction, headline=first_metric,
         sliced=sliced,
-        _differences=lambda: tables.differences(labels, baseline), notes=notes,
+        _differences=lambda: tables.differences(labels, baseline), notes=notes, unit=tables.unit,
     )  # fmt: skip
 
 
@@ -293,7 +293,8 @@ def all_pairs(
     pair_clusters = PairClusters(sums.clusters, ", ".join(tables.clusters)) if tables.clusters else None
     rows = pair_rows(models, compared, owners, level, test, drawn, pair_clusters)
     warn_of_few_clusters(rows)
-    return PairwiseComparison(rows, level, test, drawn, seed, _notes(tables, labels, rows, owners, models))
+    notes = _notes(tables, labels, rows, owners, models)
+    return PairwiseComparison(rows, level, test, drawn, seed, notes, tables.unit)
 
 
 @takes_local_tables

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import pandas as pd
 
 from spark_rankeval.checks import kind_of
-from spark_rankeval.errors import InputError, UnknownMetricError, did_you_mean
+from spark_rankeval.errors import USER, InputError, UnknownMetricError, did_you_mean
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.records.chart_rows import WIDTH
@@ -93,6 +93,7 @@ class ModelComparison(_ComparisonTables[ComparisonRow]):
     _differences: Callable[[], DataFrame] | None = field(default=None, compare=False)
     notes: tuple[str, ...] = ()
     headline: str = ""
+    unit: str = USER
 
     @property
     def plot(self) -> ComparisonPlots:
@@ -104,7 +105,7 @@ class ModelComparison(_ComparisonTables[ComparisonRow]):
         models = [self.baseline, *dict.fromkeys(row.model for row in self.rows)]
         differences = self._differences
         users = None if differences is None else lambda metric, grid: users_by_difference(differences(), metric, grid)
-        return ComparisonPlots(self.rows, self.sliced, self.baseline, self.level, models, users)
+        return ComparisonPlots(self.rows, self.sliced, self.baseline, self.level, models, users, self.unit)
 
     def _kinds(self) -> tuple[Sequence[ComparisonRow], ...]:
         return self.rows, self.sliced
@@ -211,6 +212,7 @@ class PairwiseComparison(_ComparisonTables[PairRow]):
     """
 
     notes: tuple[str, ...] = ()
+    unit: str = USER
 
     def to_pandas(self) -> pd.DataFrame:
         """A row for each metric and pair of models, with the columns of `PairRow`."""
