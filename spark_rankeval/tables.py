@@ -27,11 +27,14 @@ def number(value: float) -> str:
         return "undefined"
     if value and (abs(value) < 1e-4 or abs(value) >= 1e6):
         return f"{value:.4e}"
-    return f"{value:.4f}"
+    # Adding 0 takes the sign from a negative 0.
+    return f"{value + 0.0:.4f}"
 
 
 def common_format(values: Iterable[float], *, sign: Literal["", "+"] = "") -> Callable[[float], str]:
     """Choose one format for a column: enough decimal places that the smallest figure has two digits, or powers of 10.
+
+    What is or rounds to 0 has no sign.
 
     >>> [common_format([0.5, 0.00012])(value) for value in (0.5, 0.00012, 0.0, math.nan)]
     ['0.50000', '0.00012', '0.00000', 'undefined']
@@ -42,7 +45,14 @@ def common_format(values: Iterable[float], *, sign: Literal["", "+"] = "") -> Ca
     places = max(_PLACES, 1 - math.floor(math.log10(min(sizes)))) if sizes else _PLACES
     is_wide = places > _MOST_PLACES or (bool(sizes) and max(sizes) >= _TOO_LARGE)
     form = f"{sign}.{_PLACES}e" if is_wide else f"{sign}.{places}f"
-    return lambda value: "undefined" if math.isnan(value) else f"{value:{form}}"
+
+    def written(value: float) -> str:
+        if math.isnan(value):
+            return "undefined"
+        text = f"{value:{form}}"
+        return text if float(text) else text.lstrip("+-")
+
+    return written
 
 
 def probability(p: float) -> str:

@@ -94,7 +94,7 @@ def compare(
         >>> comparison["rr"].verdict, comparison["rr"].p
         ('better', 0.03125)
         >>> print(comparison["rr"].sentence)
-        personal is better than popular on rr (+91 %, 0.458 → 0.875; 95 % interval ... p = 0.0312).
+        personal is better than popular on rr (+91%, 0.458 → 0.875; 95% interval ... p = 0.0312).
 
     Args:
         results: a dict from model names to per-user tables (of `score_users`, fresh or read back) or to a `Result` each; or one table

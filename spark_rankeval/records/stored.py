@@ -15,8 +15,9 @@ from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.slices import ItemGroup
-from spark_rankeval.records.summary import NOT_REQUESTED, SummaryRow, interval_in_words
+from spark_rankeval.records.summary import NOT_REQUESTED, SummaryRow, ends_in_words
 from spark_rankeval.records.table_columns import COUNT, FIGURE, FIGURES, FLAG, METRICS, TEXT, TEXTS, TIME
+from spark_rankeval.statistics.verdicts import interval_in_words
 from spark_rankeval.tables import Column, Document, Note, Table, common_format, words
 
 PREDICTIONS = "predictions"
@@ -281,10 +282,10 @@ def history_table(
         columns.append(words("changed", lambda each: changes.get(each.run, "")))
     if any(row.model for _, _, row in rows):
         columns.append(words("model", lambda each: each.row.model))
-    interval = f"{100 * levels[0]:.6g}% interval" if len(levels) == 1 else "interval"
+    interval = interval_in_words(levels[0]) if len(levels) == 1 else "interval"
     columns += [
         Column("mean", lambda each: written(each.row.mean)),
-        Column(interval, lambda each: interval_in_words(each.row, written)),
+        Column(interval, lambda each: ends_in_words(each.row, written)),
         Column("users", lambda each: f"{each.row.n_users:,}"),
         Column("undefined", lambda each: f"{each.row.n_undefined:,}"),
     ]

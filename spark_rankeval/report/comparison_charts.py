@@ -21,7 +21,7 @@ from spark_rankeval.records.chart_rows import (
     coarsened,
 )
 from spark_rankeval.records.comparison_rows import ComparisonRow, PairRow
-from spark_rankeval.records.judged_rows import joined_in_words, lift_in_words
+from spark_rankeval.records.judged_rows import interval_kind, joined_in_words, lift_in_words
 from spark_rankeval.records.selection import MOST_LINES, Metrics, chosen, largest, largest_in_words
 from spark_rankeval.tables import common_format
 
@@ -166,9 +166,8 @@ class ComparisonPlots:
         with needs_extra("report", PURPOSE):
             from spark_rankeval.report.drawing import histogram_chart
         rows, name = [counted.row], counted.row.name
-        level = f"{self.level * 100:.6g}%"
         reading = [
-            f"Dashed line: mean difference; shaded: its {level} interval{joined_in_words(rows)}.",
+            f"Dashed line: mean difference; shaded: its {interval_kind(rows, self.level)}{joined_in_words(rows)}.",
             "Grey: users who are worse off. Users without a difference are not drawn.",
         ]
         if counted.beyond:
@@ -187,7 +186,7 @@ class ComparisonPlots:
         return chosen(self.rows, self.rows[0].metric if metric is None and self.rows else metric)
 
     def _reading(self, rows: Sequence[ComparisonRow]) -> str:
-        return f"Line: {self.level * 100:.6g}% interval (t) of each mean difference{joined_in_words(rows)}."
+        return f"Line: {interval_kind(rows, self.level)} of each mean difference{joined_in_words(rows)}."
 
 
 def pairs_chart(rows: Sequence[PairRow], level: float, metrics: Metrics, width: int) -> Drawing:
@@ -204,7 +203,7 @@ def pairs_chart(rows: Sequence[PairRow], level: float, metrics: Metrics, width: 
         else:
             estimates.append(Estimate("", place, *figures, f"{written(row.difference)} · {row.verdict}", row.margin))
     names = list(dict.fromkeys(row.name for row in shown)) if several else [""]
-    reading = [f"Line: {level * 100:.6g}% interval; the intervals of all pairs of a metric hold together (Tukey)."]
+    reading = [f"Line: {interval_kind(shown, level)}; the intervals of all pairs of a metric hold together."]
     title = "Differences between all pairs of models" + ("" if several or not shown else f": {shown[0].name}")
     return _chart(estimates, reading, title=title, x_title="difference in means", series=names, width=width)
 

@@ -49,7 +49,7 @@ from spark_rankeval.records.selection import (
     rows_of_one_metric,
 )
 from spark_rankeval.records.slices import attributes_of, group_of, has_item_group, is_item_group, item_attribute
-from spark_rankeval.records.summary import SELF_NORMALISED, SummaryRow, interval_name, shared_by_groups, usual
+from spark_rankeval.records.summary import SELF_NORMALISED, SummaryRow, interval_name, shared_by_groups
 from spark_rankeval.request.options import POPULARITY
 from spark_rankeval.tables import common_format, number
 
@@ -424,7 +424,7 @@ def _users(row: SummaryRow) -> str:
 
 def interval_reading(rows: Sequence[SummaryRow], mark: str, how: str = "") -> str:
     """A sentence on the means and the kind of their intervals."""
-    name = interval_name(usual(rows)) if rows else ""
+    name = interval_name(rows, all_methods=True) if rows else ""
     figure = "Value of all lists together" if rows and all(map(is_over_lists, rows)) else "Mean over users"
     if not name:
         return f"{figure}; no intervals were asked for."
