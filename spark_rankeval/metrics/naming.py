@@ -32,6 +32,13 @@ NAMES: Mapping[str, str] = {
     "contextprecision": "ap(denominator='hits')",
     "idbasedcontextprecision": "precision",
     "idbasedcontextrecall": "recall",
+    # BEIR and MTEB.
+    "rcap": "recall(denominator='min_k_labels')",
+    "recallcap": "recall(denominator='min_k_labels')",
+    "cappedrecall": "recall(denominator='min_k_labels')",
+    "topkaccuracy": "hit_rate",
+    # Azure AI Evaluation, where holes are a number.
+    "holesratio": "holes(denominator='predictions')",
 }
 #: Names that are no metric of ours, with the nearest one and the dialect of the system.
 NEAREST: Mapping[str, tuple[str, str]] = {
@@ -52,6 +59,7 @@ AFFIXES = re.compile(r"(?:retrieval_)?(?P<name>.+?)(?:(?:_(?:at|cut)[_.]?|[_.])(
 PARAMETRIC: tuple[tuple[re.Pattern[str], Callable[[str], str]], ...] = (
     (re.compile(r"iprec(?:_at_recall[_.]|@)(\d\.\d++)"), "iprec(recall={})".format),
     (re.compile(r"set_f[_.](\d++(?:\.\d++)?)"), lambda number: f"fbeta(beta={math.sqrt(float(number))})"),
+    (re.compile(r"top(\d++)_(?:max_)?relevance"), "max_relevance(k={})".format),
     (re.compile(r"rbp_p=(\d++(?:\.\d++)?)"), "rbp(p={})".format),
 )
 

@@ -22,9 +22,12 @@ NEEDS = {
         *("precision", "recall", "f1", "fbeta", "hit_rate", "r_precision", "ap", "rr", "q", "bpref"),
         *("percentile_rank", "auc", "auc_pr", "iprec", "iprec_11pt", "fap", "lexirecall", "total_search_efficiency"),
     },
-    "gain": {"cg", "dcg", "idcg", "ndcg", "err", "nerr", "rbp", "rbp_residual", "gap"},
+    "gain": {
+        *("cg", "dcg", "idcg", "ndcg", "err", "nerr", "rbp", "rbp_residual", "gap"),
+        *("xdcg", "fidelity", "max_relevance"),
+    },
     "labels": {"pearson", "spearman", "kendall_tau", "kendall_distance", "tau_ap", "rbo"},
-    "predictions": {"judged"},
+    "predictions": {"judged", "holes"},
 }
 # The definitions' exceptions to the rules 2 and 4.
 BY_FORMULA = {"percentile_rank", "auc", "auc_pr"} | NEEDS["labels"] - {"rbo"}
@@ -62,9 +65,11 @@ def test_a_metric_declares_the_edge_cases_that_the_definitions_give_it(metric):
     assert metric().reads_labels
     # The share of what was judged is a question about the list; a list that knows nothing leaves the residual whole;
     # what two lists share need not be relevant.
-    assert metric.zero_without_predictions == (metric.name not in BY_FORMULA | {"judged"})
-    assert metric.zero_without_hits == (metric.name not in BY_FORMULA | {"judged", "rbp_residual", "rbo"})
-    assert metric.larger_is_better == (metric.name not in {"percentile_rank", "kendall_distance", "rbp_residual"})
+    assert metric.zero_without_predictions == (metric.name not in BY_FORMULA | {"judged", "holes"})
+    assert metric.zero_without_hits == (metric.name not in BY_FORMULA | {"judged", "holes", "rbp_residual", "rbo"})
+    assert metric.larger_is_better == (
+        metric.name not in {"percentile_rank", "kendall_distance", "rbp_residual", "holes"}
+    )
 
 
 @ALL_VALUES
@@ -123,7 +128,10 @@ def test_a_perfect_list_of_a_share_is_worth_1(metric):
             and not (variant.name == "recall" and by_all_labels)
         ):
             whole = variant.k is None or variant.k == 10
-            may_miss = {"ap": by_all_labels, **dict.fromkeys(("fbeta", "f1", "fap", "gap", "lexirecall"), True)}
+            may_miss = {
+                "ap": by_all_labels,
+                **dict.fromkeys(("fbeta", "f1", "fap", "gap", "fidelity", "lexirecall"), True),
+            }
             fades = getattr(variant, "decay", 1.0) < 1 or getattr(variant, "weights", None) is not None
             if whole or not may_miss.get(variant.name, False):
                 value = variant.compute(perfect)[0]
