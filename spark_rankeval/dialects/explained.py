@@ -51,6 +51,7 @@ _CHOICES: dict[tuple[str, Any], str] = {
     ("undefined", "zero"): "undefined values count as 0",
     ("relevance_threshold", -math.inf): "every labelled item is relevant, whatever its grade",
     ("denominator", "k"): "denominator: k, even if the list is shorter",
+    ("denominator", "one"): "a number of items, not a share",
     ("by", "interactions"): "popularity: counted in interactions, not in users",
     ("by", "history"): "an item is new if the user does not have it in the training data",
     ("by", "vector"): "items are similar if their vectors are",

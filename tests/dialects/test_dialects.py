@@ -1,5 +1,6 @@
 """Dialects are data: that it reads as they mean, without running any system."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -23,8 +24,8 @@ def test_a_dialect_names_metrics_and_parameters_that_exist(dialect):
     named = {
         EVERY_METRIC,
         *dialect.parameters,
-        *dialect.populations,
-        *(name.split("@")[0] for name in dialect.rankings),
+        *(re.split("[@(]", name)[0] for name in dialect.populations),
+        *(re.split("[@(]", name)[0] for name in dialect.rankings),
     }
     named |= dialect.metrics or set()
     assert {name for name in named if name != EVERY_METRIC and REGISTRY.get(name, Dialect).name != name} == set()
@@ -59,7 +60,8 @@ def test_a_system_stands_for_its_newest_version():
     assert len(systems) == len(set(systems))
     assert systems[0] == "default"
     wanted = "mllib trec_eval pytrec_eval ndeval ir_measures ranx sklearn torchmetrics replay recommenders lenskit rectools recbole"
-    assert set(systems) == {"default", "standard", *wanted.split()}
+    retrieval = "beir mteb azure"
+    assert set(systems) == {"default", "standard", *wanted.split(), *retrieval.split()}
 
 
 def test_a_metric_that_the_system_lacks_is_an_error_that_says_what_it_has():
@@ -77,6 +79,15 @@ def test_a_metric_with_a_cutoff_may_be_ranked_otherwise():
     dialect = find_dialect("ir_measures")
     assert dialect.ranking_of(parse_metric("rr")).score_precision == "float32"
     assert dialect.ranking_of(parse_metric("rr@10")) == RankingPolicy()
+
+
+def test_a_metric_with_a_parameter_may_have_a_ranking_and_users_of_its_own():
+    beir = find_dialect("beir")
+    recall, capped = (parse_metric(name).resolve(beir) for name in ("recall@10", "recall_cap@10"))
+    assert beir.ranking_of(recall) == RankingPolicy(ties="item_desc", score_precision="float32")
+    assert beir.ranking_of(capped) == RankingPolicy(ties="position")
+    assert beir.population_of(recall).without_predictions == "left_out"
+    assert beir.population_of(capped).without_predictions == "counted"
 
 
 def test_who_is_in_a_mean_differs_by_metric_in_recommenders():

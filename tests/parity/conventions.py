@@ -1,6 +1,7 @@
 """What each system computes, in this project's words: found by running it beside the naive reference.
 
-A convention is data, by metric; `"*"` holds for all, `"rr@"` for `rr` with a cutoff. Beside the metrics' own parameters
+A convention is data, by metric; `"*"` holds for all, `"rr@"` for `rr` with a cutoff, `"ap(denominator=k)"` for `ap` with
+these parameters. Beside the metrics' own parameters
 there are:
 
 - `undefined`: where the metric has no value, the user has none ("nan") or 0 ("zero"; "zero if labelled": with a label);
@@ -33,12 +34,13 @@ class Convention(NamedTuple):
 
     settings: dict[str, dict[str, Any]]
 
-    def of(self, name, k):
-        """What holds for a metric, with a cutoff or without."""
+    def of(self, name, k, arguments=""):
+        """What holds for a metric, with a cutoff or without, and with these parameters."""
         return {
             **self.settings.get(EVERY_METRIC, {}),
             **self.settings.get(name, {}),
             **(self.settings.get(f"{name}@", {}) if k is not None else {}),
+            **self.settings.get(f"{name}({arguments})", {}),
         }
 
 
@@ -173,5 +175,36 @@ RECBOLE = Convention(
         "*": {**MEMBERSHIP, "ties": "position", "undefined": "zero", "population": "labels"},
         "ap": {"denominator": "min_k_labels"},
         "ndcg": {"gain": "binary", "ideal": "labels"},
+    }
+)
+
+BEIR = Convention(
+    {
+        **{name: PYTREC_EVAL.settings[name] for name in ("*", "ap", "ndcg")},
+        # Its own measures: the score as it is, then the order given; and a query without a run counts.
+        **{
+            name: {"ties": "position", "scores": "float64", "population": "labels"}
+            for name in ("rr", "hit_rate", "recall(denominator=min_k_labels)")
+        },
+        "holes": {"ties": "position", "scores": "float64", "population": "labels", "denominator": "k"},
+    }
+)
+
+MTEB = Convention(
+    {
+        **{name: PYTREC_EVAL.settings[name] for name in ("*", "ap", "ndcg")},
+        # Its own measures: the score as it is.
+        "rr": {"scores": "float64"},
+        "recall(denominator=min_k_labels,undefined=nan)": {"scores": "float64"},
+        "holes": {"scores": "float64", "denominator": "k"},
+    }
+)
+
+AZURE = Convention(
+    {
+        "*": {"ties": "position", "undefined": "zero", "population": "labels"},
+        "ndcg": {"ideal": "labels"},
+        "xdcg": {"max_grade": 4},
+        "holes": {"denominator": "one"},
     }
 )

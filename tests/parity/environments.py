@@ -32,6 +32,9 @@ ENVIRONMENT_OF = {
     "rectools_beyond": "rectools",
     "obp": "obp",
     "ndeval": "ndeval",
+    "beir": "beir",
+    "mteb": "mteb",
+    "azure": "azure",
 }
 
 

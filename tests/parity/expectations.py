@@ -282,6 +282,39 @@ RECBOLE = {
     "NDCG@10": "ndcg@10",
 }
 
+BEIR = {
+    **{f"NDCG@{k}": f"ndcg@{k}" for k in (1, 5, 10)},
+    **{f"MAP@{k}": f"ap@{k}" for k in (1, 5, 10)},
+    **{f"Recall@{k}": f"recall@{k}" for k in (5, 100)},
+    **{f"P@{k}": f"precision@{k}" for k in (1, 10)},
+    **{f"MRR@{k}": f"rr@{k}" for k in (1, 10)},
+    **{f"Accuracy@{k}": f"hit_rate@{k}" for k in (1, 5)},
+    **{f"Hole@{k}": f"holes@{k}" for k in (1, 10, 100)},
+}
+# It divides by 0 where no label is relevant.
+BEIR_CAPPED = {f"R_cap@{k}": f"recall@{k}(denominator=min_k_labels)" for k in (1, 5, 100)}
+
+MTEB = {
+    **{f"ndcg_at_{k}": f"ndcg@{k}" for k in (1, 5, 10)},
+    **{f"map_at_{k}": f"ap@{k}" for k in (1, 5, 10)},
+    **{f"recall_at_{k}": f"recall@{k}" for k in (5, 100)},
+    **{f"precision_at_{k}": f"precision@{k}" for k in (1, 10)},
+    **{f"mrr_at_{k}": f"rr@{k}" for k in (1, 10)},
+    **{f"hit_rate_at_{k}": f"hit_rate@{k}" for k in (1, 5)},
+    **{f"R_cap_at_{k}": f"recall@{k}(denominator=min_k_labels,undefined=nan)" for k in (1, 5, 100)},
+    **{f"Hole_at_{k}": f"holes@{k}" for k in (1, 10, 100)},
+}
+
+AZURE = {
+    "ndcg@3": "ndcg@3",
+    "xdcg@3": "xdcg@3",
+    "fidelity": "fidelity",
+    "top1_relevance": "max_relevance@1",
+    "top3_max_relevance": "max_relevance@3",
+    "holes": "holes",
+    "holes_ratio": "holes(denominator=predictions)",
+}
+
 
 def filled(metrics):
     """LensKit 2025.8's figures with 0 in the place of NaN."""
@@ -311,6 +344,9 @@ CASES = (
             Case("pytrec_eval", variant, conventions.PYTREC_EVAL, TREC_EVAL, only=only),
             Case("ir_measures", variant, conventions.IR_MEASURES, IR_MEASURES, only=only),
             Case("ir_measures", variant, conventions.IR_MEASURES, GDEVAL, FIVE_DECIMALS, only),
+            Case("beir", variant, conventions.BEIR, BEIR, only=only),
+            Case("beir", variant, conventions.BEIR, BEIR_CAPPED, only="relevant"),
+            Case("mteb", variant, conventions.MTEB, MTEB, only=only),
         )
     ),
     *(Case("ranx", variant, conventions.RANX, RANX) for variant in ("distinct", "negative_distinct")),
@@ -345,4 +381,5 @@ CASES = (
     Case("recommenders", "distinct", conventions.RECOMMENDERS, RECOMMENDERS_GRADED, only="relevant"),
     Case("recommenders", "duplicates", conventions.RECOMMENDERS, RECOMMENDERS_DUPLICATES),
     Case("recbole", "ties", conventions.RECBOLE, RECBOLE),
+    Case("azure", "ties", conventions.AZURE, AZURE),
 )

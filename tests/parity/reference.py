@@ -26,7 +26,7 @@ def parse(metric):
 def values(convention, users, metric):
     """The metric of every user that the system counts, by name; NaN where it is undefined."""
     name, k, arguments = parse(metric)
-    settings = {**convention.of(name, k), **arguments}
+    settings = {**convention.of(name, k, NAME.fullmatch(metric)["arguments"]), **arguments}
     counts = POPULATIONS[settings["population"]]
     return {
         user_name: value(name, k, settings, user)
