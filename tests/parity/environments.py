@@ -32,9 +32,8 @@ ENVIRONMENT_OF = {
     "rectools_beyond": "rectools",
     "obp": "obp",
     "ndeval": "ndeval",
-    "beir": "beir",
-    "mteb": "mteb",
-    "azure": "azure",
+    "mlflow": "mlflow",
+    "ragas": "ragas",
 }
 
 
