@@ -23,7 +23,7 @@ from spark_rankeval.jobs import outputs
 from spark_rankeval.jobs.compare import CompareConfig, CompareGroupsConfig, Comparison, ComparisonConfig, PerUserTable
 from spark_rankeval.jobs.config import Output, Source
 from spark_rankeval.jobs.job_tables import read_table
-from spark_rankeval.jobs.logs import EventLog, errors_with_keys
+from spark_rankeval.jobs.logs import EventLog
 from spark_rankeval.jobs.reporting import about_the_run, folded, planned, write_report
 from spark_rankeval.jobs.runs import Run, running
 from spark_rankeval.records.table_columns import COMPARISONS, GROUP_COMPARISONS, TIME
@@ -97,9 +97,10 @@ def read_per_user(spark: SparkSession, config: ComparisonConfig) -> dict[str, Da
 def _users_of_run(spark: SparkSession, source: PerUserTable, runs: Output, section: str) -> DataFrame:
     """The users of a run, which must be a whole one."""
     run_id = str(source.run_id)
-    with errors_with_keys({"output.catalog": f"{section}.catalog"}):
+    with _about_key(section):
         if not outputs.manifests_of(spark, runs, run_id):
-            msg = f"[{section}] the run {run_id!r} in {runs.catalog or runs.path} has no manifest, so it is missing or incomplete"
+            advice = "; if it is in a catalogue, name that, too" if runs.catalog is None else ""
+            msg = f"[{section}] the run {run_id!r} in {runs.catalog or runs.path} has no manifest, so it is missing or incomplete{advice}"
             raise ConfigurationError(source.redacted(msg))
         if runs.catalog is not None:
             return outputs.rows_of_users(spark, runs, run_id)

@@ -41,7 +41,7 @@ from spark_rankeval.records.table_columns import GATES, RUN_ID
 from spark_rankeval.request.counts import UNUSABLE_FACTS
 from spark_rankeval.request.options import POPULARITY, Facts, attributes_in
 from spark_rankeval.run_history.gates import GateOutcome, failed, render_gates
-from spark_rankeval.spark.per_user import PerUserSchema, comments_of, without_standards
+from spark_rankeval.spark.per_user import PerUserSchema, without_standards
 from spark_rankeval.spark.record_tables import schema_of
 from spark_rankeval.spark.scoring import Scoring, TablesTooLargeError
 from spark_rankeval.spark.sql_text import column
@@ -131,12 +131,7 @@ def _tracked(run: Run, config: EvaluateConfig, result: Result, manifest: Mapping
 
 def _schemas(config: EvaluateConfig, users: DataFrame, frames: Tables) -> dict[str, T.StructType]:
     """The columns of the tables that a run writes."""
-    comments = comments_of(PerUserSchema.read(users))
-    marked = [
-        T.StructField(each.name, each.dataType, metadata=each.metadata | {"comment": comments.get(each.name, "")})
-        for each in users.schema
-    ]
-    schemas = {outputs.PER_USER: T.StructType(marked), outputs.METRICS: outputs.metrics_schema()}
+    schemas = {outputs.PER_USER: users.schema, outputs.METRICS: outputs.metrics_schema()}
     if outputs.QUARANTINE in frames:
         schemas[outputs.QUARANTINE] = frames[outputs.QUARANTINE].schema
     if config.gates or (config.audit is not None and config.audit.limits):

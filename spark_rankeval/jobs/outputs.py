@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from spark_rankeval.errors import ConfigurationError, InputError
+from spark_rankeval.errors import ConfigurationError, InputError, OptionError
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.jobs.config import Output
 from spark_rankeval.records.table_columns import METRICS as METRIC_COLUMNS
-from spark_rankeval.records.table_columns import RUN_COLUMN, RUN_ID
+from spark_rankeval.records.table_columns import RUN_ID
 from spark_rankeval.spark.catalog import CatalogTable, make_schema, with_metadata_of
 from spark_rankeval.spark.platforms import engine_of, setting
 from spark_rankeval.spark.record_tables import schema_of, stored_schema, with_current_names
@@ -41,6 +41,8 @@ OPTIONAL = {"evaluate": (QUARANTINE, GATES, REPORTS), "compare": (REPORTS,), "co
 
 # Those that are in the catalogue if the configuration names one.
 _CATALOG_TABLES = (PER_USER, METRICS, QUARANTINE, COMPARISONS, GROUP_COMPARISONS, GATES, MANIFESTS)
+# The folders in which tables of lakes keep what they are.
+_LAKE_LOGS = ("_delta_log", "metadata")
 # The column of a manifest there, as JSON.
 _MANIFEST = "manifest"
 
@@ -75,7 +77,7 @@ def _catalog_table(spark: SparkSession, output: Output, table: str) -> CatalogTa
                 f"the catalogue of {engine.name} is as old as the session, so {output.catalog} alone does not say where its tables are; "
                 "name the output folder of jobs/evaluate.py, too"
             )
-            raise ConfigurationError(msg)
+            raise OptionError(msg)
         place = output.path if "://" in output.path else str(on_this_disk(output.path).absolute())
         make_schema(spark, str(output.catalog), place)
     return CatalogTable(spark, f"{output.catalog}.{table}", "output.catalog", output.table_format)
@@ -83,16 +85,23 @@ def _catalog_table(spark: SparkSession, output: Output, table: str) -> CatalogTa
 
 def prepare_catalog(spark: SparkSession, output: Output, schemas: Mapping[str, T.StructType]) -> None:
     """Create tables in the catalogue that are not there yet, and refuse those that cannot take rows of these columns."""
+    if output.catalog is None:
+        taken = [folder_of(output, table) for table in (*schemas, MANIFESTS) if _is_in_lake(spark, output, table)]
+        if taken:
+            msg = (
+                f"output.path: {taken[0]} is a table of a catalogue; name output.catalog, too, or choose another folder"
+            )
+            raise OptionError(msg)
+        return
     manifest = T.StructType([T.StructField(_MANIFEST, T.StringType(), metadata={"comment": "the manifest as JSON"})])
-    for table, schema in {**schemas, MANIFESTS: manifest}.items() if output.catalog is not None else ():
-        _prepare(_catalog_table(spark, output, table), schema)
+    for table, schema in {**schemas, MANIFESTS: manifest}.items():
+        _catalog_table(spark, output, table).prepare(schema)
 
 
-def _prepare(table: CatalogTable, schema: T.StructType) -> None:
-    own = [field for field in schema.fields if field.name != RUN_ID]
-    comments = {field.name: str(field.metadata.get("comment", "")) for field in schema.fields}
-    comments[RUN_ID] = RUN_COLUMN.meaning
-    table.prepare(T.StructType([*own, T.StructField(RUN_ID, T.StringType())]), comments, partitioned=True)
+def _is_in_lake(spark: SparkSession, output: Output, table: str) -> bool:
+    """Whether a folder has a table of a catalogue: on Sail the schema of a job's tables is in its output folder."""
+    logs = [f"{folder_of(output, table)}/{log}" for log in _LAKE_LOGS]
+    return not engine_of(spark).keeps_catalog and any(exists(spark, log) for log in logs)
 
 
 def check_committer(spark: SparkSession) -> None:
@@ -121,8 +130,7 @@ def write_partition(
     """Replace a run's rows of a table by rows without the column of the run; ``text`` is of one column."""
     if _is_in_catalog(output, table):
         frame = frame.withColumnRenamed("value", _MANIFEST) if table == MANIFESTS else frame
-        there = _catalog_table(frame.sparkSession, output, table)
-        _prepare(there, frame.schema)
+        there = _catalog_table(frame.sparkSession, output, table).prepare(frame.schema)
         there.replace_run(frame.limit(0) if is_empty else frame, run_id)
         return
     # Without a row there is no partition to overwrite dynamically, so the old one would stay.
@@ -169,8 +177,8 @@ def has_run(spark: SparkSession, output: Output, table: str, run_id: str) -> boo
 def has_table(spark: SparkSession, output: Output, table: str) -> bool:
     """Whether any run has left such a table."""
     if _is_in_catalog(output, table):
-        return _catalog_table(spark, output, table).schema() is not None
-    return exists(spark, folder_of(output, table))
+        return _catalog_table(spark, output, table).frame() is not None
+    return not _is_in_lake(spark, output, table) and exists(spark, folder_of(output, table))
 
 
 def files_of(spark: SparkSession, output: Output, table: str, run_id: str) -> list[str]:
@@ -193,9 +201,9 @@ def rows_of_users(spark: SparkSession, output: Output, run_id: str, schema: T.St
 def manifests_of(spark: SparkSession, output: Output, run_id: str) -> list[str]:
     """The manifest of a run as JSON, in a list; none if there is no such run, or it is not whole."""
     if not _is_in_catalog(output, MANIFESTS):
-        return lines_at(spark, place_of(output, MANIFESTS, run_id))
+        return [] if _is_in_lake(spark, output, MANIFESTS) else lines_at(spark, place_of(output, MANIFESTS, run_id))
     table = _catalog_table(spark, output, MANIFESTS)
-    return [] if table.schema() is None else [row[_MANIFEST] for row in table.rows(run_id).collect()]
+    return [] if table.frame() is None else [row[_MANIFEST] for row in table.rows(run_id).collect()]
 
 
 def texts_on_disk(place: str) -> dict[Path, str]:

@@ -74,9 +74,10 @@ def read_history(
     from spark_rankeval.spark.storage import read_while_others_write  # noqa: PLC0415
 
     if not (has_table(spark, output, METRICS) and has_table(spark, output, MANIFESTS)):
-        option, place = ("--catalog", output.catalog) if output.catalog else ("--output", output.path)
-        what = "the schema" if output.catalog else "the output folder"
+        option, what = ("--catalog", "the schema") if output.catalog else ("--output", "the output folder")
+        place = ", ".join(filter(None, (output.catalog, output.path)))
         msg = f"there are no runs in {place}; {option} must be {what} of jobs/evaluate.py, with the tables {METRICS} and {MANIFESTS}"
+        msg += "" if output.catalog else "; runs in a catalogue need --catalog, too"
         raise ConfigurationError(msg)
     return read_while_others_write(partial(_read, spark, output, slice_, metrics))
 

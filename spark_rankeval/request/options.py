@@ -377,7 +377,7 @@ class Vectors:
             raise OptionError(NO_PARTS)
         for name in ("users", "items", "candidates"):
             table = getattr(self, name)
-            if not local_package(table) and (table is not None or name != "candidates"):
+            if not (local_package(table) or isinstance(table, str)) and (table is not None or name != "candidates"):
                 check_table(f"{name} of Vectors", table)
         if not isinstance(self.vector, str):
             msg = f"vector must be a column name; got {self.vector!r}"

@@ -12,17 +12,17 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.errors import AnalysisException, PySparkException, UnsupportedOperationException
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_rankeval.errors import InputError, OptionError
-from spark_rankeval.records.table_columns import RUN_ID, RUN_NAME
+from spark_rankeval.records.table_columns import RUN_COLUMN, RUN_ID, RUN_NAME
 from spark_rankeval.spark.ids import mark_of
 from spark_rankeval.spark.platforms import condition_of, engine_of, said_by_java, setting
-from spark_rankeval.spark.sql_text import column, literal, quoted
+from spark_rankeval.spark.sql_text import call, column, find_column, function_of, literal, named, quoted
 from spark_rankeval.spark.storage import clear_folder
 
 if TYPE_CHECKING:
@@ -32,7 +32,10 @@ if TYPE_CHECKING:
 _FORMAT = re.compile(r"\w+(\.\w+)*")
 # A part of a name as people write it: letters, or anything in backticks, where two stand for one.
 _PART = re.compile(r"(?:`((?:[^`]|``)+)`|([^`.\s]+))(?:\.|$)")
-_FOLDER = re.compile(r"[!-$&-~]+")
+# Sail writes other folders under another name than it reads.
+_FOLDER = re.compile(r"[\w!$&'()+,./:;=@-]+", re.ASCII)
+# Iceberg has no shorter integers.
+_SHORT = re.compile(r"\b(tinyint|smallint)\b")
 #: Formats whose tables replace the rows that a condition names, in one commit.
 LAKE_FORMATS = ("delta", "iceberg")
 # Formats of tables of Spark's own catalogue, which replaces whole partitions.
@@ -44,17 +47,14 @@ _CONFLICTS = ("Failed to commit", "commit failed", "Missing commit file", "Concu
 _TRIES = 5
 # Without it Sail answers from statistics of Delta, which are doubles as text: not the last digit, and no NaN.
 _NO_STATISTICS = ("delta.dataSkippingNumIndexedCols", "0")
+# Headings of what the catalogue says of a table.
+_PARTITIONS, _DETAILS = "# Partition Information", "# Detailed Table Information"
+_RUN_FIELD = T.StructField(RUN_ID, T.StringType(), metadata={"comment": RUN_COLUMN.meaning})
 _NO_SCHEMA = ("location must be an absolute path", "Database not found", "SCHEMA_NOT_FOUND")
 
 
 def make_schema(spark: SparkSession, name: str, folder: str) -> None:
     """Make a schema whose tables are in a folder, unless it is there."""
-    if not _FOLDER.fullmatch(folder):
-        msg = (
-            "output.path: Sail loses rows of tables whose folder has blanks, % or letters beyond ASCII in its name; choose another than "
-            f"{folder}"
-        )
-        raise OptionError(msg)
     schema = CatalogTable(spark, name, "catalog")
     schema.run(f"CREATE SCHEMA IF NOT EXISTS {schema.quoted} LOCATION {literal(folder)}")
 
@@ -90,118 +90,137 @@ class CatalogTable:
             raise OptionError(f"table_format must be the name of a format, such as 'delta'; got {self.format!r}")
 
     @property
+    def _parts(self) -> list[str]:
+        return [quoted(each.replace("``", "`") or plain) for each, plain in _PART.findall(self.name)]
+
+    @property
     def quoted(self) -> str:
         """The name as SQL has it."""
-        parts = [quoted_part.replace("``", "`") or plain for quoted_part, plain in _PART.findall(self.name)]
-        return ".".join(map(quoted, parts))
+        return ".".join(self._parts)
 
-    def run(self, statement: str, **frames: Any) -> list[Row]:
-        """Run a statement of SQL about the table, in which ``{name}`` stands for a frame."""
-        return self.spark.sql(statement, **frames).collect()
+    @property
+    def _schema(self) -> str:
+        """The name of its schema as SQL has it; empty: the current one."""
+        return ".".join(self._parts[:-1])
 
-    def schema(self) -> T.StructType | None:
-        """The columns of the table; None: it is not there."""
-        there = self._schema_in_catalog()
+    def run(self, statement: str) -> list[Row]:
+        """Run a statement of SQL about the table."""
+        return self.spark.sql(statement).collect()
+
+    def insert(self, rows: DataFrame, into: str = "INTO", where: str = "") -> None:
+        """Insert rows whose columns have the order of the table's: by names Sail finds none with a capital letter."""
+        entry, takes_arrays = function_of(["entry"], named("entry")), engine_of(self.spark).inserts_arrays
+        # Sail takes an array into Iceberg only from a function.
+        values = [
+            named(each.name)
+            if takes_arrays or not isinstance(each.dataType, T.ArrayType)
+            else call("transform", named(each.name), entry)
+            for each in rows.schema.fields
+        ]
+        statement = f"INSERT {into} {self.quoted} {where} SELECT {', '.join(map(str, values))} FROM "
+        self.spark.sql(statement.replace("{", "{{").replace("}", "}}") + "{rows}", rows=rows).collect()
+
+    def frame(self) -> DataFrame | None:
+        """The rows of all runs; None: the table is not there."""
+        there = self._frame_in_catalog()
         if there is not None or engine_of(self.spark).keeps_catalog:
             return there
+        self._check_folder()
         # A catalogue in memory has forgotten what an earlier session made. The folder of the schema still has the files.
         for kind in LAKE_FORMATS:
             with suppress(PySparkException):
                 self.run(f"CREATE TABLE IF NOT EXISTS {self.quoted} USING {kind}")
-                return self._schema_in_catalog()
+                return self._frame_in_catalog()
         return None
 
-    def _schema_in_catalog(self) -> T.StructType | None:
+    def _frame_in_catalog(self) -> DataFrame | None:
         try:
-            return self.spark.table(self.quoted).schema
+            frame = self.spark.table(self.quoted)
+            # Spark Connect looks for a table only when its schema is asked for.
+            _ = frame.schema
         except PySparkException as error:
             if condition_of(error) in _NOT_THERE or any(words in str(error) for words in _NOT_THERE):
                 return None
-            raise self._refusal("read", error) from error
+            raise self.refusal("read", error) from error
+        return frame
+
+    def _check_folder(self) -> None:
+        """Refuse a schema in whose folder the engine loses tables."""
+        facts: list[Row] = []
+        with suppress(PySparkException):
+            facts = self.run(f"DESCRIBE SCHEMA {self._schema}") if self._schema else []
+        folder = next((value for name, value in facts if name == "Location" and value), "/")
+        if not _FOLDER.fullmatch(folder):
+            msg = (
+                f"{self.option}: tables in the folder {folder} lose their rows on Sail, because its name has blanks, %, # or letters "
+                "beyond ASCII; choose another folder"
+            )
+            raise OptionError(msg)
 
     def rows(self, run_id: str | None = None) -> DataFrame:
         """The rows of the table, or those of a run; a table that is not there is an `InputError`."""
-        if self.schema() is None:
+        frame, engine = self.frame(), engine_of(self.spark)
+        if frame is None:
             advice = f". If it is a path, pass spark.read.parquet({self.name!r})" if "/" in self.name else ""
-            msg = f"{self.option}: there is no table {self.name} in the catalogue of this session{advice}"
-            raise InputError(msg)
-        table = self.spark.table(self.quoted)
-        if run_id is None:
-            return table
-        if RUN_ID not in table.columns:
-            raise OptionError(self._no_runs())
-        return table.where(F.col(RUN_ID) == run_id)
+            if not engine.keeps_catalog and self._schema and not advice:
+                place = f"CREATE SCHEMA IF NOT EXISTS {self._schema} LOCATION '/a/folder'"
+                advice = f". On {engine.name} a catalogue is as old as its session; say where the tables of earlier ones are: {place}"
+            raise InputError(f"{self.option}: there is no table {self.name} in the catalogue of this session{advice}")
+        if run_id is not None and RUN_ID not in frame.columns:
+            raise OptionError(self.no_runs())
+        return frame if run_id is None else frame.where(F.col(RUN_ID) == run_id)
 
-    def has_run(self, run_id: str) -> bool:
-        """Whether the table has a row of a run."""
-        return self.schema() is not None and not self.rows(run_id).isEmpty()
-
-    def prepare(self, schema: T.StructType, comments: Mapping[str, str], *, partitioned: bool) -> None:
-        """Create the table unless it is there, and refuse one that cannot take such rows; `partitioned`: by run."""
-        if self.schema() is None:
-            if not engine_of(self.spark).replaces_partitions and self._new_format not in LAKE_FORMATS:
-                raise OptionError(self._cannot_replace(self._new_format))
-            try:
-                self._create(schema, comments, partitioned=partitioned)
-            except PySparkException as error:
-                # Another writer may have made it at the same time.
-                if self.schema() is None:
-                    raise self._refusal("create", error) from error
-        self.check(schema, partitioned=partitioned)
-
-    def check(self, schema: T.StructType, *, partitioned: bool) -> None:
-        """Raise an `OptionError` if the table is there and cannot take such rows."""
-        there = self.schema()
-        if there is None:
-            return
-        types = {field.name: field.dataType.simpleString() for field in there.fields}
-        own = {field.name: field.dataType.simpleString() for field in schema.fields}
-        lacking = {name: kind for name, kind in own.items() if name not in types}
-        if RUN_ID in lacking:
-            raise OptionError(self._no_runs())
-        if lacking:
-            raise OptionError(
-                f"{self.option}: the table {self.name} lacks {', '.join(lacking)}. {self._advice(lacking)}"
-            )
-        wrong = [f"{name} is {types[name]}, not {kind}" for name, kind in own.items() if types[name] != kind]
-        if wrong:
-            msg = f"{self.option}: the table {self.name} has other types ({', '.join(wrong)}); choose another table"
-            raise OptionError(msg)
-        if partitioned:
-            self._check_format()
-
-    def _no_runs(self) -> str:
+    def no_runs(self) -> str:
+        """The message that the table has no runs."""
         return (
             f"{self.option}: the table {self.name} lacks the column {RUN_ID}, which tables of runs have; choose another"
         )
 
-    def _advice(self, lacking: Mapping[str, str]) -> str:
-        columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in lacking.items())
-        if engine_of(self.spark).replaces_partitions:
-            return f"To add them, run: ALTER TABLE {self.quoted} ADD COLUMNS ({columns})"
-        added = ", ".join(f'"CAST(NULL AS {kind}) AS {quoted(name)}"' for name, kind in lacking.items())
-        table = f'spark.table("{self.name}").limit(0).selectExpr("*", {added})'
-        return f'To add them, run: {table}.writeTo("{self.name}").option("mergeSchema", "true").append()'
+    def has_run(self, run_id: str) -> bool:
+        """Whether the table has a row of a run."""
+        return self.frame() is not None and not self.rows(run_id).isEmpty()
 
-    def _check_format(self) -> None:
-        """Refuse a table in which one run cannot be replaced."""
-        kind, partitions = self._description()
-        is_sail = not engine_of(self.spark).replaces_partitions
-        if kind in LAKE_FORMATS or (kind not in _FILES and not is_sail):
-            return
-        if is_sail:
-            raise OptionError(self._cannot_replace(kind))
-        if partitions != [RUN_ID]:
-            by = f"by {', '.join(partitions)}" if partitions else "by nothing"
-            msg = (
-                f"{self.option}: the table {self.name} is partitioned {by}, and Spark can replace one run only "
-                f"in one that is partitioned by {RUN_ID}; choose another table, which is then made so"
-            )
+    def prepare(self, schema: T.StructType) -> StoredTable:
+        """The table for runs of such rows, whose metadata may have comments: created unless it is there.
+
+        Raises:
+            OptionError: it cannot take such rows, or replace one run.
+        """
+        full_schema = T.StructType([*schema.fields, _RUN_FIELD])
+        there = self.stored()
+        if there is None:
+            if not engine_of(self.spark).replaces_partitions and self._new_format not in LAKE_FORMATS:
+                raise OptionError(self.cannot_replace(self._new_format))
+            try:
+                self._create(full_schema, RUN_ID)
+            except PySparkException as error:
+                # Another writer may have made it at the same time.
+                if self._frame_in_catalog() is None:
+                    raise self.refusal("create", error) from error
+            there = self.stored()
+            assert there is not None, "it was made"
+        there.check(full_schema)
+        return there
+
+    def stored(self) -> StoredTable | None:
+        """The table as it is now, for writers; None: it is not there. A view is an `OptionError`."""
+        frame = self.frame()
+        if frame is None:
+            return None
+        details, partitions = self._description()
+        # Spark says nothing more of a temporary view.
+        if not details or "VIEW" in details.get("Type", "") or details.get("Type") == "TEMPORARY":
+            msg = f"{self.option}: {self.name} is a view, which takes no rows; choose another name, or drop the view"
             raise OptionError(msg)
+        return StoredTable(self, frame, details.get("Provider", "").lower(), details.get("Location", ""), partitions)
 
-    def _cannot_replace(self, kind: str) -> str:
-        engine = engine_of(self.spark).name
-        return f"{self.option}: {engine} cannot replace one run in {self.name}, a table of format {kind}; let it be delta or iceberg"
+    def _description(self) -> tuple[dict[str, str], list[str]]:
+        """What the catalogue says of the table, by name, and the columns that part its files."""
+        rows = [(str(row[0]), str(row[1] or "")) for row in self.run(f"DESCRIBE TABLE EXTENDED {self.quoted}")]
+        names = [name for name, _ in rows]
+        details = dict(rows[names.index(_DETAILS) + 1 :]) if _DETAILS in names else {}
+        parting = names[names.index(_PARTITIONS) + 1 :] if _PARTITIONS in names else []
+        return details, [name for name in takewhile(bool, parting) if not name.startswith("#")]
 
     @property
     def _new_format(self) -> str:
@@ -211,105 +230,42 @@ class CatalogTable:
         if not engine_of(self.spark).replaces_partitions:
             return LAKE_FORMATS[0]
         # Without a format Spark 3.5 would make a table of Hive in its own catalogue; other catalogues have a default.
-        is_own = len(_PART.findall(self.name)) < len(("catalog", "schema", "table"))
+        is_own = len(self._parts) < len(("catalog", "schema", "table"))
         return setting(self.spark, "spark.sql.sources.default", "parquet") if is_own else ""
 
-    def _description(self) -> tuple[str, list[str]]:
-        """The format of the table, in lower case, and the columns that part its files."""
-        details, rows = self._details()
-        partitions = []
-        if (
-            begin := next((place for place, name in enumerate(rows) if name == "# Partition Information"), None)
-        ) is not None:
-            for name in takewhile(bool, rows[begin + 1 :]):
-                partitions += [] if name.startswith("#") else [name]
-        return details.get("Provider", "").lower(), partitions
-
-    def _details(self) -> tuple[dict[str, str], list[str]]:
-        """What the catalogue says of the table, by name, and the names in their order."""
-        rows = [tuple(row)[:2] for row in self.run(f"DESCRIBE TABLE EXTENDED {self.quoted}")]
-        return {str(name): str(value or "") for name, value in rows}, [str(name) for name, _ in rows]
-
-    def _create(self, schema: T.StructType, comments: Mapping[str, str], *, partitioned: bool) -> None:
-        if engine_of(self.spark).replaces_partitions:
-            fields = [
-                T.StructField(each.name, each.dataType, metadata=each.metadata | _comment(comments.get(each.name, "")))
-                for each in schema.fields
-            ]
-            writer = self.spark.createDataFrame([], T.StructType(fields)).writeTo(self.quoted)
+    def _create(self, schema: T.StructType, *partitions: str) -> None:
+        if engine_of(self.spark).keeps_table_metadata:
+            writer = self.spark.createDataFrame([], schema).writeTo(self.quoted)
             writer = writer.using(self._new_format) if self._new_format else writer
-            (writer.partitionedBy(F.col(RUN_ID)) if partitioned else writer).create()
+            (writer.partitionedBy(*map(F.col, partitions)) if partitions else writer).create()
             return
         # Sail takes comments from SQL alone.
         columns = ", ".join(
-            f"{quoted(each.name)} {each.dataType.simpleString()} COMMENT {literal(comments.get(each.name, ''))}"
+            f"{quoted(each.name)} {each.dataType.simpleString()} COMMENT {literal(str(each.metadata.get('comment', '')))}"
             for each in schema.fields
         )
-        parted = f" PARTITIONED BY ({RUN_ID})" if partitioned else ""
+        parted = f" PARTITIONED BY ({', '.join(partitions)})" if partitions else ""
         name, value = map(literal, _NO_STATISTICS)
         properties = f" TBLPROPERTIES ({name} = {value})" if self._new_format == "delta" else ""
         head = f"CREATE TABLE IF NOT EXISTS {self.quoted}"
         self.run(f"{head} ({columns}) USING {self._new_format}{parted}{properties}")
 
-    def replace_run(self, frame: DataFrame, run_id: str) -> None:
-        """Put rows in the place of those that the table has of a run; other runs stay."""
-        check_run(run_id)
-        there = self.schema()
-        assert there is not None, "prepare comes first"
-        marked = frame.withColumn(RUN_ID, F.lit(run_id))
-        columns = [
-            (column(field.name) if field.name in marked.columns else F.lit(None)).cast(field.dataType).alias(field.name)
-            for field in there.fields
-        ]
-        rows = marked.select(*columns)
-        kind, _ = self._description()
-        rows = self._without_nan(rows, kind)
-        try:
-            if kind not in _FILES:
-                _repeated(lambda: rows.writeTo(self.quoted).overwrite(F.col(RUN_ID) == run_id))
-            elif kind == "hive" or rows.isEmpty():
-                # Dynamic overwrite leaves the partition as it is if there is no row.
-                names = ", ".join(quoted(field.name) for field in there.fields if field.name != RUN_ID)
-                into = f"INSERT OVERWRITE TABLE {self.quoted} PARTITION ({RUN_ID} = {literal(run_id)}) BY NAME"
-                self.run(f"{into} SELECT {names} FROM {{rows}}", rows=rows)
-            else:
-                self._replace_partition(rows, kind, run_id)
-        except (AnalysisException, UnsupportedOperationException) as error:
-            raise self._refusal("write", error) from error
+    def write_whole(self, frame: DataFrame, there: StoredTable | None) -> None:
+        """Make a table of a frame, or put the frame in the place of the table that is there.
 
-    def _replace_partition(self, rows: DataFrame, kind: str, run_id: str) -> None:
-        """Replace a partition of a table of files. By the table's path Spark stages the files of each writer.
-
-        `INSERT OVERWRITE` empties the partition before it writes, and two at once mix their rows.
+        Metadata of columns stays if the format keeps it.
         """
-        writer = rows.write.mode("overwrite").option("partitionOverwriteMode", "dynamic").partitionBy(RUN_ID)
-        writer.format(kind).save(self._details()[0]["Location"])
-        self.run(f"ALTER TABLE {self.quoted} ADD IF NOT EXISTS PARTITION ({RUN_ID} = {literal(run_id)})")
-        self.spark.catalog.refreshTable(self.quoted)
-
-    def write_whole(self, frame: DataFrame) -> None:
-        """Make a table of a frame, or put the frame in the place of the table. Metadata of columns stays if the format keeps it."""
-        there = self.schema() is not None
-        kind = self._description()[0] if there else self._new_format
-        rows = self._without_nan(frame, kind)
+        kind = self._new_format if there is None else there.kind
+        rows = without_nan(frame, kind)
         try:
-            if not there and not engine_of(self.spark).replaces_partitions:
-                comments = {each.name: str(each.metadata.get("comment", "")) for each in frame.schema.fields}
-                self._create(frame.schema, comments, partitioned=False)
-                rows.writeTo(self.quoted).append()
+            if there is None and not engine_of(self.spark).keeps_table_metadata:
+                self._create(frame.schema)
+                self.insert(rows)
                 return
             writer = rows.write.mode("overwrite").options(**dict([_NO_STATISTICS]), overwriteSchema="true")
             (writer.format(kind) if kind else writer).saveAsTable(self.quoted)
         except AnalysisException as error:
-            raise self._refusal("write", error) from error
-
-    def _without_nan(self, frame: DataFrame, kind: str) -> DataFrame:
-        """The rows with null for NaN, if the engine would read NaN from such a table as another row's value."""
-        if kind != "delta" or engine_of(self.spark).reads_nan_of_delta:
-            return frame
-        doubles = [each.name for each in frame.schema.fields if isinstance(each.dataType, T.DoubleType | T.FloatType)]
-        values = {name: F.when(~F.isnan(column(name)), column(name)) for name in doubles}
-        return with_metadata_of(frame.schema, frame.withColumns(values)) if values else frame
+            raise self.refusal("write", error) from error
 
     @contextmanager
     def staged(self, frame: DataFrame) -> Iterator[DataFrame]:
@@ -317,10 +273,11 @@ class CatalogTable:
         name = f"{self.quoted[:-1]}_staging_{uuid.uuid4().hex}`"
         staging = CatalogTable(self.spark, name, self.option, self.format)
         try:
-            staging.write_whole(frame)
+            staging.write_whole(frame, None)
             yield with_metadata_of(frame.schema, staging.rows())
         finally:
-            place = "" if staging.schema() is None else staging._details()[0].get("Location", "")
+            is_there = staging._frame_in_catalog() is not None
+            place = staging._description()[0].get("Location", "") if is_there else ""
             self.run(f"DROP TABLE IF EXISTS {staging.quoted}")
             # A catalogue in memory forgets a table, and leaves its folder.
             clear_folder(place)
@@ -328,18 +285,127 @@ class CatalogTable:
     def remove_run(self, run_id: str) -> None:
         """Remove the rows of a run, if there are any."""
         if self.has_run(run_id):
-            table = self.spark.table(self.quoted)
-            self.replace_run(table.limit(0).drop(RUN_ID), run_id)
+            nothing = self.rows().limit(0).drop(RUN_ID)
+            self.prepare(nothing.schema).replace_run(nothing, run_id)
 
-    def _refusal(self, verb: str, error: PySparkException) -> OptionError:
+    def cannot_replace(self, kind: str) -> str:
+        """The message that the engine can replace only whole tables of a format."""
+        engine = engine_of(self.spark).name
+        return f"{self.option}: {engine} cannot replace one run in {self.name}, a table of format {kind}; let it be delta or iceberg"
+
+    def refusal(self, verb: str, error: PySparkException) -> OptionError:
+        """The error that an engine's refusal is for the caller."""
         lines = str(error).strip().splitlines()
         reason = said_by_java(lines[0]) if lines else type(error).__name__
-        advice, schema = "", self.quoted.rpartition(".")[0]
-        if schema and any(words in reason for words in _NO_SCHEMA):
-            advice = f". Make its schema, with a folder: CREATE SCHEMA {schema} LOCATION '/a/folder'"
+        advice = ""
+        if self._schema and any(words in reason for words in _NO_SCHEMA):
+            advice = f". Make its schema, with a folder: CREATE SCHEMA {self._schema} LOCATION '/a/folder'"
         if "Unsupported timezone" in reason:
             advice = ". Iceberg on Sail takes times only in the zone UTC: set spark.sql.session.timeZone, or TZ for a job, to UTC"
         return OptionError(f"{self.option}: cannot {verb} the table {self.name}: {reason}{advice}")
+
+
+@dataclass(frozen=True)
+class StoredTable:
+    """A table that the catalogue has, as it was before anything is computed.
+
+    Attributes:
+        table: its name.
+        frame: its rows.
+        kind: its format, in lower case.
+        place: its path, if the catalogue says so.
+        partitions: the columns that part its files.
+    """
+
+    table: CatalogTable
+    frame: DataFrame
+    kind: str
+    place: str
+    partitions: list[str]
+
+    def check(self, schema: T.StructType) -> None:
+        """Raise an `OptionError` if it cannot take such rows, or replace one run. Case makes no other name of a column."""
+        about = f"{self.table.option}: the table {self.table.name}"
+        if RUN_ID not in self.frame.columns:
+            raise OptionError(self.table.no_runs())
+        lacking: dict[str, str] = {}
+        wrong = []
+        for field in schema.fields:
+            own, name = field.dataType.simpleString(), find_column(self.frame, field.name)
+            there = own if name is None else self.frame.schema[name].dataType.simpleString()
+            if name is None:
+                lacking[field.name] = own
+            elif there not in (own, _SHORT.sub("int", own)):
+                wrong.append(f"{name} is {there}, not {own}")
+        if lacking:
+            raise OptionError(f"{about} lacks {', '.join(lacking)}. To add them, run: {self._addition(lacking)}")
+        if wrong:
+            raise OptionError(f"{about} has other types ({', '.join(wrong)}); choose another table")
+        self._check_format()
+
+    def _addition(self, lacking: Mapping[str, str]) -> str:
+        """The line that adds columns."""
+        if engine_of(self.frame.sparkSession).adds_columns:
+            columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in lacking.items())
+            return f"ALTER TABLE {self.table.quoted} ADD COLUMNS ({columns})"
+        # By its path the line runs in every session.
+        added = ", ".join(f'"CAST(NULL AS {kind}) AS {quoted(name)}"' for name, kind in lacking.items())
+        rows = f'spark.read.format("{self.kind}").load({self.place!r}).limit(0).selectExpr("*", {added})'
+        return f'{rows}.write.format("{self.kind}").mode("append").option("mergeSchema", "true").save({self.place!r})'
+
+    def _check_format(self) -> None:
+        """Refuse a table in which one run cannot be replaced."""
+        replaces_partitions = engine_of(self.frame.sparkSession).replaces_partitions
+        if self.kind in LAKE_FORMATS or (self.kind not in _FILES and replaces_partitions):
+            return
+        if not replaces_partitions:
+            raise OptionError(self.table.cannot_replace(self.kind))
+        if self.partitions != [RUN_ID]:
+            by = f"by {', '.join(self.partitions)}" if self.partitions else "by nothing"
+            msg = (
+                f"{self.table.option}: the table {self.table.name} is partitioned {by}, and Spark can replace one run only "
+                f"in one that is partitioned by {RUN_ID}; choose another table, which is then made so"
+            )
+            raise OptionError(msg)
+
+    def replace_run(self, frame: DataFrame, run_id: str) -> None:
+        """Put rows in the place of those that the table has of a run; other runs stay."""
+        check_run(run_id)
+        marked = frame.withColumn(RUN_ID, F.lit(run_id))
+        columns = []
+        for field in self.frame.schema.fields:
+            name = find_column(marked, field.name)
+            columns.append((F.lit(None) if name is None else column(name)).cast(field.dataType).alias(field.name))
+        rows, run = without_nan(marked.select(*columns), self.kind), f"{RUN_ID} = {literal(run_id)}"
+        try:
+            if self.kind not in _FILES:
+                _repeated(lambda: self.table.insert(rows, where=f"REPLACE WHERE {run}"))
+            elif self.kind == "hive" or rows.isEmpty():
+                # Dynamic overwrite leaves the partition as it is if there is no row.
+                self.table.insert(rows.drop(RUN_ID), "OVERWRITE TABLE", f"PARTITION ({run})")
+            else:
+                self._replace_partition(rows, run)
+        except (AnalysisException, UnsupportedOperationException) as error:
+            raise self.table.refusal("write", error) from error
+
+    def _replace_partition(self, rows: DataFrame, run: str) -> None:
+        """Replace a partition of a table of files. By the table's path Spark stages the files of each writer.
+
+        `INSERT OVERWRITE` empties the partition before it writes, and two at once mix their rows.
+        """
+        writer = rows.write.mode("overwrite").option("partitionOverwriteMode", "dynamic").partitionBy(RUN_ID)
+        writer.format(self.kind).save(self.place)
+        self.table.run(f"ALTER TABLE {self.table.quoted} ADD IF NOT EXISTS PARTITION ({run})")
+        self.table.spark.catalog.refreshTable(self.table.quoted)
+
+
+def without_nan(frame: DataFrame, kind: str) -> DataFrame:
+    """The rows with null for NaN, if the engine would read NaN from a table of such a format as another row's value."""
+    if kind != "delta" or engine_of(frame.sparkSession).reads_nan_of_delta:
+        return frame
+    doubles = [each.name for each in frame.schema.fields if isinstance(each.dataType, T.DoubleType | T.FloatType)]
+    values = {name: F.when(~F.isnan(column(name)), column(name)) for name in doubles}
+    return with_metadata_of(frame.schema, frame.withColumns(values)) if values else frame
 
 
 def with_metadata_of(schema: T.StructType, frame: DataFrame) -> DataFrame:
@@ -365,7 +431,3 @@ def _repeated(write: Callable[[], None]) -> None:
             if not any(words in str(error) for words in _CONFLICTS):
                 raise
     return write()
-
-
-def _comment(words: str) -> dict[str, str]:
-    return {"comment": words} if words else {}

@@ -56,23 +56,26 @@ def takes_local_tables(function: Callable[P, R]) -> Callable[P, R]:
     """Let a function of DataFrames take tables of pandas, polars and pyarrow, too: as arguments, in dicts, `Facts` and `Vectors`.
 
     They go to the session of the DataFrames in the call, or else to the active one. The same object becomes the same DataFrame.
-    Arguments and dicts of tables may also name tables of the catalogue, such as ``main.evaluation.per_user``.
+    Each may also be the name of a table of the catalogue, such as ``main.evaluation.per_user``.
     """
     parameters = inspect.signature(function).parameters
     names = list(parameters)
     table_parameters = {name for name, parameter in parameters.items() if _TABLES.search(str(parameter.annotation))}
+
+    def may_name(name: str, value: Any) -> bool:
+        return name in table_parameters or isinstance(value, Facts | Vectors)
 
     @functools.wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
         arguments = [*zip(chain(names, repeat("")), args, strict=False), *kwargs.items()]
         parts = [part for _, value in arguments for part in _parts(value)]
         has_names = any(
-            isinstance(part, str) for name, value in arguments if name in table_parameters for part in _parts(value)
+            isinstance(part, str) for name, value in arguments if may_name(name, value) for part in _parts(value)
         )
         if not (has_names or any(map(local_package, parts))):
             return function(*args, **kwargs)
         tables = _Tables(next((part.sparkSession for part in parts if is_table(part)), None))
-        values = [tables.converted(value, name, takes_names=name in table_parameters) for name, value in arguments]
+        values = [tables.converted(value, name, takes_names=may_name(name, value)) for name, value in arguments]
         return function(*values[: len(args)], **dict(zip(kwargs, values[len(args) :], strict=True)))
 
     return run
@@ -84,10 +87,13 @@ def _parts(value: Any) -> Iterator[Any]:
         for part in value.values():
             yield from _parts(part)
     elif isinstance(value, Facts | Vectors):
-        for part in fields(value):
-            yield getattr(value, part.name)
+        yield from _tables_of(value).values()
     else:
         yield value
+
+
+def _tables_of(value: Facts | Vectors) -> dict[str, Any]:
+    return {part.name: getattr(value, part.name) for part in fields(value) if _TABLES.search(str(part.type))}
 
 
 @dataclass
@@ -109,12 +115,11 @@ class _Tables:
             parts = {key: (part, f"{name} of {key!r}") for key, part in value.items()}
             return {key: self.converted(*part, takes_names=takes_names) for key, part in parts.items()}
         if isinstance(value, Facts | Vectors):
-            facts = {part.name: getattr(value, part.name) for part in fields(value)}
             owner = " of Vectors" if isinstance(value, Vectors) else ""
-            return replace(
-                value,
-                **{key: self.converted(part, f"{key}{owner}") for key, part in facts.items() if local_package(part)},
-            )
+            tables = {
+                key: self.converted(part, f"{key}{owner}", takes_names=True) for key, part in _tables_of(value).items()
+            }
+            return replace(value, **tables)
         return value
 
     def _frame(self, value: Any, name: str) -> DataFrame:

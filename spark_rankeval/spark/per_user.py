@@ -155,13 +155,20 @@ class PerUserSchema:
         return marks
 
     def marked(self, columns: Sequence[Column]) -> list[Column]:
-        """Columns, one for each of `marks` in its order, under their names and with their marks."""
-        marks = self.marks()
+        """Columns, one for each of `marks` in its order, under their names, with their marks and comments."""
+        marks, meanings = self.marks(), self._meanings()
         return [
             # Text keeps the types of a mark: numbers and None come back as they were, through any storage that keeps metadata.
-            values.alias(name, metadata={MARK_KEY: json.dumps(mark)})
+            values.alias(name, metadata={MARK_KEY: json.dumps(mark), "comment": meanings.get(name, mark["kind"])})
             for values, (name, mark) in zip(columns, marks.items(), strict=True)
         ]
+
+    def _meanings(self) -> dict[str, str]:
+        """What columns are, in words for a catalogue; others are what their mark says."""
+        counts = {count.name: f"count: {count.words}" for count in ALL_COUNTS if count.name in self.counts}
+        metrics = {metric.column: metric.definition or metric.label for metric in self.metrics}
+        hashes = {name: f"hash of the user's rows of {table}" for table, name in self.hashes.items()}
+        return {**counts, **metrics, **hashes}
 
     def with_valid_users(self, frame: DataFrame) -> DataFrame:
         """The table without the row that counts rows with a null user."""
@@ -176,15 +183,6 @@ def without_standards(per_user: DataFrame) -> DataFrame:
     left_out = {metric.standard_column for metric in schema.metrics}
     left_out |= {name for name in schema.counts if name.startswith(OVERLAP)}
     return per_user.select(*(column(name) for name in per_user.columns if name not in left_out))
-
-
-def comments_of(schema: PerUserSchema) -> dict[str, str]:
-    """What each column of a per-user table is, in words for a catalogue."""
-    counts = {count.name: f"count: {count.words}" for count in ALL_COUNTS if count.name in schema.counts}
-    metrics = {metric.column: metric.definition or metric.label for metric in schema.metrics}
-    hashes = {name: f"hash of the user's rows of {table}" for table, name in schema.hashes.items()}
-    others = {name: mark["kind"] for name, mark in schema.marks().items()}
-    return {**others, **counts, **metrics, **hashes}
 
 
 def columns_of_models(frame: DataFrame) -> tuple[str, ...]:

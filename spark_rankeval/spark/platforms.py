@@ -61,7 +61,12 @@ class Engine:
     caches_files: bool  # whether the list of a folder's files is kept between two readings
     replaces_partitions: bool  # whether a write can replace one partition of a table (dynamic overwrite)
     keeps_catalog: bool  # whether tables of the catalogue outlive a session
+    keeps_table_metadata: (
+        bool  # whether tables of the catalogue take comments and other metadata of columns from a DataFrame
+    )
+    adds_columns: bool  # whether ALTER TABLE adds columns
     reads_nan_of_delta: bool  # whether NaN in a table of Delta is read as NaN, whatever its statistics say
+    inserts_arrays: bool  # whether INSERT takes a column of arrays into every table
     takes_packages: bool  # whether a client can send Python code to the workers
     reads_json_as_text: bool  # whether a column of strings can be read from the numbers of a JSON file
     reads_null_partitions: bool  # whether the names of folders that stand for null are read as null

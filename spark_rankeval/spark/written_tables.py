@@ -3,26 +3,63 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol, cast
 
 from pyspark.sql import functions as F
-from pyspark.sql import types as T
 
 from spark_rankeval.checks import check_table, is_table, kind_of, one_of
 from spark_rankeval.errors import InputError, OptionError
-from spark_rankeval.records.table_columns import RUN_COLUMN, RUN_ID, TIME
-from spark_rankeval.spark.catalog import CatalogTable, check_run, with_metadata_of
+from spark_rankeval.records.table_columns import RUN_ID, TIME
+from spark_rankeval.spark.catalog import CatalogTable, StoredTable, check_run, with_metadata_of
 from spark_rankeval.spark.local_tables import takes_local_tables
-from spark_rankeval.spark.per_user import PerUserSchema, comments_of
 from spark_rankeval.spark.sql_text import find_column
 from spark_rankeval.spark.storage import exists, publish, staged
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import types as T
+
+
+@dataclass(frozen=True)
+class _Target:
+    """A table of the catalogue that can take rows.
+
+    Attributes:
+        table: the table.
+        there: what the catalogue has of it; None: it is not there.
+        run_id: the run whose rows are replaced there; None: the rows are the whole table.
+    """
+
+    table: CatalogTable
+    there: StoredTable | None
+    run_id: str | None
+
+    @classmethod
+    def read(cls, table: CatalogTable, schema: T.StructType, run_id: str | None, mode: str) -> _Target:
+        """Refuse a table that is taken or cannot take these rows, and make one for runs if it is not there."""
+        if run_id is not None:
+            check_run(run_id)
+            taken = [each.name for each in schema.fields if each.name.lower() == RUN_ID]
+            if taken:
+                msg = f"the rows have a column {taken[0]!r} already, so run_id= cannot name their run; leave it out"
+                raise InputError(msg)
+            return cls(table, table.prepare(schema), run_id)
+        there = table.stored()
+        if mode == "errorifexists" and there is not None:
+            msg = f"the table {table.name} already exists; choose another, pass mode='overwrite', or with run_id= add a run to it"
+            raise OptionError(msg)
+        return cls(table, there, None)
+
+    def written(self, frame: DataFrame) -> DataFrame:
+        """Write the rows, and give them as they are read back."""
+        if self.there is None or self.run_id is None:
+            self.table.write_whole(frame, self.there)
+        else:
+            self.there.replace_run(frame, self.run_id)
+        return with_metadata_of(frame.schema, self.table.rows(self.run_id))
 
 
 @dataclass(frozen=True)
@@ -31,14 +68,12 @@ class UsersPlace:
 
     Attributes:
         path: the path of its files; empty if it is a table of the catalogue.
-        table: the table of the catalogue.
-        run_id: the run whose rows it replaces there; None: it is the whole table.
-        mode: what becomes of an earlier table: ``errorifexists`` or ``overwrite``.
+        target: the table of the catalogue.
+        mode: what becomes of earlier files: ``errorifexists`` or ``overwrite``.
     """
 
     path: str
-    table: CatalogTable | None
-    run_id: str | None
+    target: _Target | None
     mode: str
 
     @classmethod
@@ -47,36 +82,30 @@ class UsersPlace:
     ) -> UsersPlace:
         """What a caller names; raises `OptionError` if that is no place, or one that is taken."""
         session = per_user.sparkSession
-        if run_id is not None:
-            check_run(run_id)
         if (path is None) == (table is None):
             raise OptionError(f"name either a path or a table to write to; got {'neither' if path is None else 'both'}")
-        if table is None:
-            if run_id is not None:
-                raise OptionError(
-                    "run_id is for a table of the catalogue, which may have several runs; name one with table="
-                )
-            path = os.fspath(path) if isinstance(path, str | os.PathLike) else path
-            if not isinstance(path, str) or not path.strip():
-                msg = f"path must be a non-empty string; got {path!r}"
-                raise OptionError(msg)
-            if mode == "errorifexists" and exists(session, path):
-                msg = f"{path} already exists; choose another path, or pass mode='overwrite'"
-                raise OptionError(msg)
-            return cls(path, None, None, mode)
-        target = CatalogTable(session, table)
-        _check(target, per_user.schema, comments_of(PerUserSchema.read(per_user)), run_id, mode)
-        return cls("", target, run_id, mode)
+        if table is not None:
+            return cls("", _Target.read(CatalogTable(session, table), per_user.schema, run_id, mode), mode)
+        if run_id is not None:
+            raise OptionError(
+                "run_id is for a table of the catalogue, which may have several runs; name one with table="
+            )
+        path = os.fspath(path) if isinstance(path, str | os.PathLike) else path
+        if not isinstance(path, str) or not path.strip():
+            msg = f"path must be a non-empty string; got {path!r}"
+            raise OptionError(msg)
+        if mode == "errorifexists" and exists(session, path):
+            msg = f"{path} already exists; choose another path, or pass mode='overwrite'"
+            raise OptionError(msg)
+        return cls(path, None, mode)
 
     def staged(self, per_user: DataFrame) -> AbstractContextManager[DataFrame]:
         """Write the table once beside its place, give the table read back from there, and clear that."""
-        return staged(per_user, self.path) if self.table is None else self.table.staged(per_user)
+        return staged(per_user, self.path) if self.target is None else self.target.table.staged(per_user)
 
     def publish(self, stored: DataFrame) -> DataFrame:
         """Move the staged table to its place, and give the table read from there."""
-        if self.table is None:
-            return publish(stored, self.path, self.mode)
-        return _written(self.table, stored, self.run_id)
+        return publish(stored, self.path, self.mode) if self.target is None else self.target.written(stored)
 
 
 class Rows(Protocol):
@@ -121,18 +150,13 @@ def write_table(
         OptionError: the table exists already, cannot take such rows or replace one run, or an option is not valid.
     """
     one_of("mode", mode, ("errorifexists", "overwrite"))
-    if run_id is not None:
-        check_run(run_id)
     if is_table(rows):
         check_table("rows", rows)
     elif not hasattr(rows, "to_spark"):
         msg = f"rows must be a result, a comparison, gaps, an audit, a history or a DataFrame; got a {kind_of(rows)}"
         raise InputError(msg)
     frame = _frame_of(rows, None if run_id is None else time or datetime.now(UTC))
-    target = CatalogTable(frame.sparkSession, table)
-    comments = {each.name: str(each.metadata.get("comment", "")) for each in frame.schema.fields}
-    _check(target, frame.schema, comments, run_id, mode)
-    return _written(target, frame, run_id)
+    return _Target.read(CatalogTable(frame.sparkSession, table), frame.schema, run_id, mode).written(frame)
 
 
 def _frame_of(rows: Rows | DataFrame, time: datetime | None) -> DataFrame:
@@ -144,27 +168,3 @@ def _frame_of(rows: Rows | DataFrame, time: datetime | None) -> DataFrame:
     if time is None or find_column(frame, TIME) is not None:
         return frame
     return frame.withColumn(TIME, F.lit(time)).withMetadata(TIME, {"comment": "when the run began"})
-
-
-def _check(
-    table: CatalogTable, schema: T.StructType, comments: Mapping[str, str], run_id: str | None, mode: str
-) -> None:
-    """Refuse a table that is taken or cannot take these rows, and make one for runs if it is not there."""
-    taken = [each.name for each in schema.fields if each.name.lower() == RUN_ID]
-    if run_id is not None and taken:
-        msg = f"the rows have a column {taken[0]!r} already, so run_id= cannot name their run; leave it out"
-        raise InputError(msg)
-    if run_id is not None:
-        marked = T.StructType([*schema.fields, T.StructField(RUN_ID, T.StringType())])
-        table.prepare(marked, {**comments, RUN_ID: RUN_COLUMN.meaning}, partitioned=True)
-    elif mode == "errorifexists" and table.schema() is not None:
-        msg = f"the table {table.name} already exists; choose another, pass mode='overwrite', or with run_id= add a run to it"
-        raise OptionError(msg)
-
-
-def _written(table: CatalogTable, frame: DataFrame, run_id: str | None) -> DataFrame:
-    if run_id is None:
-        table.write_whole(frame)
-    else:
-        table.replace_run(frame, run_id)
-    return with_metadata_of(frame.schema, table.rows(run_id))

@@ -1,12 +1,25 @@
 """Jobs whose tables are in a catalogue: Spark's own, and on Sail Delta and Iceberg, which other programs read."""
 
+import math
+import re
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from spark_rankeval import compare, history, summarise, write_table
+from spark_rankeval import (
+    Facts,
+    Vectors,
+    all_pairs,
+    audit,
+    compare,
+    compare_groups,
+    evaluate,
+    history,
+    summarise,
+    write_table,
+)
 from spark_rankeval.errors import InputError, OptionError
 from spark_rankeval.jobs import compare as compare_job
 from spark_rankeval.jobs import trend
@@ -15,6 +28,7 @@ from spark_rankeval.jobs.evaluate import main
 from spark_rankeval.jobs.outputs import rows_of_users
 from spark_rankeval.jobs.trend import read_history
 from spark_rankeval.spark.catalog import CatalogTable
+from spark_rankeval.spark.sql_text import column
 
 FORMATS = {"sail": ("delta", "iceberg")}
 TABLES = ("per_user", "metrics", "quarantine", "gates", "manifests")
@@ -136,6 +150,8 @@ def test_the_advice_for_a_new_column_helps(spark, runs, capsys):
     if advice.startswith("ALTER"):
         spark.sql(advice).collect()
     else:
+        # Another session of Sail does not have the table.
+        spark.sql(f"DROP TABLE {schema}.per_user").collect()
         exec(advice, {"spark": spark})
     assert evaluated(runs, "more", "--set", 'evaluation.metrics=["map@10", "ndcg@3"]') == 0
     rows = (
@@ -181,12 +197,10 @@ def test_other_programs_read_the_tables(runs):
 @pytest.mark.not_on_sail("foreign formats")
 def test_two_at_once_that_replace_one_run_leave_the_rows_of_one(spark, lake):
     name = f"{lake[1]}.at_once"
-    schema = T.StructType([T.StructField("value", T.DoubleType()), T.StructField("run_id", T.StringType())])
-    CatalogTable(spark, name).prepare(schema, {}, partitioned=True)
+    table = CatalogTable(spark, name).prepare(T.StructType([T.StructField("value", T.DoubleType())]))
 
     def replace(value):
-        rows = spark.range(0, 1000, 1, 2).select(F.lit(value).alias("value"))
-        CatalogTable(spark, name).replace_run(rows, "night")
+        table.replace_run(spark.range(0, 1000, 1, 2).select(F.lit(value).alias("value")), "night")
 
     for _ in range(3):
         with ThreadPoolExecutor(2) as both:
@@ -213,6 +227,51 @@ def test_a_catalogue_without_its_folder_says_what_is_missing(runs, capsys):
     flat = {"output.table_format": "parquet", "output.catalog": f"{runs[1]}_flat", "output.path": f"{runs[0]}/flat"}
     assert evaluated(runs, "flat", *(word for key, value in flat.items() for word in ("--set", f"{key}={value}"))) == 2
     assert "a table of format parquet; let it be delta or iceberg" in capsys.readouterr().err
+
+
+@pytest.mark.sail_alone("its schema has its tables in the output folder")
+def test_runs_of_a_catalogue_are_no_runs_of_its_folder(runs, capsys):
+    folder, file = f"{runs[0]}/out", runs[0] / "alone.toml"
+    assert trend.main(["--output", folder, "--engine", "sail"]) == 2
+    message = capsys.readouterr().err
+    assert f"there are no runs in {folder}; --output must be the output folder of jobs/evaluate.py" in message
+    assert message.endswith("; runs in a catalogue need --catalog, too\n")
+    model = f'{{ output = "{folder}", run_id = "007" }}'
+    text = f'models = {{ new = {model}, old = {model} }}\ncomparison.baseline = "old"\noutput.path = "{folder}"'
+    file.write_text(text)
+    assert compare_job.main(["--config", str(file)]) == 2
+    assert "is missing or incomplete; if it is in a catalogue, name that, too" in capsys.readouterr().err
+    file.write_text(text.replace(f'{{ output = "{folder}"', f'{{ catalog = "{runs[1]}"'))
+    assert compare_job.main(["--config", str(file)]) == 2
+    assert "models.new: the catalogue of Sail is as old as the session" in capsys.readouterr().err
+
+
+@pytest.mark.sail_alone("its schema has its tables in the output folder")
+def test_a_run_of_files_leaves_the_tables_of_a_catalogue_alone(spark, runs, capsys):
+    folder, schema, _ = runs
+    (folder / "files.toml").write_text(re.sub(r", catalog = .*", " }", (folder / "job.toml").read_text()))
+    assert main(["--config", f"{folder}/files.toml", "--set", "output.run_id=007"]) == 2
+    assert (
+        f"output.path: {folder}/out/per_user is a table of a catalogue; name output.catalog" in capsys.readouterr().err
+    )
+    assert CatalogTable(spark, f"{schema}.per_user").has_run("007")
+
+
+@pytest.mark.sail_alone("its Delta loses such folders")
+@pytest.mark.parametrize("letter", [" ", "%", "#", "é"])
+def test_a_folder_whose_tables_are_lost_is_refused(spark, tmp_path, letter):
+    name = f"odd{ord(letter)}_{tmp_path.name}"
+    spark.sql(f"CREATE SCHEMA {name} LOCATION '{tmp_path}/a{letter}b'").collect()
+    for run in (None, "a"):
+        with pytest.raises(OptionError, match=f"tables in the folder {tmp_path}/a{letter}b lose their rows on Sail"):
+            write_table(spark.range(1), f"{name}.users", run_id=run)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.sail_alone("its catalogue is as old as the session")
+def test_a_table_of_another_session_is_sought_in_a_schema(lake):
+    with pytest.raises(InputError, match=f"CREATE SCHEMA IF NOT EXISTS `{lake[1]}` LOCATION '/a/folder'"):
+        history(f"{lake[1]}.nothing")
 
 
 @pytest.mark.sail_alone("its Delta answers from statistics")
@@ -243,3 +302,108 @@ def test_queries_of_trec_are_those_of_users_without_a_value(runs, capsys):
     said = capsys.readouterr()
     assert (code, said.err) == (0, said.err)
     assert "map" in said.out
+
+
+@pytest.fixture(scope="module")
+def returned(spark):
+    """What calls return that has rows to write, by the name of its columns."""
+    users = [(user, "AB"[user % 2], user % 3 / 2) for user in range(12)]
+    values = spark.createDataFrame(users, "user int, country string, rr double")
+    log = spark.createDataFrame([(1, "a"), (2, "b")], "user int, item string")
+    return {
+        "comparisons": compare({"new": values, "old": values}, "old", user="user"),
+        "all_pairs": all_pairs({"new": values, "old": values}, user="user"),
+        "group_comparisons": compare_groups(values, "A", group="country", user="user"),
+        "gaps": summarise(values, user="user", by="country").gaps("country"),
+        "audit": audit(log, log),
+    }
+
+
+def values_of(frame):
+    """The rows of a table, with null for NaN, which Delta on Sail does not keep."""
+    return sorted(
+        repr([None if isinstance(value, float) and math.isnan(value) else value for value in row])
+        for row in frame.collect()
+    )
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", ["comparisons", "all_pairs", "group_comparisons", "gaps", "audit"])
+def test_what_calls_return_is_a_table_of_runs(spark, returned, lake, kind):
+    name, rows = f"{lake[1]}.rows_of_{kind}", returned[kind].to_spark()
+    schema = rows.withColumn("time", F.current_timestamp()).schema
+    CatalogTable(spark, name, format=lake[2] or None).prepare(schema)
+    for run in ("monday", "tuesday", "monday"):
+        stored = write_table(returned[kind], name, run_id=run)
+    assert values_of(stored.select(*rows.columns)) == values_of(rows) != []
+    counts = spark.table(name).groupBy("run_id").count().collect()
+    assert sorted(map(tuple, counts)) == [("monday", rows.count()), ("tuesday", rows.count())]
+    comments = {row["col_name"]: row["comment"] for row in spark.sql(f"DESCRIBE TABLE {name}").collect()}
+    assert {field.name: field.metadata["comment"] for field in rows.schema}.items() <= comments.items()
+
+
+def test_a_history_is_replaced_as_a_whole(runs):
+    name, of_runs = f"{runs[1]}.history", history(f"{runs[1]}.metrics")
+    write_table(of_runs, name)
+    with pytest.raises(OptionError, match=f"the table {name} already exists"):
+        write_table(of_runs, name)
+    stored = write_table(of_runs, name, mode="overwrite")
+    assert values_of(stored) == values_of(of_runs.to_spark()) != []
+    with pytest.raises(InputError, match="the rows have a column 'run_id' already"):
+        write_table(of_runs, name, run_id="a")
+
+
+def test_any_name_of_a_column_and_short_integers_are_written(spark, lake):
+    kinds = {
+        "userId": T.ShortType(), "{item}": T.StringType(), "ap.10": T.DoubleType(), "É": T.ArrayType(T.DoubleType()), "a`b": T.ByteType(),
+    }  # fmt: skip
+    schema = T.StructType([T.StructField(*each) for each in kinds.items()])
+    rows = spark.createDataFrame([(1, "x", 0.5, [1.0], 7)], schema)
+    table = CatalogTable(spark, f"{lake[1]}.odd_names", format=lake[2] or None)
+    for run in ("a", "b", "a"):
+        table.prepare(rows.schema).replace_run(rows, run)
+    assert sorted(map(tuple, table.rows().select(*map(column, kinds), "run_id").collect())) == [
+        (1, "x", 0.5, [1.0], 7, "a"), (1, "x", 0.5, [1.0], 7, "b"),
+    ]  # fmt: skip
+    whole = CatalogTable(spark, f"{lake[1]}.whole_odd_names", format=lake[2] or None)
+    for _ in range(2):
+        whole.write_whole(rows, whole.stored())
+    assert list(map(tuple, whole.rows().collect())) == [(1, "x", 0.5, [1.0], 7)]
+
+
+def test_case_makes_no_other_column(spark, lake):
+    name = f"{lake[1]}.upper_case"
+    rows = spark.createDataFrame([(1.0,)], "Value double")
+    CatalogTable(spark, name, format=lake[2] or None).prepare(rows.withColumn("time", F.current_timestamp()).schema)
+    write_table(rows, name, run_id="a")
+    stored = write_table(rows.withColumnRenamed("Value", "value"), name, run_id="b")
+    assert [row["value"] for row in stored.collect()] == [1.0]
+    assert [row["Value"] for row in spark.table(name).collect()] == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("options", [{}, {"mode": "overwrite"}, {"run_id": "a"}])
+def test_a_view_takes_no_rows(spark, options):
+    spark.createDataFrame([(1, "a")], "id bigint, run_id string").createOrReplaceTempView("a_view")
+    with pytest.raises(OptionError, match="table: a_view is a view, which takes no rows; choose another name"):
+        write_table(spark.range(1), "a_view", **options)
+    spark.catalog.dropTempView("a_view")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_facts_and_vectors_are_named_as_other_tables(spark):
+    tables = {
+        "scores": spark.createDataFrame([(1, "a", 0.5), (1, "b", 0.25)], "user int, item string, score double"),
+        "wanted": spark.createDataFrame([(1, "b")], "user int, item string"),
+        "users": spark.createDataFrame([(1, [1.0])], "user int, vector array<double>"),
+        "items": spark.createDataFrame([("a", [0.5]), ("b", [0.25])], "item string, vector array<double>"),
+    }
+    for name, table in tables.items():
+        table.createOrReplaceTempView(f"named_{name}")
+    facts = Facts(training="named_wanted", items="named_items")
+    result = evaluate("named_scores", "named_wanted", ["catalogue_coverage@2", "rr"], score="score", facts=facts)
+    assert result["catalogue_coverage@2"] == 1
+    assert evaluate(Vectors("named_users", "named_items"), "named_wanted", "rr")["rr"] == 0.5
+    with pytest.raises(InputError, match="training: there is no table named_nothing in the catalogue"):
+        evaluate("named_scores", "named_wanted", "rr", score="score", facts=Facts(training="named_nothing"))
+    for name in tables:
+        spark.catalog.dropTempView(f"named_{name}")

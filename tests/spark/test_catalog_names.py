@@ -1,7 +1,6 @@
 """Names of tables and runs, and comments of columns, stand in statements of SQL as what they are."""
 
 import pytest
-from pyspark.sql import types as T
 
 from spark_rankeval import write_table
 from spark_rankeval.errors import InputError, OptionError
@@ -44,9 +43,8 @@ def test_a_table_that_is_not_there_is_named(spark):
 
 @pytest.mark.parametrize("run_id", ["", EVIL, "a/b", "x" * 101, ".hidden"])
 def test_what_is_no_name_of_a_run_is_refused(spark, run_id):
-    frame = spark.createDataFrame([], T.StructType([T.StructField("x", T.DoubleType())]))
     with pytest.raises(OptionError, match="run_id must be up to 100 letters"):
-        CatalogTable(spark, "nowhere").replace_run(frame, run_id)
+        write_table(spark.createDataFrame([], "x double"), "nowhere", run_id=run_id)
 
 
 def test_what_has_no_rows_is_not_written():
