@@ -6,9 +6,14 @@ Every message says what is wrong, where, how often, and what to do.
 from __future__ import annotations
 
 import difflib
+import re
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import wraps
+from typing import ParamSpec, TypeVar
 
 
 def listed(texts: Sequence[str], most: int | None = None) -> str:
@@ -25,6 +30,56 @@ def listed(texts: Sequence[str], most: int | None = None) -> str:
         return f"{', '.join(texts[:most])} and {len(texts) - most:,} more"
     *first, last = texts or [""]
     return f"{', '.join(first)} and {last}" if first else last
+
+
+Parameters = ParamSpec("Parameters")
+Made = TypeVar("Made")
+
+#: What a list is for, unless a caller says otherwise.
+USER = "user"
+_unit: ContextVar[str] = ContextVar("unit", default=USER)
+# The word alone: not in a name such as n_users, not an option such as user=, and not in quotation marks.
+_USERS = re.compile(r"(?<![\w'\"`=.])([Uu])ser(s?)(?![\w\"`=])")
+
+
+@contextmanager
+def speaking_of(unit: str) -> Iterator[None]:
+    """Within this, texts speak of queries, or of whatever else lists are for, in the place of users."""
+    token = _unit.set(unit)
+    try:
+        yield
+    finally:
+        _unit.reset(token)
+
+
+def unit_words(text: str) -> str:
+    """A text of ours that names users, with the word for what lists are for.
+
+    >>> with speaking_of("query"):
+    ...     unit_words("273 users, a user's value"), unit_words("Users without n_users, user='id'")
+    ("273 queries, a query's value", "Queries without n_users, user='id'")
+    """
+    unit = _unit.get()
+    if unit == USER:
+        return text
+    plural = f"{unit[:-1]}ies" if unit.endswith("y") else f"{unit}s"
+
+    def word(found: re.Match[str]) -> str:
+        chosen = plural if found[2] else unit
+        return chosen.capitalize() if found[1] == "U" else chosen
+
+    return _USERS.sub(word, text)
+
+
+def uses_own_unit(method: Callable[Parameters, Made]) -> Callable[Parameters, Made]:
+    """A method whose texts speak of what the lists of its object are for: its ``unit``."""
+
+    @wraps(method)
+    def run(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Made:
+        with speaking_of(args[0].unit):  # type: ignore[attr-defined] # the object of the method
+            return method(*args, **kwargs)
+
+    return run
 
 
 # A name that is less alike than this was not meant.
@@ -128,7 +183,7 @@ class DataError(SparkRankEvalError, ValueError):
     """
 
     def __init__(self, message: str, counts: dict[str, int] | None = None) -> None:
-        super().__init__(message)
+        super().__init__(unit_words(message))
         self.counts = dict(counts or {})
 
 
@@ -247,4 +302,4 @@ def warn(message: str) -> None:
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).startswith("spark_rankeval"):
         level, frame = level + 1, frame.f_back
-    warnings.warn(message, SparkRankEvalWarning, stacklevel=level)
+    warnings.warn(unit_words(message), SparkRankEvalWarning, stacklevel=level)

@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
+from spark_rankeval.errors import USER, unit_words, uses_own_unit
+
 #: What stands in a cell that has no figure.
 DASH = "–"
 # Figures of a column have four places, or as many as the smallest needs; beyond these, all are powers of 10.
@@ -25,11 +27,14 @@ def number(value: float) -> str:
         return "undefined"
     if value and (abs(value) < 1e-4 or abs(value) >= 1e6):
         return f"{value:.4e}"
-    return f"{value:.4f}"
+    # Adding 0 takes the sign from a negative 0.
+    return f"{value + 0.0:.4f}"
 
 
 def common_format(values: Iterable[float], *, sign: Literal["", "+"] = "") -> Callable[[float], str]:
     """Choose one format for a column: enough decimal places that the smallest figure has two digits, or powers of 10.
+
+    What is or rounds to 0 has no sign.
 
     >>> [common_format([0.5, 0.00012])(value) for value in (0.5, 0.00012, 0.0, math.nan)]
     ['0.50000', '0.00012', '0.00000', 'undefined']
@@ -40,7 +45,14 @@ def common_format(values: Iterable[float], *, sign: Literal["", "+"] = "") -> Ca
     places = max(_PLACES, 1 - math.floor(math.log10(min(sizes)))) if sizes else _PLACES
     is_wide = places > _MOST_PLACES or (bool(sizes) and max(sizes) >= _TOO_LARGE)
     form = f"{sign}.{_PLACES}e" if is_wide else f"{sign}.{places}f"
-    return lambda value: "undefined" if math.isnan(value) else f"{value:{form}}"
+
+    def written(value: float) -> str:
+        if math.isnan(value):
+            return "undefined"
+        text = f"{value:{form}}"
+        return text if float(text) else text.lstrip("+-")
+
+    return written
 
 
 def probability(p: float) -> str:
@@ -108,6 +120,10 @@ class Note(NamedTuple):
         """The word and its explanation."""
         return f"{self.about}: {self.text}" if self.about else self.text
 
+    def worded(self) -> Note:
+        """The note in the words of the caller."""
+        return Note(unit_words(self.text), unit_words(self.about), self.call)
+
     def with_call(self) -> Note:
         """The note with its call as a part of the text."""
         return Note(f"{self.text}; {self.call}", self.about) if self.call else self
@@ -143,6 +159,26 @@ class Table:
         contents = ([column.cell(item) for column in self.columns] for item in self.items)
         return [[Cell(each) if isinstance(each, str) else each for each in row] for row in contents]
 
+    def worded(self) -> Table:
+        """The same in the words of the caller: all texts but those of cells, which are data, unless they are prose."""
+        columns = [
+            replace(
+                column,
+                heading=unit_words(column.heading),
+                cell=_worded_cell(column.cell) if column.kind == "prose" else column.cell,
+            )
+            for column in self.columns
+        ]
+        return replace(
+            self,
+            columns=columns,
+            title=unit_words(self.title),
+            caption=unit_words(self.caption),
+            notes=[note.worded() for note in self.notes],
+            bold_means=unit_words(self.bold_means),
+            dash_means=unit_words(self.dash_means),
+        )
+
     def without_bars(self) -> Table:
         """The same table without the columns of pictures."""
         return replace(self, columns=[column for column in self.columns if column.kind != "bar"])
@@ -151,6 +187,14 @@ class Table:
         """The longest superscript of each column. Other cells leave as much room, so that figures are aligned."""
         places = range(len(self.columns))
         return [max((row[place].raised for row in self.rows), key=len, default="") for place in places]
+
+
+def _worded_cell(cell: Callable[[Any], Cell | str]) -> Callable[[Any], Cell | str]:
+    def worded(item: Any) -> Cell | str:
+        content = cell(item)
+        return unit_words(content) if isinstance(content, str) else replace(content, text=unit_words(content.text))
+
+    return worded
 
 
 class Document(NamedTuple):
@@ -165,6 +209,10 @@ class Document(NamedTuple):
             yield table
             yield from (note.sentence for note in table.notes)
         yield from (note.sentence for note in self.notes)
+
+    def worded(self) -> Document:
+        """The same in the words of the caller, who may have queries in the place of users."""
+        return Document(tuple(table.worded() for table in self.tables), tuple(note.worded() for note in self.notes))
 
     def with_calls(self) -> Document:
         """The same with the calls that show more, for those who can run them."""
@@ -196,6 +244,7 @@ _SHORTEST_WORD, _LONGEST_WORD = 5, 8
 
 def as_text(document: Document) -> str:
     """Tables one below the other, each followed by its notes."""
+    document = document.worded()
     return "\n".join(["\n\n".join(map(_text_table, document.tables)), *_explained(document.notes)])
 
 
@@ -271,6 +320,7 @@ _MEANINGFUL_IN_FIGURES = re.compile(r"([\\`*_{}<>&|#~$!])")
 
 def as_markdown(document: Document) -> str:
     """Tables with captions above and notes below. Each caption and note is a paragraph."""
+    document = document.worded()
     return "\n\n".join(
         _escaped_markdown(part) if isinstance(part, str) else _markdown_table(part) for part in document.parts()
     )
@@ -311,6 +361,7 @@ _STYLES: dict[Kind, str] = {
 
 def as_html(document: Document) -> str:
     """Tables one below the other. Each note has its own line."""
+    document = document.worded()
     parts = [
         f"<div>{html.escape(part)}</div>" if isinstance(part, str) else _html_table(part) for part in document.parts()
     ]
@@ -383,6 +434,7 @@ _SIGNS = {"-": "$-$", _ESCAPES["<"]: "$<$"}
 
 def as_latex(document: Document) -> str:
     """A ``tabular`` for each table. Captions and notes become comments."""
+    document = document.worded()
     parts = [
         "\n".join([_comment(table.caption), _tabular(table), *_comments(table.notes)]) for table in document.tables
     ]
@@ -391,6 +443,7 @@ def as_latex(document: Document) -> str:
 
 def as_float(document: Document, caption: str | None, label: str) -> str:
     """A ``table`` with a caption in plain text above its ``tabular``. Notes become comments below it."""
+    document = document.worded()
     (table,) = document.tables
     caption = _escaped_latex(table.caption if caption is None else caption)
     lines = [r"\begin{table}", r"\centering", rf"\caption{{{caption}}}"]
@@ -444,6 +497,9 @@ def _comment(text: str) -> str:
 class Shown(ABC):
     """Tables that print as text. Notebooks show them as HTML, and `to_markdown` writes them for pages."""
 
+    #: What lists are for, in words.
+    unit: str = USER
+
     @abstractmethod
     def _on_paper(self) -> Document:
         """The tables for pages and papers."""
@@ -452,17 +508,21 @@ class Shown(ABC):
         """The tables for terminals and notebooks."""
         return self._on_paper()
 
+    @uses_own_unit
     def to_markdown(self) -> str:
         """The tables in GitHub's Markdown, with captions above and notes below."""
         return as_markdown(self._on_paper())
 
+    @uses_own_unit
     def to_text(self) -> str:
         """The tables as text for logs and messages: what `print` shows, without the Python calls that show more."""
         return as_text(self._on_screen())
 
+    @uses_own_unit
     def __repr__(self) -> str:
         return as_text(self._on_screen().with_calls())
 
+    @uses_own_unit
     def _repr_html_(self) -> str:
         return as_html(self._on_screen().with_calls())
 
@@ -470,6 +530,7 @@ class Shown(ABC):
 class OneTable(Shown):
     """A single table, which can also be written in LaTeX with a caption."""
 
+    @uses_own_unit
     def to_latex(self, *, caption: str | None = None, label: str = "") -> str:
         r"""A LaTeX ``table`` with a caption. Notes become comments. The ``tabular`` needs the package ``booktabs``.
 

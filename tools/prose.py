@@ -26,6 +26,7 @@ HABITS = {
     r"\bstands? as\b": "write 'is' or 'are'",
     r"\bby a text\b|\ba text that\b": "write 'a string'",
     r"\bmend(s|ed)?\b": "write 'fix'",
+    r"\d %": "write '5%'",
     r"\bwhat no \w+\b": "begin with the subject",
     rf"\b(?:an?|one) {THINGS} an? {THINGS}\b": "write 'one … per …'",
 }

@@ -265,7 +265,7 @@ def groups_table(rng: np.random.Generator, runs: int = 200) -> Iterator[str]:
         for name in world_rates[0]:
             symmetric, ours, share = zip(*(each[name] for each in world_rates), strict=True)
             part = sum(share) / len(share)
-            shown = f"{min(ours):.2f}" + ("" if part > 0.995 else f" ({100 * part:.0f} %)")
+            shown = f"{min(ours):.2f}" + ("" if part > 0.995 else f" ({100 * part:.0f}%)")
             cells.setdefault(name, []).append(f"{min(symmetric):.2f} → {shown if part > 0.005 else '–'}")
     yield f"| metric | {' | '.join(f'{n_users:,} × {n_items:,}' for n_users, n_items in sizes)} |"
     yield f"|---|{'---:|' * len(sizes)}"
@@ -277,7 +277,7 @@ TABLES: dict[str, Callable[[np.random.Generator], Iterator[str]]] = {"bootstrap"
 
 
 if __name__ == "__main__":
-    assert math.isclose(LEVEL, 0.95), "the reach of the third interval is that of 95 %"
+    assert math.isclose(LEVEL, 0.95), "the reach of the third interval is that of 95%"
     for asked in sys.argv[1:] or TABLES:
         print(f"{asked}\n", flush=True)
         for line in TABLES[asked](np.random.default_rng(27)):

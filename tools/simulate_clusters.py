@@ -43,13 +43,13 @@ Array = np.ndarray[Any, Any]
 LEVEL, REPLICATES = 0.95, 199
 PAGE, PICTURE = (ROOT / "docs" / "evidence" / f"clusters.{kind}" for kind in ("md", "svg"))
 # The titles of the picture's rows, and what should be there.
-_RIGHT = {"95 % intervals that hold": LEVEL, "false differences at 5 %": 1 - LEVEL}
+_RIGHT = {"95% intervals that hold": LEVEL, "false differences at 5%": 1 - LEVEL}
 _SIDES = ("without cluster", "with cluster")
 _FIGURES = re.compile(r"^\| (\d+) \| (?:1 to )?(\d+) \| (0[.\d]*) \|" + r" ([.\d]+) \|" * 4, re.MULTILINE)
 
 
 class Rates(NamedTuple):
-    """How often 95 % intervals hold the true difference 0, and how often the sign-flip test finds a difference at 5 %."""
+    """How often 95% intervals hold the true difference 0, and how often the sign-flip test finds a difference at 5%."""
 
     covered: float
     rejected: float
@@ -104,7 +104,7 @@ def table(rng: np.random.Generator, runs: int = 2000) -> Iterator[str]:
 def week(
     rng: np.random.Generator, n_people: int, share: float, correlation: float, runs: int, n_days: int = 7
 ) -> tuple[float, float]:
-    """How often 95 % intervals over the merged days hold the true mean 0, without and with clusters.
+    """How often 95% intervals over the merged days hold the true mean 0, without and with clusters.
 
     On each day this share of the people comes. The values of a person on any two days have this correlation.
     """
@@ -130,7 +130,7 @@ def week(
 
 
 def table_of_days(rng: np.random.Generator, runs: int = 1000) -> Iterator[str]:
-    """Seven days of 30 to 3,000 people, of whom 20 or 90 % come each day."""
+    """Seven days of 30 to 3,000 people, of whom 20 or 90% come each day."""
     yield "| people | come each day | correlation | intervals hold, without | with `cluster` |"
     yield "|---:|---:|---:|---:|---:|"
     for n_people, share, correlation in itertools.product((30, 3_000), (0.2, 0.9), (0.0, 0.05, 0.5)):
@@ -228,7 +228,7 @@ def _moments(values: Values, counts: Array, n: int, mean: float) -> Moments:
 
 
 def covered(rng: np.random.Generator, values: Values, sizes: Array) -> tuple[float, float, float]:
-    """How often 95 % intervals held the mean before, and hold it now; and how often there is none."""
+    """How often 95% intervals held the mean before, and hold it now; and how often there is none."""
     users = drawn(rng, values, sizes)
     bounds = (0.0, 1.0) if values.shares else UNBOUNDED
     truth, n_clusters = values.mean, sizes.shape[1]
@@ -256,7 +256,7 @@ def table_of_sizes(rng: np.random.Generator, runs: int = 2000) -> Iterator[str]:
 
 
 def false_gaps(rng: np.random.Generator, values: Values, sizes: Array, others: Array) -> tuple[float, float]:
-    """How often two slices whose users are alike differ at 5 %, before and now."""
+    """How often two slices whose users are alike differ at 5%, before and now."""
     bounds = (0.0, 1.0) if values.shares else UNBOUNDED
     n_false = n_false_before = 0
     for side, other in zip(

@@ -375,11 +375,11 @@ def covariates_table(rng: np.random.Generator) -> Iterator[str]:
     for name, draw, sizes in cases:
         *shares, saved = with_covariate(rng, sizes, 2000, draw)
         cells = " | ".join(f"{share:.3f}" for share in shares)
-        yield f"| {name} | {sizes[0]:,} | {sizes[1]:,} | {cells} | {100 * saved:.0f} % |"
+        yield f"| {name} | {sizes[0]:,} | {sizes[1]:,} | {cells} | {100 * saved:.0f}% |"
 
 
 def lifts_table(rng: np.random.Generator) -> Iterator[str]:
-    """Two groups, a covariate that explains most of the variance, and a lift of 100 %."""
+    """Two groups, a covariate that explains most of the variance, and a lift of 100%."""
     yield "| users | baseline's | weights | with the covariate's mean taken as known | as given |\n|---:|---:|---|---:|---:|"
     for sizes in ((50, 50), (200, 50), (50, 200), (300, 300), (1000, 200), (200, 1000)):
         for weighted in (False, True):
@@ -394,7 +394,7 @@ def looks_table(rng: np.random.Generator) -> Iterator[str]:
     for name, draw in {**DRAWS, "skewed": skewed}.items():
         for n_a_look, share in ((20, 0.5), (200, 0.5), (200, 0.1)):
             fixed, sequence, last = false_alarms(rng, draw, n_a_look, share, 1000)
-            yield f"| {name} | {n_a_look} | {100 * share:.0f} % | {fixed:.3f} | {sequence:.3f} | {last:.3f} |"
+            yield f"| {name} | {n_a_look} | {100 * share:.0f}% | {fixed:.3f} | {sequence:.3f} | {last:.3f} |"
 
 
 def starts_table(_: np.random.Generator) -> Iterator[str]:
@@ -407,7 +407,7 @@ def starts_table(_: np.random.Generator) -> Iterator[str]:
                 false_alarms(np.random.default_rng(9), draw, n_a_look, share, 1000, waits=waits)[1]
                 for waits in (False, True)
             )
-            yield f"| {name} | {100 * share:.0f} % | {' | '.join(f'{rate:.3f}' for rate in rates)} |"
+            yield f"| {name} | {100 * share:.0f}% | {' | '.join(f'{rate:.3f}' for rate in rates)} |"
 
 
 TABLES: dict[str, Callable[[np.random.Generator], Iterator[str]]] = {

@@ -94,7 +94,7 @@ def compare(
         >>> comparison["rr"].verdict, comparison["rr"].p
         ('better', 0.03125)
         >>> print(comparison["rr"].sentence)
-        personal is better than popular on rr (+91 %, 0.458 → 0.875; 95 % interval ... p = 0.0312).
+        personal is better than popular on rr (+91%, 0.458 → 0.875; 95% interval ... p = 0.0312).
 
     Args:
         results: a dict from model names to per-user tables (of `score_users`, fresh or read back) or to a `Result` each; or one table
@@ -190,7 +190,7 @@ def compare(
     return ModelComparison(
         rows, level, test, replicates, seed, baseline=baseline, correction=correction, headline=first_metric,
         sliced=sliced,
-        _differences=lambda: tables.differences(labels, baseline), notes=notes,
+        _differences=lambda: tables.differences(labels, baseline), notes=notes, unit=tables.unit,
     )  # fmt: skip
 
 
@@ -293,7 +293,8 @@ def all_pairs(
     pair_clusters = PairClusters(sums.clusters, ", ".join(tables.clusters)) if tables.clusters else None
     rows = pair_rows(models, compared, owners, level, test, drawn, pair_clusters)
     warn_of_few_clusters(rows)
-    return PairwiseComparison(rows, level, test, drawn, seed, _notes(tables, labels, rows, owners, models))
+    notes = _notes(tables, labels, rows, owners, models)
+    return PairwiseComparison(rows, level, test, drawn, seed, notes, tables.unit)
 
 
 @takes_local_tables

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import pandas as pd
 
 from spark_rankeval.checks import kind_of
-from spark_rankeval.errors import InputError, UnknownMetricError, did_you_mean
+from spark_rankeval.errors import USER, InputError, UnknownMetricError, did_you_mean
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.records.chart_rows import WIDTH
@@ -33,6 +33,7 @@ from spark_rankeval.report.comparison_charts import ComparisonPlots, pairs_chart
 from spark_rankeval.spark.per_user import users_by_difference
 from spark_rankeval.spark.record_tables import table_of
 from spark_rankeval.statistics.intervals import detectable_difference as smallest_difference
+from spark_rankeval.statistics.verdicts import interval_in_words
 from spark_rankeval.tables import Document, Note, remarks
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ class ModelComparison(_ComparisonTables[ComparisonRow]):
         >>> comparison["rr"].verdict, comparison["rr"].wins, comparison["rr"].losses
         ('better', 6, 0)
         >>> comparison.sentences
-        ['personal is better than popular on rr (+91 %, 0.458 → 0.875; 95 % interval ... p = 0.0312).']
+        ['personal is better than popular on rr (+91%, 0.458 → 0.875; 95% interval ... p = 0.0312).']
         >>> comparison.slices[["slice", "difference", "p", "verdict"]].round(3)
                 slice  difference    p    verdict
         0  country=DE       0.542  0.5  undecided
@@ -93,6 +94,7 @@ class ModelComparison(_ComparisonTables[ComparisonRow]):
     _differences: Callable[[], DataFrame] | None = field(default=None, compare=False)
     notes: tuple[str, ...] = ()
     headline: str = ""
+    unit: str = USER
 
     @property
     def plot(self) -> ComparisonPlots:
@@ -104,7 +106,7 @@ class ModelComparison(_ComparisonTables[ComparisonRow]):
         models = [self.baseline, *dict.fromkeys(row.model for row in self.rows)]
         differences = self._differences
         users = None if differences is None else lambda metric, grid: users_by_difference(differences(), metric, grid)
-        return ComparisonPlots(self.rows, self.sliced, self.baseline, self.level, models, users)
+        return ComparisonPlots(self.rows, self.sliced, self.baseline, self.level, models, users, self.unit)
 
     def _kinds(self) -> tuple[Sequence[ComparisonRow], ...]:
         return self.rows, self.sliced
@@ -184,7 +186,7 @@ class ModelComparison(_ComparisonTables[ComparisonRow]):
         return Document((table, losses_table(losses, self.level, title, explained)), notes)
 
     def _document(self, *extra_notes: Note) -> Document:
-        caption = f"Mean differences from {self.baseline}, with {100 * self.level:g} % intervals"
+        caption = f"Mean differences from {self.baseline}, with {interval_in_words(self.level)}s"
         notes = differences_in_words(self.rows, self.level, self.test, self.correction, self.replicates, self.headline)
         table = differences_table(self.rows, self.level, caption, headline=self.headline)
         reversals = [Note(text, "slices") for text in reversals_in_words(self.rows, self.sliced)]
@@ -207,10 +209,11 @@ class PairwiseComparison(_ComparisonTables[PairRow]):
         >>> pairs["rr", "popular", "personal"].verdict
         'worse'
         >>> print(pairs.sentences[0])
-        popular is worse than personal on rr (difference -0.4167, 95 % interval -0.7051 to -0.1282, p = 0.0112).
+        popular is worse than personal on rr (difference -0.4167, 95% interval -0.7051 to -0.1282, p = 0.0112).
     """
 
     notes: tuple[str, ...] = ()
+    unit: str = USER
 
     def to_pandas(self) -> pd.DataFrame:
         """A row for each metric and pair of models, with the columns of `PairRow`."""
@@ -233,7 +236,7 @@ class PairwiseComparison(_ComparisonTables[PairRow]):
         return pairs_chart(self.rows, self.level, metrics, width)
 
     def _on_paper(self) -> Document:
-        caption = f"Differences in means between all pairs of models, with {100 * self.level:g} % intervals"
+        caption = f"Differences in means between all pairs of models, with {interval_in_words(self.level)}s"
         table = pairs_table(self.rows, self.level, caption, pairs_in_words(self.rows, self.test, self.replicates))
         return Document((table,), remarks(self.notes))
 

@@ -210,6 +210,7 @@ def _verdict(
         metric=metric.name if users == "all" else f"{metric.name} of users with {users}",
         higher_is_better=metric.larger_is_better,
         shown=shown,
+        no_user_differs=figures.no_user_differs,
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from spark_rankeval.errors import DialectError
 from spark_rankeval.metrics.base import Metric
@@ -18,6 +18,7 @@ from spark_rankeval.ranking.lists import LIST_PARAMETERS, RankingPolicy
 EVERY_METRIC = "*"
 
 UnusualGrades = Literal["error", "negative", "keep"]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -31,10 +32,10 @@ class Dialect:
         parameters: parameters by metric name; under ``"*"`` those that every metric has that knows them.
         metrics: the metrics that the system has; None: all.
         ranking: how lists become rankings; ``position`` ties are ``item_asc`` where lists come in no order.
-        rankings: the same for single metrics that the system ranks otherwise, by name, or by ``name@k`` for those
-            with a cutoff.
+        rankings: the same for single metrics that the system ranks otherwise: by name, by ``name@k`` for those with a
+            cutoff, or by ``name(parameter='value')`` for those with this parameter.
         population: which users the system is about.
-        populations: the same for single metrics, by name.
+        populations: the same for single metrics.
         unusual_grades: negative, NaN and null grades: an error; negative ones as they are; or all as they are.
         null_items: a null in an array of predictions: an error, or it takes a rank.
         mean: over the users where a metric is defined, or over all: then one undefined user makes it undefined.
@@ -65,14 +66,12 @@ class Dialect:
 
     def ranking_of(self, metric: Metric) -> RankingPolicy:
         """How the lists become the ranking that a metric reads."""
-        named = f"{metric.name}@k" if metric.k is not None else metric.name
-        ranking = self.rankings.get(named, self.rankings.get(metric.name, self.ranking))
-        chosen = metric.chosen()
+        ranking, chosen = _most_specific(self.rankings, metric, self.ranking), metric.chosen()
         return replace(ranking, **{name: chosen[name] for name in LIST_PARAMETERS if name in chosen})
 
     def population_of(self, metric: Metric) -> Population:
         """Which users a metric is about."""
-        return self.populations.get(metric.name, self.population)
+        return _most_specific(self.populations, metric, self.population)
 
     def defaults_for(self, metric: type[Metric]) -> Mapping[str, Any]:
         """The parameters that this dialect sets for a metric, by name.
@@ -87,6 +86,13 @@ class Dialect:
             )
             raise DialectError(msg)
         return {**self.parameters.get(EVERY_METRIC, {}), **self.parameters.get(metric.name, {})}
+
+
+def _most_specific(choices: Mapping[str, T], metric: Metric, usual: T) -> T:
+    """What is chosen for a metric with one of its parameters, with its cutoff, or by its name; else the usual."""
+    names = [f"{metric.name}({name}={value!r})" for name, value in metric.chosen().items()]
+    names += [f"{metric.name}@k"] if metric.k is not None else []
+    return next((choices[name] for name in (*names, metric.name) if name in choices), usual)
 
 
 #: Only users with labels are in the mean; one without predictions counts.
@@ -372,35 +378,49 @@ RECBOLE = Dialect(
     population=LABELLED,
 )
 
-MLFLOW = Dialect(
-    "mlflow",
-    "3.18.0",
-    "MLflow (mlflow.metrics)",
-    metrics=frozenset({"precision", "recall", "ndcg"}),
+#: Measures of BEIR and MTEB that these compute themselves: the score as it is.
+_OWN_OF_BEIR = ("rr", "holes", "recall(denominator='min_k_labels')")
+
+BEIR = Dialect(
+    "beir",
+    "2.2.0",
+    "BEIR's EvaluateRetrieval: pytrec_eval, and measures of its own, for which a query without a run counts as 0",
+    metrics=frozenset({"precision", "recall", "hit_rate", "ap", "rr", "ndcg", "holes"}),
     parameters={
-        "precision": {"denominator": "predictions", **COUNTED},
-        "recall": {"undefined": "one_if_empty"},
-        "ndcg": {"gain": "binary", "ideal": "filled_places", "undefined": "one_if_empty"},
+        EVERY_METRIC: COUNTED,
+        "ap": {"denominator": "labels"},
+        "ndcg": {"gain": "linear", "ideal": "labels"},
+        "holes": {"denominator": "k"},
     },
-    ranking=RankingPolicy(ties="position", duplicates="each"),
-    # The set of the first k.
-    rankings={"recall": RankingPolicy(ties="position", duplicates="once")},
+    ranking=TREC_EVAL_9.ranking,
+    rankings=dict.fromkeys((*_OWN_OF_BEIR, "hit_rate"), RankingPolicy(ties="position")),
+    population=BOTH,
+    populations=dict.fromkeys((*_OWN_OF_BEIR, "hit_rate"), LABELLED),
+    unusual_grades="negative",
 )
 
-RAGAS = Dialect(
-    "ragas",
-    "0.4.3",
-    "Ragas (precision and recall by ids, ap of verdicts)",
-    metrics=frozenset({"precision", "recall", "ap"}),
+MTEB = replace(
+    BEIR,
+    system="mteb",
+    version="2.26.24",
+    describes="MTEB's retrieval tasks: pytrec_eval, and measures of its own",
+    rankings=dict.fromkeys(_OWN_OF_BEIR, RankingPolicy(ties="item_desc")),
+    populations={},
+)
+
+AZURE = Dialect(
+    "azure",
+    "1.18.10",
+    "Azure AI Evaluation's DocumentRetrievalEvaluator",
+    metrics=frozenset({"ndcg", "xdcg", "fidelity", "max_relevance", "holes"}),
     parameters={
-        "precision": {"denominator": "predictions", **COUNTED},
-        "ap": COUNTED,
+        EVERY_METRIC: COUNTED,
+        "ndcg": {"ideal": "labels"},
+        "xdcg": {"max_grade": 4},
+        "holes": {"denominator": "one"},
     },
-    # Sets of ids; each context has a verdict of its own.
-    ranking=RankingPolicy(ties="position", duplicates="distinct"),
-    rankings={"ap": RankingPolicy(ties="position", duplicates="each")},
-    # NaN for an empty list.
-    populations={"precision": PREDICTED},
+    ranking=RankingPolicy(ties="position"),
+    population=LABELLED,
 )
 
 #: In the order to show them; of several versions of a system the newest first.
@@ -422,6 +442,7 @@ DIALECTS = (
     LENSKIT_2025,
     RECTOOLS,
     RECBOLE,
-    MLFLOW,
-    RAGAS,
+    BEIR,
+    MTEB,
+    AZURE,
 )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from spark_rankeval.errors import OptionError, warn
+from spark_rankeval.errors import OptionError, speaking_of, warn
 from spark_rankeval.evaluation.bad_rows import (
     raise_if_invalid,
     raise_if_unusable,
@@ -135,6 +135,19 @@ def build_result(
         rejected: the lazy table of the rows that were not ranked; None: they are not at hand.
         per_item_group: the lazy table of users and groups of items; None: likewise.
     """
+    with speaking_of(findings.schema.settings.unit):
+        return _built(findings, options, table, write, rejected, per_item_group)
+
+
+def _built(
+    findings: Findings,
+    options: SummaryOptions,
+    table: Callable[[], DataFrame],
+    write: Callable[..., Result],
+    rejected: Callable[[], DataFrame] | None,
+    per_item_group: Callable[[], DataFrame] | None,
+) -> Result:
+    """The same in the words of the caller."""
     schema, settings = findings.schema, findings.schema.settings
     qualities = checked_qualities(findings)
     if not findings.missing:
@@ -166,6 +179,7 @@ def build_result(
         partial(_write, write=write, options=again, kept=kept, order=summary),
         notes=(*notes_of(summary, schema.users, findings.longest_lists), *notes, *unmatched),
         item_groups=findings.figures.item_groups,
+        unit=settings.unit,
         _rejected=rejected,
         _group_table=per_item_group,
     )

@@ -12,7 +12,7 @@ from pyspark.sql import types as T
 
 from spark_rankeval.checks import check_table, is_number, kind_of
 from spark_rankeval.dialects import Dialect
-from spark_rankeval.errors import InputError, OptionError
+from spark_rankeval.errors import USER, InputError, OptionError, speaking_of
 from spark_rankeval.evaluation.bad_rows import warn_if_changing
 from spark_rankeval.evaluation.build import Findings, build_result, need_users
 from spark_rankeval.evaluation.prepare import Metrics, Predictions, prepare
@@ -77,6 +77,7 @@ def evaluate(
     by: ByOption = (),
     user_weight: str | None = None,
     cluster: str | Sequence[str] | None = None,
+    unit: str = USER,
     facts: Facts = Facts(),  # noqa: B008 # it is frozen
     ci: str | IntervalMethod | None = "t",
     quantiles: Sequence[float] = (0.5,),
@@ -156,6 +157,8 @@ def evaluate(
         cluster: the columns that tell which users belong together, such as ``"user"`` if ``user=["user", "session"]``: columns of the
             user, or attributes, found like those of `by`. Standard errors and intervals then take clusters as independent, not users;
             means stay the same. A missing value is an error. None: all users are independent. See docs/clusters.md.
+        unit: the word for what a list is for, such as ``query`` or ``session``: tables, notes, charts, reports and warnings speak of
+            queries then. Names of columns and options stay.
         facts: further tables about users and items: attributes, training data, a catalogue, a baseline; see `Facts`.
         ci: the interval of each mean: ``t`` (Student), ``bca`` or ``percentile`` (bootstraps), None for no interval; or an object such
             as ``BCa(level=0.99, replicates=2000, seed=1)``. Bootstraps draw users, or clusters, by a hash of their id, whatever the
@@ -176,12 +179,14 @@ def evaluate(
     options = ScoringOptions(
         user=user, item=item, score=score, rank=rank, model=model, relevance=relevance, relevance_threshold=relevance_threshold,
         min_score=min_score, weight=weight, cost=cost, dialect=dialect, ties=ties, exclude=exclude, on_invalid=on_invalid, users=users,
-        population=population, by=by, user_weight=user_weight, cluster=cluster, facts=facts, prune=prune,
+        population=population, by=by, user_weight=user_weight, cluster=cluster, unit=unit, facts=facts,
+        prune=prune,
     )  # fmt: skip
     summary = SummaryOptions(by=by, user_weight=user_weight, cluster=cluster, ci=ci, quantiles=quantiles)
-    scoring = prepare(predictions, labels, metrics, options)
-    warn_if_changing(scoring.sources)
-    return result_of(scoring, summary)
+    with speaking_of(unit):
+        scoring = prepare(predictions, labels, metrics, options)
+        warn_if_changing(scoring.sources)
+        return result_of(scoring, summary)
 
 
 def result_of(scoring: Scoring, summary: SummaryOptions) -> Result:
@@ -236,7 +241,8 @@ def score_users(predictions: Predictions, labels: Table | None, metrics: Metrics
         metrics: as in `evaluate`.
         options: by keyword, with the meaning and default that they have in `evaluate`: ``user``, ``item``, ``score``, ``rank``,
             ``model``, ``relevance``, ``relevance_threshold``, ``min_score``, ``weight``, ``cost``, ``dialect``, ``ties``, ``exclude``,
-            ``on_invalid``, ``users``, ``population``, ``by``, ``user_weight``, ``cluster``, ``facts`` and ``prune``. All are optional.
+            ``on_invalid``, ``users``, ``population``, ``by``, ``user_weight``, ``cluster``, ``unit``, ``facts`` and ``prune``.
+            All are optional.
 
     Returns:
         the user's columns; for each metric a double, NaN if it is undefined; ``n_predictions``, ``n_labels``, ``n_relevant``,

@@ -120,6 +120,7 @@ def prepare(
         conflicting_labels="last" if first.ranking.conflicting_labels == "last" else "error",
         mean=convention.mean,
         unpredicted=first.population.without_predictions,
+        unit=options.unit,
         labels="table" if long_table is None else "predictions",
     )
     return Scoring(sources, reading, settings, _metric_columns(reading, list(requested)), model_column, options.prune)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from spark_rankeval.checks import check_name, one_of
-from spark_rankeval.errors import InputError
+from spark_rankeval.errors import USER, InputError, uses_own_unit
 from spark_rankeval.evaluation.bad_rows import warn_if_changed
 from spark_rankeval.evaluation.slice_gaps import Gaps, gaps_of
 from spark_rankeval.metrics.base import Metric
@@ -71,6 +71,7 @@ class Result(Shown):
         plan: how the data was brought together, in sentences.
         notes: what the figures could be mistaken for, in sentences that are printed below them.
         item_groups: the groups of items that have figures, with their sizes, and the edges of groups by popularity.
+        unit: the word for what lists are for, which tables, charts and pages use.
     """
 
     summary: tuple[SummaryRow, ...]
@@ -82,6 +83,7 @@ class Result(Shown):
     _rejected: Callable[[], DataFrame] | None = None
     notes: tuple[str, ...] = ()
     item_groups: tuple[ItemGroup, ...] = ()
+    unit: str = USER
     _group_table: Callable[[], DataFrame] | None = None
 
     @cached_property
@@ -261,7 +263,7 @@ class Result(Shown):
             OptionError: an option is not valid.
             UnknownMetricError: a metric is not in the result.
         """
-        return gaps_of(self.summary, attribute, metrics, level, margin, min_users)
+        return replace(gaps_of(self.summary, attribute, metrics, level, margin, min_users), unit=self.unit)
 
     def _total_rows(self) -> list[SummaryRow]:
         return [row for row in self.summary if row.slice == "all"]
@@ -304,8 +306,9 @@ class Result(Shown):
         against the cutoff. `ResultPlots` has the charts by name, such as ``result.plot.slices("ndcg@10")``.
         """
         return ResultPlots(
-            self.summary, self.columns, self.models, lambda column, grid: users_by_value(self.per_user, column, grid)
-        )
+            self.summary, self.columns, self.models, lambda column, grid: users_by_value(self.per_user, column, grid),
+            unit=self.unit,
+        )  # fmt: skip
 
     def report(
         self,
@@ -343,6 +346,7 @@ class Result(Shown):
         models = ", ".join(filter(None, self.models))
         return write_report(
             path,
+            unit=self.unit,
             title=title or (f"Evaluation of {models}" if models else "Evaluation of a ranking"),
             summary=self.summary,
             qualities=self.qualities,
@@ -360,7 +364,7 @@ class Result(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """The figures as plain values that `from_dict` reads; NaN becomes None. The plan is not among them."""
-        return stored_values(self.summary, self.columns, self.qualities, self.notes, self.item_groups)
+        return stored_values(self.summary, self.columns, self.qualities, self.notes, self.item_groups, self.unit)
 
     def to_json(self, indent: int | None = 2) -> str:
         """The figures as JSON that `from_json` reads; NaN becomes null."""
@@ -475,7 +479,8 @@ class Result(Shown):
         total_rows = self._total_rows()
         rows = chosen(total_rows, headline_keys(total_rows) if metrics is None else metrics)
         compared = None if comparison is None else comparison.rows
-        return models_table(rows, self.models, compared, notes_of(rows) if self.notes else ())
+        made = models_table(rows, self.models, compared, notes_of(rows) if self.notes else ())
+        return replace(made, unit=self.unit)
 
     def table(
         self,
@@ -516,8 +521,9 @@ class Result(Shown):
             UnknownMetricError: a metric is not in the result.
         """
         common: dict[Dimension, str | None] = {"model": model, "slice": slice, "group": group}
-        return cross_table(self.summary, rows, columns, metrics, common, intervals)
+        return replace(cross_table(self.summary, rows, columns, metrics, common, intervals), unit=self.unit)
 
+    @uses_own_unit
     def to_latex(self) -> str:
         r"""The summary as a LaTeX ``tabular`` for each model and slice; it needs the package ``booktabs``."""
         return as_latex(self._on_paper())

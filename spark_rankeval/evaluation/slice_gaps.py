@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from spark_rankeval.checks import as_names, is_number
-from spark_rankeval.errors import OptionError
+from spark_rankeval.errors import USER, OptionError
 from spark_rankeval.records.gaps import LARGEST_GAP, GapRow, gap_rows, gaps_tables
 from spark_rankeval.records.selection import Metrics, chosen, headline_keys
 from spark_rankeval.records.slices import attributes_of
@@ -42,6 +42,7 @@ class Gaps(Shown):
 
     rows: tuple[GapRow, ...]
     level: float
+    unit: str = USER
 
     @property
     def largest(self) -> tuple[GapRow, ...]:

@@ -90,7 +90,7 @@ def compare_groups(
         >>> table = result.per_user.where("model = 'personal'")
         >>> trial = compare_groups(table, "DE", group="country", metrics="rr")
         >>> print(trial["rr"].sentence)
-        Whether FR is better or worse than DE on rr is undecided (difference -0.25, 95 % interval -0.7093 to +0.4022, p = 0.6661).
+        Whether FR is better or worse than DE on rr is undecided (difference -0.25, 95% interval -0.7093 to +0.4022, p = 0.6661).
 
     Args:
         per_user: a per-user table of `score_users` (fresh or read back) or a `Result`, with one row per user; or a dict from the

@@ -11,6 +11,7 @@ from spark_rankeval.metrics.correlation_based import *  # noqa: F403 - as below
 from spark_rankeval.metrics.diversity_based import *  # noqa: F403 - as below
 from spark_rankeval.metrics.exposure_based import *  # noqa: F403 - as below
 from spark_rankeval.metrics.gain_based import *  # noqa: F403 - each family says in __all__ what it offers
+from spark_rankeval.metrics.grade_scale import *  # noqa: F403 - as above
 from spark_rankeval.metrics.graded_relevance import *  # noqa: F403 - as above
 from spark_rankeval.metrics.group_exposure import *  # noqa: F403 - as above
 from spark_rankeval.metrics.group_rates import *  # noqa: F403 - as above

@@ -127,6 +127,14 @@ class TieAwareMetric(RelevanceMetric):
         """H_k of each user, or its expected value."""
         return expected_hits(batch, k, self.threshold) if self.averages_ties else batch.n_hits(k, self.threshold)
 
+    def _chance_within(self, batch: RankingBatch) -> FloatArray:
+        """1 for every labelled prediction in the first k places, else 0; or the chance of that over all orders of ties."""
+        if self.averages_ties:
+            groups = tied_labels(batch)
+            return np.repeat(groups.places_within(self.k) / groups.size, groups.held)
+        within = batch.within(self.k)
+        return np.ones(len(batch.user)) if within is None else within.astype(np.float64)
+
 
 class TiesOption:
     """How the caller of an evaluation wants equal scores treated; it comes before the dialect."""
@@ -232,14 +240,6 @@ class EstimatedMetric(TieAwareMetric):
     def _weights(self, batch: RankingBatch) -> FloatArray:
         """The weight of every labelled prediction; 1 where labels have none."""
         return np.ones(len(batch.user)) if batch.weight is None else self._clipped(batch.weight)
-
-    def _chance_within(self, batch: RankingBatch) -> FloatArray:
-        """1 for every labelled prediction in the first k places, else 0; or the chance of that over all orders of ties."""
-        if self.averages_ties:
-            groups = tied_labels(batch)
-            return np.repeat(groups.places_within(self.k) / groups.size, groups.held)
-        within = batch.within(self.k)
-        return np.ones(len(batch.user)) if within is None else within.astype(np.float64)
 
 
 @dataclass(frozen=True, kw_only=True)

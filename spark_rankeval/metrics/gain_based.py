@@ -114,7 +114,8 @@ def _power_share(rank: int, decay: float) -> float:
     return decay ** (rank - 1) / rank
 
 
-def _power_sum(n: int, decay: float) -> float:
+def power_sum(n: int, decay: float) -> float:
+    """1 + decay + … + decay^(n−1)."""
     # Not 1 − decay^n, which loses its digits where the decay is near 1.
     return float(n) if decay == 1 else -math.expm1(n * math.log(decay)) / (1 - decay)
 
@@ -128,7 +129,7 @@ def geometric(decay: float) -> Discount:
 @cache
 def geometric_sum(decay: float) -> Discount:
     """The sum of the first n powers, 1 + decay + … + decay^(n−1), by n."""
-    return Discount(partial(_power_sum, decay=decay))
+    return Discount(partial(power_sum, decay=decay))
 
 
 @cache

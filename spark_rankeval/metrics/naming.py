@@ -28,22 +28,17 @@ NAMES: Mapping[str, str] = {
     "averageprecisionscore": "ap(by='threshold', denominator='hits')",
     "rocaucscore": "auc",
     "f2": "fbeta(beta=2)",
-    # Ragas: verdicts in the order of the list, and sets of ids.
-    **dict.fromkeys(
-        (
-            *(
-                "contextprecision",
-                "contextprecisionwithreference",
-                "contextprecisionwithoutreference",
-                "contextutilization",
-            ),
-            *("llmcontextprecisionwithreference", "llmcontextprecisionwithoutreference"),
-            "nonllmcontextprecisionwithreference",
-        ),
-        "ap(denominator='hits')",
-    ),
-    "idbasedcontextprecision": "precision(denominator='predictions')",
+    # Ragas.
+    "contextprecision": "ap(denominator='hits')",
+    "idbasedcontextprecision": "precision",
     "idbasedcontextrecall": "recall",
+    # BEIR and MTEB.
+    "rcap": "recall(denominator='min_k_labels')",
+    "recallcap": "recall(denominator='min_k_labels')",
+    "cappedrecall": "recall(denominator='min_k_labels')",
+    "topkaccuracy": "hit_rate",
+    # Azure AI Evaluation, where holes are a number.
+    "holesratio": "holes(denominator='predictions')",
 }
 #: Names that are no metric of ours, with the nearest one and the dialect of the system.
 NEAREST: Mapping[str, tuple[str, str]] = {
@@ -56,10 +51,6 @@ NEAREST: Mapping[str, tuple[str, str]] = {
     "dcgscore": ("dcg", "sklearn"),
     "ndcgscore": ("ndcg", "sklearn"),
     "labelrankingaverageprecisionscore": ("ap(by='threshold', denominator='hits')", "sklearn"),
-    # Ragas: of statements of the answer, or of texts that are alike.
-    "contextrecall": ("recall", "ragas"),
-    "llmcontextrecall": ("recall", "ragas"),
-    "nonllmcontextrecall": ("recall", "ragas"),
 }
 #: A name with what systems put around it: retrieval_ (torchmetrics), and a cutoff, as in ndcg_cut_10 and P_5 (trec_eval) or
 #: precision_at_k, whose k stands for the number.
@@ -68,6 +59,7 @@ AFFIXES = re.compile(r"(?:retrieval_)?(?P<name>.+?)(?:(?:_(?:at|cut)[_.]?|[_.])(
 PARAMETRIC: tuple[tuple[re.Pattern[str], Callable[[str], str]], ...] = (
     (re.compile(r"iprec(?:_at_recall[_.]|@)(\d\.\d++)"), "iprec(recall={})".format),
     (re.compile(r"set_f[_.](\d++(?:\.\d++)?)"), lambda number: f"fbeta(beta={math.sqrt(float(number))})"),
+    (re.compile(r"top(\d++)_(?:max_)?relevance"), "max_relevance(k={})".format),
     (re.compile(r"rbp_p=(\d++(?:\.\d++)?)"), "rbp(p={})".format),
 )
 
@@ -202,7 +194,7 @@ def _split_name(name: str, cutoff: str | None, text: str, *, has_k: bool) -> tup
         metric = named[0].name
         msg = (
             f"{text!r} needs a number as its cutoff, as in '{metric}@10'; for a system's definition name its dialect, such as "
-            "dialect='mlflow' or 'recommenders'"
+            "dialect='recommenders'"
         )
         raise MetricError(msg)
     if k not in ("k", None) and cutoff is not None:

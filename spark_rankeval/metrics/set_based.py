@@ -10,16 +10,7 @@ import numpy as np
 
 from spark_rankeval.checks import number
 from spark_rankeval.errors import MetricError
-from spark_rankeval.metrics.base import (
-    Metric,
-    Needs,
-    Reads,
-    RelevanceMetric,
-    Unset,
-    parameter,
-    ratio,
-    undefined_with_rightly_empty_lists,
-)
+from spark_rankeval.metrics.base import Metric, Needs, Reads, RelevanceMetric, Unset, parameter, ratio
 from spark_rankeval.metrics.expected_values import (
     EstimatedMetric,
     EstimatedSum,
@@ -30,7 +21,7 @@ from spark_rankeval.metrics.expected_values import (
 from spark_rankeval.ranking.batch import RankingBatch, is_relevant, retrieved, tied_hits
 from spark_rankeval.ranking.ragged import BoolArray, FloatArray, IntArray
 
-__all__ = ["F1", "BPref", "FBeta", "HitRate", "Judged", "Precision", "RPrecision", "Recall"]
+__all__ = ["F1", "BPref", "FBeta", "HitRate", "Holes", "Judged", "Precision", "RPrecision", "Recall"]
 
 
 def findable(batch: RankingBatch, k: int | None, threshold: float | None) -> IntArray:
@@ -93,8 +84,6 @@ class Recall(EstimatedMetric):
     denominator: str | Unset = parameter(
         "labels", choices=("labels", "min_k_labels"), doc="γ, or min(k, γ): the most that k places can hold"
     )
-
-    undefined: str | Unset = undefined_with_rightly_empty_lists()
 
     estimator: str | Unset = parameter(
         Unset.UNSET,
@@ -237,9 +226,46 @@ class Judged(Metric):
         return batch.n_predictions > 0
 
     def _values(self, batch: RankingBatch) -> FloatArray:
+        return ratio(self._n_labelled(batch), retrieved(batch, self.k))
+
+    def _n_labelled(self, batch: RankingBatch) -> IntArray:
         within = batch.within(self.k)
-        labelled = batch.user if within is None else batch.user[within]
-        return ratio(np.bincount(labelled, minlength=batch.n_users), retrieved(batch, self.k))
+        return np.bincount(batch.user if within is None else batch.user[within], minlength=batch.n_users)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Holes(Judged):
+    """The share of the first k items that have no label: unlabelled items ÷ min(k, ρ), which is 1 − `judged`.
+
+    A high share means that the other metrics rest on little. ``denominator="k"`` divides by k, also if the list is
+    shorter; without a cutoff by ρ. With ``denominator="one"`` it is the number of such items. Between 0 and 1; the
+    number has no upper bound. Every list counts, also that of a user without labels. NaN without predictions.
+
+    Source: Xiong et al., Approximate nearest neighbor negative contrastive learning for dense text retrieval, ICLR 2021,
+    for the hole rate at k.
+    """
+
+    name: ClassVar[str] = "holes"
+    aliases: ClassVar[tuple[str, ...]] = ("hole", "hole_rate", "unjudged")
+    larger_is_better: ClassVar[bool] = False
+
+    denominator: str | Unset = parameter(
+        "predictions",
+        choices=("predictions", "k", "one"),
+        doc="min(k, ρ), k, or 1: the number of items without a label",
+    )
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """A number of items has no bound."""
+        return (0.0, math.inf) if self.denominator == "one" else super().bounds
+
+    def _values(self, batch: RankingBatch) -> FloatArray:
+        n_places = retrieved(batch, self.k)
+        n_holes = n_places - self._n_labelled(batch)
+        if self.denominator == "one":
+            return n_holes.astype(np.float64)
+        return ratio(n_holes, n_places if self.k is None or self.denominator == "predictions" else self.k)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -73,7 +73,7 @@ class ComparisonRow(LiftedRow):
         losses: how many users are worse off.
         margin: the difference that does not matter.
         larger_is_better: whether a larger value of the metric is better.
-        verdict: ``better``, ``worse``, ``no relevant difference`` or ``undecided``.
+        verdict: ``better``, ``worse``, ``no relevant difference``, ``undecided``, or ``no user differs`` if both are equal for each user.
         sentence: the same in a sentence, with the figures.
         interval_method: ``t``; ``clopper_pearson`` if all users have the same difference.
         p_test: what p is of: ``exact`` (all signs of the users who differ), ``sign_flip`` (drawn), ``t``, or ``clopper_pearson``
@@ -183,7 +183,7 @@ class PairRow(JudgedRow):
         p_randomised: of the test that permutes models within each user; NaN if it was not asked for.
         p: the one of the two that was asked for; with a margin, of what the verdict states.
         margin: the difference that does not matter.
-        verdict: ``better``, ``worse``, ``no relevant difference`` or ``undecided``.
+        verdict: as in `ComparisonRow`. Tukey's test does not tell whether any user differs, unless all models are alike.
         sentence: the same in a sentence, with the figures.
         interval_method: ``tukey`` or ``games_howell``; ``clopper_pearson`` if no user differs from another.
         asked: what the caller called the metric; empty: as `metric` has it.
@@ -294,7 +294,7 @@ def differences_in_words(
         *(Note(text, "interval") for text in joint_in_words(rows, correction, level, headline)),
         *lifts_in_words(rows),
         *(Note(text, "verdict") for text in margins_in_words(rows)),
-        *map(Note, _exceptions(rows, test, replicates)),
+        *map(Note, _exceptions(rows, test, replicates, headline)),
     ]
 
 
@@ -363,17 +363,28 @@ def pairs_in_words(rows: Sequence[PairRow], test: str, replicates: int) -> list[
     ends = (
         "the intervals of all pairs of a metric hold together. Only users with a value under every model are compared"
     )
-    return [Note(p, "p"), Note(ends, "interval"), *map(Note, missing_intervals(rows))]
+    drawn = [row for row in rows if test == "randomised" and _is_least(row.p_randomised, replicates)]
+    least = [f"{_least_p_in_words(replicates)}: {listed([row.figure for row in drawn], MOST_LISTED)}"] if drawn else []
+    return [Note(p, "p"), Note(ends, "interval"), *map(Note, [*least, *missing_intervals(rows)])]
 
 
-def _exceptions(rows: Sequence[ComparisonRow], test: str, replicates: int) -> list[str]:
+def _is_least(p: float, replicates: int) -> bool:
+    """Whether no draw gives as large a difference as there is. NaN, of rows without draws, is not least."""
+    return p * (replicates + 1) < 1.5
+
+
+def _least_p_in_words(replicates: int, before: str = "") -> str:
+    return f"p as small as {replicates:,} replicates can show, 1/{replicates + 1:,}{before}"
+
+
+def _exceptions(rows: Sequence[ComparisonRow], test: str, replicates: int, headline: str) -> list[str]:
     """Sentences on the rows without an interval, or whose p or interval comes from another method than in the other rows."""
     same = "Clopper-Pearson interval, because all users have the same difference"
-    # No draw of signs gives as large a difference; NaN, of rows without draws, is not below.
-    floor = f"p as small as {replicates:,} replicates can show, 1/{replicates + 1:,} before correction"
-    least = [row for row in rows if row.p_test == "sign_flip" and row.p_sign_flip * (replicates + 1) < 1.5]
     kinds = {
-        floor: least,
+        _least_p_in_words(replicates, " before correction"): [
+            row for row in rows if row.p_test == "sign_flip" and _is_least(row.p_sign_flip, replicates)
+        ],
+        **_raised_by_headline(rows, headline),
         "p from all patterns of signs, not from random ones": [row for row in rows if row.p_test == "exact"],
         "p from the paired t test": [row for row in rows if row.p_test == "t" != test and not math.isnan(row.p)],
         same: [row for row in rows if row.interval_method == "clopper_pearson"],
@@ -383,6 +394,18 @@ def _exceptions(rows: Sequence[ComparisonRow], test: str, replicates: int) -> li
         *(f"{kind}: {listed(names, MOST_LISTED)}" for kind, names in figures.items() if names),
         *missing_intervals(rows),
     ]
+
+
+def _raised_by_headline(rows: Sequence[ComparisonRow], headline: str) -> dict[str, list[ComparisonRow]]:
+    """The rows whose p would be smaller if the headline metric of their model were not tested first."""
+    gates = {row.model: row for row in rows if row.metric == headline}
+    raised: dict[str, list[ComparisonRow]] = {}
+    for row in rows:
+        gate = gates.get(row.model, row)
+        p_alone = row.p_margin if row.margin else row.p_t if math.isnan(row.p_of_signs) else row.p_of_signs
+        if gate is not row and p_alone < row.p == gate.p < 1:
+            raised.setdefault(f"p no smaller than that of {gate.name}, which is tested first", []).append(row)
+    return raised
 
 
 def _name_of_test(test: str, replicates: int) -> str:

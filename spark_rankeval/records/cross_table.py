@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 import pandas as pd
 
 from spark_rankeval.checks import one_of
-from spark_rankeval.errors import OptionError, did_you_mean, listed
+from spark_rankeval.errors import USER, OptionError, did_you_mean, listed
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.naming import reads_as
 from spark_rankeval.records.chart_rows import is_over_lists, means_title
@@ -24,13 +24,14 @@ from spark_rankeval.records.summary import (
     ITEM_GROUP,
     MOST_LISTED,
     SummaryRow,
-    interval_in_words,
+    ends_in_words,
+    interval_marks,
     interval_name,
+    marks_in_words,
     missing_intervals,
     notes_of_quality,
     summary_on_screen,
     users_in_words,
-    usual,
     without_weights,
 )
 from spark_rankeval.tables import DASH, Cell, Column, Document, Note, OneTable, Table, common_format, remarks, words
@@ -63,9 +64,9 @@ class CrossTable(OneTable):
         Means over users, 95% interval (t), dialect 'default'
         metric    users                  popular                  personal
         rr            8  0.4583 [0.1358, 0.7808]  0.8750 [0.6815, 1.0000]*
-        recall@1      8  0.2500 [0.0319, 0.6509]  0.7500 [0.3491, 0.9681]*
+        recall@1      8  0.2500 [0.0319, 0.6509]  0.7500 [0.3491, 0.9681]* c
         *  the best model of its row
-        interval for recall@1: Clopper-Pearson
+        c: Clopper-Pearson interval
         other slices: 'country=DE' and 'country=FR'; slice=… shows one
 
     Attributes:
@@ -83,6 +84,7 @@ class CrossTable(OneTable):
     caption: str
     intervals: bool
     notes: Sequence[Note] = ()
+    unit: str = USER
 
     def to_pandas(self) -> pd.DataFrame:
         """The means as a pandas DataFrame; a cell without a figure is NaN."""
@@ -109,17 +111,16 @@ class CrossTable(OneTable):
         along = 0 if self.column_dimension == "model" else 1
         dimensions = (self.row_dimension, self.column_dimension)
         lines = ((cell[along], row) for cell, row in self.by_cell.items()) if "model" in dimensions else ()
-        best = _best_by_line(lines)
+        best, marks = _best_by_line(lines), interval_marks([*self.by_cell.values()])
 
         def cell(column: str, row: str) -> Cell | str:
             each = self.by_cell.get((row, column))
             if each is None:
                 return DASH
-            mean = formats[each.key](each.mean)
-            interval = (
-                f" {interval_in_words(each, formats[each.key])}" if self.intervals and not each.no_interval else ""
-            )
-            return Cell(mean + interval, each.model in best.get((row, column)[along], ()))
+            written, is_best = formats[each.key], each.model in best.get((row, column)[along], ())
+            if not self.intervals or each.no_interval:
+                return Cell(written(each.mean), is_best)
+            return Cell(f"{written(each.mean)} {ends_in_words(each, written)}", is_best, marks(each))
 
         row_names, column_names = (list(dict.fromkeys(names)) for names, _ in self._axes())
         columns: list[Column[Any]] = [
@@ -197,7 +198,7 @@ def _crossed(
     n_columns = len({column for _, column in by_cell})
     has_intervals = n_columns <= _MOST_INTERVALS if intervals is None else intervals
     remarks = [
-        *(missing_intervals(rows, partial(_figure, dimensions)) if has_intervals else []),
+        *([*missing_intervals(rows, partial(_figure, dimensions)), *marks_in_words(rows)] if has_intervals else []),
         *without_weights(rows),
     ]
     caption = _caption(rows, about, has_intervals)
@@ -291,7 +292,7 @@ def _with_value(
 def _caption(rows: Sequence[SummaryRow], about: Sequence[str], has_intervals: bool) -> str:
     """What the cells have in common."""
     users = users_in_words([replace(row, model="", slice="all") for row in rows])
-    name = interval_name(usual(rows)) if has_intervals else ""
+    name = interval_name(rows) if has_intervals else ""
     means = ": ".join([means_title(rows), *([", ".join(about)] if about else [])])
     return ", ".join([means, *([name] if name else []), users])
 

@@ -14,7 +14,7 @@ from spark_rankeval.errors import InputError, listed
 from spark_rankeval.records.judged_rows import (
     GAP_VERDICT,
     JointRow,
-    correction_in_words,
+    corrected_in_words,
     difference_columns,
     joint_in_words,
     margins_in_words,
@@ -41,6 +41,8 @@ LARGEST_GAP, AGAINST_OTHERS = "largest gap", "against all others"
 ALL_OTHERS = "all others"
 # How p-values are corrected for the other rows of their kind.
 _CORRECTION = "holm"
+# Slices of fewer users are small.
+_SMALL = 30
 _NO_SUMS = "the row has no sums: it has one value for all lists together, or its values are too large for exact sums"
 _CLUSTERED = "users come in clusters, and only results with ci='t' keep the sums of these that a gap needs"
 _SPOILT = "the mean is over all users, and some have no value"
@@ -362,12 +364,12 @@ def _gaps_table(rows: Sequence[GapRow], level: float, caption: str) -> Table:
 
 
 def _gap_notes(rows: Sequence[GapRow], level: float, *, is_largest: bool) -> list[Note]:
-    corrected = correction_in_words(rows, _CORRECTION)
+    corrected = corrected_in_words(rows, _CORRECTION)
     if is_largest:
-        p = Note(f"from the Games-Howell test for all pairs of slices, also {corrected}", "p")
+        p = Note(f"from the Games-Howell test for all pairs of slices{corrected}", "p")
         notes = [p, Note("holds although the pair was chosen for its difference", "interval")]
     else:
-        notes = [Note(f"from Welch's test, {corrected}", "p")]
+        notes = [Note(f"from Welch's test{corrected}", "p")]
     notes += [Note(text, "interval") for text in joint_in_words(rows, _CORRECTION, level)]
     notes += [Note(text, "verdict") for text in margins_in_words(rows)]
     clusters = listed(list(dict.fromkeys(row.cluster for row in rows if row.cluster)))
@@ -377,12 +379,25 @@ def _gap_notes(rows: Sequence[GapRow], level: float, *, is_largest: bool) -> lis
     if most:
         slices = "1 slice is" if most == 1 else f"{'at most ' if len(rows) > 1 else ''}{most:,} slices are"
         notes.append(Note(f"{slices} left out, with too few users or no interval"))
+    if is_largest:
+        notes += _small_slices_in_words(rows)
     rare = [row.figure for row in rows if row.interval_method == "mover" and not row.no_interval]
     notes += rare_value_notes(rare)
     reasons = list(dict.fromkeys(row.no_interval for row in rows if row.no_interval))
     if reasons:
         notes.append(Note(f"no interval: {listed(reasons, MOST_LISTED)}"))
     return notes
+
+
+def _small_slices_in_words(rows: Sequence[GapRow]) -> list[Note]:
+    """The note on slices of few users in largest gaps, and how to leave them out. Empty if there are none."""
+    users = {name: n for row in rows for name, n in ((row.slice, row.n_users), (row.other, row.n_other_users)) if name}
+    small = [f"{name} ({n:,})" for name, n in sorted(users.items(), key=lambda item: item[1]) if n < _SMALL]
+    if not small:
+        return []
+    return [
+        Note(f"slices of few users: {listed(small, MOST_LISTED)}; result.gaps(…, min_users={_SMALL}) leaves them out")
+    ]
 
 
 # Up to so many slices of an attribute are compared with all others.

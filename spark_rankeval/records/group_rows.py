@@ -23,6 +23,7 @@ from spark_rankeval.records.judged_rows import (
     rare_value_notes,
 )
 from spark_rankeval.records.summary import METRIC, MOST_LISTED
+from spark_rankeval.statistics.verdicts import interval_in_words
 from spark_rankeval.tables import DASH, Column, Note, Table, words
 
 
@@ -67,7 +68,7 @@ class GroupRow(LiftedRow):
         verdict: ``better``, ``worse``, ``no relevant difference`` or ``undecided``.
         sentence: the same in a sentence, with the figures.
         theta: by how much the metric rises with the covariate; NaN without an adjustment.
-        variance_saved: the share of the difference's variance that the adjustment saved: 0.3 is 30 %. NaN without one.
+        variance_saved: the share of the difference's variance that the adjustment saved: 0.3 is 30%. NaN without one.
         n_without_covariate: how many users of both groups have a value but no covariate, and take its mean.
         not_adjusted: why there is no adjustment although there is a covariate.
         asked: what the caller called the metric; empty: as `metric` has it.
@@ -155,14 +156,14 @@ def groups_table(
         *(Note(text, "verdict") for text in margins_in_words(rows)),
         *([Note(f"users are weighted by {', '.join(weights)}", "mean")] if weights else []),
     ]
-    caption = f"Differences from {baseline}, with {100 * level:g} % intervals"
+    caption = f"Differences from {baseline}, with {interval_in_words(level)}s"
     return Table(
         rows, [*columns, VERDICT], f"baseline {baseline!r}", caption, notes, dash_means="not known", is_grouped=True
     )
 
 
 def _saved(row: GroupRow) -> str:
-    return DASH if math.isnan(row.variance_saved) else f"{100 * row.variance_saved:.1f} %"
+    return DASH if math.isnan(row.variance_saved) else f"{100 * row.variance_saved:.1f}%"
 
 
 def _tests_in_words(rows: Sequence[GroupRow], level: float, correction: str, tightest_at: int | None) -> list[Note]:

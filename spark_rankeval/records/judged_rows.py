@@ -8,8 +8,8 @@ from operator import attrgetter
 from typing import Any, TypeVar
 
 from spark_rankeval.errors import listed
-from spark_rankeval.records.summary import MOST_LISTED, MetricRow
-from spark_rankeval.statistics.verdicts import UNDECIDED, decides, percent
+from spark_rankeval.records.summary import MOST_LISTED, MetricRow, methods_in_words
+from spark_rankeval.statistics.verdicts import OPEN, decides, interval_in_words, percent
 from spark_rankeval.tables import DASH, Cell, Column, Note, Tone, common_format, probability, words
 
 
@@ -20,6 +20,7 @@ class JudgedRow(MetricRow):
     difference: float
     interval_low: float
     interval_high: float
+    interval_method: str
     no_interval: str
     p: float
     margin: float
@@ -97,7 +98,13 @@ def difference_columns(rows: Sequence[JudgedRow], level: float) -> list[Column[A
         return DASH if math.isnan(low) else f"{written(low)} to {written(high)}"
 
     difference: Column[Any] = Column("difference", lambda row: written(row.difference))
-    return [difference, Column(f"{100 * level:g} % interval", ends), Column("p", lambda row: probability(row.p))]
+    return [difference, Column(interval_in_words(level), ends), Column("p", lambda row: probability(row.p))]
+
+
+def interval_kind(rows: Sequence[JudgedRow], level: float) -> str:
+    """The level and the methods of the intervals of differences."""
+    methods = methods_in_words(row.interval_method for row in rows if not row.no_interval)
+    return interval_in_words(level) + (f" ({methods})" if methods else "")
 
 
 def lift_columns() -> list[Column[Any]]:
@@ -162,11 +169,11 @@ def _disagreements(rows: Sequence[JointRow], first: Sequence[JointRow], correcti
     gates = {frozenset(row.names): row for row in first}
     figures: dict[str, list[str]] = {}
     for row in (*first, *rows):
-        is_open = row.verdict == UNDECIDED
+        is_open = row.verdict in OPEN
         if is_open != decides(*row.shown_ends, row.margin):
             continue
         gate = gates.get(frozenset(row.names), row)
-        if is_open and gate is not row and gate.verdict == UNDECIDED and not row.p > gate.p:
+        if is_open and gate is not row and gate.verdict in OPEN and not row.p > gate.p:
             why = f"undecided although the interval decides, because {gate.name} is undecided"
         elif not is_open and correction == "holm" and not row.p_of_signs * row.n_joint <= 1 - level + 1e-12:
             why = "Holm's steps decide what Bonferroni's wider interval leaves open"
@@ -192,13 +199,7 @@ def lifts_in_words(rows: Sequence[LiftedRow]) -> list[Note]:
 def corrected_in_words(rows: Sequence[JudgedRow], correction: str) -> str:
     """How p-values are corrected, after the name of their test. Empty if they are not."""
     n_tests = sum(not math.isnan(row.p) for row in rows)
-    return "" if correction == "none" or n_tests < 2 else f", {correction_in_words(rows, correction)}"
-
-
-def correction_in_words(rows: Sequence[JudgedRow], correction: str) -> str:
-    """How p-values are corrected."""
-    n_tests = sum(not math.isnan(row.p) for row in rows)
-    return f"corrected for {n_tests:,} comparison{'s' if n_tests != 1 else ''} ({correction})"
+    return "" if correction == "none" or n_tests < 2 else f", corrected for {n_tests:,} comparisons ({correction})"
 
 
 def rare_value_notes(figures: Sequence[str]) -> list[Note]:

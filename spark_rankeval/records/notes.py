@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from spark_rankeval.dialects.explained import formula_in_words
-from spark_rankeval.errors import listed
+from spark_rankeval.errors import listed, unit_words
 from spark_rankeval.metrics.base import UNSET, RelevanceMetric
 from spark_rankeval.metrics.gain_based import GainMetric
 from spark_rankeval.records.comparison_rows import ComparisonRow, PairRow
@@ -164,7 +164,7 @@ def _note_of_users(rows: Sequence[SummaryRow]) -> str:
     ]
     condition = f"with a grade of at least {gain.threshold:g} (relevance_threshold)"
     if not keeps:
-        has_others = row.n_undefined and gain.undefined not in ("zero", "one_if_empty")
+        has_others = row.n_undefined and gain.undefined != "zero"
         return f"{_averaged([*alike, *others], row.n_users)} {condition}" if has_others else ""
     if not others:
         return ""
@@ -233,4 +233,4 @@ def _metrics_in_words(metrics: Sequence[str]) -> str:
 
 def _formula(definition: str) -> str:
     metric = metric_or_none(definition)
-    return "" if metric is None else formula_in_words(metric)
+    return "" if metric is None else unit_words(formula_in_words(metric))

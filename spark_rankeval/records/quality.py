@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from spark_rankeval.errors import unit_words
 from spark_rankeval.request.counts import ALL_COUNTS, INVALID_COUNTS
 from spark_rankeval.request.on_invalid import KINDS
 from spark_rankeval.statistics.moments import Moments
@@ -279,7 +280,7 @@ def quality_table(qualities: Mapping[str, DataQuality]) -> Table:
     n_zero = len(names) - len(shown)
     notes = [Note(f"{n_zero} other count{'s are' if n_zero > 1 else ' is'} 0")] if n_zero else []
     columns: list[Column[str]] = [
-        words("", lambda name: MEANING[name]),
+        words("", lambda name: unit_words(MEANING[name])),
         *(_quality_column(model, quality) for model, quality in qualities.items()),
     ]
     return Table(shown, columns, caption="Counts of users and rows", notes=notes, dash_means="not counted")

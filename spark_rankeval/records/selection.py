@@ -8,7 +8,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from spark_rankeval.errors import MetricError, OptionError, UnknownMetricError, did_you_mean
+from spark_rankeval.errors import (
+    MetricError,
+    OptionError,
+    UnknownMetricError,
+    did_you_mean,
+    unit_words,
+    uses_own_unit,
+)
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.naming import column_name, parse_metric, reads_as
 from spark_rankeval.records.comparison_rows import ComparisonRow, PairRow
@@ -143,9 +150,10 @@ class JudgedTables(OneTable, Generic[Judged]):
     rows: tuple[Judged, ...]
 
     @property
+    @uses_own_unit
     def sentences(self) -> list[str]:
         """The verdict of every row in a sentence."""
-        return [row.sentence for row in self.rows]
+        return [unit_words(row.sentence) for row in self.rows]
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -10,7 +10,7 @@ from typing import Protocol
 
 import pandas as pd
 
-from spark_rankeval.errors import InputError
+from spark_rankeval.errors import USER, InputError
 from spark_rankeval.records.comparison_rows import ComparisonRow, PairRow
 from spark_rankeval.records.summary import MetricRow, SummaryRow, metric_or_none, users_in_words
 from spark_rankeval.tables import DASH, Cell, Column, Document, Note, OneTable, Table, common_format, words
@@ -54,6 +54,7 @@ class ModelsTable(OneTable):
     models: tuple[str, ...]
     better: Mapping[tuple[str, str], frozenset[str]]
     notes: tuple[str, ...]
+    unit: str = USER
 
     @property
     def caption(self) -> str:

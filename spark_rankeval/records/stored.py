@@ -10,13 +10,14 @@ from datetime import datetime
 from typing import Any, NamedTuple, NoReturn
 
 from spark_rankeval.dialects import Dialect, find_dialect
-from spark_rankeval.errors import InputError, SparkRankEvalError, listed
+from spark_rankeval.errors import USER, InputError, SparkRankEvalError, listed
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.slices import ItemGroup
-from spark_rankeval.records.summary import NOT_REQUESTED, SummaryRow, interval_in_words
+from spark_rankeval.records.summary import NOT_REQUESTED, SummaryRow, ends_in_words
 from spark_rankeval.records.table_columns import COUNT, FIGURE, FIGURES, FLAG, METRICS, TEXT, TEXTS, TIME
+from spark_rankeval.statistics.verdicts import interval_in_words
 from spark_rankeval.tables import Column, Document, Note, Table, common_format, words
 
 PREDICTIONS = "predictions"
@@ -131,6 +132,7 @@ class Stored(NamedTuple):
     plan: tuple[str, ...]
     notes: tuple[str, ...]
     item_groups: tuple[ItemGroup, ...] = ()
+    unit: str = USER
 
 
 def stored_values(
@@ -139,6 +141,7 @@ def stored_values(
     qualities: Mapping[str, DataQuality],
     notes: Sequence[str],
     item_groups: Sequence[ItemGroup] = (),
+    unit: str = USER,
 ) -> dict[str, Any]:
     """The plain values of a result that `read_stored` reads."""
     stored: dict[str, Any] = {"summary": [row.stored() for row in summary], "columns": dict(columns)}
@@ -150,6 +153,8 @@ def stored_values(
         stored["notes"] = list(notes)
     if item_groups:
         stored["item_groups"] = list(map(asdict, item_groups))
+    if unit != USER:
+        stored["unit"] = unit
     if len(qualities) > 1:
         stored["data_quality_of_models"] = {name: quality.to_dict() for name, quality in qualities.items()}
     return stored
@@ -162,7 +167,8 @@ def read_stored(stored: Mapping[str, Any]) -> Stored:
         summary = tuple(replace(row, fingerprints=model_fingerprints(fingerprints, row.model)) for row in rows)
         plan, notes = tuple(stored.get("plan", ())), tuple(stored.get("notes", ()))
         columns = dict(stored.get("columns", {}))
-        result = Stored(summary, qualities_in(stored, summary), columns, plan, notes, item_groups_of(stored))
+        unit = str(stored.get("unit", USER))
+        result = Stored(summary, qualities_in(stored, summary), columns, plan, notes, item_groups_of(stored), unit)
     except (TypeError, ValueError, KeyError, AttributeError) as error:
         raise InputError(f"{_NO_RESULT} ({type(error).__name__}: {error})") from error
     if not summary:
@@ -276,10 +282,10 @@ def history_table(
         columns.append(words("changed", lambda each: changes.get(each.run, "")))
     if any(row.model for _, _, row in rows):
         columns.append(words("model", lambda each: each.row.model))
-    interval = f"{100 * levels[0]:.6g}% interval" if len(levels) == 1 else "interval"
+    interval = interval_in_words(levels[0]) if len(levels) == 1 else "interval"
     columns += [
         Column("mean", lambda each: written(each.row.mean)),
-        Column(interval, lambda each: interval_in_words(each.row, written)),
+        Column(interval, lambda each: ends_in_words(each.row, written)),
         Column("users", lambda each: f"{each.row.n_users:,}"),
         Column("undefined", lambda each: f"{each.row.n_undefined:,}"),
     ]

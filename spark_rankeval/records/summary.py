@@ -23,6 +23,7 @@ from spark_rankeval.records.table_columns import SUMMARY
 from spark_rankeval.statistics.description import MEDIAN, Description
 from spark_rankeval.statistics.intervals import UNBOUNDED, Interval, fitted, standard_method
 from spark_rankeval.statistics.sums import as_text
+from spark_rankeval.statistics.verdicts import interval_in_words
 from spark_rankeval.tables import DASH, Bar, Cell, Column, Document, Note, Table, common_format, remarks, words
 
 # So many objects take longer to visit than an evaluation should: some milliseconds. Fewer stay young.
@@ -325,6 +326,8 @@ _METHODS = {
     "bca": "BCa bootstrap",
     "clopper_pearson": "Clopper-Pearson",
     "jackknife": "jackknife",
+    "tukey": "Tukey",
+    "games_howell": "Games-Howell",
 }
 #: A note names so many metrics, and counts the others.
 MOST_LISTED = 4
@@ -376,12 +379,13 @@ def means_table(caption: str, rows: Sequence[SummaryRow], *, slices: bool = Fals
     also = [SLICE] * slices + [ITEM_GROUP] * item_groups
     if any(row.model for row in rows):
         also.append(MODEL)
-    return Table(by_metric, _columns(by_metric, also), caption=caption, dash_means="there is no interval")
+    notes = list(map(Note, marks_in_words(rows)))
+    return Table(by_metric, _columns(by_metric, also), caption=caption, notes=notes, dash_means="there is no interval")
 
 
 def _summary_table(rows: Sequence[SummaryRow], below: Iterable[Note] = ()) -> Table:
     about = users_in_words(rows)
-    remarked = [*missing_intervals(rows), *without_weights(rows)]
+    remarked = [*missing_intervals(rows), *marks_in_words(rows), *without_weights(rows)]
     return Table(rows, _columns(rows), about, about, [*map(Note, remarked), *below])
 
 
@@ -389,16 +393,16 @@ def _columns(rows: Sequence[SummaryRow], also: Iterable[Column[SummaryRow]] = ()
     """The columns of a table of means. The columns `also` come right after the metric. Each column has one format."""
     mean, std = common_format(row.mean for row in rows), common_format(row.std for row in rows)
     columns = [METRIC, *also, Column("mean", lambda row: mean(row.mean))]
-    name = interval_name(usual(rows))
+    name, marks = interval_name(rows), interval_marks(rows)
     if name:
         columns += [
-            Column(name, lambda row: interval_in_words(row, mean)),
+            Column(name, lambda row: Cell(ends_in_words(row, mean), raised=marks(row))),
             Column("", lambda row: Cell("", bar=Bar(row.mean, row.interval_low, row.interval_high)), "bar"),
         ]
     return [*columns, Column("std", lambda row: std(row.std)), USERS, UNDEFINED]
 
 
-def interval_in_words(row: SummaryRow, written: Callable[[float], str]) -> str:
+def ends_in_words(row: SummaryRow, written: Callable[[float], str]) -> str:
     """The interval of a mean, in the format of the column of means."""
     return DASH if row.no_interval else f"[{written(row.interval_low)}, {written(row.interval_high)}]"
 
@@ -424,30 +428,47 @@ def without_weights(rows: Sequence[SummaryRow]) -> list[str]:
     return [f"users' weights do not change {listed(list(alike), MOST_LISTED)}"] if alike else []
 
 
-def interval_name(row: SummaryRow) -> str:
-    """The kind of a mean's interval. Empty if the caller asked for none."""
-    level = f"{row.interval_level * 100:.6g}%"
-    return f"{level} interval ({_METHODS[row.interval_method]})" if row.interval_method else ""
+def interval_name(rows: Sequence[SummaryRow], *, all_methods: bool = False) -> str:
+    """The level and method of the means' intervals: the usual method, or all. Empty if the caller asked for none."""
+    row = _usual(rows)
+    if not row.interval_method:
+        return ""
+    others = [each.interval_method for each in rows if all_methods and not each.no_interval]
+    return f"{interval_in_words(row.interval_level)} ({methods_in_words([row.interval_method, *others])})"
 
 
-def usual(rows: Sequence[SummaryRow]) -> SummaryRow:
+def methods_in_words(methods: Iterable[str]) -> str:
+    """The methods of intervals, each once."""
+    return " or ".join(_METHODS[method] for method in dict.fromkeys(methods))
+
+
+def _usual(rows: Sequence[SummaryRow]) -> SummaryRow:
     """A row whose interval is of the kind that the caller asked for. If there is none, the first row."""
     return next((row for row in rows if row.interval_method == standard_method(row.interval_method)), rows[0])
 
 
+def interval_marks(rows: Sequence[SummaryRow]) -> Callable[[SummaryRow], str]:
+    """A letter for each row whose interval is of another method than `interval_name` says; empty for all others."""
+    usual = _usual(rows).interval_method
+    return lambda row: (
+        "" if row.no_interval or row.interval_method == usual else _METHODS[row.interval_method][0].lower()
+    )
+
+
+def marks_in_words(rows: Sequence[SummaryRow]) -> list[str]:
+    """The meaning of each letter of `interval_marks`."""
+    marks = interval_marks(rows)
+    letters = {mark: row.interval_method for row in rows if (mark := marks(row))}
+    return [f"{mark}: {_METHODS[method]} interval" for mark, method in letters.items()]
+
+
 def missing_intervals(rows: Sequence[SummaryRow], name: Callable[[SummaryRow], str] = attrgetter("name")) -> list[str]:
-    """Sentences on means that have no interval, or one of another kind than the column's heading says, by their names."""
+    """Sentences on means that have no interval, by their names."""
     reasons: dict[str, list[str]] = {}
-    others: dict[str, list[str]] = {}
     for row in rows:
         if row.interval_method and row.no_interval:
             reasons.setdefault(row.no_interval, []).append(name(row))
-        elif row.interval_method != usual(rows).interval_method:
-            others.setdefault(_METHODS[row.interval_method], []).append(name(row))
-    return [
-        *(f"no interval for {_listed(keys, len(rows))}: {reason}" for reason, keys in reasons.items()),
-        *(f"interval for {_listed(keys, len(rows))}: {method}" for method, keys in others.items()),
-    ]
+    return [f"no interval for {_listed(keys, len(rows))}: {reason}" for reason, keys in reasons.items()]
 
 
 def _listed(names: Sequence[str], n_rows: int) -> str:

@@ -93,7 +93,7 @@ _SHARED = {
         TableColumn("p", FIGURE, "the p-value of the verdict, corrected for the number of comparisons"),
         TableColumn("margin", FIGURE, "the largest difference that does not matter"),
         TableColumn("larger_is_better", FLAG, "whether a larger value of the metric is better"),
-        TableColumn("verdict", TEXT, "better, worse, no relevant difference or undecided"),
+        TableColumn("verdict", TEXT, "better, worse, no relevant difference, undecided or no user differs"),
         TableColumn("sentence", TEXT, "the verdict in a sentence, with the figures"),
         TableColumn("level", FIGURE, "the confidence level of the intervals"),
         TableColumn("correction", TEXT, "how p is corrected for the number of comparisons"),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spark_rankeval.checks import check_extra, needs_extra
-from spark_rankeval.errors import InputError
+from spark_rankeval.errors import USER, InputError, uses_own_unit
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.records.chart_rows import (
     PURPOSE,
@@ -21,7 +21,7 @@ from spark_rankeval.records.chart_rows import (
     coarsened,
 )
 from spark_rankeval.records.comparison_rows import ComparisonRow, PairRow
-from spark_rankeval.records.judged_rows import joined_in_words, lift_in_words
+from spark_rankeval.records.judged_rows import interval_kind, joined_in_words, lift_in_words
 from spark_rankeval.records.selection import MOST_LINES, Metrics, chosen, largest, largest_in_words
 from spark_rankeval.tables import common_format
 
@@ -56,6 +56,7 @@ class ComparisonPlots:
         level: the confidence level of the intervals.
         models: all models; each has its colour by its name.
         users_by_difference: counts users by their difference in a metric, on Spark; None if the users are not known.
+        unit: the word for what lists are for.
     """
 
     rows: tuple[ComparisonRow, ...]
@@ -64,10 +65,12 @@ class ComparisonPlots:
     level: float
     models: Sequence[str]
     users_by_difference: Callable[[str, Grid], Counts] | None = None
+    unit: str = USER
 
     def __repr__(self) -> str:
         return "plot(metrics=None), or one of plot.slices(metric), plot.histogram(metric)"
 
+    @uses_own_unit
     def __call__(self, metrics: Metrics = None, *, width: int = WIDTH) -> Drawing:
         """Differences from the baseline with their intervals; differences within the margin are shaded.
 
@@ -90,6 +93,7 @@ class ComparisonPlots:
             width=width,
         )
 
+    @uses_own_unit
     def slices(self, metric: str | Metric | None = None, *, width: int = WIDTH) -> Drawing:
         """Differences from the baseline in every slice as a forest plot, with a dashed line for all users.
 
@@ -156,14 +160,14 @@ class ComparisonPlots:
             histograms.append(Histogram(row.model, bars, row.n_users, *ends, note))
         return CountedDifferences(rows[0], histograms, beyond)
 
+    @uses_own_unit
     def draw_users(self, counted: CountedDifferences, *, width: int = WIDTH) -> Drawing:
         """The chart of `count_users`."""
         with needs_extra("report", PURPOSE):
             from spark_rankeval.report.drawing import histogram_chart
         rows, name = [counted.row], counted.row.name
-        level = f"{self.level * 100:.6g}%"
         reading = [
-            f"Dashed line: mean difference; shaded: its {level} interval{joined_in_words(rows)}.",
+            f"Dashed line: mean difference; shaded: its {interval_kind(rows, self.level)}{joined_in_words(rows)}.",
             "Grey: users who are worse off. Users without a difference are not drawn.",
         ]
         if counted.beyond:
@@ -182,7 +186,7 @@ class ComparisonPlots:
         return chosen(self.rows, self.rows[0].metric if metric is None and self.rows else metric)
 
     def _reading(self, rows: Sequence[ComparisonRow]) -> str:
-        return f"Line: {self.level * 100:.6g}% interval (t) of each mean difference{joined_in_words(rows)}."
+        return f"Line: {interval_kind(rows, self.level)} of each mean difference{joined_in_words(rows)}."
 
 
 def pairs_chart(rows: Sequence[PairRow], level: float, metrics: Metrics, width: int) -> Drawing:
@@ -199,7 +203,7 @@ def pairs_chart(rows: Sequence[PairRow], level: float, metrics: Metrics, width: 
         else:
             estimates.append(Estimate("", place, *figures, f"{written(row.difference)} · {row.verdict}", row.margin))
     names = list(dict.fromkeys(row.name for row in shown)) if several else [""]
-    reading = [f"Line: {level * 100:.6g}% interval; the intervals of all pairs of a metric hold together (Tukey)."]
+    reading = [f"Line: {interval_kind(shown, level)}; the intervals of all pairs of a metric hold together."]
     title = "Differences between all pairs of models" + ("" if several or not shown else f": {shown[0].name}")
     return _chart(estimates, reading, title=title, x_title="difference in means", series=names, width=width)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import altair as alt
 
+from spark_rankeval.errors import unit_words
 from spark_rankeval.records.chart_rows import WIDTH, Estimate, Histogram, axis_of, with_interval
 from spark_rankeval.records.summary import SummaryRow
 from spark_rankeval.report import marks
@@ -45,7 +46,7 @@ def forest_chart(
     chart = marks.by_axis(estimates, attrgetter("axis", "x_title"), panel)
     texts = [" ".join(filter(None, (str(each.place), each.series, with_interval(each)))) for each in estimates]
     about = f"Marks with intervals, {x_title}: {marks.listed(texts)}."
-    return chart.properties(title=marks.heading(title, reading), description=about)
+    return chart.properties(title=marks.heading(title, reading), description=unit_words(about))
 
 
 def _finite_ends(estimate: Estimate) -> list[float]:
@@ -93,7 +94,7 @@ def _estimates(
         layers.append(dashed.encode(x=alt.X("at:Q", **x), color=colour))
     bounded = base.transform_filter("isValid(datum.low) && isValid(datum.high)")
     layers.append(bounded.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", **x), x2="high:Q"))
-    hints = ["place:N", alt.Tooltip("series:N", title="model"), alt.Tooltip("shown:N", title=x_title), "note:N"]
+    hints = ["place:N", marks.hint("series:N", title="model"), marks.hint("shown:N", title=x_title), "note:N"]
     dots = base.transform_filter("isValid(datum.value)").mark_point(filled=True, opacity=1, size=55)
     layers.append(dots.encode(x=alt.X("value:Q", **x), shape=shape, tooltip=hints))
     layers += _notes(base, (each.note for each in estimates), width)
@@ -117,7 +118,7 @@ def quantile_chart(
         for row in drawn
     ]
     about = f"Lines from the smallest to the largest value of a user. {marks.listed(texts)}."
-    return chart.properties(title=marks.heading(title, reading), description=about)
+    return chart.properties(title=marks.heading(title, reading), description=unit_words(about))
 
 
 def _spreads(
@@ -128,7 +129,12 @@ def _spreads(
     places = list(dict.fromkeys(row.name for row in rows))
     records = list(map(_spread, rows))
     ticks = [
-        {"place": row.name, "series": row.model, "at": value, "shown": f"{share:.0%} of the users are below"}
+        {
+            "place": row.name,
+            "series": row.model,
+            "at": value,
+            "shown": unit_words(f"{share:.0%} of the users are below"),
+        }
         for row in rows
         for share, value in sorted(row.quantiles.items())
         if math.isfinite(value)
@@ -236,7 +242,7 @@ def histogram_chart(
     is_one = len(panels) == 1 and width >= marks.ROOMY
     chart: alt.LayerChart | alt.VConcatChart = panels[0] if is_one else alt.vconcat(*panels, spacing=12)
     about = f"Histogram of {x_title}. {marks.listed(list(map(_histogram_in_words, drawn)))}."
-    return chart.properties(title=marks.heading(title, reading), description=about)
+    return chart.properties(title=marks.heading(title, reading), description=unit_words(about))
 
 
 def _histogram_in_words(histogram: Histogram) -> str:
@@ -257,7 +263,7 @@ def _bars(histogram: Histogram, series: Sequence[str], signed: int) -> alt.Chart
         for part in histogram.bins
         if part.count
     ]
-    users = alt.Tooltip("count:Q", title="users", format=",")
+    users = marks.hint("count:Q", title="users", format=",")
     bars: alt.Chart = marks.chart_of(records).mark_rect(stroke=marks.PAPER, strokeWidth=0.5)
     return bars.encode(
         x2="high:Q",
@@ -284,7 +290,8 @@ def _mean_lines(histogram: Histogram, x: alt.X, scale: alt.Scale, signed: int) -
 
 def _with_words(layers: list[alt.Chart], histogram: Histogram, width: int, height: int) -> alt.LayerChart:
     """The panel with its words beside it or, if it is narrow, above it."""
-    words = [text for text in (histogram.series, f"mean {number(histogram.mean)}", histogram.note) if text]
+    texts = (histogram.series, f"mean {number(histogram.mean)}", unit_words(histogram.note))
+    words = [text for text in texts if text]
     above: dict[str, Any] = {}
     if width >= marks.ROOMY:
         text = marks.chart_of([{"words": "\n".join(words)}]).mark_text(

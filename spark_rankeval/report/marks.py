@@ -10,6 +10,8 @@ from typing import Any, TypeAlias, TypeVar
 
 import altair as alt
 
+from spark_rankeval.errors import unit_words
+
 Drawing: TypeAlias = alt.Chart | alt.LayerChart | alt.VConcatChart
 Item = TypeVar("Item")
 
@@ -125,7 +127,14 @@ def axis(**options: Any) -> alt.Axis:
     """An axis with as little ink as possible."""
     colours: dict[str, Any] = {"gridColor": FAINT, "labelColor": QUIET, "titleColor": QUIET}
     marks: dict[str, Any] = {"domain": False, "ticks": False, "tickCount": 6, "labelPadding": 6}
+    if isinstance(options.get("title"), str):
+        options["title"] = unit_words(options["title"])
     return alt.Axis(**(colours | marks | {"titleLimit": 260, "titleFontWeight": "normal"} | options))
+
+
+def hint(field: str, *, title: str, **options: Any) -> alt.Tooltip:
+    """What a mark says of a field if one points at it."""
+    return alt.Tooltip(field, title=unit_words(title), **options)
 
 
 def number_axis(title: str | None, *, signed: bool, **options: Any) -> alt.Axis:
@@ -141,14 +150,14 @@ def upright(title: str) -> dict[str, Any]:
 
 def heading(title: str, reading: Sequence[str]) -> alt.Title:
     """The title, and below it how to read the chart."""
-    below: dict[str, Any] = {"subtitle": list(reading), "subtitleColor": QUIET, "subtitlePadding": 4}
-    return alt.Title(title, anchor="start", color=INK, offset=14, fontSize=14, **below)
+    below: dict[str, Any] = {"subtitle": list(map(unit_words, reading)), "subtitleColor": QUIET, "subtitlePadding": 4}
+    return alt.Title(unit_words(title), anchor="start", color=INK, offset=14, fontSize=14, **below)
 
 
 def nothing(title: str, why: str, width: int) -> alt.Chart:
     """A chart without figures, which says why there are none."""
-    text: alt.Chart = chart_of([{"why": why}]).mark_text(color=QUIET, fontSize=12).encode(text="why:N")
-    return text.properties(width=width, height=60, title=heading(title, []), description=f"{title}: {why}")
+    text: alt.Chart = chart_of([{"why": unit_words(why)}]).mark_text(color=QUIET, fontSize=12).encode(text="why:N")
+    return text.properties(width=width, height=60, title=heading(title, []), description=unit_words(f"{title}: {why}"))
 
 
 def chart_of(records: Iterable[Mapping[str, Any]]) -> alt.Chart:

@@ -17,7 +17,7 @@ import vl_convert
 from altair.utils.schemapi import debug_mode
 from markupsafe import Markup
 
-from spark_rankeval.errors import UnknownMetricError
+from spark_rankeval.errors import UnknownMetricError, speaking_of, unit_words
 from spark_rankeval.records.audit_rows import audit_table, findings, headline, left_out_in_words, unchecked_in_words
 from spark_rankeval.records.comparison_rows import (
     differences_in_words,
@@ -168,7 +168,8 @@ class Section:
 
 def page(contents: Contents) -> str:
     """The report as one HTML document."""
-    return document(contents.title, _facts(contents), list(_sections(contents)))
+    with speaking_of(contents.unit):
+        return document(contents.title, _facts(contents), list(_sections(contents)))
 
 
 def document(title: str, facts: Sequence[tuple[str, str]], sections: Sequence[Section]) -> str:
@@ -181,6 +182,8 @@ def document(title: str, facts: Sequence[tuple[str, str]], sections: Sequence[Se
         lstrip_blocks=True,
     )
     style = environment.get_template("style.css").render(on_dark=ON_DARK)
+    facts = [(unit_words(name), fact) for name, fact in facts]
+    sections = list(map(_worded, sections))
     return environment.get_template("report.html").render(
         title=title,
         facts=[*facts, ("report created (UTC)", f"{datetime.now(UTC):%Y-%m-%d %H:%M}")],
@@ -189,6 +192,19 @@ def document(title: str, facts: Sequence[tuple[str, str]], sections: Sequence[Se
         svg=Markup,  # of Vega, parsed and written again: texts in it are escaped
         on_page=on_page,
         version=__version__,
+    )
+
+
+def _worded(section: Section) -> Section:
+    """A section in the words of the caller."""
+    return replace(
+        section,
+        heading=unit_words(section.heading),
+        words=list(map(unit_words, section.words)),
+        points=list(map(unit_words, section.points)),
+        remarks=list(map(unit_words, section.remarks)),
+        tables=[table.worded() for table in section.tables],
+        folded=[table.worded() for table in section.folded],
     )
 
 

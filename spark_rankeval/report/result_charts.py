@@ -9,7 +9,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from spark_rankeval.checks import check_extra, needs_extra
-from spark_rankeval.errors import InputError, MetricError, UnknownMetricError, did_you_mean
+from spark_rankeval.errors import (
+    USER,
+    InputError,
+    MetricError,
+    UnknownMetricError,
+    did_you_mean,
+    unit_words,
+    uses_own_unit,
+)
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.naming import expand, parse_metric
 from spark_rankeval.records.chart_rows import (
@@ -41,7 +49,7 @@ from spark_rankeval.records.selection import (
     rows_of_one_metric,
 )
 from spark_rankeval.records.slices import attributes_of, group_of, has_item_group, is_item_group, item_attribute
-from spark_rankeval.records.summary import SELF_NORMALISED, SummaryRow, interval_name, shared_by_groups, usual
+from spark_rankeval.records.summary import SELF_NORMALISED, SummaryRow, interval_name, shared_by_groups
 from spark_rankeval.request.options import POPULARITY
 from spark_rankeval.tables import common_format, number
 
@@ -72,6 +80,7 @@ class ResultPlots:
         models: all models; each has its colour by its name.
         users_by_value: counts users by their value in a column of the per-user table, on Spark.
         notes: whether charts show the notes of the result; a page shows them once for all its charts.
+        unit: the word for what lists are for.
     """
 
     rows: tuple[SummaryRow, ...]
@@ -79,6 +88,7 @@ class ResultPlots:
     models: Sequence[str]
     users_by_value: Callable[[str, Grid], Counts]
     notes: bool = True
+    unit: str = USER
 
     def __repr__(self) -> str:
         return (
@@ -108,6 +118,7 @@ class ResultPlots:
             msg = f"there is no metric {str(metric)!r} to draw, with or without a cutoff; {near}available: {available}"
             raise UnknownMetricError(msg) from error
 
+    @uses_own_unit
     def means(self, metrics: Metrics = None, *, width: int = WIDTH) -> Drawing:
         """Means with their intervals, models side by side.
 
@@ -151,6 +162,7 @@ class ResultPlots:
             width=width,
         )
 
+    @uses_own_unit
     def curve(self, metric: str | Metric, over: CurveAxis = "cutoff", *, width: int = WIDTH) -> Drawing:
         """A metric against its cutoff, with a band from end to end of the intervals; the table is ``result.curve(metric, over)``.
 
@@ -176,6 +188,7 @@ class ResultPlots:
         places = [(cutoff, row) for cutoff, row in points if cutoff is not None]
         return self._lines(places, f"{name} by cutoff", "cutoff k", mean_of(points[0][1], name), more, width)
 
+    @uses_own_unit
     def precision_recall(self, *, width: int = WIDTH) -> Drawing:
         """Interpolated precision against recall, averaged over users, with bands.
 
@@ -207,7 +220,7 @@ class ResultPlots:
         rows = [row for _, row in points]
         reading = [interval_reading(rows, "band", "separately for each point"), *more, *self._notes(rows)]
         return curve_chart(
-            [_estimate(row, _series(row), place, f"{row.n_users:,} users") for place, row in points],
+            [_estimate(row, _series(row), place, unit_words(f"{row.n_users:,} users")) for place, row in points],
             title=title,
             reading=reading,
             x_title=x_title,
@@ -217,6 +230,7 @@ class ResultPlots:
             width=width,
         )
 
+    @uses_own_unit
     def slices(self, metric: str | Metric | None = None, *, width: int = WIDTH) -> Drawing:
         """A metric in every slice of the users as a forest plot, with a dashed line for all users.
 
@@ -250,6 +264,7 @@ class ResultPlots:
             width=width,
         )
 
+    @uses_own_unit
     def item_groups(self, metric: str | Metric | None = None, *, width: int = WIDTH) -> Drawing:
         """A metric in every group of items as a forest plot, with a dashed line for all items.
 
@@ -293,6 +308,7 @@ class ResultPlots:
             width=width,
         )
 
+    @uses_own_unit
     def quantiles(self, metrics: Metrics = None, *, width: int = WIDTH) -> Drawing:
         """The spread of the users' values, from the quantiles of the summary. It needs no pass over the users.
 
@@ -359,6 +375,7 @@ class ResultPlots:
             histograms.append(Histogram(row.model, bars, sum(users.values()), *ends, _users(row)))
         return rows, histograms
 
+    @uses_own_unit
     def draw_users(self, counted: tuple[list[SummaryRow], list[Histogram]], *, width: int = WIDTH) -> Drawing:
         """The chart of `count_users`."""
         with needs_extra("report", PURPOSE):
@@ -402,12 +419,12 @@ def _popularity_reading(rows: Sequence[SummaryRow]) -> list[str]:
 
 
 def _users(row: SummaryRow) -> str:
-    return f"{row.n_users:,} users" if row.n_users else "no users"
+    return unit_words(f"{row.n_users:,} users" if row.n_users else "no users")
 
 
 def interval_reading(rows: Sequence[SummaryRow], mark: str, how: str = "") -> str:
     """A sentence on the means and the kind of their intervals."""
-    name = interval_name(usual(rows)) if rows else ""
+    name = interval_name(rows, all_methods=True) if rows else ""
     figure = "Value of all lists together" if rows and all(map(is_over_lists, rows)) else "Mean over users"
     if not name:
         return f"{figure}; no intervals were asked for."

@@ -32,7 +32,7 @@ class GateRule:
         min: the smallest value that passes.
         max: the largest value that passes.
         max_drop: how far the figure may be below that of the last good run, in units of the metric.
-        max_drop_share: the same as a share of the last good run's figure: 0.02 is 2 %.
+        max_drop_share: the same as a share of the last good run's figure: 0.02 is 2%.
         max_rise: how far the figure may be above that of the last good run, for metrics for which smaller is better.
         max_rise_share: the same as a share of the last good run's figure.
         on: the figure to check, in this run and the last good one: the mean, or the lower or upper end of its interval.

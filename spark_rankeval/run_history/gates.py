@@ -186,7 +186,7 @@ def _limit(rule: GateRule, condition: str, row: SummaryRow, earlier: Sequence[tu
     if condition in FIXED:
         return _Limit(f"at {'least' if is_least else 'most'} {bound:.6g}", _decimal(bound))
     share = condition.endswith("_share")
-    step = f"{100 * bound:.6g} %" if share else f"{bound:.6g}"
+    step = f"{100 * bound:.6g}%" if share else f"{bound:.6g}"
     words = f"at most {step} {'below' if is_least else 'above'} the last good run"
     for run, other in earlier:
         if _same(other, row, rule.on):

@@ -22,6 +22,7 @@ from spark_rankeval.spark.ids import check_types, common_id_type, for_example, m
 from spark_rankeval.spark.per_user import (
     MetricColumn,
     PerUserSchema,
+    Settings,
     columns_of_models,
     hashes_by_name,
     how_marks_are_read,
@@ -76,6 +77,7 @@ class ModelTable:
     keeps_without_cluster: bool = False  # whether users without a cluster were chosen to count as clusters alone
     dialect: str = ""  # whose conventions filled what metrics leave open
     hashes: Mapping[str, str] = field(default_factory=dict)  # the columns of hashes of users' rows, by table
+    unit: str = Settings.unit  # what lists are for, in words
 
     def definition(self, label: str) -> str:
         """What a metric means here; empty if the table does not say."""
@@ -135,6 +137,7 @@ def read_table(
     return ModelTable(
         frame, user, metrics, errors, model, next(iter(models), None), weights, clusters=cluster_columns,
         keeps_without_cluster=keeps, dialect=schema.settings.dialect, hashes=schema.hashes or hashes_by_name(frame),
+        unit=schema.settings.unit,
     )  # fmt: skip
 
 
@@ -266,6 +269,11 @@ class ModelTables:
     def clusters(self) -> tuple[str, ...]:
         """The columns that make users a cluster; none: users are independent."""
         return self.tables[0].clusters
+
+    @property
+    def unit(self) -> str:
+        """What lists are for, in words."""
+        return self.tables[0].unit
 
     @property
     def keeps_without_cluster(self) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from spark_rankeval.errors import InputError, MetricError
+from spark_rankeval.errors import USER, InputError, MetricError
 from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.records.stored import Query
 from spark_rankeval.request.counts import ALL_COUNTS, OVERLAP, is_sum
@@ -68,6 +68,7 @@ class Settings:
     conflicting_labels: str = "error"  # ``last`` if the last of an item's labels holds, so that several are no mistake
     mean: str = "defined"  # ``all`` if an undefined value makes the mean undefined
     unpredicted: str = "counted"  # what becomes of users without predictions: ``counted`` or ``left_out``
+    unit: str = USER  # what lists are for, in words
     labels: str = "table"  # where labels are: a ``table`` of their own, or the rows of ``predictions``
 
 

@@ -224,7 +224,7 @@ def by_hash(
     is_drawn = call("shiftrightunsigned", hashed, 64 - _BITS) < math.ceil(share * 2**_BITS)
     valid = events.is_valid()
     rule = Rule(
-        f"by a hash: labels from {100 * share:g} % of the {of} (seed {seed}), training from the others",
+        f"by a hash: labels from {100 * share:g}% of the {of} (seed {seed}), training from the others",
         f"the share {share:g} draws everybody; choose a smaller one",
         f"the share {share:g} draws nobody; choose a larger one",
     )

@@ -140,6 +140,11 @@ class Pair:
     design_effect: float = math.nan
 
     @property
+    def no_user_differs(self) -> bool:
+        """Whether users are known to have equal values under both models; a pooled spread does not tell."""
+        return self.n > 1 and self.error == self.difference == 0
+
+    @property
     def n_independent(self) -> int:
         """How many users, or clusters if they come in these, are independent."""
         return self.n if self.n_clusters is None else self.n_clusters

@@ -198,6 +198,11 @@ class PairedComparison:
     clusters: Clusters | None = None
 
     @property
+    def no_user_differs(self) -> bool:
+        """Whether there are users, and all have equal values under both models."""
+        return 0 < self.n == self.ties
+
+    @property
     def df(self) -> float:
         """The degrees of freedom of the standard error."""
         return self.n - 1 if self.clusters is None else self.clusters.df

@@ -16,7 +16,7 @@ _ROUNDING = 2.0**-40
 
 
 class Lift(NamedTuple):
-    """A difference of means as a share of the baseline's mean: 0.28 is +28 %.
+    """A difference of means as a share of the baseline's mean: 0.28 is +28%.
 
     Attributes:
         value: difference / |baseline's mean|; NaN if that is 0.

@@ -15,6 +15,11 @@ NO_RELEVANT_DIFFERENCE = "no relevant difference"
 
 UNDECIDED = "undecided"
 
+NO_USER_DIFFERS = "no user differs"
+
+#: The verdicts that decide nothing.
+OPEN = (UNDECIDED, NO_USER_DIFFERS)
+
 
 class Verdict(NamedTuple):
     """What may be said of a model beside its baseline, in a word and in a plain sentence with the figures behind it."""
@@ -40,7 +45,7 @@ class ShownFigures(NamedTuple):
 
     def figures_in_words(self, interval: Interval, difference: float, margin: float) -> str:
         """The lift with its interval; or the difference with its own, if the lift has none or a margin is in the metric's units."""
-        level = f"{100 * interval.level:g} % interval"
+        level = interval_in_words(interval.level)
         if self.n_comparisons > 1:
             level += f" for {self.n_comparisons:,} comparisons"
         lift = ""
@@ -52,14 +57,22 @@ class ShownFigures(NamedTuple):
         return f"{lift}difference {signed(difference)}, {level} {signed(low)} to {signed(high)}"
 
 
+def interval_in_words(level: float) -> str:
+    """The name of intervals at a level: ``95% interval``."""
+    return f"{100 * level:.6g}% interval"
+
+
 def percent(share: float) -> str:
-    """A share as a percentage with its sign: ``+28 %``, ``-3.5 %``, ``+0.42 %``."""
+    """A share as a percentage with its sign: ``+28%``, ``-3.5%``, ``+0.42%``. What rounds to 0 has no sign: ``0.00%``."""
     size = abs(100 * share)
-    return f"{100 * share:+,.{0 if size >= 10 else 1 if size >= 1 else 2}f} %"
+    text = f"{100 * share:+,.{0 if size >= 10 else 1 if size >= 1 else 2}f}%"
+    return text[1:] if size < 0.005 else text
 
 
 def signed(difference: float) -> str:
-    """A difference with its sign and four digits, or as a whole number if it has more."""
+    """A difference with its sign and four digits, or as a whole number if it has more; 0 has no sign."""
+    if not difference:
+        return "0"
     return f"{difference:+,.0f}" if abs(difference) >= 1000 else f"{difference:+.4g}"
 
 
@@ -91,28 +104,34 @@ def verdict_of(
     metric: str = "the metric",
     higher_is_better: bool = True,
     shown: ShownFigures | None = None,
+    no_user_differs: bool = False,
 ) -> Verdict:
     """The verdict on a difference, model − baseline, from its interval and p-value.
 
     Nothing is decided unless p, corrected for the other comparisons, is at most 1 − level. Then the interval decides. Beyond the
     margin on one side, the model is better or worse. Within ±margin, there is no relevant difference. These are two one-sided tests
-    (TOST; Schuirmann 1987), each with α = (1 − level)/2, stricter than the 90 % interval of TOST at α = 5 %. Without a margin (0) any
-    difference is relevant. The sentence has the figures of `shown`.
+    (TOST; Schuirmann 1987), each with α = (1 − level)/2, stricter than the 90% interval of TOST at α = 5%. Without a margin (0) any
+    difference is relevant. The sentence has the figures of `shown`. If nothing is decided because `no_user_differs`, the verdict says so.
     """
     model, baseline = names
-    if not interval:
+    if not interval and not no_user_differs:
         return Verdict(UNDECIDED, f"Nothing can be said of {model} and {baseline} on {metric}: {interval.reason}.")
     word = _word(interval, p, margin, higher_is_better)
+    if no_user_differs and word == UNDECIDED:
+        word = NO_USER_DIFFERS
     within = f"a margin of {margin:g}"
     says = {
         BETTER: f"{model} is better than {baseline} on {metric}" + (f" by more than {within}" if margin else ""),
         WORSE: f"{model} is worse than {baseline} on {metric}" + (f" by more than {within}" if margin else ""),
         NO_RELEVANT_DIFFERENCE: f"{model} and {baseline} differ by less than {within} on {metric}",
         UNDECIDED: f"whether {model} is better or worse than {baseline} on {metric} is undecided",
+        NO_USER_DIFFERS: f"no user differs between {model} and {baseline} on {metric}",
     }[word]
-    figures = (shown or ShownFigures()).figures_in_words(interval, difference, margin)
     # A model's name is written as it is.
-    begin = says[0].upper() if says.startswith(("the model", "whether")) else says[0]
+    begin = says[0].upper() if says.startswith(("the model", "whether", "no user")) else says[0]
+    if not interval:
+        return Verdict(word, f"{begin}{says[1:]} ({p_in_words(p)}).")
+    figures = (shown or ShownFigures()).figures_in_words(interval, difference, margin)
     return Verdict(word, f"{begin}{says[1:]} ({figures}, {p_in_words(p)}).")
 
 

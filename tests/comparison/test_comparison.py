@@ -95,6 +95,30 @@ def test_a_model_without_a_row_is_undecided(users):
     assert math.isnan(row.p)
 
 
+def test_of_two_identical_models_the_verdict_says_that_no_user_differs(users):
+    same = {"old": users["old"], "copy": users["old"]}
+    compared = compare_frames(same, METRICS, "old", metrics="ndcg@10", replicates=9)
+    assert [row.verdict for row in compared] == ["no user differs"]
+    assert compared.sentences[0].startswith(
+        "No user differs between copy and old on ndcg@10 (difference 0, 95% interval -"
+    )
+    assert "interval decides" not in repr(compared)
+    pairs = pairs_of_frames(same, METRICS, metrics="ndcg@10")
+    assert [row.verdict for row in pairs] == ["no user differs"]
+    pairs = pairs_of_frames(users | same, METRICS, metrics="ndcg@10", test="games_howell")
+    assert pairs["ndcg@10", "copy", "old"].verdict == "no user differs"
+    # A pooled spread does not tell.
+    pairs = pairs_of_frames(users | same, METRICS, metrics="ndcg@10")
+    assert pairs["ndcg@10", "copy", "old"].verdict == "undecided"
+    some = {**users, "none": users["new"][:0]}
+    # A hit of one user in five is equal under both models.
+    rows = compare_frames(some, METRICS, "old", metrics="recall@5", level=1 - 1e-12, replicates=9)
+    assert [(row.ties > 0, row.verdict) for row in rows if row.model != "other"] == [
+        (True, "undecided"),
+        (False, "undecided"),
+    ]
+
+
 def test_verdicts_follow_the_margin(users):
     wide = compare_frames(users, METRICS, "old", margin=0.2, replicates=999)
     assert {row.verdict for row in wide.rows} == {"no relevant difference"}
@@ -115,11 +139,11 @@ def test_it_prints_as_a_table_and_reads_as_pandas_and_json(users, compared):
     head, line = text.splitlines()[1:3]
     assert text.startswith("baseline 'old'\n")
     assert head.split() == [
-        "metric", "model", "users", "mean", "baseline", "lift", "interval", "of", "lift", "difference", "95", "%", "interval",
+        "metric", "model", "users", "mean", "baseline", "lift", "interval", "of", "lift", "difference", "95%", "interval",
         "p", "wins/ties/losses", "verdict",
     ]  # fmt: skip
     row = compared.rows[0]
-    means = [f"{row.mean:.4f}", f"{row.baseline_mean:.4f}", percent(row.relative_lift).removesuffix(" %")]
+    means = [f"{row.mean:.4f}", f"{row.baseline_mean:.4f}", percent(row.relative_lift)]
     assert line.split()[:6] == ["ndcg@10", "new", str(row.n_users), *means]
     assert f"{row.joint_low:+.4f} to {row.joint_high:+.4f}" in line
     assert f"{row.wins}/{row.ties}/{row.losses}" in line

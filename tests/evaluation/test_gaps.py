@@ -150,6 +150,21 @@ def test_the_largest_gap_says_how_many_slices_it_leaves_out():
     assert gap_rows(rows_of(), ["country"])[0].n_left_out == 0
 
 
+def test_the_largest_gap_names_its_slices_of_few_users_and_how_to_leave_them_out():
+    users = {("DE", "ios"): RNG.random(50), ("FR", "ios"): RNG.random(50) + 2, ("JP", "ios"): RNG.random(2) - 2}
+    says = "slices of few users: country=JP (2); result.gaps(…, min_users=30) leaves them out"
+    assert says in repr(gaps_of(rows_of(users), "country", None, 0.95, 0.0, 2))
+    assert "few users:" not in repr(gaps_of(rows_of(users), "country", None, 0.95, 0.0, 30))
+
+
+def test_a_single_gap_is_not_corrected_for_others():
+    gaps = repr(gaps_of(rows_of(), "country", None, 0.95, 0.0, 2))
+    assert "from the Games-Howell test for all pairs of slices\n" in gaps
+    assert "from Welch's test, corrected for 4 comparisons (holm)" in gaps
+    both = [*rows_of(), *(replace(row, metric="rr", definition="rr") for row in rows_of())]
+    assert "pairs of slices, corrected for 2 comparisons (holm)" in repr(gaps_of(both, "country", None, 0.95, 0.0, 2))
+
+
 def test_a_metric_of_shares_without_spread_is_not_certain():
     users = {("DE", "ios"): np.zeros(4), ("FR", "ios"): np.ones(4)}
     largest, german, _ = gap_rows(rows_of(users), ["country"])
@@ -193,7 +208,7 @@ def test_the_tables_say_where_p_and_interval_come_from():
     assert [len(on_page(table).table.rows) for table in gaps_tables(gaps.rows, 0.95)] == [1, 4]
     rare = repr(gaps_of(rows_of({("DE", "ios"): np.zeros(4), ("FR", "i"): np.ones(4)}), "country", None, 0.9, 0.0, 2))
     assert "Clopper-Pearson intervals of both means" in rare
-    assert "90 % interval" in rare
+    assert "90% interval" in rare
     assert "all are equal: ndcg@10 for users with country=DE and ndcg@10 for users with country=FR" in rare
 
 

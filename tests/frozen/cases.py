@@ -15,6 +15,7 @@ from spark_rankeval import BCa, Percentile
 
 LABELS = """
     ap ap@3 auc auc_pr bpref cg@5 dcg@5 err@5 f1@3 fap fbeta(beta=2)@3 gap hit_rate@2 idcg@5 iprec iprec_11pt judged@4
+    holes@4 xdcg(max_grade=4)@3 fidelity fidelity@3 max_relevance@2
     kendall_distance kendall_tau lexirecall ndcg ndcg@1 ndcg@5 nerr@5 pearson percentile_rank precision@1 precision@5 q@5
     r_precision rbo(p=0.9)@5 rbp(p=0.8)@5 rbp_residual(p=0.8) recall@3 rr rr@2 spearman tau_ap total_search_efficiency@5
 """
@@ -96,8 +97,9 @@ DIALECTS = {
     "lenskit-2025.8": ("precision@3 ndcg@3 ap@3", {"arrays": "scored"}),
     "rectools": ("precision@3 recall@3 f1@3 ap@3 rr@3 ndcg@3 average_popularity@3", {"arrays": "ordered"}),
     "recbole": ("precision@3 recall@3 hit_rate@3 ap@3 rr@3 ndcg@3", {"arrays": "scored"}),
-    "mlflow": ("precision@3 recall@3 ndcg@3 ndcg", {"arrays": "scored"}),
-    "ragas": ("precision recall ap", {"arrays": "scored"}),
+    "beir": ("precision@3 recall@3 recall_cap@3 hit_rate@3 ap@3 rr@3 ndcg@3 holes@3", {"arrays": "scored"}),
+    "mteb": ("recall@3 recall_cap@3 hit_rate@3 rr@3 ndcg@3 holes@3", {}),
+    "azure": ("ndcg@3 xdcg@3 fidelity max_relevance@1 max_relevance@3 holes holes_ratio", {"arrays": "scored"}),
 }
 
 

@@ -26,7 +26,8 @@ LABEL_FACTS = [
     "precision@3", "precision(denominator='predictions')@8", "recall@5", "recall(denominator='min_k_labels')@5", "f1@3",
     "fbeta(beta=2)@3", "hit_rate@1", "r_precision", "ap", "ap(denominator='labels')@5", "ap(by='threshold')", "rr",
     "cg@5", "dcg@5", "dcg(gain='linear', discount='ln')@5", "idcg@5", "ndcg@5", "ndcg(ideal='labels')", "fap@5", "gap@5",
-    "err(max_grade=3)@5", "nerr(max_grade=3)@5", "rbp", "rbp(gain='binary', p=0.5)@5", "rbp_residual", "q@5", "judged@5",
+    "err(max_grade=3)@5", "nerr(max_grade=3)@5", "rbp", "rbp(gain='binary', p=0.5)@5", "rbp_residual", "q@5", "judged@5", "holes@5",
+    "xdcg(max_grade=3)@3", "fidelity", "max_relevance@3",
     "bpref", "percentile_rank", "auc", "auc(decay=0.9)", "auc_pr", "iprec(recall=0.35)", "iprec_11pt", "spearman", "pearson",
     "kendall_tau", "kendall_distance@5", "tau_ap", "rbo", "lexirecall", "total_search_efficiency@5",
 ]  # fmt: skip
@@ -67,8 +68,9 @@ OF_DIALECTS = {
     "sklearn": ["ap", "ndcg@5", "auc"], "torchmetrics": ["ap@5", "ndcg@5", "rr@5", "auc"],
     "replay": ["ap@5", "ndcg@5", "rr@5", "hit_rate@5"], "recommenders": ["ap@5", "ndcg@5", "precision@5"],
     "lenskit": ["ap@5", "ndcg@5", "recall@5", "rbp@5"], "rectools": ["ap@5", "ndcg@5", "rr@5"],
-    "recbole": ["ap@5", "ndcg@5", "rr@5"], "ndeval": ["alpha_ndcg@5", "err_ia@5", "s_recall@5"],
-    "mlflow": ["recall@5", "ndcg@5"], "ragas": ["precision", "recall", "ap"],
+    "recbole": ["ap@5", "ndcg@5", "rr@5"], "beir": ["ndcg@5", "recall_cap@5", "rr@5", "holes@5"],
+    "mteb": ["ndcg@5", "rr@5", "hit_rate@5"], "azure": ["ndcg@3", "xdcg@3", "fidelity", "max_relevance@3", "holes"],
+    "ndeval": ["alpha_ndcg@5", "err_ia@5", "s_recall@5"],
 }  # fmt: skip
 
 

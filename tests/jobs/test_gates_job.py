@@ -120,7 +120,7 @@ def test_a_gate_that_needs_the_same_labels_fails_with_others(start, tmp_path, ca
     assert start("day2", 6, "rr = { max_drop = 1, same_labels = true }", labelled=11) == 4
     err = capsys.readouterr().err
     assert (
-        "rr: mean at most 1 below the last good run; found 0.545455, after 0.6 in day1 (-9.1 %); since then, labels changed"
+        "rr: mean at most 1 below the last good run; found 0.545455, after 0.6 in day1 (-9.1%); since then, labels changed"
         in err
     )
     assert trend(["--output", f"{tmp_path}/out", "--metric", "rr"]) == 0
@@ -147,7 +147,7 @@ def test_people_read_the_words_of_the_configuration_and_programs_the_labels(spar
     seen["gates"] = "\n".join(" ".join(map(str, one)) for one in gates_of(spark, tmp_path, "day2"))
     assert {name: found for name, text in seen.items() if (found := re.findall(r"\b(?:ap|rr)@10", text))} == {}
     assert {name for name, text in seen.items() if not all(word in text for word in words)} == set()
-    assert "map@10: mean at most 2 % below the last good run; found 0.6, after 1 in day1 (-40 %)" in seen["run"]
+    assert "map@10: mean at most 2% below the last good run; found 0.6, after 1 in day1 (-40%)" in seen["run"]
     from mlflow import MlflowClient
 
     client = MlflowClient(tracking_uri=f"file://{tmp_path}/mlruns")
@@ -168,8 +168,8 @@ def test_drops_are_from_the_newest_run_that_failed_no_gate(days):
     # A run without gates has failed none, and keeps its name, which is a number for others. The run before the third one has failed.
     assert days.codes == [0, 4, 0, 0]
     assert days.gates == [
-        ("rr", "max_drop", False, "0.5, after 0.8 in 007 (-38 %)"),
-        ("rr", "max_drop", True, "0.7, after 0.8 in 007 (-13 %)"),
+        ("rr", "max_drop", False, "0.5, after 0.8 in 007 (-38%)"),
+        ("rr", "max_drop", True, "0.7, after 0.8 in 007 (-13%)"),
         # It is not compared with itself.
         ("rr", "max_drop", True, "0.8, after 0.8 in 007"),
     ]

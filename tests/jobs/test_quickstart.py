@@ -58,7 +58,7 @@ def test_ends_with_a_sentence_for_each_verdict(spark, quickstart_run, quickstart
     first = "better" if platform == "sail" else "undecided"
     assert [comparison[key].verdict for key in asked] == [first, "undecided", "better", "better"]
     verdict, row = verdicts.splitlines()[0], comparison[asked[0]]
-    figures = r"95 % interval for 16 comparisons ([+-]\S+) (?:% )?to ([+-]\S+)(?: %)?, p [=<] ([0-9.]+)\)\.$"
+    figures = r"95% interval for 16 comparisons ([+-][^\s%]+)%? to ([+-][^\s%]+)%?, p [=<] ([0-9.]+)\)\.$"
     low, high, p = map(float, re.search(figures, verdict).groups())
     assert low < (100 * row.relative_lift if " →" in verdict else row.difference) < high
     best, popularity = (

@@ -22,9 +22,12 @@ NEEDS = {
         *("precision", "recall", "f1", "fbeta", "hit_rate", "r_precision", "ap", "rr", "q", "bpref"),
         *("percentile_rank", "auc", "auc_pr", "iprec", "iprec_11pt", "fap", "lexirecall", "total_search_efficiency"),
     },
-    "gain": {"cg", "dcg", "idcg", "ndcg", "err", "nerr", "rbp", "rbp_residual", "gap"},
+    "gain": {
+        *("cg", "dcg", "idcg", "ndcg", "err", "nerr", "rbp", "rbp_residual", "gap"),
+        *("xdcg", "fidelity", "max_relevance"),
+    },
     "labels": {"pearson", "spearman", "kendall_tau", "kendall_distance", "tau_ap", "rbo"},
-    "predictions": {"judged"},
+    "predictions": {"judged", "holes"},
 }
 # The definitions' exceptions to the rules 2 and 4.
 BY_FORMULA = {"percentile_rank", "auc", "auc_pr"} | NEEDS["labels"] - {"rbo"}
@@ -62,9 +65,11 @@ def test_a_metric_declares_the_edge_cases_that_the_definitions_give_it(metric):
     assert metric().reads_labels
     # The share of what was judged is a question about the list; a list that knows nothing leaves the residual whole;
     # what two lists share need not be relevant.
-    assert metric.zero_without_predictions == (metric.name not in BY_FORMULA | {"judged"})
-    assert metric.zero_without_hits == (metric.name not in BY_FORMULA | {"judged", "rbp_residual", "rbo"})
-    assert metric.larger_is_better == (metric.name not in {"percentile_rank", "kendall_distance", "rbp_residual"})
+    assert metric.zero_without_predictions == (metric.name not in BY_FORMULA | {"judged", "holes"})
+    assert metric.zero_without_hits == (metric.name not in BY_FORMULA | {"judged", "holes", "rbp_residual", "rbo"})
+    assert metric.larger_is_better == (
+        metric.name not in {"percentile_rank", "kendall_distance", "rbp_residual", "holes"}
+    )
 
 
 @ALL_VALUES
@@ -72,12 +77,12 @@ def test_the_variants_leave_out_only_parameters_that_do_not_fit_together(metric)
     n_possible = math.prod(len(values_of(item)) for item in metric.parameters())
     n_cutoffs = len(CUTOFFS) if metric.takes_cutoff else 1
     # AP: a decay or weights fit one denominator of six; the points by threshold no cutoff, and with either no average over ties.
-    # NDCG: one of the five ideals needs a cutoff. With one, averages over ties fit one gain of three with the default ideal, and
-    # none with that of filled places; IDCG has none of a third ideal either. RBP: one of the four gains needs a largest grade.
-    of_ndcg = n_possible // 30 * (30 * n_cutoffs - 6 - (2 + 3) * (n_cutoffs - 1))
+    # NDCG: one of the four ideals needs a cutoff, and with one the default ideal takes averages over ties of one gain of
+    # three alone; IDCG has none of a second ideal either. RBP: one of the four gains needs a largest grade.
+    of_ndcg = n_possible // 24 * (24 * n_cutoffs - 6 - 2 * (n_cutoffs - 1))
     fitting = {
         "ap": n_possible // 48 * (n_cutoffs * 8 + 7),
-        "idcg": of_ndcg - n_possible // 10 * n_cutoffs,
+        "idcg": of_ndcg - n_possible // 8 * n_cutoffs,
         "ndcg": of_ndcg,
         "rbp": n_possible // 8 * 7 * n_cutoffs,
     }
@@ -123,7 +128,10 @@ def test_a_perfect_list_of_a_share_is_worth_1(metric):
             and not (variant.name == "recall" and by_all_labels)
         ):
             whole = variant.k is None or variant.k == 10
-            may_miss = {"ap": by_all_labels, **dict.fromkeys(("fbeta", "f1", "fap", "gap", "lexirecall"), True)}
+            may_miss = {
+                "ap": by_all_labels,
+                **dict.fromkeys(("fbeta", "f1", "fap", "gap", "fidelity", "lexirecall"), True),
+            }
             fades = getattr(variant, "decay", 1.0) < 1 or getattr(variant, "weights", None) is not None
             if whole or not may_miss.get(variant.name, False):
                 value = variant.compute(perfect)[0]
@@ -146,8 +154,7 @@ def test_a_user_with_nothing_to_find_is_undefined_or_zero_whatever_was_predicted
         if getattr(variant, "ideal", None) == "label_order" and labels:
             continue
         value, other = variant.compute(batch)
-        rightly_empty = variant.undefined == "one_if_empty" and not predictions
-        assert math.isnan(value) if variant.undefined == "nan" else value == rightly_empty
+        assert math.isnan(value) if variant.undefined == "nan" else value == 0
         assert not math.isnan(other)
 
 

@@ -22,7 +22,7 @@ ALL_VALUES = pytest.mark.parametrize("metric", EVERY_METRIC, ids=lambda metric: 
 BETWEEN = r"Between 0 (\([^)]*\) )?and 1"
 BOUNDS = {
     (0, 1): BETWEEN, (-1, 1): BETWEEN.replace("0", "−1"), (0, math.inf): "From 0 up",
-    (0, 2): BETWEEN, (0, math.log2(100)): "From 0 up",
+    (0, 2): BETWEEN, (0, math.log2(100)): "From 0 up", (0, 100): "From 0 to 100",
 }  # fmt: skip
 
 
@@ -39,7 +39,7 @@ def test_its_docstring_says_formula_bounds_and_source_and_who_is_undefined(metri
     assert "Source:" in text
     assert len(text.split(". ")[0]) > 20
     assert text != metric.__mro__[1].__doc__
-    assert any(sign in text for sign in "÷/Σ"), "no formula"
+    assert any(sign in text for sign in ("÷", "/", "Σ", "max_")), "no formula"
     assert re.search(BOUNDS[metric().resolve().bounds], text), "no bounds"
     if metric in GROUPS:
         assert re.search(r"NaN[^.]* (without|if) ", text)

@@ -36,6 +36,21 @@ def test_judged_counts_every_list_labelled_or_not():
     assert value_of("judged@2", in_order([9, 1]), [(1, -1.0)]) == 1 / 2
 
 
+@pytest.mark.parametrize(("metric", "expected"), [
+    ("holes@2", 1 / 2), ("holes", 1 / 4), ("holes@10", 1 / 4), ("holes(denominator='k')@10", 1 / 10),
+    ("holes(denominator='k')", 1 / 4), ("holes(denominator='one')@2", 1), ("holes(denominator='one')@1", 0),
+])  # fmt: skip
+def test_holes_are_the_items_without_a_label(metric, expected):
+    assert value_of(metric, in_order([6, 9, 3, 1]), LABELS) == expected
+
+
+def test_holes_counts_every_list_labelled_or_not():
+    assert value_of("holes@3", in_order([1, 2]), []) == 1
+    assert value_of("holes(denominator='one')", in_order([1, 2]), []) == 2
+    assert math.isnan(value_of("holes@3", [], LABELS))
+    assert value_of("holes(undefined='zero')@3", [], LABELS) == 0
+
+
 def test_a_relevant_item_is_worth_less_the_more_judged_others_stand_above_it():
     # Two relevant, three judged others: each of the first two above a hit costs a half.
     assert value_of("bpref", in_order([1, 2, 3]), LABELS) == 1

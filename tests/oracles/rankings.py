@@ -8,10 +8,13 @@ import itertools
 import math
 from fractions import Fraction
 
-METRICS_OF_GAIN = ("cg", "dcg", "idcg", "ndcg", "err", "nerr", "rbp", "rbp_residual", "gap")
+METRICS_OF_GAIN = (
+    *("cg", "dcg", "idcg", "ndcg", "err", "nerr", "rbp", "rbp_residual", "gap"),
+    *("xdcg", "fidelity", "max_relevance"),
+)
 # Metrics without rules 1 (undefined without a relevant label), and without rules 2 and 4 (0 where nothing is found).
 CORRELATIONS = ("spearman", "pearson", "kendall_tau", "kendall_distance", "tau_ap")
-BY_FORMULA = ("percentile_rank", "auc", "auc_pr", "judged", *CORRELATIONS)
+BY_FORMULA = ("percentile_rank", "auc", "auc_pr", "judged", "holes", *CORRELATIONS)
 
 
 def rank(predictions, ties):
@@ -73,20 +76,18 @@ def value(name, user, k=None, undefined="nan", **parameters):
     elif name in METRICS_OF_GAIN:
         loses = parameters.get("below_threshold") == "zero"
         defined = any(grade > 0 and (not loses or is_relevant(grade, threshold)) for grade in user.grade.values())
-    elif name in CORRELATIONS or name == "judged":
+    elif name in (*CORRELATIONS, "judged", "holes"):
         defined = True
     else:
         defined = user.n_relevant(threshold) > 0
-    if defined and (name in ("err", "nerr") or (name == "rbp" and parameters.get("gain") == "max_grade")):
+    if defined and (name in ("err", "nerr", "xdcg") or (name == "rbp" and parameters.get("gain") == "max_grade")):
         max_grade = parameters.get("max_grade")
         if any(grade > (1 if max_grade is None else max_grade) for grade in user.grade.values()):
             return math.nan
     if defined and not user.items and name not in BY_FORMULA:
         return 0.0
     found = float(FORMULAS[name](user, k, **parameters)) if defined else math.nan
-    if math.isnan(found) and undefined != "nan":
-        return 1.0 if undefined == "one_if_empty" and not user.items else 0.0
-    return found
+    return 0.0 if math.isnan(found) and undefined == "zero" else found
 
 
 def precision(user, k, denominator="k", relevance_threshold=None):
@@ -224,11 +225,6 @@ def dcg_and_ideal(
         grades = sorted(user.grade.values(), reverse=True)
         if as_mllib:
             grades = user.raw_grades[: len(user.grade)]
-        if ideal == "filled_places":
-            top = user.items[:k]
-            again = [user.grade[item] for j, item in enumerate(top) if item in top[:j] and item in user.grade]
-            grades = sorted(grades + again, reverse=True)
-            k = len(top)
         best = [gain_of(grade, gain, below_threshold, relevance_threshold, as_mllib) for grade in grades][:k]
     return discounted(gains, discount), discounted(best, discount)
 
@@ -301,6 +297,25 @@ def gap(user, k, probabilities=None, below_threshold="keep", relevance_threshold
     return total / most if total else 0
 
 
+def xdcg(user, k, max_grade=None, decay=0.6, below_threshold="keep", relevance_threshold=None):
+    gains = gains_of(user, k, "linear", below_threshold, relevance_threshold)
+    places = len(user.items) if k is None else k
+    weighted = sum(gain * decay**j for j, gain in enumerate(gains))
+    return 100 * weighted / (1 if max_grade is None else max_grade) / sum(decay**j for j in range(places))
+
+
+def fidelity(user, k, below_threshold="keep", relevance_threshold=None):
+    def weight(gains):
+        return sum(2 ** (gain + 1) - 1 for gain in gains if gain > 0)
+
+    gains = gains_of(user, k, "linear", below_threshold, relevance_threshold)
+    return weight(gains) / weight(label_gains(user, below_threshold, relevance_threshold))
+
+
+def max_relevance(user, k, below_threshold="keep", relevance_threshold=None):
+    return max(gains_of(user, k, "linear", below_threshold, relevance_threshold))
+
+
 def q(user, k, beta=1.0, below_threshold="keep", relevance_threshold=None):
     gains = gains_of(user, k, "linear", below_threshold, relevance_threshold)
     best = label_gains(user, below_threshold, relevance_threshold)
@@ -315,6 +330,13 @@ def q(user, k, beta=1.0, below_threshold="keep", relevance_threshold=None):
 def judged(user, k):
     top = user.items[:k]
     return Fraction(sum(item in user.grade for item in top), len(top)) if top else math.nan
+
+
+def holes(user, k, denominator="predictions"):
+    top = user.items[:k]
+    n_unlabelled = sum(item not in user.grade for item in top)
+    divisor = {"predictions": len(top), "k": len(top) if k is None else k, "one": 1}[denominator]
+    return Fraction(n_unlabelled, divisor) if top else math.nan
 
 
 def bpref(user, k, judged_threshold=1.0, relevance_threshold=None):
@@ -526,7 +548,7 @@ FORMULAS = {
     function.__name__: function
     for function in (
         *(precision, recall, fbeta, f1, hit_rate, r_precision, ap, rr, cg, dcg, idcg, ndcg),
-        *(err, nerr, rbp, rbp_residual, gap, q, judged, bpref),
+        *(err, nerr, rbp, rbp_residual, gap, xdcg, fidelity, max_relevance, q, judged, holes, bpref),
         *(percentile_rank, auc, auc_pr, iprec, iprec_11pt, fap),
         *(pearson, spearman, kendall_tau, kendall_distance, tau_ap, rbo),
         *(lexirecall, total_search_efficiency),

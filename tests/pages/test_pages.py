@@ -58,7 +58,9 @@ def registry_as_before():
 
 
 def of_pages():
+    starts_sail = [pytest.mark.sail_alone("its examples start it")]
     needs = {
+        **dict.fromkeys(("without_java.md", "retrieval.md", "exact_neighbours.md"), starts_sail),
         "pyspark_ml.md": [
             pytest.mark.classic_alone("tuned_als"),
             pytest.mark.filterwarnings("ignore:there are no labels"),
@@ -66,7 +68,6 @@ def of_pages():
         # It trains ALS.
         "whole_catalogue.md": [pytest.mark.not_on_sail("ml")],
         "from_ratings.md": [pytest.mark.not_on_sail("ml")],
-        "without_java.md": [pytest.mark.sail_alone("its examples start it")],
         "calls.md": [pytest.mark.filterwarnings("ignore:.*excluded item")],
     }
     return [pytest.param(page, id=page.name, marks=needs.get(page.name, ())) for page in PAGES if page != README]

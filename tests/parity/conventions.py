@@ -1,15 +1,14 @@
 """What each system computes, in this project's words: found by running it beside the naive reference.
 
-A convention is data, by metric; `"*"` holds for all, `"rr@"` for `rr` with a cutoff. Beside the metrics' own parameters
+A convention is data, by metric; `"*"` holds for all, `"rr@"` for `rr` with a cutoff, `"ap(denominator=k)"` for `ap` with
+these parameters. Beside the metrics' own parameters
 there are:
 
-- `undefined`: where the metric has no value, the user has none ("nan") or 0 ("zero"; "zero if labelled": with a label;
-  "one_if_empty": 1 without predictions);
+- `undefined`: where the metric has no value, the user has none ("nan") or 0 ("zero"; "zero if labelled": with a label);
 - `empty_list`: "nan": a user without predictions has no value;
 - `ties`: as the oracle knows them; "unspecified": the order of equal scores is the system's secret, and none are tested;
 - `scores`: "float32" where they are rounded before they are compared;
-- `duplicates`: "each" occurrence of an item counts; or "once": a later one keeps its place and is no hit; or "keep_best": it is
-  left out, and others move up;
+- `duplicates`: "each" occurrence of an item counts, or "once": a later one keeps its place and is no hit;
 - `candidates`: "union" where labelled items that were not predicted follow the list, all with one score;
 - `population`: whom the system gives a value.
 """
@@ -27,7 +26,6 @@ POPULATIONS = {
     "both": lambda labels, predictions, listed: labels and predictions,
     "lists": lambda labels, predictions, listed: listed and (labels or predictions),
     "every list": lambda labels, predictions, listed: listed,
-    "rows": lambda labels, predictions, listed: True,
 }
 
 
@@ -36,12 +34,13 @@ class Convention(NamedTuple):
 
     settings: dict[str, dict[str, Any]]
 
-    def of(self, name, k):
-        """What holds for a metric, with a cutoff or without."""
+    def of(self, name, k, arguments=""):
+        """What holds for a metric, with a cutoff or without, and with these parameters."""
         return {
             **self.settings.get(EVERY_METRIC, {}),
             **self.settings.get(name, {}),
             **(self.settings.get(f"{name}@", {}) if k is not None else {}),
+            **self.settings.get(f"{name}({arguments})", {}),
         }
 
 
@@ -179,19 +178,33 @@ RECBOLE = Convention(
     }
 )
 
-MLFLOW = Convention(
+BEIR = Convention(
     {
-        "*": {"ties": "position", "duplicates": "each", "population": "rows"},
-        "precision": {"denominator": "predictions", "undefined": "zero"},
-        "recall": {"duplicates": "once", "undefined": "one_if_empty"},
-        "ndcg": {"gain": "binary", "ideal": "filled_places", "undefined": "one_if_empty"},
+        **{name: PYTREC_EVAL.settings[name] for name in ("*", "ap", "ndcg")},
+        # Its own measures: the score as it is, then the order given; and a query without a run counts.
+        **{
+            name: {"ties": "position", "scores": "float64", "population": "labels"}
+            for name in ("rr", "hit_rate", "recall(denominator=min_k_labels)")
+        },
+        "holes": {"ties": "position", "scores": "float64", "population": "labels", "denominator": "k"},
     }
 )
 
-RAGAS = Convention(
+MTEB = Convention(
     {
-        "*": {"ties": "position", "duplicates": "keep_best", "undefined": "nan", "population": "rows"},
-        "precision": {"denominator": "predictions", "undefined": "zero", "empty_list": "nan"},
-        "ap": {"duplicates": "each", "undefined": "zero"},
+        **{name: PYTREC_EVAL.settings[name] for name in ("*", "ap", "ndcg")},
+        # Its own measures: the score as it is.
+        "rr": {"scores": "float64"},
+        "recall(denominator=min_k_labels,undefined=nan)": {"scores": "float64"},
+        "holes": {"scores": "float64", "denominator": "k"},
+    }
+)
+
+AZURE = Convention(
+    {
+        "*": {"ties": "position", "undefined": "zero", "population": "labels"},
+        "ndcg": {"ideal": "labels"},
+        "xdcg": {"max_grade": 4},
+        "holes": {"denominator": "one"},
     }
 )

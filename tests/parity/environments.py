@@ -32,8 +32,9 @@ ENVIRONMENT_OF = {
     "rectools_beyond": "rectools",
     "obp": "obp",
     "ndeval": "ndeval",
-    "mlflow": "mlflow",
-    "ragas": "ragas",
+    "beir": "beir",
+    "mteb": "mteb",
+    "azure": "azure",
 }
 
 

@@ -13,8 +13,6 @@ FLOAT64, FLOAT32 = 1e-12, 1e-6
 FIVE_DECIMALS = 0.5e-5 + 1e-12
 # So does trec_eval four.
 FOUR_DECIMALS = 0.5e-4 + 1e-12
-# Ragas adds 1e-10 to the number of hits before it divides.
-MORE_HITS = 1e-10 + 1e-12
 
 
 class Case(NamedTuple):
@@ -284,12 +282,38 @@ RECBOLE = {
     "NDCG@10": "ndcg@10",
 }
 
-MLFLOW = {f"{name}_at_k@{k}": f"{name}@{k}" for name in ("precision", "recall", "ndcg") for k in (1, 3, 5, 10, 100)}
+BEIR = {
+    **{f"NDCG@{k}": f"ndcg@{k}" for k in (1, 5, 10)},
+    **{f"MAP@{k}": f"ap@{k}" for k in (1, 5, 10)},
+    **{f"Recall@{k}": f"recall@{k}" for k in (5, 100)},
+    **{f"P@{k}": f"precision@{k}" for k in (1, 10)},
+    **{f"MRR@{k}": f"rr@{k}" for k in (1, 10)},
+    **{f"Accuracy@{k}": f"hit_rate@{k}" for k in (1, 5)},
+    **{f"Hole@{k}": f"holes@{k}" for k in (1, 10, 100)},
+}
+# It divides by 0 where no label is relevant.
+BEIR_CAPPED = {f"R_cap@{k}": f"recall@{k}(denominator=min_k_labels)" for k in (1, 5, 100)}
 
-RAGAS = {"IDBasedContextPrecision": "precision", "IDBasedContextRecall": "recall"}
-# It fails without a reference, of the other one without a context.
-RAGAS_TEXTS = {"NonLLMContextPrecisionWithReference": "ap"}
-RAGAS_VERDICTS = {"ContextPrecision": "ap"}
+MTEB = {
+    **{f"ndcg_at_{k}": f"ndcg@{k}" for k in (1, 5, 10)},
+    **{f"map_at_{k}": f"ap@{k}" for k in (1, 5, 10)},
+    **{f"recall_at_{k}": f"recall@{k}" for k in (5, 100)},
+    **{f"precision_at_{k}": f"precision@{k}" for k in (1, 10)},
+    **{f"mrr_at_{k}": f"rr@{k}" for k in (1, 10)},
+    **{f"hit_rate_at_{k}": f"hit_rate@{k}" for k in (1, 5)},
+    **{f"R_cap_at_{k}": f"recall@{k}(denominator=min_k_labels,undefined=nan)" for k in (1, 5, 100)},
+    **{f"Hole_at_{k}": f"holes@{k}" for k in (1, 10, 100)},
+}
+
+AZURE = {
+    "ndcg@3": "ndcg@3",
+    "xdcg@3": "xdcg@3",
+    "fidelity": "fidelity",
+    "top1_relevance": "max_relevance@1",
+    "top3_max_relevance": "max_relevance@3",
+    "holes": "holes",
+    "holes_ratio": "holes(denominator=predictions)",
+}
 
 
 def filled(metrics):
@@ -320,6 +344,9 @@ CASES = (
             Case("pytrec_eval", variant, conventions.PYTREC_EVAL, TREC_EVAL, only=only),
             Case("ir_measures", variant, conventions.IR_MEASURES, IR_MEASURES, only=only),
             Case("ir_measures", variant, conventions.IR_MEASURES, GDEVAL, FIVE_DECIMALS, only),
+            Case("beir", variant, conventions.BEIR, BEIR, only=only),
+            Case("beir", variant, conventions.BEIR, BEIR_CAPPED, only="relevant"),
+            Case("mteb", variant, conventions.MTEB, MTEB, only=only),
         )
     ),
     *(Case("ranx", variant, conventions.RANX, RANX) for variant in ("distinct", "negative_distinct")),
@@ -354,14 +381,5 @@ CASES = (
     Case("recommenders", "distinct", conventions.RECOMMENDERS, RECOMMENDERS_GRADED, only="relevant"),
     Case("recommenders", "duplicates", conventions.RECOMMENDERS, RECOMMENDERS_DUPLICATES),
     Case("recbole", "ties", conventions.RECBOLE, RECBOLE),
-    *(
-        case
-        for variant in ("ties", "duplicates")
-        for case in (
-            Case("mlflow", variant, conventions.MLFLOW, MLFLOW),
-            Case("ragas", variant, conventions.RAGAS, RAGAS),
-            Case("ragas", variant, conventions.RAGAS, RAGAS_TEXTS, MORE_HITS, only="relevant"),
-            Case("ragas", variant, conventions.RAGAS, RAGAS_VERDICTS, MORE_HITS, only="lists"),
-        )
-    ),
+    Case("azure", "ties", conventions.AZURE, AZURE),
 )

@@ -26,7 +26,7 @@ def parse(metric):
 def values(convention, users, metric):
     """The metric of every user that the system counts, by name; NaN where it is undefined."""
     name, k, arguments = parse(metric)
-    settings = {**convention.of(name, k), **arguments}
+    settings = {**convention.of(name, k, NAME.fullmatch(metric)["arguments"]), **arguments}
     counts = POPULATIONS[settings["population"]]
     return {
         user_name: value(name, k, settings, user)
@@ -65,9 +65,7 @@ def value(name, k, settings, user):
     found = oracle.value(name, lists, k=k, **parameters)
     if not predictions and settings.get("empty_list") == "nan":
         return math.nan
-    if math.isnan(found) and settings["undefined"] == "one_if_empty":
-        return float(not predictions)
-    as_zero = {"zero": True, "zero if labelled": bool(labels)}.get(settings["undefined"], False)
+    as_zero = {"zero": True, "zero if labelled": bool(labels), "nan": False}[settings["undefined"]]
     return 0.0 if math.isnan(found) and as_zero else found
 
 

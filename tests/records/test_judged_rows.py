@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 import pytest
-from worlds.summary_rows import difference
+from worlds.summary_rows import difference, pair
 
-from spark_rankeval.comparison.comparison_results import ModelComparison
+from spark_rankeval.comparison.comparison_results import ModelComparison, PairwiseComparison
 from spark_rankeval.records.judged_rows import joined_in_words
 
 ALONE = "to_pandas() also has each one alone"
@@ -18,12 +18,16 @@ FEW = "p allows for few users and leaves open what the interval decides"
 BY_HEADLINE = "undecided although the interval decides, because ndcg@10 is undecided"
 
 
-def notes_beside(name, rows, correction="holm", headline=""):
-    """The notes of a comparison that stand beside a name."""
-    comparison = ModelComparison(
+def comparison(rows, correction="holm", headline=""):
+    return ModelComparison(
         tuple(rows), 0.95, "sign_flip", 999, 0, baseline="popularity", correction=correction, headline=headline
     )
-    return [line.removeprefix(name).strip() for line in repr(comparison).splitlines() if line.startswith(f"{name} ")]
+
+
+def notes_beside(name, *args, **others):
+    """The notes of a comparison that stand beside a name."""
+    lines = repr(comparison(*args, **others)).splitlines()
+    return [line.removeprefix(name).strip() for line in lines if line.startswith(f"{name} ")]
 
 
 @pytest.mark.parametrize(("figures", "says"), [
@@ -80,6 +84,25 @@ def test_notes_say_how_a_headline_and_other_metrics_are_corrected():
     # The row is open by its own p, whatever the headline says.
     own = [first, replace(gated, p=0.4, n_joint=2, p_test="exact"), rows[2]]
     assert notes_beside("interval", own, headline="ndcg@10")[1:] == [f"{SIGNS_DO_NOT}: mrr of als"]
+
+
+def test_a_p_that_the_headline_or_the_replicates_limit_is_explained():
+    first = difference(p_test="sign_flip", p_sign_flip=0.001, p=0.001)
+    hits = difference("hit_rate@10", p_test="exact", p_sign_flip=1e-9, p=0.001)
+    shown = repr(comparison([first, hits, difference("mrr", p_test="exact", p=0.04)], headline="ndcg@10")).splitlines()
+    assert "p as small as 999 replicates can show, 1/1,000 before correction: ndcg@10 of als" in shown
+    assert "p no smaller than that of ndcg@10, which is tested first: hit_rate@10 of als" in shown
+    assert "no smaller than" not in repr(comparison([first, hits]))
+    assert "no smaller than" not in repr(comparison([first, replace(hits, model="bpr")], headline="ndcg@10"))
+    margin = {"margin": 0.01, "p_test": "t", "p": 0.001}
+    for p_margin, n in ((0.0005, 1), (0.001, 0)):
+        rows = [difference(p_margin=0.001, **margin), difference("mrr", p_margin=p_margin, **margin)]
+        assert repr(comparison(rows, headline="ndcg@10")).count("no smaller than") == n
+    randomised = PairwiseComparison(
+        (pair(p_randomised=0.001, p=0.001), pair("mrr", p_randomised=0.004)), 0.95, "randomised", 999, 0
+    )
+    assert "p as small as 999 replicates can show, 1/1,000: ndcg@10 of als and popularity" in repr(randomised)
+    assert "as small as" not in repr(replace(randomised, test="tukey"))
 
 
 def test_several_models_share_the_error_of_a_headline():

@@ -8,8 +8,9 @@ from dataclasses import replace
 import pytest
 from worlds.summary_rows import row, summary_as_html, summary_as_latex, summary_as_markdown, summary_as_text
 
+from spark_rankeval.records.cross_table import cross_table
 from spark_rankeval.records.quality import DataQuality
-from spark_rankeval.records.summary import SummaryRow
+from spark_rankeval.records.summary import SummaryRow, means_table
 from spark_rankeval.report.result_charts import interval_reading
 from spark_rankeval.tables import number
 
@@ -209,19 +210,36 @@ def test_without_intervals_there_is_no_column_of_them():
     assert "no interval" not in summary_as_text([plain], {"": QUALITY})
 
 
-def test_an_interval_of_another_kind_than_the_head_says_is_named():
+def test_a_letter_marks_each_interval_of_another_kind_than_the_head_says():
     share = replace(ROW, metric="hit_rate@10", interval_method="clopper_pearson")
     lines = summary_as_text([share, ROW], {"": QUALITY}).split("\n")
     assert "95% interval (t)" in lines[1]
-    assert lines[4] == "interval for hit_rate@10: Clopper-Pearson"
+    assert ["] c " in line for line in lines[2:4]] == [True, False]
+    assert lines[4] == "c: Clopper-Pearson interval"
     alone = summary_as_text([share], {"": QUALITY})
     assert "95% interval (Clopper-Pearson)" in alone
-    assert "interval for" not in alone
+    assert "c: " not in alone
+    missing = replace(share, no_interval="no user")
+    assert "c: " not in summary_as_text([missing, ROW], {"": QUALITY})
 
 
-def test_a_chart_names_the_interval_that_the_table_names():
+def test_a_table_of_models_marks_the_model_whose_interval_is_of_another_kind():
+    rows = [replace(ROW, model=model, slice=part) for model in ("als", "bpr") for part in ("all", "a=1")]
+    rows[3] = replace(rows[3], interval_method="clopper_pearson")
+    table = cross_table(rows, "slice", "model", None, {}, None)
+    assert [line.endswith(" c") for line in repr(table).splitlines()] == [False, False, False, True, False]
+    assert repr(table).endswith("\nc: Clopper-Pearson interval")
+    without = cross_table(rows, "slice", "model", None, {}, False)
+    assert "c: " not in repr(without)
+    assert table.to_markdown().count("<sup>c</sup>") == 1
+    shown = means_table("", rows, slices=True)
+    assert [[cell.raised for cell in line if cell.raised] for line in shown.rows] == [[], [], [], ["c"]]
+    assert [note.sentence for note in shown.notes] == ["c: Clopper-Pearson interval"]
+
+
+def test_a_chart_names_all_intervals_that_the_table_names():
     share = replace(ROW, metric="hit_rate@10", interval_method="clopper_pearson")
-    assert "95% interval (t)" in interval_reading([share, ROW], "the line")
+    assert "95% interval (t or Clopper-Pearson)" in interval_reading([share, ROW], "the line")
     assert "95% interval (Clopper-Pearson)" in interval_reading([share], "the line")
 
 

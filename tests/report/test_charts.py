@@ -294,7 +294,7 @@ def test_differences_stand_around_0_with_their_margin():
     chart = ComparisonPlots(rows, (), "popularity", 0.95, ["popularity", "als"])()
     found = values(chart)
     assert [(one["place"], one["value"], one["note"]) for one in found] == [
-        ("ndcg@10", 0.03, "+0.0300 (+12 %) · better"), ("mrr", -0.04, "-0.0400 (-16 %) · worse"),
+        ("ndcg@10", 0.03, "+0.0300 (+12%) · better"), ("mrr", -0.04, "-0.0400 (-16%) · worse"),
     ]  # fmt: skip
     assert {"place": "ndcg@10", "from": -0.01, "to": 0.01} in records(chart)
     assert {"at": 0} in records(chart)

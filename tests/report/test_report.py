@@ -96,6 +96,15 @@ def test_means_are_printed_as_everywhere(page):
     assert page.rows("means")[0] == ["metric", "model", "mean", "95% interval (t)", "std", "users", "undefined"]
 
 
+def test_a_letter_marks_the_intervals_of_another_kind_than_the_head_says(tmp_path):
+    rows = [row(), row("hit_rate@10", interval_method="clopper_pearson")]
+    page = Page(plain(rows).report(tmp_path / "report.html"))
+    lines = page.rows("means")
+    assert [cells[2] for cells in lines] == ["95% interval (t)", "[0.2300, 0.2700]", "[0.2300, 0.2700]c"]
+    assert "c: Clopper-Pearson interval" in page.words(page.section("means"))
+    assert "95% interval (t or Clopper-Pearson)." in page.words(page.section("means"))
+
+
 def test_every_mean_is_there_to_unfold(page):
     folded = page.section("means").find(".//details")
     lines = [[page.words(cell) for cell in line] for line in folded.iter("tr")]
@@ -110,7 +119,7 @@ def test_differences_have_verdicts_and_what_they_stand_on(page):
     assert "lift: difference / |baseline's mean|, with Fieller's interval" in words
     line = next(cells for cells in page.rows("differences") if cells[0] == "map@10")
     assert line[1] == "popularity"
-    assert line[5:7] == ["+12 %", "+6.0 % to +18 %"]
+    assert line[5:7] == ["+12%", "+6.0% to +18%"]
     assert line[7:] == ["+0.0300", "+0.0150 to +0.0450", "0.0004", "500/400/300", "better"]
 
 

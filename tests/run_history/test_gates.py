@@ -89,7 +89,7 @@ def test_a_drop_is_from_the_newest_run_that_has_the_figure():
     assert (one.passed, one.limit, one.earlier) == (True, 0.31, "tuesday")
     (one,) = outcomes({"ndcg@10": {"max_drop": 0.0049}}, [row(mean=0.31)], earlier)
     assert not one.passed
-    assert one.found == "0.31, after 0.315 in tuesday (-1.6 %)"
+    assert one.found == "0.31, after 0.315 in tuesday (-1.6%)"
     assert one.condition == "mean at most 0.0049 below the last good run"
 
 
@@ -142,7 +142,7 @@ def test_other_predictions_are_no_change_and_unknown_labels_fail_on_request(recw
     (one,) = outcomes({"ndcg@10": gate}, [unknown], before)
     assert (one.passed, one.changed) == (False, "")
     assert one.found == (
-        "0.31, after 0.315 in monday (-1.6 %); this run has no fingerprints, so nobody knows whether labels changed; evaluate it again, or "
+        "0.31, after 0.315 in monday (-1.6%); this run has no fingerprints, so nobody knows whether labels changed; evaluate it again, or "
         "leave out same_labels for one run"
     )
     (one,) = outcomes({"ndcg@10": gate}, [today], [("monday", unknown)])

@@ -161,7 +161,7 @@ def test_what_a_split_prints_says_what_it_is_without_a_job(spark, jobs_of):
         "by each user's order of 'day': labels from the last 2 rows, training from those before": last_n(
             log, 2, time="day"
         ),
-        "by a hash: labels from 12.5 % of the rows (seed 3), training from the others": by_hash(
+        "by a hash: labels from 12.5% of the rows (seed 3), training from the others": by_hash(
             log, 0.125, of="rows", seed=3
         ),
     }

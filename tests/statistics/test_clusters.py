@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -19,6 +20,14 @@ from spark_rankeval.statistics.intervals import fitted
 from spark_rankeval.statistics.moments import merged
 from spark_rankeval.statistics.paired import PairedAccumulator, PairedClusters, comparison_of, paired_sides
 from spark_rankeval.statistics.sums import LIMBS, MeanAccumulator, exact_sum, mean_of
+from spark_rankeval.statistics.sums import degrees_of_freedom as exact_degrees_of_freedom
+
+
+def test_degrees_of_freedom_are_a_double_even_if_they_are_whole():
+    """A column of doubles takes no whole number."""
+    df = exact_degrees_of_freedom(Fraction(100), Fraction(100))
+    assert df == 99
+    assert isinstance(df, float)
 
 
 def users(n_users=3000, n_clusters=70, seed=1):

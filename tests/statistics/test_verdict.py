@@ -3,7 +3,7 @@ import math
 import pytest
 
 from spark_rankeval.statistics.intervals import Interval
-from spark_rankeval.statistics.verdicts import ShownFigures, verdict_of
+from spark_rankeval.statistics.verdicts import ShownFigures, percent, verdict_of
 
 
 def verdict(low, high, p=0.001, **options):
@@ -43,7 +43,7 @@ def test_a_p_at_1_less_the_level_is_enough_at_any_level(level, p):
 def test_the_sentence_has_the_models_the_metric_and_the_figures():
     result = verdict(0.0123, 0.0345, 0.00421, names=("ALS", "popularity"), metric="ndcg@10")
     assert result.sentence == (
-        "ALS is better than popularity on ndcg@10 (difference +0.0234, 95 % interval +0.0123 to +0.0345, p = 0.0042)."
+        "ALS is better than popularity on ndcg@10 (difference +0.0234, 95% interval +0.0123 to +0.0345, p = 0.0042)."
     )
 
 
@@ -70,11 +70,32 @@ def test_sentences(low, high, margin, says):
 ])  # fmt: skip
 def test_large_means_are_written_out(means, words):
     result = verdict(0.01, 0.03, shown=ShownFigures(means=means, lift=(0.1, 0.05, 0.15)))
-    assert f"(+10 %, {words}; 95 % interval +5.0 % to +15 %, p = 0.0010)." in result.sentence
+    assert f"(+10%, {words}; 95% interval +5.0% to +15%, p = 0.0010)." in result.sentence
+
+
+def test_a_verdict_says_that_no_user_differs_unless_something_is_decided():
+    same = verdict(-0.01, 0.01, 1.0, names=("copy", "als"), metric="rr", no_user_differs=True)
+    assert same.word == "no user differs"
+    assert same.sentence == (
+        "No user differs between copy and als on rr (difference 0, 95% interval -0.01 to +0.01, p = 1.0000)."
+    )
+    assert verdict(-0.01, 0.01, 0.001, margin=0.02, no_user_differs=True).word == "no relevant difference"
+    missing = Interval.missing(0.95, "t", "the metric has no bounds")
+    without = verdict_of(missing, 1.0, difference=0.0, metric="dcg", no_user_differs=True)
+    assert without.word == "no user differs"
+    assert without.sentence == "No user differs between the model and the baseline on dcg (p = 1.0000)."
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [(0.28, "+28%"), (-0.035, "-3.5%"), (0.0042, "+0.42%"), (-0.00004, "0.00%"), (0.0, "0.00%"), (-0.00006, "-0.01%")],
+)
+def test_a_percentage_that_rounds_to_0_has_no_sign(share, text):
+    assert percent(share) == text
 
 
 def test_large_differences_are_written_out():
-    assert "(difference +15,000, 95 % interval -999 to +30,999, p < 0.0001)." in verdict(-999, 30999, 1e-9).sentence
+    assert "(difference +15,000, 95% interval -999 to +30,999, p < 0.0001)." in verdict(-999, 30999, 1e-9).sentence
 
 
 def test_a_name_stays_as_it_is_spelled():

@@ -11,7 +11,8 @@ def tables_of_all_kinds(spark):
     columns = "user string, item string, query string, locale string, userId int, movieId int"
     ids = [("ann", "jam", "q1", "de", 1, 10), ("ann", "tea", "q1", "de", 1, 11), ("bob", "rye", "q1", "fr", 2, 12)]
     predictions = spark.createDataFrame(
-        [(*row, 1.0 - place / 10, place) for place, row in enumerate(ids)], f"{columns}, score double, position int"
+        [(*row, 1.0 - place / 10, place, 900) for place, row in enumerate(ids)],
+        f"{columns}, score double, position int, tokens int",
     )
     labels = spark.createDataFrame(
         [(*row, 5 - 4 * (place % 2), place % 2, 1) for place, row in enumerate(ids)],
@@ -30,6 +31,9 @@ def tables_of_all_kinds(spark):
         "recommended": recommended.withColumnRenamed("recommendations", "recs"),
         "table": spark.createDataFrame(
             [("ann", ["a", "b"], ["b"])], "user string, prediction array<string>, label array<string>"
+        ),
+        "rows": spark.createDataFrame(
+            [("q1", "a", 0.5, 1), ("q1", "b", 0.4, 0)], "query string, chunk string, score double, label int"
         ),
         "logged": labels.withColumn("weight", labels.rating * 1.5),
         "everyone": spark.createDataFrame([("ann",), ("dan",)], "user string"),
