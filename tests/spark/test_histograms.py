@@ -89,7 +89,7 @@ def test_a_comparison_draws_differences_and_leaves_equal_users_out(result):
     assert not found.beyond
     assert len(bars(comparison.plot.histogram("ndcg@5"))) == len(one.bins)
     assert comparison.to_dict().keys() == {
-        "rows", "level", "test", "replicates", "seed", "baseline", "correction", "headline", "slices", "notes",
+        "rows", "level", "test", "replicates", "seed", "baseline", "correction", "headline", "slices", "notes", "unit",
     }  # fmt: skip
 
 
