@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from spark_rankeval.evaluation.popularity import popularity as popularity
     from spark_rankeval.evaluation.result import Result as Result
     from spark_rankeval.evaluation.slice_gaps import Gaps as Gaps
+    from spark_rankeval.evaluation.spans import labels_of_spans as labels_of_spans
     from spark_rankeval.evaluation.summarise import summarise as summarise
     from spark_rankeval.evaluation.summarise import write_per_user as write_per_user
     from spark_rankeval.evaluation.summary_table import summary_table as summary_table
@@ -75,6 +76,7 @@ _NAMES = {
     "evaluation.popularity": ("popularity",),
     "evaluation.result": ("Result",),
     "evaluation.slice_gaps": ("Gaps",),
+    "evaluation.spans": ("labels_of_spans",),
     "evaluation.summarise": ("summarise", "write_per_user"),
     "evaluation.summary_table": ("summary_table",),
     "experiments.compare_groups": ("compare_groups",),

@@ -53,6 +53,7 @@ DOORS = {
     "differences": lambda table: ours.differences({"a": table, "b": table}, "a"),
     "evaluate": lambda table: ours.evaluate(table, table, "rr"),
     "history": ours.history,
+    "labels_of_spans": lambda table: ours.labels_of_spans(table, table),
     "merge": ours.merge,
     "popularity": ours.popularity,
     "quarantine": lambda table: ours.quarantine(table, table, "rr"),

@@ -18,7 +18,7 @@ from spark_rankeval.evaluation.bad_rows import (
 )
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.metrics.naming import parse_metric
-from spark_rankeval.records.notes import NOTE_OF_RETRIEVED_LABELS, notes_of
+from spark_rankeval.records.notes import NOTE_OF_CHUNK_LABELS, NOTE_OF_RETRIEVED_LABELS, NOTES_OF_ROLL_UP, notes_of
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.slices import Key, has_item_group, is_of_all, item_attribute, slice_name, sorted_keys
 from spark_rankeval.records.summary import (
@@ -162,7 +162,8 @@ def _built(
     summary = summary_of_findings(findings)
     warn_of_few_clusters(summary)
     columns = {metric.key: metric.column for metric in findings.metrics if metric.column}
-    notes = [NOTE_OF_RETRIEVED_LABELS] if settings.labels == "predictions" else []
+    label_notes = {"predictions": NOTE_OF_RETRIEVED_LABELS, "chunks": NOTE_OF_CHUNK_LABELS}
+    notes = filter(None, [NOTES_OF_ROLL_UP.get(settings.k_counts), label_notes.get(settings.labels)])
     # What is written is summarised with the same options.
     by = options.by if schema.slices else ()
     again = replace(options, by=by, user_weight=schema.weight, cluster=tuple(schema.clusters))

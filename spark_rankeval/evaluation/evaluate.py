@@ -30,6 +30,7 @@ from spark_rankeval.request.on_invalid import OnInvalidOption
 from spark_rankeval.request.options import (
     ByOption,
     Facts,
+    KCounts,
     PopulationName,
     Pruning,
     ScoringOptions,
@@ -62,6 +63,8 @@ def evaluate(
     item: str | tuple[str, str] | None = "item",
     score: str | None = None,
     rank: str | None = None,
+    roll_up: str | tuple[str, str] | None = None,
+    k_counts: KCounts = "documents",
     model: str | None = None,
     relevance: str | Sequence[str] | None = None,
     relevance_threshold: float | None = None,
@@ -117,6 +120,12 @@ def evaluate(
         score: the column of scores; the highest is best. Scores compare as float64: whole numbers above 2^53 and decimals of
             more than 15 digits are rounded, and may tie. Of several models, those with arrays of items need no scores.
         rank: the column of ranks, to pass instead of `score`; the lowest is best. Arrays need neither.
+        roll_up: the column that names the document of each item, if items are chunks of documents. Then documents are ranked, each at
+            the place of its best chunk. Pass a pair if the names differ in predictions and labels. A table without this column gets it
+            from `Facts.items`, or labels from the predictions, by the column of items. A document has the highest grade of its labels.
+            Items are then documents for all other options, too. See docs/chunks.md.
+        k_counts: what cutoffs count if chunks are rolled up. With ``documents``, further chunks of a document are left out before places
+            are counted. With ``chunks`` they take places, without a label.
         model: the column of predictions that names the model of each row, if one table holds several models.
         relevance: the column of grades. None: every labelled item has grade 1. A list such as ``["click", "purchase"]`` evaluates
             several columns in the same pass, each with its own rows in the summary. A label must then have a grade in each.
@@ -177,10 +186,10 @@ def evaluate(
         DataError: rows cannot be ranked.
     """
     options = ScoringOptions(
-        user=user, item=item, score=score, rank=rank, model=model, relevance=relevance, relevance_threshold=relevance_threshold,
-        min_score=min_score, weight=weight, cost=cost, dialect=dialect, ties=ties, exclude=exclude, on_invalid=on_invalid, users=users,
-        population=population, by=by, user_weight=user_weight, cluster=cluster, unit=unit, facts=facts,
-        prune=prune,
+        user=user, item=item, score=score, rank=rank, roll_up=roll_up, k_counts=k_counts, model=model, relevance=relevance,
+        relevance_threshold=relevance_threshold, min_score=min_score, weight=weight, cost=cost, dialect=dialect, ties=ties, exclude=exclude,
+        on_invalid=on_invalid, users=users, population=population, by=by, user_weight=user_weight, cluster=cluster, unit=unit,
+        facts=facts, prune=prune,
     )  # fmt: skip
     summary = SummaryOptions(by=by, user_weight=user_weight, cluster=cluster, ci=ci, quantiles=quantiles)
     with speaking_of(unit):
@@ -240,9 +249,9 @@ def score_users(predictions: Predictions, labels: Table | None, metrics: Metrics
         labels: as in `evaluate`.
         metrics: as in `evaluate`.
         options: by keyword, with the meaning and default that they have in `evaluate`: ``user``, ``item``, ``score``, ``rank``,
-            ``model``, ``relevance``, ``relevance_threshold``, ``min_score``, ``weight``, ``cost``, ``dialect``, ``ties``, ``exclude``,
-            ``on_invalid``, ``users``, ``population``, ``by``, ``user_weight``, ``cluster``, ``unit``, ``facts`` and ``prune``.
-            All are optional.
+            ``roll_up``, ``k_counts``, ``model``, ``relevance``, ``relevance_threshold``, ``min_score``, ``weight``, ``cost``, ``dialect``,
+            ``ties``, ``exclude``, ``on_invalid``, ``users``, ``population``, ``by``, ``user_weight``, ``cluster``, ``unit``, ``facts`` and
+            ``prune``. All are optional.
 
     Returns:
         the user's columns; for each metric a double, NaN if it is undefined; ``n_predictions``, ``n_labels``, ``n_relevant``,

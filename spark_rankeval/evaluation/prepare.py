@@ -33,6 +33,7 @@ from spark_rankeval.spark.inputs import AttributeNames, Sources, read_sources
 from spark_rankeval.spark.invalid_rows import columns_of_rejected
 from spark_rankeval.spark.long_table import read_long_table
 from spark_rankeval.spark.per_user import TABLES, MetricColumn, Settings, table_hash
+from spark_rankeval.spark.roll_up import roll_up
 from spark_rankeval.spark.scoring import Scoring
 from spark_rankeval.spark.sql_text import find_column
 
@@ -56,6 +57,8 @@ def prepare(
     No job runs, except one that reads the names in a column of models.
     """
     requested, convention = parse_metrics(metrics), options.convention
+    rolled_up = roll_up(predictions, labels, options)
+    predictions, labels, options = rolled_up.predictions, rolled_up.labels, rolled_up.options
     long_table = None if labels is not None else read_long_table(predictions, options)
     if long_table is not None:
         predictions, labels, options = long_table.predictions, long_table.labels, long_table.options
@@ -93,6 +96,7 @@ def prepare(
         right.extra_columns,
         has_scores,
         sources.predictions.extra_columns,
+        None if options.roll_up is None else options.k_counts,
     )
     models = [model.name for model in sources.models]
     reading = read_request(
@@ -121,7 +125,8 @@ def prepare(
         mean=convention.mean,
         unpredicted=first.population.without_predictions,
         unit=options.unit,
-        labels="table" if long_table is None else "predictions",
+        labels="predictions" if long_table is not None else "chunks" if rolled_up.are_chunks_labelled else "table",
+        k_counts=lists.k_counts or "",
     )
     return Scoring(sources, reading, settings, _metric_columns(reading, list(requested)), model_column, options.prune)
 

@@ -27,6 +27,20 @@ NOTE_OF_RETRIEVED_LABELS = (
     "score"
 )
 
+#: The note on lists whose chunks are rolled up, by what cutoffs count.
+NOTES_OF_ROLL_UP = {
+    "documents": "chunks are rolled up: a document stands at the place of its best chunk, and cutoffs count documents",
+    "chunks": (
+        "chunks are rolled up: a document stands at the place of its best chunk, and cutoffs count chunks; further chunks of a document "
+        "take places without a label"
+    ),
+}
+#: The note on labelled chunks whose documents only the predictions know.
+NOTE_OF_CHUNK_LABELS = (
+    "documents of labelled chunks come from the predictions. A labelled chunk that no list has counts as a document of its own, so recall "
+    "may be higher than this. facts=Facts(items=…) can name the documents of all chunks"
+)
+
 
 def notes_of(
     rows: Sequence[SummaryRow], users: Sequence[str] = (), longest: Mapping[str, int] = MappingProxyType({})

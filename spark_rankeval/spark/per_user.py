@@ -69,7 +69,10 @@ class Settings:
     mean: str = "defined"  # ``all`` if an undefined value makes the mean undefined
     unpredicted: str = "counted"  # what becomes of users without predictions: ``counted`` or ``left_out``
     unit: str = USER  # what lists are for, in words
-    labels: str = "table"  # where labels are: a ``table`` of their own, or the rows of ``predictions``
+    # Where labels are: a ``table`` of their own, such a table of ``chunks`` whose documents the predictions know, or the rows of
+    # ``predictions``.
+    labels: str = "table"
+    k_counts: str = ""  # what cutoffs count if chunks are rolled up: ``documents`` or ``chunks``; else empty
 
 
 @dataclass(frozen=True)
@@ -130,7 +133,7 @@ class PerUserSchema:
 
     def marks(self) -> dict[str, dict[str, Any]]:
         """What each column says of itself, in the order of the columns."""
-        settings = asdict(self.settings)
+        settings = {name: value for name, value in asdict(self.settings).items() if value != ""}
         marks: dict[str, dict[str, Any]] = {name: {"kind": "user"} for name in self.users}
         marks |= {name: {"kind": "slice"} for name in self.slices}
         if self.weight is not None and self.weight not in self.counts:

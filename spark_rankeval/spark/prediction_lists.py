@@ -332,6 +332,9 @@ def _obstacle(
             r.unpredicted_labels == "last" for r in rankings
         ),
         "each of equal items counts in this dialect.": any(r.duplicates == "each" for r in rankings),
+        "of equal items the best one has the cost.": any(
+            r.duplicates == "keep_best" and r.budget is not None for r in rankings
+        ),
     }
     return next((words for words, met in obstacles.items() if met), None)
 

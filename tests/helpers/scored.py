@@ -47,10 +47,10 @@ def merging_exposure(states_of_users=dict, ci="t"):
     return {**merging_states(states_of_users), **AllLists().mergers(DescriptionOptions(ci, quantiles=()))}
 
 
-def scores_in(dialect, metrics, users, threshold=None, ties=None):
+def scores_in(dialect, metrics, users, threshold=None, ties=None, lists=KNOWN):
     """What the worker makes of users, as `values_in` takes them: what each metric is a value of, and the scores."""
-    resolved = resolve(parse_metrics(metrics), dialect, {"relevance_threshold": threshold}, KNOWN, ties)
-    views, values = views_of(resolved, dialect, KNOWN, ties=ties, threshold=threshold)
+    resolved = resolve(parse_metrics(metrics), dialect, {"relevance_threshold": threshold}, lists, ties)
+    views, values = views_of(resolved, dialect, lists, ties=ties, threshold=threshold)
     task = ScoringTask(
         tuple(views),
         array_models=(0,),
@@ -67,7 +67,7 @@ def scores_in(dialect, metrics, users, threshold=None, ties=None):
     return values, score(task, pa.RecordBatch.from_pydict(arrays))
 
 
-def values_in(dialect, metrics, users, threshold=None, ties=None):
+def values_in(dialect, metrics, users, threshold=None, ties=None, lists=KNOWN):
     """Every metric of every user in a dialect, by label and then by the user's name; without a value no entry.
 
     Args:
@@ -76,8 +76,9 @@ def values_in(dialect, metrics, users, threshold=None, ties=None):
         users: by name, (predictions, labels): pairs of item and score, and of item and grade.
         threshold: the caller's relevance threshold.
         ties: the caller's rule for ties.
+        lists: the form of the lists.
     """
-    values, scores = scores_in(dialect, metrics, users, threshold, ties)
+    values, scores = scores_in(dialect, metrics, users, threshold, ties, lists)
     return {
         value.label: {name: float(one) for name, one in zip(users, column, strict=True) if not math.isnan(one)}
         for value, column in zip(values, scores.metrics, strict=True)

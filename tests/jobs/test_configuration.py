@@ -502,7 +502,7 @@ def test_lists_of_sections_and_what_a_class_extends_are_read():
 def test_the_smallest_config_takes_the_defaults_of_evaluate():
     config = parse_config(SMALLEST, EvaluateConfig)
     assert (config.labels, config.users) == (None, None)
-    none = dict.fromkeys(("score", "rank", "relevance", "model", "weight", "subtopic"))
+    none = dict.fromkeys(("score", "rank", "roll_up", "relevance", "model", "weight", "cost", "subtopic"))
     assert vars(config.columns) == {
         "user": "user",
         "item": "item",
