@@ -196,7 +196,7 @@ def _dialects(kinds: list[type[Metric]]) -> str:
         "|---|---|---|---|---|---|---|---|---|",
     ]
     grades = {"error": "error", "negative": "negative ones gain nothing", "keep": "as they are"}
-    duplicates = {"count": "error", "each": "each counts", "once": "the later is no hit"}
+    duplicates = {"count": "error", "distinct": "counts once", "each": "each counts", "once": "the later is no hit"}
     for dialect in DIALECTS:
         ranking, population = dialect.ranking, dialect.population
         row = [

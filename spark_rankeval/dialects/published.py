@@ -423,6 +423,37 @@ AZURE = Dialect(
     population=LABELLED,
 )
 
+MLFLOW = Dialect(
+    "mlflow",
+    "3.18.0",
+    "MLflow (mlflow.metrics)",
+    metrics=frozenset({"precision", "recall", "ndcg"}),
+    parameters={
+        "precision": {"denominator": "predictions", **COUNTED},
+        "recall": {"undefined": "one_if_empty"},
+        "ndcg": {"gain": "binary", "ideal": "filled_places", "undefined": "one_if_empty"},
+    },
+    ranking=RankingPolicy(ties="position", duplicates="each"),
+    # The set of the first k.
+    rankings={"recall": RankingPolicy(ties="position", duplicates="once")},
+)
+
+RAGAS = Dialect(
+    "ragas",
+    "0.4.3",
+    "Ragas (precision and recall by ids, ap of verdicts)",
+    metrics=frozenset({"precision", "recall", "ap"}),
+    parameters={
+        "precision": {"denominator": "predictions", **COUNTED},
+        "ap": COUNTED,
+    },
+    # Sets of ids; each context has a verdict of its own.
+    ranking=RankingPolicy(ties="position", duplicates="distinct"),
+    rankings={"ap": RankingPolicy(ties="position", duplicates="each")},
+    # NaN for an empty list.
+    populations={"precision": PREDICTED},
+)
+
 #: In the order to show them; of several versions of a system the newest first.
 DIALECTS = (
     DEFAULT,
@@ -445,4 +476,6 @@ DIALECTS = (
     BEIR,
     MTEB,
     AZURE,
+    MLFLOW,
+    RAGAS,
 )

@@ -73,6 +73,15 @@ def parameter(
     return field(default=UNSET, metadata=metadata)
 
 
+def undefined_with_rightly_empty_lists() -> Any:
+    """Declare `Metric.undefined` for a metric whose best value an empty list may have."""
+    return parameter(
+        "nan",
+        choices=("nan", "zero", "one_if_empty"),
+        doc="value of a user for whom the metric is undefined: NaN (left out of the mean), 0, or 1 if the list is empty and 0 if not",
+    )
+
+
 def as_float32(grade: float) -> float:
     """A grade as a column of 32-bit floats holds it; unchanged if that is infinite or, for another grade than 0, 0."""
     with np.errstate(over="ignore", under="ignore"):
@@ -134,6 +143,7 @@ class Metric(ABC):
         larger_is_better: which way comparisons read.
         k: the cutoff; None for the whole list.
         undefined: the value of a user for whom the metric is undefined: ``nan`` leaves the user out of the mean, ``zero`` counts.
+            Some metrics also take ``one_if_empty``: 1 without predictions, which is right if there is nothing to find, else 0.
         judged_only: true if an evaluation is to rank only items with a grade from 0 on. It changes the lists, not the formula.
         min_score: an evaluation ranks only items with at least this score; it changes the lists, too.
         budget: an evaluation ranks only the first items whose costs add up to no more than this; it changes the lists, too.
@@ -319,7 +329,14 @@ class Metric(ABC):
             msg = f"{self.name}: _values must return a number for each of {batch.n_users} users; got the shape {values.shape}"
             raise MetricError(msg)
         defined = metric._is_defined(batch)
-        return values if defined.all() else np.where(defined, values, math.nan if metric.undefined == "nan" else 0.0)
+        return values if defined.all() else np.where(defined, values, metric._undefined_values(batch))
+
+    def _undefined_values(self, batch: RankingBatch) -> FloatArray | float:
+        """What stands for each user's value if there is none."""
+        if self.undefined == "one_if_empty":
+            is_empty: FloatArray = (batch.n_predictions == 0).astype(np.float64)
+            return is_empty
+        return 0.0 if self.undefined == "zero" else math.nan
 
     @cached_property
     def _is_resolved(self) -> bool:

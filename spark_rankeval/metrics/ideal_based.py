@@ -11,7 +11,15 @@ import numpy as np
 
 from spark_rankeval.checks import number
 from spark_rankeval.errors import MetricError
-from spark_rankeval.metrics.base import Metric, Needs, Reads, Unset, parameter, ratio
+from spark_rankeval.metrics.base import (
+    Metric,
+    Needs,
+    Reads,
+    Unset,
+    parameter,
+    ratio,
+    undefined_with_rightly_empty_lists,
+)
 from spark_rankeval.metrics.expected_values import chance_of_one, draws, summed_over_places
 from spark_rankeval.metrics.gain_based import GAINS, DiscountedMetric, geometric, geometric_share
 from spark_rankeval.ranking.batch import RankingBatch, is_relevant, retrieved, tied_groups, tied_hits
@@ -28,18 +36,25 @@ class IdealMetric(DiscountedMetric):
     """A metric of discounted gain that uses the gain of an ideal list.
 
     The ideal ``label_order`` is MLlib's: the raw labels in the order given, cut at min(k, γ). With it, negative grades
-    have negative gain.
+    have negative gain. The ideal ``filled_places`` is MLflow's: all labels, best first, cut at min(k, ρ). An item that
+    the first k places repeat is in it as often.
     """
 
     ideal: str | Unset = parameter(
         "retrieved",
-        choices=("retrieved", "labels", "k_ones", "label_order"),
-        doc="the list's first k in best order, all labels best first, k gains of 1, or MLlib's raw label order",
+        choices=("retrieved", "labels", "filled_places", "k_ones", "label_order"),
+        doc="the list's first k in best order, all labels best first, the same cut at min(k, ρ), k gains of 1, or MLlib's raw label order",
     )
 
     def _check_together(self) -> None:
         if self.ideal == "k_ones" and not 1 <= (self.k or 0) <= _MAX_ONES:
             msg = f"{self.name}: ideal='k_ones' needs a cutoff of at most {_MAX_ONES:,}; write {self.name}(ideal='k_ones')@10"
+            raise MetricError(msg)
+        if self.averages_ties and self.ideal == "filled_places" and self.k is not None:
+            msg = (
+                f"{self.name}@{self.k}: ties='average' with ideal='filled_places' has no closed form, because an item that the list "
+                "repeats may tie at the cutoff. Use ideal='labels', or no cutoff"
+            )
             raise MetricError(msg)
         graded = self.gain is not Unset.UNSET and self.gain != "binary"
         if self.averages_ties and self.ideal == "retrieved" and self.k is not None and graded:
@@ -74,6 +89,8 @@ class IdealMetric(DiscountedMetric):
         match self.ideal:
             case "labels":
                 return batch.remember(key, lambda: self._best_labels(batch))
+            case "filled_places":
+                return batch.remember(key, lambda: self._filled_places(batch))
             case "k_ones":
                 # Added up like the gains of a list, so that a perfect list has exactly 1.
                 return np.full(batch.n_users, self._discount.summed_up_to(self.k or 0)[-1])
@@ -99,6 +116,19 @@ class IdealMetric(DiscountedMetric):
         rank = batch.label_rank()
         worth = batch.remember(("worth of labels", self.discount, *key), lambda: gains * self._discount(rank))
         return batch.total(labels.user, worth, None if self.k is None else rank <= self.k)
+
+    def _filled_places(self, batch: RankingBatch) -> FloatArray:
+        """DCG of all labels and of the repeated items of the first k places, best first, cut at min(k, ρ)."""
+        repeats = batch.repeats()
+        if self.k is not None:
+            repeats = repeats[batch.rank[repeats] <= self.k]
+        user = np.concatenate([batch.labels.user, batch.user[repeats]])
+        gains = self._gain_of(np.concatenate([batch.labels.values, batch.grade[repeats]]))
+        order = np.lexsort((-gains, user))
+        user, gains = user[order], gains[order]
+        rank = position_within(user, batch.n_users) + 1
+        within = rank <= retrieved(batch, self.k)[user]
+        return batch.total(user, np.where(within, gains, 0.0) * self._discount(rank))
 
     def _retrieved(self, batch: RankingBatch) -> FloatArray:
         gains = self._gains(batch)
@@ -162,8 +192,8 @@ class IDCG(IdealMetric):
     Source: Järvelin, Kekäläinen, Cumulated gain-based evaluation of IR techniques, TOIS 2002.
 
     Raises:
-        MetricError: ``ideal="k_ones"`` without a cutoff; an average over ties with ``ideal="label_order"``, or of
-            graded gain with ``ideal="retrieved"`` and a cutoff.
+        MetricError: ``ideal="k_ones"`` without a cutoff; an average over ties with ``ideal="label_order"``, or, with a
+            cutoff, of graded gain with ``ideal="retrieved"`` or of any with ``ideal="filled_places"``.
     """
 
     name: ClassVar[str] = "idcg"
@@ -210,18 +240,20 @@ class NDCG(IdealMetric):
     bounds. NaN without a label above 0, 0 without predictions or without gain in the first k places.
 
     Systems differ in gain and ideal. With ``ideal="retrieved"`` (default) only the order of the retrieved items counts.
-    With ``ideal="labels"`` missed items count, too. With ``ties="average"`` the value is the mean ratio over all orders
-    of tied items.
+    With ``ideal="labels"`` missed items count, too; with ``ideal="filled_places"`` only as far as the list is long.
+    With ``ties="average"`` the value is the mean ratio over all orders of tied items.
 
     Source: Järvelin, Kekäläinen, Cumulated gain-based evaluation of IR techniques, TOIS 2002.
 
     Raises:
-        MetricError: ``ideal="k_ones"`` without a cutoff; an average over ties of graded gain with ``ideal="retrieved"``
-            and a cutoff, which has no closed form.
+        MetricError: ``ideal="k_ones"`` without a cutoff; an average over ties, with a cutoff, of graded gain with
+            ``ideal="retrieved"`` or of any with ``ideal="filled_places"``, which have no closed form.
     """
 
     name: ClassVar[str] = "ndcg"
     aliases: ClassVar[tuple[str, ...]] = ("normalized_dcg", "normalised_dcg", "normalized_discounted_cumulative_gain")
+
+    undefined: str | Unset = undefined_with_rightly_empty_lists()
 
     @property
     def bounds(self) -> tuple[float, float]:

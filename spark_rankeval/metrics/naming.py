@@ -28,9 +28,21 @@ NAMES: Mapping[str, str] = {
     "averageprecisionscore": "ap(by='threshold', denominator='hits')",
     "rocaucscore": "auc",
     "f2": "fbeta(beta=2)",
-    # Ragas.
-    "contextprecision": "ap(denominator='hits')",
-    "idbasedcontextprecision": "precision",
+    # Ragas: verdicts in the order of the list, and sets of ids.
+    **dict.fromkeys(
+        (
+            *(
+                "contextprecision",
+                "contextprecisionwithreference",
+                "contextprecisionwithoutreference",
+                "contextutilization",
+            ),
+            *("llmcontextprecisionwithreference", "llmcontextprecisionwithoutreference"),
+            "nonllmcontextprecisionwithreference",
+        ),
+        "ap(denominator='hits')",
+    ),
+    "idbasedcontextprecision": "precision(denominator='predictions')",
     "idbasedcontextrecall": "recall",
     # BEIR and MTEB.
     "rcap": "recall(denominator='min_k_labels')",
@@ -51,6 +63,10 @@ NEAREST: Mapping[str, tuple[str, str]] = {
     "dcgscore": ("dcg", "sklearn"),
     "ndcgscore": ("ndcg", "sklearn"),
     "labelrankingaverageprecisionscore": ("ap(by='threshold', denominator='hits')", "sklearn"),
+    # Ragas: of statements of the answer, or of texts that are alike.
+    "contextrecall": ("recall", "ragas"),
+    "llmcontextrecall": ("recall", "ragas"),
+    "nonllmcontextrecall": ("recall", "ragas"),
 }
 #: A name with what systems put around it: retrieval_ (torchmetrics), and a cutoff, as in ndcg_cut_10 and P_5 (trec_eval) or
 #: precision_at_k, whose k stands for the number.
@@ -194,7 +210,7 @@ def _split_name(name: str, cutoff: str | None, text: str, *, has_k: bool) -> tup
         metric = named[0].name
         msg = (
             f"{text!r} needs a number as its cutoff, as in '{metric}@10'; for a system's definition name its dialect, such as "
-            "dialect='recommenders'"
+            "dialect='mlflow' or 'recommenders'"
         )
         raise MetricError(msg)
     if k not in ("k", None) and cutoff is not None:

@@ -10,7 +10,16 @@ import numpy as np
 
 from spark_rankeval.checks import number
 from spark_rankeval.errors import MetricError
-from spark_rankeval.metrics.base import Metric, Needs, Reads, RelevanceMetric, Unset, parameter, ratio
+from spark_rankeval.metrics.base import (
+    Metric,
+    Needs,
+    Reads,
+    RelevanceMetric,
+    Unset,
+    parameter,
+    ratio,
+    undefined_with_rightly_empty_lists,
+)
 from spark_rankeval.metrics.expected_values import (
     EstimatedMetric,
     EstimatedSum,
@@ -84,6 +93,8 @@ class Recall(EstimatedMetric):
     denominator: str | Unset = parameter(
         "labels", choices=("labels", "min_k_labels"), doc="γ, or min(k, γ): the most that k places can hold"
     )
+
+    undefined: str | Unset = undefined_with_rightly_empty_lists()
 
     estimator: str | Unset = parameter(
         Unset.UNSET,

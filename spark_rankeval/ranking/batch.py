@@ -75,6 +75,8 @@ class RankingBatch:
         extra_values: float64, what each labelled prediction's label has beside its grade, by name; see `LABEL_COLUMNS`.
         label_extra_values: the same of `labels`.
         intents: what labelled items are about; None if no metric looks at it.
+        label: int64, a number for the label of each labelled prediction that no other label of the user has; None if no
+            list can repeat an item.
     """
 
     n_users: int
@@ -91,6 +93,7 @@ class RankingBatch:
     extra_values: Mapping[str, FloatArray] = field(default_factory=dict)
     label_extra_values: Mapping[str, Ragged] = field(default_factory=dict)
     intents: IntentPairs | None = None
+    label: IntArray | None = None
     _memory: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
@@ -104,6 +107,7 @@ class RankingBatch:
         raw_labels = [batch.raw_labels for batch in batches if batch.raw_labels is not None]
         intents = [batch.intents for batch in batches if batch.intents is not None]
         first_label = offsets_of([len(batch.labels.values) for batch in batches])
+        label = [batch.label for batch in batches if batch.label is not None]
         names = batches[0].extra_values
         return cls(
             n_users=int(first_user[-1]),
@@ -113,6 +117,7 @@ class RankingBatch:
             raw_labels=Ragged.concatenate(raw_labels) if len(raw_labels) == len(batches) else None,
             recommended=Recommended.concatenate(recommended) if len(recommended) == len(batches) else None,
             intents=IntentPairs.concatenate(intents, first_user, first_label) if len(intents) == len(batches) else None,
+            label=np.concatenate(label) if len(label) == len(batches) else None,
             extra_values={name: np.concatenate([batch.extra_values[name] for batch in batches]) for name in names},
             label_extra_values={
                 name: Ragged.concatenate([b.label_extra_values[name] for b in batches]) for name in names
@@ -188,6 +193,18 @@ class RankingBatch:
             user, values = user[within], values[within]
         ascending = np.lexsort((values, user))
         return self.total(user, values[ascending])
+
+    def repeats(self) -> IntArray:
+        """Which labelled predictions have an item that stands above, too; int64, ascending."""
+
+        def find() -> IntArray:
+            if self.label is None or not len(self.label):
+                return np.empty(0, np.int64)
+            # A user's labelled predictions come by rank, and of equal values numpy gives the first.
+            first = np.unique(self.user * (int(self.label.max()) + 1) + self.label, return_index=True)[1]
+            return np.delete(np.arange(len(self.label)), first)
+
+        return self.remember("repeats", find)
 
     def within(self, k: int | None) -> BoolArray | None:
         """Which labelled predictions stand in the first k places; None where all do."""

@@ -18,7 +18,7 @@ from spark_rankeval.ranking.matching import match, repeated_items
 from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray, IntArray, Ragged, offsets_of, position_within
 
 Ties = Literal["item_asc", "item_desc", "position"]
-Duplicates = Literal["count", "keep_best", "each", "once"]
+Duplicates = Literal["count", "keep_best", "distinct", "each", "once"]
 ConflictingLabels = Literal["highest", "last"]
 
 
@@ -33,8 +33,8 @@ class RankingPolicy:
     Attributes:
         ties: how equal scores are ordered.
         duplicates: what becomes of an item that a list has twice. ``count`` only counts it; ``keep_best`` also leaves
-            out all but the best ranked one; ``each`` takes every occurrence as an item of its own; with ``once`` each
-            takes a place, and only the best ranked one can carry a label.
+            out all but the best ranked one, and ``distinct`` does so without counting; ``each`` takes every occurrence
+            as an item of its own; with ``once`` each takes a place, and only the best ranked one can carry a label.
         conflicting_labels: the grade of an item that is labelled more than once.
         score_precision: what scores are rounded to before they compare.
         unpredicted_labels: labelled items that a list lacks are left out, or stand at its end, tied below the lowest

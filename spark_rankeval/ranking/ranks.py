@@ -346,10 +346,10 @@ def _apply_duplicates_rule(lists: RawLists, rule: Duplicates) -> tuple[RawLists,
         matchable = keep if lists.matchable is None else keep & lists.matchable
         return replace(lists, matchable=matchable), none
     n_repeats = np.bincount(lists.items.user[~keep], minlength=lists.items.n_users)
-    if rule == "keep_best":
+    if rule in ("keep_best", "distinct"):
         n_predictions = None if lists.n_predictions is None else lists.n_predictions - n_repeats
         lists = replace(lists.where(keep), n_predictions=n_predictions)
-    return lists, n_repeats
+    return lists, none if rule == "distinct" else n_repeats
 
 
 def _with_scores_of_32_bits(lists: RawLists) -> RawLists:
@@ -394,6 +394,7 @@ def _ranked(lists: RawLists, labels: Labels, matches: Matches, ties: Ties) -> tu
         extra_values={name: values.values[label] for name, values in labels.extra_values.items()},
         label_extra_values=labels.extra_values,
         intents=intents.intents,
+        label=label,
     )
     return batch, intents
 

@@ -178,7 +178,7 @@ def _note_of_users(rows: Sequence[SummaryRow]) -> str:
     ]
     condition = f"with a grade of at least {gain.threshold:g} (relevance_threshold)"
     if not keeps:
-        has_others = row.n_undefined and gain.undefined != "zero"
+        has_others = row.n_undefined and gain.undefined not in ("zero", "one_if_empty")
         return f"{_averaged([*alike, *others], row.n_users)} {condition}" if has_others else ""
     if not others:
         return ""

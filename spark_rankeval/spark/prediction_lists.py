@@ -292,7 +292,9 @@ def _plan_for_arrays(task: ScoringTask, predictions: SourceTable, prune: str, ex
     words = ["Predictions come as arrays, a user's whole list in a row: nothing is brought together."]
     # What takes the place of an item that is left out must be there.
     moves_up = excludes or any(
-        view.ranking.duplicates == "keep_best" or view.ranking.unpredicted_labels == "last" or view.ranking.judged_only
+        view.ranking.duplicates in ("keep_best", "distinct")
+        or view.ranking.unpredicted_labels == "last"
+        or view.ranking.judged_only
         for view in task.views
     )
     reads_all = bool(predictions.value_columns) or prune == "never" or moves_up
@@ -335,6 +337,7 @@ def _obstacle(
         "of equal items the best one has the cost.": any(
             r.duplicates == "keep_best" and r.budget is not None for r in rankings
         ),
+        "equal items are one in this dialect, and others move up.": any(r.duplicates == "distinct" for r in rankings),
     }
     return next((words for words, met in obstacles.items() if met), None)
 

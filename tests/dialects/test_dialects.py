@@ -1,5 +1,6 @@
 """Dialects are data: that it reads as they mean, without running any system."""
 
+import math
 import re
 from dataclasses import replace
 
@@ -16,6 +17,8 @@ from spark_rankeval.request.readings import Lists, policy_of
 
 # What a system computes of whole lists alone.
 WHOLE_LISTS = {("ap", "sklearn")}
+# The weights of ranks 2 and 3 in NDCG.
+D2, D3 = 1 / math.log2(3), 1 / 2
 by_dialect = pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect.name)
 
 
@@ -60,7 +63,7 @@ def test_a_system_stands_for_its_newest_version():
     assert len(systems) == len(set(systems))
     assert systems[0] == "default"
     wanted = "mllib trec_eval pytrec_eval ndeval ir_measures ranx sklearn torchmetrics replay recommenders lenskit rectools recbole"
-    retrieval = "beir mteb azure"
+    retrieval = "beir mteb azure mlflow ragas"
     assert set(systems) == {"default", "standard", *wanted.split(), *retrieval.split()}
 
 
@@ -108,6 +111,54 @@ def test_a_repeated_item_is_one_hit_of_precision_and_each_time_one_of_ap_in_repl
     lists = lists_of([(in_order([1, 1, 2, 2]), ungraded([1, 2]))])
     batch, _ = ranked(lists, **vars(replace(replay.ranking_of(resolved), ties="position")))
     assert resolved.compute(batch).tolist() == [expected]
+
+
+# A list and the labels, with the values of `precision_at_k(3)`, `recall_at_k(3)` and `ndcg_at_k(3)`.
+OF_MLFLOW = {
+    "a short list divides by its length, and the ideal is as short": ("a", "ac", 1, 1 / 2, 1),
+    "the ideal of a longer list has all labels": ("xab", "abcd", 2 / 3, 1 / 2, (D2 + D3) / (1 + D2 + D3)),
+    "a repeat is a hit of its own, and in the ideal again": ("axa", "a", 2 / 3, 1, (1 + D3) / (1 + D2)),
+    "a repeated label that the ideal has no place for": ("aaab", "abc", 1, 1 / 3, 1),
+    "a repeat that is no label": ("xxa", "a", 1 / 3, 1, D3),
+    "a repeat below the cutoff": ("axya", "a", 1 / 3, 1, 1),
+    "nothing to find, and something listed": ("a", "", 0, 0, 0),
+    "nothing listed": ("", "a", 0, 0, 0),
+    "nothing to find, and nothing listed": ("", "", 0, 1, 1),
+}
+
+
+@pytest.mark.parametrize(("listed", "labels", "precision", "recall", "ndcg"), OF_MLFLOW.values(), ids=OF_MLFLOW)
+def test_mlflow(listed, labels, precision, recall, ndcg):
+    values = values_of_letters("mlflow", ["precision@3", "recall@3", "ndcg@3"], listed, labels)
+    assert values == pytest.approx([precision, recall, ndcg], abs=1e-15)
+
+
+# A list and the labels, with the values of `IDBasedContextPrecision`, `IDBasedContextRecall` and the average precision of verdicts.
+OF_RAGAS = {
+    "a set of ids, and a verdict for each": ("aab", "ac", 1 / 2, 1 / 2, 1),
+    "repeats of other items move nothing up": ("xxa", "a", 1 / 2, 1, 1 / 3),
+    "nothing to find": ("a", "", 0, math.nan, 0),
+    "nothing listed": ("", "a", math.nan, 0, 0),
+    "nothing to find, and nothing listed": ("", "", math.nan, math.nan, 0),
+}
+
+
+@pytest.mark.parametrize(("listed", "labels", "precision", "recall", "ap"), OF_RAGAS.values(), ids=OF_RAGAS)
+def test_ragas(listed, labels, precision, recall, ap):
+    values = values_of_letters("ragas", ["precision", "recall", "ap"], listed, labels)
+    assert values == pytest.approx([precision, recall, ap], abs=1e-15, nan_ok=True)
+
+
+def values_of_letters(name, metrics, listed, labels):
+    """The metrics of one user in a dialect, NaN if the dialect is not about the user; items are letters."""
+    dialect, values = find_dialect(name), []
+    for metric in [parse_metric(text).resolve(dialect) for text in metrics]:
+        lists = lists_of([(in_order(map(ord, listed)), ungraded(map(ord, labels)))])
+        batch, counts = ranked(lists, **vars(dialect.ranking_of(metric)))
+        assert counts.duplicate_predictions.tolist() == [0]
+        included = dialect.population_of(metric).includes(batch)[0]
+        values.append(metric.compute(batch)[0] if included else math.nan)
+    return values
 
 
 @pytest.mark.parametrize(("arrays", "asked", "ties"), [

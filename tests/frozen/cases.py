@@ -100,6 +100,8 @@ DIALECTS = {
     "beir": ("precision@3 recall@3 recall_cap@3 hit_rate@3 ap@3 rr@3 ndcg@3 holes@3", {"arrays": "scored"}),
     "mteb": ("recall@3 recall_cap@3 hit_rate@3 rr@3 ndcg@3 holes@3", {}),
     "azure": ("ndcg@3 xdcg@3 fidelity max_relevance@1 max_relevance@3 holes holes_ratio", {"arrays": "scored"}),
+    "mlflow": ("precision@3 recall@3 ndcg@3 ndcg", {"arrays": "scored"}),
+    "ragas": ("precision recall ap", {"arrays": "scored"}),
 }
 
 

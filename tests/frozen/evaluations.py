@@ -71,6 +71,7 @@ OF_DIALECTS = {
     "recbole": ["ap@5", "ndcg@5", "rr@5"], "beir": ["ndcg@5", "recall_cap@5", "rr@5", "holes@5"],
     "mteb": ["ndcg@5", "rr@5", "hit_rate@5"], "azure": ["ndcg@3", "xdcg@3", "fidelity", "max_relevance@3", "holes"],
     "ndeval": ["alpha_ndcg@5", "err_ia@5", "s_recall@5"],
+    "mlflow": ["recall@5", "ndcg@5"], "ragas": ["precision", "recall", "ap"],
 }  # fmt: skip
 
 

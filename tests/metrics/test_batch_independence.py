@@ -150,6 +150,7 @@ def test_concatenated_batches_equal_the_whole(users, whole, cuts):
         assert isinstance(ours, Ragged)
         np.testing.assert_array_equal(ours.values, theirs.values, err_msg=name)
         np.testing.assert_array_equal(ours.offsets, theirs.offsets, err_msg=name)
+    np.testing.assert_array_equal(together.repeats(), expected.repeats())
     assert_same_bits(figures(together), whole)
 
 

@@ -77,12 +77,12 @@ def test_the_variants_leave_out_only_parameters_that_do_not_fit_together(metric)
     n_possible = math.prod(len(values_of(item)) for item in metric.parameters())
     n_cutoffs = len(CUTOFFS) if metric.takes_cutoff else 1
     # AP: a decay or weights fit one denominator of six; the points by threshold no cutoff, and with either no average over ties.
-    # NDCG: one of the four ideals needs a cutoff, and with one the default ideal takes averages over ties of one gain of
-    # three alone; IDCG has none of a second ideal either. RBP: one of the four gains needs a largest grade.
-    of_ndcg = n_possible // 24 * (24 * n_cutoffs - 6 - 2 * (n_cutoffs - 1))
+    # NDCG: one of the five ideals needs a cutoff. With one, averages over ties fit one gain of three with the default ideal, and
+    # none with that of filled places; IDCG has none of a third ideal either. RBP: one of the four gains needs a largest grade.
+    of_ndcg = n_possible // 30 * (30 * n_cutoffs - 6 - (2 + 3) * (n_cutoffs - 1))
     fitting = {
         "ap": n_possible // 48 * (n_cutoffs * 8 + 7),
-        "idcg": of_ndcg - n_possible // 8 * n_cutoffs,
+        "idcg": of_ndcg - n_possible // 10 * n_cutoffs,
         "ndcg": of_ndcg,
         "rbp": n_possible // 8 * 7 * n_cutoffs,
     }
@@ -154,7 +154,8 @@ def test_a_user_with_nothing_to_find_is_undefined_or_zero_whatever_was_predicted
         if getattr(variant, "ideal", None) == "label_order" and labels:
             continue
         value, other = variant.compute(batch)
-        assert math.isnan(value) if variant.undefined == "nan" else value == 0
+        rightly_empty = variant.undefined == "one_if_empty" and not predictions
+        assert math.isnan(value) if variant.undefined == "nan" else value == rightly_empty
         assert not math.isnan(other)
 
 

@@ -77,7 +77,8 @@ def test_the_usual_names_are_understood(text, metric):
         ("mrr@10, RR@10, RecipRank@10, RetrievalMRR@10, retrieval_reciprocal_rank@10", ReciprocalRank(k=10)),
         ("hit@10, success_10, Success@10, HitRate@10, RetrievalHitRate@10, hit_rate_at_k@10", HitRate(k=10)),
         ("f1_5, f1_score_5, f1_at_5", F1(k=5)),
-        ("set_P, SetP, IDBasedContextPrecision", Precision()),
+        ("set_P, SetP", Precision()),
+        ("IDBasedContextPrecision, id_based_context_precision", Precision(denominator="predictions")),
         ("set_recall, SetR, id_based_context_recall", Recall()),
         ("set_F, SetF", F1()),
         ("recip_rank, RecipRank", ReciprocalRank()),
@@ -86,7 +87,9 @@ def test_the_usual_names_are_understood(text, metric):
         ("set_F_4", FBeta(beta=2)),
         ("ndcg_burges@10", NDCG(gain="exponential", ideal="labels", below_threshold="zero", k=10)),
         ("average_precision_score", AveragePrecision(by="threshold", denominator="hits")),
-        ("context_precision, ContextPrecision", AveragePrecision(denominator="hits")),
+        ("context_precision, ContextPrecision, ContextUtilization", AveragePrecision(denominator="hits")),
+        ("LLMContextPrecisionWithoutReference", AveragePrecision(denominator="hits")),
+        ("non_llm_context_precision_with_reference", AveragePrecision(denominator="hits")),
     ],
 )
 def test_the_names_of_other_systems_are_understood(texts, metric):

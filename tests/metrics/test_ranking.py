@@ -50,7 +50,10 @@ NEAR = [(1, 1.0), (2, 1.0 + 2.0**-30), (3, 1.0 + 2.0**-20)]
         pytest.param([(4, 0.0), (-3, 0.0)], {"ties": "item_asc"}, {-3: 1, 4: 2}, id="negative ids compare as numbers"),
         pytest.param([(2, 0.0), (1, -0.0)], {}, {1: 1, 2: 2}, id="the two zeros are one score"),
         pytest.param([(2, -0.0), (1, 0.0)], {"ties": "position"}, {2: 1, 1: 2}, id="so are they by position"),
-        pytest.param(TWICE, {"duplicates": "keep_best"}, {1: 1, 2: 2, 3: 3}, id="the best of equal items stays"),
+        *(
+            pytest.param(TWICE, {"duplicates": rule}, {1: 1, 2: 2, 3: 3}, id=f"the best of equal items stays, {rule}")
+            for rule in ("keep_best", "distinct")
+        ),
         pytest.param(
             [(1, 0.1), (2, 0.5), (1, 0.9)],
             {"duplicates": "keep_best"},
@@ -165,7 +168,13 @@ UNPREDICTED = [([(4, 0.5), (2, -3.0)], ungraded([2, 9, 7]))]
                 {"duplicate_predictions": [n], "n_predictions": [length]},
                 duplicates=rule,
             )
-            for rule, n, length in [("count", 2, 5), ("keep_best", 2, 3), ("each", 0, 5), ("once", 0, 5)]
+            for rule, n, length in [
+                ("count", 2, 5),
+                ("keep_best", 2, 3),
+                ("distinct", 0, 3),
+                ("each", 0, 5),
+                ("once", 0, 5),
+            ]
         ),
         case(
             "only users with duplicates have some",

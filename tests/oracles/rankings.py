@@ -87,7 +87,9 @@ def value(name, user, k=None, undefined="nan", **parameters):
     if defined and not user.items and name not in BY_FORMULA:
         return 0.0
     found = float(FORMULAS[name](user, k, **parameters)) if defined else math.nan
-    return 0.0 if math.isnan(found) and undefined == "zero" else found
+    if math.isnan(found) and undefined != "nan":
+        return 1.0 if undefined == "one_if_empty" and not user.items else 0.0
+    return found
 
 
 def precision(user, k, denominator="k", relevance_threshold=None):
@@ -225,6 +227,11 @@ def dcg_and_ideal(
         grades = sorted(user.grade.values(), reverse=True)
         if as_mllib:
             grades = user.raw_grades[: len(user.grade)]
+        if ideal == "filled_places":
+            top = user.items[:k]
+            again = [user.grade[item] for j, item in enumerate(top) if item in top[:j] and item in user.grade]
+            grades = sorted(grades + again, reverse=True)
+            k = len(top)
         best = [gain_of(grade, gain, below_threshold, relevance_threshold, as_mllib) for grade in grades][:k]
     return discounted(gains, discount), discounted(best, discount)
 

@@ -4,11 +4,13 @@ A convention is data, by metric; `"*"` holds for all, `"rr@"` for `rr` with a cu
 these parameters. Beside the metrics' own parameters
 there are:
 
-- `undefined`: where the metric has no value, the user has none ("nan") or 0 ("zero"; "zero if labelled": with a label);
+- `undefined`: where the metric has no value, the user has none ("nan") or 0 ("zero"; "zero if labelled": with a label;
+  "one_if_empty": 1 without predictions);
 - `empty_list`: "nan": a user without predictions has no value;
 - `ties`: as the oracle knows them; "unspecified": the order of equal scores is the system's secret, and none are tested;
 - `scores`: "float32" where they are rounded before they are compared;
-- `duplicates`: "each" occurrence of an item counts, or "once": a later one keeps its place and is no hit;
+- `duplicates`: "each" occurrence of an item counts; or "once": a later one keeps its place and is no hit; or "keep_best": it is
+  left out, and others move up;
 - `candidates`: "union" where labelled items that were not predicted follow the list, all with one score;
 - `population`: whom the system gives a value.
 """
@@ -26,6 +28,7 @@ POPULATIONS = {
     "both": lambda labels, predictions, listed: labels and predictions,
     "lists": lambda labels, predictions, listed: listed and (labels or predictions),
     "every list": lambda labels, predictions, listed: listed,
+    "rows": lambda labels, predictions, listed: True,
 }
 
 
@@ -206,5 +209,22 @@ AZURE = Convention(
         "ndcg": {"ideal": "labels"},
         "xdcg": {"max_grade": 4},
         "holes": {"denominator": "one"},
+    }
+)
+
+MLFLOW = Convention(
+    {
+        "*": {"ties": "position", "duplicates": "each", "population": "rows"},
+        "precision": {"denominator": "predictions", "undefined": "zero"},
+        "recall": {"duplicates": "once", "undefined": "one_if_empty"},
+        "ndcg": {"gain": "binary", "ideal": "filled_places", "undefined": "one_if_empty"},
+    }
+)
+
+RAGAS = Convention(
+    {
+        "*": {"ties": "position", "duplicates": "keep_best", "undefined": "nan", "population": "rows"},
+        "precision": {"denominator": "predictions", "undefined": "zero", "empty_list": "nan"},
+        "ap": {"duplicates": "each", "undefined": "zero"},
     }
 )

@@ -35,6 +35,8 @@ ENVIRONMENT_OF = {
     "beir": "beir",
     "mteb": "mteb",
     "azure": "azure",
+    "mlflow": "mlflow",
+    "ragas": "ragas",
 }
 
 

@@ -13,6 +13,8 @@ FLOAT64, FLOAT32 = 1e-12, 1e-6
 FIVE_DECIMALS = 0.5e-5 + 1e-12
 # So does trec_eval four.
 FOUR_DECIMALS = 0.5e-4 + 1e-12
+# Ragas adds 1e-10 to the number of hits before it divides.
+MORE_HITS = 1e-10 + 1e-12
 
 
 class Case(NamedTuple):
@@ -315,6 +317,13 @@ AZURE = {
     "holes_ratio": "holes(denominator=predictions)",
 }
 
+MLFLOW = {f"{name}_at_k@{k}": f"{name}@{k}" for name in ("precision", "recall", "ndcg") for k in (1, 3, 5, 10, 100)}
+
+RAGAS = {"IDBasedContextPrecision": "precision", "IDBasedContextRecall": "recall"}
+# It fails without a reference, of the other one without a context.
+RAGAS_TEXTS = {"NonLLMContextPrecisionWithReference": "ap"}
+RAGAS_VERDICTS = {"ContextPrecision": "ap"}
+
 
 def filled(metrics):
     """LensKit 2025.8's figures with 0 in the place of NaN."""
@@ -382,4 +391,14 @@ CASES = (
     Case("recommenders", "duplicates", conventions.RECOMMENDERS, RECOMMENDERS_DUPLICATES),
     Case("recbole", "ties", conventions.RECBOLE, RECBOLE),
     Case("azure", "ties", conventions.AZURE, AZURE),
+    *(
+        case
+        for variant in ("ties", "duplicates")
+        for case in (
+            Case("mlflow", variant, conventions.MLFLOW, MLFLOW),
+            Case("ragas", variant, conventions.RAGAS, RAGAS),
+            Case("ragas", variant, conventions.RAGAS, RAGAS_TEXTS, MORE_HITS, only="relevant"),
+            Case("ragas", variant, conventions.RAGAS, RAGAS_VERDICTS, MORE_HITS, only="lists"),
+        )
+    ),
 )

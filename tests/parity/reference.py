@@ -65,7 +65,9 @@ def value(name, k, settings, user):
     found = oracle.value(name, lists, k=k, **parameters)
     if not predictions and settings.get("empty_list") == "nan":
         return math.nan
-    as_zero = {"zero": True, "zero if labelled": bool(labels), "nan": False}[settings["undefined"]]
+    if math.isnan(found) and settings["undefined"] == "one_if_empty":
+        return float(not predictions)
+    as_zero = {"zero": True, "zero if labelled": bool(labels)}.get(settings["undefined"], False)
     return 0.0 if math.isnan(found) and as_zero else found
 
 

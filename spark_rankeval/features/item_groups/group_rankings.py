@@ -213,6 +213,7 @@ def pairs_of(batch: RankingBatch, attribute: Attribute, name: str, raw_indices: 
         labels=Ragged(batch.labels.values[pair_label], offsets),
         raw_labels=None if raw_labels is None else _raw_labels_of(raw_labels, attribute, raw_indices, pair_key),
         recommended=None,
+        label=None if batch.label is None else batch.label[prediction],
         extra_values={each: values[prediction] for each, values in batch.extra_values.items()},
         label_extra_values={
             each: Ragged(values.values[pair_label], offsets) for each, values in batch.label_extra_values.items()

@@ -20,6 +20,11 @@ def best_first(predictions):
     return sorted(predictions or [], key=lambda pair: -pair[1])
 
 
+def relevant_of(user):
+    """The items whose grade is above 0, in the order given."""
+    return [item for item, grade in user["labels"] or [] if grade > 0]
+
+
 def mean(values):
     """The plain mean, for packages that leave it to the caller; NaN is no value."""
     values = [value for value in values if not math.isnan(value)]
