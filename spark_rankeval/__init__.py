@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from spark_rankeval.comparison.comparison_results import ModelComparison as ModelComparison
     from spark_rankeval.comparison.comparison_results import PairwiseComparison as PairwiseComparison
     from spark_rankeval.comparison.comparison_results import detectable_difference as detectable_difference
+    from spark_rankeval.evaluation.abstention import abstention_curve as abstention_curve
     from spark_rankeval.evaluation.agreement import agreement as agreement
     from spark_rankeval.evaluation.dialect_map import DialectMap as DialectMap
     from spark_rankeval.evaluation.dialect_map import dialect_map as dialect_map
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from spark_rankeval.experiments.group_comparison import GroupComparison as GroupComparison
     from spark_rankeval.metrics.naming import parse_metric as parse_metric
     from spark_rankeval.package import package_zip as package_zip
+    from spark_rankeval.records.abstention_rows import AbstentionCurve as AbstentionCurve
     from spark_rankeval.records.audit_rows import AuditRow as AuditRow
     from spark_rankeval.records.comparison_rows import ComparisonRow as ComparisonRow
     from spark_rankeval.records.cross_table import CrossTable as CrossTable
@@ -69,6 +71,7 @@ _NAMES = {
     "auditing.audit": ("Audit", "audit"),
     "comparison.compare_models": ("all_pairs", "compare", "differences"),
     "comparison.comparison_results": ("ModelComparison", "PairwiseComparison", "detectable_difference"),
+    "evaluation.abstention": ("abstention_curve",),
     "evaluation.agreement": ("agreement",),
     "evaluation.dialect_map": ("DialectMap", "dialect_map"),
     "evaluation.evaluate": ("evaluate", "quarantine", "score_users", "top_items"),
@@ -83,6 +86,7 @@ _NAMES = {
     "experiments.group_comparison": ("GroupComparison",),
     "metrics.naming": ("parse_metric",),
     "package": ("package_zip",),
+    "records.abstention_rows": ("AbstentionCurve",),
     "records.audit_rows": ("AuditRow",),
     "records.comparison_rows": ("ComparisonRow",),
     "records.cross_table": ("CrossTable",),

@@ -26,6 +26,7 @@ NEEDS = {
     "gain": "a label with a grade above 0",
     "labels": "a label",
     "predictions": "a prediction",
+    "no_answer": "no answer",
 }
 _CHOICES: dict[tuple[str, Any], str] = {
     ("denominator", "labels"): "denominator: relevant items",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from spark_rankeval.errors import DataError, listed, warn
 from spark_rankeval.features.intents.spark import IntentSources
 from spark_rankeval.features.items.item_facts import CONFLICTS
+from spark_rankeval.features.no_answer.spark import conflicting_user
 from spark_rankeval.features.vectors.catalogue import LARGEST
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.ranking.recommended import ATTRIBUTES
@@ -146,7 +147,8 @@ def warn_if_changing(sources: Sources) -> None:
     label_tables = (feature.columns.labels for feature in sources.features if isinstance(feature, IntentSources))
     labels = next(label_tables, sources.labels)
     tables = {f"predictions{f' of {model!r}' if model else ''}": source for model, source in sources.tables()}
-    tables |= {source.role: source for source in (labels, sources.users, sources.exclude) if source is not None}
+    others = (labels, *sources.tables_of_users, sources.exclude)
+    tables |= {source.role: source for source in others if source is not None}
     if not may_change([source.frame for source in tables.values()]):
         return
     extra = {sources.model_column, *sources.slices, sources.weight, *sources.clusters}
@@ -249,6 +251,9 @@ def _ids_in_words(overlap: Overlap, apart: Apart, model: Model) -> str:
 def _details(name: str, scoring: Scoring, chosen: OnInvalid) -> tuple[str, str]:
     """Reasons with examples, and the likely cause if there is one, by another look at the tables."""
     sources, task = scoring.sources, scoring.reading.task
+    if name == "n_conflicting_answers":
+        row = conflicting_user(sources.marked_users, sources.labels, task.views[0].relevance_threshold)
+        return "" if row is None else f"for example {_user_in_words(sources.labels, row)}", ""
     if name == "n_missing_clusters":
         return f"cluster={', '.join(sources.clusters)}", ""
     if name in ("n_conflicting_attributes", "n_invalid_weights"):
@@ -274,8 +279,9 @@ def _details(name: str, scoring: Scoring, chosen: OnInvalid) -> tuple[str, str]:
             user = f"{_user_in_words(source, repeats.example)} in {repeats.example['n']} rows"
             reasons.append(f"{table}{REPEATED_USER}: {repeats.n_rows:,}, for example {user}")
             causes.append(_likely_cause(repeats, source, may_be_models))
-    if name == "n_invalid_labels" and sources.users is not None:
-        reasons += map(_reason, findings_of(sources.users, task))
+    if name == "n_invalid_labels":
+        for source in sources.tables_of_users:
+            reasons += map(_reason, findings_of(source, task))
     return "; ".join(reasons), next(filter(None, causes), "")
 
 

@@ -29,6 +29,7 @@ from spark_rankeval.features.vectors.worker import (
 from spark_rankeval.request.on_invalid import OnInvalidOption
 from spark_rankeval.request.options import (
     ByOption,
+    ColumnOrTable,
     Facts,
     KCounts,
     PopulationName,
@@ -76,6 +77,7 @@ def evaluate(
     exclude: Table | None = None,
     on_invalid: OnInvalidOption = "error",
     users: Table | None = None,
+    no_answer: ColumnOrTable | None = None,
     population: PopulationName = None,
     by: ByOption = (),
     user_weight: str | None = None,
@@ -153,6 +155,10 @@ def evaluate(
             has the rows. A dict chooses by kind, such as ``{"duplicate_predictions": "drop", "negative_grades": "clip"}``; see
             `OnInvalid`. Infinite scores are ranked with a warning, unless such a dict says otherwise.
         users: a table of further users to count, if some are in neither table.
+        no_answer: who has no answer, so that an empty list is right: a column of booleans in the first of users, labels, predictions and
+            `Facts.attributes` that has it, true in any row of the user; or a table of these users, who count even if no other table has
+            them. They have a value of ``abstention`` and ``false_alarm``, and of metrics with ``no_answer="empty_is_right"``; all other
+            metrics are undefined for them. A relevant label of such a user is an error. None: not known. See docs/no_answer.md.
         population: which users the means cover: ``every`` user of either table, or only those with a label (``labelled``), with a
             prediction (``predicted``) or with ``both``. None: as the dialect says. Others have NaN, and ``n_left_out`` counts them.
         by: attributes that divide the users into slices, such as ``["country", "device"]``; each slice has rows in the summary.
@@ -188,8 +194,8 @@ def evaluate(
     options = ScoringOptions(
         user=user, item=item, score=score, rank=rank, roll_up=roll_up, k_counts=k_counts, model=model, relevance=relevance,
         relevance_threshold=relevance_threshold, min_score=min_score, weight=weight, cost=cost, dialect=dialect, ties=ties, exclude=exclude,
-        on_invalid=on_invalid, users=users, population=population, by=by, user_weight=user_weight, cluster=cluster, unit=unit,
-        facts=facts, prune=prune,
+        on_invalid=on_invalid, users=users, no_answer=no_answer, population=population, by=by, user_weight=user_weight, cluster=cluster,
+        unit=unit, facts=facts, prune=prune,
     )  # fmt: skip
     summary = SummaryOptions(by=by, user_weight=user_weight, cluster=cluster, ci=ci, quantiles=quantiles)
     with speaking_of(unit):
@@ -250,7 +256,8 @@ def score_users(predictions: Predictions, labels: Table | None, metrics: Metrics
         metrics: as in `evaluate`.
         options: by keyword, with the meaning and default that they have in `evaluate`: ``user``, ``item``, ``score``, ``rank``,
             ``roll_up``, ``k_counts``, ``model``, ``relevance``, ``relevance_threshold``, ``min_score``, ``weight``, ``cost``, ``dialect``,
-            ``ties``, ``exclude``, ``on_invalid``, ``users``, ``population``, ``by``, ``user_weight``, ``cluster``, ``unit``, ``facts`` and
+            ``ties``, ``exclude``, ``on_invalid``, ``users``, ``no_answer``, ``population``, ``by``, ``user_weight``, ``cluster``, ``unit``,
+            ``facts`` and
             ``prune``. All are optional.
 
     Returns:

@@ -11,6 +11,7 @@ from spark_rankeval.dialects import Dialect
 from spark_rankeval.errors import DialectError, InputError, MetricError, OptionError
 from spark_rankeval.features.item_groups.spark import GroupSources
 from spark_rankeval.features.items.spark import SideTables
+from spark_rankeval.features.no_answer.spark import NoAnswerOption
 from spark_rankeval.features.registry import FeatureTables, with_features_of
 from spark_rankeval.metrics.base import UNSET, Metric
 from spark_rankeval.metrics.group_rates import GroupShare
@@ -31,7 +32,7 @@ from spark_rankeval.request.readings import (
 from spark_rankeval.request.task import ScoringTask, user_counts
 from spark_rankeval.spark.inputs import AttributeNames, Sources, read_sources
 from spark_rankeval.spark.invalid_rows import columns_of_rejected
-from spark_rankeval.spark.long_table import read_long_table
+from spark_rankeval.spark.long_table import LongTable, read_long_table
 from spark_rankeval.spark.per_user import TABLES, MetricColumn, Settings, table_hash
 from spark_rankeval.spark.roll_up import roll_up
 from spark_rankeval.spark.scoring import Scoring
@@ -67,7 +68,7 @@ def prepare(
     attributes = AttributeNames.from_options(options)
     sources = read_sources(
         predictions, labels, options.users, options.exclude, names, options.facts.attributes, attributes,
-        FeatureTables(side_tables, has_groups=not users_alone),
+        FeatureTables(side_tables, _no_answer(options, predictions, labels, long_table), has_groups=not users_alone),
     )  # fmt: skip
     if long_table is not None:
         sources = replace(sources, long_table=long_table.both)
@@ -97,6 +98,7 @@ def prepare(
         has_scores,
         sources.predictions.extra_columns,
         None if options.roll_up is None else options.k_counts,
+        options.no_answer is not None,
     )
     models = [model.name for model in sources.models]
     reading = read_request(
@@ -129,6 +131,17 @@ def prepare(
         k_counts=lists.k_counts or "",
     )
     return Scoring(sources, reading, settings, _metric_columns(reading, list(requested)), model_column, options.prune)
+
+
+def _no_answer(
+    options: ScoringOptions, predictions: Predictions, labels: DataFrame | None, long_table: LongTable | None
+) -> NoAnswerOption:
+    """What the caller says of users without an answer, and where such a column may be. A long table is one, not two sides."""
+    tables = list(predictions.values()) if isinstance(predictions, Mapping) else [predictions]
+    frames = [table.users if isinstance(table, Vectors) else table for table in tables]
+    sides = [[labels], frames] if long_table is None else [long_table.frames]
+    holders = [[options.users], *sides, [options.facts.attributes]]
+    return NoAnswerOption(options.no_answer, [[frame for frame in each if frame is not None] for each in holders])
 
 
 def _check_weight_count(name: str, sources: Sources, options: ScoringOptions) -> None:

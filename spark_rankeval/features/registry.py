@@ -12,6 +12,7 @@ from spark_rankeval.features.intents.worker import Intents
 from spark_rankeval.features.item_groups.spark import read_groups
 from spark_rankeval.features.items.spark import SideTables, read_side_tables
 from spark_rankeval.features.items.worker import FactsOfItems
+from spark_rankeval.features.no_answer.spark import NoAnswerOption
 from spark_rankeval.features.vectors.spark import VectorSources, read_vectors
 from spark_rankeval.request.options import Vectors
 from spark_rankeval.request.readings import ColumnNames
@@ -39,12 +40,18 @@ def with_features_of(task: ScoringTask, sources: Iterable[SourceFeature] = ()) -
 class FeatureTables(TablesOfCall):
     """The tables of all features of a call."""
 
-    def __init__(self, side: SideTables = SideTables(), *, has_groups: bool = False) -> None:  # noqa: B008 # it is immutable
-        self._side, self._has_groups = side, has_groups
+    def __init__(
+        self,
+        side: SideTables = SideTables(),  # noqa: B008 # it is immutable
+        no_answer: NoAnswerOption = NoAnswerOption(),  # noqa: B008 # the same
+        *,
+        has_groups: bool = False,
+    ) -> None:
+        self._side, self._no_answer, self._has_groups = side, no_answer, has_groups
 
     def frames(self) -> dict[str, DataFrame | None]:
         """The tables by their roles; None: it is not read."""
-        return self._side.frames()
+        return {**self._side.frames(), **self._no_answer.frames()}
 
     def read(
         self, predictions: Sequence[SourceTable], labels: SourceTable, names: ColumnNames, problems: list[str]
@@ -65,6 +72,8 @@ class FeatureTables(TablesOfCall):
             and (groups := read_groups(self._side.options, predictions[0], names, problems)) is not None
         ):
             features.append(groups)
+        if (no_answer := self._no_answer.read(names, problems)) is not None:
+            features.append(no_answer)
         return tuple(features), labels
 
     def read_vectors(self, vectors: Vectors, names: ColumnNames, problems: list[str]) -> SourceTable:

@@ -45,7 +45,13 @@ _LONGEST_EXPERIMENT = 500
 
 @dataclass(frozen=True)
 class Columns(FactColumns, ColumnOptions):
-    """The names of the columns, as in `evaluate`."""
+    """The names of the columns, as in `evaluate`.
+
+    Attributes:
+        no_answer: a column of booleans, true for users who have no answer.
+    """
+
+    no_answer: str | None = None
 
 
 @dataclass(frozen=True)

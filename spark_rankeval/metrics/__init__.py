@@ -3,6 +3,7 @@
 One module a family; a new metric is a class in one of them and its name in that module's ``__all__``.
 """
 
+from spark_rankeval.metrics.abstention_based import *  # noqa: F403 - as below
 from spark_rankeval.metrics.base import UNSET as UNSET
 from spark_rankeval.metrics.base import Metric as Metric
 from spark_rankeval.metrics.base import RelevanceMetric as RelevanceMetric

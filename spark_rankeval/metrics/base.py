@@ -37,9 +37,9 @@ class _Unset(enum.Enum):
 UNSET: Final = _Unset.UNSET
 Unset = _Unset
 
-Needs = Literal["relevant", "gain", "labels", "predictions"]
+Needs = Literal["relevant", "gain", "labels", "predictions", "no_answer"]
 """What the labels of a user must hold for a metric to be defined: a relevant one, a grade above 0, or anything; or that
-something was predicted, whatever the labels."""
+something was predicted, or that the user is declared to have no answer, whatever the labels."""
 
 
 # Ranks are counted in 32 bits on the way through Spark.
@@ -148,8 +148,11 @@ class Metric(ABC):
         min_score: an evaluation ranks only items with at least this score; it changes the lists, too.
         budget: an evaluation ranks only the first items whose costs add up to no more than this; it changes the lists, too.
         crossing: ``kept`` if the item whose cost crosses the budget is ranked, too.
+        no_answer: the value of a user who is declared to have no answer: undefined, or ``empty_is_right``, which is 1 if the list is
+            empty and else 0.
         needs: what a user needs for the metric to be defined: a ``relevant`` label, ``gain`` (a grade above 0, whatever the
-            threshold; a `GainMetric` may also need one that reaches it), any ``labels``, or ``predictions``.
+            threshold; a `GainMetric` may also need one that reaches it), any ``labels``, ``predictions``, or ``no_answer``.
+        covers_no_answer: whether the formula also holds for users without an answer; other metrics are undefined for them.
         value_range: the smallest and the largest possible value; intervals of means stay within it. Default: no bounds.
         corpus_level: whether there is one value of all lists together, and none of a user.
         zero_without_predictions: whether a user with something to find has 0 if nothing was predicted. If false, the formula
@@ -165,6 +168,7 @@ class Metric(ABC):
     takes_cutoff: ClassVar[bool] = True
     larger_is_better: ClassVar[bool] = True
     needs: ClassVar[Needs] = "relevant"
+    covers_no_answer: ClassVar[bool] = False
     zero_without_predictions: ClassVar[bool] = True
     zero_without_hits: ClassVar[bool] = True
     corpus_level: ClassVar[bool] = False
@@ -191,6 +195,11 @@ class Metric(ABC):
     )
     crossing: str | Unset = parameter(
         UNSET, choices=("kept",), doc="kept: the item whose cost crosses the budget is ranked, too"
+    )
+    no_answer: str | Unset = parameter(
+        UNSET,
+        choices=("empty_is_right",),
+        doc="empty_is_right: a user who is declared to have no answer counts, with 1 for an empty list and 0 for any other",
     )
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -300,7 +309,12 @@ class Metric(ABC):
     @property
     def reads_labels(self) -> bool:
         """Whether labels matter to the value, or to whether there is one."""
-        return self.needs != "predictions" or self.reads.items == "labelled"
+        return self.needs not in ("predictions", "no_answer") or self.reads.items == "labelled"
+
+    @property
+    def reads_no_answer(self) -> bool:
+        """Whether a call must declare who has no answer."""
+        return self.needs == "no_answer" or self.no_answer is not UNSET
 
     @property
     def largest_grade(self) -> float:
@@ -329,7 +343,12 @@ class Metric(ABC):
             msg = f"{self.name}: _values must return a number for each of {batch.n_users} users; got the shape {values.shape}"
             raise MetricError(msg)
         defined = metric._is_defined(batch)
-        return values if defined.all() else np.where(defined, values, metric._undefined_values(batch))
+        if not defined.all():
+            values = np.where(defined, values, metric._undefined_values(batch))
+        if batch.no_answer is None or self.covers_no_answer:
+            return values
+        is_right = batch.n_predictions == 0 if self.no_answer == "empty_is_right" else math.nan
+        return np.where(batch.no_answer, is_right, values)
 
     def _undefined_values(self, batch: RankingBatch) -> FloatArray | float:
         """What stands for each user's value if there is none."""

@@ -77,6 +77,7 @@ class RankingBatch:
         intents: what labelled items are about; None if no metric looks at it.
         label: int64, a number for the label of each labelled prediction that no other label of the user has; None if no
             list can repeat an item.
+        no_answer: bool (n_users,), for whom it is right to retrieve nothing; None if the call does not say.
     """
 
     n_users: int
@@ -94,6 +95,7 @@ class RankingBatch:
     label_extra_values: Mapping[str, Ragged] = field(default_factory=dict)
     intents: IntentPairs | None = None
     label: IntArray | None = None
+    no_answer: BoolArray | None = None
     _memory: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
@@ -106,6 +108,7 @@ class RankingBatch:
         recommended = [batch.recommended for batch in batches if batch.recommended is not None]
         raw_labels = [batch.raw_labels for batch in batches if batch.raw_labels is not None]
         intents = [batch.intents for batch in batches if batch.intents is not None]
+        no_answer = [batch.no_answer for batch in batches if batch.no_answer is not None]
         first_label = offsets_of([len(batch.labels.values) for batch in batches])
         label = [batch.label for batch in batches if batch.label is not None]
         names = batches[0].extra_values
@@ -118,6 +121,7 @@ class RankingBatch:
             recommended=Recommended.concatenate(recommended) if len(recommended) == len(batches) else None,
             intents=IntentPairs.concatenate(intents, first_user, first_label) if len(intents) == len(batches) else None,
             label=np.concatenate(label) if len(label) == len(batches) else None,
+            no_answer=np.concatenate(no_answer) if len(no_answer) == len(batches) else None,
             extra_values={name: np.concatenate([batch.extra_values[name] for batch in batches]) for name in names},
             label_extra_values={
                 name: Ragged.concatenate([b.label_extra_values[name] for b in batches]) for name in names

@@ -426,4 +426,6 @@ def _recommended(
     # What was not predicted, and stands in the list all the same, was not recommended.
     selected = np.flatnonzero(matters & (entry >= 0))
     order = selected[_best_first(items, items.user[selected], ranks.rank[selected])]
-    return Recommended(items.n_users, items.user[order], ranks.rank[order], grade[order], entry[order]), has_ties
+    rank = ranks.rank[order]
+    score = -rank.astype(np.float64) if lists.scores is None else lists.scores.values[order]
+    return Recommended(items.n_users, items.user[order], rank, grade[order], entry[order], score), has_ties

@@ -257,6 +257,7 @@ class Recommended:
         rank: int64, from 1.
         grade: float64, of the item's label; NaN without one.
         entry: int64, the place of the item among the predictions as they came.
+        score: float64, what the item was ranked by; −rank if lists came in order.
         training_users: int64, how many users of the training data have the item.
         training_interactions: int64, how many rows of the training data are of the item.
         share_above: float64, the share of all pairs of a user and an item in the training data whose item is more popular, by the
@@ -288,6 +289,7 @@ class Recommended:
     rank: IntArray
     grade: FloatArray
     entry: IntArray
+    score: FloatArray | None = None
     training_users: IntArray | None = None
     training_interactions: IntArray | None = None
     share_above: FloatArray | None = None
@@ -316,18 +318,20 @@ class Recommended:
     def none(cls, n_users: int) -> Recommended:
         """Users to whom nothing is recommended."""
         nothing = np.zeros(0, np.int64)
-        return cls(n_users, nothing, nothing, np.zeros(0), nothing)
+        return cls(n_users, nothing, nothing, np.zeros(0), nothing, np.zeros(0))
 
     @classmethod
     def concatenate(cls, parts: Sequence[Recommended]) -> Recommended:
         """The lists of several parts, one after the other, before any facts are added."""
         first_user = offsets_of([part.n_users for part in parts])
+        scores = [part.score for part in parts if part.score is not None]
         return cls(
             n_users=int(first_user[-1]),
             user=np.concatenate([part.user + first for part, first in zip(parts, first_user, strict=False)]),
             rank=np.concatenate([part.rank for part in parts]),
             grade=np.concatenate([part.grade for part in parts]),
             entry=np.concatenate([part.entry for part in parts]),
+            score=np.concatenate(scores) if len(scores) == len(parts) else None,
         )
 
     def with_facts(

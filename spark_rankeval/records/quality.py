@@ -27,6 +27,9 @@ _TOTALS = {count.total_name: count.words for count in ALL_COUNTS}
 # A count that was not made is 0, except that of users in both tables, which is unknown.
 _NOT_COUNTED: dict[str, float | None] = {count.total_name: 0.0 if count.is_sum else 0 for count in ALL_COUNTS}
 _NOT_COUNTED["n_in_both"] = None
+# The counts that exist only if a call declares who has no answer; else they are None, and nothing shows them.
+_NO_ANSWER_COUNTS = tuple(count.total_name for count in ALL_COUNTS if count.only == "no_answer")
+_NOT_COUNTED |= dict.fromkeys(_NO_ANSWER_COUNTS)
 #: What each number of `DataQuality` means, in the order of `DataQuality.to_dict`.
 MEANING = _USER_COUNTS | _TOTALS
 #: The counts that exist only if labels have weights.
@@ -34,7 +37,7 @@ WEIGHT_COUNTS = tuple(count.total_name for count in ALL_COUNTS if count.only == 
 _PREDICTION_COUNTS = {count.total_name for count in ALL_COUNTS if count.source == "predictions"}
 _ALWAYS_SHOWN = ("n_users", "n_predictions", "n_labels")
 # The counts of errors, in the order in which messages have them.
-_ERRORS = (*INVALID_COUNTS, "n_invalid_weights", "n_missing_clusters")
+_ERRORS = (*INVALID_COUNTS, "n_invalid_weights", "n_missing_clusters", "n_conflicting_answers")
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,8 @@ class DataQuality:
         n_without_weight: users of weight 0; no figure of the summary counts them.
         n_invalid_weights: users whose weight is missing, negative, NaN or infinite; no figure counts them either.
         n_missing_clusters: users who miss a value of a column of clusters; each stands for a cluster alone.
-        totals: the sums of the counts by name; ``n_in_both`` is None if it was not counted.
+        totals: the sums of the counts by name; ``n_in_both`` is None if it was not counted, and ``n_no_answer`` and
+            ``n_conflicting_answers`` if the call did not declare who has no answer.
     """
 
     n_users: int
@@ -70,7 +74,7 @@ class DataQuality:
     totals: Mapping[str, float | None] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
-        """Set every count that is missing to 0, but ``n_in_both`` to None."""
+        """Set every count that is missing to 0, or to None if 0 would be a claim."""
         totals = {name: self.totals.get(name, default) for name, default in _NOT_COUNTED.items()}
         object.__setattr__(self, "totals", totals)
 
@@ -123,7 +127,7 @@ class DataQuality:
     @classmethod
     def sum_of_days(cls, qualities: Sequence[DataQuality]) -> DataQuality:
         """Combine evaluations of different rows: all counts are added up. A user in several of them counts in each."""
-        return cls.of(**{name: _sum([quality.to_dict()[name] for quality in qualities]) for name in MEANING})
+        return cls.of(**{name: _sum([getattr(quality, name) for quality in qualities]) for name in MEANING})
 
     @property
     def effective_n_labels(self) -> float:
@@ -159,12 +163,13 @@ class DataQuality:
         for kind, each in KINDS.items():
             total = f"n_{each.parent or kind}"
             if total in errors:
-                errors[total] += weights[f"n_{kind}"] * getattr(self, f"n_{kind}")
+                errors[total] += weights[f"n_{kind}"] * (getattr(self, f"n_{kind}") or 0)
         return {name: count for name, count in errors.items() if count}
 
     def to_dict(self) -> dict[str, Any]:
-        """All numbers by name."""
-        return {name: getattr(self, name) for name in MEANING}
+        """All numbers by name; those of users without an answer only if the call declares them."""
+        counts = {name: getattr(self, name) for name in MEANING}
+        return {name: count for name, count in counts.items() if name not in _NO_ANSWER_COUNTS or count is not None}
 
     def with_counts(self, **counts: float | None) -> DataQuality:
         """A copy with other numbers, by name."""
@@ -224,6 +229,12 @@ def _users(quality: DataQuality) -> Iterator[str]:
     if n_users and (not n_labelled or quality.n_in_both is None):
         n_unlisted = quality.n_without_predictions
         yield f"{n_unlisted:,} {_has(n_unlisted)} no predictions{_share_of_all(n_unlisted, n_users)}"
+    if quality.n_no_answer is not None:
+        n_answerless, n_irrelevant = quality.n_no_answer, quality.n_without_relevant
+        words = f"{n_answerless:,} {_has(n_answerless)} no answer, and {n_irrelevant - n_answerless:,} may have one"
+        yield f"of the {n_irrelevant:,} without a relevant label {words}"
+        conflicting = "declared to have no answer, in spite of a relevant label"
+        yield from _counted({conflicting: quality.n_conflicting_answers})
     if quality.n_left_out:
         yield f"{quality.n_left_out:,} {_be(quality.n_left_out)} left out of the means{_share_of_all(quality.n_left_out, n_users)}"
     unusable = "without a usable weight, left out"
@@ -274,6 +285,7 @@ def quality_table(qualities: Mapping[str, DataQuality]) -> Table:
     """A row for each count, a column for each model. Counts that are 0 for all models are only counted, in a note."""
     weighted = any(quality.label_weight for quality in qualities.values())
     names = [name for name in MEANING if weighted or name not in WEIGHT_COUNTS]
+    names = [name for name in names if any(name in each.to_dict() for each in qualities.values())]
     shown = [
         name for name in names if name in _ALWAYS_SHOWN or any(getattr(each, name) != 0 for each in qualities.values())
     ]

@@ -17,8 +17,8 @@ class Count:
         total: the name of the sum over all users in `DataQuality`; empty: as `name`.
         counts_rows: whether it counts rows that cannot be ranked; rows without a user have it as well.
         is_sum: whether it adds up numbers instead of counting.
-        only: it exists only if labels have ``weights`` or a row for each of their ``subtopics``, if lists come from ``vectors``, or if
-            items have ``groups``; empty: always.
+        only: it exists only if labels have ``weights`` or a row for each of their ``subtopics``, if lists come from ``vectors``, if
+            items have ``groups``, or if users are declared to have ``no_answer``; empty: always.
         is_noted: whether it is shown below the figures if it is not 0.
     """
 
@@ -28,7 +28,7 @@ class Count:
     total: str = ""
     counts_rows: bool = False
     is_sum: bool = False
-    only: Literal["", "weights", "vectors", "groups", "subtopics"] = ""
+    only: Literal["", "weights", "vectors", "groups", "subtopics", "no_answer"] = ""
     is_noted: bool = False
 
     @property
@@ -58,6 +58,8 @@ ALL_COUNTS = (
     Count("n_labels_without_vector", "labels of items without a vector", "predictions", only="vectors", is_noted=True),
     Count("n_unlisted_labels", "labels of items that the table of items lacks", "labels", only="groups", is_noted=True),
     Count("n_subtopic_labels", "labels for other subtopics of their item", "labels", only="subtopics", is_noted=True),
+    Count("has_no_answer", "users with no answer", "labels", total="n_no_answer", only="no_answer"),
+    Count("conflicting_answer", "users with no answer but a relevant label", "labels", total="n_conflicting_answers", only="no_answer"),
     Count("n_clipped_labels", "labels with a weight above the lowest limit", "labels", only="weights"),
     Count("label_weight", "sum of the label weights", "labels", is_sum=True, only="weights"),
     Count("squared_label_weight", "sum of the squared label weights", "labels", is_sum=True, only="weights"),

@@ -54,6 +54,8 @@ class OnInvalid:
             null.
         invalid_weights: missing or unusable weights of users. ``error`` (default), or ``drop`` to leave these users out of every mean.
         missing_clusters: users without a value in a column of clusters. ``error`` (default), or ``drop`` to take each as a cluster alone.
+        conflicting_answers: users whom ``no_answer`` declares to have no answer, and who have a relevant label. ``error`` (default), or
+            ``drop`` to count them as having an answer.
         invalid_facts: unusable rows in the tables of training, items and a baseline. ``error`` (default), or ``drop`` to leave them out.
             An item whose rows disagree then has no category or vector.
         choice: the value that the caller passed, ``"error"`` by default.
@@ -76,6 +78,10 @@ class OnInvalid:
     )
     missing_clusters: str = _kind(
         "users without a value in the columns of clusters", dropped="each user without a cluster is taken as one"
+    )
+    conflicting_answers: str = _kind(
+        "users declared to have no answer who have a relevant label",
+        dropped="users with a relevant label count as having an answer",
     )
     invalid_facts: str = _kind("rows of training, items or a baseline, or items, that cannot be used")
     choice: OnInvalidOption = "error"

@@ -21,6 +21,8 @@ from spark_rankeval.statistics.intervals import IntervalMethod  # of a field, wh
 
 #: A DataFrame of Spark, pandas or polars, a Table of pyarrow, none of which this layer imports; or the name of a table of the catalogue.
 Table = Any
+#: A column name, or a table as above but not by its name.
+ColumnOrTable = Any
 
 #: How equal scores are ordered; None: as the dialect says.
 TiesOption = Literal[None, "item_asc", "item_desc", "position", "average"]
@@ -265,6 +267,7 @@ class ScoringOptions(UserOptions, RankingOptions, ColumnOptions):
     """How users are scored. `evaluate` describes each option."""
 
     users: Table | None = None
+    no_answer: ColumnOrTable | None = None
     exclude: Table | None = None
     facts: Facts = Facts()
     unit: str = USER

@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 from spark_rankeval.dialects import STANDARD, Dialect
 from spark_rankeval.errors import DialectError, InputError, MetricError, OptionError
+from spark_rankeval.metrics.abstention_based import Confidence
 from spark_rankeval.metrics.base import UNSET, Metric, SuppliesDefaults
 from spark_rankeval.metrics.expected_values import EstimatorOption, TieAwareMetric, TiesOption
 from spark_rankeval.metrics.naming import NamedMetrics, column_names
@@ -151,6 +152,7 @@ class Lists:
     has_scores: bool = True  # whether the predictions of every model have scores
     prediction_columns: tuple[str, ...] = ()  # what predictions have beside these, by name
     k_counts: KCounts | None = None  # what a cutoff counts, if chunks are rolled up to documents
+    has_no_answer: bool = False  # whether it is declared who has no answer
 
 
 class RequiredFacts(NamedTuple):
@@ -198,6 +200,7 @@ def resolve(
         _refuse_unreachable_threshold(parameters.get("relevance_threshold"), resolved.values())
     _check_list_ends(resolved, lists)
     _check_availability(resolved, has_fact_tables, users_alone)
+    _check_abstention(resolved, lists)
     estimator.check(resolved)
     ordered = [label for label, metric in resolved.items() if metric.reads.label_order]
     if ordered and lists.relevances and not lists.label_arrays:
@@ -243,6 +246,33 @@ def _check_availability(resolved: Mapping[str, Metric], has_fact_tables: bool, u
         )
         msg = f"{', '.join(asking)} needs {' and '.join(tables)}; only evaluate and score_users take these"
         raise MetricError(msg)
+
+
+def _check_abstention(resolved: Mapping[str, Metric], lists: Lists) -> None:
+    """Refuse metrics of users without an answer if none are declared, and values for them that do not fit the metric."""
+    asking = [label for label, metric in resolved.items() if metric.reads_no_answer]
+    if asking and not lists.has_no_answer:
+        msg = (
+            f"{', '.join(asking)}: it must be declared who has no answer; pass no_answer=, a column of booleans or a table of these users, "
+            "to evaluate or score_users"
+        )
+        raise InputError(msg)
+    unfit = [
+        label
+        for label, metric in resolved.items()
+        if metric.no_answer is not UNSET
+        and (metric.bounds != (0.0, 1.0) or not metric.larger_is_better or metric.normalises or metric.corpus_level)
+    ]
+    if unfit:
+        msg = (
+            f"{', '.join(unfit)}: no_answer='empty_is_right' gives 1 or 0, which fits metrics of users between 0 and 1 whose larger "
+            "values are better; leave it out"
+        )
+        raise MetricError(msg)
+    confident = [label for label, metric in resolved.items() if isinstance(metric, Confidence)]
+    if confident and not lists.has_scores:
+        msg = f"{', '.join(confident)} needs scores, and predictions have only an order; name their column with score="
+        raise InputError(msg)
 
 
 def views_of(

@@ -29,7 +29,7 @@ def is_about_labels(metric: Metric) -> bool:
 
     Metrics of intents look at what all labels of a user are about, and so have no values of groups.
     """
-    return not (metric.corpus_level or metric.reads.looks_at_items or metric.reads.facts)
+    return not (metric.corpus_level or metric.reads.looks_at_items or metric.reads.facts or metric.needs == "no_answer")
 
 
 def has_groups(metric: Metric) -> bool:

@@ -97,6 +97,15 @@ class GroupedFeature:
         return users
 
 
+class MarkedUsers(NamedTuple):
+    """Users whom a table marks. They are evaluated even if no other table has them."""
+
+    column: str  # of a grouped row: how many rows mark the user, null if none does
+    source: SourceTable  # the rows that mark their users
+    whole: DataFrame  # the table that these are rows of
+    is_marked: Sql  # whether a row of it marks its user
+
+
 class SourceFeature:
     """The tables of a feature, their columns found."""
 
@@ -113,6 +122,10 @@ class SourceFeature:
 
     def for_workers(self) -> Iterable[Feature]:
         """What the task gets for these tables, whatever the metrics are."""
+        return ()
+
+    def marked_users(self) -> tuple[MarkedUsers, ...]:
+        """Users whom its tables mark; several tables may mark users in the same column."""
         return ()
 
     def overlaps(self, task: ScoringTask) -> Iterable[Overlap]:

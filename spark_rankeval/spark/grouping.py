@@ -117,6 +117,7 @@ class Grouping:
                     )
                 ),
                 *self.attributes.named_values(first, name_in_sql),
+                *(when(marked.is_marked, 1).alias(marked.column) for marked in self.sources.marked_users),
                 *(row_hash(source).alias(grouped_row.hash_column(source.role)) for source in (first, labels)),
                 *self.attributes.hashed(self.attributes.values(first, text_in_sql)),
             )
@@ -242,6 +243,7 @@ class Grouping:
         if both is not None:
             n_rows = None if both.is_prediction is None else named(IS_PREDICTION)
             label_lists = self._label_lists(call("count", 1) if both.is_label is None else call("sum", named(IS_LABEL)))
+            label_lists += self._marks
         return lists.grouped(rows, None if by_workers else hashed, n_rows, merged, label_lists)
 
     @property
@@ -264,7 +266,7 @@ class Grouping:
             labels = self._grouped_arrays(self.rows.arrays_of(source), grouped_row.LABEL_ROWS)
             if others is None:
                 return labels
-            grouped = aggregate(others, self.user_columns, is_evaluated, *attributes, *self._hash_of_users)
+            grouped = aggregate(others, self.user_columns, is_evaluated, *attributes, *self._counts_of_users)
             joined = labels.join(grouped, self.user_columns, "full")
             return with_columns(
                 joined, {_EVALUATED: when(named(grouped_row.LABEL_ROWS).is_not_null(), 1, named(_EVALUATED))}
@@ -274,7 +276,7 @@ class Grouping:
         if others is not None:
             # They are rows without a label: a third table in a join would cost a shuffle more.
             rows = union(with_columns(rows, {_ROW: number(1), _EVALUATED: number(1)}), others)
-            n_rows, more = call("sum", named(_ROW)), [is_evaluated, *attributes, *self._hash_of_users]
+            n_rows, more = call("sum", named(_ROW)), [is_evaluated, *attributes, *self._counts_of_users]
         return aggregate_lists(rows, self.user_columns, *self._label_lists(n_rows), *more)
 
     def _label_lists(self, n_rows: Sql) -> list[Sql]:
@@ -285,20 +287,32 @@ class Grouping:
         return [n_rows.alias(grouped_row.LABEL_ROWS), hashed, *lists]
 
     @property
-    def _hash_of_users(self) -> list[Sql]:
-        """How many rows a user has in the table of further users, which hold nothing else that is read; null: none."""
+    def _counts_of_users(self) -> list[Sql]:
+        """How many rows a user has in the table of further users and in those that mark users; null: none.
+
+        These rows hold nothing else that is read.
+        """
         hashed = call("sum", named(_USER_ROW)).alias(grouped_row.hash_column("users"))
-        return [] if self.sources.users is None else [hashed]
+        return [*([] if self.sources.users is None else [hashed]), *self._marks]
+
+    @property
+    def _marks(self) -> list[Sql]:
+        """How many rows mark a user; null: none."""
+        columns = dict.fromkeys(marked.column for marked in self.sources.marked_users)
+        return [call("sum", named(name)).alias(name) for name in columns]
 
     def _users_without_labels(self) -> DataFrame | None:
         """Users to count besides, and users whose attributes are known, as rows; rows without a user are of the former only."""
         users, attributes = self.sources.users, self.sources.attributes
+        named_tables = [] if users is None else [(users, _USER_ROW)]
+        named_tables += [(marked.source, marked.column) for marked in self.sources.marked_users]
         rows = None
-        if users is not None:
+        for source, mark in named_tables:
             # A row without a valid user is not counted; it is reported as an invalid row.
-            has_no_user = any_of(user.is_null() for user in users.users_sql())
+            has_no_user = any_of(user.is_null() for user in source.users_sql())
             row, evaluated = when(has_no_user, 1, 0).alias(_ROW), number(1).alias(_EVALUATED)
-            rows = select(users.frame, *self.rows.named_users(users), row, evaluated, number(1).alias(_USER_ROW))
+            marked_rows = select(source.frame, *self.rows.named_users(source), row, evaluated, number(1).alias(mark))
+            rows = marked_rows if rows is None else union(rows, marked_rows)
         if attributes is not None:
             row, evaluated = number(0).alias(_ROW), number(0).alias(_EVALUATED)
             rows_with_user = where(attributes.frame, ~any_of(user.is_null() for user in attributes.users_sql()))

@@ -15,7 +15,7 @@ from spark_rankeval.request.counts import WEIGHTS, Overlap
 from spark_rankeval.request.options import UserOptions, Vectors, attributes_in
 from spark_rankeval.request.readings import ColumnNames
 from spark_rankeval.request.task import ScoringTask
-from spark_rankeval.spark.grouped_features import SourceFeature, TablesOfCall
+from spark_rankeval.spark.grouped_features import MarkedUsers, SourceFeature, TablesOfCall
 from spark_rankeval.spark.ids import as_text, common_id_type, problem_of_type, readable, text_in_sql, text_of
 from spark_rankeval.spark.long_table import BothSides
 from spark_rankeval.spark.source import SourceTable, check_comparable, read_source, require_column
@@ -79,7 +79,19 @@ class Sources:
         has_rows = not (first.arrays or labels.arrays or first.vectors) and first.user == labels.user
         if not has_rows or len(self.models) > 1 or self.users is not None or self.attributes is not None:
             return None
-        return BothSides(first.frame) if first.frame is labels.frame else self.long_table
+        both = BothSides(first.frame) if first.frame is labels.frame else self.long_table
+        is_alone = both is not None and all(marked.whole is both.frame for marked in self.marked_users)
+        return both if is_alone else None
+
+    @property
+    def marked_users(self) -> list[MarkedUsers]:
+        """The users whom tables of features mark."""
+        return [marked for feature in self.features for marked in feature.marked_users()]
+
+    @property
+    def tables_of_users(self) -> list[SourceTable]:
+        """The tables of users alone who are to be evaluated."""
+        return [*([] if self.users is None else [self.users]), *(marked.source for marked in self.marked_users)]
 
     @property
     def forms(self) -> list[tuple[int, ...]]:
@@ -209,8 +221,8 @@ _ONE_TABLE = (
     "exclude cannot be combined with one table, whose rows are users already; pass labels as a separate table",
     "attributes cannot be combined with one table; name columns of that table with by=",
     "several models cannot share one table with the labels; pass labels as a separate table",
-    "training, items, baseline and subtopic cannot be combined with one table, whose rows are users already; pass labels as a separate "
-    "table",
+    "training, items, baseline, subtopic and a table no_answer cannot be combined with one table, whose rows are users already; pass "
+    "labels as a separate table",
 )
 
 

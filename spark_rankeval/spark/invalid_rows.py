@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 _HUGE = 1e290
 # The kinds of `OnInvalid` that rows of predictions are: those that cannot be ranked, and those that a caller may allow.
 _KINDS = {"predictions": ("invalid_predictions", "infinite_scores")}
+# Tables of users alone, in words.
+_TABLES_OF_USERS = {"users": "the table of users", "no_answer": "the table no_answer"}
 #: The item in our rows, and in what is known of repeated ones.
 ITEM = "item_"
 _MODEL, _REASON, _PLACE, _ROW, _VALUE, _OTHER = "model_", "reason_", "place_", "row_", "value", "other_"
@@ -138,8 +140,9 @@ def _with_reasons(
     """
     if source.vectors is not None:
         return source.vectors.users_with_reasons(source, ITEM, _REASON)
-    if source.role == "users":
-        users = {f"{words} in the table of users": holds for words, holds in source.user_reasons().items()}
+    if source.role in _TABLES_OF_USERS:
+        words_of_table = _TABLES_OF_USERS[source.role]
+        users = {f"{words} in {words_of_table}": holds for words, holds in source.user_reasons().items()}
         return with_columns(select(source.frame, *source.raw_users()), {_REASON: first_true(users)})
     user_reasons, about = source.user_reasons(), source.raw_users()
     if model_column is not None:
@@ -219,8 +222,7 @@ class Quarantine:
         parts.append(self._named(labels, rows))
         if self.conflicting_labels and labels.value_columns:
             parts.append(self._named(labels, self._conflicting(rows)))
-        if sources.users is not None:
-            parts.append(self._named(sources.users, _with_reasons(sources.users, self.task)))
+        parts += [self._named(source, _with_reasons(source, self.task)) for source in sources.tables_of_users]
         return rows_of_all(parts)
 
     def _repeated(self, source: SourceTable, rows: DataFrame) -> DataFrame:

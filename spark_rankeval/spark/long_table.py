@@ -11,7 +11,7 @@ from pyspark.sql import types as T
 from spark_rankeval.checks import as_names, check_table
 from spark_rankeval.errors import InputError
 from spark_rankeval.request.counts import WEIGHTS
-from spark_rankeval.request.options import ScoringOptions, Table, Vectors, attributes_in
+from spark_rankeval.request.options import ColumnOrTable, ScoringOptions, Table, Vectors, attributes_in
 from spark_rankeval.spark.source import require_column
 from spark_rankeval.spark.sql_text import (
     Sql,
@@ -20,6 +20,7 @@ from spark_rankeval.spark.sql_text import (
     descending,
     find_column,
     named,
+    number,
     over,
     rows_of_all,
     select,
@@ -51,6 +52,7 @@ class LongTable:
     labels: DataFrame
     options: ScoringOptions
     both: BothSides | None  # the rows of both sides, if there is one model
+    frames: list[DataFrame]  # the tables of all models
 
 
 @dataclass(frozen=True)
@@ -90,8 +92,8 @@ def read_long_table(
 ) -> LongTable | None:
     """The sides of a call without labels, if rows of predictions have them; None if it means arrays.
 
-    A row is a prediction if it has a score or rank, and a label if it has a grade. A row without either counts as a prediction that
-    cannot be ranked, so that none is lost.
+    A row is a prediction if it has a score or rank, and a label if it has a grade. A row without either may declare that its user has no
+    answer. Any other counts as a prediction that cannot be ranked, so that none is lost.
     """
     tables = dict(predictions) if isinstance(predictions, Mapping) else {"": predictions}
     frames = {name: table for name, table in tables.items() if not isinstance(table, Vectors)}
@@ -109,7 +111,8 @@ def read_long_table(
         frames = {"": with_columns(frames[""], {item: _place(columns[""], is_rank=options.rank is not None)})}
         options = replace(options, item=item)
     is_label = {name: any_of(named(grade).is_not_null() for grade in columns[name].grades) for name in frames}
-    is_prediction = {name: named(columns[name].value).is_not_null() | ~is_label[name] for name in frames}
+    says_something = {name: is_label[name] | _declares(frame, options.no_answer) for name, frame in frames.items()}
+    is_prediction = {name: named(columns[name].value).is_not_null() | ~says_something[name] for name in frames}
     scored = {name: where(frame, is_prediction[name]) for name, frame in frames.items()}
     labels = [where(frame, is_label[name]) for name, frame in frames.items()]
     return LongTable(
@@ -117,7 +120,16 @@ def read_long_table(
         _labels_of_models(labels, list(columns.values()), options) if has_models else labels[0],
         _with_attributes(list(frames.values()), options),
         None if has_models else BothSides(frames[""], is_prediction[""], is_label[""]),
+        list(frames.values()),
     )
+
+
+def _declares(frame: DataFrame, no_answer: ColumnOrTable | None) -> Sql:
+    """Whether a row declares that its user has no answer."""
+    column = find_column(frame, no_answer) if isinstance(no_answer, str) else None
+    if column is None or not isinstance(frame.schema[column].dataType, T.BooleanType):
+        return number(False)
+    return call("coalesce", named(column), number(False))
 
 
 def _has_rows(frame: DataFrame, item: str | tuple[str, str] | None) -> bool:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from spark_rankeval.records.summary import SummaryRow
 
 #: The tables that may have a column of hashes.
-TABLES = ("predictions", "labels", "users", "exclude", "attributes", *WHOLE_TABLES)
+TABLES = ("predictions", "labels", "users", "exclude", "attributes", "no_answer", *WHOLE_TABLES)
 # Fields of a metric that its mark has only if they are not empty.
 _IF_ANY = ("asked", "normaliser", "standard")
 

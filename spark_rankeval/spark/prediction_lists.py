@@ -312,7 +312,8 @@ def _obstacle(
 ) -> str | None:
     """Why predictions cannot be left out, or None."""
     whole = [label for label, metric in metrics.items() if metric.reads.depth is None]
-    averaging = [label for label, metric in metrics.items() if metric.reads.scores]
+    # A metric of the items themselves reads only the scores of its first places.
+    averaging = [label for label, metric in metrics.items() if metric.reads.scores and not metric.reads.unlabelled]
     rankings = [view.ranking for view in task.views]
     ties = next((ranking.ties for ranking in rankings if ranking.ties != "item_asc"), None)
     obstacles = {

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 
 Role = Literal[
-    "predictions", "labels", "users", "exclude", "attributes", "training", "items", "baseline", "catalogue",
+    "predictions", "labels", "users", "exclude", "attributes", "no_answer", "training", "items", "baseline", "catalogue",
     "candidates", "log",
 ]  # fmt: skip
 #: Tables without a list of a user: what is asked of them are single rows of items.
 _ITEM_ROLES = ("exclude", "training", "items", "catalogue", "candidates", "log")
 #: Tables whose users, or whose items, are none.
-WITHOUT_USERS, WITHOUT_ITEMS = ("items", "catalogue"), ("users", "attributes")
+WITHOUT_USERS, WITHOUT_ITEMS = ("items", "catalogue"), ("users", "attributes", "no_answer")
 ValueKind = Literal["score", "rank", "relevance"]
 #: Why a user's rows of arrays or vectors but one are not read.
 REPEATED_USER = "user in several rows"

@@ -56,6 +56,9 @@ class Sql:
     def __sub__(self, other: Sql | float) -> Sql:
         return Sql(f"({self} - {_operand(other)})")
 
+    def __mul__(self, other: Sql | float) -> Sql:
+        return Sql(f"({self} * {_operand(other)})")
+
     def __lt__(self, other: Sql | float) -> Sql:
         return Sql(f"({self} < {_operand(other)})")
 

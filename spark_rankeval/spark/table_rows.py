@@ -123,6 +123,7 @@ class TableRows:
         columns = (*self._columns_of(first, both.is_prediction), *self._columns_of(labels, both.is_label))
         sides = {IS_PREDICTION: both.is_prediction, IS_LABEL: both.is_label}
         marks = [when(is_there, 1, 0).alias(name) for name, is_there in sides.items() if is_there is not None]
+        marks += [when(marked.is_marked, 1).alias(marked.column) for marked in self.sources.marked_users]
         return self.chosen(select(both.frame, *self.named_users(first), *columns, *marks))
 
     def _columns_of(self, source: SourceTable, is_there: Sql | None = None) -> list[Sql]:
@@ -306,6 +307,7 @@ def hashed_tables(sources: Sources) -> tuple[str, ...]:
     names += [name for name in ("users", "exclude") if getattr(sources, name) is not None]
     if sources.slices or sources.weight is not None or sources.attributes_of_clusters:
         names.append("attributes")
+    names += dict.fromkeys(marked.source.role for marked in sources.marked_users)
     return (*names, *(table for table in WHOLE_TABLES if table in sources.side_tables()))
 
 

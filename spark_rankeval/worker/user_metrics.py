@@ -329,9 +329,13 @@ def _compute(metrics: Sequence[Metric], batch: RankingBatch, included: Array) ->
 
 
 def _normalisers(view: View, batch: RankingBatch, included: Array, first: int) -> dict[int, Array]:
-    """The weights of users' values in the means of the metrics that normalise, by index; 0 for users outside the view's population."""
+    """The weights of users' values in the means of the metrics that normalise, by index; 0 for users outside the view's population.
+
+    They are 0 for users without an answer, too, for whom these metrics are undefined.
+    """
+    answerable: Array | bool = True if batch.no_answer is None else ~batch.no_answer
     return {
-        index: np.where(included, metric.normaliser(batch), 0.0)
+        index: np.where(included & answerable, metric.normaliser(batch), 0.0)
         for index, metric in enumerate(view.metrics, first)
         if metric.normalises
     }

@@ -3,6 +3,7 @@
 arrays          predictions are arrays: ``scored`` or ``ordered``; `label_arrays`: so are labels; `float32`: grades have 32 bits
 relevances      how many columns of grades; weight, subtopic: whether labels have these
 by, cube        how many attributes divide users, and whether totals are wanted; `cluster`: whether users come in clusters
+no_answer       whether some users are declared to have no answer
 user_weight     True, or the count that is the weight
 lookup          how facts of items come: ``workers`` (default) or ``join``
 cost            whether items have costs
@@ -68,6 +69,10 @@ ENDED = """
     ndcg@5 recall(budget=4) ap(budget=6,crossing='kept') ndcg(budget=3.5)@3 precision(min_score=0.5)@3 rr(judged_only=True,min_score=0.25)
     gini(min_score=0.5)@3 novelty(budget=5)
 """
+ABSTAINING = """
+    abstention false_alarm false_abstention confidence@3 confidence(kind='std') confidence(kind='diff1')@2 novelty@3
+    ndcg(no_answer='empty_is_right',ideal='labels')@3 recall(no_answer='empty_is_right')@2 rr abstention(min_score=0.5)
+"""
 DROP, TWO, THREE = {"on_invalid": "drop"}, {"models": ["a", "b"]}, {"models": ["a", "b", "c"]}
 #: Metrics of each dialect, and options.
 DIALECTS = {
@@ -131,6 +136,11 @@ CASES = {
     "infinite scores of arrays": _case("bad", FEW, arrays="scored", on_invalid={"infinite_scores": "drop", "invalid_labels": "drop"}),
     "lists that end at scores and budgets": _case("plain", ENDED, cost=True, stored=True, by=1),
     "lists of models that end at budgets": _case("models", "rr(budget=3)@4 recall(budget=5) ndcg@5", **THREE, cost=True),
+    "users without an answer": _case("sparse", ABSTAINING, no_answer=True, stored=True, by=1),
+    "users of models without an answer": _case("models", "abstention rr(no_answer='empty_is_right') ap", **THREE, no_answer=True),
+    "logged feedback without an answer": _case(
+        "plain", "precision(estimator='snips')@3 dcg(estimator='snips')@5", weight=True, no_answer=True, relevance_threshold=2.5
+    ),
     # Models, label weights, exclusions.
     "models": _case("models", SOME, **THREE, exclude=True, stored=True, compare={"baseline": "a"}, all_pairs={}),
     "models of text": _case("text", FEW, models=["a"], exclude=True),

@@ -12,6 +12,7 @@ from spark_rankeval.features.intents.worker import INTENT, INTENTS
 from spark_rankeval.features.item_groups.group_rankings import POPULARITY_TABLES, table_of
 from spark_rankeval.features.items import item_facts
 from spark_rankeval.features.items.item_facts import add_counts, count_items
+from spark_rankeval.features.no_answer.worker import NO_ANSWER
 from spark_rankeval.features.vectors import catalogue
 from spark_rankeval.metrics.base import as_float32
 from spark_rankeval.ranking.lists import LABEL_COLUMNS
@@ -315,6 +316,9 @@ class Rows:
 
     def further_lists(self, users):
         columns, asked = {}, self.task.facts
+        if self.case.get("no_answer"):
+            marks = [1 if user["id"] is not None and hash_of(user["id"]) % 3 == 0 else None for user in users]
+            columns[NO_ANSWER] = pa.array(marks, WHOLE)
         if self.case.get("exclude"):
             columns[grouped_row.EXCLUDED] = self.ids(
                 [user["excluded"] and list(map(self.item, user["excluded"])) for user in users]

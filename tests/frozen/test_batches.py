@@ -12,6 +12,7 @@ What the cases cover, by the options that say so; `python -m tests.frozen.write`
 | intervals, quantiles, users that pruning leaves open | `ci`, `quantiles`, `keep` |
 | facts of items and users, looked up or joined | `lookup` |
 | groups of items, intents of labels, lists from vectors | `item_by`, `popularity_groups`, `subtopic`, `vectors`, `candidates` |
+| users without an answer | `no_answer` |
 | several models, comparisons, stored tables | `models`, `compare`, `all_pairs`, `groups`, `stored` |
 | few users, or none | the worlds ``one`` and ``empty`` |
 """

@@ -89,6 +89,7 @@ def _request(case):
         grades,
         ("weight",) if "weight" in case else (),
         prediction_columns=("cost",) if "cost" in case else (),
+        has_no_answer="no_answer" in case,
     )
     asked, models = parse_metrics(case["metrics"]), case.get("models", [""])
     array_models = range(len(models)) if "arrays" in case else ()
@@ -101,7 +102,8 @@ def _request(case):
         request.task, overlaps=tuple(Overlap(*each) for each in overlaps), has_subtopic_rows="subtopic" in case,
         weight_count=weight if isinstance(weight := case.get("user_weight"), str) else "",
     )  # fmt: skip
-    task = with_features(task, tuple(case.get("vectors", ())), groups if groups.attributes else None)
+    groups = groups if groups.attributes else None
+    task = with_features(task, tuple(case.get("vectors", ())), groups, has_no_answer="no_answer" in case)
     return replace(request, task=task)
 
 
@@ -121,6 +123,7 @@ class _Run:
         }
         models = [grouped_row.column_of_model("predictions", model) for model in range(len(self.task.models))]
         others = {"labels": True, "exclude": "exclude" in case, "attributes": self.rows.has_attributes}
+        others["no_answer"] = "no_answer" in case
         others |= {table: table in self.rows.tables for table in ("training", "items", "baseline")}
         self.others = tuple(table for table, is_there in others.items() if is_there)
         self.tables = (*models, *self.others)

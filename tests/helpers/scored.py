@@ -6,6 +6,7 @@ import pyarrow as pa
 
 from spark_rankeval.features.exposure.worker import AllLists, ExposureOfBatch
 from spark_rankeval.features.item_groups.spark import GroupSources
+from spark_rankeval.features.no_answer.spark import NoAnswerSources
 from spark_rankeval.features.registry import with_features_of
 from spark_rankeval.features.vectors.spark import VectorSources
 from spark_rankeval.metrics.naming import parse_metrics
@@ -25,11 +26,12 @@ def task_of_views(*views, similarities=(), groups=None, **options):
     return with_features(ScoringTask(views, **options), similarities, groups)
 
 
-def with_features(task, similarities=(), groups=None):
+def with_features(task, similarities=(), groups=None, *, has_no_answer=False):
     """The task with the features of its metrics, of models that make scores of vectors so, and of groups of items."""
     models = tuple(VectorColumns(None, "", "", None, None, each, None) for each in similarities)
     sources = [VectorSources(models)] if models else []
-    return with_features_of(task, sources if groups is None else [*sources, GroupSources(groups, None, None)])
+    sources += [] if groups is None else [GroupSources(groups, None, None)]
+    return with_features_of(task, [*sources, *([NoAnswerSources((), takes_one_table=True)] if has_no_answer else [])])
 
 
 def feature_of(scores, kind):

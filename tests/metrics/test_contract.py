@@ -21,6 +21,7 @@ NEEDS = {
     "relevant": {
         *("precision", "recall", "f1", "fbeta", "hit_rate", "r_precision", "ap", "rr", "q", "bpref"),
         *("percentile_rank", "auc", "auc_pr", "iprec", "iprec_11pt", "fap", "lexirecall", "total_search_efficiency"),
+        "false_abstention",
     },
     "gain": {
         *("cg", "dcg", "idcg", "ndcg", "err", "nerr", "rbp", "rbp_residual", "gap"),
@@ -32,9 +33,9 @@ NEEDS = {
 # The definitions' exceptions to the rules 2 and 4.
 BY_FORMULA = {"percentile_rank", "auc", "auc_pr"} | NEEDS["labels"] - {"rbo"}
 # Shares that a perfect list does not have whole: its users stop above the end, or read on below it.
-NEVER_WHOLE = {"err", "rbp", "total_search_efficiency"}
+NEVER_WHOLE = {"err", "rbp", "total_search_efficiency", "false_abstention"}
 # Equal scores count as equal, whatever their order.
-NEVER_HANGS = {"auc_pr", "pearson", "spearman", "kendall_tau"}
+NEVER_HANGS = {"auc_pr", "pearson", "spearman", "kendall_tau", "false_abstention"}
 SET_METRICS = ("precision", "recall", "f1", "fbeta", "hit_rate", "r_precision")
 USERS = random_users(np.random.default_rng(41), 200, distinct=True)
 BATCH = batch_of(USERS)
@@ -65,10 +66,10 @@ def test_a_metric_declares_the_edge_cases_that_the_definitions_give_it(metric):
     assert metric().reads_labels
     # The share of what was judged is a question about the list; a list that knows nothing leaves the residual whole;
     # what two lists share need not be relevant.
-    assert metric.zero_without_predictions == (metric.name not in BY_FORMULA | {"judged", "holes"})
+    assert metric.zero_without_predictions == (metric.name not in BY_FORMULA | {"judged", "holes", "false_abstention"})
     assert metric.zero_without_hits == (metric.name not in BY_FORMULA | {"judged", "holes", "rbp_residual", "rbo"})
     assert metric.larger_is_better == (
-        metric.name not in {"percentile_rank", "kendall_distance", "rbp_residual", "holes"}
+        metric.name not in {"percentile_rank", "kendall_distance", "rbp_residual", "holes", "false_abstention"}
     )
 
 
@@ -369,7 +370,8 @@ def test_an_unlabelled_item_at_the_end_never_raises_a_set_metric(name):
 
 @ALL_VALUES
 def test_a_metric_with_a_cutoff_needs_no_ranks_below_it(metric):
-    assert metric().reads.depth is None
+    # Whether a list is empty is clear at its first place.
+    assert metric().reads.depth == (1 if metric.name == "false_abstention" else None)
     if metric.takes_cutoff:
         assert metric(k=3).reads.depth == 3
 

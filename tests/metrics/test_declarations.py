@@ -13,6 +13,7 @@ from spark_rankeval.dialects import DEFAULT
 from spark_rankeval.dialects.published import DIALECTS
 from spark_rankeval.errors import DialectError, MetricError
 from spark_rankeval.metrics import parse_metric
+from spark_rankeval.metrics.abstention_based import Confidence
 from spark_rankeval.metrics.base import REGISTRY, UNSET
 from spark_rankeval.metrics.group_rates import ExposureShare, HitShare
 from spark_rankeval.ranking.recommended import FACT_TABLES
@@ -22,7 +23,7 @@ ALL_VALUES = pytest.mark.parametrize("metric", EVERY_METRIC, ids=lambda metric: 
 BETWEEN = r"Between 0 (\([^)]*\) )?and 1"
 BOUNDS = {
     (0, 1): BETWEEN, (-1, 1): BETWEEN.replace("0", "−1"), (0, math.inf): "From 0 up",
-    (0, 2): BETWEEN, (0, math.log2(100)): "From 0 up", (0, 100): "From 0 to 100",
+    (0, 2): BETWEEN, (0, math.log2(100)): "From 0 up", (0, 100): "From 0 to 100", (-math.inf, math.inf): "Any number",
 }  # fmt: skip
 
 
@@ -135,7 +136,7 @@ def test_a_metric_of_items_says_what_it_reads(metric):
     assert metric.needs == ("relevant" if metric.name == "serendipity" else "predictions")
     assert metric().reads_labels == (metric.name == "serendipity")
     # Groups of items tell shares which items are in them; see tests/features/test_item_groups.py.
-    needs_facts = not (metric.corpus_level or metric in (ExposureShare, HitShare))
+    needs_facts = not (metric.corpus_level or metric in (ExposureShare, HitShare, Confidence))
     for variant in single_choices(metric, resolved=True):
         reads = variant.reads
         assert reads.items == "item"

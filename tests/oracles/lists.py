@@ -304,7 +304,21 @@ def personalisation(world, k, denominator="predictions", users=None):
     return max(0.0, 1 - mean(len({*one} & {*other}) for one, other in itertools.combinations(lists, 2)) / width)
 
 
+def confidence(world, user, k, kind="max"):
+    score = dict(world.predictions.get(user, []))
+    scores = [score[item] for item in world.list_of(user, k)]
+    if not scores:
+        return math.nan
+    if kind == "max":
+        return max(scores)
+    if kind == "diff1":
+        return scores[0] - scores[1] if len(scores) > 1 else 0
+    mean = sum(map(Fraction, scores)) / len(scores)
+    return math.sqrt(sum((Fraction(one) - mean) ** 2 for one in scores) / len(scores))
+
+
 OF_USERS = (
+    confidence,
     novelty,
     surprisal,
     average_popularity,

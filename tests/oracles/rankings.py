@@ -14,7 +14,7 @@ METRICS_OF_GAIN = (
 )
 # Metrics without rules 1 (undefined without a relevant label), and without rules 2 and 4 (0 where nothing is found).
 CORRELATIONS = ("spearman", "pearson", "kendall_tau", "kendall_distance", "tau_ap")
-BY_FORMULA = ("percentile_rank", "auc", "auc_pr", "judged", "holes", *CORRELATIONS)
+BY_FORMULA = ("percentile_rank", "auc", "auc_pr", "judged", "holes", "false_abstention", *CORRELATIONS)
 
 
 def rank(predictions, ties):
@@ -123,6 +123,10 @@ def f1(user, k, relevance_threshold=None):
 
 def hit_rate(user, k, relevance_threshold=None):
     return 1 if user.n_hits(k, relevance_threshold) > 0 else 0
+
+
+def false_abstention(user, k, relevance_threshold=None):
+    return 0 if user.items else 1
 
 
 def r_precision(user, k, relevance_threshold=None):
@@ -556,7 +560,7 @@ FORMULAS = {
     for function in (
         *(precision, recall, fbeta, f1, hit_rate, r_precision, ap, rr, cg, dcg, idcg, ndcg),
         *(err, nerr, rbp, rbp_residual, gap, xdcg, fidelity, max_relevance, q, judged, holes, bpref),
-        *(percentile_rank, auc, auc_pr, iprec, iprec_11pt, fap),
+        *(false_abstention, percentile_rank, auc, auc_pr, iprec, iprec_11pt, fap),
         *(pearson, spearman, kendall_tau, kendall_distance, tau_ap, rbo),
         *(lexirecall, total_search_efficiency),
     )

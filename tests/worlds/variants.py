@@ -12,10 +12,18 @@ from spark_rankeval.ranking.lists import LIST_PARAMETERS
 # Those of labels, of what labels are about, and of the items themselves; the latter two need to know more than labels.
 EVERY_METRIC = sorted(set(REGISTRY.values()), key=lambda metric: metric.name)
 INTENTS = [metric for metric in EVERY_METRIC if "intents" in metric().resolve().reads.facts]
-METRICS = [metric for metric in EVERY_METRIC if not metric().resolve().reads.unlabelled and metric not in INTENTS]
+# Those of users who are declared to have no answer: tests/metrics/test_abstention_based.py has them.
+NO_ANSWER = [metric for metric in EVERY_METRIC if metric.needs == "no_answer"]
+METRICS = [
+    metric
+    for metric in EVERY_METRIC
+    if not metric().resolve().reads.unlabelled and metric not in (*INTENTS, *NO_ANSWER)
+]
 # Those of groups of items have too many combinations: tests/metrics/test_group_exposure.py draws some.
 GROUPS = [metric for metric in EVERY_METRIC if {"groups", "levels"} & metric().resolve().reads.facts]
-BEYOND = [metric for metric in EVERY_METRIC if not any(metric in others for others in (METRICS, INTENTS, GROUPS))]
+BEYOND = [
+    metric for metric in EVERY_METRIC if not any(metric in others for others in (METRICS, INTENTS, GROUPS, NO_ANSWER))
+]
 CUTOFFS = (None, 1, 3, 10)
 # Of parameters that are no choice among a few: values that differ in kind.
 VALUES = {
@@ -34,8 +42,8 @@ VALUES = {
     "group": (None, "a"),
 }
 # Without weights there is nothing to estimate: tests/metrics/test_logged_feedback.py has the estimators. Others change lists:
-# tests/request/test_views.py has it.
-LEFT_OPEN = ("estimator", "weight_limit", *LIST_PARAMETERS)
+# tests/request/test_views.py has it. `no_answer` is about users of whom a batch must know.
+LEFT_OPEN = ("estimator", "weight_limit", "no_answer", *LIST_PARAMETERS)
 
 
 def values_of(item):

@@ -1,0 +1,1 @@
+"""Users whose right answer is nothing: a column, or a table of them."""
