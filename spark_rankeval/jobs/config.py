@@ -19,7 +19,7 @@ from spark_rankeval.errors import ConfigurationError, SparkRankEvalError
 from spark_rankeval.jobs.logs import HIDDEN, redacted, secrets_of, shown, with_keys
 from spark_rankeval.jobs.settings import overridden, read_settings
 from spark_rankeval.local import settings_of
-from spark_rankeval.records.table_columns import RUN_NAME
+from spark_rankeval.records.table_columns import check_run
 
 _SCHEMA_NAME = re.compile(r"(`[^`]+`|[^`.\s/:]+)(\.(`[^`]+`|[^`.\s/:]+))*")
 _TREC_OPTIONS = {"trec_run": ("model", "on_invalid"), "trec_qrels": ("on_invalid",)}
@@ -158,11 +158,7 @@ def wrong_catalog(key: str, name: str | None) -> list[str]:
 
 def wrong_run_id(key: str, run_id: str | None) -> list[str]:
     """The problems of a run's name under a key; None is allowed."""
-    if run_id is None or RUN_NAME.fullmatch(run_id):
-        return []
-    return [
-        f"{key} must be up to 100 letters, digits, '.', '_' and '-', and begin with a letter or a digit; found {run_id!r}"
-    ]
+    return [] if run_id is None else refusal(lambda: check_run(run_id, key))
 
 
 @dataclass(frozen=True)

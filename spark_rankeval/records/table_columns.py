@@ -10,13 +10,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from spark_rankeval.errors import OptionError
+
 #: The columns that tell runs apart, and when they were.
 RUN_ID, TIME = "run_id", "time"
-#: The names of runs, which also name folders and files.
-RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+# The names of runs, which also name folders and files.
+_RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 #: Types, as Spark's SQL writes them.
 TEXT, FIGURE, COUNT, FLAG, MOMENT = "string", "double", "bigint", "boolean", "timestamp"
 FIGURES, TEXTS = "map<double,double>", "map<string,string>"
+
+
+def check_run(run_id: object, option: str = RUN_ID) -> None:
+    """Refuse what is no name of a run."""
+    if not (isinstance(run_id, str) and _RUN_NAME.fullmatch(run_id)):
+        msg = f"{option} must be up to 100 letters, digits, '.', '_' and '-', and begin with a letter or a digit; got {run_id!r}"
+        raise OptionError(msg)
 
 
 class TableColumn(NamedTuple):

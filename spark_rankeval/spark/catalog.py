@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import AnalysisException, PySparkException, UnsupportedOperationException
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_rankeval.errors import InputError, OptionError
-from spark_rankeval.records.table_columns import RUN_COLUMN, RUN_ID, RUN_NAME
+from spark_rankeval.records.table_columns import RUN_COLUMN, RUN_ID
 from spark_rankeval.spark.ids import mark_of
 from spark_rankeval.spark.platforms import condition_of, engine_of, said_by_java, setting
 from spark_rankeval.spark.sql_text import call, column, find_column, function_of, literal, named, quoted
@@ -59,13 +59,6 @@ def make_schema(spark: SparkSession, name: str, folder: str) -> None:
     schema.run(f"CREATE SCHEMA IF NOT EXISTS {schema.quoted} LOCATION {literal(folder)}")
 
 
-def check_run(run_id: object) -> None:
-    """Refuse what is no name of a run."""
-    if not (isinstance(run_id, str) and RUN_NAME.fullmatch(run_id)):
-        msg = f"run_id must be up to 100 letters, digits, '.', '_' and '-', and begin with a letter or a digit; got {run_id!r}"
-        raise OptionError(msg)
-
-
 @dataclass(frozen=True)
 class CatalogTable:
     """A table of a catalogue, which may not be there yet.
@@ -103,9 +96,9 @@ class CatalogTable:
         """The name of its schema as SQL has it; empty: the current one."""
         return ".".join(self._parts[:-1])
 
-    def run(self, statement: str) -> list[Row]:
-        """Run a statement of SQL about the table."""
-        return self.spark.sql(statement).collect()
+    def run(self, statement: str, **frames: Any) -> list[Row]:
+        """Run a statement of SQL about the table, in which ``{name}`` stands for a frame, if there are any."""
+        return self.spark.sql(statement, **frames).collect()
 
     def insert(self, rows: DataFrame, into: str = "INTO", where: str = "") -> None:
         """Insert rows whose columns have the order of the table's: by names Sail finds none with a capital letter."""
@@ -118,7 +111,7 @@ class CatalogTable:
             for each in rows.schema.fields
         ]
         statement = f"INSERT {into} {self.quoted} {where} SELECT {', '.join(map(str, values))} FROM "
-        self.spark.sql(statement.replace("{", "{{").replace("}", "}}") + "{rows}", rows=rows).collect()
+        self.run(statement.replace("{", "{{").replace("}", "}}") + "{rows}", rows=rows)
 
     def frame(self) -> DataFrame | None:
         """The rows of all runs; None: the table is not there."""
@@ -370,7 +363,6 @@ class StoredTable:
 
     def replace_run(self, frame: DataFrame, run_id: str) -> None:
         """Put rows in the place of those that the table has of a run; other runs stay."""
-        check_run(run_id)
         marked = frame.withColumn(RUN_ID, F.lit(run_id))
         columns = []
         for field in self.frame.schema.fields:

@@ -12,8 +12,8 @@ from pyspark.sql import functions as F
 
 from spark_rankeval.checks import check_table, is_table, kind_of, one_of
 from spark_rankeval.errors import InputError, OptionError
-from spark_rankeval.records.table_columns import RUN_ID, TIME
-from spark_rankeval.spark.catalog import CatalogTable, StoredTable, check_run, with_metadata_of
+from spark_rankeval.records.table_columns import RUN_ID, TIME, check_run
+from spark_rankeval.spark.catalog import CatalogTable, StoredTable, with_metadata_of
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.sql_text import find_column
 from spark_rankeval.spark.storage import exists, publish, staged

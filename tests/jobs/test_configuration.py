@@ -529,7 +529,7 @@ def test_a_run_is_named_by_one_rule_wherever_it_is_named(run_id):
         "results": {"results": run},
     }.items():
         settings = {name: section for name, section in COMPARISON.items() if name != "models"} | changes
-        with pytest.raises(ConfigurationError, match=f"^{key}.{said}; found "):
+        with pytest.raises(ConfigurationError, match=f"^{key}.{said}; got "):
             parse_config(settings, CompareConfig)
 
 
