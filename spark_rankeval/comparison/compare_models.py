@@ -328,7 +328,8 @@ def differences(
 
     Returns:
         a row for each user and model other than the baseline: the user's columns; the model's name, in ``model`` or the table's own
-        column of names; and a double for each metric, NaN if one of the two has no value.
+        column of names; and a double for each metric, NaN if one of the two has no value. Its column has the name that you used for the
+        metric, such as ``map_at_10``.
 
     Raises:
         OptionError, InputError, UnknownMetricError: an argument is not valid.

@@ -27,8 +27,8 @@ from spark_rankeval.records.comparison_rows import (
     slices_in_words,
 )
 from spark_rankeval.records.selection import JudgedTables, Metrics, by_slice, rows_of_metric
-from spark_rankeval.records.summary import as_json_record, frame_of, record_of
-from spark_rankeval.records.table_columns import MODEL_COMPARISON, PAIRS
+from spark_rankeval.records.summary import as_json_record, record_of
+from spark_rankeval.records.table_columns import MODEL_COMPARISON, PAIRS, frame_of
 from spark_rankeval.report.comparison_charts import ComparisonPlots, pairs_chart
 from spark_rankeval.spark.per_user import users_by_difference
 from spark_rankeval.spark.record_tables import table_of
@@ -112,20 +112,17 @@ class ModelComparison(_ComparisonTables[ComparisonRow]):
         return self.rows, self.sliced
 
     def to_pandas(self) -> pd.DataFrame:
-        """A row for each metric and model, with the columns of `ComparisonRow`."""
-        return frame_of(self.rows, ComparisonRow)
+        """A row for each metric and model, with the columns of `ComparisonRow`, and level, correction and headline."""
+        return frame_of(comparison_records(self, self.rows), MODEL_COMPARISON)
 
     def to_spark(self, spark: SparkSession | None = None) -> DataFrame:
-        """The rows of all users and of slices as a Spark DataFrame; see `Result.to_spark`.
-
-        The columns are those of `to_pandas`, and level, correction and headline.
-        """
+        """The rows of all users and of slices as a Spark DataFrame, with the columns of `to_pandas`; see `Result.to_spark`."""
         return table_of(comparison_records(self), MODEL_COMPARISON, spark)
 
     @property
     def slices(self) -> pd.DataFrame:
         """A row for each slice, metric and model, with the same columns. `compare` says how slices are judged and corrected."""
-        return frame_of(self.sliced, ComparisonRow)
+        return frame_of(comparison_records(self, self.sliced), MODEL_COMPARISON)
 
     def with_slices(self, **order: Sequence[Any]) -> ModelComparison:
         """The same comparison with its slices in another order, in tables, charts and pages.
@@ -158,7 +155,7 @@ class ModelComparison(_ComparisonTables[ComparisonRow]):
                 choices = ", ".join(labels) or "no slices: compare(…, by=…)"
                 msg = f"no slice has a metric {str(metric)!r}; {did_you_mean(metric, labels)}available: {choices}"
                 raise UnknownMetricError(msg)
-        return frame_of(largest_losses(rows)[:n], ComparisonRow)
+        return frame_of(comparison_records(self, largest_losses(rows)[:n]), MODEL_COMPARISON)
 
     def to_dict(self) -> dict[str, Any]:
         """The rows, the rows of slices and the options as plain values; NaN and infinities become None."""
@@ -194,10 +191,14 @@ class ModelComparison(_ComparisonTables[ComparisonRow]):
         return Document((shown,), remarks(self.notes))
 
 
-def comparison_records(comparison: ModelComparison) -> Iterator[dict[str, Any]]:
-    """The rows of all users and of slices by column, as the tables of comparisons have them."""
-    shared = {name: getattr(comparison, name) for name in ("level", "correction", "headline")}
-    return ({**record_of(row), **shared} for row in (*comparison.rows, *comparison.sliced))
+def comparison_records(
+    comparison: ModelComparison, rows: Sequence[ComparisonRow] | None = None
+) -> Iterator[dict[str, Any]]:
+    """Rows by column, as the tables of comparisons have them; None: those of all users and of slices."""
+    headline = next((row.name for row in comparison.rows if row.metric == comparison.headline), "")
+    shared = {"level": comparison.level, "correction": comparison.correction, "headline": headline}
+    shown = (*comparison.rows, *comparison.sliced) if rows is None else rows
+    return ({**record_of(row), **shared} for row in shown)
 
 
 @dataclass(frozen=True, repr=False)
@@ -216,12 +217,15 @@ class PairwiseComparison(_ComparisonTables[PairRow]):
     unit: str = USER
 
     def to_pandas(self) -> pd.DataFrame:
-        """A row for each metric and pair of models, with the columns of `PairRow`."""
-        return frame_of(self.rows, PairRow)
+        """A row for each metric and pair of models, with the columns of `PairRow`, and the level of the intervals."""
+        return frame_of(self._records(), PAIRS)
 
     def to_spark(self, spark: SparkSession | None = None) -> DataFrame:
-        """The rows of `to_pandas` as a Spark DataFrame, with the level of the intervals; see `Result.to_spark`."""
-        return table_of(({**record_of(row), "level": self.level} for row in self.rows), PAIRS, spark)
+        """The rows of `to_pandas` as a Spark DataFrame; see `Result.to_spark`."""
+        return table_of(self._records(), PAIRS, spark)
+
+    def _records(self) -> Iterator[dict[str, Any]]:
+        return ({**record_of(row), "level": self.level} for row in self.rows)
 
     def plot(self, metrics: Metrics = None, *, width: int = WIDTH) -> Drawing:
         """The differences of all pairs with their intervals, as an Altair chart; needs the extra ``report``.
@@ -251,6 +255,7 @@ class _Spread(NamedTuple):
     n: int
     df: float
     mean: float
+    asked: str
 
 
 def detectable_difference(
@@ -279,8 +284,8 @@ def detectable_difference(
 
     Returns:
         one row per metric, model and slice: metric, model, slice, n_users, std, std_of (``values`` or ``differences``),
-        detectable_difference in the metric's units, and relative, that ÷ the mean of the result or the baseline. NaN for
-        fewer than two users, and for users without spread, who do not tell how far others lie apart.
+        detectable_difference in the metric's units, relative, that ÷ the mean of the result or the baseline, and asked, what you
+        called the metric. NaN for fewer than two users, and for users without spread, who do not tell how far others lie apart.
 
     Raises:
         OptionError: the power or the level is not valid.
@@ -295,7 +300,9 @@ def detectable_difference(
             std = mean.standard_error * math.sqrt(n) if mean.user_weight or mean.cluster else mean.std
             # A row that an earlier version stored has no degrees of freedom.
             df = n - 1 if math.isnan(mean.df) else mean.df
-            spreads.append(_Spread(mean.key, mean.model, mean.slice, mean.n_users, std, "values", n, df, mean.mean))
+            spreads.append(
+                _Spread(mean.key, mean.model, mean.slice, mean.n_users, std, "values", n, df, mean.mean, mean.name)
+            )
     elif isinstance(result, ModelComparison):
         spreads = [
             _Spread(
@@ -308,6 +315,7 @@ def detectable_difference(
                 row.n_clusters if row.cluster else row.n_users,
                 row.df,
                 row.baseline_mean,
+                row.name,
             )
             for row in (*result.rows, *result.sliced)
         ]
@@ -324,5 +332,6 @@ def detectable_difference(
     rows = []
     for row in spreads:
         difference = smallest_difference(row.std, row.n, level, power, row.df) if row.std else math.nan
-        rows.append((*row[:-3], difference, difference / abs(row.mean) if row.mean else math.nan))
-    return pd.DataFrame(rows, columns=[*_Spread._fields[:-3], "detectable_difference", "relative"])
+        relative = difference / abs(row.mean) if row.mean else math.nan
+        rows.append({**row._asdict(), "detectable_difference": difference, "relative": relative})
+    return pd.DataFrame(rows, columns=[*_Spread._fields[:6], "detectable_difference", "relative", "asked"])

@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from spark_rankeval.checks import as_names, is_number
 from spark_rankeval.errors import USER, OptionError
 from spark_rankeval.records.gaps import LARGEST_GAP, GapRow, gap_rows, gaps_tables
 from spark_rankeval.records.selection import Metrics, chosen, headline_keys
 from spark_rankeval.records.slices import attributes_of
-from spark_rankeval.records.summary import SummaryRow, frame_of, record_of
-from spark_rankeval.records.table_columns import GAPS
+from spark_rankeval.records.summary import SummaryRow, record_of
+from spark_rankeval.records.table_columns import GAPS, frame_of
 from spark_rankeval.spark.record_tables import table_of
 from spark_rankeval.statistics.cluster_sums import warn_of_few_clusters
 from spark_rankeval.statistics.intervals import checked_level
@@ -62,12 +62,15 @@ class Gaps(Shown):
         return iter(self.rows)
 
     def to_pandas(self) -> pd.DataFrame:
-        """A row for each comparison, with the columns of `GapRow`."""
-        return frame_of(self.rows, GapRow)
+        """A row for each comparison, with the columns of `GapRow`, and the level of the intervals."""
+        return frame_of(self._records(), GAPS)
 
     def to_spark(self, spark: SparkSession | None = None) -> DataFrame:
-        """The rows of `to_pandas` as a Spark DataFrame, with the level of the intervals; see `Result.to_spark`."""
-        return table_of(({**record_of(row), "level": self.level} for row in self.rows), GAPS, spark)
+        """The rows of `to_pandas` as a Spark DataFrame; see `Result.to_spark`."""
+        return table_of(self._records(), GAPS, spark)
+
+    def _records(self) -> Iterator[dict[str, Any]]:
+        return ({**record_of(row), "level": self.level} for row in self.rows)
 
     def _on_paper(self) -> Document:
         return Document(tuple(gaps_tables(self.rows, self.level)))

@@ -15,8 +15,8 @@ from spark_rankeval.experiments.sequences import sequence_of
 from spark_rankeval.records.group_rows import GroupRow, groups_table
 from spark_rankeval.records.selection import JudgedTables
 from spark_rankeval.records.slices import ALL_VALUES
-from spark_rankeval.records.summary import frame_of, record_of
-from spark_rankeval.records.table_columns import GROUP_COMPARISON
+from spark_rankeval.records.summary import record_of
+from spark_rankeval.records.table_columns import GROUP_COMPARISON, frame_of
 from spark_rankeval.spark.record_tables import table_of
 from spark_rankeval.statistics.cluster_sums import Clusters, clusters_of
 from spark_rankeval.statistics.independent_groups import Difference, Group, difference_of
@@ -242,11 +242,11 @@ class GroupComparison(JudgedTables[GroupRow]):
     notes: tuple[str, ...] = ()
 
     def to_pandas(self) -> pd.DataFrame:
-        """A row for each metric and group, with the columns of `GroupRow`."""
-        return frame_of(self.rows, GroupRow)
+        """A row for each metric and group, with the columns of `GroupRow`, and the options of all rows."""
+        return frame_of(group_records(self), GROUP_COMPARISON)
 
     def to_spark(self, spark: SparkSession | None = None) -> DataFrame:
-        """The rows of `to_pandas` as a Spark DataFrame, with the options of all rows; see `Result.to_spark`."""
+        """The rows of `to_pandas` as a Spark DataFrame; see `Result.to_spark`."""
         return table_of(group_records(self), GROUP_COMPARISON, spark)
 
     def _on_paper(self) -> Document:

@@ -11,8 +11,6 @@ from functools import lru_cache, wraps
 from operator import attrgetter
 from typing import Any, ParamSpec, TypeVar
 
-import pandas as pd
-
 from spark_rankeval.errors import MetricError, listed
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.group_rates import GroupShare
@@ -301,12 +299,6 @@ def shared_by_groups(definition: str) -> str:
 def as_json_value(value: Any) -> Any:
     """A value as JSON has it: NaN and infinities are null."""
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def frame_of(rows: Sequence[Any], kind: type) -> pd.DataFrame:
-    """A row for each of some dataclasses of a kind, with the columns of its fields: of no rows, too."""
-    # Plain values need no deep copy, which takes most of the time of thousands of rows.
-    return pd.DataFrame(list(map(record_of, rows)), columns=[item.name for item in fields(kind)])
 
 
 def record_of(row: Any) -> dict[str, Any]:

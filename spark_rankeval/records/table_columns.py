@@ -6,9 +6,11 @@ Readers, writers, catalogues and docs/tables.md use these lists, so that a figur
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import pandas as pd
 
 from spark_rankeval.errors import OptionError
 
@@ -61,6 +63,11 @@ class TableColumns:
     def required(self) -> list[str]:
         """The names that a table of every version has."""
         return [name for name in self.names if name not in self.later]
+
+
+def frame_of(records: Iterable[Mapping[str, Any]], columns: TableColumns) -> pd.DataFrame:
+    """Records by column as a pandas DataFrame, which has the columns of no records, too."""
+    return pd.DataFrame(list(records), columns=columns.names)
 
 
 def _columns(order: str, *own: TableColumn) -> tuple[TableColumn, ...]:
@@ -187,7 +194,7 @@ _MODEL_COLUMNS = _columns(
     TableColumn("p_test", TEXT, "the test of p: exact, sign_flip, t or clopper_pearson"),
     TableColumn("p_margin", FIGURE, "the p-value of the statement about the margin; NaN without a margin"),
     TableColumn("not_shared", TEXT, "which tables the two were not both evaluated on; empty if none, or not known"),
-    TableColumn("headline", TEXT, "the label of the metric that was tested first; empty if there is none"),
+    TableColumn("headline", TEXT, "the metric that was tested first, as its rows have it in asked; empty if there is none"),
 )  # fmt: skip
 
 # What earlier versions called columns that both tables of comparisons have.

@@ -448,7 +448,9 @@ class ModelTables:
         """One row per user and model other than the baseline: each metric less the baseline's."""
         first = self.tables[0]
         model = first.model_column or "model"
-        columns = {label: first.metrics[label].column for label in labels}
+        columns = {label: first.metrics[label].caller_column for label in labels}
+        if len(set(columns.values())) < len(columns):
+            columns = {label: first.metrics[label].column for label in labels}
         taken = [name for name in (*first.users, *columns.values()) if name.lower() == model.lower()]
         if taken:
             msg = f"the column {taken[0]!r} has the name that the model column gets; rename it"

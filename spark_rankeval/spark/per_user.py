@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_rankeval.errors import USER, InputError, MetricError
-from spark_rankeval.metrics.naming import parse_metric
+from spark_rankeval.metrics.naming import column_name, parse_metric
 from spark_rankeval.records.stored import Query
 from spark_rankeval.request.counts import ALL_COUNTS, OVERLAP, is_sum
 from spark_rankeval.request.on_invalid import OnInvalidOption
@@ -57,6 +57,11 @@ class MetricColumn:
     def caller_key(self) -> str:
         """The same as the caller called it; empty: as `key` has it."""
         return f"{self.asked} [{self.relevance}]" if self.asked and self.relevance else self.asked
+
+    @property
+    def caller_column(self) -> str:
+        """The column by the name that the caller used."""
+        return column_name(self.caller_key) if self.asked else self.column
 
 
 @dataclass(frozen=True)
@@ -170,7 +175,10 @@ class PerUserSchema:
     def _meanings(self) -> dict[str, str]:
         """What columns are, in words for a catalogue; others are what their mark says."""
         counts = {count.name: f"count: {count.words}" for count in ALL_COUNTS if count.name in self.counts}
-        metrics = {metric.column: metric.definition or metric.label for metric in self.metrics}
+        metrics = {
+            metric.column: ": ".join(filter(None, [metric.asked, metric.definition or metric.label]))
+            for metric in self.metrics
+        }
         hashes = {name: f"hash of the user's rows of {table}" for table, name in self.hashes.items()}
         return {**counts, **metrics, **hashes}
 

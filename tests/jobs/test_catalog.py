@@ -104,7 +104,7 @@ def test_columns_have_comments(spark, runs):
     rows = spark.sql(f"DESCRIBE TABLE {schema}.per_user").collect()
     comments = {row["col_name"]: row["comment"] for row in rows}
     assert comments["n_labels"] == "count: labels"
-    assert comments["ap_at_10"].startswith("ap(")
+    assert comments["ap_at_10"].startswith("map@10: ap(")
     rows = spark.sql(f"DESCRIBE TABLE {schema}.metrics").collect()
     assert ("n_zero", "how many users have the value 0") in {(row["col_name"], row["comment"]) for row in rows}
 

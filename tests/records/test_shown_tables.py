@@ -16,13 +16,14 @@ from worlds.summary_rows import (
     summary_as_text,
 )
 
-from spark_rankeval.comparison.comparison_results import ModelComparison, PairwiseComparison
+from spark_rankeval.comparison.comparison_results import ModelComparison, PairwiseComparison, detectable_difference
 from spark_rankeval.errors import InputError, OptionError, UnknownMetricError
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.records.comparison_rows import differences_table, first_sentences
 from spark_rankeval.records.notes import definitions_table, notes_of
 from spark_rankeval.records.summary import SummaryRow, means_table
+from spark_rankeval.records.table_columns import MODEL_COMPARISON, PAIRS
 from spark_rankeval.report.contents import quantiles_table
 from spark_rankeval.report.result_charts import ResultPlots
 
@@ -87,6 +88,23 @@ def test_comparisons_show_the_name_that_was_asked_for():
     chart = str(comparison(rows).plot().to_dict(validate=False))
     assert "'place': 'map@10'" in chart
     assert comparison(rows).to_pandas()[["metric", "asked"]].to_numpy().tolist() == [["ap@10", "map@10"]]
+
+
+def test_frames_of_comparisons_have_the_options_and_the_names_that_were_asked_for():
+    rows = [difference("ap@10", asked="map@10"), difference()]
+    compared = comparison(rows, [replace(rows[0], slice="age=old")], headline="ap@10")
+    for frame in (compared.to_pandas(), compared.slices, compared.largest_losses()):
+        assert list(frame.columns) == MODEL_COMPARISON.names
+    assert compared.to_pandas()[["asked", "level", "correction", "headline"]].to_numpy().tolist() == [
+        ["map@10", 0.95, "holm", "map@10"], ["ndcg@10", 0.95, "holm", "map@10"],
+    ]  # fmt: skip
+    assert comparison(rows).to_pandas()["headline"].tolist() == ["", ""]
+    assert list(pairs([]).to_pandas().columns) == PAIRS.names
+    assert pairs([pair()]).to_pandas()["level"].tolist() == [0.95]
+    for found in (compared, result([row("ap@10", asked="map@10"), row()])):
+        frame = detectable_difference(found)
+        assert frame[["metric", "asked"]].to_numpy().tolist()[:2] == [["ap@10", "map@10"], ["ndcg@10", "ndcg@10"]]
+    assert detectable_difference(compared, "map@10")["slice"].tolist() == ["all", "age=old"]
 
 
 def test_a_comparison_without_an_interval_says_why():

@@ -21,6 +21,7 @@ def test_names_asked_for_survive_storage_and_reach_comparisons(spark, tmp_path):
     assert [(row.metric, row.name) for row in compared] == [("ap@2", "MAP@2"), ("ndcg@2", "ndcg@2")]
     assert " on MAP@2 " in compared.sentences[0]
     assert "MAP@2 and ndcg@2 rate" in compared.notes[0]
+    assert compared._differences().columns == ["user", "model", "map_at_2", "ndcg_at_2"]
     assert list(compared.with_slices(land=["FR"]).slices["slice"])[:2] == ["land=FR"] * 2
     table = repr(result.models_table(compared)).splitlines()
     assert table[0].split() == ["model", "MAP@2", "ndcg@2"]
