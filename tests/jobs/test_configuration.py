@@ -502,7 +502,7 @@ def test_lists_of_sections_and_what_a_class_extends_are_read():
 def test_the_smallest_config_takes_the_defaults_of_evaluate():
     config = parse_config(SMALLEST, EvaluateConfig)
     assert (config.labels, config.users) == (None, None)
-    none = dict.fromkeys(("score", "rank", "roll_up", "relevance", "model", "weight", "cost", "subtopic"))
+    none = dict.fromkeys(("score", "rank", "roll_up", "relevance", "model", "weight", "cost", "subtopic", "no_answer"))
     assert vars(config.columns) == {
         "user": "user",
         "item": "item",
@@ -514,6 +514,11 @@ def test_the_smallest_config_takes_the_defaults_of_evaluate():
     assert config.evaluation.metrics == ("rr",)
     assert config.evaluation.summary() == SummaryOptions(ci=Student())
     assert ScoringOptions(**config.scoring()) == ScoringOptions()
+
+
+def test_a_column_says_who_has_no_answer():
+    config = parse_config({**SMALLEST, "columns": {"no_answer": "unanswerable"}}, EvaluateConfig)
+    assert config.scoring()["no_answer"] == "unanswerable"
 
 
 @pytest.mark.parametrize(
