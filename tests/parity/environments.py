@@ -34,6 +34,7 @@ ENVIRONMENT_OF = {
     "ndeval": "ndeval",
     "beir": "beir",
     "mteb": "mteb",
+    "mteb_abstention": "mteb",
     "azure": "azure",
     "mlflow": "mlflow",
     "ragas": "ragas",
