@@ -1,4 +1,4 @@
-"""Pages of the site that mkdocs.yml does not name: further how-tos, the example notebook with its outputs, and configurations."""
+"""Pages of the site that mkdocs.yml does not name: further how-tos, example notebooks with their outputs, and configurations."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import Any
 
 from mkdocs.structure.files import File, Files
 
-NOTEBOOK, PAGE = "quickstart.ipynb", "quickstart.md"
+# Notebooks without a page of the same name.
+NOTEBOOKS = ("quickstart", "judged_documents")
 
 
 def on_config(config: Any) -> Any:
@@ -24,8 +25,9 @@ def on_config(config: Any) -> Any:
 
 def on_files(files: Files, *, config: Any) -> Files:
     """Called by mkdocs when it knows its files."""
-    notebook = json.loads(Path(config.docs_dir, NOTEBOOK).read_text(encoding="utf-8"))
-    files.append(File.generated(config, PAGE, content=page(notebook)))
+    for name in NOTEBOOKS:
+        notebook = json.loads(Path(config.docs_dir, f"{name}.ipynb").read_text(encoding="utf-8"))
+        files.append(File.generated(config, f"{name}.md", content=page(notebook, f"{name}.ipynb")))
     for path in sorted(Path(config.docs_dir).parent.glob("conf/*.toml")):
         files.append(File.generated(config, f"conf-{path.stem}.md", content=configuration(path)))
     return files
@@ -34,12 +36,13 @@ def on_files(files: Files, *, config: Any) -> Files:
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
     """Called by mkdocs for each page. It fixes links that work in the repository and would not work on the site.
 
-    Links to the notebook and to example configurations lead to their pages. Links to other files outside docs/ become plain text.
+    Links to notebooks and to example configurations lead to their pages. Links to other files outside docs/ become plain text.
     """
-    if page.file.src_uri == PAGE:
+    if page.file.src_uri.removesuffix(".md") in NOTEBOOKS:
         return markdown
     markdown = re.sub(r"\]\(\.\./conf/(\w+)\.toml\)", r"](conf-\1.md)", markdown)
-    return re.sub(r"\[([^\]]+)\]\(\.\./[^)]*\)", r"\1", markdown).replace(f"({NOTEBOOK})", f"({PAGE})")
+    markdown = re.sub(r"\[([^\]]+)\]\(\.\./[^)]*\)", r"\1", markdown)
+    return re.sub(rf"\(({'|'.join(NOTEBOOKS)})\.ipynb\)", r"(\1.md)", markdown)
 
 
 def configuration(path: Path) -> str:
@@ -47,7 +50,7 @@ def configuration(path: Path) -> str:
     return f"# conf/{path.name}\n\nCopy this example and change it: [jobs](jobs.md).\n\n```toml\n{path.read_text(encoding='utf-8')}```\n"
 
 
-def page(notebook: dict[str, Any]) -> str:
+def page(notebook: dict[str, Any], file: str) -> str:
     """A notebook as Markdown."""
     parts = []
     for cell in notebook["cells"]:
@@ -58,7 +61,7 @@ def page(notebook: dict[str, Any]) -> str:
         parts.append(f"```python\n{source}\n```")
         parts += [shown for output in cell["outputs"] if (shown := _output(output))]
     title, *others = parts
-    download = f"This page is [a notebook]({NOTEBOOK}) that was run."
+    download = f"This page is [a notebook]({file}) that was run."
     return "\n\n".join([title, download, *others]) + "\n"
 
 

@@ -15,7 +15,7 @@ import nbformat
 from nbclient import NotebookClient
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
-NOTEBOOKS = (DOCS / "quickstart.ipynb", DOCS / "from_ratings.ipynb")
+NOTEBOOKS = (DOCS / "quickstart.ipynb", DOCS / "from_ratings.ipynb", DOCS / "judged_documents.ipynb")
 # Seconds for a cell; the slowest starts Spark.
 PATIENCE = 180
 
