@@ -7,6 +7,8 @@ import pytest
 from parity.beyond import ITEMS, category_of, random_users, vector_of
 from parity.compared import close, differences
 from parity.environments import run
+from parity.users import VARIANTS
+from parity.users import random_users as random_queries
 
 from spark_rankeval import Facts, evaluate
 
@@ -109,3 +111,21 @@ def test_a_dialect_is_its_system(ours_of, system, measure):
         assert differences(theirs["per_user"], ours, 1e-12) == {}
     assert close(theirs["mean"], means[metric], 1e-12)
     assert json.dumps(theirs["mean"]) not in ("null", "0.0", "1.0")
+
+
+@pytest.mark.parametrize("system", ["beir"])
+def test_holes_of_all_queries_together_are_items_that_no_label_names(spark, system):
+    queries = random_queries(VARIANTS["distinct"], n_users=12)
+    theirs = run(system, queries, ["Hole@5", "Hole@30"])["measures"]
+    predictions, labels = (
+        spark.createDataFrame(
+            [(name, item, float(value)) for name, query in queries.items() for item, value in query[side] or []],
+            "user string, item string, score double",
+        )
+        for side in (0, 1)
+    )
+    metrics = {f"Hole@{k} of all": f"cold_items(denominator='k', undefined='zero')@{k}" for k in (5, 30)}
+    result = evaluate(predictions, labels, metrics, score="score", population="labelled", facts=Facts(training=labels))
+    for measure in metrics:
+        assert 0 < theirs[measure]["mean"] != theirs[measure.removesuffix(" of all")]["mean"]
+        assert close(theirs[measure]["mean"], result[measure], 1e-12)

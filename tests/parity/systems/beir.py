@@ -35,9 +35,9 @@ def run(users, measures):
             name: value(measure, {name: qrels[name]}, {name: predictions[name]} if name in predictions else {})
             for name in with_value
         }
+        results[measure] = per_user, value(measure, qrels, predictions)
         if measure.startswith("Hole"):
             # Of all queries together it asks whether any of them has a label for the item.
+            results[f"{measure} of all"] = {}, results[measure][1]
             results[measure] = per_user, sum(per_user.values()) / len(per_user)
-        else:
-            results[measure] = per_user, value(measure, qrels, predictions)
     return results
