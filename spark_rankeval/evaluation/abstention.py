@@ -154,8 +154,7 @@ def _groups_of_boundaries(frame: DataFrame, value: Sql, sureness: Sql) -> list[R
         over(call("sum", named(_N)), order).alias(_N_ROWS),
     )
     # Engines round halves in two ways, so both whole numbers beside the share are looked up.
-    shares = [named(_N_ROWS) * rate for rate in RATES]
-    n_out = [whole for share in shares for whole in (call("floor", share), call("ceil", share))]
+    n_out = [call("floor", named(_N_ROWS) * rate) + more for rate in RATES for more in (0, 1)]
     kept = [named(_N_ROWS) - call("least", n, named(_N_ROWS) - 1) for n in n_out]
     is_boundary = any_of((named(_N_BEST) - named(_N) < n_first) & (n_first <= named(_N_BEST)) for n_first in kept)
     return where(summed, is_boundary | (named(_ORDER) == _LEFT_OUT)).collect()

@@ -245,8 +245,9 @@ def _metrics_of(key: Key, findings: Findings) -> list[MetricColumn]:
 def _rows(
     metrics: Sequence[MetricColumn], model: str, slice_: str, figures: ModelFigures, findings: Findings
 ) -> list[SummaryRow]:
-    # Who has no label in a group of items is not in its means.
-    is_over_all = findings.schema.settings.mean == "all" and not has_item_group(slice_)
+    # Who has no label in a group of items is not in its means, and who has no answer is in none.
+    has_others = has_item_group(slice_) or "has_no_answer" in findings.schema.counts
+    is_over_all = findings.schema.settings.mean == "all" and not has_others
     fingerprints = findings.total_figures[model].fingerprints
     return [
         summary_row(

@@ -92,7 +92,6 @@ OF_ROWS = [
     "at & 3", "n & 4294967295", "n | m", "shiftleft(n, 32)", "shiftleft(at, 3) | 1", "shiftright(n, 32)",
     "shiftrightunsigned(xxhash64(n), 40)", "shiftrightunsigned(n, 40)", "pmod(n, 7)",
     "pmod(xxhash64(n), 1000)", "mod(at, 3)", "abs(d)", "abs(f)", "abs(at)", "rint(d)", "rint(e)", "round(d / 3)", "floor((at - 1) / 2)",
-    "ceil((at - 1) / 2)",
     "greatest(d, e)", "greatest(d, d)", "greatest(d, 0.0D)", "least(d, e)", "least(n, m)", "least(s, t)", "nanvl(d, 0.0D)", "isnan(d)",
     "isnan(f)",
     "coalesce(isnan(d), FALSE)", "coalesce(n, 0)", "coalesce(s, t)", "CASE WHEN d > e THEN d END", "CASE WHEN b THEN s ELSE t END",

@@ -80,6 +80,12 @@ def naive(model=0):
     return {name: (pytest.approx(np.mean(of_users), abs=1e-12), len(of_users)) for name, of_users in values.items()}
 
 
+def naive_hits():
+    """How many users have their label in the first place."""
+    first = [max(list_of(user), key=lambda pair: pair[1], default=(None,))[0] for user in range(N - 6)]
+    return sum(item == label_of(user) for user, item in enumerate(first) if item is not None)
+
+
 def figures(result, **wanted):
     rows = [row for row in result.summary if all(getattr(row, name) == value for name, value in wanted.items())]
     return {row.metric: (row.mean, row.n_users) for row in rows}
@@ -98,6 +104,9 @@ def test_a_table_or_a_column_of_any_table_gives_the_naive_figures(tables):
         other = evaluate(*call, score="score", no_answer="unanswerable", **options)
         assert figures(other, slice="all") == naive()
         assert other.data_quality.n_no_answer == 4
+    # MLlib's mean is over all users, and one undefined value makes it undefined; these users are not meant.
+    mllib = evaluate(*call[:2], "recall@1", score="score", no_answer=declared, dialect="mllib", ci=None)
+    assert figures(mllib)["recall@1"] == (pytest.approx(naive_hits() / 19, abs=1e-12), 19)
     of_predictions = predictions.join(everyone, "user")
     seen = evaluate(of_predictions, labels, METRICS, score="score", no_answer="unanswerable", users=declared)
     # Only users with a prediction have a row that declares them.
