@@ -157,7 +157,8 @@ def formula_in_words(metric: Metric) -> str:
     """A resolved metric in a line: the first paragraph of its description, and the choices of its parameters."""
     first = " ".join(description(type(metric)).split("\n\n")[0].replace("``", "").split())
     choices = [_CHOICES[choice] for choice in metric.chosen().items() if choice in _CHOICES]
-    return f"{first} {'; '.join(choices)}".rstrip()
+    chosen = "; ".join(choices)
+    return f"{first} {chosen[:1].upper()}{chosen[1:]}".rstrip()
 
 
 def agrees_with_standard(dialect: Dialect, metric: Metric, *, graded: bool) -> bool:

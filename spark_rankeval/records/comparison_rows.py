@@ -291,7 +291,7 @@ def differences_in_words(
     return [
         *_headline_in_words(rows, headline),
         Note(f"from {_name_of_test(test, replicates)}{_corrected_in_words(rows, correction, headline)}", "p"),
-        *(Note(text, "interval") for text in joint_in_words(rows, correction, level, headline)),
+        *joint_in_words(rows, correction, level, headline),
         *lifts_in_words(rows),
         *(Note(text, "verdict") for text in margins_in_words(rows)),
         *map(Note, _exceptions(rows, test, replicates, headline)),
@@ -304,7 +304,7 @@ def slices_in_words(
     """Notes that explain the columns of a table of some slices, which are judged together with all others."""
     return [
         Note(f"from all patterns of signs or the paired t test{corrected_in_words(sliced, correction)}", "p"),
-        *(Note(text, "interval") for text in joint_in_words(sliced, correction, level)),
+        *joint_in_words(sliced, correction, level),
         *lifts_in_words(rows),
         *map(Note, missing_intervals(rows)),
     ]

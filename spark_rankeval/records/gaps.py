@@ -370,7 +370,7 @@ def _gap_notes(rows: Sequence[GapRow], level: float, *, is_largest: bool) -> lis
         notes = [p, Note("holds although the pair was chosen for its difference", "interval")]
     else:
         notes = [Note(f"from Welch's test{corrected}", "p")]
-    notes += [Note(text, "interval") for text in joint_in_words(rows, _CORRECTION, level)]
+    notes += joint_in_words(rows, _CORRECTION, level)
     notes += [Note(text, "verdict") for text in margins_in_words(rows)]
     clusters = listed(list(dict.fromkeys(row.cluster for row in rows if row.cluster)))
     if clusters:
@@ -395,9 +395,8 @@ def _small_slices_in_words(rows: Sequence[GapRow]) -> list[Note]:
     small = [f"{name} ({n:,})" for name, n in sorted(users.items(), key=lambda item: item[1]) if n < _SMALL]
     if not small:
         return []
-    return [
-        Note(f"slices of few users: {listed(small, MOST_LISTED)}; result.gaps(…, min_users={_SMALL}) leaves them out")
-    ]
+    text = f"slices of few users: {listed(small, MOST_LISTED)}"
+    return [Note(text, call=f"result.gaps(…, min_users={_SMALL}) leaves them out")]
 
 
 # Up to so many slices of an attribute are compared with all others.

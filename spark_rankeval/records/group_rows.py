@@ -150,7 +150,7 @@ def groups_table(
         columns.append(Column("saved", _saved))
     notes = [
         *_tests_in_words(rows, level, correction, tightest_at),
-        *(Note(text, "interval") for text in joint_in_words(rows, correction, level)),
+        *joint_in_words(rows, correction, level),
         *lifts_in_words(rows),
         *_adjustment_in_words(rows, covariate),
         *(Note(text, "verdict") for text in margins_in_words(rows)),

@@ -127,7 +127,8 @@ def joined_in_words(rows: Sequence[JointRow]) -> str:
     most = max((row.n_joint for row in rows), default=1)
     fewer = {row.name: f"{row.n_joint:,}" if row.n_joint > 1 else "alone" for row in rows if row.n_joint < most}
     apart = "; ".join(f"{name}: {size}" for name, size in fewer.items())
-    return f", wide enough for all {most:,} comparisons at once{f' ({apart})' if apart else ''}" if most > 1 else ""
+    every = "both" if most == 2 else f"all {most:,}"
+    return f", wide enough for {every} comparisons at once{f' ({apart})' if apart else ''}" if most > 1 else ""
 
 
 def _sizes(rows: Sequence[JointRow]) -> str:
@@ -135,8 +136,8 @@ def _sizes(rows: Sequence[JointRow]) -> str:
     return " or ".join(f"{size:,}" for size in sorted({row.n_joint for row in rows if row.n_joint > 1}))
 
 
-def joint_in_words(rows: Sequence[JointRow], correction: str, level: float, headline: str = "") -> list[str]:
-    """What the intervals hold together with, and where they do not agree with the verdict.
+def joint_in_words(rows: Sequence[JointRow], correction: str, level: float, headline: str = "") -> list[Note]:
+    """Notes on what the intervals hold together with, and where they do not agree with the verdict.
 
     Args:
         rows: the rows of a comparison.
@@ -159,8 +160,8 @@ def joint_in_words(rows: Sequence[JointRow], correction: str, level: float, head
     sizes = _sizes(others)
     together = f"the intervals of {sizes}{' other' if first else ''} comparisons hold together ({kind}){own}"
     return [
-        *([f"{together}; to_pandas() also has each one alone"] if sizes else []),
-        *_disagreements(others, first, correction, level),
+        *([Note(together, "interval", "to_pandas() also has each one alone")] if sizes else []),
+        *(Note(text, "interval") for text in _disagreements(others, first, correction, level)),
     ]
 
 

@@ -78,8 +78,8 @@ def test_notes_say_how_a_headline_and_other_metrics_are_corrected():
     assert notes_beside("interval", rows, headline="ndcg@10") == [
         f"{together}, that of ndcg@10 stands alone; {ALONE}", f"{BY_HEADLINE}: mrr of als",
     ]  # fmt: skip
-    assert joined_in_words(rows) == ", wide enough for all 2 comparisons at once (ndcg@10: alone)"
-    assert joined_in_words(rows[1:]) == ", wide enough for all 2 comparisons at once"
+    assert joined_in_words(rows) == ", wide enough for both comparisons at once (ndcg@10: alone)"
+    assert joined_in_words(rows[1:]) == ", wide enough for both comparisons at once"
     assert joined_in_words(rows[:1]) == ""
     # The row is open by its own p, whatever the headline says.
     own = [first, replace(gated, p=0.4, n_joint=2, p_test="exact"), rows[2]]
@@ -115,3 +115,11 @@ def test_several_models_share_the_error_of_a_headline():
     assert notes_beside("p", rows[:2], headline="ndcg@10")[0].endswith(", corrected for 2 comparisons (holm)")
     together = "the intervals of 2 comparisons hold together (Bonferroni)"
     assert notes_beside("interval", rows[:2], headline="ndcg@10") == [f"{together}; {ALONE}"]
+
+
+def test_only_sessions_say_what_to_call_for_single_intervals():
+    compared = comparison([difference(n_joint=2), difference("mrr", n_joint=2)])
+    assert ALONE in repr(compared)
+    for text in (compared.to_text(), compared.to_markdown(), compared.to_latex()):
+        assert "the intervals of 2 comparisons hold together" in text
+        assert "to_pandas" not in text
