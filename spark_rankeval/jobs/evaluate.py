@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
@@ -11,12 +10,18 @@ from functools import partial, reduce
 from operator import or_
 from typing import Any, Literal
 
-from spark_rankeval.checks import check_extra
 from spark_rankeval.dialects import find_dialect
 from spark_rankeval.errors import MetricError
 from spark_rankeval.jobs.command import Command, run_as_task
 from spark_rankeval.jobs.config import JobConfig, Output, Source, empty_names, keys_of, names_in, refusal
-from spark_rankeval.jobs.evaluate_sections import TABLES_OF_VECTORS, AuditSettings, LogSplit, VectorTables
+from spark_rankeval.jobs.evaluate_sections import (
+    TABLES_OF_VECTORS,
+    AuditSettings,
+    LogSplit,
+    ModelTables,
+    Tracking,
+    VectorTables,
+)
 from spark_rankeval.jobs.settings import INSTEAD
 from spark_rankeval.metrics.base import REGISTRY
 from spark_rankeval.metrics.expected_values import EstimatorOption
@@ -38,9 +43,6 @@ from spark_rankeval.statistics.intervals import BCa, IntervalMethod, Percentile,
 
 #: The sections that name tables, but for those of vectors and of a split.
 _TABLES = ("predictions", "labels", "users", "exclude", "attributes", "training", "items", "baseline")
-#: The longest name of a run that every store of MLflow takes.
-LONGEST_RUN_NAME = 250
-_LONGEST_EXPERIMENT = 500
 
 
 @dataclass(frozen=True)
@@ -112,46 +114,6 @@ class EvaluationOutput(Output):
     printed: Literal["table", "trec", "trec_queries"] = "table"
 
 
-@dataclass(frozen=True)
-class Tracking:
-    """Where MLflow keeps a run beside the outputs.
-
-    Attributes:
-        experiment: the name of the experiment; it is created if it does not exist.
-        run_name: the name of the run there; left out, the run_id.
-        tracking_uri: the address of the tracking server, such as "http://mlflow:5000" or "sqlite:///runs.db"; left out, that of the
-            environment (MLFLOW_TRACKING_URI).
-        model_id: the logged model of MLflow 3 that the predictions come from, such as "m-1f8e"; it gets the metrics, too. Only for
-            evaluations of one model.
-    """
-
-    experiment: str = "spark_rankeval"
-    run_name: str | None = None
-    tracking_uri: str | None = None
-    model_id: str | None = None
-
-    @property
-    def place(self) -> str:
-        """Where MLflow keeps runs, as far as that is known without it."""
-        return self.tracking_uri or os.environ.get("MLFLOW_TRACKING_URI") or "its own place"
-
-    def problems(self) -> list[str]:
-        """The names that MLflow does not take."""
-        # A database needs packages that a client of a server does not.
-        is_database = self.place.startswith(("sqlite", "postgresql", "mysql", "mssql"))
-        check_extra(
-            "mlflow",
-            "databases of MLflow" if is_database else "runs in MLflow",
-            only=None if is_database else ("mlflow",),
-        )
-        problems = []
-        for name, longest in (("experiment", _LONGEST_EXPERIMENT), ("run_name", LONGEST_RUN_NAME)):
-            text = getattr(self, name)
-            if text is not None and not 0 < len(text.strip()) <= len(text) <= longest:
-                problems.append(f"mlflow.{name} must have 1 to {longest} characters; found {len(text)}, {text[:20]!r}")
-        return problems
-
-
 @dataclass(frozen=True, kw_only=True)
 class EvaluateConfig(JobConfig):
     """The configuration of jobs/evaluate.py; each attribute is a section of the file.
@@ -160,7 +122,7 @@ class EvaluateConfig(JobConfig):
         output: where the results go.
         predictions: what was recommended: a row for each user and item, or a row for each user with an array of items.
         vectors: vectors of users and items, in the place of predictions.
-        models: vectors of several models, by the models' names, in the place of predictions.
+        models: predictions or vectors of several models, by the models' names, in the place of predictions.
         evaluation: the metrics and options.
         labels: what the users wanted; left out if the table of predictions holds both arrays.
         split: a log of events, in the place of labels and of training: both are made of it.
@@ -179,7 +141,7 @@ class EvaluateConfig(JobConfig):
     output: EvaluationOutput
     predictions: Source | None = field(default=None, metadata={INSTEAD: ("vectors", "models")})
     vectors: VectorTables | None = None
-    models: Mapping[str, VectorTables] = field(default_factory=dict)
+    models: Mapping[str, ModelTables] = field(default_factory=dict)
     evaluation: Evaluation
     labels: Source | None = None
     split: LogSplit | None = None
@@ -220,7 +182,8 @@ class EvaluateConfig(JobConfig):
         """The vectors of each model, by the names of their sections."""
         if self.vectors is not None:
             return {"vectors": self.vectors}
-        return {f"models.{name}": vectors for name, vectors in self.models.items()}
+        vectors = {f"models.{name}": model.vectors for name, model in self.models.items()}
+        return {section: tables for section, tables in vectors.items() if tables is not None}
 
     def scoring(self) -> dict[str, Any]:
         """The options of `score_users`, except tables."""
@@ -232,8 +195,10 @@ class EvaluateConfig(JobConfig):
         sources = {name: source for name in _TABLES if (source := getattr(self, name)) is not None}
         if self.split is not None:
             sources["split.log"] = self.split.log
-        vector_sources = [vectors.sources(section) for section, vectors in self.all_vectors().items()]
-        return reduce(or_, [*vector_sources, sources])
+        model_sources = [model.sources_of_model(f"models.{name}") for name, model in self.models.items()]
+        if self.vectors is not None:
+            model_sources.append(self.vectors.sources("vectors"))
+        return reduce(or_, [*model_sources, sources])
 
     def arguments(self, tables: Mapping[str, Any]) -> dict[str, Any]:
         """The tables that were read, and those of a split, by the arguments of `evaluate` that take them."""
@@ -245,10 +210,12 @@ class EvaluateConfig(JobConfig):
             }
             if self.split.exclude_training:
                 arguments.setdefault("exclude", arguments["training"])
-        model_vectors = [vectors.read(tables, section) for section, vectors in self.all_vectors().items()]
+        vectors = {section: each.read(tables, section) for section, each in self.all_vectors().items()}
         if self.models:
-            return {"predictions": dict(zip(self.models, model_vectors, strict=True)), **arguments}
-        return {"predictions": model_vectors[0], **arguments} if model_vectors else arguments
+            sections = {name: f"models.{name}" for name in self.models}
+            models = {name: vectors.get(section) or tables[section] for name, section in sections.items()}
+            return {"predictions": models, **arguments}
+        return {"predictions": vectors["vectors"], **arguments} if vectors else arguments
 
     def names_of_ids(self) -> frozenset[str]:
         """The columns that identify users, items, models, slices and groups of items."""
@@ -292,8 +259,8 @@ class EvaluateConfig(JobConfig):
         """What is not valid in its sections, alone or together."""
         problems = super().problems()
         problems += empty_names("columns", vars(self.columns))
-        if self.all_vectors():
-            problems += self._problems_of_vectors()
+        if self.vectors is not None or self.models:
+            problems += self._problems_of_models()
         problems += empty_names(
             "evaluation", {name: getattr(self.evaluation, name) for name in ("by", "user_weight", "cluster")}
         )
@@ -325,17 +292,21 @@ class EvaluateConfig(JobConfig):
             problems += self._problems_of_maps(metrics)
         return problems
 
-    def _problems_of_vectors(self) -> list[str]:
+    def _problems_of_models(self) -> list[str]:
         problems = []
         for section, vectors in self.all_vectors().items():
             problems += empty_names(section, vectors.options())
+        for name, model in self.models.items():
+            # `sources` names other models themselves.
+            problems += model.problems(f"models.{name}") if model.vectors is not None else []
         whole = "[models]" if self.models else "[vectors]"
         if self.labels is None and self.split is None:
             problems.append(f"{whole} needs the section [labels]")
         if self.models and self.evaluation.model is not None:
             problems.append("evaluation.model is for one model, and [models] has names; leave it out")
-        # The rows of a baseline have the columns of predictions.
-        for name in ("model",) if self.baseline is not None else ("score", "rank", "model"):
+        # The rows of a baseline have the columns of predictions, and so have those of models without vectors.
+        have_rows = self.baseline is not None or len(self.all_vectors()) < len(self.models)
+        for name in ("model",) if have_rows else ("score", "rank", "model"):
             if getattr(self.columns, name) is not None:
                 problems.append(f"columns.{name} is for [predictions], and {whole} has no such column; leave it out")
         return problems

@@ -1,12 +1,14 @@
-"""Sections of the configuration that evaluates tables: a split of a log into labels and training, vectors of users and items, an audit."""
+"""Sections of the configuration that evaluates tables: a split of a log into labels and training, vectors, models, an audit, MLflow."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping  # of a field, whose type is looked at
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
+from spark_rankeval.checks import check_extra
 from spark_rankeval.errors import ConfigurationError, InputError, OptionError
 from spark_rankeval.jobs.config import Source, empty_names, refusal
 from spark_rankeval.records.audit_rows import check_limits
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
     from spark_rankeval.splits import Split, SplitCounts
 
 
+#: The longest name of a run that every store of MLflow takes.
+LONGEST_RUN_NAME = 250
+_LONGEST_EXPERIMENT = 500
 # The keys of each split beside those of all splits; the first one asks for it.
 _KEYS = {"by_time": ("cut", "time", "horizon"), "last_n": ("last_n", "time"), "by_hash": ("share", "of", "hash_seed")}
 
@@ -181,6 +186,60 @@ class VectorTables:
 
 
 @dataclass(frozen=True)
+class ModelTables(Source):
+    """One of several models: the keys of [predictions] name its table of rows or arrays, those of [vectors] its vectors.
+
+    Attributes:
+        users: vectors in the place of predictions: a row for each user, with the user's columns and the vector.
+        items: the catalogue of vectors: a row for each item, with the column of items and the vector.
+        candidates: the items that can be recommended, or those of each user; left out, the whole catalogue.
+        vector: the column of both tables that holds the vectors: arrays of numbers, all of the same length.
+        user_bias: the column of users with a number to add to all scores of the user.
+        item_bias: the column of items with a number to add to all scores of the item.
+        similarity: dot, the sum of products; or cosine, the same of vectors that are scaled to length 1 first.
+    """
+
+    REMOVED = VectorTables.REMOVED
+
+    users: Source | None = None
+    items: Source | None = None
+    candidates: Source | None = None
+    vector: str = Vectors.vector
+    user_bias: str | None = Vectors.user_bias
+    item_bias: str | None = Vectors.item_bias
+    similarity: Similarity = Vectors.similarity
+
+    @property
+    def vectors(self) -> VectorTables | None:
+        """The vectors of the model; None if it has predictions."""
+        if self.users is None or self.items is None:
+            return None
+        return VectorTables(**{each.name: getattr(self, each.name) for each in fields(VectorTables)})
+
+    def sources_of_model(self, section: str) -> dict[str, Source]:
+        """The tables to read, by the names of their sections."""
+        return {section: self} if self.vectors is None else self.vectors.sources(section)
+
+    def problems(self, section: str) -> list[str]:
+        """The problems of this section; it has keys of predictions or of vectors, and not of both."""
+        settings = {each.name for each in fields(self) if getattr(self, each.name) not in (None, {}, each.default)}
+        vector_keys = [each.name for each in fields(VectorTables) if each.name in settings]
+        prediction_keys = [each.name for each in fields(Source) if each.name in settings]
+        if vector_keys and prediction_keys:
+            return [
+                f"[{section}] has {prediction_keys[0]} of predictions and {vector_keys[0]} of vectors; leave one out"
+            ]
+        if vector_keys:
+            lacking = [f"[{section}.{name}]" for name in ("users", "items") if getattr(self, name) is None]
+            return [f"[{section}] of vectors needs {' and '.join(lacking)}"] if lacking else []
+        if not prediction_keys:
+            return [
+                f"[{section}] needs path or table of predictions, or [{section}.users] and [{section}.items] of vectors"
+            ]
+        return super().problems(section)
+
+
+@dataclass(frozen=True)
 class AuditSettings:
     """An audit of training, labels and predictions: what leaked.
 
@@ -195,3 +254,43 @@ class AuditSettings:
     def problems(self) -> list[str]:
         """The limits that cannot be met or belong to no check."""
         return empty_names("audit", {"time": self.time}) + refusal(lambda: check_limits(self.limits), "audit.")
+
+
+@dataclass(frozen=True)
+class Tracking:
+    """Where MLflow keeps a run beside the outputs.
+
+    Attributes:
+        experiment: the name of the experiment; it is created if it does not exist.
+        run_name: the name of the run there; left out, the run_id.
+        tracking_uri: the address of the tracking server, such as "http://mlflow:5000" or "sqlite:///runs.db"; left out, that of the
+            environment (MLFLOW_TRACKING_URI).
+        model_id: the logged model of MLflow 3 that the predictions come from, such as "m-1f8e"; it gets the metrics, too. Only for
+            evaluations of one model.
+    """
+
+    experiment: str = "spark_rankeval"
+    run_name: str | None = None
+    tracking_uri: str | None = None
+    model_id: str | None = None
+
+    @property
+    def place(self) -> str:
+        """Where MLflow keeps runs, as far as that is known without it."""
+        return self.tracking_uri or os.environ.get("MLFLOW_TRACKING_URI") or "its own place"
+
+    def problems(self) -> list[str]:
+        """The names that MLflow does not take."""
+        # A database needs packages that a client of a server does not.
+        is_database = self.place.startswith(("sqlite", "postgresql", "mysql", "mssql"))
+        check_extra(
+            "mlflow",
+            "databases of MLflow" if is_database else "runs in MLflow",
+            only=None if is_database else ("mlflow",),
+        )
+        problems = []
+        for name, longest in (("experiment", _LONGEST_EXPERIMENT), ("run_name", LONGEST_RUN_NAME)):
+            text = getattr(self, name)
+            if text is not None and not 0 < len(text.strip()) <= len(text) <= longest:
+                problems.append(f"mlflow.{name} must have 1 to {longest} characters; found {len(text)}, {text[:20]!r}")
+        return problems

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from spark_rankeval.checks import needs_extra
 from spark_rankeval.errors import ConfigurationError, TrackingError
-from spark_rankeval.jobs.evaluate import LONGEST_RUN_NAME, EvaluateConfig, Tracking
+from spark_rankeval.jobs.evaluate import EvaluateConfig
+from spark_rankeval.jobs.evaluate_sections import LONGEST_RUN_NAME, Tracking
 from spark_rankeval.jobs.reporting import report_file
 from spark_rankeval.jobs.runs import Run
 from spark_rankeval.records.stored import fingerprints_of, qualities_in

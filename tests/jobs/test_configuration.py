@@ -23,8 +23,8 @@ from spark_rankeval.experiments import compare_groups
 from spark_rankeval.jobs import compare, evaluate, trend
 from spark_rankeval.jobs.compare import CompareConfig, CompareGroupsConfig, Comparison, Experiment
 from spark_rankeval.jobs.config import Output, Report, Session, Source, load_config, parse_config
-from spark_rankeval.jobs.evaluate import Columns, EvaluateConfig, Evaluation, EvaluationOutput, Tracking
-from spark_rankeval.jobs.evaluate_sections import LogSplit, VectorTables
+from spark_rankeval.jobs.evaluate import Columns, EvaluateConfig, Evaluation, EvaluationOutput
+from spark_rankeval.jobs.evaluate_sections import LogSplit, Tracking, VectorTables
 from spark_rankeval.jobs.reporting import write_report
 from spark_rankeval.jobs.settings import overridden, read_settings
 from spark_rankeval.ranking.batch import POPULATIONS
@@ -216,8 +216,8 @@ def test_the_last_of_several_stands():
         ),
         ("model=x", "did you mean evaluation.model or columns.model? keys are whole, such as output.path"),
         ("evaluation.metrisc=rr", "there is no such key; did you mean 'metrics'? [evaluation] has: "),
-        ("models.a=x", "[models.a] is a section, not a key; its keys are: users, items"),
-        ("models.a.b=x", "--set models.a.b: there is no such key; [models.a] has: users, items"),
+        ("models.a=x", "[models.a] is a section, not a key; its keys are: path, format, options"),
+        ("models.a.b=x", "--set models.a.b: there is no such key; [models.a] has: path, format, options"),
         ("metrics", "--set needs key=value, such as evaluation.metrics=ndcg@10; number 1 has no '='"),
         ("metrics=rr", "did you mean evaluation.metrics? keys are whole"),
         (
@@ -364,7 +364,8 @@ def test_what_an_example_comments_out_may_be_taken_in(name, text):
         (MODELS, True),
         ({**MODELS, "vectors": VECTORS["vectors"]}, False),
         ({**MODELS, "models": {}}, False),
-        ({**MODELS, "models": {"mf": {"users": {"path": "u"}}}}, False),
+        ({**MODELS, "models": {"mf": {"users": "u"}}}, False),
+        ({**MODELS, "models": {**MODELS["models"], "popularity": {"path": "p"}}}, True),
         ({**VECTORS, "predictions": {"path": "p"}}, False),
         ({**VECTORS, "vectors": {"users": {"path": "u"}}}, False),
         ({**VECTORS, "vectors": {**VECTORS["vectors"], "similarity": "euclidean"}}, False),
@@ -687,7 +688,12 @@ columns = {model = 'm'}  =>  columns.model is for [predictions]
 --- MODELS
 vectors = {users = {path = 'u'}, items = {path = 'i'}}
     [models] stands in the place of [vectors]; found both, so leave one out
-models = {mf = {users = {path = 'u'}}}  =>  the section [models.mf.items] is missing
+models = {mf = {users = {path = 'u'}}}  =>  [models.mf] of vectors needs [models.mf.items]
+models = {mf = {vector = 'v'}}  =>  [models.mf] of vectors needs [models.mf.users] and [models.mf.items]
+models = {mf = {path = 'p', users = {path = 'u'}, items = {path = 'i'}}}
+    [models.mf] has path of predictions and users of vectors; leave one out
+models = {mf = {format = 'csv'}}  =>  [models.mf] needs either path (files) or table
+models = {mf = {}}  =>  [models.mf] needs path or table of predictions, or [models.mf.users] and [models.mf.items] of vectors
 models = {mf = {users = {path = 'u'}, items = {}}}  =>  [models.mf.items] needs either path (files) or table
 models = {mf = {users = {path = 'u'}, items = {path = 'i'}, vector = ''}}
     models.mf.vector has an empty column name

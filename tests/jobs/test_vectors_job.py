@@ -93,22 +93,22 @@ def run(folder):
     return start(folder, "gated", of_vectors(folder) | further)
 
 
-def test_a_job_of_vectors_leaves_what_that_of_all_scores_leaves(spark, folder):
-    ours = start(folder, "ours", of_vectors(folder))
-    scores = {"predictions": {"path": f"{folder}/scores"}}
-    other = start(folder, "other", settings(folder, {"score": "score"}, **scores))
-    assert (ours.code, other.code) == (0, 0), ours.err + other.err
-    # The moment of the run is its own.
-    figures = [
-        spark.read.parquet(f"{job.output}/metrics").drop("time", "fingerprints").orderBy("metric", "slice").collect()
-        for job in (ours, other)
-    ]
+def test_vectors_and_the_rows_of_all_scores_are_models_of_one_job_with_the_same_figures(spark, folder):
+    models = {"mf": of_vectors(folder)["vectors"], "rows": {"path": f"{folder}/scores"}}
+    config = settings(folder, {"score": "score"}, models=models)
+    del config["evaluation"]["model"]
+    job = start(folder, "both", config)
+    assert job.code == 0, job.err
+    metrics = spark.read.parquet(f"{job.output}/metrics").drop("fingerprints").orderBy("metric", "slice")
+    figures = [metrics.where(f"model = '{name}'").drop("model").collect() for name in models]
     assert len(figures[0]) == 3 * len(METRICS)
     assert repr(figures[0]) == repr(figures[1])
-    users = [spark.read.parquet(f"{job.output}/per_user") for job in (ours, other)]
-    # Predictions are other tables.
-    shared = [name for name in users[1].columns if name in users[0].columns and name != "predictions_hash"]
-    assert {"parity", "model", "ndcg_at_3", "auc", "n_predictions", "n_excluded"} <= {*shared}
+    per_user = spark.read.parquet(f"{job.output}/per_user")
+    users = [per_user.where(f"model = '{name}'") for name in models]
+    # Predictions are other tables, and items without a vector are known of vectors alone.
+    own = ("model", "predictions_hash", "n_labels_without_vector")
+    shared = [name for name in per_user.columns if name not in own]
+    assert {"parity", "ndcg_at_3", "auc", "n_predictions", "n_excluded"} <= {*shared}
     assert_df_equality(
         *(frame.where("user IS NOT NULL").select(*shared) for frame in users),
         ignore_row_order=True,
