@@ -62,20 +62,20 @@ def takes_local_tables(function: Callable[P, R]) -> Callable[P, R]:
     names = list(parameters)
     table_parameters = {name for name, parameter in parameters.items() if _TABLES.search(str(parameter.annotation))}
 
-    def may_name(name: str, value: Any) -> bool:
-        return name in table_parameters or isinstance(value, Facts | Vectors)
-
     @functools.wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
         arguments = [*zip(chain(names, repeat("")), args, strict=False), *kwargs.items()]
         parts = [part for _, value in arguments for part in _parts(value)]
         has_names = any(
-            isinstance(part, str) for name, value in arguments if may_name(name, value) for part in _parts(value)
+            isinstance(part, str)
+            for name, value in arguments
+            if name in table_parameters or isinstance(value, Facts | Vectors)
+            for part in _parts(value)
         )
         if not (has_names or any(map(local_package, parts))):
             return function(*args, **kwargs)
         tables = _Tables(next((part.sparkSession for part in parts if is_table(part)), None))
-        values = [tables.converted(value, name, takes_names=may_name(name, value)) for name, value in arguments]
+        values = [tables.converted(value, name, takes_names=name in table_parameters) for name, value in arguments]
         return function(*values[: len(args)], **dict(zip(kwargs, values[len(args) :], strict=True)))
 
     return run

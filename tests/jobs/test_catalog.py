@@ -404,6 +404,6 @@ def test_facts_and_vectors_are_named_as_other_tables(spark):
     assert result["catalogue_coverage@2"] == 1
     assert evaluate(Vectors("named_users", "named_items"), "named_wanted", "rr")["rr"] == 0.5
     with pytest.raises(InputError, match="training: there is no table named_nothing in the catalogue"):
-        evaluate("named_scores", "named_wanted", "rr", score="score", facts=Facts(training="named_nothing"))
+        evaluate(tables["scores"], tables["wanted"], "rr", score="score", facts=Facts(training="named_nothing"))
     for name in tables:
         spark.catalog.dropTempView(f"named_{name}")
