@@ -17,6 +17,8 @@ from spark_rankeval.errors import EngineError, InputError, MissingExtraError, Op
 #: The environment variable that lets calls run on engines without tests.
 UNTESTED = "SPARK_RANKEVAL_UNTESTED_ENGINE"
 SPARK = "Spark"
+# Ranks are counted in 32 bits on the way through Spark.
+_LARGEST_CUTOFF = 2**31 - 1
 # The versions of Sail that the tests run on.
 _SAIL_VERSIONS = ("0.7.",)
 # The tested engine behind each session, and its version.
@@ -238,6 +240,11 @@ def number(
         return what if outside else None
 
     return check
+
+
+def is_cutoff(value: Any) -> bool:
+    """Whether a value is a number of places: a whole number from 1 on."""
+    return is_number(value, numbers.Integral) and 1 <= value <= _LARGEST_CUTOFF
 
 
 def _fits_a_float(value: Any) -> bool:

@@ -13,6 +13,7 @@ from spark_rankeval.features.item_groups.spark import read_groups
 from spark_rankeval.features.items.spark import SideTables, read_side_tables
 from spark_rankeval.features.items.worker import FactsOfItems
 from spark_rankeval.features.no_answer.spark import NoAnswerOption
+from spark_rankeval.features.stages.worker import Stages
 from spark_rankeval.features.vectors.spark import VectorSources, read_vectors
 from spark_rankeval.request.options import Vectors
 from spark_rankeval.request.readings import ColumnNames
@@ -27,8 +28,10 @@ if TYPE_CHECKING:
 def with_features_of(task: ScoringTask, sources: Iterable[SourceFeature] = ()) -> ScoringTask:
     """The task with the features that its metrics ask for, and with those of the tables of a call."""
     features: list[Feature] = []
-    if task.facts:
+    if task.facts - {"model_before"}:
         features.append(FactsOfItems())
+    if "model_before" in task.facts:
+        features.append(Stages())
     if "intents" in task.facts or task.has_subtopic_rows:
         features.append(Intents())
     if any(metric.corpus_level for metric in task.metrics):

@@ -22,5 +22,6 @@ from spark_rankeval.metrics.naming import parse_metric as parse_metric
 from spark_rankeval.metrics.popularity_based import *  # noqa: F403 - as above
 from spark_rankeval.metrics.rank_based import *  # noqa: F403 - as above
 from spark_rankeval.metrics.set_based import *  # noqa: F403 - as above
+from spark_rankeval.metrics.stage_based import *  # noqa: F403 - as above
 from spark_rankeval.metrics.whole_list import *  # noqa: F403 - as above
 from spark_rankeval.ranking.batch import RankingBatch as RankingBatch

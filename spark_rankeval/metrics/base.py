@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Final, Literal, Protocol, Self
 
 import numpy as np
 
-from spark_rankeval.checks import number
+from spark_rankeval.checks import is_cutoff, number
 from spark_rankeval.errors import MetricError
 from spark_rankeval.ranking.batch import RankingBatch, Sees
 from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray, IntArray
@@ -41,9 +41,6 @@ Needs = Literal["relevant", "gain", "labels", "predictions", "no_answer"]
 """What the labels of a user must hold for a metric to be defined: a relevant one, a grade above 0, or anything; or that
 something was predicted, or that the user is declared to have no answer, whatever the labels."""
 
-
-# Ranks are counted in 32 bits on the way through Spark.
-_LARGEST_CUTOFF = 2**31 - 1
 
 # Text of a metric has parameters in brackets and a cutoff behind an @, and words may be parted by spaces or hyphens.
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
@@ -215,11 +212,7 @@ class Metric(ABC):
             raise MetricError(msg)
         self._check_declarations()
         if self.k is not None:
-            if (
-                isinstance(self.k, bool)
-                or not isinstance(self.k, numbers.Integral)
-                or not 1 <= self.k <= _LARGEST_CUTOFF
-            ):
+            if not is_cutoff(self.k):
                 msg = f"{self.name}: the cutoff k must be a whole number from 1 on, or None for the whole list; got {self.k!r}"
                 raise MetricError(msg)
             if not self.takes_cutoff:

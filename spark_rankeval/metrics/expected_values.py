@@ -25,10 +25,10 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from spark_rankeval.checks import number
+from spark_rankeval.checks import is_cutoff, number
 from spark_rankeval.errors import MetricError, OptionError
 from spark_rankeval.metrics.base import REGISTRY, Metric, Reads, RelevanceMetric, Unset, parameter
-from spark_rankeval.ranking.batch import RankingBatch, TiedGroups, retrieved, tied_hits, tied_labels
+from spark_rankeval.ranking.batch import RankingBatch, TiedGroups, best_order, retrieved, tied_hits, tied_labels
 from spark_rankeval.ranking.ragged import FloatArray, IntArray, grouped, offsets_of, pieces
 
 
@@ -113,6 +113,18 @@ class TieAwareMetric(RelevanceMetric):
         doc="equal scores stand in the order of the evaluation, or the value is its mean over all their orders",
     )
 
+    ceiling: int | Unset = parameter(
+        Unset.UNSET,
+        check=lambda value: None if is_cutoff(value) else "a whole number from 1 on",
+        doc="the value is the best that any order of so many first places has: they stand by grade, and the rest is cut off",
+    )
+
+    def _check_together(self) -> None:
+        super()._check_together()
+        if self.ceiling is not Unset.UNSET and self.averages_ties:
+            msg = f"{self.name}: ceiling={self.ceiling} has an order of its own; leave out ties='average'"
+            raise MetricError(msg)
+
     @property
     def averages_ties(self) -> bool:
         """Whether the value is the mean over all orders of tied items."""
@@ -120,8 +132,17 @@ class TieAwareMetric(RelevanceMetric):
 
     @property
     def reads(self) -> Reads:
-        """A mean over all orders of equal scores needs to know these, and does not depend on one order."""
+        """A mean over all orders of equal scores needs to know these, and does not depend on one order.
+
+        For the best order it matters which items stand in the first places.
+        """
+        if self.ceiling is not Unset.UNSET:
+            return super().reads.but(depth=self.ceiling)
         return super().reads.but(scores=True, tie_order=False) if self.averages_ties else super().reads
+
+    def compute(self, batch: RankingBatch) -> FloatArray:
+        """The metric of every user, of the best order of the first places if it is a `ceiling`."""
+        return super().compute(batch if self.ceiling is Unset.UNSET else best_order(batch, self.ceiling))
 
     def _n_hits(self, batch: RankingBatch, k: int | None) -> FloatArray:
         """H_k of each user, or its expected value."""
@@ -217,6 +238,9 @@ class EstimatedMetric(TieAwareMetric):
 
     def _check_together(self) -> None:
         super()._check_together()
+        if self.estimates and self.ceiling is not Unset.UNSET:
+            msg = f"{self.name}: the best order of weighted labels is not known; leave out ceiling={self.ceiling}, or weight="
+            raise MetricError(msg)
         if self.estimator == "naive" and self.limit is not None:
             msg = (
                 f"{self.name}: estimator='naive' ignores weights, so weight_limit={self.limit:g} has no effect; leave one of "

@@ -47,6 +47,7 @@ class IdealMetric(DiscountedMetric):
     )
 
     def _check_together(self) -> None:
+        super()._check_together()
         if self.ideal == "k_ones" and not 1 <= (self.k or 0) <= _MAX_ONES:
             msg = f"{self.name}: ideal='k_ones' needs a cutoff of at most {_MAX_ONES:,}; write {self.name}(ideal='k_ones')@10"
             raise MetricError(msg)

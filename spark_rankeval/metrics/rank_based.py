@@ -94,6 +94,7 @@ class AveragePrecision(TieAwareMetric):
         return self._is_listed or (self.decay is not UNSET and self.decay < 1)
 
     def _check_together(self) -> None:
+        super()._check_together()
         if self._weighs:
             self._check_weights()
         if self.by == "threshold" and self.k is not None:

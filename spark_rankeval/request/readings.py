@@ -244,7 +244,8 @@ def _check_availability(resolved: Mapping[str, Metric], has_fact_tables: bool, u
         tables = sorted(
             {table for label in asking for fact in resolved[label].reads.facts for table in FACT_TABLES[fact]}
         )
-        msg = f"{', '.join(asking)} needs {' and '.join(tables)}; only evaluate and score_users take these"
+        needed = " and ".join(tables) or "several models"
+        msg = f"{', '.join(asking)} needs {needed}; only evaluate and score_users take these"
         raise MetricError(msg)
 
 

@@ -219,7 +219,7 @@ def test_a_cutoff_that_is_no_whole_number_from_1_on_is_refused(metric, k):
         *((value, f"({type(value).__name__})") for value in (None, 10, 1.5, ["ndcg"], b"ndcg")),
         (
             "xyzzy",
-            "no metric is called 'xyzzy' (in 'xyzzy'); available: abstention, alpha_dcg, alpha_ndcg, amortised_awrf, ap, ",
+            "no metric is called 'xyzzy' (in 'xyzzy'); available: abstention, added, alpha_dcg, alpha_ndcg, amortised_awrf, ap, ",
         ),
         *(
             (text, "gives the cutoff twice")

@@ -14,15 +14,19 @@ EVERY_METRIC = sorted(set(REGISTRY.values()), key=lambda metric: metric.name)
 INTENTS = [metric for metric in EVERY_METRIC if "intents" in metric().resolve().reads.facts]
 # Those of users who are declared to have no answer: tests/metrics/test_abstention_based.py has them.
 NO_ANSWER = [metric for metric in EVERY_METRIC if metric.needs == "no_answer"]
+# Those of a model against the one before need two models: tests/features/test_stages.py has them.
+STAGES = [metric for metric in EVERY_METRIC if "model_before" in metric().resolve().reads.facts]
 METRICS = [
     metric
     for metric in EVERY_METRIC
-    if not metric().resolve().reads.unlabelled and metric not in (*INTENTS, *NO_ANSWER)
+    if not metric().resolve().reads.unlabelled and metric not in (*INTENTS, *NO_ANSWER, *STAGES)
 ]
 # Those of groups of items have too many combinations: tests/metrics/test_group_exposure.py draws some.
 GROUPS = [metric for metric in EVERY_METRIC if {"groups", "levels"} & metric().resolve().reads.facts]
 BEYOND = [
-    metric for metric in EVERY_METRIC if not any(metric in others for others in (METRICS, INTENTS, GROUPS, NO_ANSWER))
+    metric
+    for metric in EVERY_METRIC
+    if not any(metric in others for others in (METRICS, INTENTS, GROUPS, NO_ANSWER, STAGES))
 ]
 CUTOFFS = (None, 1, 3, 10)
 # Of parameters that are no choice among a few: values that differ in kind.
@@ -40,10 +44,11 @@ VALUES = {
     "smoothing": (0.01, 0.3),
     "recall": (0.0, 0.1, 0.35, 0.5, 1.0),
     "group": (None, "a"),
+    "before": (None, 1, 3),
 }
 # Without weights there is nothing to estimate: tests/metrics/test_logged_feedback.py has the estimators. Others change lists:
-# tests/request/test_views.py has it. `no_answer` is about users of whom a batch must know.
-LEFT_OPEN = ("estimator", "weight_limit", "no_answer", *LIST_PARAMETERS)
+# tests/request/test_views.py has it. `no_answer` is about users of whom a batch must know. tests/metrics/test_best_order.py has `ceiling`.
+LEFT_OPEN = ("estimator", "weight_limit", "no_answer", *LIST_PARAMETERS, "ceiling")
 
 
 def values_of(item):

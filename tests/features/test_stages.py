@@ -1,0 +1,142 @@
+"""Metrics of a model against the one before, as workers compute them of the lists of several models."""
+
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from helpers.effort import examples
+from helpers.scored import with_features
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracles.stages import account
+from worlds.ranked_users import batch_of, in_order
+from worlds.variants import STAGES
+
+from spark_rankeval.dialects import DEFAULT
+from spark_rankeval.errors import MetricError, OptionError
+from spark_rankeval.metrics.naming import parse_metrics
+from spark_rankeval.request.readings import Lists, resolve, views_of
+from spark_rankeval.request.task import ScoringTask
+from spark_rankeval.worker.grouped_row import ITEMS, LABELS, SCORES, grades_column
+from spark_rankeval.worker.user_metrics import score
+
+KNOWN = Lists(scored_arrays=True, label_arrays=True, relevances=("grade",))
+
+
+def values_of(stages, labels, metrics, dialect=DEFAULT, threshold=None):
+    """The values of each stage by the label of the metric; stages have users' pairs of item and score, labels of item and grade."""
+    resolved = resolve(parse_metrics(metrics), dialect, threshold, KNOWN, has_fact_tables=True, users_alone=True)
+    models = tuple(f"stage {index}" for index in range(len(stages)))
+    views, values = views_of(resolved, dialect, KNOWN, threshold=threshold, models=models)
+    task = with_features(
+        ScoringTask(tuple(views), array_models=tuple(range(len(stages))), label_arrays=True, models=models)
+    )
+    task = pickle.loads(pickle.dumps(task))
+    columns = {}
+    for index, users in enumerate(stages):
+        end = f"_of_{index}" if index else ""
+        columns[f"{ITEMS}{end}"] = pa.array([[item for item, _ in pairs] for pairs in users], pa.list_(pa.int64()))
+        columns[f"{SCORES}{end}"] = pa.array([[s for _, s in pairs] for pairs in users], pa.list_(pa.float64()))
+    columns[LABELS] = pa.array([[item for item, _ in pairs] for pairs in labels], pa.list_(pa.int64()))
+    columns[grades_column(0)] = pa.array([[g for _, g in pairs] for pairs in labels], pa.list_(pa.float64()))
+    found = score(task, pa.RecordBatch.from_pydict(columns)).metrics
+    by_model = [{} for _ in stages]
+    for value, column in zip(values, found, strict=True):
+        by_model[models.index(value.model)][value.label] = column
+    return by_model
+
+
+PAIRS = st.lists(
+    st.tuples(st.integers(0, 6), st.sampled_from([0.0, 0.5, 1.0])), max_size=6, unique_by=lambda pair: pair[0]
+)
+GRADED = st.lists(
+    st.tuples(st.integers(0, 7), st.sampled_from([-1.0, 0.0, 1.0, 2.0])), max_size=5, unique_by=lambda pair: pair[0]
+)
+THREE = st.tuples(PAIRS, PAIRS, PAIRS, GRADED)
+
+
+def ordered(pairs):
+    return [item for item, _ in sorted(pairs, key=lambda pair: (-pair[1], pair[0]))]
+
+
+@settings(max_examples=examples(by_day=40, at_night=500), deadline=None, derandomize=True)
+@given(
+    users=st.lists(THREE, min_size=1, max_size=5),
+    cutoffs=st.tuples(*[st.integers(1, 6)] * 3).map(lambda ks: sorted(ks, reverse=True)),
+    threshold=st.sampled_from([None, 2.0, 0.0]),
+)
+def test_stages_lose_and_add_what_the_definition_says_and_the_account_adds_up(users, cutoffs, threshold):
+    *stages, labels = zip(*users, strict=True)
+    names = ["recall", "lost", "added"]
+    befores = [None, *cutoffs[:-1]]
+    metrics = dict.fromkeys(
+        f"{name}@{k}" if name == "recall" else f"{name}(before={before})@{k}"
+        for before, k in zip(befores, cutoffs, strict=True)
+        for name in names
+    )
+    values = values_of(stages, labels, list(metrics), threshold=threshold)
+    for user, (*lists, pairs) in enumerate(users):
+        expected = account([ordered(each) for each in lists], cutoffs, dict(pairs), threshold)
+        reached = 1.0
+        for stage, (before, k) in enumerate(zip(befores, cutoffs, strict=True)):
+            found = [values[stage][f"recall@{k}"][user]]
+            found += [values[stage][f"{name}(before={before})@{k}"][user] for name in names[1:]]
+            if expected is None:
+                assert np.isnan(found).all()
+                continue
+            assert found == [float(share) for share in expected[stage]]
+            assert reached - found[1] + found[2] == pytest.approx(found[0], abs=1e-15)
+            reached = found[0]
+
+
+def test_whole_lists_are_read_if_there_is_no_cutoff():
+    one, other = [(1, 0.9), (2, 0.8), (3, 0.7)], [(3, 0.9), (4, 0.8)]
+    labels = [(item, 1.0) for item in (1, 3, 4, 9)]
+    first, second = values_of([[one], [other]], [labels], ["lost", "added", "lost(before=1)", "lost@1", "added@1"])
+    assert {name: float(value[0]) for name, value in second.items()} == {
+        "lost": 0.25, "added": 0.25, "lost(before=1)": 0.25, "lost@1": 0.25, "added@1": 0.0,
+    }  # fmt: skip
+    assert {name: float(value[0]) for name, value in first.items()} == {
+        "lost": 0.5, "added": 0.0, "lost(before=1)": 0.5, "lost@1": 0.75, "added@1": 0.0,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("duplicates", ["count", "each", "once", "keep_best"])
+def test_an_item_that_labels_or_lists_have_twice_counts_once(duplicates):
+    dialect = replace(DEFAULT, ranking=replace(DEFAULT.ranking, duplicates=duplicates))
+    one, other = [(1, 0.9), (1, 0.8), (2, 0.7)], [(2, 0.9), (2, 0.8)]
+    labels = [(1, 1.0), (2, 1.0), (2, 1.0), (2, 2.0), (3, 1.0)]
+    names = ["lost(before=3)@2", "added(before=1)@2"]
+    _, second = values_of([[one], [other]], [labels], names, dialect)
+    assert [float(second[name][0]) for name in names] == [1 / 3, 1 / 3]
+
+
+def test_lists_that_rank_judged_items_alone_are_compared_with_such_lists():
+    one, other = [(1, 0.9), (2, 0.8), (3, 0.7)], [(9, 0.9), (3, 0.8), (2, 0.7)]
+    labels = [(2, 1.0), (3, 1.0)]
+    names = ["lost(before=1)@1", "lost(before=1, judged_only=True)@1", "added(before=1)@1", "lost(before=2)@1"]
+    _, second = values_of([[one], [other]], [labels], names)
+    assert [float(second[name][0]) for name in names] == [0, 0.5, 0, 0.5]
+
+
+@pytest.mark.parametrize("metric", STAGES, ids=lambda metric: metric.name)
+def test_without_a_model_before_there_is_nothing_to_compare_with(metric):
+    with pytest.raises(MetricError, match="needs the ranks of the model before"):
+        metric(k=3).compute(batch_of([(in_order([1, 2]), [(1, 1.0)])]))
+    for call in ({"ties": "average"}, {}):
+        with pytest.raises((OptionError, MetricError), match="not available for|only evaluate and score_users"):
+            resolve(parse_metrics([metric.name]), DEFAULT, None, KNOWN, **call)
+
+
+@pytest.mark.parametrize("value", [0, 1.5, True, "many"])
+@pytest.mark.parametrize("metric", STAGES, ids=lambda metric: metric.name)
+def test_how_many_places_before_is_a_whole_number(metric, value):
+    with pytest.raises(MetricError, match="before must be a whole number from 1 on, or None"):
+        metric(before=value)
+
+
+def test_the_deeper_of_the_two_cutoffs_is_read():
+    depths = {name: parse_metrics([name]) for name in ("lost(before=9)@2", "added(before=2)@9", "lost@5", "added")}
+    assert [next(iter(named.values())).resolve().reads.depth for named in depths.values()] == [9, 9, None, None]

@@ -1,0 +1,37 @@
+"""What a cascade of stages loses, adds and could still reach, of one user and straight from the definitions."""
+
+import itertools
+import math
+from fractions import Fraction
+
+from oracles.rankings import User, is_relevant, value
+
+
+def best_value(name, user, n, **parameters):
+    """The best value of a metric over all orders of the first n items; the others are cut off."""
+    values = []
+    for items in itertools.permutations(user.items[:n]):
+        other = User([], list(user.grade.items()))
+        other.items, other.scores, other.raw_grades = list(items), [None] * len(items), user.raw_grades
+        values.append(value(name, other, **parameters))
+    return math.nan if any(map(math.isnan, values)) else max(values)
+
+
+def account(stages, cutoffs, grades, threshold=None):
+    """Of each stage the shares of the relevant items that it reaches, loses and adds; None without a relevant item.
+
+    Args:
+        stages: the items of each stage, best first.
+        cutoffs: how many first places of each stage count.
+        grades: the grade of each labelled item.
+        threshold: from which grade on an item is relevant; None: above 0.
+    """
+    relevant = {item for item, grade in grades.items() if is_relevant(grade, threshold)}
+    if not relevant:
+        return None
+    rows, before = [], relevant
+    for items, k in zip(stages, cutoffs, strict=True):
+        here = relevant & set(items[:k])
+        rows.append([Fraction(len(some), len(relevant)) for some in (here, before - here, here - before)])
+        before = here
+    return rows
