@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from spark_rankeval.records.quality import DataQuality as DataQuality
     from spark_rankeval.records.side_by_side import ModelsTable as ModelsTable
     from spark_rankeval.records.slices import ItemGroup as ItemGroup
+    from spark_rankeval.records.stage_rows import StageRow as StageRow
     from spark_rankeval.records.summary import SummaryRow as SummaryRow
     from spark_rankeval.report.comparison_charts import ComparisonPlots as ComparisonPlots
     from spark_rankeval.report.result_charts import ResultPlots as ResultPlots
@@ -55,6 +56,8 @@ if TYPE_CHECKING:
     from spark_rankeval.request.options import Cube as Cube
     from spark_rankeval.request.options import Facts as Facts
     from spark_rankeval.request.options import Vectors as Vectors
+    from spark_rankeval.retrieval.funnel import Funnel as Funnel
+    from spark_rankeval.retrieval.funnel import funnel as funnel
     from spark_rankeval.run_history.gate_rules import read_gates as read_gates
     from spark_rankeval.run_history.gates import check_gates as check_gates
     from spark_rankeval.run_history.history import History as History
@@ -94,11 +97,13 @@ _NAMES = {
     "records.quality": ("DataQuality",),
     "records.side_by_side": ("ModelsTable",),
     "records.slices": ("ItemGroup",),
+    "records.stage_rows": ("StageRow",),
     "records.summary": ("SummaryRow",),
     "report.comparison_charts": ("ComparisonPlots",),
     "report.result_charts": ("ResultPlots",),
     "request.on_invalid": ("OnInvalid",),
     "request.options": ("Cube", "Facts", "Vectors"),
+    "retrieval.funnel": ("Funnel", "funnel"),
     "run_history.gate_rules": ("read_gates",),
     "run_history.gates": ("check_gates",),
     "run_history.history": ("History", "history"),

@@ -94,6 +94,27 @@ def with_interval(estimate: Estimate) -> str:
 
 
 @dataclass(frozen=True)
+class StageBar:
+    """What becomes of the relevant items at a stage, as shares of them.
+
+    Attributes:
+        place: the stage.
+        kept: of the stage before, or of the labels.
+        added: of no stage before.
+        lost: in the stage before, and not here.
+        low: the lower end of the interval of kept + added; NaN if there is none.
+        high: its upper end.
+    """
+
+    place: str
+    kept: float
+    added: float
+    lost: float
+    low: float = math.nan
+    high: float = math.nan
+
+
+@dataclass(frozen=True)
 class Bin:
     """The number of users between two values."""
 

@@ -325,7 +325,7 @@ def result_on_screen(
         )
     ]
     reversals = _reversals(total_rows, parts["slice"]) if several else []
-    below = [*tables[-1].notes, *reversals, *_notes_of_models(qualities, summary), *more]
+    below = [*tables[-1].notes, *reversals, *notes_of_models(qualities, summary), *more]
     return Document((*tables[:-1], replace(tables[-1], notes=below)), remarks(notes))
 
 
@@ -386,7 +386,7 @@ def _reversals(total_rows: Sequence[SummaryRow], part_rows: Sequence[SummaryRow]
     return [Note(text, "slices", "compare(result, …, by=…) tests it") for text in others[:MOST_LISTED]]
 
 
-def _notes_of_models(qualities: Mapping[str, DataQuality], rows: Sequence[SummaryRow]) -> list[Note]:
+def notes_of_models(qualities: Mapping[str, DataQuality], rows: Sequence[SummaryRow]) -> list[Note]:
     """Users, ties and rows. What is the same for all models stands once."""
     texts: dict[str, dict[str, list[str]]] = {}
     for model, quality in qualities.items():

@@ -11,7 +11,7 @@ from typing import Any
 import altair as alt
 
 from spark_rankeval.errors import unit_words
-from spark_rankeval.records.chart_rows import WIDTH, Estimate, Histogram, axis_of, with_interval
+from spark_rankeval.records.chart_rows import WIDTH, Estimate, Histogram, StageBar, axis_of, with_interval
 from spark_rankeval.records.summary import SummaryRow
 from spark_rankeval.report import marks
 from spark_rankeval.tables import number
@@ -63,6 +63,7 @@ def _estimates(
     reference: Mapping[str, float],
     signed: bool,
     width: int,
+    ends: Sequence[float] = (),
 ) -> alt.LayerChart:
     x_title = estimates[0].x_title or title
     places = list(dict.fromkeys(str(each.place) for each in estimates))
@@ -71,7 +72,7 @@ def _estimates(
     is_model_a_line = all(each.place == each.series for each in estimates)
     several = len(present) > 1 and not is_model_a_line
     margins = {str(each.place): each.margin for each in estimates if each.margin}
-    values = [end for each in estimates for end in _finite_ends(each)] + [*reference.values()]
+    values = [*ends, *reference.values(), *(end for each in estimates for end in _finite_ends(each))]
     values += [end for margin in margins.values() for end in (margin, -margin)]
     if signed:
         values.append(0.0)
@@ -100,6 +101,72 @@ def _estimates(
     layers += _notes(base, (each.note for each in estimates), width)
     height = len(places) * ((len(present) if several else 1) * _LINE + _ROOM)
     return marks.layered(layers, width=width, height=height)
+
+
+# The parts of a stage's relevant items, with their colours.
+_PARTS = {"kept": marks.PALETTE[0], "added": marks.PALETTE[2], "lost": marks.FAINT}
+
+
+def stages_chart(
+    bars: Sequence[StageBar],
+    estimates: Sequence[Estimate],
+    *,
+    title: str,
+    reading: Sequence[str],
+    x_title: str,
+    width: int = WIDTH,
+) -> marks.Drawing:
+    """A bar for each stage, of the relevant items that it keeps, adds and loses, and below marks of what it reaches and allows."""
+    series = list(dict.fromkeys(each.series for each in estimates))
+    below = _estimates(
+        estimates,
+        True,
+        title=x_title,
+        shown=series,
+        series=series,
+        reference={},
+        signed=False,
+        width=width,
+        ends=[0.0, 1.0],
+    )
+    texts = [
+        f"{bar.place}: {number(bar.kept)} kept, {number(bar.added)} added, {number(bar.lost)} lost" for bar in bars
+    ]
+    texts += [f"{each.place} {each.series} {with_interval(each)}" for each in estimates]
+    chart: alt.VConcatChart = alt.vconcat(_stage_bars(bars, width), below, spacing=24)
+    about = f"Bars of shares of the relevant items, and marks with intervals, {x_title}: {marks.listed(texts)}."
+    chart = chart.resolve_scale(color="independent", shape="independent")
+    return chart.properties(title=marks.heading(title, reading), description=about)
+
+
+def _stage_bars(bars: Sequence[StageBar], width: int) -> alt.LayerChart:
+    x = _horizontal("share of a user's relevant items", [0.0, 1.0], width)
+    line = _places([bar.place for bar in bars], (), width)
+    records = []
+    for bar in bars:
+        start = 0.0
+        for part in _PARTS:
+            size = getattr(bar, part)
+            if math.isfinite(size) and size > 0:
+                records.append({"place": bar.place, "part": part, "from": start, "to": start + size, "share": size})
+                start += size
+    names = alt.Legend(title=None, orient="top", labelColor=marks.INK, columns=len(_PARTS))
+    colour = alt.Color(
+        "part:N", scale=alt.Scale(domain=list(_PARTS), range=list(_PARTS.values())), sort=list(_PARTS), legend=names
+    )
+    hints = ["place:N", "part:N", alt.Tooltip("share:Q", format=".1%")]
+    boxes = marks.chart_of(records).mark_rect(stroke=marks.PAPER, strokeWidth=0.5)
+    ends = [
+        {"place": bar.place, "low": bar.low, "high": bar.high}
+        for bar in bars
+        if math.isfinite(bar.low) and math.isfinite(bar.high)
+    ]
+    rules = marks.chart_of(ends).mark_rule(strokeWidth=2, color=marks.INK)
+    layers = [
+        boxes.encode(**line, x=alt.X("from:Q", **x), x2="to:Q", color=colour, tooltip=hints),
+        rules.encode(**line, x=alt.X("low:Q", **x), x2="high:Q"),
+    ]
+    return marks.layered(layers, width=width, height=len(bars) * (_LINE + _ROOM))
 
 
 def quantile_chart(

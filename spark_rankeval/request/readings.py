@@ -327,13 +327,18 @@ def views_of(
     return views, values
 
 
+def judges_retrieved(metric: Metric) -> str:
+    """The parameter by which a resolved metric judges only the order of what was retrieved; empty if it judges more."""
+    parameter, minority = _DECIDING.get(metric.name, ("", ""))
+    return parameter if parameter and getattr(metric, parameter) == minority else ""
+
+
 def nonstandard_defaults(metrics: Mapping[str, Metric], resolved: Mapping[str, Metric]) -> list[str]:
     """The labels of the resolved metrics that judge the order of what was retrieved, and whose caller did not say so."""
     return [
         label
         for label, metric in resolved.items()
-        for parameter, minority in [_DECIDING.get(metric.name, ("", ""))]
-        if parameter and parameter not in metrics[label].chosen() and getattr(metric, parameter) == minority
+        if (parameter := judges_retrieved(metric)) and parameter not in metrics[label].chosen()
     ]
 
 

@@ -126,7 +126,7 @@ def test_without_a_model_before_there_is_nothing_to_compare_with(metric):
     with pytest.raises(MetricError, match="needs the ranks of the model before"):
         metric(k=3).compute(batch_of([(in_order([1, 2]), [(1, 1.0)])]))
     for call in ({"ties": "average"}, {}):
-        with pytest.raises((OptionError, MetricError), match="not available for|only evaluate and score_users"):
+        with pytest.raises((OptionError, MetricError), match=r"not available for|only evaluate and score_users"):
             resolve(parse_metrics([metric.name]), DEFAULT, None, KNOWN, **call)
 
 

@@ -1,0 +1,315 @@
+"""Which stage of a retrieval loses the relevant items, and what the others could still reach: `funnel`."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from spark_rankeval.checks import is_cutoff, kind_of
+from spark_rankeval.dialects import Dialect
+from spark_rankeval.errors import InputError, OptionError, did_you_mean
+from spark_rankeval.evaluation.evaluate import evaluate
+from spark_rankeval.evaluation.result import Result
+from spark_rankeval.metrics.base import REGISTRY, Metric
+from spark_rankeval.metrics.expected_values import TieAwareMetric
+from spark_rankeval.metrics.naming import parse_metric
+from spark_rankeval.metrics.set_based import Recall
+from spark_rankeval.metrics.stage_based import Added, Lost
+from spark_rankeval.records.chart_rows import WIDTH
+from spark_rankeval.records.cross_table import notes_of_models
+from spark_rankeval.records.slices import has_item_group
+from spark_rankeval.records.stage_rows import FIGURES, StageRow, funnel_tables, stages_in_words
+from spark_rankeval.records.summary import as_json_value
+from spark_rankeval.report.stage_charts import funnel_chart
+from spark_rankeval.request.on_invalid import OnInvalidOption
+from spark_rankeval.request.options import (
+    ByOption,
+    Facts,
+    PopulationName,
+    Pruning,
+    ScoringOptions,
+    Table,
+    TiesOption,
+    Vectors,
+)
+from spark_rankeval.request.readings import judges_retrieved
+from spark_rankeval.statistics.intervals import IntervalMethod
+from spark_rankeval.tables import Document, Note, Shown, as_latex, remarks
+
+if TYPE_CHECKING:
+    from spark_rankeval.report.marks import Drawing
+
+# So many slices are printed.
+_MOST_SLICES = 12
+
+
+@dataclass(frozen=True, repr=False)
+class Funnel(Shown):
+    """The result of `funnel`. It prints as two tables.
+
+    Examples:
+        >>> stages.to_pandas()[["stage", "k", "slice", "recall", "lost", "added"]].head(2)
+             stage  k slice  recall   lost  added
+        0  popular  3   all    0.75  0.250   0.00
+        1    shown  1   all    0.50  0.375   0.125
+        >>> print(stages.sentences[0])
+
+    Attributes:
+        rows: the stages in their order, first of all users, and then of each slice.
+        result: the evaluation of the stages. `Result.per_user` has the figures of every user, `Result.data_quality` what the rows
+            were like.
+    """
+
+    rows: tuple[StageRow, ...]
+    result: Result
+
+    @property
+    def stages(self) -> list[str]:
+        """The names of the stages, in their order."""
+        return list(dict.fromkeys(row.stage for row in self.rows))
+
+    @property
+    def slices(self) -> list[str]:
+        """The names of the slices; ``all`` comes first."""
+        return list(dict.fromkeys(row.slice for row in self.rows))
+
+    @property
+    def sentences(self) -> list[str]:
+        """A sentence on each stage, over all users."""
+        return list(stages_in_words(self._rows("all")))
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[StageRow]:
+        return iter(self.rows)
+
+    def __getitem__(self, name: str | tuple[str, str]) -> StageRow:
+        """A stage by its name; of a slice: ``stages["shown", "country=DE"]``. Raises `InputError` if there is none."""
+        stage, slice_ = name if isinstance(name, tuple) else (name, "all")
+        row = next((row for row in self._rows(slice_) if row.stage == stage), None)
+        if row is None:
+            msg = f"there is no stage {stage!r}; {did_you_mean(stage, self.stages)}available: {', '.join(self.stages)}"
+            raise InputError(msg)
+        return row
+
+    def _rows(self, slice_: str) -> list[StageRow]:
+        rows = [row for row in self.rows if row.slice == slice_]
+        if not rows:
+            msg = (
+                f"there is no slice {slice_!r}; {did_you_mean(slice_, self.slices)}available: {', '.join(self.slices)}"
+            )
+            raise InputError(msg)
+        return rows
+
+    def to_pandas(self) -> pd.DataFrame:
+        """A row for each slice and stage.
+
+        The columns are stage, k, slice, n_users, metric and n_users_of_metric. Then come recall, lost, added, reached and ceiling, each
+        with the ends of its interval, such as ``recall_low`` and ``recall_high``.
+        """
+        return pd.DataFrame([row.record() for row in self.rows])
+
+    def to_dict(self) -> dict[str, Any]:
+        """The rows of `to_pandas` as plain values; NaN becomes None."""
+        records = [{name: as_json_value(value) for name, value in row.record().items()} for row in self.rows]
+        return {"stages": records}
+
+    def to_json(self, indent: int | None = 2) -> str:
+        """The rows of `to_pandas` as JSON; NaN becomes null."""
+        return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
+
+    def to_latex(self) -> str:
+        """The tables in LaTeX: a ``tabular`` each, for the package ``booktabs``. Captions and notes become comments."""
+        return as_latex(self._on_paper())
+
+    def plot(self, slice: str = "all", *, width: int = WIDTH) -> Drawing:
+        """The stages as an Altair chart; needs the extra ``report``.
+
+        Bars show what becomes of the relevant items. Marks below show what each stage reaches, and its ceiling.
+
+        Args:
+            slice: which users; by default all.
+            width: the width of the drawing without its labels, in pixels.
+
+        Raises:
+            InputError: there is no such slice.
+        """
+        return funnel_chart(self._rows(slice), width)
+
+    def _on_paper(self) -> Document:
+        return self._document(self.slices)
+
+    def _on_screen(self) -> Document:
+        n_left_out = len(self.slices) - _MOST_SLICES
+        more = [Note(f"{n_left_out:,} more slices are not shown: to_pandas() has them all")] if n_left_out > 0 else []
+        return self._document(self.slices[:_MOST_SLICES], *more)
+
+    def _document(self, slices: Sequence[str], *more: Note) -> Document:
+        tables = funnel_tables([row for row in self.rows if row.slice in slices])
+        about = notes_of_models(self.result.qualities, self.result.summary)
+        return Document(tables, (*more, *about, *remarks(self.result.notes)))
+
+
+def funnel(
+    stages: Mapping[str, Table | Vectors],
+    labels: Table,
+    k: Sequence[int],
+    *,
+    metric: str | Metric = "ndcg",
+    user: str | Sequence[str] = "user",
+    item: str | tuple[str, str] = "item",
+    score: str | None = None,
+    rank: str | None = None,
+    relevance: str | None = None,
+    relevance_threshold: float | None = None,
+    dialect: str | Dialect = "standard",
+    ties: TiesOption = None,
+    exclude: Table | None = None,
+    on_invalid: OnInvalidOption = "error",
+    users: Table | None = None,
+    population: PopulationName = None,
+    by: ByOption = (),
+    user_weight: str | None = None,
+    cluster: str | Sequence[str] | None = None,
+    facts: Facts = Facts(),  # noqa: B008 # it is frozen
+    ci: str | IntervalMethod | None = "t",
+    prune: Pruning = "auto",
+) -> Funnel:
+    """Tell which stage of a retrieval loses the relevant items, and what each stage's items still allow, in one pass over the data.
+
+    A stage passes its first k items on to the next one. The funnel tells the shares of the relevant items that each stage loses and
+    adds. Recall of the stage before − lost + added is the stage's recall, for each user and in the mean. A metric tells what each stage
+    reaches. Its ceiling is the best value that any order of the stage's first k items has.
+
+    Examples:
+        >>> stages = funnel({"popular": predictions, "shown": personal}, labels, k=[3, 1], score="score", by="country")
+        >>> stages["popular"].recall.mean, stages["shown"].lost.mean, stages["shown"].added.mean
+        (0.75, 0.375, 0.25)
+
+    Args:
+        stages: the tables of the stages by name, in their order. Each is as `predictions` in `evaluate`.
+        labels: as in `evaluate`, a table of its own.
+        k: how many first items of each stage count, in the order of the stages; no number is above the one before.
+        metric: what the stages are to reach, such as ``ndcg``, ``recall``, ``rr`` or ``precision``. Without a cutoff it is at the last
+            k, as all stages serve what is shown. It has to be a metric with a ``ceiling``, whose best order is that of the grades.
+        user: as in `evaluate`.
+        item: as in `evaluate`.
+        score: as in `evaluate`; the same column in all stages.
+        rank: as in `evaluate`.
+        relevance: the column of grades, as in `evaluate`, but only one.
+        relevance_threshold: as in `evaluate`.
+        dialect: as in `evaluate`; ``standard``, ``default`` or a `Dialect` with all metrics. Metrics that judge only the order of what
+            was retrieved are refused, because their ceiling is always 1.
+        ties: as in `evaluate`, but for ``average``: the places of equal scores decide what a stage passes on.
+        exclude: as in `evaluate`.
+        on_invalid: as in `evaluate`.
+        users: as in `evaluate`.
+        population: as in `evaluate`.
+        by: as in `evaluate`; each slice has a funnel.
+        user_weight: as in `evaluate`.
+        cluster: as in `evaluate`.
+        facts: as in `evaluate`; the funnel reads the attributes of users.
+        ci: as in `evaluate`.
+        prune: as in `evaluate`.
+
+    Returns:
+        the funnel, which prints as tables; `to_pandas()` has all figures, `plot()` is the chart.
+
+    Raises:
+        MetricError, DialectError, OptionError, InputError: an argument is not valid; nothing was evaluated.
+        DataError: rows cannot be ranked.
+    """
+    options = ScoringOptions(relevance_threshold=relevance_threshold, dialect=dialect)
+    _check_stages(stages, labels, relevance, ties)
+    cutoffs = _checked_cutoffs(k, list(stages))
+    goal = _checked_metric(metric, cutoffs[-1], options.convention)
+    metrics_by_stage = _metrics(list(stages), cutoffs, goal)
+    named = {str(one): one for metrics in metrics_by_stage.values() for one in metrics}
+    result = evaluate(
+        stages, labels, named, user=user, item=item, score=score, rank=rank, relevance=relevance,
+        relevance_threshold=relevance_threshold, dialect=dialect, ties=ties, exclude=exclude, on_invalid=on_invalid, users=users,
+        population=population, by=by, user_weight=user_weight, cluster=cluster, facts=facts, ci=ci, quantiles=(), prune=prune,
+    )  # fmt: skip
+    figures = {(row.slice, row.model, row.metric): row for row in result.summary}
+    # Groups of items have no users of their own to lose items of.
+    slices = dict.fromkeys(row.slice for row in result.summary if not has_item_group(row.slice))
+    rows = [
+        StageRow(
+            stage, cutoff, name,
+            **{figure: figures[name, stage, str(one)] for figure, one in zip(FIGURES, metrics_by_stage[stage], strict=True)},
+        )
+        for name in slices
+        for stage, cutoff in zip(stages, cutoffs, strict=True)
+    ]  # fmt: skip
+    return Funnel(tuple(rows), result)
+
+
+def _metrics(stages: Sequence[str], cutoffs: Sequence[int], goal: TieAwareMetric) -> dict[str, list[Metric]]:
+    """The metrics of each stage, in the order of `FIGURES`."""
+    befores = [None, *cutoffs[:-1]]
+    return {
+        stage: [Recall(k=k), Lost(k=k, before=before), Added(k=k, before=before), goal, replace(goal, ceiling=k)]
+        for stage, k, before in zip(stages, cutoffs, befores, strict=True)
+    }
+
+
+def _check_stages(stages: object, labels: object, relevance: object, ties: object) -> None:
+    if not isinstance(stages, Mapping) or len(stages) < 2:
+        got = f"{len(stages)} of them" if isinstance(stages, Mapping) else f"a {kind_of(stages)}"
+        msg = f"stages must be a dict of at least two tables by name, in their order; got {got}"
+        raise InputError(msg)
+    if labels is None:
+        msg = "labels must be a table of its own; got None. Labels of one stage do not say what it lost"
+        raise InputError(msg)
+    if relevance is not None and not isinstance(relevance, str):
+        msg = f"relevance must be one column of grades; got {relevance!r}. Call funnel for each of several"
+        raise OptionError(msg)
+    if ties == "average":
+        msg = "ties='average' does not say which items a stage passes on; use 'item_asc' or 'item_desc'"
+        raise OptionError(msg)
+
+
+def _checked_cutoffs(k: object, stages: Sequence[str]) -> list[int]:
+    cutoffs = list(k) if isinstance(k, Sequence) and not isinstance(k, str) else []
+    if len(cutoffs) != len(stages) or not all(map(is_cutoff, cutoffs)):
+        msg = (
+            f"k must be a list of whole numbers from 1 on, one for each of the {len(stages)} stages ({', '.join(map(str, stages))}); "
+            f"got {k!r}"
+        )
+        raise OptionError(msg)
+    for place, (before, cutoff) in enumerate(itertools.pairwise(cutoffs), start=1):
+        if cutoff > before:
+            msg = (
+                f"k must not grow from stage to stage; got {cutoff} of {stages[place]!r} after {before} of {stages[place - 1]!r}. "
+                "Check the order of the stages"
+            )
+            raise OptionError(msg)
+    return [int(cutoff) for cutoff in cutoffs]
+
+
+def _checked_metric(metric: str | Metric, last: int, dialect: Dialect) -> TieAwareMetric:
+    """The metric with the last cutoff, unless it has its own."""
+    goal = parse_metric(metric)
+    if not isinstance(goal, TieAwareMetric):
+        names = sorted({kind.name for kind in REGISTRY.values() if issubclass(kind, TieAwareMetric)})
+        msg = f"metric={str(metric)!r} has no ceiling, as its best order is not that of the grades; available: {', '.join(names)}"
+        raise OptionError(msg)
+    if "ceiling" in goal.chosen():
+        msg = f"metric={str(metric)!r}: the funnel computes the ceiling of each stage; leave out ceiling={goal.ceiling}"
+        raise OptionError(msg)
+    if goal.k is None and goal.takes_cutoff:
+        goal = replace(goal, k=last)
+    if parameter := judges_retrieved(goal.resolve(dialect)):
+        better = f"{goal.name}({parameter}='labels')@{last}"
+        msg = (
+            f"metric={str(metric)!r} judges only the order of what was retrieved, so its ceiling is always 1; use {better!r}, or "
+            "dialect='standard'"
+        )
+        raise OptionError(msg)
+    return goal
