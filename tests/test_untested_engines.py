@@ -52,6 +52,7 @@ DOORS = {
     "dialect_map": lambda table: ours.dialect_map(table, table, "rr"),
     "differences": lambda table: ours.differences({"a": table, "b": table}, "a"),
     "evaluate": lambda table: ours.evaluate(table, table, "rr"),
+    "funnel": lambda table: ours.funnel({"a": table, "b": table}, table, [2, 1]),
     "history": ours.history,
     "labels_of_spans": lambda table: ours.labels_of_spans(table, table),
     "merge": ours.merge,

@@ -21,6 +21,8 @@ _UNEQUAL = 0.9
 _FEW = 6
 _ELSEWHERE = "The dialect 'standard' has the definition that most systems use"
 _CUTOFF = re.compile(r"@\d+$")
+#: How the note on cutoffs that no list reaches begins.
+NOTE_OF_SHORT_LISTS = "no list reaches the cutoff of"
 #: The note on labels that stand in the rows of predictions.
 NOTE_OF_RETRIEVED_LABELS = (
     "labels are in the rows of the predictions. A labelled item that was not retrieved counts only if it has a row without a "
@@ -139,7 +141,7 @@ def _note_of_short_lists(rows: Sequence[SummaryRow], longest: Mapping[str, int])
     lengths = {row.model: longest[row.model] for row in few}
     parts = [f"{n:,} item{'s' * (n != 1)}{f' for {model}' * bool(model)}" for model, n in lengths.items()]
     return (
-        f"no list reaches the cutoff of {_named(few)}: the longest has {listed(parts)}, and further items count as not recommended. "
+        f"{NOTE_OF_SHORT_LISTS} {_named(few)}: the longest has {listed(parts)}, and further items count as not recommended. "
         f"Predict longer lists if there are more items, or use a cutoff of at most {min(lengths.values()):,}"
     )
 

@@ -28,7 +28,7 @@ class StageRow:
     Examples:
         >>> row = stages["shown"]
         >>> row.stage, row.k, row.lost.mean, row.reached.mean, row.ceiling.mean
-        ('shown', 1, 0.375, 0.625, 0.625)
+        ('shown', 1, 0.125, 0.75, 0.75)
 
     Attributes:
         stage: its name.
@@ -68,10 +68,8 @@ def funnel_tables(rows: Sequence[StageRow]) -> tuple[Table, Table]:
     stage: Column[Any] = words("stage", lambda row: row.stage)
     first: Column[Any] = Column("first", lambda row: f"{row.k:,}")
     metric = rows[0].reached.name
-    figures = [getattr(row, name) for row in rows for name in FIGURES]
-    brackets = interval_name(usual(figures))
+    brackets = interval_name(usual([getattr(row, name) for row in rows for name in FIGURES]))
     intervals = [Note(f"in brackets: {brackets}")] if brackets else []
-    missing = missing_intervals(figures, lambda row: f"{row.name} of {row.model}")
     items = Table(
         rows,
         [*also, stage, first, *(_figure(rows, name) for name in FIGURES[:3]), _users("recall")],
@@ -79,7 +77,7 @@ def funnel_tables(rows: Sequence[StageRow]) -> tuple[Table, Table]:
         "What becomes of the relevant items, stage by stage",
         [
             *intervals,
-            *map(Note, missing),
+            *_other_intervals(rows, FIGURES[:3]),
             Note("of the relevant items, those in the first places", "recall"),
             Note("in the first places of the stage before, of the first stage in the labels, and not in these", "lost"),
             Note("in these places, and not in those of the stage before", "added"),
@@ -94,6 +92,7 @@ def funnel_tables(rows: Sequence[StageRow]) -> tuple[Table, Table]:
         f"{metric}: what each stage reaches, and what its items allow",
         [
             *intervals,
+            *_other_intervals(rows, FIGURES[3:]),
             Note("the value of the stage's own order", "reached"),
             Note("the best value that any order of the stage's first places has", "ceiling"),
         ],
@@ -107,14 +106,26 @@ def _users(name: str) -> Column[StageRow]:
     return Column("users", lambda row: f"{getattr(row, name).n_users:,}")
 
 
+def _other_intervals(rows: Sequence[StageRow], names: Sequence[str]) -> list[Note]:
+    """Sentences on figures that have no interval, or one of another kind than the others."""
+    shown = [(row, name) for row in rows for name in names if not _is_dash(row, name, rows[0].stage)]
+    figures = {id(getattr(row, name)): f"{name} of {row.stage}" for row, name in shown}
+    return list(map(Note, missing_intervals([getattr(row, name) for row, name in shown], lambda row: figures[id(row)])))
+
+
+def _is_dash(row: StageRow, name: str, first: str) -> bool:
+    """The first stage adds nothing."""
+    return name == "added" and row.stage == first
+
+
 def _figure(rows: Sequence[StageRow], name: str) -> Column[StageRow]:
-    """The column of a figure with its interval; the first stage adds nothing."""
+    """The column of a figure with its interval."""
     written = common_format(getattr(row, name).mean for row in rows)
     first = rows[0].stage
 
     def cell(row: StageRow) -> str:
         figure: SummaryRow = getattr(row, name)
-        if name == "added" and row.stage == first:
+        if _is_dash(row, name, first):
             return DASH
         interval = "" if figure.no_interval else f" {interval_in_words(figure, written)}"
         return f"{written(figure.mean)}{interval}"

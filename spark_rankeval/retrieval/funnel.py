@@ -22,6 +22,7 @@ from spark_rankeval.metrics.set_based import Recall
 from spark_rankeval.metrics.stage_based import Added, Lost
 from spark_rankeval.records.chart_rows import WIDTH
 from spark_rankeval.records.cross_table import notes_of_models
+from spark_rankeval.records.notes import NOTE_OF_SHORT_LISTS
 from spark_rankeval.records.slices import has_item_group
 from spark_rankeval.records.stage_rows import FIGURES, StageRow, funnel_tables, stages_in_words
 from spark_rankeval.records.summary import as_json_value
@@ -55,9 +56,10 @@ class Funnel(Shown):
     Examples:
         >>> stages.to_pandas()[["stage", "k", "slice", "recall", "lost", "added"]].head(2)
              stage  k slice  recall   lost  added
-        0  popular  3   all    0.75  0.250   0.00
-        1    shown  1   all    0.50  0.375   0.125
-        >>> print(stages.sentences[0])
+        0  popular  3   all    0.75  0.250  0.000
+        1    shown  1   all    0.75  0.125  0.125
+        >>> print(stages.sentences[1])
+        shown loses 12.5% of the relevant items and adds 12.5%; recall@1 is 75.0%. ndcg@1 is 0.7500, and these items allow 0.7500.
 
     Attributes:
         rows: the stages in their order, first of all users, and then of each slice.
@@ -153,7 +155,9 @@ class Funnel(Shown):
     def _document(self, slices: Sequence[str], *more: Note) -> Document:
         tables = funnel_tables([row for row in self.rows if row.slice in slices])
         about = notes_of_models(self.result.qualities, self.result.summary)
-        return Document(tables, (*more, *about, *remarks(self.result.notes)))
+        # Lists of later stages are short by design.
+        notes = [note for note in self.result.notes if not note.startswith(NOTE_OF_SHORT_LISTS)]
+        return Document(tables, (*more, *about, *remarks(notes)))
 
 
 def funnel(
@@ -188,9 +192,9 @@ def funnel(
     reaches. Its ceiling is the best value that any order of the stage's first k items has.
 
     Examples:
-        >>> stages = funnel({"popular": predictions, "shown": personal}, labels, k=[3, 1], score="score", by="country")
+        >>> stages = funnel({"popular": predictions, "shown": personal}, labels, k=[3, 1], score="score")
         >>> stages["popular"].recall.mean, stages["shown"].lost.mean, stages["shown"].added.mean
-        (0.75, 0.375, 0.25)
+        (0.75, 0.125, 0.125)
 
     Args:
         stages: the tables of the stages by name, in their order. Each is as `predictions` in `evaluate`.

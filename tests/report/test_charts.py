@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from worlds.summary_rows import difference, models_rows, pair, row, undefined
 
 from spark_rankeval.errors import InputError, UnknownMetricError
-from spark_rankeval.records.chart_rows import Bin, Estimate, Histogram
+from spark_rankeval.records.chart_rows import Bin, Estimate, Histogram, StageBar
 from spark_rankeval.records.selection import headline_keys, one_of_each
 from spark_rankeval.report.comparison_charts import ComparisonPlots, pairs_chart
 from spark_rankeval.report.curves import curve_chart, spread_out
-from spark_rankeval.report.drawing import forest_chart, histogram_chart
+from spark_rankeval.report.drawing import forest_chart, histogram_chart, stages_chart
 from spark_rankeval.report.marks import ON_DARK, PALETTE, domain, places_of
 from spark_rankeval.report.result_charts import ResultPlots
 
@@ -443,3 +443,27 @@ def test_long_names_do_not_make_a_chart_much_wider(width):
     for spec in specs:
         drawn = vl_convert.vegalite_to_svg(spec)
         assert float(re.search(r' width="(\d+)"', drawn)[1]) < width + 480
+
+
+@pytest.mark.parametrize("width", [560, 300])
+def test_a_funnel_has_a_bar_for_each_part_and_marks_with_intervals_below(width):
+    bars = [
+        StageBar(f"ann {NASTY}", 0.75, 0.0, 0.25, 0.7, 0.8),
+        StageBar("shown", 0.25, 0.125, 0.5),
+        StageBar("none", *[math.nan] * 3),
+    ]
+    estimates = [Estimate("reached", bar.place, 0.25, 0.2, 0.3) for bar in bars]
+    estimates += [Estimate("ceiling", bar.place, math.nan) for bar in bars]
+    chart = stages_chart(bars, estimates, title="a title", reading=["how to read"], x_title="mean ndcg@5", width=width)
+    parts = [(one["place"], one["part"], one["from"], one["to"]) for one in records(chart) if "part" in one]
+    assert parts == [
+        (bars[0].place, "kept", 0.0, 0.75), (bars[0].place, "lost", 0.75, 1.0),
+        ("shown", "kept", 0.0, 0.25), ("shown", "added", 0.25, 0.375), ("shown", "lost", 0.375, 0.875),
+    ]  # fmt: skip
+    assert {one["value"] for one in values(chart)} == {0.25, None}
+    assert [(one["low"], one["high"]) for one in records(chart) if set(one) == {"place", "low", "high"}] == [(0.7, 0.8)]
+    drawn = svg(chart)
+    assert "<script" not in drawn
+    for shown in ("kept", "added", "lost", "reached", "ceiling", "how to read", "mean ndcg@5"):
+        assert shown in drawn
+    assert "0.2500 kept, 0.1250 added, 0.5000 lost" in chart.to_dict()["description"]
