@@ -89,7 +89,7 @@ class IdealMetric(DiscountedMetric):
         key = ("idcg", self.ideal, self.k, self.discount, *self._gain_key())
         match self.ideal:
             case "labels":
-                return batch.remember(key, lambda: self._best_labels(batch))
+                return batch.labels.remember(key, lambda: self._best_labels(batch))
             case "filled_places":
                 return batch.remember(key, lambda: self._filled_places(batch))
             case "k_ones":
@@ -103,19 +103,19 @@ class IdealMetric(DiscountedMetric):
     def _best_labels(self, batch: RankingBatch) -> FloatArray:
         """DCG@k of all labels, best first."""
         key, labels = self._gain_key(), batch.labels_by_grade()
-        gains = batch.remember(("gains of labels", *key), lambda: self._gain_of(labels.values))
+        gains = batch.labels.remember(("gains of labels", *key), lambda: self._gain_of(labels.values))
 
         def count() -> IntArray | None:
             if not _are_binary(gains):
                 return None
             return np.bincount(labels.user[np.flatnonzero(gains)], minlength=batch.n_users)
 
-        n_gaining = batch.remember(("gaining labels", *key), count)
+        n_gaining = batch.labels.remember(("gaining labels", *key), count)
         if n_gaining is not None:
             # Those with gain come first, and the others add nothing.
             return self._discount.summed(n_gaining if self.k is None else np.minimum(n_gaining, self.k))
         rank = batch.label_rank()
-        worth = batch.remember(("worth of labels", self.discount, *key), lambda: gains * self._discount(rank))
+        worth = batch.labels.remember(("worth of labels", self.discount, *key), lambda: gains * self._discount(rank))
         return batch.total(labels.user, worth, None if self.k is None else rank <= self.k)
 
     def _filled_places(self, batch: RankingBatch) -> FloatArray:

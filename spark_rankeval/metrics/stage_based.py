@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -9,12 +10,33 @@ import numpy as np
 
 from spark_rankeval.checks import is_cutoff
 from spark_rankeval.errors import MetricError
-from spark_rankeval.metrics.base import Reads, RelevanceMetric, Unset, parameter, ratio
+from spark_rankeval.metrics.base import Metric, Needs, Reads, RelevanceMetric, Unset, parameter, ratio
 from spark_rankeval.ranking.batch import RankingBatch, is_relevant
 from spark_rankeval.ranking.ragged import BoolArray, FloatArray
 from spark_rankeval.ranking.recommended import RANK, RANK_BEFORE
 
 __all__ = ["Added", "Lost"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoValue(Metric):
+    """Stands in for a metric in the views of models that do not need it. No user has a value, and no list is read."""
+
+    needs: ClassVar[Needs] = "predictions"
+
+    def __post_init__(self) -> None:
+        """It has no name, and cannot be called for."""
+
+    @property
+    def reads(self) -> Reads:
+        """Nothing."""
+        return Reads(depth=1, items="gaining", tie_order=False)
+
+    def _values(self, batch: RankingBatch) -> FloatArray:
+        return np.full(batch.n_users, math.nan)
+
+    def _is_defined(self, batch: RankingBatch) -> BoolArray:
+        return np.ones(batch.n_users, np.bool_)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -154,7 +154,7 @@ class RankingBatch:
                 return self.labels.lengths
             return np.bincount(self.labels.user[relevant], minlength=self.n_users)
 
-        return self.remember(("n_relevant", threshold), count)
+        return self.labels.remember(("n_relevant", threshold), count)
 
     def hits(self, threshold: float | None) -> Hits:
         """The relevant items of every list."""
@@ -224,11 +224,11 @@ class RankingBatch:
             grades, keys, _ = self._grade_keys()
             return self.labels.like(grades[keys - self.labels.user * len(grades)])
 
-        return self.remember("labels_by_grade", sort)
+        return self.labels.remember("labels_by_grade", sort)
 
     def label_rank(self) -> IntArray:
         """The place of each label among its user's, best first, from 1; int64, shape of `labels`."""
-        return self.remember("label_rank", lambda: position_within(self.labels.user, self.n_users) + 1)
+        return self.labels.remember("label_rank", lambda: position_within(self.labels.user, self.n_users) + 1)
 
     def label_runs(self) -> tuple[Runs, Runs]:
         """How many labels have a higher grade, how many the same: of labels, best first; of labelled predictions."""

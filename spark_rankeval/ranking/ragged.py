@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -15,6 +15,7 @@ FloatArray = np.ndarray[tuple[int], np.dtype[np.float64]]
 IntArray = np.ndarray[tuple[int], np.dtype[np.int64]]
 BoolArray = np.ndarray[tuple[int], np.dtype[np.bool_]]
 Array = np.ndarray[Any, Any]
+T = TypeVar("T")
 
 #: How many cells one comparison of lists may have: what stays in a core's cache.
 CELLS = 1 << 17
@@ -31,6 +32,14 @@ class Ragged:
 
     values: Array
     offsets: IntArray
+    _memory: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def remember(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What `make` gives of the lists alone, computed once for a key."""
+        if key not in self._memory:
+            self._memory[key] = make()
+        value: T = self._memory[key]
+        return value
 
     @classmethod
     def from_lists(cls, lists: Sequence[Sequence[Any]], dtype: Any = None) -> Ragged:

@@ -21,8 +21,6 @@ _UNEQUAL = 0.9
 _FEW = 6
 _ELSEWHERE = "The dialect 'standard' has the definition that most systems use"
 _CUTOFF = re.compile(r"@\d+$")
-#: How the note on cutoffs that no list reaches begins.
-NOTE_OF_SHORT_LISTS = "no list reaches the cutoff of"
 #: The note on labels that stand in the rows of predictions.
 NOTE_OF_RETRIEVED_LABELS = (
     "labels are in the rows of the predictions. A labelled item that was not retrieved counts only if it has a row without a "
@@ -135,13 +133,14 @@ def note_of_definitions(rows: Sequence[SummaryRow]) -> str:
 
 def _note_of_short_lists(rows: Sequence[SummaryRow], longest: Mapping[str, int]) -> str:
     """The note on cutoffs that no list reaches. Empty if there are none, or if nothing was predicted."""
-    few = [row for row in rows if row.cutoff is not None and 0 < longest.get(row.model, 0) < row.cutoff]
+    defined = [row for row in rows if row.cutoff is not None and row.n_users]
+    few = [row for row in defined if row.cutoff and 0 < longest.get(row.model, 0) < row.cutoff]
     if not few:
         return ""
     lengths = {row.model: longest[row.model] for row in few}
     parts = [f"{n:,} item{'s' * (n != 1)}{f' for {model}' * bool(model)}" for model, n in lengths.items()]
     return (
-        f"{NOTE_OF_SHORT_LISTS} {_named(few)}: the longest has {listed(parts)}, and further items count as not recommended. "
+        f"no list reaches the cutoff of {_named(few)}: the longest has {listed(parts)}, and further items count as not recommended. "
         f"Predict longer lists if there are more items, or use a cutoff of at most {min(lengths.values()):,}"
     )
 

@@ -13,16 +13,17 @@ import pandas as pd
 from spark_rankeval.checks import is_cutoff, kind_of
 from spark_rankeval.dialects import Dialect
 from spark_rankeval.errors import InputError, OptionError, did_you_mean
-from spark_rankeval.evaluation.evaluate import evaluate
+from spark_rankeval.evaluation.bad_rows import warn_if_changing
+from spark_rankeval.evaluation.evaluate import result_of
+from spark_rankeval.evaluation.prepare import prepare
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.metrics.base import REGISTRY, Metric
 from spark_rankeval.metrics.expected_values import TieAwareMetric
 from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.metrics.set_based import Recall
-from spark_rankeval.metrics.stage_based import Added, Lost
+from spark_rankeval.metrics.stage_based import Added, Lost, NoValue
 from spark_rankeval.records.chart_rows import WIDTH
 from spark_rankeval.records.cross_table import notes_of_models
-from spark_rankeval.records.notes import NOTE_OF_SHORT_LISTS
 from spark_rankeval.records.slices import has_item_group
 from spark_rankeval.records.stage_rows import FIGURES, StageRow, funnel_tables, stages_in_words
 from spark_rankeval.records.summary import as_json_value
@@ -34,11 +35,14 @@ from spark_rankeval.request.options import (
     PopulationName,
     Pruning,
     ScoringOptions,
+    SummaryOptions,
     Table,
     TiesOption,
     Vectors,
 )
 from spark_rankeval.request.readings import judges_retrieved
+from spark_rankeval.spark.local_tables import takes_local_tables
+from spark_rankeval.spark.scoring import Scoring
 from spark_rankeval.statistics.intervals import IntervalMethod
 from spark_rankeval.tables import Document, Note, Shown, as_latex, remarks
 
@@ -155,11 +159,10 @@ class Funnel(Shown):
     def _document(self, slices: Sequence[str], *more: Note) -> Document:
         tables = funnel_tables([row for row in self.rows if row.slice in slices])
         about = notes_of_models(self.result.qualities, self.result.summary)
-        # Lists of later stages are short by design.
-        notes = [note for note in self.result.notes if not note.startswith(NOTE_OF_SHORT_LISTS)]
-        return Document(tables, (*more, *about, *remarks(notes)))
+        return Document(tables, (*more, *about, *remarks(self.result.notes)))
 
 
+@takes_local_tables
 def funnel(
     stages: Mapping[str, Table | Vectors],
     labels: Table,
@@ -229,17 +232,22 @@ def funnel(
         MetricError, DialectError, OptionError, InputError: an argument is not valid; nothing was evaluated.
         DataError: rows cannot be ranked.
     """
-    options = ScoringOptions(relevance_threshold=relevance_threshold, dialect=dialect)
+    options = ScoringOptions(
+        user=user, item=item, score=score, rank=rank, relevance=relevance, relevance_threshold=relevance_threshold, dialect=dialect,
+        ties=ties, exclude=exclude, on_invalid=on_invalid, users=users, population=population, by=by, user_weight=user_weight,
+        cluster=cluster, facts=facts, prune=prune,
+    )  # fmt: skip
+    summary = SummaryOptions(by=by, user_weight=user_weight, cluster=cluster, ci=ci, quantiles=())
     _check_stages(stages, labels, relevance, ties)
     cutoffs = _checked_cutoffs(k, list(stages))
-    goal = _checked_metric(metric, cutoffs[-1], options.convention)
-    metrics_by_stage = _metrics(list(stages), cutoffs, goal)
+    metrics_by_stage = _metrics(list(stages), cutoffs, _checked_metric(metric, cutoffs[-1], options.convention))
     named = {str(one): one for metrics in metrics_by_stage.values() for one in metrics}
-    result = evaluate(
-        stages, labels, named, user=user, item=item, score=score, rank=rank, relevance=relevance,
-        relevance_threshold=relevance_threshold, dialect=dialect, ties=ties, exclude=exclude, on_invalid=on_invalid, users=users,
-        population=population, by=by, user_weight=user_weight, cluster=cluster, facts=facts, ci=ci, quantiles=(), prune=prune,
-    )  # fmt: skip
+    scoring = prepare(stages, labels, named, options)
+    warn_if_changing(scoring.sources)
+    result = result_of(_with_metrics_of_stages(scoring, metrics_by_stage), summary)
+    result = replace(
+        result, summary=tuple(row for row in result.summary if row.metric in map(str, metrics_by_stage[row.model]))
+    )
     figures = {(row.slice, row.model, row.metric): row for row in result.summary}
     # Groups of items have no users of their own to lose items of.
     slices = dict.fromkeys(row.slice for row in result.summary if not has_item_group(row.slice))
@@ -254,12 +262,27 @@ def funnel(
     return Funnel(tuple(rows), result)
 
 
+def _with_metrics_of_stages(scoring: Scoring, metrics_by_stage: Mapping[str, Sequence[Metric]]) -> Scoring:
+    """The same with the metrics of other stages left out of each stage's views: a funnel shows none of them."""
+    values = iter(scoring.reading.values)
+    names = {stage: {str(one) for one in metrics} for stage, metrics in metrics_by_stage.items()}
+
+    def needed(metric: Metric) -> Metric:
+        value = next(values)
+        return metric if value.label in names[value.model] else NoValue()
+
+    task = scoring.reading.task
+    views = tuple(replace(view, metrics=tuple(map(needed, view.metrics))) for view in task.views)
+    return replace(scoring, reading=replace(scoring.reading, task=replace(task, views=views)))
+
+
 def _metrics(stages: Sequence[str], cutoffs: Sequence[int], goal: TieAwareMetric) -> dict[str, list[Metric]]:
     """The metrics of each stage, in the order of `FIGURES`."""
-    befores = [None, *cutoffs[:-1]]
+    # The first stage is measured against the labels, all of which count.
+    befores = [{}, *({"before": k} for k in cutoffs)]
     return {
-        stage: [Recall(k=k), Lost(k=k, before=before), Added(k=k, before=before), goal, replace(goal, ceiling=k)]
-        for stage, k, before in zip(stages, cutoffs, befores, strict=True)
+        stage: [Recall(k=k), Lost(k=k, **before), Added(k=k, **before), goal, replace(goal, ceiling=k)]
+        for stage, k, before in zip(stages, cutoffs, befores, strict=False)
     }
 
 

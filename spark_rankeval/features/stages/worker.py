@@ -42,6 +42,7 @@ class _StagesOfBatch(BatchFeature):
         self._n_views = n_views  # of each model
         self._items = np.empty(0, np.int64)
         self._ranks: dict[int, FloatArray] = {}  # of the labelled items, by the index of the view
+        self._labels: dict[int, Ragged] = {}  # the grades, by the index of the view among those of the model
 
     def compare(self, items: Mapping[str, Ragged], order: Callable[[Array], Array] | None) -> None:
         labels = items["labels"]
@@ -61,7 +62,16 @@ class _StagesOfBatch(BatchFeature):
         self._ranks[index] = ranks
         # The first model is measured against the labels, which come before all ranks.
         before = self._ranks.pop(index - self._n_views, np.zeros(len(ranks)))
-        labels = batch.label_extra_values[_ITEM]
-        item = labels.values.astype(np.int64)
-        values = {RANK: labels.like(ranks[item]), RANK_BEFORE: labels.like(before[item])}
-        return replace(batch, label_extra_values={**batch.label_extra_values, **values})
+        items = batch.label_extra_values[_ITEM]
+        index_of_item = items.values.astype(np.int64)
+        values = {RANK: items.like(ranks[index_of_item]), RANK_BEFORE: items.like(before[index_of_item])}
+        return replace(batch, label_extra_values={**batch.label_extra_values, **values}, labels=self._shared(ranked))
+
+    def _shared(self, ranked: RankedView) -> Ragged:
+        """The labels of a view. All models have the same, and sums over them are computed once."""
+        labels, view = ranked.batch.labels, ranked.view_index % self._n_views
+        first = self._labels.setdefault(view, labels)
+        alike = np.array_equal(first.values, labels.values, equal_nan=True) and np.array_equal(
+            first.offsets, labels.offsets
+        )
+        return first if alike else labels
