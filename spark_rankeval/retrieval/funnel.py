@@ -278,7 +278,7 @@ def _with_metrics_of_stages(scoring: Scoring, metrics_by_stage: Mapping[str, Seq
 
 def _metrics(stages: Sequence[str], cutoffs: Sequence[int], goal: TieAwareMetric) -> dict[str, list[Metric]]:
     """The metrics of each stage, in the order of `FIGURES`."""
-    # The first stage is measured against the labels, all of which count.
+    # The first stage is measured against the labels, and all of them count.
     befores = [{}, *({"before": k} for k in cutoffs)]
     return {
         stage: [Recall(k=k), Lost(k=k, **before), Added(k=k, **before), goal, replace(goal, ceiling=k)]
