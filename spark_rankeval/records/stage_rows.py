@@ -10,12 +10,13 @@ from spark_rankeval.records.chart_rows import Estimate, StageBar
 from spark_rankeval.records.summary import (
     SLICE,
     SummaryRow,
-    interval_in_words,
+    ends_in_words,
+    interval_marks,
     interval_name,
+    marks_in_words,
     missing_intervals,
-    usual,
 )
-from spark_rankeval.tables import DASH, Column, Note, Table, common_format, number, words
+from spark_rankeval.tables import DASH, Cell, Column, Note, Table, common_format, number, words
 
 #: The figures of a stage, by the names of the fields that hold them.
 FIGURES = ("recall", "lost", "added", "reached", "ceiling")
@@ -68,15 +69,15 @@ def funnel_tables(rows: Sequence[StageRow]) -> tuple[Table, Table]:
     stage: Column[Any] = words("stage", lambda row: row.stage)
     first: Column[Any] = Column("first", lambda row: f"{row.k:,}")
     metric = rows[0].reached.name
-    brackets = interval_name(usual([getattr(row, name) for row in rows for name in FIGURES]))
-    intervals = [Note(f"in brackets: {brackets}")] if brackets else []
+    intervals = interval_name(figures_of(rows))
+    brackets = [Note(f"in brackets: {intervals}")] if intervals else []
     items = Table(
         rows,
         [*also, stage, first, *(_figure(rows, name) for name in FIGURES[:3]), _users("recall")],
         "relevant items, as shares of a user's",
         "What becomes of the relevant items, stage by stage",
         [
-            *intervals,
+            *brackets,
             *_other_intervals(rows, FIGURES[:3]),
             Note("of the relevant items, those in the first places", "recall"),
             Note("in the first places of the stage before, of the first stage in the labels, and not in these", "lost"),
@@ -91,7 +92,7 @@ def funnel_tables(rows: Sequence[StageRow]) -> tuple[Table, Table]:
         metric,
         f"{metric}: what each stage reaches, and what its items allow",
         [
-            *intervals,
+            *brackets,
             *_other_intervals(rows, FIGURES[3:]),
             Note("the value of the stage's own order", "reached"),
             Note("the best value that any order of the stage's first places has", "ceiling"),
@@ -106,29 +107,33 @@ def _users(name: str) -> Column[StageRow]:
     return Column("users", lambda row: f"{getattr(row, name).n_users:,}")
 
 
-def _other_intervals(rows: Sequence[StageRow], names: Sequence[str]) -> list[Note]:
-    """Sentences on figures that have no interval, or one of another kind than the others."""
-    shown = [(row, name) for row in rows for name in names if not _is_dash(row, name, rows[0].stage)]
-    figures = {id(getattr(row, name)): f"{name} of {row.stage}" for row, name in shown}
-    return list(map(Note, missing_intervals([getattr(row, name) for row, name in shown], lambda row: figures[id(row)])))
+def figures_of(rows: Sequence[StageRow], names: Sequence[str] = FIGURES) -> list[SummaryRow]:
+    """The figures of some stages; without what the first stage adds, which is nothing."""
+    return [getattr(row, name) for row in rows for name in names if not _is_dash(row, name, rows[0].stage)]
 
 
 def _is_dash(row: StageRow, name: str, first: str) -> bool:
-    """The first stage adds nothing."""
     return name == "added" and row.stage == first
+
+
+def _other_intervals(rows: Sequence[StageRow], names: Sequence[str]) -> list[Note]:
+    """The meaning of the letters behind intervals, and sentences on figures that have none."""
+    shown = figures_of(rows, names)
+    titles = {id(getattr(row, name)): f"{name} of {row.stage}" for row in rows for name in names}
+    return list(map(Note, [*marks_in_words(figures_of(rows)), *missing_intervals(shown, lambda row: titles[id(row)])]))
 
 
 def _figure(rows: Sequence[StageRow], name: str) -> Column[StageRow]:
     """The column of a figure with its interval."""
     written = common_format(getattr(row, name).mean for row in rows)
-    first = rows[0].stage
+    marks, first = interval_marks(figures_of(rows)), rows[0].stage
 
-    def cell(row: StageRow) -> str:
+    def cell(row: StageRow) -> Cell | str:
         figure: SummaryRow = getattr(row, name)
         if _is_dash(row, name, first):
             return DASH
-        interval = "" if figure.no_interval else f" {interval_in_words(figure, written)}"
-        return f"{written(figure.mean)}{interval}"
+        interval = "" if figure.no_interval else f" {ends_in_words(figure, written)}"
+        return Cell(f"{written(figure.mean)}{interval}", raised=marks(figure))
 
     return Column(name, cell)
 

@@ -136,7 +136,7 @@ def stages_chart(
     chart: alt.VConcatChart = alt.vconcat(_stage_bars(bars, width), below, spacing=24)
     about = f"Bars of shares of the relevant items, and marks with intervals, {x_title}: {marks.listed(texts)}."
     chart = chart.resolve_scale(color="independent", shape="independent")
-    return chart.properties(title=marks.heading(title, reading), description=about)
+    return chart.properties(title=marks.heading(title, reading), description=unit_words(about))
 
 
 def _stage_bars(bars: Sequence[StageBar], width: int) -> alt.LayerChart:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from spark_rankeval.checks import needs_extra
 from spark_rankeval.records.chart_rows import PURPOSE
 from spark_rankeval.records.slices import about_items
-from spark_rankeval.records.stage_rows import FIGURES, StageRow, stage_bars, stage_estimates
-from spark_rankeval.records.summary import interval_name, usual
+from spark_rankeval.records.stage_rows import StageRow, figures_of, stage_bars, stage_estimates
+from spark_rankeval.records.summary import interval_name
 
 if TYPE_CHECKING:
     from spark_rankeval.report.marks import Drawing
@@ -21,7 +21,7 @@ def funnel_chart(rows: Sequence[StageRow], width: int) -> Drawing:
         from spark_rankeval.report.drawing import stages_chart
     name = rows[0].slice
     title = "Relevant items, stage by stage" + ("" if name == "all" else f": {about_items(name)}")
-    interval = interval_name(usual([getattr(row, figure) for row in rows for figure in FIGURES]))
+    interval = interval_name(figures_of(rows), all_methods=True)
     reading = [f"Line: {interval}."] if interval else []
     return stages_chart(
         stage_bars(rows),

@@ -12,12 +12,12 @@ import pandas as pd
 
 from spark_rankeval.checks import is_cutoff, kind_of
 from spark_rankeval.dialects import Dialect
-from spark_rankeval.errors import InputError, OptionError, did_you_mean
+from spark_rankeval.errors import USER, InputError, OptionError, did_you_mean, speaking_of, uses_own_unit
 from spark_rankeval.evaluation.bad_rows import warn_if_changing
 from spark_rankeval.evaluation.evaluate import result_of
 from spark_rankeval.evaluation.prepare import prepare
 from spark_rankeval.evaluation.result import Result
-from spark_rankeval.metrics.base import REGISTRY, Metric
+from spark_rankeval.metrics.base import REGISTRY, UNSET, Metric, Unset
 from spark_rankeval.metrics.expected_values import TieAwareMetric
 from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.metrics.set_based import Recall
@@ -69,10 +69,12 @@ class Funnel(Shown):
         rows: the stages in their order, first of all users, and then of each slice.
         result: the evaluation of the stages. `Result.per_user` has the figures of every user, `Result.data_quality` what the rows
             were like.
+        unit: the word for what a list is for, which tables and charts use.
     """
 
     rows: tuple[StageRow, ...]
     result: Result
+    unit: str = USER
 
     @property
     def stages(self) -> list[str]:
@@ -130,10 +132,12 @@ class Funnel(Shown):
         """The rows of `to_pandas` as JSON; NaN becomes null."""
         return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
 
+    @uses_own_unit
     def to_latex(self) -> str:
         """The tables in LaTeX: a ``tabular`` each, for the package ``booktabs``. Captions and notes become comments."""
         return as_latex(self._on_paper())
 
+    @uses_own_unit
     def plot(self, slice: str = "all", *, width: int = WIDTH) -> Drawing:
         """The stages as an Altair chart; needs the extra ``report``.
 
@@ -184,6 +188,7 @@ def funnel(
     by: ByOption = (),
     user_weight: str | None = None,
     cluster: str | Sequence[str] | None = None,
+    unit: str = USER,
     facts: Facts = Facts(),  # noqa: B008 # it is frozen
     ci: str | IntervalMethod | None = "t",
     prune: Pruning = "auto",
@@ -221,6 +226,7 @@ def funnel(
         by: as in `evaluate`; each slice has a funnel.
         user_weight: as in `evaluate`.
         cluster: as in `evaluate`.
+        unit: as in `evaluate`, such as ``query``.
         facts: as in `evaluate`; the funnel reads the attributes of users.
         ci: as in `evaluate`.
         prune: as in `evaluate`.
@@ -235,16 +241,17 @@ def funnel(
     options = ScoringOptions(
         user=user, item=item, score=score, rank=rank, relevance=relevance, relevance_threshold=relevance_threshold, dialect=dialect,
         ties=ties, exclude=exclude, on_invalid=on_invalid, users=users, population=population, by=by, user_weight=user_weight,
-        cluster=cluster, facts=facts, prune=prune,
+        cluster=cluster, unit=unit, facts=facts, prune=prune,
     )  # fmt: skip
     summary = SummaryOptions(by=by, user_weight=user_weight, cluster=cluster, ci=ci, quantiles=())
     _check_stages(stages, labels, relevance, ties)
     cutoffs = _checked_cutoffs(k, list(stages))
     metrics_by_stage = _metrics(list(stages), cutoffs, _checked_metric(metric, cutoffs[-1], options.convention))
     named = {str(one): one for metrics in metrics_by_stage.values() for one in metrics}
-    scoring = prepare(stages, labels, named, options)
-    warn_if_changing(scoring.sources)
-    result = result_of(_with_metrics_of_stages(scoring, metrics_by_stage), summary)
+    with speaking_of(unit):
+        scoring = prepare(stages, labels, named, options)
+        warn_if_changing(scoring.sources)
+        result = result_of(_with_metrics_of_stages(scoring, metrics_by_stage), summary)
     result = replace(
         result, summary=tuple(row for row in result.summary if row.metric in map(str, metrics_by_stage[row.model]))
     )
@@ -259,7 +266,7 @@ def funnel(
         for name in slices
         for stage, cutoff in zip(stages, cutoffs, strict=True)
     ]  # fmt: skip
-    return Funnel(tuple(rows), result)
+    return Funnel(tuple(rows), result, unit)
 
 
 def _with_metrics_of_stages(scoring: Scoring, metrics_by_stage: Mapping[str, Sequence[Metric]]) -> Scoring:
@@ -279,10 +286,10 @@ def _with_metrics_of_stages(scoring: Scoring, metrics_by_stage: Mapping[str, Seq
 def _metrics(stages: Sequence[str], cutoffs: Sequence[int], goal: TieAwareMetric) -> dict[str, list[Metric]]:
     """The metrics of each stage, in the order of `FIGURES`."""
     # The first stage is measured against the labels, and all of them count.
-    befores = [{}, *({"before": k} for k in cutoffs)]
+    befores: list[int | Unset] = [UNSET, *cutoffs[:-1]]
     return {
-        stage: [Recall(k=k), Lost(k=k, **before), Added(k=k, **before), goal, replace(goal, ceiling=k)]
-        for stage, k, before in zip(stages, cutoffs, befores, strict=False)
+        stage: [Recall(k=k), Lost(k=k, before=before), Added(k=k, before=before), goal, replace(goal, ceiling=k)]
+        for stage, k, before in zip(stages, cutoffs, befores, strict=True)
     }
 
 
