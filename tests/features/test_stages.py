@@ -27,7 +27,14 @@ KNOWN = Lists(scored_arrays=True, label_arrays=True, relevances=("grade",))
 
 def values_of(stages, labels, metrics, dialect=DEFAULT, threshold=None):
     """The values of each stage by the label of the metric; stages have users' pairs of item and score, labels of item and grade."""
-    resolved = resolve(parse_metrics(metrics), dialect, threshold, KNOWN, has_fact_tables=True, users_alone=True)
+    resolved = resolve(
+        parse_metrics(metrics),
+        dialect,
+        {"relevance_threshold": threshold},
+        KNOWN,
+        has_fact_tables=True,
+        users_alone=True,
+    )
     models = tuple(f"stage {index}" for index in range(len(stages)))
     views, values = views_of(resolved, dialect, KNOWN, threshold=threshold, models=models)
     task = with_features(
@@ -127,7 +134,7 @@ def test_without_a_model_before_there_is_nothing_to_compare_with(metric):
         metric(k=3).compute(batch_of([(in_order([1, 2]), [(1, 1.0)])]))
     for call in ({"ties": "average"}, {}):
         with pytest.raises((OptionError, MetricError), match=r"not available for|only evaluate and score_users"):
-            resolve(parse_metrics([metric.name]), DEFAULT, None, KNOWN, **call)
+            resolve(parse_metrics([metric.name]), DEFAULT, {}, KNOWN, **call)
 
 
 @pytest.mark.parametrize("value", [0, 1.5, True, "many"])

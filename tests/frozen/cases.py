@@ -59,6 +59,10 @@ INTENTS = """
 """
 BOTH = "awrf@4 attention_share(group='p')@4 ee_loss@4 entropy@2 gini@5 catalogue_coverage@3"
 SHARES = "ndcg@5 recall@3 ap rr hit_share@4 exposure_share@4 exposure_share(discount='ln')"
+STAGES = """
+    recall@5 recall@2 lost@5 lost(before=5)@2 added(before=5)@2 lost added ndcg(ideal='labels')@2 ndcg(ideal='labels',ceiling=5)@2
+    recall(ceiling=5)@2 lost(before=2,judged_only=True)@2
+"""
 WHOLE = "ndcg@3 ap auc rr percentile_rank recall@2"
 LOGGED = """
     dcg(estimator='ips',weight_limit=5)@5 dcg(estimator='snips')@5 precision(estimator='ips')@3 recall@3 cg(estimator='naive')@5
@@ -143,6 +147,8 @@ CASES = {
     ),
     # Models, label weights, exclusions.
     "models": _case("models", SOME, **THREE, exclude=True, stored=True, compare={"baseline": "a"}, all_pairs={}),
+    "stages": _case("models", STAGES, **THREE, exclude=True, stored=True, by=1),
+    "stages with faults": _case("bad", STAGES, **TWO, relevance_threshold=1.0, **DROP),
     "models of text": _case("text", FEW, models=["a"], exclude=True),
     "models with faults": _case("bad", FEW, **TWO, **DROP),
     "logged feedback": _case("plain", LOGGED, weight=True, stored=True, by=1),

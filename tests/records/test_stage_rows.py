@@ -47,12 +47,13 @@ def test_slices_stand_below_one_another():
     assert [line.split()[0] for line in text.splitlines() if " ann " in line] == ["all", "country=DE"] * 2
 
 
-def test_figures_without_an_interval_and_with_another_kind_are_named_by_their_stage():
+def test_figures_without_an_interval_are_named_by_their_stage_and_those_of_another_kind_have_a_letter():
     no_interval = row("added@5", 0.0, no_interval="one user", interval_low=math.nan, interval_high=math.nan)
     other = replace(ROWS[1].reached, interval_method="clopper_pearson")
     rows = [ROWS[0], replace(ROWS[1], added=no_interval, reached=other)]
     assert "no interval for added of rerank: one user" in text_of(rows)
-    assert "interval for reached of rerank: Clopper-Pearson" in text_of(rows)
+    assert "0.5000 [0.4800, 0.5200] c" in text_of(rows)
+    assert "c: Clopper-Pearson interval" in text_of(rows)
 
 
 def test_without_intervals_there_are_none():
