@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -28,8 +28,8 @@ import numpy as np
 from spark_rankeval.checks import is_cutoff, number
 from spark_rankeval.errors import MetricError, OptionError
 from spark_rankeval.metrics.base import REGISTRY, Metric, Reads, RelevanceMetric, Unset, parameter
-from spark_rankeval.ranking.batch import RankingBatch, TiedGroups, best_order, retrieved, tied_hits, tied_labels
-from spark_rankeval.ranking.ragged import FloatArray, IntArray, grouped, offsets_of, pieces
+from spark_rankeval.ranking.batch import RankingBatch, TiedGroups, retrieved, tied_hits, tied_labels
+from spark_rankeval.ranking.ragged import FloatArray, IntArray, grouped, offsets_of, pieces, position_within
 
 
 class Draws(NamedTuple):
@@ -142,7 +142,7 @@ class TieAwareMetric(RelevanceMetric):
 
     def compute(self, batch: RankingBatch) -> FloatArray:
         """The metric of every user, of the best order of the first places if it is a `ceiling`."""
-        return super().compute(batch if self.ceiling is Unset.UNSET else best_order(batch, self.ceiling))
+        return super().compute(batch if self.ceiling is Unset.UNSET else _best_order(batch, self.ceiling))
 
     def _n_hits(self, batch: RankingBatch, k: int | None) -> FloatArray:
         """H_k of each user, or its expected value."""
@@ -155,6 +155,33 @@ class TieAwareMetric(RelevanceMetric):
             return np.repeat(groups.places_within(self.k) / groups.size, groups.held)
         within = batch.within(self.k)
         return np.ones(len(batch.user)) if within is None else within.astype(np.float64)
+
+
+def _best_order(batch: RankingBatch, n: int) -> RankingBatch:
+    """The first n places of every list in the best order: labelled items by their grades, then the others. The rest is cut off."""
+
+    def sort() -> RankingBatch:
+        there = np.flatnonzero(batch.rank <= n)
+        # Users come in order, so only the items of a user change places.
+        entry = there[np.lexsort((-batch.grade[there], batch.user[there]))]
+        user = batch.user[entry]
+        rank = position_within(user, batch.n_users) + 1
+        return replace(
+            batch,
+            n_predictions=retrieved(batch, n),
+            user=user,
+            rank=rank,
+            grade=batch.grade[entry],
+            score=-rank.astype(np.float64),
+            tied_above=rank - 1,
+            tied=np.ones(len(rank), np.int64),
+            recommended=None,
+            extra_values={name: values[entry] for name, values in batch.extra_values.items()},
+            intents=None,
+            label=None if batch.label is None else batch.label[entry],
+        )
+
+    return batch.remember(("best order", n), sort)
 
 
 class TiesOption:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Self, TypeVar
 
 import numpy as np
@@ -261,32 +261,6 @@ class RankingBatch:
             return -negated, np.sort(keys(self.labels.user, self.labels.values)), keys(self.user, self.grade)
 
         return self.remember("grade_places", find)
-
-
-def best_order(batch: RankingBatch, n: int) -> RankingBatch:
-    """The first n places of every list in the best order: labelled items by their grades, then the others. The rest is cut off."""
-
-    def sort() -> RankingBatch:
-        there = np.flatnonzero(batch.rank <= n)
-        # Users come in order, so only the items of a user change places.
-        entry = there[np.lexsort((-batch.grade[there], batch.user[there]))]
-        user = batch.user[entry]
-        rank = position_within(user, batch.n_users) + 1
-        return replace(
-            batch,
-            n_predictions=retrieved(batch, n),
-            user=user,
-            rank=rank,
-            grade=batch.grade[entry],
-            score=-rank.astype(np.float64),
-            tied_above=rank - 1,
-            tied=np.ones(len(rank), np.int64),
-            recommended=None,
-            extra_values={name: values[entry] for name, values in batch.extra_values.items()},
-            intents=None,
-        )
-
-    return batch.remember(("best order", n), sort)
 
 
 @dataclass(frozen=True)
