@@ -39,7 +39,7 @@ def test_figures_stand_with_their_intervals_and_the_first_stage_adds_nothing():
     assert ["ann", "100", "0.7500", "[0.7300,", "0.7700]", "0.2500", "[0.2300,", "0.2700]", "–", "1,200"] in lines
     assert ["rerank", "5", "0.5000", "[0.4800,", "0.5200]", "0.6250", "[0.6050,", "0.6450]", "1,200"] in lines
     assert "in brackets: 95% interval (t)" in text_of(ROWS)
-    assert "users with" not in text_of(ROWS)
+    assert "slice" not in text_of(ROWS)
 
 
 def test_slices_stand_below_one_another():

@@ -103,7 +103,7 @@ def test_figures_are_those_that_evaluate_gives_and_no_others(tables, stages):
 
 def test_it_prints_and_draws_and_has_records(stages):
     lines = str(stages).splitlines()
-    assert lines[1].split() == ["users", "with", "stage", "first", "recall", "lost", "added", "users"]
+    assert lines[1].split() == ["slice", "stage", "first", "recall", "lost", "added", "users"]
     assert "ties" in [line.split("  ")[0] for line in lines]
     frame = stages.to_pandas()
     assert len(frame) == len(stages) == 12
