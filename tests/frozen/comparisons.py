@@ -24,6 +24,7 @@ from spark_rankeval import (
     dialect_map,
     differences,
     evaluate,
+    funnel,
     history,
     merge,
     read_gates,
@@ -73,6 +74,9 @@ MODELS = {
     ],
     "the agreement of two models": lambda w: agreement(
         w.new, w.old, ["rbo", "kendall_distance(labels='best_k')@5", "precision@3"], score="score", model="new, old"
+    ),
+    "a funnel of two stages": lambda w: funnel(
+        {"old": w.old, "new": w.new}, w.labels, [4, 2], by="country", facts=Facts(attributes=w.people), unit="query", **SCORED
     ),
     "groups of users": lambda w: compare_groups(of_new(w), "control", group="variant"),
     "groups of users with a covariate and weights": lambda w: compare_groups(
