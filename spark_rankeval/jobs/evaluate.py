@@ -63,6 +63,7 @@ class Evaluation(SummaryOptions, RankingOptions):
     Attributes:
         metrics: names such as "ndcg@10", or a table from labels of your own to names.
         metrics_from: a module that defines metrics of your own, such as "shop.metrics"; the driver and the workers import it.
+        unit: the word for what a list is for, such as query, in tables, reports and messages.
         model: a name for the predictions, if the table holds those of one model.
         totals: whether to add a total over each attribute, if by has several.
         ci: the interval of each mean: t (Student), bca or percentile (bootstraps; bootstrap means bca), or none.
@@ -75,6 +76,7 @@ class Evaluation(SummaryOptions, RankingOptions):
     metrics_from: str | None = None
     by: str | tuple[str, ...] = ()
     cluster: str | tuple[str, ...] | None = None
+    unit: str = ScoringOptions.unit
     model: str | None = None
     lookup: LookupOption = Facts.lookup
     item_by: str | tuple[str, ...] = ()
