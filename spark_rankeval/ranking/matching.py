@@ -184,9 +184,18 @@ def first_occurrences(items: Ragged, repeated: Ragged, scores: Ragged | None = N
         scores: the highest score is preferred, then the first; None: the first.
     """
     keep = np.ones(len(items.values), np.bool_)
-    entry = match(items, repeated).prediction
-    # Entries come in order, and a stable sort leaves the first of equal ones in front.
-    preference = () if scores is None else (-scores.values[entry],)
-    entry = entry[np.lexsort((*preference, items.values[entry], items.user[entry]))]
-    keep[entry] = starts_of_runs(items.user[entry], items.values[entry])
+    for group, width in width_classes(np.where(repeated.lengths > 0, items.lengths, 0)):
+        matrix, length = items.matrix(group, width), items.lengths[group, None]
+        if not (length == width).all():
+            matrix = np.where(np.arange(width) < length, matrix, _largest(items.values.dtype))
+        order = np.argsort(matrix, axis=1)
+        entry = (items.offsets[group, None] + order)[order < length]
+        starts = np.flatnonzero(starts_of_runs(items.user[entry], items.values[entry]))
+        keep[entry] = False
+        if scores is not None:
+            score = scores.values[entry]
+            best = np.repeat(np.maximum.reduceat(score, starts), np.diff(np.append(starts, len(entry))))
+            entry = np.where(score == best, entry, len(keep))
+        # The sort leaves equal ones in any order.
+        keep[np.minimum.reduceat(entry, starts)] = True
     return keep
