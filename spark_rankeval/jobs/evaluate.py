@@ -226,6 +226,7 @@ class EvaluateConfig(JobConfig):
         ids = names_in(
             columns.user,
             columns.item,
+            columns.roll_up,
             columns.model,
             *fact_columns,
             evaluation.by,

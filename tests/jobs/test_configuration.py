@@ -894,13 +894,13 @@ def test_a_report_that_cannot_be_written_after_all_is_named(tmp_path, monkeypatc
         write_report(run, lambda path: write_page(path, "text"))
 
 
-def test_columns_of_groups_of_items_are_ids_so_that_csv_keeps_them_as_written():
+def test_columns_of_groups_of_items_and_documents_are_ids_so_that_csv_keeps_them_as_written():
     config = parse_config(
         {
             **SMALLEST,
-            "columns": {"group": "provider"},
+            "columns": {"group": "provider", "roll_up": ["page", "document"]},
             "evaluation": {"metrics": ["rr"], "item_by": ["studio", "year"]},
         },
         EvaluateConfig,
     )
-    assert {"provider", "studio", "year"} <= config.names_of_ids()
+    assert {"provider", "studio", "year", "page", "document"} <= config.names_of_ids()

@@ -38,6 +38,7 @@ ENVIRONMENT_OF = {
     "azure": "azure",
     "mlflow": "mlflow",
     "ragas": "ragas",
+    "haystack": "haystack",
 }
 
 

@@ -45,7 +45,7 @@ def expected_user(chunks, labels, k_counts, ties):
     return User(listed, labels_of(labels), ties)
 
 
-@settings(max_examples=examples(by_day=30, at_night=1000), deadline=None, derandomize=True)
+@settings(max_examples=examples(by_day=15, at_night=1000), deadline=None, derandomize=True)
 @given(users=USERS, k_counts=st.sampled_from(K_COUNTS), ties=st.sampled_from(["item_asc", "item_desc"]))
 def test_metrics_equal_the_loops(users, k_counts, ties):
     values = values_in(DEFAULT, {label: label for label in METRICS}, by_name(users), ties=ties, lists=forms(k_counts))
@@ -55,7 +55,7 @@ def test_metrics_equal_the_loops(users, k_counts, ties):
             assert values[label].get(name, math.nan) == pytest.approx(expected, abs=1e-12, nan_ok=True), label
 
 
-@settings(max_examples=examples(by_day=5, at_night=100), deadline=None, derandomize=True)
+@settings(max_examples=examples(by_day=2, at_night=100), deadline=None, derandomize=True)
 @given(users=USERS)
 @pytest.mark.parametrize(
     "dialect", [each for each in every_dialect() if each.system != "ndeval"], ids=lambda dialect: dialect.name
@@ -69,7 +69,7 @@ def test_every_dialect_ranks_documents_as_if_they_had_no_chunks(dialect, users):
     assert rolled_up == values_in(dialect, metrics, by_name(once))
 
 
-@settings(max_examples=examples(by_day=10, at_night=200), deadline=None, derandomize=True)
+@settings(max_examples=examples(by_day=4, at_night=200), deadline=None, derandomize=True)
 @given(users=USERS)
 def test_ties_are_averaged_over_documents(users):
     once = [(documents_of(chunks), labels_of(labels)) for chunks, labels in users]
