@@ -355,6 +355,14 @@ class EvaluateConfig(JobConfig):
                 "report.dialects cannot compare definitions that weighted labels only estimate; leave it out, or leave out "
                 "columns.weight"
             )
+        unknown = [
+            f"columns.{name}" for name in ("roll_up", "cost", "no_answer") if getattr(self.columns, name) is not None
+        ]
+        unknown += ["evaluation.min_score"] if self.evaluation.min_score is not None else []
+        if unknown:
+            problems.append(
+                f"report.dialects does not know {', '.join(unknown)}; leave it out, or leave out report.dialects"
+            )
         return problems
 
     @classmethod

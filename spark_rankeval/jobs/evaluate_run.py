@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import types as T
@@ -55,8 +56,8 @@ if TYPE_CHECKING:
     Tables = Mapping[str, DataFrame]
 
 
-# What a map of dialects does not take: it knows one model, and no facts of users and items.
-_NOT_OF_MAPS = ("model", "weight", *(fact.name for fact in fields(Facts)))
+# A map of dialects knows one model, and no facts of users and items.
+_MAP_OPTIONS = frozenset(signature(dialect_map).parameters)
 
 
 def execute(spark: SparkSession, config: EvaluateConfig, log: EventLog) -> str:
@@ -265,7 +266,7 @@ class _Evaluated:
         if config.report.dialects:
             arguments = {**config.arguments(self.run.tables), **vars(config.columns)}
             rows = dialect_map(
-                **{name: value for name, value in arguments.items() if name not in _NOT_OF_MAPS},
+                **{name: value for name, value in arguments.items() if name in _MAP_OPTIONS},
                 metrics=config.evaluation.metrics,
                 relevance_threshold=config.evaluation.relevance_threshold,
                 on_invalid=config.evaluation.on_invalid,

@@ -603,6 +603,8 @@ output.report = true; report = {dialects = 'all'}; columns = {model = 'm'}
     report.dialects needs one model and one relevance
 output.report = true; report = {dialects = 'all'}; columns = {weight = 'w'}; evaluation = {metrics = ['dcg']}
     report.dialects cannot compare definitions that weighted labels only estimate
+output.report = true; report = {dialects = 'all'}; columns = {roll_up = 'document'}; evaluation = {metrics = 'rr', min_score = 0.5}
+    report.dialects does not know columns.roll_up, evaluation.min_score
 output.report = true; report = {dialects = 'all'}; evaluation = {metrics = ['rr', 'novelty@5', 'gini@5']}
     report.dialects compares only metrics of labels; leave it out, or leave out novelty@5, gini@5
 evaluation.totals = true  =>  name the attributes with by=. In the configuration: evaluation.totals, evaluation.by
