@@ -247,21 +247,21 @@ def funnel(
     _check_stages(stages, labels, relevance, ties)
     cutoffs = _checked_cutoffs(k, list(stages))
     metrics_by_stage = _metrics(list(stages), cutoffs, _checked_metric(metric, cutoffs[-1], options.convention))
+    labels_by_stage = {stage: list(map(str, metrics)) for stage, metrics in metrics_by_stage.items()}
     named = {str(one): one for metrics in metrics_by_stage.values() for one in metrics}
     with speaking_of(unit):
         scoring = prepare(stages, labels, named, options)
         warn_if_changing(scoring.sources)
-        result = result_of(_with_metrics_of_stages(scoring, metrics_by_stage), summary)
-    result = replace(
-        result, summary=tuple(row for row in result.summary if row.metric in map(str, metrics_by_stage[row.model]))
-    )
+        result = result_of(_with_metrics_of_stages(scoring, labels_by_stage), summary)
+    shown = tuple(row for row in result.summary if row.metric in labels_by_stage[row.model])
+    result = replace(result, summary=shown)
     figures = {(row.slice, row.model, row.metric): row for row in result.summary}
     # Groups of items have no users of their own to lose items of.
     slices = dict.fromkeys(row.slice for row in result.summary if not has_item_group(row.slice))
     rows = [
         StageRow(
             stage, cutoff, name,
-            **{figure: figures[name, stage, str(one)] for figure, one in zip(FIGURES, metrics_by_stage[stage], strict=True)},
+            **{figure: figures[name, stage, label] for figure, label in zip(FIGURES, labels_by_stage[stage], strict=True)},
         )
         for name in slices
         for stage, cutoff in zip(stages, cutoffs, strict=True)
@@ -269,14 +269,13 @@ def funnel(
     return Funnel(tuple(rows), result, unit)
 
 
-def _with_metrics_of_stages(scoring: Scoring, metrics_by_stage: Mapping[str, Sequence[Metric]]) -> Scoring:
+def _with_metrics_of_stages(scoring: Scoring, labels_by_stage: Mapping[str, Sequence[str]]) -> Scoring:
     """The same with the metrics of other stages left out of each stage's views: a funnel shows none of them."""
     values = iter(scoring.reading.values)
-    names = {stage: {str(one) for one in metrics} for stage, metrics in metrics_by_stage.items()}
 
     def needed(metric: Metric) -> Metric:
         value = next(values)
-        return metric if value.label in names[value.model] else NoValue()
+        return metric if value.label in labels_by_stage[value.model] else NoValue()
 
     task = scoring.reading.task
     views = tuple(replace(view, metrics=tuple(map(needed, view.metrics))) for view in task.views)
