@@ -41,6 +41,7 @@ from spark_rankeval.jobs.outputs import (
 )
 from spark_rankeval.jobs.session import OK, outcome_of
 from spark_rankeval.records.table_columns import RUN_ID
+from spark_rankeval.request.options import ScoringOptions
 from spark_rankeval.spark.platforms import engine_of, input_files
 from spark_rankeval.spark.python_workers import workers_explained
 from spark_rankeval.spark.storage import lines_at, on_this_disk, staged
@@ -55,7 +56,11 @@ if TYPE_CHECKING:
 # How often a configuration with secrets is hashed: a tenth of a second, which makes trying many passwords slow.
 _ROUNDS = 200_000
 # Keys that there were not always. Without them a run keeps the name that it had before.
-_LATER_KEYS = ("metrics_from", "catalog")
+_LATER_KEYS: Mapping[str, Any] = {
+    **dict.fromkeys(("metrics_from", "catalog", "min_score", "cost", "no_answer", "roll_up")),
+    "unit": ScoringOptions.unit,
+    "k_counts": ScoringOptions.k_counts,
+}
 #: What is in tables, and would make the one row of a manifest too long.
 _TABLE_FACTS = ("summary", "gates", "rows", "slices")
 
@@ -296,7 +301,7 @@ def _without_later_keys(settings: Any) -> Any:
     return {
         key: _without_later_keys(value)
         for key, value in settings.items()
-        if value is not None or key not in _LATER_KEYS
+        if key not in _LATER_KEYS or value != _LATER_KEYS[key]
     }
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from helpers.effort import part_of
 from worlds.ranked_users import batch_of, in_order, lists_of, random_users, ungraded
-from worlds.variants import CUTOFFS, METRICS, values_of, variants
+from worlds.variants import ALONE, CUTOFFS, METRICS, values_of, variants
 
 from spark_rankeval.errors import MetricError
 from spark_rankeval.metrics import parse_metric
@@ -75,7 +75,9 @@ def test_a_metric_declares_the_edge_cases_that_the_definitions_give_it(metric):
 
 @ALL_VALUES
 def test_the_variants_leave_out_only_parameters_that_do_not_fit_together(metric):
-    n_possible = math.prod(len(values_of(item)) for item in metric.parameters())
+    values = [values_of(item) for item in metric.parameters()]
+    n_possible = math.prod(sum(value not in ALONE for value in each) for each in values)
+    n_alone = sum(value in ALONE for each in values for value in each)
     n_cutoffs = len(CUTOFFS) if metric.takes_cutoff else 1
     # AP: a decay or weights fit one denominator of six; the points by threshold no cutoff, and with either no average over ties.
     # NDCG: one of the five ideals needs a cutoff. With one, averages over ties fit one gain of three with the default ideal, and
@@ -87,7 +89,7 @@ def test_the_variants_leave_out_only_parameters_that_do_not_fit_together(metric)
         "ndcg": of_ndcg,
         "rbp": n_possible // 8 * 7 * n_cutoffs,
     }
-    assert len(variants(metric)) == fitting.get(metric.name, n_possible * n_cutoffs)
+    assert len(variants(metric)) == fitting.get(metric.name, n_possible * n_cutoffs) + n_alone * n_cutoffs
 
 
 @ALL_VALUES

@@ -50,6 +50,9 @@ VALUES = {
 # tests/request/test_views.py has it. `no_answer` is about users of whom a batch must know. tests/metrics/test_best_order.py has `ceiling`.
 LEFT_OPEN = ("estimator", "weight_limit", "no_answer", *LIST_PARAMETERS, "ceiling")
 
+# Values that few calls have, and that would multiply all others: each is combined with the first of the others.
+ALONE = ("one_if_empty",)
+
 
 def values_of(item):
     """The values that a parameter has in the variants."""
@@ -68,10 +71,18 @@ def variants(metric, cutoffs=CUTOFFS, **only):
 @functools.cache
 def _variants(metric, cutoffs, only):
     items, only = metric.parameters(), dict(only)
-    choices = [only.get(item.name) or values_of(item) for item in items]
+    choices = [only.get(item.name) or [value for value in values_of(item) if value not in ALONE] for item in items]
+    combinations = [*itertools.product(*choices)]
+    combinations += [
+        [value if each is item else values[0] for each, values in zip(items, choices, strict=True)]
+        for item in items
+        if item.name not in only
+        for value in values_of(item)
+        if value in ALONE
+    ]
     made = []
     for k in cutoffs if metric.takes_cutoff else (None,):
-        for values in itertools.product(*choices):
+        for values in combinations:
             with contextlib.suppress(MetricError):
                 made.append(metric(k=k, **dict(zip((item.name for item in items), values, strict=True))))
     return made
