@@ -274,6 +274,11 @@ def _details(name: str, scoring: Scoring, chosen: OnInvalid) -> tuple[str, str]:
             continue
         findings = [finding for finding in findings_of(source, task, model_column) if chosen.is_error(finding.kind)]
         reasons += [f"{table}{_reason(finding)}" for finding in findings]
+        is_nan = any(finding.reason.startswith(_MAY_BE_MISSING) for finding in findings)
+        if is_nan and scoring.settings.labels == "predictions":
+            causes.append(
+                "In one long table a missing score or label is null; F.nanvl(column, F.lit(None)) makes it so"
+            )
         repeats = repeated_users(source, model_column) if chosen.is_error(name.removeprefix("n_")) else None
         if repeats is not None:
             user = f"{_user_in_words(source, repeats.example)} in {repeats.example['n']} rows"
@@ -283,6 +288,10 @@ def _details(name: str, scoring: Scoring, chosen: OnInvalid) -> tuple[str, str]:
         for source in sources.tables_of_users:
             reasons += map(_reason, findings_of(source, task))
     return "; ".join(reasons), next(filter(None, causes), "")
+
+
+# What a missing score or label of a long table looks like if it was NaN in pandas.
+_MAY_BE_MISSING = ("NaN score", "NaN rank", "NaN relevance")
 
 
 def _reason(finding: Finding) -> str:

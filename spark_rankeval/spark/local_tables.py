@@ -74,11 +74,24 @@ def takes_local_tables(function: Callable[P, R]) -> Callable[P, R]:
         )
         if not (has_names or any(map(local_package, parts))):
             return function(*args, **kwargs)
-        tables = _Tables(next((part.sparkSession for part in parts if is_table(part)), None))
+        session = next((part.sparkSession for part in parts if is_table(part)), None)
+        tables = _Tables(session, _may_be_missing(dict(arguments)) if "labels" in parameters else frozenset())
         values = [tables.converted(value, name, takes_names=name in table_parameters) for name, value in arguments]
         return function(*values[: len(args)], **dict(zip(kwargs, values[len(args) :], strict=True)))
 
     return run
+
+
+def _may_be_missing(arguments: Mapping[str, Any]) -> frozenset[str]:
+    """The columns of one long table, in lower case, whose NaN in pandas is a missing score or label; none with a table of labels."""
+    if arguments.get("labels") is not None:
+        return frozenset()
+    columns = chain.from_iterable(
+        [value] if isinstance(value, str) else value
+        for value in map(arguments.get, ("score", "rank", "relevance"))
+        if isinstance(value, str | list | tuple)
+    )
+    return frozenset(name.lower() for name in columns if isinstance(name, str))
 
 
 def _parts(value: Any) -> Iterator[Any]:
@@ -101,6 +114,7 @@ class _Tables:
     """The tables of a call, each made once."""
 
     session: SparkSession | None
+    may_be_missing: frozenset[str] = frozenset()
     frames: dict[int, DataFrame] = field(default_factory=dict)
 
     def converted(self, value: Any, name: str, *, takes_names: bool = False) -> Any:
@@ -124,7 +138,7 @@ class _Tables:
 
     def _frame(self, value: Any, name: str) -> DataFrame:
         session = self._session(f"{name} is a {kind_of(value)}")
-        table = _with_spark_types(_as_arrow(value, name), name)
+        table = _with_spark_types(_as_arrow(value, name, self.may_be_missing), name)
         schema = _schema(table, name)
         try:
             frame = local.write_table(session, table)
@@ -144,26 +158,30 @@ class _Tables:
         return self.session
 
 
-def _as_arrow(table: Any, name: str) -> pa.Table:
+def _as_arrow(table: Any, name: str, may_be_missing: frozenset[str]) -> pa.Table:
     package = local_package(table)
     if package == "pandas":
-        return _from_pandas(table, name)
+        return _from_pandas(table, name, may_be_missing)
     if package == "polars":
         return table.lazy().collect().to_arrow()
     _check_names(table.schema.names, name)
     return pa.table(dict(zip(table.schema.names, table.columns, strict=True)))
 
 
-def _from_pandas(frame: pd.DataFrame, name: str) -> pa.Table:
-    """The columns of a table of pandas, and the levels of its index that have names."""
+def _from_pandas(frame: pd.DataFrame, name: str, may_be_missing: frozenset[str]) -> pa.Table:
+    """The columns of a table of pandas, and the levels of its index that have names.
+
+    NaN is null in the columns that `may_be_missing`, as pandas has no other null among floats.
+    """
     levels = [level for level in frame.index.names if level is not None]
     _check_names([*levels, *frame.columns], name)
     frame = frame.reset_index(levels) if levels else frame
     columns = {}
     for column, series in frame.items():
         try:
-            # Arrow takes NaN for null, which it is in columns of objects, but not in those of floats.
+            # Arrow takes NaN for null, which it is in columns of objects, but not in most of floats.
             is_float = isinstance(series.dtype, np.dtype) and series.dtype.kind == "f"
+            is_float = is_float and str(column).lower() not in may_be_missing
             wide = series.astype("float32") if series.dtype == "float16" else series
             columns[column] = pa.array(wide.to_numpy()) if is_float else pa.array(series, from_pandas=True)
         except (pa.ArrowException, ValueError, TypeError) as error:

@@ -5,6 +5,7 @@ import re
 import warnings
 from itertools import groupby
 
+import pandas as pd
 import pytest
 from helpers.plans import plan_of
 from worlds.random_logs import random_logs
@@ -82,10 +83,12 @@ def test_several_models_share_their_labels(spark, rows, table, of_two):
     assert result.qualities["a"].n_duplicate_labels == 0
 
 
-def test_ranks_may_stand_in_the_place_of_scores(table, of_two):
-    rank = "if(score is not null, dense_rank() over (partition by query order by score desc), null) rank"
-    ranked = table.selectExpr("query", "chunk", "label", rank)
-    columns = {**COLUMNS, "rank": "rank"}
+def test_ranks_may_stand_in_the_place_of_scores_and_nan_of_pandas_is_missing(rows, of_two):
+    """A merge of pandas leaves NaN where a row has no rank or no label."""
+    ranked = pd.DataFrame(rows, columns=["query", "chunk", "score", "label", "language"])
+    ranked["position"] = ranked.groupby("query").score.rank("dense", ascending=False)
+    assert ranked[["position", "label"]].isna().any().all()
+    columns = {**COLUMNS, "rank": "Position"}
     del columns["score"]
     assert totals(evaluate(ranked, None, METRICS, **columns)) == totals(of_two)
 
@@ -122,10 +125,13 @@ def test_ties_can_be_averaged_without_ids(spark):
 
 
 def test_a_row_without_score_and_label_is_not_lost(spark):
-    table = spark.createDataFrame([(1, 1, 0.5, 1.0), (1, 2, None, None)], SCHEMA.rpartition(",")[0])
-    with pytest.raises(DataError, match=r"cannot be ranked: 1 \(null score: 1, for example query=1, item=2"):
+    listed = [(1, 1, 0.5, 1.0), (1, 2, None, None), (1, 3, 0.2, math.nan)]
+    table = spark.createDataFrame(listed, SCHEMA.rpartition(",")[0])
+    words = r"cannot be ranked: 1 \(null score: 1, for example query=1, item=2.*NaN relevance: 1.*missing score or label is null"
+    with pytest.raises(DataError, match=words):
         evaluate(table, None, "rr", **COLUMNS)
-    assert [row.reason for row in quarantine(table, None, "rr", **COLUMNS).collect()] == ["null score"]
+    reasons = {row.reason for row in quarantine(table, None, "rr", **COLUMNS).collect()}
+    assert reasons == {"null score", "NaN relevance"}
     with warnings.catch_warnings(action="ignore"):
         assert evaluate(table, None, "rr", on_invalid="drop", **COLUMNS).data_quality.n_invalid_predictions == 1
 
