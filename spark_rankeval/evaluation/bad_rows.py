@@ -320,7 +320,9 @@ def _repeated_item(repeats: Repeats, source: SourceTable) -> str:
     parts = [_user_in_words(source, example)] if source.user else []
     parts.append(f"item={example[ITEM]!r} {example['n']} times")
     if source.has_value:
-        parts.append(f"with {source.value_kind}s {example['values'][:5]!r}")
+        kinds = " and ".join([f"{source.value_kind}s", *source.extra_columns])
+        values = [tuple(value) if isinstance(value, tuple) else value for value in example["values"][:5]]
+        parts.append(f"with {kinds} {values!r}")
     return ", ".join(parts)
 
 
@@ -344,4 +346,6 @@ def _likely_cause(repeats: Repeats, source: SourceTable, may_be_models: bool) ->
     if not repeats.telling:
         return ""
     model = f"pass model={repeats.telling!r} if it names models or runs, or " if may_be_models else ""
-    return f"The column {repeats.telling!r} tells these rows apart; {model}keep one of its values"
+    are_all = repeats.n_apart == repeats.n_rows
+    rows = "these rows" if are_all else f"{repeats.n_apart:,} of these {repeats.n_rows:,} rows"
+    return f"The column {repeats.telling!r} tells {rows} apart; {model}keep one of its values"

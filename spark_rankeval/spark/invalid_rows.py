@@ -54,8 +54,11 @@ ITEM = "item_"
 _MODEL, _REASON, _PLACE, _ROW, _VALUE, _OTHER = "model_", "reason_", "place_", "row_", "value", "other_"
 # Words in the names of columns that name models.
 _MODEL_WORDS = frozenset(
-    ["model", "models", "run", "runs", "runid", "system", "tag", "algorithm", "variant", "experiment", "fold"]
-)
+    ["model", "models", "run", "runs", "runid", "system", "tag", "algorithm", "variant", "experiment", "fold", "retriever",
+     "reranker", "ranker"]
+)  # fmt: skip
+# Of rows that repeat others, the share that a column must tell apart: a few may be real duplicates.
+_NEARLY_ALL = 0.9
 # A column with more values names something else than models, and more unused columns are not compared.
 _MOST_MODELS, _MOST_UNUSED = 100, 30
 
@@ -332,8 +335,9 @@ class Repeats(NamedTuple):
     read: list[str]  # the columns that are read and that Spark can compare
     all_compared: bool  # whether these and those that are not read are all columns
     differing: list[str]  # the columns that are not read by which the rows of some key differ
-    telling: str  # such a column by which all rows of every key differ; empty: none
-    names_models: bool  # whether that may name models
+    telling: str  # such a column by which all rows of every key differ, or nearly all; empty: none
+    n_apart: int  # how many of the rows too many it tells apart
+    names_models: bool  # whether it may name models
 
 
 def repeated_users(source: SourceTable, model_column: str | None) -> Repeats | None:
@@ -380,14 +384,15 @@ def _repeats(
         F.first(F.struct(*_shown(groups, shown), "n", "values")).alias("example"),
         F.count_if(F.size("values") < 2).alias("equal"),
         *(F.count_if(F.col(ours) == 1).alias(f"same_{ours}") for ours in unused),
-        *(F.count_if(F.col(ours) == F.col("n")).alias(f"all_{ours}") for ours in unused),
+        *(F.sum(F.col(ours) - 1).alias(f"apart_{ours}") for ours in unused),
     ).collect()[0]
     n = row["groups"]
     if not n:
         return None
     are_equal = row["equal"] == n
     apart = [name for ours, name in unused.items() if row[f"same_{ours}"] < n]
-    telling = [name for ours, name in unused.items() if row[f"all_{ours}"] == n]
+    n_apart = {name: row[f"apart_{ours}"] for ours, name in unused.items()}
+    telling = [name for name, n_rows in n_apart.items() if n_rows >= _NEARLY_ALL * row["rows"]]
     names_models = bool(telling) and _may_name_models(telling[0])
     if telling and not are_equal and not names_models:
         sizes = source.frame.agg(*(F.approx_count_distinct(F.xxhash64(column(name))) for name in telling)).collect()[0]
@@ -395,7 +400,9 @@ def _repeats(
     read, tells_apart = _columns_read(source, model_column), telling[0] if telling else ""
     all_compared = {*read, *unused.values()}.issuperset(source.frame.columns)
     read = _comparable(source, read)
-    return Repeats(row["rows"], row["example"], are_equal, read, all_compared, apart, tells_apart, names_models)
+    return Repeats(
+        row["rows"], row["example"], are_equal, read, all_compared, apart, tells_apart, n_apart.get(tells_apart, 0), names_models
+    )  # fmt: skip
 
 
 def _unused_columns(source: SourceTable, model_column: str | None) -> dict[str, str]:

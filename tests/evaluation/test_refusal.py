@@ -1,12 +1,14 @@
 """What is warned of by counts alone."""
 
 import warnings
+from types import SimpleNamespace
 
 import pytest
+from pyspark.sql import Row
 from worlds.summary_rows import QUALITY
 
 from spark_rankeval.errors import SparkRankEvalWarning
-from spark_rankeval.evaluation.bad_rows import warn_of_labels
+from spark_rankeval.evaluation.bad_rows import _repeated_item, warn_of_labels
 from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.records.quality import quality_notes
 
@@ -47,3 +49,10 @@ def test_correlations_need_labels_and_no_relevant_one():
 @pytest.mark.parametrize("counts", [{"n_excluded_labels": 910}, {"n_labels": 0, "n_relevant": 0}])
 def test_what_needs_no_labels_is_not_warned_of(counts):
     assert warned_of(QUALITY.with_counts(**counts), ["novelty@10", "catalog_coverage@10"]) == []
+
+
+def test_scores_and_costs_of_a_repeated_item_are_shown_as_numbers():
+    source = SimpleNamespace(user=("query",), has_value=True, value_kind="score", extra_columns=("cost",))
+    example = Row(user_0="q", item_="a", n=2, values=[Row(value_0=0.87, value_1=419.0), Row(value_0=0.9, value_1=None)])
+    words = _repeated_item(SimpleNamespace(example=example), source)
+    assert words == "query='q', item='a' 2 times, with scores and cost [(0.87, 419.0), (0.9, None)]"

@@ -366,9 +366,17 @@ READ = r"the columns that are read; dropDuplicates\(\['user', 'item', 'score'\]\
 MANY = ", ".join(f"more_{index} int" for index in range(31))
 # A further column of predictions, rows of one item, and what the refusal says of why the item is there twice.
 CAUSES = {
-    "a column of models": ("run string", [(3.0, "old"), (2.0, "new")], "'run' tells .*pass model='run'"),
+    "a column of models and a real duplicate": (
+        "run string",
+        [(3.0, "a"), *((2.0, name) for name in "abcdefghij")],
+        "'run' tells 9 of these 10 rows apart; pass model='run'",
+    ),
     "a column of models with equal scores": ("run string", [(3.0, "old"), (3.0, "new")], "'run' tells"),
-    "a column of few values": ("week int", [(3.0, 1), (2.0, 2)], "'week' tells .*keep one of its values"),
+    "a column of few values": (
+        "week int",
+        [(3.0, 1), (2.0, 2)],
+        "'week' tells these rows apart; .*keep one of its values",
+    ),
     "a table read twice": ("week int", [(3.0, 1)] * 2, "equal in all columns.*dropDuplicates"),
     "a map": ("about map<string,int>", [(3.0, {"k": 1})] * 2, f"equal in {READ}"),
     "more columns than are compared": (MANY, [(3.0, *range(31))] * 2, f"equal in {READ}"),
@@ -383,7 +391,7 @@ def repeated(column, cells, cause):
     listed = [*(("a", "x", *row) for row in cells), ("b", "x", 1.0, *cells[0][1:])]
     return Case(
         {"predictions": Rows(f"{PREDICTED}, {column}", listed), "labels": graded(), "score": "score"},
-        ("user='a', item='x' 2 times, with scores", words), {"n_duplicate_predictions": 1},
+        (f"user='a', item='x' {len(cells)} times, with scores", words), {"n_duplicate_predictions": len(cells) - 1},
     )  # fmt: skip
 
 
