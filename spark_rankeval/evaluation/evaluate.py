@@ -111,7 +111,7 @@ def evaluate(
         labels: what the users wanted: rows of user and item, with or without a grade; or a row for each user with an array. Pass None
             if `predictions` has them: in rows with a score and a label, named by `relevance`, as learning to rank has it; or in a row for
             each user with both arrays, as Spark's own evaluator takes them. In rows, no label is null, and so is no score: such an item
-            was not retrieved. Labels of items that have no row are not known, and the result says so.
+            was not retrieved. NaN of pandas means the same there. Labels of items that have no row are not known, and the result says so.
         metrics: a name such as ``"ndcg@10"``, an object such as ``NDCG(k=10)``, a list of these, or a dict of these by your own labels.
         user: the column that identifies a user, or a list of columns that do so together. None: each row of one table is a user.
         item: the column of items, or a pair if the names differ: the column of predictions, then that of labels. With one table of
