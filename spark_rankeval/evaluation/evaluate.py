@@ -139,7 +139,7 @@ def evaluate(
             the probability that the log has the label. ``"dcg(estimator='snips', weight_limit=20)@10"`` chooses the estimator and clips
             weights; see docs/logged_feedback.md. None: all labels count the same.
         cost: the column of predictions with what each item costs, such as its tokens, for metrics with a budget.
-            ``"recall(budget=4000)"`` ends each list before its costs add up to more than 4,000. With ``crossing='kept'`` the item that
+            ``"recall(budget=4000)"`` ends each list before its costs add up to more than 4,000. With ``crossing='in'`` the item that
             crosses the budget still counts. A cost is a number from 0 on.
         dialect: the conventions for what a metric leaves open: ``default``, ``standard``, or a system such as ``mllib`` or
             ``trec_eval``; docs/conventions.md lists them. None: ``default``, with a note on metrics that most systems define differently.

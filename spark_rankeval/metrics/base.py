@@ -144,7 +144,7 @@ class Metric(ABC):
         judged_only: true if an evaluation is to rank only items with a grade from 0 on. It changes the lists, not the formula.
         min_score: an evaluation ranks only items with at least this score; it changes the lists, too.
         budget: an evaluation ranks only the first items whose costs add up to no more than this; it changes the lists, too.
-        crossing: ``kept`` if the item whose cost crosses the budget is ranked, too.
+        crossing: ``in`` if the item that passes the budget is ranked, too.
         no_answer: the value of a user who is declared to have no answer: undefined, or ``empty_is_right``, which is 1 if the list is
             empty and else 0.
         needs: what a user needs for the metric to be defined: a ``relevant`` label, ``gain`` (a grade above 0, whatever the
@@ -191,7 +191,7 @@ class Metric(ABC):
         doc="an evaluation ranks only the first items whose costs add up to no more than this",
     )
     crossing: str | Unset = parameter(
-        UNSET, choices=("kept",), doc="kept: the item whose cost crosses the budget is ranked, too"
+        UNSET, choices=("out", "in"), doc="whether the item that passes the budget is left out, as if unset, or in"
     )
     no_answer: str | Unset = parameter(
         UNSET,

@@ -43,7 +43,7 @@ class RankingPolicy:
         judged_only: items without a label, or with a negative grade, are left out before anything else. Those below them move up.
         min_score: items of a lower score are left out; None: none are.
         budget: a list ends before its costs add up to more; None: no list does.
-        crossing: whether the item that would cross the budget is ``left_out`` or ``kept``.
+        crossing: whether the item that passes the budget is ``out`` or ``in``.
     """
 
     ties: Ties = "item_asc"
@@ -55,7 +55,7 @@ class RankingPolicy:
     judged_only: bool = False
     min_score: float | None = None
     budget: float | None = None
-    crossing: Literal["left_out", "kept"] = "left_out"
+    crossing: Literal["out", "in"] = "out"
 
 
 #: The fields of raw lists with an entry for each flat item.

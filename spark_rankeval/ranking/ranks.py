@@ -316,9 +316,9 @@ def _within_budget(lists: RawLists, policy: RankingPolicy) -> tuple[RawLists, In
     spent = items.like(lists.costs[order]).accumulated(np.add).values
     is_kept = np.empty(len(order), np.bool_)
     is_kept[order] = spent <= policy.budget
-    if policy.crossing == "kept":
+    if policy.crossing == "in":
         is_first = starts_of_runs(items.user)
-        is_kept[order] = is_first | (np.append(0.0, spent)[:-1] < policy.budget)
+        is_kept[order] = is_first | (np.append(0.0, spent)[:-1] <= policy.budget)
     kept = lists.where(is_kept)
     n_kept = kept.items.lengths
     is_cut = n_kept < items.lengths

@@ -70,7 +70,7 @@ LOGGED = """
 MIXED = "rr novelty@3 popularity_equal_opportunity@3 entropy@3"
 FEW = "ndcg@5 rr precision@2"
 ENDED = """
-    ndcg@5 recall(budget=4) ap(budget=6,crossing='kept') ndcg(budget=3.5)@3 precision(min_score=0.5)@3 rr(judged_only=True,min_score=0.25)
+    ndcg@5 recall(budget=4) ap(budget=6,crossing='in') ndcg(budget=3.5)@3 precision(min_score=0.5)@3 rr(judged_only=True,min_score=0.25)
     gini(min_score=0.5)@3 novelty(budget=5)
 """
 ABSTAINING = """
