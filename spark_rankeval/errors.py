@@ -37,38 +37,64 @@ Made = TypeVar("Made")
 
 #: What a list is for, unless a caller says otherwise.
 USER = "user"
-_unit: ContextVar[str] = ContextVar("unit", default=USER)
-# The word alone: not in a name such as n_users, not an option such as user=, and not in quotation marks.
+# What lists are for, and names of the caller's that are to stay as they are.
+_spoken: ContextVar[tuple[str, tuple[str, ...]]] = ContextVar("spoken", default=(USER, ()))
+# The word alone: not in a name such as n_users, not an option such as user=, and not at quotation marks.
 _USERS = re.compile(r"(?<![\w'\"`=.])([Uu])ser(s?)(?![\w\"`=])")
+# A value that a message shows. An apostrophe follows a letter, and a quotation mark does not.
+_QUOTED = r"(?<!\w)'[^']*'(?!\w)"
 
 
 @contextmanager
-def speaking_of(unit: str) -> Iterator[None]:
-    """Within this, texts speak of queries, or of whatever else lists are for, in the place of users."""
-    token = _unit.set(unit)
+def speaking_of(unit: str, names: Iterable[str] = ()) -> Iterator[None]:
+    """Within this, texts speak of queries, or of whatever else lists are for, in the place of users.
+
+    Names such as those of models stay, even if they hold the word.
+    """
+    token = _spoken.set((unit, tuple(sorted(filter(_USERS.search, names), key=len, reverse=True))))
     try:
         yield
     finally:
-        _unit.reset(token)
+        _spoken.reset(token)
 
 
 def unit_words(text: str) -> str:
     """A text of ours that names users, with the word for what lists are for.
 
-    >>> with speaking_of("query"):
-    ...     unit_words("273 users, a user's value"), unit_words("Users without n_users, user='id'")
-    ("273 queries, a query's value", "Queries without n_users, user='id'")
+    >>> with speaking_of("query", ["power users"]):
+    ...     unit_words("273 users, a user's value"), unit_words("Users without n_users, user='a user'"), unit_words("power users")
+    ("273 queries, a query's value", "Queries without n_users, user='a user'", 'power users')
     """
-    unit = _unit.get()
+    unit, names = _spoken.get()
     if unit == USER:
         return text
-    plural = f"{unit[:-1]}ies" if unit.endswith("y") else f"{unit}s"
+    kept = "|".join([_QUOTED, *(rf"(?<!\w){re.escape(name)}(?!\w)" for name in names)])
+    # Every second part is one that stays.
+    parts = re.split(f"({kept})", text)
+    return "".join(part if place % 2 else _USERS.sub(_word_for(unit), part) for place, part in enumerate(parts))
+
+
+def _word_for(unit: str) -> Callable[[re.Match[str]], str]:
+    ends_in_y = re.search(r"[^aeiou]y$", unit)
+    plural = f"{unit[:-1]}ies" if ends_in_y else f"{unit}es" if re.search(r"(s|x|z|ch|sh)$", unit) else f"{unit}s"
 
     def word(found: re.Match[str]) -> str:
         chosen = plural if found[2] else unit
-        return chosen.capitalize() if found[1] == "U" else chosen
+        return chosen[:1].upper() + chosen[1:] if found[1] == "U" else chosen
 
-    return _USERS.sub(word, text)
+    return word
+
+
+# Where results have rows, and where rows have names that the caller chose.
+_ROWS, _NAMES = ("summary", "rows", "sliced"), ("model", "metric", "asked", "slice", "other", "baseline")
+
+
+def names_of_caller(result: object) -> set[str]:
+    """The names of models, metrics and slices in the rows of a result."""
+    rows = [row for name in _ROWS for row in getattr(result, name, ())]
+    rows += getattr(result, "by_cell", {}).values()
+    found = (getattr(row, name, "") for row in rows for name in _NAMES)
+    return {name for name in found if isinstance(name, str)}
 
 
 def uses_own_unit(method: Callable[Parameters, Made]) -> Callable[Parameters, Made]:
@@ -76,7 +102,7 @@ def uses_own_unit(method: Callable[Parameters, Made]) -> Callable[Parameters, Ma
 
     @wraps(method)
     def run(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Made:
-        with speaking_of(args[0].unit):  # type: ignore[attr-defined] # the object of the method
+        with speaking_of(args[0].unit, names_of_caller(args[0])):  # type: ignore[attr-defined] # the object of the method
             return method(*args, **kwargs)
 
     return run

@@ -10,7 +10,7 @@ from itertools import chain
 from typing import Any
 
 from spark_rankeval.checks import check_table, kind_of
-from spark_rankeval.errors import InputError, MergeError, MetricError, listed
+from spark_rankeval.errors import USER, InputError, MergeError, MetricError, listed
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.metrics.naming import column_name, parse_metric
 from spark_rankeval.records.notes import notes_of
@@ -84,6 +84,7 @@ def merge(
     qualities: list[dict[str, DataQuality]] = []
     item_groups: list[tuple[ItemGroup, ...]] = []
     columns: Mapping[str, str] = {}
+    units: list[str] = []
     noted = False
     if not isinstance(results, Result) and hasattr(results, "columns"):
         check_table("the table of metrics", results)
@@ -98,6 +99,7 @@ def merge(
             noted = noted or bool(result.notes)
             qualities.append(result.qualities)
             item_groups.append(result.item_groups)
+            units.append(result.unit)
     if not summaries:
         msg = "there is nothing to merge; pass at least one result"
         raise MergeError(msg)
@@ -121,6 +123,7 @@ def merge(
         _write=_MERGED,
         notes=(*notes, *_notes_of_groups(unlike, unknown)),
         item_groups=tuple(group for group in groups if group.slice not in unknown),
+        unit=units[0] if len(set(units)) == 1 else USER,
     )
 
 

@@ -37,6 +37,8 @@ from spark_rankeval.ranking.ragged import (
 )
 from spark_rankeval.ranking.recommended import Recommended
 
+# By so much, relative to it, a sum of costs may be above a budget and still be within: numbers in doubles are not exact.
+_ROUNDING = 2.0**-40
 # In lists of up to so many items, or with up to so many labelled predictions, counting what stands above each is cheaper than
 # sorting.
 _COUNTED_WIDTH, _COUNTED_MATCHES = 64, 8
@@ -259,7 +261,7 @@ def rank_lists(
         lists = _with_judged_items(lists, labels)
     unjudged = n_listed - lists.items.lengths
     if policy.min_score is not None:
-        lists = _from_score_on(lists, policy.min_score)
+        lists = _from_score_on(lists, policy)
     lists, n_repeats = _apply_duplicates_rule(lists, policy.duplicates)
     crosses_tie = np.zeros(lists.items.n_users, np.int64)
     if policy.budget is not None:
@@ -297,10 +299,14 @@ def _with_judged_items(lists: RawLists, labels: Labels) -> RawLists:
     return replace(lists.where(judged), n_predictions=None)
 
 
-def _from_score_on(lists: RawLists, min_score: float) -> RawLists:
+def _from_score_on(lists: RawLists, policy: RankingPolicy) -> RawLists:
     """The lists without what scores less. Of a list that was cut before, what was cut off scores less, too, if any item does."""
     assert lists.scores is not None, "a call without scores was refused"
-    kept = lists.where(lists.scores.values >= min_score)
+    lowest = np.float64(policy.min_score)
+    if policy.score_precision == "float32":
+        with np.errstate(over="ignore"):
+            lowest = np.float64(np.float32(lowest))
+    kept = lists.where(lists.scores.values >= lowest)
     if lists.n_predictions is None:
         return kept
     n_kept = kept.items.lengths
@@ -308,29 +314,29 @@ def _from_score_on(lists: RawLists, min_score: float) -> RawLists:
 
 
 def _within_budget(lists: RawLists, policy: RankingPolicy) -> tuple[RawLists, IntArray]:
-    """The lists down to the item whose cost crosses the budget, and 1 for users whose list ends amid equal scores."""
+    """The lists down to the item whose cost passes the budget, and 1 for users whose order of equal scores decides which one that is."""
     assert lists.costs is not None, "a call without costs was refused"
+    assert policy.budget is not None, "the policy has one"
     items = lists.items
     rank = ranks_of(lists, np.arange(len(items.values)), policy.ties).rank
     order = _best_first(items, items.user, rank)
-    spent = items.like(lists.costs[order]).accumulated(np.add).values
+    # A sum of costs such as 0.1 is a little more than what it stands for.
+    most = policy.budget * (1 + _ROUNDING)
+    passes = items.like(lists.costs[order]).accumulated(np.add).values > most
+    is_first = starts_of_runs(items.user)
+    passed_before = np.append(False, passes)[:-1] & ~is_first
     is_kept = np.empty(len(order), np.bool_)
-    is_kept[order] = spent <= policy.budget
-    if policy.crossing == "in":
-        is_first = starts_of_runs(items.user)
-        is_kept[order] = is_first | (np.append(0.0, spent)[:-1] <= policy.budget)
+    is_kept[order] = ~passed_before if policy.crossing == "in" else ~passes
     kept = lists.where(is_kept)
-    n_kept = kept.items.lengths
-    is_cut = n_kept < items.lengths
     if lists.n_predictions is not None:
-        kept = replace(kept, n_predictions=np.where(is_cut, n_kept, lists.n_predictions))
-    ends_amid = np.zeros(items.n_users, np.int64)
-    users = np.flatnonzero(is_cut & (n_kept > 0))
+        n_kept = kept.items.lengths
+        kept = replace(kept, n_predictions=np.where(n_kept < items.lengths, n_kept, lists.n_predictions))
+    decides = np.zeros(items.n_users, np.int64)
     if lists.scores is not None:
-        last = items.offsets[users] + n_kept[users] - 1
-        scores = lists.scores.values[order]
-        ends_amid[users] = scores[last] == scores[last + 1]
-    return kept, ends_amid
+        equal = ~starts_of_runs(items.user, lists.scores.values[order])
+        is_tied = equal | np.append(equal, False)[1:]
+        decides[items.user[passes & ~passed_before & is_tied]] = 1
+    return kept, decides
 
 
 def _apply_duplicates_rule(lists: RawLists, rule: Duplicates) -> tuple[RawLists, IntArray]:

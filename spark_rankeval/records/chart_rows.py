@@ -15,6 +15,7 @@ from spark_rankeval.checks import one_of
 from spark_rankeval.errors import UnknownMetricError
 from spark_rankeval.metrics.base import UNSET, Metric
 from spark_rankeval.metrics.naming import expand, parse_metric
+from spark_rankeval.ranking.lists import LIST_PARAMETERS
 from spark_rankeval.records.selection import fits
 from spark_rankeval.records.summary import SummaryRow, bounds_of, metric_or_none
 from spark_rankeval.tables import number
@@ -220,7 +221,7 @@ def cutoff_points(rows: Sequence[SummaryRow], metric: str | Metric) -> list[tupl
     """The rows of a metric with their cutoffs; if there are none, or several definitions, an `UnknownMetricError`."""
     parsed = parse_metric(metric)
     metric_rows = [row for row in rows if fits(dataclasses.replace(parsed, k=row.cutoff), row.definition)]
-    return _points(metric_rows, str(parsed), "cutoff")
+    return _points(_alike_lists(metric_rows, parsed), str(parsed), "cutoff")
 
 
 def parameter_points(
@@ -228,9 +229,20 @@ def parameter_points(
 ) -> list[tuple[float, SummaryRow]]:
     """The rows of a metric with the lowest scores, or the budgets, that they have; errors as those of `cutoff_points`."""
     parsed, parameter = parse_metric(metric), _AXES[over].parameter
-    metric_rows = [row for row in rows if fits(parsed, row.definition)]
+    metric_rows = [row for row in rows if fits(parsed, row.definition, free=parameter)]
     cut = [row for row in metric_rows if getattr(parse_metric(row.definition), parameter) is not UNSET]
-    return _points(cut, str(parsed), over)
+    return _points(_alike_lists(cut, parsed, free=parameter), str(parsed), over)
+
+
+def _alike_lists(rows: list[SummaryRow], metric: Metric, free: str = "") -> list[SummaryRow]:
+    """The rows whose lists end as a metric says, if there are any: plain ones, unless it names a lowest score or a budget."""
+    names = [name for name in LIST_PARAMETERS if name != free]
+    alike = [
+        row
+        for row in rows
+        if all(getattr(parse_metric(row.definition), name) == getattr(metric, name) for name in names)
+    ]
+    return alike or rows
 
 
 def recall_points(rows: Sequence[SummaryRow]) -> list[tuple[float, SummaryRow]]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Any, TypeVar
 
-from spark_rankeval.errors import listed
+from spark_rankeval.errors import listed, unit_words
 from spark_rankeval.records.summary import MOST_LISTED, MetricRow, methods_in_words
 from spark_rankeval.statistics.verdicts import OPEN, decides, interval_in_words, percent
 from spark_rankeval.tables import DASH, Cell, Column, Note, Tone, common_format, probability, words
@@ -78,9 +78,9 @@ TONES: dict[str, Tone] = {"better": "good", "worse": "bad"}
 
 
 #: The verdict, in the colour of its meaning.
-VERDICT: Column[Any] = words("verdict", lambda row: Cell(row.verdict, tone=TONES.get(row.verdict, "")))
+VERDICT: Column[Any] = words("verdict", lambda row: Cell(unit_words(row.verdict), tone=TONES.get(row.verdict, "")))
 #: The verdict on a gap between users, which is neither good news nor bad.
-GAP_VERDICT: Column[Any] = words("verdict", attrgetter("verdict"))
+GAP_VERDICT: Column[Any] = words("verdict", lambda row: unit_words(row.verdict))
 
 
 def means_columns(rows: Sequence[Judged], title: str, other_mean: Callable[[Judged], float]) -> list[Column[Any]]:

@@ -273,15 +273,16 @@ def _ambiguous(name: Name, rows: Sequence[SummaryRow]) -> str:
     return f"{str(name)!r} is ambiguous: it matches {answering}; use one of these {kind}"
 
 
-def fits(metric: Metric, definition: str) -> bool:
-    """Whether a definition is of the metric asked for: same kind and cutoff, and every chosen parameter agrees."""
+def fits(metric: Metric, definition: str, free: str = "") -> bool:
+    """Whether a definition is of a metric: same kind and cutoff, and every chosen parameter agrees, but for a `free` one."""
     try:
         resolved = parse_metric(definition)
     except MetricError:
         # A column of a table that does not say what it is.
         return column_name(str(metric)) == definition
     same = type(metric) is type(resolved) and metric.k == resolved.k
-    return same and all(getattr(resolved, name) == value for name, value in metric.chosen().items())
+    chosen = {name: value for name, value in metric.chosen().items() if name != free}
+    return same and all(getattr(resolved, name) == value for name, value in chosen.items())
 
 
 def _ordered_slices(names: Iterable[str], order: Mapping[str, Sequence[Any]]) -> list[str]:

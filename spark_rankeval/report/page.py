@@ -17,7 +17,7 @@ import vl_convert
 from altair.utils.schemapi import debug_mode
 from markupsafe import Markup
 
-from spark_rankeval.errors import UnknownMetricError, speaking_of, unit_words
+from spark_rankeval.errors import UnknownMetricError, names_of_caller, speaking_of, unit_words
 from spark_rankeval.records.audit_rows import audit_table, findings, headline, left_out_in_words, unchecked_in_words
 from spark_rankeval.records.comparison_rows import (
     differences_in_words,
@@ -168,7 +168,7 @@ class Section:
 
 def page(contents: Contents) -> str:
     """The report as one HTML document."""
-    with speaking_of(contents.unit):
+    with speaking_of(contents.unit, names_of_caller(contents)):
         return document(contents.title, _facts(contents), list(_sections(contents)))
 
 

@@ -68,6 +68,12 @@ class View:
         return self if lowest is None else replace(self, ranking=replace(self.ranking, min_score=as_float32(lowest)))
 
     @cached_property
+    def for_costs_of_32_bits(self) -> View:
+        """The same for a column of such costs, whose sums may be above a budget by as much as they are rounded."""
+        budget = self.ranking.budget
+        return self if budget is None else replace(self, ranking=replace(self.ranking, budget=budget * (1 + 2.0**-20)))
+
+    @cached_property
     def largest_cutoff(self) -> int | None:
         """The largest rank that any metric looks at; None: all ranks."""
         return _deepest([metric.reads.depth for metric in self.metrics])

@@ -109,7 +109,8 @@ def read_long_table(
     if options.item is None:
         item = _made_id(frames[""])
         frames = {"": with_columns(frames[""], {item: _place(columns[""], is_rank=options.rank is not None)})}
-        options = replace(options, item=item)
+        # Ids are numbers in an order that no dialect may turn round, or ties would flatter.
+        options = replace(options, item=item, ties=options.ties or "item_asc")
     is_label = {name: any_of(named(grade).is_not_null() for grade in columns[name].grades) for name in frames}
     says_something = {name: is_label[name] | _declares(frame, options.no_answer) for name, frame in frames.items()}
     is_prediction = {name: named(columns[name].value).is_not_null() | ~says_something[name] for name in frames}
@@ -180,7 +181,8 @@ def _place(columns: _Columns, *, is_rank: bool) -> Sql:
 
     Rows that are equal in all of these can change places without a change of any value, so no order of rows decides.
     """
-    value = named(columns.value)
+    # Scores compare as doubles, and of these the two zeros are equal.
+    value = named(columns.value).cast("double") + 0.0
     order = [value if is_rank else descending(value), *map(named, (*columns.grades, *columns.weight, *columns.cost))]
     return over(call("row_number"), map(named, columns.users), order)
 

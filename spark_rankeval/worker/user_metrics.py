@@ -25,6 +25,7 @@ from spark_rankeval.worker.comparable_ids import comparable, overlap_counts, tab
 from spark_rankeval.worker.grouped_row import (
     ABSENT,
     ATTRIBUTE_CONFLICTS,
+    COSTS,
     FACTS,
     SCORES,
     column_of_model,
@@ -255,6 +256,8 @@ def _views_of(task: ScoringTask, model: int, columns: dict[str, pa.Array]) -> di
     views = {index: view for index, view in enumerate(task.views) if view.model == model}
     if has_single_precision(columns, column_of_model(SCORES, model)):
         views = {index: view.for_scores_of_32_bits for index, view in views.items()}
+    if has_single_precision(columns, column_of_model(COSTS, model)):
+        views = {index: view.for_costs_of_32_bits for index, view in views.items()}
     return {
         index: view.for_grades_of_32_bits if has_single_precision(columns, grades_column(view.relevance)) else view
         for index, view in views.items()

@@ -87,11 +87,32 @@ def test_a_list_that_was_cut_before_keeps_its_length_unless_its_end_is_seen():
     assert ranked(lists, budget=4.0)[0].n_predictions.tolist() == [9, 1]
 
 
-@pytest.mark.parametrize(("budget", "hangs"), [(1.0, 1), (2.0, 0), (0.5, 0)])
-def test_a_list_that_ends_amid_equal_scores_depends_on_their_order(budget, hangs):
-    """Of two equal scores the one that is paid first is in."""
+@pytest.mark.parametrize(("budget", "hangs"), [(1.0, 1), (2.0, 0), (0.5, 1)])
+def test_equal_scores_whose_order_decides_where_a_list_ends_are_counted(budget, hangs):
+    """Of two equal scores the one that is paid first is in, or neither if the first is too dear."""
     lists = lists_of([([(1, 0.5), (2, 0.5)], [(9, 1.0)])], costs=np.array([1.0, 1.0]))
     assert ranked(lists, budget=budget, looks=(Look(),))[1].tied.tolist() == [hangs]
+
+
+def test_the_dear_one_of_two_equal_scores_hides_the_cheap_one():
+    lists = lists_of([([(1, 0.9), (2, 0.5), (3, 0.5)], [(3, 1.0)])], costs=np.array([1.0, 2.0, 1.0]))
+    assert ranked(lists, budget=2.0)[1].tied.tolist() == [1]
+    assert ranked(lists, budget=9.0)[1].tied.tolist() == [0]
+
+
+@pytest.mark.parametrize(("crossing", "kept"), [("out", 3), ("in", 4)])
+def test_a_budget_that_is_met_exactly_is_not_passed(crossing, kept):
+    """Costs 2, 2, 0, 3, 1: three items cost 4, and the fourth passes it. Sums of 0.1 meet 0.3."""
+    listed = [(item, 1 - item / 10) for item in range(5)]
+    lists = lists_of([(listed, [])], costs=np.array([2.0, 2, 0, 3, 1]))
+    assert ranked(lists, budget=4.0, crossing=crossing)[0].n_predictions.tolist() == [kept]
+    lists = lists_of([(listed, [])], costs=np.full(5, 0.1))
+    assert ranked(lists, budget=0.3, crossing=crossing)[0].n_predictions.tolist() == [kept]
+
+
+def test_a_dialect_that_rounds_scores_rounds_the_lowest_score_too():
+    lists = lists_of([([(1, 0.7), (2, 0.6)], [])])
+    assert ranked(lists, min_score=0.7, score_precision="float32")[0].n_predictions.tolist() == [1]
 
 
 def test_scores_that_compare_as_floats_of_32_bits_reach_a_threshold_as_it_is_written():

@@ -79,6 +79,8 @@ def test_rows_are_cut_in_one_pass_and_draw_curves(tables, expected):
         [low, expected[f"(min_score={low})", "recall@5"]] for low in SCORES
     ]
     assert result.curve("precision", over="budget")["budget"].tolist() == [*BUDGETS]
+    plain = evaluate(predictions, labels, ["recall@1..5", "recall(min_score=0.25)@1..5"], **COLUMNS)
+    assert plain.curve("recall")["mean"].tolist() == [plain[f"recall@{k}"] for k in range(1, 6)]
     with pytest.raises(OptionError, match="over must be one of"):
         result.curve("recall@5", over="rank")
 
@@ -110,6 +112,9 @@ def test_pruned_lists_are_cut_alike_and_an_option_is_for_all_metrics(spark, logs
 def test_a_column_of_floats_reaches_a_score_as_it_is_written(spark):
     table = spark.createDataFrame([(1, 1, 0.7), (1, 2, 0.6)], "user int, item int, score float")
     assert evaluate(table, table.drop("score"), "recall(min_score=0.7)", score="score")["recall(min_score=0.7)"] == 0.5
+    paid = table.withColumn("tokens", table.score)
+    options = {"score": "score", "cost": "tokens"}
+    assert evaluate(paid, table.drop("score"), "recall(budget=0.7)", **options)["recall(budget=0.7)"] == 0.5
 
 
 def test_costs_that_are_none_are_invalid(spark):

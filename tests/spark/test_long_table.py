@@ -119,6 +119,7 @@ def test_ties_can_be_averaged_without_ids(spark):
     columns = {**COLUMNS, "item": None}
     assert evaluate(table, None, "rr", **columns)["rr"] == 0.5
     assert evaluate(table, None, "rr", ties="item_desc", **columns)["rr"] == 1.0
+    assert evaluate(table, None, "rr", dialect="trec_eval", **columns)["rr"] == 0.5
     result = evaluate(table, None, "rr", ties="average", **columns)
     assert result["rr"] == 0.75
 

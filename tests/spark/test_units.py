@@ -6,8 +6,8 @@ import warnings
 
 import pytest
 
-from spark_rankeval import compare, evaluate, score_users, summarise
-from spark_rankeval.errors import DataError, OptionError, SparkRankEvalWarning
+from spark_rankeval import compare, evaluate, merge, score_users, summarise
+from spark_rankeval.errors import DataError, OptionError, SparkRankEvalWarning, speaking_of, unit_words
 from spark_rankeval.evaluation.result import Result
 
 COLUMNS = {"user": "query", "item": "chunk", "score": "score"}
@@ -41,6 +41,24 @@ def test_tables_sentences_and_documents_speak_of_queries(result):
     assert "14 queries" in repr(result)
     assert result.unit == Result.from_json(result.to_json()).unit == comparison.unit == "query"
     assert "n_users" in result.to_pandas().columns
+
+
+def test_names_of_the_caller_stay(tables):
+    models, labels = tables
+    named = {"power users": models["a"], "old users": models["b"], "again": models["a"]}
+    result = evaluate(named, labels, {"hits per user": "recall@2"}, unit="query", **COLUMNS)
+    assert "power users" in repr(result)
+    assert "hits per user" in repr(result)
+    comparison = compare(result, baseline="power users")
+    assert comparison.sentences[0].startswith(("old users is", "Whether old users is"))
+    assert "no query differs" in repr(comparison)
+    assert merge([result, result]).unit == "query"
+
+
+@pytest.mark.parametrize(("unit", "plural"), [("day", "days"), ("box", "boxes"), ("SKU", "SKUs")])
+def test_plurals_are_english(unit, plural):
+    with speaking_of(unit):
+        assert unit_words("Users of a user") == f"{plural[0].upper()}{plural[1:]} of a {unit}"
 
 
 def test_charts_and_pages_speak_of_queries(result, tmp_path):
