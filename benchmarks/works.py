@@ -38,14 +38,14 @@ WORDS = {
     "spark": "Spark's RankingEvaluator, 1 value",
     "ten": "evaluate, 10 values",
     "ten-bootstrap": "evaluate, 10 values, 1,000 replicates",
-    "every": "evaluate, every metric, {every} values",
+    "every": "evaluate, every metric, over 100 values",
     "twenty": "evaluate, the 20 values that Spark's evaluator has",
     "spark-twenty": "Spark's RankingEvaluator, 20 values one by one",
     **FEATURE_WORDS,
     "arrays-scan": "arrays: scan",
     "arrays-carried": "arrays: to Python workers that do nothing",
     "arrays": "arrays: evaluate, {many} values",
-    "arrays-every": "arrays: every metric, {every} values, whole",
+    "arrays-every": "arrays: every metric, over 100 values, whole",
     "arrays-many": "arrays: evaluate, {many} values, whole",
     "arrays-no-quantiles": "arrays: {many} values, whole, no quantiles",
     "arrays-spark": "arrays: RankingEvaluator, 1 value",
@@ -56,7 +56,7 @@ def words_of(work: str, cutoffs: list[int]) -> str:
     """What a work is, for a person."""
     if work.startswith(ON_SAIL):
         return f"on Sail: {words_of(work.removeprefix(ON_SAIL), cutoffs)}"
-    return WORDS[work].format(many=len(METRICS) * len(cutoffs), every=len(every_metric(cutoffs)))
+    return WORDS[work].format(many=len(METRICS) * len(cutoffs))
 
 
 def first_value(result: object) -> float | None:
