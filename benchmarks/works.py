@@ -158,7 +158,11 @@ def every_metric(cutoffs: list[int]) -> list[str]:
     from spark_rankeval import metrics as _  # noqa: F401 - fills the registry
     from spark_rankeval.metrics.base import REGISTRY
 
-    # Those of the items themselves, and those of intents, ask for further tables.
-    reads = {metric: metric().resolve().reads for metric in REGISTRY.values()}
-    kinds = sorted((metric.name, metric) for metric, asked in reads.items() if not (asked.unlabelled or asked.facts))
+    # Those of the items themselves, of intents and of users without an answer ask for further tables.
+    resolved = {kind: kind().resolve() for kind in REGISTRY.values()}
+    kinds = sorted(
+        (kind.name, kind)
+        for kind, metric in resolved.items()
+        if not (metric.reads.unlabelled or metric.reads.facts or metric.reads_no_answer)
+    )
     return [value for name, kind in kinds for value in (values_of([name], cutoffs) if kind.takes_cutoff else [name])]
