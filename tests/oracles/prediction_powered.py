@@ -1,0 +1,60 @@
+"""The mean under human grades from few of them and many by a model, straight from the definition, query by query."""
+
+import math
+
+import numpy as np
+
+
+def by_definition(y, f, n, lam=None):
+    """For n graded queries, the first ones, if all values are defined: the estimate, its standard error and λ."""
+    y, f, others = y[:n], f[:n], f[n:]
+    if lam is None:
+        lam = np.cov(y, f)[0, 1] / ((1 + n / len(others)) * np.var(np.r_[f, others], ddof=1))
+        lam = min(max(lam, 0.0), 1.0)
+    value = y.mean() + lam * (others.mean() - f.mean())
+    variance = np.var(y - lam * f, ddof=1) / n + lam**2 * np.var(others, ddof=1) / len(others)
+    return value, math.sqrt(variance), lam
+
+
+def estimate(y, f, is_graded, lam, weights=None, strata=None):
+    """The estimate and its standard error at a λ, for values that may be undefined, weights and strata."""
+    weights = np.ones(len(f)) if weights is None else weights
+    strata = np.zeros(len(f)) if strata is None else strata
+    parts = [[values[strata == name] for values in (y, f, is_graded, weights)] for name in np.unique(strata)]
+    shares = np.array([len(part[0]) / len(f) for part in parts])
+    means = np.array([_numerator_and_denominator(*part, lam) for part in parts])
+    numerator, denominator = shares @ means
+    value = numerator / denominator
+    within = sum(share**2 * _variance(*part, lam, value) for share, part in zip(shares, parts, strict=True))
+    between = np.sum(shares * (means[:, 0] - value * means[:, 1]) ** 2) / len(f)
+    return value, math.sqrt(within + between) / denominator
+
+
+def _numerator_and_denominator(y, f, is_graded, weights, lam):
+    """The weighted means of the values of people, and of where they are defined, corrected by those of the model."""
+    result = []
+    for human, judge in ((np.nan_to_num(y), np.nan_to_num(f)), (~np.isnan(y), ~np.isnan(f))):
+        shift = np.mean(judge) - np.average(judge[is_graded], weights=weights[is_graded])
+        result.append(np.average(human[is_graded], weights=weights[is_graded]) + _scaled(lam, is_graded) * shift)
+    return result
+
+
+def _scaled(lam, is_graded):
+    """The factor of the model's mean over all queries that λ is for that over the others."""
+    return 0.0 if is_graded.all() else lam * len(is_graded) / np.sum(~is_graded)
+
+
+def _variance(y, f, is_graded, weights, lam, value):
+    """That of a stratum's numerator: the sum of the squares of what each query adds to it."""
+    human, judge = (np.where(np.isnan(values), 0.0, values - value) for values in (y, f))
+    scaled, w = _scaled(lam, is_graded), weights[is_graded]
+    residual = human[is_graded] - scaled * judge[is_graded]
+    times = w / w.sum() * len(f)
+    graded = times * (residual - np.average(residual, weights=w)) + scaled * judge[is_graded]
+    others = scaled * judge[~is_graded]
+    if np.ptp(w) == 0:
+        graded, others = (part - part.mean() for part in (graded, others))
+    else:
+        graded, others = (part - scaled * judge.mean() for part in (graded, others))
+    n, n_others = np.sum(~np.isnan(y[is_graded])), len(others)
+    return (np.sum(graded**2) * n / (n - 1) + np.sum(others**2) * n_others / (n_others - 1)) / len(f) ** 2
