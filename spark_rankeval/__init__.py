@@ -37,9 +37,16 @@ if TYPE_CHECKING:
     from spark_rankeval.evaluation.summary_table import summary_table as summary_table
     from spark_rankeval.experiments.compare_groups import compare_groups as compare_groups
     from spark_rankeval.experiments.group_comparison import GroupComparison as GroupComparison
+    from spark_rankeval.judging.judge_agreement import JudgeAgreement as JudgeAgreement
+    from spark_rankeval.judging.judge_agreement import judge_agreement as judge_agreement
+    from spark_rankeval.judging.model_order import ModelOrderAgreement as ModelOrderAgreement
+    from spark_rankeval.judging.model_order import model_order_agreement as model_order_agreement
     from spark_rankeval.metrics.naming import parse_metric as parse_metric
     from spark_rankeval.package import package_zip as package_zip
     from spark_rankeval.records.abstention_rows import AbstentionCurve as AbstentionCurve
+    from spark_rankeval.records.agreement_rows import JudgePair as JudgePair
+    from spark_rankeval.records.agreement_rows import JudgesAlpha as JudgesAlpha
+    from spark_rankeval.records.agreement_rows import ModelOrder as ModelOrder
     from spark_rankeval.records.audit_rows import AuditRow as AuditRow
     from spark_rankeval.records.comparison_rows import ComparisonRow as ComparisonRow
     from spark_rankeval.records.cross_table import CrossTable as CrossTable
@@ -87,9 +94,12 @@ _NAMES = {
     "evaluation.summary_table": ("summary_table",),
     "experiments.compare_groups": ("compare_groups",),
     "experiments.group_comparison": ("GroupComparison",),
+    "judging.judge_agreement": ("JudgeAgreement", "judge_agreement"),
+    "judging.model_order": ("ModelOrderAgreement", "model_order_agreement"),
     "metrics.naming": ("parse_metric",),
     "package": ("package_zip",),
     "records.abstention_rows": ("AbstentionCurve",),
+    "records.agreement_rows": ("JudgePair", "JudgesAlpha", "ModelOrder"),
     "records.audit_rows": ("AuditRow",),
     "records.comparison_rows": ("ComparisonRow",),
     "records.cross_table": ("CrossTable",),

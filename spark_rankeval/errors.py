@@ -86,7 +86,7 @@ def _word_for(unit: str) -> Callable[[re.Match[str]], str]:
 
 
 # Where results have rows, and where rows have names that the caller chose.
-_ROWS, _NAMES = ("summary", "rows", "sliced"), ("model", "metric", "asked", "slice", "other", "baseline")
+_ROWS, _NAMES = ("summary", "rows", "sliced"), ("model", "metric", "asked", "slice", "judge", "other", "baseline")
 
 
 def names_of_caller(result: object) -> set[str]:
