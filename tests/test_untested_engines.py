@@ -55,6 +55,7 @@ DOORS = {
     "evaluate": lambda table: ours.evaluate(table, table, "rr"),
     "funnel": lambda table: ours.funnel({"a": table, "b": table}, table, [2, 1]),
     "history": ours.history,
+    "judge_agreement": lambda table: ours.judge_agreement(table, ["human", "llm"]),
     "labels_of_spans": lambda table: ours.labels_of_spans(table, table),
     "merge": ours.merge,
     "popularity": ours.popularity,

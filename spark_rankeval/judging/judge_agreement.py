@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from spark_rankeval.records.agreement_rows import (
     fits_on_page,
     json_record,
 )
-from spark_rankeval.records.slices import slice_name, sorted_keys
+from spark_rankeval.records.slices import Key, slice_name, sorted_keys
 from spark_rankeval.request.options import ByOption, Cube, ScoringOptions, Table, attributes_in
 from spark_rankeval.request.readings import ColumnNames
 from spark_rankeval.spark.ids import check_types
@@ -45,9 +45,9 @@ class JudgeAgreement(Shown):
     Examples:
         >>> judged.to_pandas()[["judge", "other", "n_items", "agreement", "kappa", "quadratic_kappa"]].round(3)
            judge other  n_items  agreement  kappa  quadratic_kappa
-        0  human   llm        6      0.667  0.455              0.7
+        0  human   llm        6      0.667    0.5             0.75
         >>> print(judged.sentences[0])
-        human and llm give 66.7% of 6 items the same grade; quadratic kappa is 0.70; on average llm grades 0.333 higher.
+        human and llm give 66.7% of 6 items the same grade; quadratic kappa is 0.75; on average llm grades 0.333 higher.
 
     Attributes:
         rows: one for each pair of judges: first over all labels, and then of each slice.
@@ -178,11 +178,11 @@ def judge_agreement(
 
     Examples:
         >>> grades = [(0, "a", 2, 2), (0, "b", 0, 0), (1, "a", 1, 2), (1, "b", 0, 1), (2, "a", 1, 1), (2, "b", 0, 0), (3, "a", None, 1)]
-        >>> graded = spark.createDataFrame([*grades, (3, "b", None, 0)], "user int, item string, human int, llm int")
+        >>> graded = spark.createDataFrame(grades, "user int, item string, human int, llm int")
         >>> judged = judge_agreement(graded, ["human", "llm"])
         >>> row = judged["human", "llm"]
         >>> round(row.agreement.value, 3), round(row.kappa.value, 3), round(judged.alphas[0].alpha.value, 3)
-        (0.667, 0.455, 0.71)
+        (0.667, 0.5, 0.764)
 
     Args:
         labels: one row per user and item, with a column of grades for each judge. Null or NaN: the judge did not grade the item. At most
@@ -210,11 +210,23 @@ def judge_agreement(
     with speaking_of(unit):
         judged = read_labels(labels, judges, user=user, item=item, by=by)
         counts = judged.counts_by_slice()
+    return rows_of_counts(counts, judged.judges, judged.attributes, level, measurement, unit)
+
+
+def rows_of_counts(
+    counts: Mapping[Key, GradeCounts],
+    judges: tuple[str, ...],
+    attributes: Sequence[str],
+    level: float,
+    measurement: Measurement,
+    unit: str,
+) -> JudgeAgreement:
+    """The agreement in each slice, from its counts."""
     rows, alphas = [], []
     for key in sorted_keys(list(counts)):
-        name = slice_name(judged.attributes, key)
-        rows += list(_pair_rows(name, judged.judges, counts[key], level))
-        alphas.append(JudgesAlpha(name, judged.judges, measurement, *counts[key].alpha(level, measurement)))
+        name = slice_name(attributes, key)
+        rows += list(_pair_rows(name, judges, counts[key], level))
+        alphas.append(JudgesAlpha(name, judges, measurement, *counts[key].alpha(level, measurement)))
     return JudgeAgreement(tuple(rows), tuple(alphas), tuple(next(iter(counts.values())).scale.tolist()), unit)
 
 

@@ -27,7 +27,7 @@ class JudgePair:
     Examples:
         >>> row = judged["human", "llm"]
         >>> row.n_items, row.n_judge_only, row.n_other_only, round(row.kappa.value, 3)
-        (6, 0, 2, 0.455)
+        (6, 0, 1, 0.5)
 
     Attributes:
         slice: which labels, such as ``market=DE``; ``all``.
@@ -64,18 +64,18 @@ class JudgePair:
 
     @property
     def name(self) -> str:
-        """The judges in words."""
-        return f"{self.judge} and {self.other}"
+        """The pair in words."""
+        return f"{self.judge} with {self.other}"
 
     @property
     def sentence(self) -> str:
         """The agreement and the bias in a sentence."""
         if not self.n_items:
-            return f"{self.name} graded no item in common."
+            return f"{self.judge} and {self.other} graded no item in common."
         gap = self.other_mean - self.mean
         bias = f"on average {self.other} grades {abs(gap):.3g} {'higher' if gap > 0 else 'lower'}"
         return (
-            f"{self.name} give {self.agreement.value:.1%} of {self.n_items:,} items the same grade; quadratic kappa is "
+            f"{self.judge} and {self.other} give {self.agreement.value:.1%} of {self.n_items:,} items the same grade; quadratic kappa is "
             f"{_estimate_in_words(self.quadratic_kappa)}; {bias if gap else 'their mean grades are equal'}."
         )
 
@@ -93,7 +93,7 @@ class JudgesAlpha:
     Examples:
         >>> row = judged.alphas[0]
         >>> row.judges, row.measurement, row.n_items, round(row.alpha.value, 3)
-        (('human', 'llm'), 'ordinal', 6, 0.71)
+        (('human', 'llm'), 'ordinal', 6, 0.764)
 
     Attributes:
         slice: which labels, such as ``market=DE``; ``all``.
@@ -114,7 +114,7 @@ class JudgesAlpha:
     @property
     def name(self) -> str:
         """The judges in words."""
-        return listed(self.judges)
+        return "all judges"
 
     def record(self) -> dict[str, Any]:
         """The row by column: alpha with its standard error and the ends of its interval."""
@@ -223,10 +223,12 @@ def _notes(rows: Sequence[Any], names: Sequence[str]) -> list[Note]:
             figure = _named(name, row)
             if not figure.interval:
                 what = "undefined" if math.isnan(figure.value) else "no interval"
-                by_reason.setdefault((what, figure.interval.reason), []).append(name.replace("_", " "))
-        for reason, figures in by_reason.items():
+                # What follows the colon are the numbers of each row.
+                reason = figure.interval.reason.partition(":")[0]
+                by_reason.setdefault((what, reason), []).append(name.replace("_", " "))
+        for key, figures in by_reason.items():
             which = about if len(figures) == len(names) else f"{listed(figures)} of {about}"
-            reasons.setdefault(reason, []).append(which)
+            reasons.setdefault(key, []).append(which)
     notes += [f"{what} for {listed(abouts, MOST_LISTED)}: {why}" for (what, why), abouts in reasons.items()]
     return list(map(Note, notes))
 

@@ -211,7 +211,7 @@ def alpha_of(coincidences: Floats, scale: Floats, measurement: Measurement) -> F
     Source: Krippendorff, Computing Krippendorff's alpha-reliability, 2011.
 
     >>> float(alpha_of(np.array([[6.0, 1.0], [1.0, 8.0]]), np.array([0.0, 1.0]), "nominal"))
-    0.7321428571428572
+    0.7619047619047619
     """
     counts = coincidences.sum(axis=-1)
     # On this line, the distance between two grades is that of the measurement.

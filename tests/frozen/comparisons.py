@@ -26,7 +26,9 @@ from spark_rankeval import (
     evaluate,
     funnel,
     history,
+    judge_agreement,
     merge,
+    model_order_agreement,
     read_gates,
     summarise,
 )
@@ -92,6 +94,13 @@ MODELS = {
         {name: of_new(w).where(f"variant = '{name}'") for name in ("control", "treatment")}, "control", level=0.9
     ),
 }  # fmt: skip
+
+
+def judged(w):
+    """Labels with the grades of three judges, one of whom leaves items out."""
+    return w.labels.selectExpr(
+        "user", "item", "grade", "click", "IF(item < 'f', NULL, 3 - grade) AS llm", "item < 'k' AS early"
+    )
 
 
 def week(w, **options):
@@ -231,6 +240,14 @@ TABLES = {
     "an audit of times": lambda w: audit(
         w.log.where("day < 7"), w.log.where("day >= 5"), time="day", on_invalid="drop"
     ).to_pandas(),
+    "the agreement of judges": lambda w: [
+        (found := judge_agreement(judged(w), ["grade", "click", "llm"], by="early", unit="query")), found.sentences, *tables_of(found)
+    ],
+    "the order of models under judges": lambda w: model_order_agreement(
+        evaluate(
+            {"new": w.new, "old": w.old, "low": w.low}, judged(w), ["ndcg@5", "rr"], score="score", relevance=["grade", "click"]
+        )
+    ),
     "a split by time": lambda w: parts_of(
         by_time(w.log, 7, horizon=3, time="day", relevance="event", grades={"click": 1, "buy": 3}, leave_out="seen"), w
     ),

@@ -15,6 +15,7 @@ from spark_rankeval import (
     compare,
     compare_groups,
     evaluate,
+    judge_agreement,
     merge,
     parse_metric,
     quarantine,
@@ -157,6 +158,10 @@ BAD_DATA = {
         w.table([("ann", "tea", 1), (None, "tea", 2), ("bob", None, 2)], "user string, item string, day int"), 2, time="day"
     ).check(),
     "a core of nobody": lambda w: k_core(w.log, 50),
+    "judges of bad rows": lambda w: judge_agreement(
+        w.table([(1, 1, 1.0, 2.0), (1, 1, 1.0, 1.0), (2, 1, 1.0, INF)], "user int, item int, human double, llm double"),
+        ["human", "llm"],
+    ),
     "an audit of bad rows": lambda w: audit(labels(w, [(None, "tea", 1.0)]), labels(w)),
     "users in several rows of a comparison": lambda w: compare(
         {"a": (one := w.per_user.where("model = 'new' AND user < 4").drop("model")), "b": one.unionByName(one.where("user = 1"))},

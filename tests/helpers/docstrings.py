@@ -9,7 +9,9 @@ import spark_rankeval
 
 PUBLIC = {name: getattr(spark_rankeval, name) for name in spark_rankeval.__all__}
 # The names that the first block of docs/api.md defines. Examples that use them need Spark.
-TABLES = {"spark", "predictions", "labels", "training", "result", "comparison", "stages", "trial", "metrics_table"}
+TABLES = {
+    "spark", "predictions", "labels", "training", "result", "comparison", "stages", "trial", "judged", "by_judge", "metrics_table",
+}  # fmt: skip
 
 
 def _examples_in(name):

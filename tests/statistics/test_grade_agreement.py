@@ -1,0 +1,132 @@
+"""Kappas, alpha and their intervals from counts, beside plain Python from the definitions, and in simulations."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from helpers.effort import examples
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracles import judges as oracle
+from scipy import stats
+from worlds.judged_items import counts_of, graded_users
+
+from spark_rankeval.statistics.bootstrap import WithoutBlock, jackknife_interval
+from spark_rankeval.statistics.grade_agreement import CORRECTED, MEASUREMENTS, SHARE, kendall_tau_b
+
+GRADES = st.sampled_from([None, 0.0, 1.0, 1.5, 3.0])
+FIGURES = {
+    "agreement": (oracle.agreement, SHARE),
+    "kappa": (lambda pairs: oracle.kappa(pairs, 0), CORRECTED),
+    "linear_kappa": (lambda pairs: oracle.kappa(pairs, 1), CORRECTED),
+    "quadratic_kappa": (lambda pairs: oracle.kappa(pairs, 2), CORRECTED),
+}
+
+
+def items_of(n_judges):
+    return st.lists(st.tuples(st.integers(0, 5), st.tuples(*[GRADES] * n_judges)), min_size=1, max_size=25)
+
+
+def same(value, expected):
+    return value == pytest.approx(expected, rel=1e-12, abs=1e-12, nan_ok=True)
+
+
+@settings(max_examples=examples(60, 2000))
+@given(st.integers(2, 4).flatmap(items_of))
+def test_figures_are_those_of_their_definitions(items):
+    counts = counts_of(items)
+    for judge, other in counts.pairs:
+        pairs = oracle.pairs_of(items, judge, other)
+        figures = counts.pair_figures(judge, other, 0.95)
+        assert figures.table.sum() == len(pairs)
+        assert figures.n_users == len({user for user, g in items if None not in (g[judge], g[other])})
+        assert counts.n_without_other(judge, other) == sum(g[judge] is not None and g[other] is None for _, g in items)
+        for name, (figure, _) in FIGURES.items():
+            assert same(getattr(figures, name).value, figure(pairs)), name
+        for side, mean in enumerate((figures.mean, figures.other_mean)):
+            assert same(mean, np.mean([pair[side] for pair in pairs]) if pairs else math.nan)
+        grid = counts.scale.tolist()
+        assert figures.table.tolist() == [[pairs.count((a, b)) for b in grid] for a in grid]
+    for measurement in MEASUREMENTS:
+        n_items, n_users, estimate = counts.alpha(0.95, measurement)
+        assert same(estimate.value, oracle.alpha(items, measurement)), measurement
+        of_two = [user for user, grades in items if len(grades) - grades.count(None) > 1]
+        assert (n_items, n_users) == (len(of_two), len(set(of_two)))
+
+
+def test_intervals_leave_out_the_users_of_each_block():
+    items = [(place % 25, (*pair, None)) for place, (_, pair) in enumerate(graded_users(np.random.default_rng(5), 9))]
+    counts = counts_of(items)
+    without = [[item for item in items if item[0] != user] for user in range(25)]
+    figures = counts.pair_figures(0, 1, 0.9)
+    for name, (figure, bounds) in FIGURES.items():
+        estimate = getattr(figures, name)
+        left_out = [WithoutBlock(figure(oracle.pairs_of(rest, 0, 1)), 1) for rest in without]
+        error, interval = jackknife_interval(estimate.value, left_out, 0.9, bounds)
+        assert same(estimate.standard_error, error)
+        assert estimate.interval[:3] == pytest.approx(interval[:3], rel=1e-9)
+    estimate = counts.alpha(0.9, "ordinal")[2]
+    left_out = [WithoutBlock(oracle.alpha(rest, "ordinal"), 1) for rest in without]
+    assert estimate.interval[:3] == pytest.approx(jackknife_interval(estimate.value, left_out, 0.9, CORRECTED)[1][:3])
+
+
+@pytest.mark.parametrize(
+    ("items", "kappa", "alpha", "why"),
+    [
+        ([(user, (1.0, 1.0)) for user in range(30)], math.nan, math.nan, "all grades are the same"),
+        ([(user, (1.0, None)) for user in range(30)], math.nan, math.nan, "no item has"),
+        ([(user, (user % 2, user % 2)) for user in range(40)], 1.0, 1.0, "the same whoever is left out"),
+        ([(0, (0.0, 0.0)), *((user, (1.0, 1.0)) for user in range(1, 40))], 1.0, 1.0, "undefined without some"),
+        ([(user, (user % 2, user % 3 % 2)) for user in range(9)], None, None, "too few users"),
+    ],
+)
+def test_what_has_no_interval_says_why(items, kappa, alpha, why):
+    counts = counts_of(items)
+    figures = counts.pair_figures(0, 1, 0.95)
+    of_all = counts.alpha(0.95, "ordinal")[2]
+    for estimate, expected in ((figures.kappa, kappa), (of_all, alpha)):
+        assert expected is None or same(estimate.value, expected)
+        assert why in estimate.interval.reason
+        assert math.isnan(estimate.interval.low)
+
+
+def test_thirds_leave_no_trace_of_a_grade_that_was_left_out():
+    # With four judges a pair of grades counts a third, and the only other grade is that of user 0.
+    items = [(user, (1.0, 1.0, 1.0, 1.0)) for user in range(1, 40) for _ in range(7)]
+    items += [(0, grades) for grades in [(2.0, 1.0, 1.0, 1.0)] * 3]
+    assert "undefined without some" in counts_of(items).alpha(0.95, "nominal")[2].interval.reason
+
+
+@pytest.mark.parametrize("n_users", [30, 100, 300])
+def test_intervals_hold_the_truth_although_the_grades_of_a_user_are_alike(n_users):
+    rng, runs = np.random.default_rng(81), examples(60, 1000)
+    # Of 400,000 users.
+    truth = (0.5306, 0.3629, 0.5399, 0.6895, 0.6890)
+    held, reached = np.zeros(5), np.zeros(5)
+    for _ in range(runs):
+        counts = counts_of(graded_users(rng, n_users))
+        estimates = [getattr(counts.pair_figures(0, 1, 0.95), name) for name in FIGURES]
+        for place, estimate in enumerate([*estimates, counts.alpha(0.95, "ordinal")[2]]):
+            if estimate.interval:
+                reached[place] += 1
+                held[place] += estimate.interval.low <= truth[place] <= estimate.interval.high
+    assert (reached > 0.95 * runs).all()
+    # A share of 0.95, give or take what happens once in a thousand times.
+    low, high = stats.binom.ppf([0.001, 0.999], runs, [0.94, 0.965]) / runs
+    assert (held / reached >= low).all()
+    assert (held / reached <= high).all()
+
+
+@pytest.mark.parametrize("n", [2, 3, 8])
+def test_tau_is_that_of_scipy(n):
+    rng = np.random.default_rng(n)
+    for _ in range(20):
+        left, right = rng.integers(0, 5, (2, n)).tolist()
+        assert same(kendall_tau_b(left, right), stats.kendalltau(left, right).statistic)
+
+
+def test_tau_of_orders_without_ties_counts_pairs():
+    for order in itertools.permutations(range(4)):
+        swapped = sum(a > b for a, b in itertools.combinations(order, 2))
+        assert kendall_tau_b(range(4), order) == pytest.approx(1 - 2 * swapped / 6)
