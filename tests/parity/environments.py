@@ -19,6 +19,7 @@ ENVIRONMENT_OF = {
     "sklearn": "sklearn",
     "scipy": "sklearn",
     "ranked_rows": "sklearn",
+    "judges": "sklearn",
     "lenskit": "lenskit",
     "lenskit_2025_8": "lenskit-2025.8",
     "torchmetrics": "torchmetrics",

@@ -2,9 +2,12 @@
 
 import itertools
 import math
+from runpy import run_path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from helpers.documented import ROOT
 from helpers.effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,6 +17,8 @@ from worlds.judged_items import counts_of, graded_users
 
 from spark_rankeval.statistics.bootstrap import WithoutBlock, jackknife_interval
 from spark_rankeval.statistics.grade_agreement import CORRECTED, MEASUREMENTS, SHARE, kendall_tau_b
+
+simulated = SimpleNamespace(**run_path(str(ROOT / "tools" / "simulate_judges.py")))
 
 GRADES = st.sampled_from([None, 0.0, 1.0, 1.5, 3.0])
 FIGURES = {
@@ -98,24 +103,17 @@ def test_thirds_leave_no_trace_of_a_grade_that_was_left_out():
     assert "undefined without some" in counts_of(items).alpha(0.95, "nominal")[2].interval.reason
 
 
-@pytest.mark.parametrize("n_users", [30, 100, 300])
-def test_intervals_hold_the_truth_although_the_grades_of_a_user_are_alike(n_users):
-    rng, runs = np.random.default_rng(81), examples(60, 1000)
-    # Of 400,000 users.
-    truth = (0.5306, 0.3629, 0.5399, 0.6895, 0.6890)
-    held, reached = np.zeros(5), np.zeros(5)
-    for _ in range(runs):
-        counts = counts_of(graded_users(rng, n_users))
-        estimates = [getattr(counts.pair_figures(0, 1, 0.95), name) for name in FIGURES]
-        for place, estimate in enumerate([*estimates, counts.alpha(0.95, "ordinal")[2]]):
-            if estimate.interval:
-                reached[place] += 1
-                held[place] += estimate.interval.low <= truth[place] <= estimate.interval.high
-    assert (reached > 0.95 * runs).all()
-    # A share of 0.95, give or take what happens once in a thousand times.
-    low, high = stats.binom.ppf([0.001, 0.999], runs, [0.94, 0.965]) / runs
-    assert (held / reached >= low).all()
-    assert (held / reached <= high).all()
+@pytest.mark.parametrize("n_queries", simulated.SIZES)
+def test_intervals_hold_the_truth_although_the_grades_of_a_query_are_alike(n_queries):
+    runs = examples(60, 1000)
+    n_holding, n_intervals = simulated.coverage(
+        np.random.default_rng(81), simulated.WORLDS["grades 0 to 3"], n_queries, runs
+    )
+    assert (n_intervals > 0.95 * runs).all()
+    # What happens to shares from 0.935 to 0.965 all but once in a thousand times.
+    low, high = stats.binom.ppf([0.001, 0.999], runs, [0.935, 0.965]) / runs
+    assert (n_holding / n_intervals >= low).all()
+    assert (n_holding / n_intervals <= high).all()
 
 
 @pytest.mark.parametrize("n", [2, 3, 8])
