@@ -23,7 +23,7 @@ from spark_rankeval.records.table_columns import GATES as GATE_COLUMNS
 from spark_rankeval.records.table_columns import METRICS as METRIC_COLUMNS
 from spark_rankeval.records.table_columns import RUN_ID, TIME
 from spark_rankeval.run_history.gate_rules import ATTRIBUTES, GateRule
-from spark_rankeval.run_history.gates import GateOutcome, check_gates, lacking_rows
+from spark_rankeval.run_history.gates import GateOutcome, check_gates, lacking_rows, sequence_rows
 from spark_rankeval.spark.record_tables import table_of
 from spark_rankeval.spark.storage import read_while_others_write
 
@@ -50,7 +50,10 @@ def outcomes_of(run: Run, rules: Sequence[GateRule], result: Result) -> list[Gat
 def _look_back(
     run: Run, rules: Sequence[GateRule], summary: Sequence[SummaryRow], missing_ok: bool
 ) -> list[tuple[str, SummaryRow]]:
-    """The last row of each figure that a gate looks back at, of earlier runs that failed no gate, the newest run first."""
+    """The last row of each figure that a gate looks back at, of earlier runs that failed no gate, the newest run first.
+
+    Of a figure with a sequential gate it is the rows of all such runs.
+    """
     manifests = run_facts(run.spark, run.config.output, (RUN_ID, "started", "gates_failed"), missing_ok=missing_ok)
     good = {
         other[RUN_ID]: datetime.fromisoformat(other["started"])
@@ -59,19 +62,21 @@ def _look_back(
     }
     ordered = sorted((name for name, time in good.items() if time < run.started), key=lambda name: good[name])[::-1]
     table = read_metrics(run.spark, run.config.output, missing_ok=missing_ok)
-    earlier: list[tuple[str, SummaryRow]] = []
-    # The newest run mostly has all of them; others are read only for what it lacks.
+    sequences = sequence_rows(rules, summary)
+    all_runs = {name: good[name] for name in ordered}
+    earlier = _rows_of_runs(table, all_runs, ATTRIBUTES["mean"], sequences, newest=False) if sequences else []
+    # The newest run mostly has all others; further runs are read only for what it lacks.
     for runs in (ordered[:1], ordered[1:]):
         times = {name: good[name] for name in runs}
         for figure, rows in lacking_rows(rules, summary, earlier) if runs else ():
-            earlier += _last_rows(table, times, ATTRIBUTES[figure], rows)
+            earlier += _rows_of_runs(table, times, ATTRIBUTES[figure], rows)
     return sorted(earlier, key=lambda row: good[row[0]], reverse=True)
 
 
-def _last_rows(
-    table: DataFrame, runs: Mapping[str, datetime], attribute: str, rows: Sequence[SummaryRow]
+def _rows_of_runs(
+    table: DataFrame, runs: Mapping[str, datetime], attribute: str, rows: Sequence[SummaryRow], *, newest: bool = True
 ) -> list[tuple[str, SummaryRow]]:
-    """The last of each figure of some rows in the table of metrics, with its run.
+    """The rows of the same figures as some rows in the table of metrics, with their runs; of each figure all, or the newest.
 
     Only these runs count, if they began at these times. The attribute is the figure that must be finite.
     """
@@ -84,11 +89,13 @@ def _last_rows(
         F.abs(attribute) < math.inf,
     ]
     # What a gate compares is all that is needed: not the quantiles, and not the sums of values.
-    columns = [*METRIC_COLUMNS.required, "asked", "fingerprints"]
+    columns = [*METRIC_COLUMNS.required, "asked", "fingerprints", "effective_n_clusters"]
     needed = [name for name in columns if name not in (*_SAME, "quantiles", TIME)]
-    newest = F.max_by(F.struct(RUN_ID, *needed), F.struct(TIME, RUN_ID)).alias("newest")
-    records = table.where(reduce(and_, conditions)).groupBy(*_SAME).agg(newest).select(*_SAME, "newest.*").collect()
-    return [(record[RUN_ID], row_of({**record.asDict(), "quantiles": None})) for record in records]
+    chosen = table.where(reduce(and_, conditions)).select(*_SAME, RUN_ID, TIME, *needed)
+    if newest:
+        last = F.max_by(F.struct(RUN_ID, *needed), F.struct(TIME, RUN_ID)).alias("last")
+        chosen = chosen.groupBy(*_SAME).agg(last).select(*_SAME, "last.*")
+    return [(record[RUN_ID], row_of({**record.asDict(), "quantiles": None})) for record in chosen.drop(TIME).collect()]
 
 
 def write_gates(run: Run, outcomes: Sequence[GateOutcome]) -> None:

@@ -65,6 +65,7 @@ def days(spark, tmp_path_factory):
     """Four runs: without gates, failed, good, and the last one repeated; their exit codes and gates, as each has left them."""
     folder = tmp_path_factory.mktemp("days")
     gate, codes, gates = "rr = { max_drop = 0.1 }", [start_in(folder, "007", 8)], []
+    gate += '\nnightly = { metric = "rr", max_drop = 0.1, sequential = true }'
     for run_id, hits in (("2026-10-02", 5), ("2026-10-03", 7), ("2026-10-03", 8)):
         codes.append(start_in(folder, run_id, hits, gate))
         gates += gates_of(spark, folder, run_id)
@@ -167,11 +168,15 @@ def _printed(capsys, job, *arguments):
 def test_drops_are_from_the_newest_run_that_failed_no_gate(days):
     # A run without gates has failed none, and keeps its name, which is a number for others. The run before the third one has failed.
     assert days.codes == [0, 4, 0, 0]
-    assert days.gates == [
+    assert days.gates[::2] == [
         ("rr", "max_drop", False, "0.5, after 0.8 in 007 (-38%)"),
         ("rr", "max_drop", True, "0.7, after 0.8 in 007 (-13%)"),
         # It is not compared with itself.
         ("rr", "max_drop", True, "0.8, after 0.8 in 007"),
+    ]
+    assert days.gates[1::2] == [
+        ("rr", "max_drop", True, f"{mean}; a sequence begins after 14 good runs with this figure; there is 1")
+        for mean in (0.5, 0.7, 0.8)
     ]
 
 

@@ -1,6 +1,7 @@
 """Gates, without Spark: what is refused, what passes, and what is said."""
 
 import math
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -240,3 +241,109 @@ def test_outcomes_are_gates_of_a_report_and_need_no_spark():
     code = "import sys, spark_rankeval.run_history.gates; print('pyspark' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def night(mean, **others):
+    """A row of 1,200 users whose standard error is 0.01."""
+    return row(mean=mean, effective_n_users=1200.0, standard_error=0.01, **others)
+
+
+def nightly(tonight, earlier, **conditions):
+    """The outcome of a sequential gate, after runs in the order of nights."""
+    rows = [(f"night-{number}", night(mean)) for number, mean in enumerate(earlier, 1)]
+    gate = {"ndcg@10": {"sequential": True, **(conditions or {"max_drop": 0.0})}}
+    (outcome,) = outcomes(gate, [tonight if hasattr(tonight, "mean") else night(tonight)], rows[::-1])
+    return outcome
+
+
+# Twenty nights without a trend.
+STEADY = [0.3 + 0.005 * (-1) ** number for number in range(20)]
+
+
+def test_a_sequential_gate_adds_nights_up():
+    assert not outcomes({"ndcg@10": {"max_drop": 0.005}}, [night(0.28)], [("before", night(0.3))])[0].passed
+    once = nightly(0.28, STEADY)
+    assert (once.passed, once.rule, once.on) == (True, "max_drop", "mean")
+    again = nightly(0.28, STEADY + 6 * [0.28])
+    assert not again.passed
+    assert again.condition == "mean at most 0 below the good runs before, at all looks together"
+    assert again.found.startswith(
+        "0.28 in the 7 runs since night-21, after 0.3 in the 20 before (-6.7%); at least 0.28"
+    )
+    assert again.found.endswith(
+        " passes; one standard error, 0.01, in place of 0 would pass: users who come back may explain it"
+    )
+    assert (again.value, again.earlier) == (pytest.approx(0.28), "night-20")
+    assert again.value < again.limit < 0.3
+    # A night that is good again.
+    assert nightly(0.3, STEADY + 6 * [0.28]).passed
+
+
+def test_a_sequential_gate_allows_a_drop_or_a_rise():
+    assert nightly(0.2, STEADY + 6 * [0.2], max_drop=0.11).passed
+    assert not nightly(0.2, STEADY + 6 * [0.2], max_drop=0.05).passed
+    assert nightly(0.2, STEADY + 6 * [0.2], max_drop_share=0.4).passed
+    assert not nightly(0.2, STEADY + 6 * [0.2], max_drop_share=0.1).passed
+    assert nightly(0.2, STEADY + 6 * [0.2], max_rise=0.0).passed
+    rise = nightly(0.4, STEADY + 6 * [0.4], max_rise_share=0.1)
+    assert not rise.passed
+    assert 0.33 < rise.limit < rise.value == pytest.approx(0.4)
+    assert nightly(0.4, STEADY + 6 * [0.4], max_rise_share=0.4).passed
+    below = [mean - 0.6 for mean in STEADY]
+    assert not nightly(-0.4, below + 6 * [-0.4], max_drop_share=0.1).passed
+    assert nightly(-0.4, below + 6 * [-0.4], max_drop_share=0.4).passed
+
+
+def test_a_drop_of_one_night_is_one_of_this_run():
+    outcome = nightly(0.1, STEADY, max_drop=0.005)
+    assert not outcome.passed
+    assert outcome.found.startswith("0.1 in this run, after 0.3 in the 20 before (-67%); at least 0.2")
+    assert outcome.found.endswith(" passes")
+
+
+def test_a_sequential_gate_without_a_sequence_says_why():
+    early = nightly(0.1, STEADY[:13])
+    assert (early.passed, math.isnan(early.limit)) == (True, True)
+    assert early.found == "0.1; a sequence begins after 14 good runs with this figure; there are 13"
+    assert nightly(0.1, STEADY[:1]).found.endswith("there is 1")
+    assert "14" in nightly(0.1, []).found
+    few = [(f"night-{number}", replace(night(0.3), effective_n_users=5.0)) for number in range(20)]
+    (outcome,) = outcomes(
+        {"ndcg@10": {"max_drop": 0.0, "sequential": True}}, [replace(night(0.1), effective_n_users=5.0)], few
+    )
+    assert (outcome.passed, outcome.found) == (
+        True, "0.1; a sequence begins when values of more users tell how much they vary",
+    )  # fmt: skip
+    without = nightly(replace(night(0.3), standard_error=math.nan), STEADY)
+    assert (without.passed, without.found) == (
+        False, "0.3; no standard error of users' values, which a sequence needs",
+    )  # fmt: skip
+    assert not nightly(undefined(), STEADY).passed
+
+
+def test_clusters_are_the_users_of_a_sequence():
+    rows = [night(mean, cluster="person", effective_n_clusters=10.0) for mean in (*STEADY, 0.1)]
+    gate, earlier = {"ndcg@10": {"max_drop": 0.0, "sequential": True}}, list(enumerate(rows[:-1]))[::-1]
+    (outcome,) = outcomes(gate, rows[-1:], [(str(number), each) for number, each in earlier])
+    assert outcome.found.endswith("tell how much they vary")
+
+
+@pytest.mark.parametrize(
+    ("conditions", "problem"),
+    [
+        ({"sequential": 1, "max_drop": 0}, "sequential must be true or false; found 1"),
+        ({"sequential": True, "min": 0.1}, "sequential is about earlier runs; give at least one of max_drop"),
+        ({"sequential": True, "max_drop": 0.1, "min": 0.1}, "and slice; found min"),
+        (
+            {"sequential": True, "max_drop": 0.1, "on": "ci_low", "same_labels": True},
+            "and slice; found on, same_labels",
+        ),
+        (
+            {"sequential": True, "max_drop": 0.1, "gap": "country"},
+            "a gate with gap takes min, max, on and model; found",
+        ),
+    ],
+)
+def test_a_sequential_gate_that_cannot_be_is_refused(conditions, problem):
+    with pytest.raises(ConfigurationError, match=re.escape(problem)):
+        read_gates({"ndcg@10": conditions})
