@@ -79,7 +79,7 @@ class JudgedLabels:
 
     def counts_by_slice(self) -> dict[Key, GradeCounts]:
         """The counts of each slice, all labels among them. Raises `DataError` if rows cannot be counted."""
-        columns = collected_columns(self._counted().limit(_MOST_ROWS + 1))
+        columns = collected_columns(self.combinations().limit(_MOST_ROWS + 1))
         grades = np.stack([columns[name] for name in self._grades], axis=1)
         scale = np.unique(grades[~np.isnan(grades)])
         is_all = columns[_KEPT] == 0
@@ -135,7 +135,7 @@ class JudgedLabels:
         """The columns that count users: one for each pair of judges, and one for any two."""
         return [f"n_users_{place}" for place in range(len(pairs_of(len(self.judges))) + 1)]
 
-    def _counted(self) -> DataFrame:
+    def combinations(self) -> DataFrame:
         """A row for each slice, block of users and combination of grades; NaN is no grade."""
         users, keys = self._users, [_KEPT, *self._slices]
         sliced = self._sliced(self._items())

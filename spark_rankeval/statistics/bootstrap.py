@@ -197,15 +197,18 @@ class JackknifeSpread(NamedTuple):
 
     standard_error: float
     df: float  # degrees of freedom; fewer than blocks if these differ in size
+    df_of_terms: float  # the same if the terms of few blocks make up the variance
 
 
 def spread_of(value: float, left_out: Sequence[WithoutBlock]) -> JackknifeSpread | None:
     """The spread of a figure, or None if blocks do not tell it.
 
     Block j has m_j of the n users, and h_j = n/m_j. The figure without it is θ_(j), and θ_J = g·θ − Σ (1 − m_j/n)·θ_(j). Over the g
-    blocks the variance is the mean of (h_j·θ − (h_j − 1)·θ_(j) − θ_J)² ÷ (h_j − 1).
+    blocks the variance is the mean of (h_j·θ − (h_j − 1)·θ_(j) − θ_J)² ÷ (h_j − 1). With v_j for these terms, it has the degrees of freedom
+    2 (Σ v_j)² ÷ Σ (v_j − their mean)² of Satterthwaite, which for normal values are about g.
 
-    Source: Busing, Meijer, van der Leeden, Delete-m jackknife for unequal m, Statistics and Computing 1999.
+    Source: Busing, Meijer, van der Leeden, Delete-m jackknife for unequal m, Statistics and Computing 1999. Of the degrees of freedom: Pan
+    and Wall, Small-sample adjustments in using the sandwich variance estimator, 2002.
     """
     n_left_out = np.array([block.n_users for block in left_out], np.float64)
     n_users = n_left_out.sum()
@@ -215,18 +218,28 @@ def spread_of(value: float, left_out: Sequence[WithoutBlock]) -> JackknifeSpread
     h = n_users / n_left_out
     # The terms of θ cancel out: what is left are differences, which keep their digits.
     centre = -math.fsum((1 - 1 / h) * difference)
-    variance = math.fsum(((h - 1) * difference + centre) ** 2 / (h - 1)) / len(left_out)
-    return JackknifeSpread(math.sqrt(variance), float(n_users**2 / (n_left_out**2).sum()) - 1)
+    terms = ((h - 1) * difference + centre) ** 2 / (h - 1)
+    total, g = math.fsum(terms), len(left_out)
+    unequal = math.fsum((terms / total - 1 / g) ** 2) if total else 0.0
+    # Whole tenths, because each t of other degrees of freedom takes its time.
+    df_of_terms = max(1.0, math.floor(20 / unequal) / 10) if unequal else math.inf
+    return JackknifeSpread(math.sqrt(total / g), float(n_users**2 / (n_left_out**2).sum()) - 1, df_of_terms)
 
 
 def jackknife_interval(
-    value: float, left_out: Sequence[WithoutBlock], level: float, bounds: tuple[float, float]
+    value: float,
+    left_out: Sequence[WithoutBlock],
+    level: float,
+    bounds: tuple[float, float],
+    *,
+    may_rest_on_few: bool = False,
 ) -> tuple[float, Interval]:
     """The standard error of a figure of all users, NaN if it is not known, and its interval.
 
     The interval is ± t · standard error on a scale without ends: the logarithm of a figure from 0 up, the logit of one between
     two bounds. Ratios and shares are skewed near their ends, and on such a scale hardly (Efron 1982, section 3). If the figure is
-    at an end, with all users or without some, the interval is on its own scale, and cut at the bounds.
+    at an end, with all users or without some, the interval is on its own scale, and cut at the bounds. If a figure `may_rest_on_few`
+    users, its degrees of freedom know how few they are.
     """
     checked_level(level)
     if math.isnan(value):
@@ -248,7 +261,8 @@ def jackknife_interval(
     if stretched is None:
         centre, stretched, kept = value, spread, bounds if bounds[0] <= value <= bounds[1] else kept
         bounds = (-math.inf, math.inf)
-    reach = t_critical(level, stretched.df) * stretched.standard_error
+    df = min(stretched.df, stretched.df_of_terms) if may_rest_on_few else stretched.df
+    reach = t_critical(level, df) * stretched.standard_error
     low, high = (_within_ends(end, bounds) for end in (centre - reach, centre + reach))
     return spread.standard_error, Interval(low, high, level, JACKKNIFE).within(kept)
 

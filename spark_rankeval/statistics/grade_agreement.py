@@ -163,7 +163,7 @@ def _estimate(
         return Estimate(value, math.nan, Interval.missing(level, JACKKNIFE, why))
     values = figure(total - cells[has_users])
     left_out = list(map(WithoutBlock, values.tolist(), users[has_users].tolist()))
-    error, interval = jackknife_interval(value, left_out, level, bounds)
+    error, interval = jackknife_interval(value, left_out, level, bounds, may_rest_on_few=True)
     return Estimate(value, error, interval)
 
 

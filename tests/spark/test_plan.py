@@ -8,6 +8,7 @@ from helpers.shuffles import settings_of, shuffled_into
 
 from spark_rankeval import Facts, evaluate, score_users
 from spark_rankeval.evaluation.prepare import prepare
+from spark_rankeval.judging.judge_agreement import read_labels
 from spark_rankeval.request.options import ScoringOptions
 from spark_rankeval.spark.platforms import engine_of
 
@@ -52,6 +53,13 @@ def test_dropping_duplicates_costs_no_further_shuffle(tables):
 @pytest.mark.not_on_sail("plans")
 def test_users_to_count_cost_no_further_shuffle(tables, spark):
     assert shuffles(score_users(*tables, ["ndcg@5"], score="score", users=spark.range(0, 10, 1, 4).toDF("user"))) == 2
+
+
+@pytest.mark.not_on_sail("plans")
+def test_judged_labels_are_shuffled_once_and_then_their_counts(tables):
+    labels = tables[1].selectExpr("*", "user % 3 AS human", "user % 2 AS llm", "item % 2 AS kind")
+    judged = read_labels(labels, ["human", "llm"], user="user", item="item", by="kind")
+    assert shuffles(judged.combinations()) == 2
 
 
 @pytest.mark.not_on_sail("plans")

@@ -34,6 +34,23 @@ def test_blocks_of_any_sizes_give_the_formula_of_their_source():
     assert spread_of(theta, without).standard_error == pytest.approx(math.sqrt(variance), rel=1e-9)
 
 
+def test_few_blocks_that_make_up_the_variance_leave_few_degrees_of_freedom():
+    def spread(values):
+        return spread_of(np.mean(values), left_out(np.array(values), np.arange(len(values))))
+
+    alike = spread([0.0, 1.0] * 20)
+    assert alike.df_of_terms > alike.df == pytest.approx(39)
+    one = spread([1.0] + [0.0] * 39)
+    # The term of the first is 39² times as large as that of each other: shares 39/40 and 1/1560.
+    unequal = (39 / 40 - 1 / 40) ** 2 + 39 * (1 / 1560 - 1 / 40) ** 2
+    assert one.df_of_terms == math.floor(20 / unequal) / 10 == 2.1
+    assert spread([1e100, 2e100, 4e100]).df_of_terms >= 1
+    without = [WithoutBlock(value, 1) for value in [0.4] + [0.5] * 39]
+    _, usual = jackknife_interval(0.5, without, 0.95, BOUNDS)
+    _, wider = jackknife_interval(0.5, without, 0.95, BOUNDS, may_rest_on_few=True)
+    assert wider.high - wider.low > 1.5 * (usual.high - usual.low)
+
+
 def test_the_variance_of_a_mean_is_right_on_average_although_blocks_differ_in_size():
     rng = np.random.default_rng(3)
     variances = []
