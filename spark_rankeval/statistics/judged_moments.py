@@ -209,6 +209,12 @@ class JudgedMoments:
         return self.count(OTHERS)
 
 
+@lru_cache(maxsize=4096)
+def name_of(monomial: Monomial, is_weighted: bool) -> str:
+    """The name of the sum of a product; that of the product without weights if all are 1."""
+    return (monomial if is_weighted else monomial.unweighted).name
+
+
 def is_weighted(sums: Mapping[str, Fraction]) -> bool:
     """Whether graded queries have weights."""
     return "w" in sums

@@ -6,6 +6,7 @@ mean θ are d(y − θ) and e(f − θ). All is computed from exact sums, as fra
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from fractions import Fraction
 from typing import NamedTuple
@@ -22,17 +23,40 @@ from spark_rankeval.statistics.judged_moments import (
     JudgedMoments,
     Monomial,
     is_weighted,
+    name_of,
 )
 from spark_rankeval.statistics.sums import Sums, degrees_of_freedom
 
-# A polynomial of a query's values: the factor of each product.
-Polynomial = Mapping[Monomial, Fraction]
+# A linear form of a query's values: the factor of each.
+Form = Mapping[Monomial, Fraction]
 
 ZERO, ONE = Fraction(0), Fraction(1)
 CONSTANT = Monomial()
 W, D, Y, E, F = Monomial(1), Monomial(0, "d"), Monomial(0, "y"), Monomial(0, "", "e"), Monomial(0, "", "f")
 #: Deviations below this share of values are rounding: fourth powers are rounded before they are added.
 NEARLY_NOTHING = Fraction(1, 2**46)
+
+
+class Polynomial(NamedTuple):
+    """A polynomial of a query's values: for each product a whole number of units, `per` to 1. Fractions would be reduced at each step."""
+
+    factors: Mapping[Monomial, int]
+    per: int
+
+    @classmethod
+    def of_form(cls, form: Form) -> Polynomial:
+        """A linear form."""
+        per = math.lcm(*(factor.denominator for factor in form.values()))
+        return cls({term: factor.numerator * (per // factor.denominator) for term, factor in form.items()}, per)
+
+    def times(self, other: Polynomial) -> Polynomial:
+        """The product of two."""
+        factors: dict[Monomial, int] = {}
+        for one, factor in self.factors.items():
+            for another, other_factor in other.factors.items():
+                term = one * another
+                factors[term] = factors.get(term, 0) + factor * other_factor
+        return Polynomial(factors, self.per * other.per)
 
 
 class Parts(NamedTuple):
@@ -62,10 +86,13 @@ class Stratum:
         self.share = self.size / n_all
         self._is_weighted = is_weighted(sums)
         self._others = {E: OTHERS_E, F: OTHERS_F, F * F: OTHERS_FF}
+        # The sums in whole units, too.
+        self._per = math.lcm(*(value.denominator for value in sums.values()))
+        self._whole = {term: value.numerator * (self._per // value.denominator) for term, value in sums.items()}
 
     def total(self, monomial: Monomial) -> Fraction:
         """The sum over graded queries."""
-        return self._sums.get((monomial if self._is_weighted else monomial.unweighted).name, ZERO)
+        return self._sums.get(name_of(monomial, self._is_weighted), ZERO)
 
     def other_total(self, monomial: Monomial) -> Fraction:
         """The sum over the other queries."""
@@ -73,7 +100,14 @@ class Stratum:
 
     def sum_of(self, polynomial: Polynomial) -> Fraction:
         """The sum of a polynomial over graded queries."""
-        return sum((factor * self.total(monomial) for monomial, factor in polynomial.items()), ZERO)
+        factors, whole = polynomial.factors, self._whole
+        total = sum(factor * whole.get(name_of(term, self._is_weighted), 0) for term, factor in factors.items())
+        return Fraction(total, polynomial.per * self._per)
+
+    def centred(self, form: Form, weight: Monomial = CONSTANT) -> Form:
+        """A form, less its mean over graded queries times their weights; without weights unless `weight` is W."""
+        mean = self.sum_of(Polynomial.of_form(form)) / self.total(weight)
+        return {**form, weight: form.get(weight, ZERO) - mean}
 
     def graded_mean(self, monomial: Monomial) -> Fraction:
         """The weighted mean over graded queries."""
@@ -106,10 +140,9 @@ class Stratum:
         n_counted = self.total(counted)
         correction = n_counted / (n_counted - 1) / self.size**2 if n_counted > 1 else ZERO
         per_weight = self.size / self.total(W)
-        human, judge = (
-            _linear({W * value: per_weight, W * one: -theta * per_weight}) for value, one in ((Y, D), (F, E))
+        human_form, judge_form = (
+            self.centred({W * value: per_weight, W * one: -theta * per_weight}, W) for value, one in ((Y, D), (F, E))
         )
-        human, judge = (_plus(form, W, -self.sum_of(form) / self.total(W)) for form in (human, judge))
         graded_centre = (self.total(F) - theta * self.total(E)) / self.n
         n_others, others_centre = self.n_others, self._mean_of_others(theta)
         overall = (self.n * graded_centre + n_others * others_centre) / self.size
@@ -119,47 +152,31 @@ class Stratum:
         # Equal weights carry nothing about which queries were drawn; unequal ones make the graded queries differ from the others.
         is_equal = self.weight_squares * self.n == 1
         centres = (graded_centre, others_centre) if is_equal else (overall, overall)
-        judge = self._simplified({**judge, F: -ONE, E: theta, CONSTANT: centres[0]})
+        human = self._simplified(human_form)
+        judge = self._simplified({**judge_form, F: -ONE, E: theta, CONSTANT: centres[0]})
         apart = other_squares - 2 * centres[1] * n_others * others_centre + n_others * centres[1] ** 2
         others = (
             apart * n_others / (n_others - 1) / self.size**2 if n_others > 1 else variance * n_others / self.size**2
         )
         return Parts(
-            self.sum_of(_product(human, human)) * correction,
-            self.sum_of(_product(human, judge)) * correction,
-            self.sum_of(_product(judge, judge)) * correction,
+            self.sum_of(human.times(human)) * correction,
+            self.sum_of(human.times(judge)) * correction,
+            self.sum_of(judge.times(judge)) * correction,
             others,
             variance * (self.weight_squares + 1 / n_others) * (n_others / self.size) ** 2 if n_others else ZERO,
         )
 
-    def _simplified(self, form: Polynomial) -> Polynomial:
-        """The same with fewer terms, if all weights are 1."""
+    def _simplified(self, form: Form) -> Polynomial:
+        """The form, with fewer terms if all weights are 1."""
         if self._is_weighted:
-            return form
+            return Polynomial.of_form(form)
         terms: dict[Monomial, Fraction] = {}
         for monomial, factor in form.items():
             terms[monomial.unweighted] = terms.get(monomial.unweighted, ZERO) + factor
-        return terms
+        return Polynomial.of_form(terms)
 
     def _mean_of_others(self, theta: Fraction) -> Fraction:
         return (self.other_total(F) - theta * self.other_total(E)) / self.n_others if self.n_others else ZERO
-
-
-def _linear(factors: Mapping[Monomial, Fraction]) -> Polynomial:
-    return {monomial: factor for monomial, factor in factors.items() if factor}
-
-
-def _plus(polynomial: Polynomial, monomial: Monomial, factor: Fraction) -> Polynomial:
-    return {**polynomial, monomial: polynomial.get(monomial, ZERO) + factor}
-
-
-def _product(first: Polynomial, second: Polynomial) -> Polynomial:
-    terms: dict[Monomial, Fraction] = {}
-    for one, factor in first.items():
-        for other, other_factor in second.items():
-            product = one * other
-            terms[product] = terms.get(product, ZERO) + factor * other_factor
-    return terms
 
 
 class Deviations(NamedTuple):
@@ -238,13 +255,14 @@ class Sample:
         """One over the number of queries that would do as well if drawn with equal probabilities from one stratum."""
         return sum((s.share**2 * s.weight_squares for s in self.strata), ZERO)
 
-    def deviations(self, form: Polynomial) -> Deviations:
+    def deviations(self, form: Form) -> Deviations:
         """Those of a linear form within the strata, without weights."""
         squares = fourth = largest = ZERO
         for stratum in self.strata:
-            square = _product(*[_plus(form, CONSTANT, -stratum.sum_of(form) / stratum.n)] * 2)
+            centred = Polynomial.of_form(stratum.centred(form))
+            square = centred.times(centred)
             squares += stratum.sum_of(square)
-            fourth += stratum.sum_of(_product(square, square))
+            fourth += stratum.sum_of(square.times(square))
             largest += stratum.total(Y * Y * Y * Y) + stratum.total(F * F * F * F)
         if squares and fourth <= largest * NEARLY_NOTHING:
             # Fourth powers of so small deviations are rounding: take the values for normal ones.
@@ -256,23 +274,23 @@ class Sample:
         human, judge = deviation_forms(theta)
         slopes = [ZERO, ZERO]
         for stratum in self.strata:
-            centred = [_plus(form, CONSTANT, -stratum.sum_of(form) / stratum.n) for form in (human, judge)]
+            centred = [Polynomial.of_form(stratum.centred(form)) for form in (human, judge)]
             for place, first in enumerate(centred):
-                slopes[place] += stratum.sum_of(_product(first, centred[1]))
+                slopes[place] += stratum.sum_of(first.times(centred[1]))
         slope = slopes[0] / slopes[1] if slopes[1] else ZERO
         # A slope of few digits is as good, and fast.
         slope = Fraction(round(slope * 2**40), 2**40)
         return self.deviations(residual_form(theta, slope))
 
 
-def deviation_forms(theta: Fraction) -> tuple[Polynomial, Polynomial]:
+def deviation_forms(theta: Fraction) -> tuple[Form, Form]:
     """The residuals d(y − θ) and e(f − θ)."""
     return {Y: ONE, D: -theta}, {F: ONE, E: -theta}
 
 
-def residual_form(theta: Fraction, weight: Fraction) -> Polynomial:
+def residual_form(theta: Fraction, weight: Fraction) -> Form:
     """What the model's residual, times a weight, leaves of the human one."""
-    return _linear({Y: ONE, D: -theta, F: -weight, E: weight * theta})
+    return {Y: ONE, D: -theta, F: -weight, E: weight * theta}
 
 
 def sample_of(moments: JudgedMoments) -> tuple[Sample | None, str]:
