@@ -44,7 +44,7 @@ class Polynomial(NamedTuple):
     per: int
 
     @classmethod
-    def of_form(cls, form: Form) -> Polynomial:
+    def from_form(cls, form: Form) -> Polynomial:
         """A linear form."""
         per = math.lcm(*(factor.denominator for factor in form.values()))
         return cls({term: factor.numerator * (per // factor.denominator) for term, factor in form.items()}, per)
@@ -106,7 +106,7 @@ class Stratum:
 
     def centred(self, form: Form, weight: Monomial = CONSTANT) -> Form:
         """A form, less its mean over graded queries times their weights; without weights unless `weight` is W."""
-        mean = self.sum_of(Polynomial.of_form(form)) / self.total(weight)
+        mean = self.sum_of(Polynomial.from_form(form)) / self.total(weight)
         return {**form, weight: form.get(weight, ZERO) - mean}
 
     def graded_mean(self, monomial: Monomial) -> Fraction:
@@ -169,11 +169,11 @@ class Stratum:
     def _simplified(self, form: Form) -> Polynomial:
         """The form, with fewer terms if all weights are 1."""
         if self._is_weighted:
-            return Polynomial.of_form(form)
+            return Polynomial.from_form(form)
         terms: dict[Monomial, Fraction] = {}
         for monomial, factor in form.items():
             terms[monomial.unweighted] = terms.get(monomial.unweighted, ZERO) + factor
-        return Polynomial.of_form(terms)
+        return Polynomial.from_form(terms)
 
     def _mean_of_others(self, theta: Fraction) -> Fraction:
         return (self.other_total(F) - theta * self.other_total(E)) / self.n_others if self.n_others else ZERO
@@ -259,7 +259,7 @@ class Sample:
         """Those of a linear form within the strata, without weights."""
         squares = fourth = largest = ZERO
         for stratum in self.strata:
-            centred = Polynomial.of_form(stratum.centred(form))
+            centred = Polynomial.from_form(stratum.centred(form))
             square = centred.times(centred)
             squares += stratum.sum_of(square)
             fourth += stratum.sum_of(square.times(square))
@@ -274,7 +274,7 @@ class Sample:
         human, judge = deviation_forms(theta)
         slopes = [ZERO, ZERO]
         for stratum in self.strata:
-            centred = [Polynomial.of_form(stratum.centred(form)) for form in (human, judge)]
+            centred = [Polynomial.from_form(stratum.centred(form)) for form in (human, judge)]
             for place, first in enumerate(centred):
                 slopes[place] += stratum.sum_of(first.times(centred[1]))
         slope = slopes[0] / slopes[1] if slopes[1] else ZERO

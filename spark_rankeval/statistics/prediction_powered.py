@@ -51,6 +51,8 @@ from spark_rankeval.statistics.judged_samples import (
 
 # Rounding may move a mean so far beyond a bound.
 _ROUNDING = 2.0**-40
+# With fewer graded queries it is too uncertain how much the model's grades should count.
+_LEAST_GRADED = 20
 # Spread is carried by at least so many graded queries, or a judge's values say too little.
 _LEAST_DEVIATIONS_OF_JUDGE = 5
 # Disagreement counts as if at least so many graded queries had it.
@@ -90,7 +92,7 @@ class JudgedEstimate:
         human: the mean by people alone.
         judge: the mean by the model alone, over all queries.
         effective_n: how many graded queries would make `human` as precise: n_graded times its variance ÷ that of the value.
-        note: why the model does not count; empty if it does, or if λ = 0 was the best choice.
+        note: why the model does not count; empty if it does, or if λ = 0 is best.
     """
 
     value: float
@@ -178,10 +180,12 @@ def judged_estimate(
     estimator = _Estimator(sample, level, bounds, problem)
     human = estimator.human
     weight, note = (ZERO, "") if problem else estimator.best_weight() if lambda_ is None else (Fraction(lambda_), "")
+    if 2 * sample.denominator(weight) < sample.d:
+        weight, note = ZERO, "by the model, far more graded queries than others have a value"
     best = estimator.with_weight(weight, is_estimated=lambda_ is None) if weight else human
     if lambda_ is None and weight and not _width(best.interval) <= _width(human.interval):
         weight, best, note = ZERO, human, "the model's grades would make the interval longer"
-    ratio = (human.standard_error / best.standard_error) ** 2 if best.standard_error > 0 else math.nan
+    ratio = (human.standard_error / best.standard_error) ** 2 if weight else 1.0
     return JudgedEstimate(
         best.value,
         best.interval,
@@ -269,8 +273,8 @@ class _Estimator:
         for deviations, judge in zip(self._deviations, ("human", "model's"), strict=True):
             if deviations.n_large * self._equal_share < _LEAST_DEVIATIONS_OF_JUDGE:
                 return ZERO, f"too few graded queries differ in their {judge} values"
-        if self._graded_df(self._theta, ZERO) < 2:
-            return ZERO, "too few graded queries"
+        if min(self._n * self._equal_share, self._graded_df(self._theta, ZERO) + 1) < _LEAST_GRADED:
+            return ZERO, f"fewer than {_LEAST_GRADED} graded queries, or as good as fewer"
         if not self._parts.pooled:
             return ZERO, "no query has only the model's grades" if self._sample.size == self._sample.n else ""
         best = self._parts.covariance / self._parts.pooled
@@ -299,17 +303,19 @@ class _Estimator:
         graded = float(parts.human - 2 * weight * parts.covariance + weight**2 * parts.judge)
         others = float(weight**2 * parts.others + sample.between(theta, weight))
         base_df, kurtosis_df = self._graded_df(theta, weight), math.inf
-        if weight:
-            residuals = sample.residuals(theta)
-            human = self._deviations[0]
-            is_exact = residuals.squares <= human.squares * NEARLY_NOTHING
-            square = human.large_square if is_exact else residuals.large_square
-            least = _LEAST_DEVIATIONS * float(square * sample.weight_squares) / max(self._n - 1, 1)
-            if graded < least:
-                graded = least
-            else:
-                kurtosis_df = sample.deviations(residual_form(theta, weight)).df * self._equal_share
+        square = self._square_of_rare(theta) if weight else self._deviations[0].large_square
+        least = _LEAST_DEVIATIONS * float(square * sample.weight_squares) / max(self._n - 1, 1)
+        if graded < least and (weight or not self._are_shares):
+            graded = least
+        elif weight:
+            kurtosis_df = sample.deviations(residual_form(theta, weight)).df * self._equal_share
         return _Variance(max(graded, 0.0), others, base_df, kurtosis_df, float(sample.size) - 1)
+
+    def _square_of_rare(self, theta: Fraction) -> Fraction:
+        """The square of the largest residuals of a regression; of the largest deviations if the model leaves no residual."""
+        residuals, human = self._sample.residuals(theta), self._deviations[0]
+        is_exact = residuals.squares <= human.squares * NEARLY_NOTHING
+        return human.large_square if is_exact else residuals.large_square
 
     def _graded_df(self, theta: Fraction, weight: Fraction) -> float:
         """The degrees of freedom of the graded queries' part of the variance (Satterthwaite over the strata)."""

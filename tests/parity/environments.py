@@ -40,6 +40,7 @@ ENVIRONMENT_OF = {
     "mlflow": "mlflow",
     "ragas": "ragas",
     "haystack": "haystack",
+    "ppi": "ppi",
 }
 
 
