@@ -275,13 +275,13 @@ class Population:
     absent_from_labels: Literal["undefined", "left_out"] = "undefined"
     without_predictions: Literal["counted", "left_out"] = "counted"
 
-    def includes(self, batch: RankingBatch, unjudged: IntArray | None = None) -> BoolArray:
-        """Whether it is about each user of a batch; bool (n_users,). `unjudged`: how many predictions each list lost before."""
-        included = np.ones(batch.n_users, np.bool_)
+    def includes(self, n_labels: IntArray, n_predictions: IntArray) -> BoolArray:
+        """Whether it is about users with so many labels and predictions; bool (n_users,)."""
+        included = np.ones(len(n_labels), np.bool_)
         if self.absent_from_labels == "left_out":
-            included &= batch.labels.lengths > 0
+            included &= n_labels > 0
         if self.without_predictions == "left_out":
-            included &= batch.n_predictions + (0 if unjudged is None else unjudged) > 0
+            included &= n_predictions > 0
         return included
 
 

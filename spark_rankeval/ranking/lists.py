@@ -57,6 +57,12 @@ class RankingPolicy:
     budget: float | None = None
     crossing: Literal["out", "in"] = "out"
 
+    @property
+    def whole_lists(self) -> RankingPolicy:
+        """The same without what shortens lists; counts are the same under both."""
+        whole = RankingPolicy()
+        return replace(self, **{name: getattr(whole, name) for name in LIST_PARAMETERS})
+
 
 #: The fields of raw lists with an entry for each flat item.
 FLAT = ("matchable", "entry", "costs")
@@ -79,6 +85,7 @@ class RawLists:
         costs: float64, what each flat item costs; None: not known.
         extra_values: float64, what labels have beside their grades, by name; see `LABEL_COLUMNS`.
         intents: what labelled items are about; None if no metric looks at it.
+        repeated: the items that a list has twice, which several rankings of the lists share; None: not known yet.
     """
 
     items: Ragged
@@ -92,12 +99,13 @@ class RawLists:
     costs: FloatArray | None = None
     extra_values: Mapping[str, Ragged] = field(default_factory=dict)
     intents: IntentLists | None = None
+    repeated: Ragged | None = None
 
     def where(self, keep: BoolArray) -> RawLists:
         """The same with only those predictions for which `keep` is true."""
         lists = {name: value.where(keep) for name in ("items", "scores") if (value := getattr(self, name)) is not None}
         flat = {name: value[keep] for name in FLAT if (value := getattr(self, name)) is not None}
-        return replace(self, **lists, **flat)
+        return replace(self, **lists, **flat, repeated=None)
 
     def users(self, start: int, stop: int) -> RawLists:
         """The lists of the users from `start` to before `stop`."""
@@ -105,7 +113,7 @@ class RawLists:
         parts: dict[str, Any] = {
             "extra_values": {name: lists.users(start, stop) for name, lists in self.extra_values.items()}
         }
-        for name in ("items", "scores", "labels", "grades", "intents"):
+        for name in ("items", "scores", "labels", "grades", "intents", "repeated"):
             parts[name] = None if getattr(self, name) is None else getattr(self, name).users(start, stop)
         for name, part in (*((name, flat) for name in FLAT), ("n_predictions", slice(start, stop))):
             parts[name] = None if getattr(self, name) is None else getattr(self, name)[part]

@@ -225,6 +225,7 @@ class RankingCounts(NamedTuple):
         cut: 1 if pruning cut the list inside a group of equal scores that reaches into the largest cutoff.
         unpredicted: how many labelled items were ranked without a prediction.
         unjudged: how many predictions were left out because their items are not judged.
+        listed: how many predictions each list had before `LIST_PARAMETERS` shortened it.
     """
 
     duplicate_predictions: IntArray
@@ -234,6 +235,7 @@ class RankingCounts(NamedTuple):
     cut: IntArray
     unpredicted: IntArray
     unjudged: IntArray
+    listed: IntArray
 
 
 def rank_lists(
@@ -256,16 +258,20 @@ def rank_lists(
     if policy.score_precision == "float32":
         lists = _with_scores_of_32_bits(lists)
     labels = distinct_labels(lists, policy.conflicting_labels)
-    n_listed = lists.items.lengths
+    # All repeats of an item are judged, or none is, and the best of them is the last to be cut. So duplicates come first.
+    lists, n_repeats = _apply_duplicates_rule(lists, policy.duplicates)
+    n_distinct = lists.items.lengths
+    listed = n_distinct if lists.n_predictions is None else lists.n_predictions
     if policy.judged_only:
         lists = _with_judged_items(lists, labels)
-    unjudged = n_listed - lists.items.lengths
+    unjudged = n_distinct - lists.items.lengths
     if policy.min_score is not None:
         lists = _from_score_on(lists, policy)
-    lists, n_repeats = _apply_duplicates_rule(lists, policy.duplicates)
     crosses_tie = np.zeros(lists.items.n_users, np.int64)
     if policy.budget is not None:
         lists, crosses_tie = _within_budget(lists, policy)
+    if policy.duplicates == "once":
+        lists = _with_best_matchable(lists)
     n_predicted = lists.items.lengths
     if policy.unpredicted_labels == "last":
         lists = with_unpredicted(lists, labels.items)
@@ -288,6 +294,7 @@ def rank_lists(
         cut=cut_within_tie(lists, largest_cutoff),
         unpredicted=lists.items.lengths - n_predicted,
         unjudged=unjudged,
+        listed=listed,
     )
     return batch, findings
 
@@ -342,20 +349,23 @@ def _within_budget(lists: RawLists, policy: RankingPolicy) -> tuple[RawLists, In
 def _apply_duplicates_rule(lists: RawLists, rule: Duplicates) -> tuple[RawLists, IntArray]:
     """The lists as a rule for duplicates leaves them, and how many predictions of each user repeat another."""
     none = np.zeros(lists.items.n_users, np.int64)
-    if rule == "each":
+    if rule in ("each", "once"):
         return lists, none
-    repeated = repeated_items(lists.items)
+    repeated = repeated_items(lists.items) if lists.repeated is None else lists.repeated
     if not len(repeated.values):
         return lists, none
     keep = first_occurrences(lists.items, repeated, lists.scores)
-    if rule == "once":
-        matchable = keep if lists.matchable is None else keep & lists.matchable
-        return replace(lists, matchable=matchable), none
     n_repeats = np.bincount(lists.items.user[~keep], minlength=lists.items.n_users)
     if rule in ("keep_best", "distinct"):
         n_predictions = None if lists.n_predictions is None else lists.n_predictions - n_repeats
         lists = replace(lists.where(keep), n_predictions=n_predictions)
     return lists, none if rule == "distinct" else n_repeats
+
+
+def _with_best_matchable(lists: RawLists) -> RawLists:
+    """The lists with labels for the best of repeated items alone."""
+    best = first_occurrences(lists.items, repeated_items(lists.items), lists.scores)
+    return replace(lists, matchable=best if lists.matchable is None else best & lists.matchable)
 
 
 def _with_scores_of_32_bits(lists: RawLists) -> RawLists:

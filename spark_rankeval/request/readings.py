@@ -276,6 +276,28 @@ def _check_abstention(resolved: Mapping[str, Metric], lists: Lists) -> None:
         raise InputError(msg)
 
 
+#: What tells the views of a model apart: the ranking of each model's lists, and the population.
+_ViewKey = tuple[tuple[RankingPolicy, ...], Population]
+
+
+def _with_counted_first(
+    groups: Mapping[_ViewKey, dict[str, Metric]], own: _ViewKey
+) -> dict[_ViewKey, dict[str, Metric]]:
+    """The metrics of each view, those of the view that is counted first.
+
+    If no metric reads the dialect's own view, another one with the same counts saves ranking all lists for these alone.
+    """
+    rankings, population = own
+    alike = (
+        key
+        for key in groups
+        if key != own and key[1] == population and tuple(ranking.whole_lists for ranking in key[0]) == rankings
+    )
+    counted = own if groups[own] else next(alike, own)
+    others = {key: metrics for key, metrics in groups.items() if key not in (own, counted)}
+    return {counted: groups[counted], **others}
+
+
 def views_of(
     resolved: Mapping[str, Metric],
     dialect: Dialect,
@@ -290,10 +312,10 @@ def views_of(
 ) -> tuple[list[View], list[Value]]:
     """The views that a dialect needs for some metrics, and what each metric of each view in turn is a value of.
 
-    There is a view for each ranking that the metrics read and each relevance, model by model. The view of the dialect's own ranking
-    comes first. What the caller says of ties, threshold and population comes before the dialect. With `keep_best` all but the best of
-    an item that a list has twice are left out, if the dialect calls it a mistake. If models differ, `scored_arrays` says which ones come as
-    arrays with scores.
+    There is a view for each ranking that the metrics read and each relevance, model by model. The view whose counts are reported comes
+    first: that of the dialect's own ranking, or one that differs only in what shortens lists. What the caller says of ties, threshold
+    and population comes before the dialect. With `keep_best` all but the best of an item that a list has twice are left out, if the
+    dialect calls it a mistake. If models differ, `scored_arrays` says which ones come as arrays with scores.
     """
     forms = [replace(lists, scored_arrays=scored) for scored in scored_arrays] or [lists] * len(models)
 
@@ -303,10 +325,11 @@ def views_of(
 
     # Every model has the same metrics in the same order, whatever its lists are.
     own = policies(dialect.ranking), population or dialect.population
-    groups: dict[tuple[tuple[RankingPolicy, ...], Population], dict[str, Metric]] = {own: {}}
+    groups: dict[_ViewKey, dict[str, Metric]] = {own: {}}
     for label, metric in resolved.items():
         key = policies(dialect.ranking_of(metric)), population or dialect.population_of(metric)
         groups.setdefault(key, {})[label] = metric
+    groups = _with_counted_first(groups, own)
     views, values = [], []
     several = len(lists.relevances) > 1
     for (place, model), (index, relevance) in itertools.product(

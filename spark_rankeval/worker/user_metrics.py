@@ -14,7 +14,7 @@ from spark_rankeval.metrics.base import Metric, metric_values
 from spark_rankeval.metrics.expected_values import lowest_limit
 from spark_rankeval.ranking.batch import RankingBatch
 from spark_rankeval.ranking.lists import RawLists
-from spark_rankeval.ranking.matching import contained, distinct
+from spark_rankeval.ranking.matching import contained, distinct, repeated_items
 from spark_rankeval.ranking.ragged import Array, IntArray, Ragged, pieces
 from spark_rankeval.ranking.ranks import RankingCounts, rank_lists
 from spark_rankeval.request.counts import INVALID_COUNTS, UNUSABLE_FACTS, WEIGHT_SUMS, CountNames
@@ -195,6 +195,8 @@ def _score_model(
     predictions, facts = inputs.predictions[model], inputs.columns.get(column_of_model(FACTS, model))
     views = _views_of(task, model, inputs.columns)
     parts = list(pieces(lists.items.offsets + lists.labels.offsets, _SLICE)) or [(0, 0)]
+    if len(views) > 1:
+        lists = replace(lists, repeated=repeated_items(lists.items))
     ranked = []
     for index, view in views.items():
         # Ranking items without a label costs time, so only views that read them do it.
@@ -202,7 +204,7 @@ def _score_model(
         for feature in inputs.features:
             view_lists = feature.lists_of(view_lists, view)
         batch, findings = _rank(view, view_lists, parts) if ranker is None else ranker.rank(view, view_lists)
-        included = view.population.includes(batch, findings.unjudged)
+        included = view.population.includes(batch.labels.lengths, batch.n_predictions + findings.unjudged)
         for feature in inputs.features:
             batch = feature.add(RankedView(index, view, batch, included, predictions, inputs.items[model], facts))
         ranked.append((batch, findings))
@@ -290,7 +292,7 @@ def _counts(
     A user hangs on a tie if the values of any view do.
     """
     batch, findings = ranked[0]
-    n_predictions, n_labels = batch.n_predictions - findings.unpredicted, batch.labels.lengths
+    n_predictions, n_labels = findings.listed, batch.labels.lengths
     hangs = np.maximum.reduce([findings.tied + findings.cut for _, findings in ranked])
     return {
         "n_predictions": n_predictions,
@@ -300,7 +302,7 @@ def _counts(
         "hangs_on_tie": np.minimum(hangs, 1),
         "n_infinite_scores": predictions.unusual,
         "n_negative_grades": labels.unusual,
-        "left_out": (~view.population.includes(batch)).astype(np.int64),
+        "left_out": (~view.population.includes(n_labels, n_predictions)).astype(np.int64),
         "n_invalid_predictions": predictions.invalid,
         "n_invalid_labels": labels.invalid,
         "n_duplicate_predictions": findings.duplicate_predictions + predictions.merged,

@@ -97,7 +97,10 @@ def test_who_is_in_a_mean_differs_by_metric_in_recommenders():
     batch = batch_of([(in_order([1]), ungraded([1])), ([], ungraded([1])), (in_order([1]), [])])
     recommenders = find_dialect("recommenders")
     who = {name: recommenders.population_of(parse_metric(name)) for name in ("ndcg", "precision", "novelty")}
-    assert {name: population.includes(batch).tolist() for name, population in who.items()} == {
+    assert {
+        name: population.includes(batch.labels.lengths, batch.n_predictions).tolist()
+        for name, population in who.items()
+    } == {
         "ndcg": [True, True, False],
         "precision": [True, False, False],
         "novelty": [True, False, True],
@@ -156,7 +159,7 @@ def values_of_letters(name, metrics, listed, labels):
         lists = lists_of([(in_order(map(ord, listed)), ungraded(map(ord, labels)))])
         batch, counts = ranked(lists, **vars(dialect.ranking_of(metric)))
         assert counts.duplicate_predictions.tolist() == [0]
-        included = dialect.population_of(metric).includes(batch)[0]
+        included = dialect.population_of(metric).includes(batch.labels.lengths, batch.n_predictions)[0]
         values.append(metric.compute(batch)[0] if included else math.nan)
     return values
 

@@ -19,4 +19,5 @@ USERS = [(in_order([1]), ungraded([1])), ([], ungraded([1])), (in_order([1]), [(
     ],
 )
 def test_a_population_asks_for_rows_and_not_for_relevance(population, expected):
-    assert POPULATIONS[population].includes(batch_of(USERS)).tolist() == expected
+    batch = batch_of(USERS)
+    assert POPULATIONS[population].includes(batch.labels.lengths, batch.n_predictions).tolist() == expected

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from helpers.scored import values_in
+from helpers.scored import scores_in, values_in
 from hypothesis import given
 from hypothesis import strategies as st
 from worlds.ranked_users import lists_of, ranked
@@ -14,8 +14,9 @@ from spark_rankeval.errors import InputError, MetricError
 from spark_rankeval.metrics.naming import parse_metric, parse_metrics
 from spark_rankeval.ranking.batch import Look
 from spark_rankeval.request.options import ScoringOptions
-from spark_rankeval.request.readings import Lists, read_request, views_of
+from spark_rankeval.request.readings import Lists, read_request, resolve, views_of
 from spark_rankeval.spark.metrics_column import metrics_column
+from spark_rankeval.worker.user_metrics import count_of_model
 
 SCORES = (-1.0, 0.0, 0.25, 0.5, 1.0)
 COSTS = (0.0, 0.1, 1.0, 2.5, 10.0)
@@ -113,6 +114,40 @@ def test_a_budget_that_is_met_exactly_is_not_passed(crossing, kept):
 def test_a_dialect_that_rounds_scores_rounds_the_lowest_score_too():
     lists = lists_of([([(1, 0.7), (2, 0.6)], [])])
     assert ranked(lists, min_score=0.7, score_precision="float32")[0].n_predictions.tolist() == [1]
+
+
+@pytest.mark.parametrize("option", ["min_score=0.5", "judged_only=True"])
+@pytest.mark.parametrize("dialect", ["default", "standard", "torchmetrics"])
+def test_counts_are_of_whole_lists_and_need_no_ranking_of_these(dialect, option):
+    """Ann's two labelled items and their repeats score too little, and Bob's list is empty."""
+    users_by_name = {
+        "ann": ([("a", 0.2), ("b", 0.1), ("a", 0.1), ("c", 0.9), ("c", 0.9)], [("a", 1.0), ("b", 0.0), ("b", 0.0)]),
+        "bob": ([], [("a", 1.0)]),
+    }
+    shortened = f"precision({option})@2"
+    values, scores = scores_in(find_dialect(dialect), [shortened], users_by_name)
+    both, expected = scores_in(find_dialect(dialect), ["precision@2", shortened], users_by_name)
+    assert [value.label for value in values] == [shortened]
+    np.testing.assert_array_equal(scores.metrics[0], expected.metrics[[value.label for value in both].index(shortened)])
+    assert scores.counts.keys() == expected.counts.keys()
+    for name, count in expected.counts.items():
+        if name != count_of_model("hangs_on_tie", 0):
+            np.testing.assert_array_equal(scores.counts[name], count, err_msg=name)
+    assert scores.counts[count_of_model("n_predictions", 0)].tolist() == [5, 0]
+
+
+@pytest.mark.parametrize(
+    ("metrics", "options", "n_views"),
+    [
+        (["rr", "recall"], {"min_score": 0.5}, 1),
+        (["rr", "recall"], {"budget": 9.0}, 1),
+        (["rr", "recall(budget=9)"], {"min_score": 0.5}, 2),
+        (["rr", "recall(budget=9)"], {}, 2),
+    ],
+)
+def test_lists_that_all_end_alike_are_ranked_once(metrics, options, n_views):
+    form, dialect = Lists(True, True, prediction_columns=("cost",)), find_dialect("default")
+    assert len(views_of(resolve(parse_metrics(metrics), dialect, options, form), dialect, form)[0]) == n_views
 
 
 def test_scores_that_compare_as_floats_of_32_bits_reach_a_threshold_as_it_is_written():

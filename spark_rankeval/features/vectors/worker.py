@@ -243,7 +243,14 @@ class VectorLists:
             batch = replace(batch, recommended=first_batch.recommended)
             tied = np.maximum(tied, findings.tied)
         return batch, RankingCounts(
-            none, labels.equal + intents.equal, labels.conflicts + intents.conflicts, tied, none, none, none
+            none,
+            labels.equal + intents.equal,
+            labels.conflicts + intents.conflicts,
+            tied,
+            none,
+            none,
+            none,
+            self.n_predictions,
         )
 
     def counts(self) -> dict[str, IntArray]:
