@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from spark_rankeval.dialects import find_dialect
 from spark_rankeval.metrics.naming import parse_metrics
-from spark_rankeval.request.readings import Lists, resolve, views_of
+from spark_rankeval.request.availability import Lists
+from spark_rankeval.request.readings import resolve, views_of
 from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.statistics.all_pairs import AllPairsAccumulator, all_pairs_of
 from spark_rankeval.worker.user_metrics import score

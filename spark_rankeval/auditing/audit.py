@@ -30,9 +30,9 @@ from spark_rankeval.records.audit_rows import (
 )
 from spark_rankeval.records.table_columns import AUDIT
 from spark_rankeval.report.contents import Gate
+from spark_rankeval.request.column_names import ColumnNames
 from spark_rankeval.request.on_invalid import OnInvalid
 from spark_rankeval.request.options import ScoringOptions, Table, Vectors
-from spark_rankeval.request.readings import ColumnNames
 from spark_rankeval.spark.ids import common_id_type, problem_of_type
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.record_tables import table_of

@@ -22,9 +22,11 @@ from spark_rankeval.ranking.lists import RankingPolicy
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.side_by_side import Choice, MapRow, dialects_table
 from spark_rankeval.records.table_columns import DIALECT_MAP
+from spark_rankeval.request.availability import Lists
+from spark_rankeval.request.column_names import ColumnNames
 from spark_rankeval.request.on_invalid import OnInvalid, OnInvalidOption
 from spark_rankeval.request.options import RankingOptions, ScoringOptions, Table, Vectors
-from spark_rankeval.request.readings import ColumnNames, Lists, Reading, Value, policy_of, resolve
+from spark_rankeval.request.readings import Reading, Value, policy_of, resolve
 from spark_rankeval.request.task import ScoringTask, View
 from spark_rankeval.spark.inputs import Sources, read_sources
 from spark_rankeval.spark.local_tables import takes_local_tables

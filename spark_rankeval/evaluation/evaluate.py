@@ -26,6 +26,7 @@ from spark_rankeval.features.vectors.worker import (
     RECOMMENDATIONS,
     first_items_of_batches,
 )
+from spark_rankeval.request.column_names import ColumnNames
 from spark_rankeval.request.on_invalid import OnInvalidOption
 from spark_rankeval.request.options import (
     ByOption,
@@ -40,7 +41,6 @@ from spark_rankeval.request.options import (
     TiesOption,
     Vectors,
 )
-from spark_rankeval.request.readings import ColumnNames
 from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.spark.grouping import Grouping
 from spark_rankeval.spark.local_tables import takes_local_tables

@@ -11,8 +11,8 @@ from spark_rankeval.checks import check_name, check_table
 from spark_rankeval.errors import DataError, InputError, OptionError
 from spark_rankeval.evaluation.evaluate import top_items
 from spark_rankeval.features.vectors.worker import RECOMMENDATIONS
+from spark_rankeval.request.column_names import ColumnNames
 from spark_rankeval.request.options import ScoringOptions, Table, Vectors
-from spark_rankeval.request.readings import ColumnNames
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.sql_text import (
     aggregate,

@@ -15,8 +15,8 @@ from spark_rankeval.features.items.worker import FactsOfItems
 from spark_rankeval.features.no_answer.spark import NoAnswerOption
 from spark_rankeval.features.stages.worker import Stages
 from spark_rankeval.features.vectors.spark import VectorSources, read_vectors
+from spark_rankeval.request.column_names import ColumnNames
 from spark_rankeval.request.options import Vectors
-from spark_rankeval.request.readings import ColumnNames
 from spark_rankeval.request.task import Feature, ScoringTask
 from spark_rankeval.spark.grouped_features import SourceFeature, TablesOfCall
 from spark_rankeval.spark.source import SourceTable

@@ -22,8 +22,8 @@ from spark_rankeval.records.agreement_rows import (
     json_record,
 )
 from spark_rankeval.records.slices import Key, slice_name, sorted_keys
+from spark_rankeval.request.column_names import ColumnNames
 from spark_rankeval.request.options import ByOption, Cube, ScoringOptions, Table, attributes_in
-from spark_rankeval.request.readings import ColumnNames
 from spark_rankeval.spark.ids import check_types
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.source import SourceTable, read_source, require_column

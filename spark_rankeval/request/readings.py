@@ -1,121 +1,24 @@
-"""From the request of a caller to views: names of columns, which rankings are made of the lists, and which metrics read which."""
+"""From the request of a caller to views: which rankings are made of the lists, and which metrics read which."""
 
 from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from spark_rankeval.dialects import STANDARD, Dialect
-from spark_rankeval.errors import DialectError, InputError, MetricError, OptionError
-from spark_rankeval.metrics.abstention_based import Confidence
+from spark_rankeval.errors import InputError, MetricError, OptionError
 from spark_rankeval.metrics.base import UNSET, Metric, SuppliesDefaults
 from spark_rankeval.metrics.expected_values import EstimatorOption, TieAwareMetric, TiesOption
 from spark_rankeval.metrics.naming import NamedMetrics, column_names
 from spark_rankeval.ranking.batch import Population
-from spark_rankeval.ranking.lists import LABEL_COLUMNS, RankingPolicy, Ties
-from spark_rankeval.ranking.recommended import FACT_TABLES, Fact
-from spark_rankeval.request.options import KCounts, ScoringOptions
+from spark_rankeval.ranking.lists import RankingPolicy, Ties
+from spark_rankeval.request.availability import Lists, check_available
+from spark_rankeval.request.options import ScoringOptions
 from spark_rankeval.request.task import ScoringTask, View
-
-DEFAULT_ITEM = "item"
-#: What Spark's RankingEvaluator calls the two array columns of its one table.
-_ONE_TABLE_ITEMS = ("prediction", "label")
-
-
-@dataclass(frozen=True)
-class ColumnNames:
-    """The names that the caller gave."""
-
-    user: tuple[str, ...]  # the columns that make a user; none for one table of arrays without ids of users
-    item: tuple[str, str]  # the column of items in predictions and in labels
-    score: str | None = None  # column or field of scores
-    rank: str | None = None  # column of ranks
-    relevance: tuple[str, ...] = ()  # columns or fields of grades; none if labels have none
-    model: str | None = None  # the column of predictions that names the model
-    # Columns or fields of what labels have beside their grades, by name; see `LABEL_COLUMNS`.
-    label_columns: Mapping[str, str] = field(default_factory=dict)
-    cost: str | None = None  # column or field of predictions with what items cost
-
-    def extra(self, role: str) -> Mapping[str, str]:
-        """The columns that a table has beside scores or grades, by their names in `EXTRA_COLUMNS`."""
-        if role == "labels":
-            return self.label_columns
-        return {"cost": self.cost} if role == "predictions" and self.cost is not None else {}
-
-    @property
-    def single_items(self) -> tuple[str, ...]:
-        """The names that a column of single items may have, best first: those of both tables, or of a field of their arrays."""
-        return (*self.item, *(name.rpartition(".")[2] for name in self.item))
-
-    @classmethod
-    def read(cls, options: ScoringOptions, *, one_table: bool) -> ColumnNames:
-        """Names as a caller gives them: one item column for both tables, or one for each; one table has two arrays."""
-        item = _ONE_TABLE_ITEMS if one_table and options.item == DEFAULT_ITEM else options.item
-        users = () if options.user is None else _as_names(options.user, "user")
-        items = (item, item) if isinstance(item, str) else () if item is None else _as_names(item, "item")
-        grades = () if options.relevance is None else _as_names(options.relevance, "relevance")
-        label_columns = {name: getattr(options, name) for name in LABEL_COLUMNS if getattr(options, name) is not None}
-        problems = []
-        if options.relevance is not None and not grades:
-            problems.append("relevance must name at least one column, or be None")
-        if item is None:
-            problems.append(
-                "item=None is for one table of users, scores and labels: evaluate(table, None, …, item=None, score=…, relevance=…). Name "
-                "the column of items"
-            )
-        elif len(items) != 2:
-            problems.append(f"item must be one column, or two (of predictions and of labels); got {item!r}")
-        if one_table and len(set(items)) == 1:
-            problems.append(
-                f"labels=None needs one table with two columns of arrays, item=(predictions, labels); got item={item!r}. If each row is a "
-                "user and an item, pass score= or rank=, and relevance=; if no column has items, item=None"
-            )
-        if options.user is None and not one_table:
-            problems.append("user=None is for one table of arrays; with two tables name the column that joins them")
-        if options.user is not None and not users:
-            problems.append("user must name at least one column")
-        problems += [
-            f"column names must be strings; got {name!r} ({type(name).__name__})"
-            for name in (
-                *users,
-                *items,
-                options.score,
-                options.rank,
-                *grades,
-                options.model,
-                options.cost,
-                *label_columns.values(),
-            )
-            if name is not None and not isinstance(name, str)
-        ]
-        if not problems and len(set(users)) < len(users):
-            problems.append(f"user names a column twice: {list(users)}")
-        if not problems and len(set(grades)) < len(grades):
-            problems.append(f"relevance names a column twice: {list(grades)}")
-        problems += [
-            f"{name}={column!r} is also the name of a column of users, items or grades; give each its own column"
-            for name, column in {**label_columns, "cost": options.cost}.items()
-            if isinstance(column, str) and column in (*users, *items, *grades)
-        ]
-        if problems:
-            raise InputError("; ".join(problems))
-        return cls(
-            users, (items[0], items[1]), options.score, options.rank, grades, options.model, label_columns, options.cost
-        )
-
-
-def _as_names(value: object, option: str) -> tuple[str, ...]:
-    if isinstance(value, str):
-        return (value,)
-    if isinstance(value, tuple | list) and all(isinstance(name, str) for name in value):
-        return tuple(value)
-    msg = f"{option} must be a column name or a list of column names; got {value!r}"
-    raise InputError(msg)
-
 
 #: What the column of a metric's normaliser is called, behind the metric's.
 NORMALISER = "_normaliser"
@@ -141,41 +44,6 @@ class Value:
         return self.model, self.relevance, self.label
 
 
-@dataclass(frozen=True)
-class Lists:
-    """The form of the lists, which is clear before a job."""
-
-    scored_arrays: bool  # predictions come as arrays with scores, so that equal scores have a position
-    label_arrays: bool  # labels come as arrays, which have an order
-    relevances: tuple[str, ...] = ()  # the columns of grades; none if every label has grade 1
-    label_columns: tuple[str, ...] = ()  # what labels have beside their grades, by name
-    has_scores: bool = True  # whether the predictions of every model have scores
-    prediction_columns: tuple[str, ...] = ()  # what predictions have beside these, by name
-    k_counts: KCounts | None = None  # what a cutoff counts, if chunks are rolled up to documents
-    has_no_answer: bool = False  # whether it is declared who has no answer
-
-
-class RequiredFacts(NamedTuple):
-    """What metrics ask for beside predictions and labels."""
-
-    facts: frozenset[Fact]  # what is to be known
-    tables: dict[str, list[str]]  # the labels of the metrics that ask for each table
-
-
-def required_facts(
-    metrics: Mapping[str, Metric], dialect: Dialect, label_facts: frozenset[Fact] = frozenset()
-) -> RequiredFacts:
-    """What metrics ask for, as the dialect and the caller set them; of the facts in `label_facts`, labels know all."""
-    tables: dict[str, list[str]] = {}
-    facts: frozenset[Fact] = frozenset()
-    for label, metric in metrics.items():
-        metric_facts = metric.resolve(dialect).reads.facts
-        facts |= metric_facts
-        for table in sorted({table for fact in metric_facts - label_facts for table in FACT_TABLES[fact]}):
-            tables.setdefault(table, []).append(label)
-    return RequiredFacts(facts, tables)
-
-
 def resolve(
     metrics: Mapping[str, Metric],
     dialect: Dialect,
@@ -196,84 +64,9 @@ def resolve(
     sources: list[SuppliesDefaults] = [_CallersParameters(parameters), callers_ties, estimator, dialect]
     resolved = {label: metric.resolve(*sources) for label, metric in metrics.items()}
     callers_ties.check(resolved)
-    if not lists.relevances:
-        _refuse_unreachable_threshold(parameters.get("relevance_threshold"), resolved.values())
-    _check_list_ends(resolved, lists)
-    _check_availability(resolved, has_fact_tables, users_alone)
-    _check_abstention(resolved, lists)
+    check_available(resolved, dialect, lists, parameters, has_fact_tables=has_fact_tables, users_alone=users_alone)
     estimator.check(resolved)
-    ordered = [label for label, metric in resolved.items() if metric.reads.label_order]
-    if ordered and lists.relevances and not lists.label_arrays:
-        msg = (
-            f"dialect {dialect.name!r}: graded {', '.join(ordered)} depends on the order of a user's labels, which rows of a "
-            "table do not have. Pass the labels as arrays, or use ndcg(ideal='labels')"
-        )
-        raise DialectError(msg)
     return resolved
-
-
-def _check_list_ends(resolved: Mapping[str, Metric], lists: Lists) -> None:
-    """Refuse metrics that end lists by scores or costs without such a column."""
-    above = [label for label, metric in resolved.items() if metric.min_score is not UNSET]
-    if above and not lists.has_scores:
-        msg = f"{', '.join(above)}: min_score needs scores; name their column with score=, or leave min_score out"
-        raise InputError(msg)
-    paid = [label for label, metric in resolved.items() if metric.budget is not UNSET]
-    if paid and "cost" not in lists.prediction_columns:
-        msg = (
-            f"{', '.join(paid)}: a budget needs what items cost; name a column of predictions, such as that of their tokens, with "
-            "cost="
-        )
-        raise InputError(msg)
-    averaged = [label for label in paid if getattr(resolved[label], "ties", None) == "average"]
-    if averaged:
-        msg = f"{', '.join(averaged)}: a budget ends a list at one of several equal scores, so ties='average' has no value; leave one out"
-        raise MetricError(msg)
-
-
-def _check_availability(resolved: Mapping[str, Metric], has_fact_tables: bool, users_alone: bool) -> None:
-    corpus_metrics = [label for label, metric in resolved.items() if metric.corpus_level]
-    if corpus_metrics and users_alone:
-        msg = (
-            f"{', '.join(corpus_metrics)}: one value for all lists together, so users have no value. Use evaluate, and leave it out of "
-            "per-user tables and comparisons"
-        )
-        raise MetricError(msg)
-    asking = [label for label, metric in resolved.items() if metric.reads.facts]
-    if asking and not has_fact_tables:
-        tables = sorted(
-            {table for label in asking for fact in resolved[label].reads.facts for table in FACT_TABLES[fact]}
-        )
-        needed = " and ".join(tables) or "several models"
-        msg = f"{', '.join(asking)} needs {needed}; only evaluate and score_users take these"
-        raise MetricError(msg)
-
-
-def _check_abstention(resolved: Mapping[str, Metric], lists: Lists) -> None:
-    """Refuse metrics of users without an answer if none are declared, and values for them that do not fit the metric."""
-    asking = [label for label, metric in resolved.items() if metric.reads_no_answer]
-    if asking and not lists.has_no_answer:
-        msg = (
-            f"{', '.join(asking)}: it must be declared who has no answer; pass no_answer=, a column of booleans or a table of these users, "
-            "to evaluate or score_users"
-        )
-        raise InputError(msg)
-    unfit = [
-        label
-        for label, metric in resolved.items()
-        if metric.no_answer is not UNSET
-        and (metric.bounds != (0.0, 1.0) or not metric.larger_is_better or metric.normalises or metric.corpus_level)
-    ]
-    if unfit:
-        msg = (
-            f"{', '.join(unfit)}: no_answer='empty_is_right' gives 1 or 0, which fits metrics of users between 0 and 1 whose larger "
-            "values are better; leave it out"
-        )
-        raise MetricError(msg)
-    confident = [label for label, metric in resolved.items() if isinstance(metric, Confidence)]
-    if confident and not lists.has_scores:
-        msg = f"{', '.join(confident)} needs scores, and predictions have only an order; name their column with score="
-        raise InputError(msg)
 
 
 #: What tells the views of a model apart: the ranking of each model's lists, and the population.
@@ -415,18 +208,6 @@ def policy_of(
         duplicates = "keep_best" if lists.k_counts == "documents" else "once"
         changes |= {"duplicates": duplicates, "conflicting_labels": "highest", "rolled_up": True}
     return replace(policy, **changes)
-
-
-def _refuse_unreachable_threshold(threshold: float | None, resolved: Iterable[Metric]) -> None:
-    """Refuse a threshold that no label reaches, because labels without grades have grade 1."""
-    thresholds = [threshold, *(getattr(metric, "relevance_threshold", None) for metric in resolved)]
-    highest = max((each for each in thresholds if each is not None), default=1)
-    if highest > 1:
-        msg = (
-            f"relevance_threshold={highest:g} makes no label relevant, because every label has grade 1 without relevance=. Name the "
-            "column of grades, such as relevance='rating', or leave relevance_threshold out"
-        )
-        raise OptionError(msg)
 
 
 class _CallersParameters:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from spark_rankeval.request.column_names import ColumnNames
 from spark_rankeval.request.counts import Overlap
 from spark_rankeval.request.options import Lookup, Vectors
-from spark_rankeval.request.readings import ColumnNames
 from spark_rankeval.request.task import Feature, ScoringTask
 from spark_rankeval.spark.fingerprints import ROW_HASH, row_hash, total_of_hashes
 from spark_rankeval.spark.prediction_lists import Plan

@@ -11,9 +11,9 @@ from pyspark.sql import types as T
 
 from spark_rankeval.checks import check_table, is_name
 from spark_rankeval.errors import InputError
+from spark_rankeval.request.column_names import ColumnNames
 from spark_rankeval.request.counts import WEIGHTS, Overlap
 from spark_rankeval.request.options import UserOptions, Vectors, attributes_in
-from spark_rankeval.request.readings import ColumnNames
 from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.spark.grouped_features import MarkedUsers, SourceFeature, TablesOfCall
 from spark_rankeval.spark.ids import as_text, common_id_type, problem_of_type, readable, text_in_sql, text_of

@@ -13,7 +13,8 @@ from spark_rankeval.dialects import Dialect, find_dialect
 from spark_rankeval.errors import InputError
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.naming import column_names, parse_metrics
-from spark_rankeval.request.readings import Lists, resolve, views_of
+from spark_rankeval.request.availability import Lists
+from spark_rankeval.request.readings import resolve, views_of
 from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.spark.sql_text import column
 from spark_rankeval.spark.tasks import pandas_function

@@ -10,8 +10,8 @@ from pyspark.sql import types as T
 
 from spark_rankeval.checks import check_table
 from spark_rankeval.errors import InputError, did_you_mean
+from spark_rankeval.request.column_names import ColumnNames
 from spark_rankeval.request.options import ScoringOptions, Table, Vectors
-from spark_rankeval.request.readings import ColumnNames
 from spark_rankeval.spark.ids import common_id_type, usable
 from spark_rankeval.spark.sql_text import (
     Sql,

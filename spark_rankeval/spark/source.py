@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from pyspark.sql import types as T
 
 from spark_rankeval.errors import InputError, did_you_mean
+from spark_rankeval.request.column_names import DEFAULT_ITEM, ColumnNames
 from spark_rankeval.request.options import Similarity
-from spark_rankeval.request.readings import DEFAULT_ITEM, ColumnNames
 from spark_rankeval.spark.ids import common_id_type, id_reasons, problem_of_type, usable
 from spark_rankeval.spark.sql_text import Sql, field_of, find_column, find_field, named, number
 from spark_rankeval.worker.grouped_row import BIAS, VECTOR

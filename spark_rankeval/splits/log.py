@@ -16,8 +16,8 @@ from pyspark.sql import types as T
 from spark_rankeval.checks import check_name, check_table, is_number
 from spark_rankeval.errors import InputError, OptionError
 from spark_rankeval.metrics.base import as_float32
+from spark_rankeval.request.column_names import ColumnNames
 from spark_rankeval.request.options import ScoringOptions
-from spark_rankeval.request.readings import ColumnNames
 from spark_rankeval.spark.ids import id_reasons
 from spark_rankeval.spark.invalid_rows import none_holds
 from spark_rankeval.spark.source import SourceTable, read_source, require_column, user_column

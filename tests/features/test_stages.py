@@ -17,7 +17,8 @@ from worlds.variants import STAGES
 from spark_rankeval.dialects import DEFAULT
 from spark_rankeval.errors import MetricError, OptionError
 from spark_rankeval.metrics.naming import parse_metrics
-from spark_rankeval.request.readings import Lists, resolve, views_of
+from spark_rankeval.request.availability import Lists
+from spark_rankeval.request.readings import resolve, views_of
 from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.worker.grouped_row import ITEMS, LABELS, SCORES, grades_column
 from spark_rankeval.worker.user_metrics import score

@@ -23,7 +23,8 @@ from spark_rankeval.features.vectors.catalogue import (
 )
 from spark_rankeval.features.vectors.worker import VectorLists, first_items_of_batches
 from spark_rankeval.metrics.naming import parse_metrics
-from spark_rankeval.request.readings import Lists, resolve, views_of
+from spark_rankeval.request.availability import Lists
+from spark_rankeval.request.readings import resolve, views_of
 from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.worker import grouped_row
 from spark_rankeval.worker.scored_features import with_features

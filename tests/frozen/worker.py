@@ -30,9 +30,10 @@ from spark_rankeval.records.slices import (
     rollup_with_items,
     slice_name,
 )
+from spark_rankeval.request.availability import Lists
 from spark_rankeval.request.counts import CountNames, Overlap
 from spark_rankeval.request.options import ItemGroups, ScoringOptions
-from spark_rankeval.request.readings import Lists, read_request
+from spark_rankeval.request.readings import read_request
 from spark_rankeval.request.task import GROUP_FACTS, counts_of_models, user_counts
 from spark_rankeval.spark import describing
 from spark_rankeval.spark.describing import Groups, figures_by_group

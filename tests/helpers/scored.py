@@ -10,7 +10,8 @@ from spark_rankeval.features.no_answer.spark import NoAnswerSources
 from spark_rankeval.features.registry import with_features_of
 from spark_rankeval.features.vectors.spark import VectorSources
 from spark_rankeval.metrics.naming import parse_metrics
-from spark_rankeval.request.readings import Lists, resolve, views_of
+from spark_rankeval.request.availability import Lists
+from spark_rankeval.request.readings import resolve, views_of
 from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.spark.source import VectorColumns
 from spark_rankeval.statistics.description import DescriptionOptions

@@ -36,7 +36,8 @@ from spark_rankeval.metrics.exposure_based import Exposure
 from spark_rankeval.metrics.group_rates import ExposureShare
 from spark_rankeval.ranking.lists import RankingPolicy
 from spark_rankeval.ranking.recommended import Totals
-from spark_rankeval.request.readings import Lists, resolve
+from spark_rankeval.request.availability import Lists
+from spark_rankeval.request.readings import resolve
 from spark_rankeval.request.task import View
 from spark_rankeval.wire import pack, rows_of
 from spark_rankeval.worker import user_metrics

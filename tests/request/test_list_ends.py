@@ -13,8 +13,9 @@ from spark_rankeval.dialects import find_dialect
 from spark_rankeval.errors import InputError, MetricError
 from spark_rankeval.metrics.naming import parse_metric, parse_metrics
 from spark_rankeval.ranking.batch import Look
+from spark_rankeval.request.availability import Lists
 from spark_rankeval.request.options import ScoringOptions
-from spark_rankeval.request.readings import Lists, read_request, resolve, views_of
+from spark_rankeval.request.readings import read_request, resolve, views_of
 from spark_rankeval.spark.metrics_column import metrics_column
 from spark_rankeval.worker.user_metrics import count_of_model
 

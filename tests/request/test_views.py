@@ -12,8 +12,9 @@ from spark_rankeval.dialects import find_dialect
 from spark_rankeval.errors import MetricError
 from spark_rankeval.metrics.naming import parse_metric, parse_metrics
 from spark_rankeval.metrics.rank_based import ReciprocalRank
+from spark_rankeval.request.availability import Lists
 from spark_rankeval.request.options import RankingOptions, ScoringOptions
-from spark_rankeval.request.readings import Lists, policy_of, resolve, views_of
+from spark_rankeval.request.readings import policy_of, resolve, views_of
 from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.spark.prediction_lists import choose_plan, together
 

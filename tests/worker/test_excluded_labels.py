@@ -5,8 +5,9 @@ import pytest
 
 from spark_rankeval.dialects import DEFAULT
 from spark_rankeval.metrics.naming import parse_metrics
+from spark_rankeval.request.availability import Lists
 from spark_rankeval.request.counts import COUNTS
-from spark_rankeval.request.readings import Lists, resolve, views_of
+from spark_rankeval.request.readings import resolve, views_of
 from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.worker.grouped_row import EXCLUDED, ITEMS, LABELS, SCORES
 from spark_rankeval.worker.user_metrics import count_of_model, score

@@ -11,8 +11,9 @@ from spark_rankeval.dialects import DEFAULT
 from spark_rankeval.metrics.base import as_float32
 from spark_rankeval.metrics.naming import parse_metric, parse_metrics
 from spark_rankeval.ranking.lists import RankingPolicy
+from spark_rankeval.request.availability import Lists
 from spark_rankeval.request.counts import COUNTS
-from spark_rankeval.request.readings import Lists, resolve, views_of
+from spark_rankeval.request.readings import resolve, views_of
 from spark_rankeval.request.task import ScoringTask, View
 from spark_rankeval.worker.grouped_row import ITEMS, LABELS, SCORES, grades_column
 from spark_rankeval.worker.series import N_INVALID, score_series

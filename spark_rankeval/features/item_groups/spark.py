@@ -15,8 +15,8 @@ from spark_rankeval.features.item_groups.group_rankings import ATTRIBUTE_KEY, GR
 from spark_rankeval.features.item_groups.worker import FiguresOfGroups, score_pairs
 from spark_rankeval.features.items.grouped_tables import GroupedTables, ItemSources, packed_groups
 from spark_rankeval.metrics.naming import parse_metric
+from spark_rankeval.request.column_names import DEFAULT_ITEM, ColumnNames
 from spark_rankeval.request.options import POPULARITY, Facts, ItemGroups
-from spark_rankeval.request.readings import DEFAULT_ITEM, ColumnNames
 from spark_rankeval.request.task import Feature, has_groups
 from spark_rankeval.spark.grouped_features import GroupedFeature, GroupingContext, SourceFeature, Typed
 from spark_rankeval.spark.ids import common_id_type, problem_of_type

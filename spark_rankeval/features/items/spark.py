@@ -23,9 +23,9 @@ from spark_rankeval.features.items.grouped_tables import (
 )
 from spark_rankeval.features.items.item_facts import rows_of_shares
 from spark_rankeval.ranking.recommended import ATTRIBUTES, FACT_TABLES, ITEM_FACTS, NUMBERS, Fact
+from spark_rankeval.request.column_names import ColumnNames
 from spark_rankeval.request.counts import Overlap
 from spark_rankeval.request.options import Facts, Lookup, LookupOption
-from spark_rankeval.request.readings import ColumnNames
 from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.spark.grouped_features import GroupedFeature, GroupingContext, SourceFeature
 from spark_rankeval.spark.prediction_lists import Plan

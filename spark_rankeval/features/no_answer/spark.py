@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import types as T
 
 from spark_rankeval.features.no_answer.worker import NO_ANSWER, NoAnswer
+from spark_rankeval.request.column_names import ColumnNames
 from spark_rankeval.request.options import Table
-from spark_rankeval.request.readings import ColumnNames
 from spark_rankeval.request.task import Feature
 from spark_rankeval.spark.grouped_features import MarkedUsers, SourceFeature
 from spark_rankeval.spark.ids import for_example

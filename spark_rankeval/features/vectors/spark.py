@@ -24,8 +24,8 @@ from spark_rankeval.features.vectors.catalogue import (
     pack_catalogue,
 )
 from spark_rankeval.features.vectors.worker import ListsFromVectors
+from spark_rankeval.request.column_names import ColumnNames
 from spark_rankeval.request.options import Vectors
-from spark_rankeval.request.readings import ColumnNames
 from spark_rankeval.request.task import Feature
 from spark_rankeval.spark.grouped_features import GroupedFeature, GroupingContext, SourceFeature, Typed
 from spark_rankeval.spark.ids import id_reasons, problem_of_type
