@@ -1,7 +1,7 @@
 """Simulate evaluations of which the truth is known: how often verdicts are false, and how often intervals hold the true mean.
 
 `python tools/simulate_statistics.py` prints the tables of docs/statistics.md, in some five minutes; `hit_rates`, `continuous`,
-`shares`, `bootstrap`, `margins`, `families` and `pairs` name one of them. A test runs a short version of each.
+`shares`, `bootstrap`, `margins`, `families`, `pairs` and `ranks` name one of them. A test runs a short version of each.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from spark_rankeval.statistics.all_pairs import AllPairsAccumulator, all_pairs_of
+from spark_rankeval.statistics.all_pairs import AllPairsAccumulator, all_pairs_of, rank_sets
 from spark_rankeval.statistics.bootstrap import BootstrapAccumulator, bca_interval, bootstrap_means_of
 from spark_rankeval.statistics.intervals import fitted, mean_interval
 from spark_rankeval.statistics.moments import MomentsAccumulator, moments_of
@@ -133,6 +133,26 @@ def false_pairs(rng: np.random.Generator, n_users: int, runs: int, pairwise: boo
     return sum(any(each.low > 0 or each.high < 0 for each in pairs) for pairs in intervals) / runs
 
 
+def ranks_of_models(rng: np.random.Generator, step: float, n_users: int, runs: int) -> tuple[float, float, float]:
+    """How often sets of ranks hold the true ranks of five models, how often means give these, and how many ranks a set has.
+
+    Each model's mean is `step` above that of the model before, in standard deviations of a user's value.
+    """
+    true = step * np.arange(5)
+    ranks = [1 + int((true > mean).sum()) for mean in true]
+    values = rng.normal(size=(runs, len(true), n_users)) + true[:, None]
+    blocks = AllPairsAccumulator(runs, len(true))
+    blocks.add(np.arange(n_users), values)
+    state = blocks.state()
+    held, ordered, size = 0, 0, 0
+    for run, means in enumerate(values.mean(axis=2).tolist()):
+        sets = rank_sets(all_pairs_of(column(state, run), LEVEL), means)
+        held += all(each.lowest <= rank <= each.highest for rank, each in zip(ranks, sets, strict=True))
+        ordered += [each.rank for each in sets] == ranks
+        size += sum(each.highest - each.lowest + 1 for each in sets)
+    return held / runs, ordered / runs, size / runs / len(true)
+
+
 def metrics_of_hits(hits: Array) -> Array:
     """Fifteen metrics of users, from hits at ten ranks: hit rate, precision and discounted gain at five cutoffs."""
     discounts = 1 / np.log2(np.arange(2, 12))
@@ -233,6 +253,14 @@ def pairs_table(rng: np.random.Generator) -> Iterator[str]:
         yield f"| `{name}` | {false_pairs(rng, 50, 1000, pairwise):.3f} |"
 
 
+def ranks_table(rng: np.random.Generator) -> Iterator[str]:
+    """Five models."""
+    yield "| steps between means | sets hold all true ranks | means give the true ranks | ranks in a set |\n|---:|---:|---:|---:|"
+    for step in (0.0, 0.1, 0.2, 0.4, 0.8):
+        held, ordered, size = ranks_of_models(rng, step, 60, 2000)
+        yield f"| {step:g} | {held:.3f} | {ordered:.3f} | {size:.1f} |"
+
+
 TABLES: dict[str, Callable[[np.random.Generator], Iterator[str]]] = {
     "hit_rates": partial(slices_table, draw=hit_rates, runs=400),
     "continuous": partial(slices_table, draw=continuous, runs=400),
@@ -241,6 +269,7 @@ TABLES: dict[str, Callable[[np.random.Generator], Iterator[str]]] = {
     "margins": margins_table,
     "families": families_table,
     "pairs": pairs_table,
+    "ranks": ranks_table,
 }
 
 

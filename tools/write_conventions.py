@@ -35,6 +35,7 @@ from spark_rankeval.records.table_columns import (
     GROUP_COMPARISONS,
     METRICS,
     PAIRS,
+    RANKS,
     TableColumns,
 )
 from spark_rankeval.request.counts import ALL_COUNTS
@@ -282,7 +283,7 @@ result.to_spark().selectExpr("metric", "asked", "round(mean, 4) mean", "n_users"
 | `history` | `run_id`, `time`, and the same |
 | `compare` | those of [`comparisons`](#comparisons) without `time`, of all users and of slices |
 | `compare_groups` | those of [`group_comparisons`](#group_comparisons) without `time` |
-| `all_pairs`, `gaps`, `audit`, `dialect_map` | [below](#all_pairs) |
+| `all_pairs`, its `ranks`, `gaps`, `audit`, `dialect_map` | [below](#all_pairs) |
 
 ## Tables of earlier versions
 
@@ -345,6 +346,7 @@ def tables_page() -> str:
         _PER_USER + "\n".join(_counts()),
         _AFTER_COUNTS,
         _table("all_pairs", PAIRS),
+        _table("ranks", RANKS),
         _table("gaps", GAPS),
         _table("audit", AUDIT),
         _table("dialect_map", DIALECT_MAP),

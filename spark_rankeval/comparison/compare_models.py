@@ -239,7 +239,8 @@ def all_pairs(
     """Compare each of several models with each other, on the users with a value under all of them, in one action.
 
     This is Tukey's honestly significant difference, with users as blocks. The intervals and p-values of all pairs of a metric hold
-    together. They are not corrected for the number of metrics. Only `compare` gives lifts. Sources: Tukey 1953; Carterette, Multiple
+    together. They are not corrected for the number of metrics. Only `compare` gives lifts. `ranks` of the result has the ranks that
+    each model may have. Sources: Tukey 1953; Carterette, Multiple
     testing in statistical analysis of systems-based information retrieval experiments, TOIS 2012.
 
     Examples:
@@ -291,10 +292,10 @@ def all_pairs(
         msg = f"comparing pairs needs at least two models; the table has {', '.join(map(repr, models)) or 'none'}"
         raise InputError(msg)
     pair_clusters = PairClusters(sums.clusters, ", ".join(tables.clusters)) if tables.clusters else None
-    rows = pair_rows(models, compared, owners, level, test, drawn, pair_clusters)
+    rows, ranked = pair_rows(models, compared, owners, level, test, drawn, pair_clusters)
     warn_of_few_clusters(rows)
     notes = _notes(tables, labels, rows, owners, models)
-    return PairwiseComparison(rows, level, test, drawn, seed, notes, tables.unit)
+    return PairwiseComparison(rows, level, test, drawn, seed, notes, tables.unit, ranked)
 
 
 @takes_local_tables

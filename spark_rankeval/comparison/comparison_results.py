@@ -10,31 +10,33 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import pandas as pd
 
 from spark_rankeval.checks import kind_of
-from spark_rankeval.errors import USER, InputError, UnknownMetricError, did_you_mean
+from spark_rankeval.errors import USER, InputError, UnknownMetricError, did_you_mean, unit_words, uses_own_unit
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.records.chart_rows import WIDTH
 from spark_rankeval.records.comparison_rows import (
     ComparisonRow,
     PairRow,
+    RankRow,
     differences_in_words,
     differences_table,
     largest_losses,
     losses_table,
     pairs_in_words,
     pairs_table,
+    ranks_table,
     reversals_in_words,
     slices_in_words,
 )
 from spark_rankeval.records.selection import JudgedTables, Metrics, by_slice, rows_of_metric
 from spark_rankeval.records.summary import as_json_record, record_of
-from spark_rankeval.records.table_columns import MODEL_COMPARISON, PAIRS, frame_of
+from spark_rankeval.records.table_columns import MODEL_COMPARISON, PAIRS, RANKS, frame_of
 from spark_rankeval.report.comparison_charts import ComparisonPlots, pairs_chart
 from spark_rankeval.spark.per_user import users_by_difference
 from spark_rankeval.spark.record_tables import table_of
 from spark_rankeval.statistics.intervals import detectable_difference as smallest_difference
 from spark_rankeval.statistics.verdicts import interval_in_words
-from spark_rankeval.tables import Document, Note, remarks
+from spark_rankeval.tables import Document, Note, OneTable, remarks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -202,8 +204,46 @@ def comparison_records(
 
 
 @dataclass(frozen=True, repr=False)
+class ModelRanks(OneTable):
+    """The ranks that each of several models may have, on each metric. It prints as a table, the best model of a metric first.
+
+    Attributes:
+        rows: the rows, metric by metric.
+        level: the probability with which the sets of all models of a metric hold their true ranks.
+    """
+
+    rows: tuple[RankRow, ...]
+    level: float
+    unit: str = USER
+
+    @property
+    @uses_own_unit
+    def sentences(self) -> list[str]:
+        """A sentence for each row, such as "als is between 1st and 3rd of 12 on ndcg@10"."""
+        return [unit_words(row.sentence) for row in self.rows]
+
+    def to_pandas(self) -> pd.DataFrame:
+        """A row for each metric and model, with the columns of `RankRow`, and the level of the sets."""
+        return frame_of(self._records(), RANKS)
+
+    def to_spark(self, spark: SparkSession | None = None) -> DataFrame:
+        """The rows of `to_pandas` as a Spark DataFrame; see `Result.to_spark`."""
+        return table_of(self._records(), RANKS, spark)
+
+    def _records(self) -> Iterator[dict[str, Any]]:
+        return ({**record_of(row), "level": self.level} for row in self.rows)
+
+    def _on_paper(self) -> Document:
+        return Document(
+            (ranks_table(self.rows, self.level, "Models by their means, with the ranks that they may have"),)
+        )
+
+
+@dataclass(frozen=True, repr=False)
 class PairwiseComparison(_ComparisonTables[PairRow]):
-    """The result of `all_pairs`. It prints as a table; `notes` are as in `ModelComparison`.
+    """The result of `all_pairs`. It prints as a table, with one of ranks if there are more than two models.
+
+    `notes` are as in `ModelComparison`. `ranked` has the rows of `ranks`.
 
     Examples:
         >>> pairs = all_pairs(result, metrics="rr")
@@ -211,10 +251,26 @@ class PairwiseComparison(_ComparisonTables[PairRow]):
         'worse'
         >>> print(pairs.sentences[0])
         popular is worse than personal on rr (difference -0.4167, 95% interval -0.7051 to -0.1282, p = 0.0112).
+        >>> pairs.ranks.sentences
+        ['personal is 1st of 2 on rr.', 'popular is 2nd of 2 on rr.']
     """
 
     notes: tuple[str, ...] = ()
     unit: str = USER
+    ranked: tuple[RankRow, ...] = ()
+
+    @property
+    def ranks(self) -> ModelRanks:
+        """The ranks that each model may have, by the intervals of all pairs (Mogstad, Romano, Shaikh and Wilhelm 2024).
+
+        A model's lowest rank is 1 + the number of models that are surely better. Its highest is the number of models less those that
+        are surely worse. Margins do not matter for ranks.
+        """
+        return ModelRanks(self.ranked, self.level, self.unit)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The rows, the ranks and the options as plain values; NaN and infinities become None."""
+        return super().to_dict() | {"ranked": [as_json_record(row) for row in self.ranked]}
 
     def to_pandas(self) -> pd.DataFrame:
         """A row for each metric and pair of models, with the columns of `PairRow`, and the level of the intervals."""
@@ -238,6 +294,12 @@ class PairwiseComparison(_ComparisonTables[PairRow]):
             UnknownMetricError: a metric is not in the comparison.
         """
         return pairs_chart(self.rows, self.level, metrics, width)
+
+    def _on_screen(self) -> Document:
+        (pairs, *_), notes = self._on_paper()
+        if any(row.n_models > 2 for row in self.ranked):
+            return Document((pairs, *self.ranks._on_paper().tables), notes)
+        return Document((pairs,), notes)
 
     def _on_paper(self) -> Document:
         caption = f"Differences in means between all pairs of models, with {interval_in_words(self.level)}s"

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from spark_rankeval.records.comparison_rows import ComparisonRow, PairRow
+from spark_rankeval.records.comparison_rows import ComparisonRow, PairRow, RankRow, ranks_in_words
 from spark_rankeval.records.slices import ALL_VALUES, Key, rollup, slice_name, sorted_keys
 from spark_rankeval.records.stored import not_shared_in_words
-from spark_rankeval.statistics.all_pairs import AllPairsAccumulator, Pair, all_pairs_of, moments_of_each
+from spark_rankeval.statistics.all_pairs import AllPairsAccumulator, Pair, all_pairs_of, moments_of_each, rank_sets
 from spark_rankeval.statistics.cluster_sums import Clusters, clusters_of
 from spark_rankeval.statistics.moments import State
 from spark_rankeval.statistics.multiple_comparisons import Joint, family_of, headline_first
@@ -235,15 +235,15 @@ def pair_rows(
     test: str,
     replicates: int,
     pair_clusters: PairClusters | None = None,
-) -> tuple[PairRow, ...]:
-    """The rows of `all_pairs`, one per metric and pair of models; models are sorted by name."""
+) -> tuple[tuple[PairRow, ...], tuple[RankRow, ...]]:
+    """The rows of `all_pairs`: one per metric and pair of models, which are sorted by name; and one per metric and model."""
     # States of fewer models are of users who lack one.
     complete = owners.get(tuple(models))
     if not complete:
         pairwise = test == "games_howell"
         complete = AllPairsAccumulator(len(metrics), len(models), replicates=replicates, pairwise=pairwise).state()
     n_users = int(owners[()][N_USERS][0]) if () in owners else 0
-    rows = []
+    rows, ranked = [], []
     for place, metric in enumerate(metrics):
         state = {field: entries[place] for field, entries in complete.items()}
         means = [moments.mean for moments in moments_of_each(state, "value")]
@@ -251,7 +251,23 @@ def pair_rows(
         pairs = all_pairs_of(state, level, metric.bounds, clusters)
         cluster = "" if pair_clusters is None else pair_clusters.cluster
         rows += [_pair_row(pair, metric, models, means, n_users, test, cluster) for pair in pairs]
-    return tuple(rows)
+        ranked += _rank_rows(pairs, metric, models, means)
+    return tuple(rows), tuple(ranked)
+
+
+def _rank_rows(
+    pairs: Sequence[Pair], metric: ComparedMetric, models: Sequence[str], means: Sequence[float]
+) -> list[RankRow]:
+    """The rows of the models, the best mean first and models without a mean last."""
+    sets = rank_sets(pairs, means, larger_is_better=metric.larger_is_better)
+    n, n_users = len(models), pairs[0].n
+    rows = [
+        RankRow(
+            metric.label, model, n_users, mean, *each, n, ranks_in_words(model, metric.name, *each[1:], n), metric.asked
+        )
+        for model, mean, each in zip(models, means, sets, strict=True)
+    ]
+    return sorted(rows, key=lambda row: row.rank or n + 1)
 
 
 def _pair_row(

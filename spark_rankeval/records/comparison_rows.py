@@ -23,9 +23,9 @@ from spark_rankeval.records.judged_rows import (
     means_columns,
     missing_intervals,
 )
-from spark_rankeval.records.summary import METRIC, MODEL, MOST_LISTED, SLICE, USERS
+from spark_rankeval.records.summary import METRIC, MODEL, MOST_LISTED, SLICE, USERS, MetricRow
 from spark_rankeval.statistics.verdicts import UNDECIDED, p_in_words, signed
-from spark_rankeval.tables import Column, Note, Table, words
+from spark_rankeval.tables import DASH, Column, Note, Table, common_format, words
 
 
 @dataclass(frozen=True)
@@ -230,6 +230,50 @@ class PairRow(JudgedRow):
         return {self.model, self.other}
 
 
+@dataclass(frozen=True)
+class RankRow(MetricRow):
+    """The rank of one of several models on a metric, 1 being the best, and the ranks that it may have.
+
+    Attributes:
+        metric: the metric's label.
+        model: the model.
+        n_users: how many users have a value under every model.
+        mean: the model's mean over these users.
+        rank: by the mean, of models with equal means the same; 0 without a mean.
+        lowest: 1 + the number of models that are surely better.
+        highest: the number of models less those that are surely worse.
+        n_models: how many models there are.
+        sentence: the same in a sentence.
+        asked: what the caller called the metric; empty: as `metric` has it.
+    """
+
+    metric: str
+    model: str
+    n_users: int
+    mean: float
+    rank: int
+    lowest: int
+    highest: int
+    n_models: int
+    sentence: str
+    asked: str = ""
+
+
+def ranks_in_words(model: str, metric: str, lowest: int, highest: int, n_models: int) -> str:
+    """A sentence on the ranks that a model may have.
+
+    >>> ranks_in_words("als", "rr", 1, 3, 12)
+    'als is between 1st and 3rd of 12 on rr.'
+    """
+    places = _ordinal(lowest) if lowest == highest else f"between {_ordinal(lowest)} and {_ordinal(highest)}"
+    return f"{model} is {places} of {n_models} on {metric}."
+
+
+def _ordinal(number: int) -> str:
+    ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"
+
+
 # A page begins with so many sentences.
 _MOST_SENTENCES = 8
 # The meaning of a dash, whether an interval, a lift or a p-value is missing.
@@ -282,6 +326,27 @@ def pairs_table(rows: Sequence[PairRow], level: float, caption: str, notes: Sequ
         VERDICT,
     ]
     return Table(rows, columns, caption=caption, notes=notes, is_grouped=True)
+
+
+def ranks_table(rows: Sequence[RankRow], level: float, caption: str) -> Table:
+    """Sets of ranks: one row for each metric and model, the best model of a metric first."""
+    written = common_format(row.mean for row in rows)
+    columns: list[Column[Any]] = [
+        METRIC,
+        MODEL,
+        USERS,
+        Column("mean", lambda row: written(row.mean)),
+        Column("rank", lambda row: f"{row.rank:,}" if row.rank else DASH),
+        Column(
+            f"{100 * level:.6g}% ranks",
+            lambda row: f"{row.lowest:,}" if row.lowest == row.highest else f"{row.lowest:,} to {row.highest:,}",
+        ),
+    ]
+    text = (
+        "those that the true rank may have; the sets of all models of a metric hold together. A model is before or after another "
+        "if the interval of their difference says so"
+    )
+    return Table(rows, columns, caption=caption, notes=[Note(text, "ranks")], dash_means="no mean", is_grouped=True)
 
 
 def differences_in_words(

@@ -225,6 +225,19 @@ PAIRS = TableColumns(
     ),
 )  # fmt: skip
 
+#: What the ranks of a `PairwiseComparison` have.
+RANKS = TableColumns(
+    "each metric and model",
+    _columns(
+        "metric model n_users mean rank lowest highest n_models sentence asked level",
+        TableColumn("n_users", COUNT, "how many users have a value of all models"),
+        TableColumn("rank", COUNT, "the rank by the mean, 1 for the best; 0 without a mean"),
+        TableColumn("lowest", COUNT, "the best rank that the true one may be"),
+        TableColumn("highest", COUNT, "the worst rank that the true one may be"),
+        TableColumn("n_models", COUNT, "how many models there are"),
+    ),
+)
+
 _GROUP_COLUMNS = _columns(
     f"metric group baseline n_users n_baseline_users n_undefined {_COMPARED} standard_error df {_ENDS} lift_low lift_high no_lift "
     f"interval_method no_interval p {_JUDGED} theta variance_saved n_without_covariate not_adjusted asked cluster n_clusters "

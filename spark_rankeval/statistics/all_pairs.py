@@ -1,6 +1,8 @@
 """All pairs of several models on the same users, corrected for the number of pairs.
 
 Tukey's test assumes that the differences of all pairs have the same spread. That of Games and Howell (1976) uses each pair's own.
+Sets of ranks: Mogstad, Romano, Shaikh and Wilhelm, Inference for ranks with applications to mobility across neighbourhoods and academic
+achievement across countries (Review of Economic Studies 2024).
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -238,6 +240,36 @@ def all_pairs_of(
             design_effect=math.nan if clusters is None else ratio(error, error_of_users) ** 2,
         ))  # fmt: skip
     return tuple(pairs)
+
+
+class RankSet(NamedTuple):
+    """The rank of a model by its mean, 0 without one, and the ranks that the true one may have. 1 is the best."""
+
+    rank: int
+    lowest: int
+    highest: int
+
+
+def rank_sets(pairs: Sequence[Pair], means: Sequence[float], *, larger_is_better: bool = True) -> list[RankSet]:
+    """The sets of ranks of several models, which hold all true ranks with the probability with which the intervals of pairs hold.
+
+    A model's true rank is 1 + the number of models with a better true mean. If an interval leaves 0 out, one of its models is
+    surely better. So at least the surely better models are before a model, and the surely worse ones are not.
+    """
+    signed = [mean if larger_is_better else -mean for mean in means]
+    n_better, n_worse = [0] * len(means), [0] * len(means)
+    for pair in pairs:
+        low, high = pair.interval.low, pair.interval.high
+        if low > 0 or high < 0:
+            second_is_better = (low > 0) == larger_is_better
+            better, worse = (pair.second, pair.first) if second_is_better else (pair.first, pair.second)
+            n_worse[better] += 1
+            n_better[worse] += 1
+    ranks = [0 if math.isnan(mean) else 1 + sum(other > mean for other in signed) for mean in signed]
+    return [
+        RankSet(rank, 1 + before, len(means) - after)
+        for rank, before, after in zip(ranks, n_better, n_worse, strict=True)
+    ]
 
 
 def moments_of_each(state: dict[str, Any], side: str) -> list[Moments]:

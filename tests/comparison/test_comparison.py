@@ -195,6 +195,37 @@ def test_all_pairs_is_tukeys_test_with_users_as_blocks(users):
     assert pairs["ndcg@10", "old", "other"].sentence.startswith("other is better than old on ndcg@10 (")
 
 
+def test_ranks_of_models_are_those_of_the_intervals(users):
+    pairs = pairs_of_frames(users, METRICS)
+    frame = pairs.ranks.to_pandas()
+    assert len(frame) == 3 * len(METRICS)
+    for row in pairs.ranked:
+        signs = {}
+        for each in pairs:
+            if each.metric == row.metric and row.model in each.names:
+                low, high = each.interval_low, each.interval_high
+                ahead = (low > 0) - (high < 0)
+                ahead = -ahead if each.other == row.model else ahead
+                signs[each.model, each.other] = -ahead if row.metric == "percentile_rank" else ahead
+        assert (row.lowest, row.highest) == (
+            1 + sum(sign < 0 for sign in signs.values()), 3 - sum(sign > 0 for sign in signs.values()),
+        )  # fmt: skip
+    rows = [row for row in pairs.ranked if row.metric == "percentile_rank"]
+    assert [row.mean for row in rows] == sorted(row.mean for row in rows)
+    assert [row.rank for row in rows] == [1, 2, 3]
+    shown = repr(pairs)
+    assert "95% ranks" in shown
+    assert shown.index("95% ranks") > shown.index("verdict")
+    assert "95% ranks" in pairs._repr_html_()
+    assert "| ndcg@10" in pairs.ranks.to_markdown()
+    assert "95\\% ranks" in pairs.ranks.to_latex()
+    two = pairs_of_frames({name: users[name] for name in ("old", "new")}, METRICS, metrics="ndcg@10")
+    assert "95% ranks" not in repr(two)
+    assert len(two.ranks.sentences) == 2
+    assert json.loads(pairs.to_json())["ranked"][0]["n_models"] == 3
+    assert pairs.ranks.sentences[0] == pairs.ranked[0].sentence
+
+
 def test_the_randomised_test_hangs_on_no_partition(users):
     told = {"metrics": ["recall@5", "ndcg@10"], "test": "randomised", "replicates": 499}
     first = pairs_of_frames(users, METRICS, **told)

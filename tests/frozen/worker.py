@@ -304,7 +304,8 @@ class _Run:
         state, clusters = self._owners(per_user, run, layout)
         of_pairs = None if layout is None else PairClusters(clusters, "cluster")
         owners = state.everyone
-        return [_row(row) for row in pair_rows(sorted(self.task.models), metrics, owners, 0.9, test, drawn, of_pairs)]
+        rows, _ = pair_rows(sorted(self.task.models), metrics, owners, 0.9, test, drawn, of_pairs)
+        return [_row(row) for row in rows]
 
     def compare_groups(self, per_user, baseline, covariate=False, sequential=None):
         metrics, weighted = self._metrics(), self.case.get("user_weight") is True

@@ -16,11 +16,16 @@ from worlds.summary_rows import (
     summary_as_text,
 )
 
-from spark_rankeval.comparison.comparison_results import ModelComparison, PairwiseComparison, detectable_difference
+from spark_rankeval.comparison.comparison_results import (
+    ModelComparison,
+    ModelRanks,
+    PairwiseComparison,
+    detectable_difference,
+)
 from spark_rankeval.errors import InputError, OptionError, UnknownMetricError
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.metrics.naming import parse_metrics
-from spark_rankeval.records.comparison_rows import differences_table, first_sentences
+from spark_rankeval.records.comparison_rows import RankRow, differences_table, first_sentences, ranks_in_words
 from spark_rankeval.records.notes import definitions_table, notes_of
 from spark_rankeval.records.summary import SummaryRow, means_table
 from spark_rankeval.records.table_columns import MODEL_COMPARISON, PAIRS
@@ -334,3 +339,23 @@ def test_a_page_begins_with_the_headline_then_other_verdicts_then_what_is_undeci
     assert first_sentences(rows[:3], "mrr") == [sentences[1], sentences[2], "Undecided: ndcg@10 of als."]
     assert first_sentences(rows[:1], "") == sentences[:1]
     assert first_sentences([], "") == []
+
+
+def test_ranks_in_words_have_the_endings_of_english():
+    numbers = [1, 2, 3, 4, 11, 12, 13, 21, 22, 23, 101, 111, 112, 113]
+    sentences = [ranks_in_words("als", "map@10", number, number, 200) for number in numbers]
+    assert [sentence.split()[2] for sentence in sentences] == [
+        "1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "22nd", "23rd", "101st", "111th", "112th", "113th",
+    ]  # fmt: skip
+    assert sentences[0] == "als is 1st of 200 on map@10."
+
+
+def test_a_table_of_ranks_shows_a_model_without_a_mean():
+    rows = [
+        RankRow("ap@10", "als", 9, 0.31, 1, 1, 2, 3, "als is between 1st and 2nd of 3 on map@10.", "map@10"),
+        RankRow("ap@10", "none", 9, math.nan, 0, 3, 3, 3, "none is 3rd of 3 on map@10.", "map@10"),
+    ]
+    lines = str(ModelRanks(tuple(rows), 0.9)).splitlines()
+    assert lines[0].split() == ["metric", "model", "users", "mean", "rank", "90%", "ranks"]
+    assert [line.split()[-4:] for line in lines[1:3]] == [["1", "1", "to", "2"], ["9", "undefined", "–", "3"]]
+    assert ModelRanks(tuple(rows), 0.9).to_pandas()["asked"].tolist() == ["map@10", "map@10"]

@@ -10,7 +10,7 @@ from spark_rankeval.comparison.comparison_results import ModelComparison
 from spark_rankeval.errors import InputError
 from spark_rankeval.experiments.group_comparison import GroupComparison
 from spark_rankeval.records import table_columns
-from spark_rankeval.records.comparison_rows import ComparisonRow, PairRow
+from spark_rankeval.records.comparison_rows import ComparisonRow, PairRow, RankRow
 from spark_rankeval.records.gaps import GapRow
 from spark_rankeval.records.group_rows import GroupRow
 from spark_rankeval.records.side_by_side import MapRow
@@ -36,6 +36,7 @@ LISTS = {name: value for name, value in vars(table_columns).items() if isinstanc
         (COMPARISONS, ComparisonRow, ModelComparison),
         (table_columns.PAIRS, PairRow, ModelComparison),
         (GROUP_COMPARISONS, GroupRow, GroupComparison),
+        (table_columns.RANKS, RankRow, ModelComparison),
         (table_columns.GAPS, GapRow, ModelComparison),
         (table_columns.GATES, GateOutcome, None),
         (table_columns.DIALECT_MAP, MapRow, None),

@@ -11,12 +11,13 @@ from worlds.model_frames import groups_of_frames
 from worlds.summary_rows import difference, pair, row
 
 from spark_rankeval.auditing.audit import Audit
-from spark_rankeval.comparison.comparison_results import ModelComparison, PairwiseComparison
+from spark_rankeval.comparison.comparison_results import ModelComparison, ModelRanks, PairwiseComparison
 from spark_rankeval.errors import InputError
 from spark_rankeval.evaluation.dialect_map import DialectMap
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.evaluation.slice_gaps import Gaps
 from spark_rankeval.records.audit_rows import CHECKS, AuditRow
+from spark_rankeval.records.comparison_rows import RankRow
 from spark_rankeval.records.gaps import GapRow
 from spark_rankeval.records.side_by_side import Choice, MapRow
 from spark_rankeval.records.stored import HistoryRow
@@ -28,6 +29,7 @@ from spark_rankeval.records.table_columns import (
     HISTORY,
     MODEL_COMPARISON,
     PAIRS,
+    RANKS,
     SUMMARY,
 )
 from spark_rankeval.run_history.history import History
@@ -63,6 +65,7 @@ KINDS = {
         lambda: ModelComparison((difference("ap@10", asked="map@10"),), 0.95, "t", 0, 0, "popularity", "holm"), MODEL_COMPARISON,
     ),
     "pairs": (lambda: PairwiseComparison((pair("ap@10"),), 0.95, "tukey", 0, 0), PAIRS),
+    "ranks": (lambda: ModelRanks((RankRow("ap@10", "als", 9, 0.3, 1, 1, 2, 3, "als is between 1st and 2nd."),), 0.95), RANKS),
     "groups": (lambda: groups_of_frames(USERS, {"rr": "rr"}, "a"), GROUP_COMPARISON),
     "gaps": (lambda: Gaps((GAP,), 0.95), GAPS),
     "audit": (

@@ -11,7 +11,7 @@ from scipy import stats
 from statsmodels.formula.api import ols
 
 from spark_rankeval.statistics import all_pairs
-from spark_rankeval.statistics.all_pairs import AllPairsAccumulator, all_pairs_of, permuted_sums
+from spark_rankeval.statistics.all_pairs import AllPairsAccumulator, all_pairs_of, permuted_sums, rank_sets
 from spark_rankeval.statistics.moments import merged
 from spark_rankeval.statistics.paired import PairedAccumulator, comparison_of
 
@@ -229,3 +229,37 @@ def test_users_who_all_gain_alike_are_no_certainty():
     (pair,) = own_spreads(np.array([[[0.5] * 3, [0.75] * 3]]))
     assert pair.p_tukey == 0.25
     assert "no bounds" in pair.interval.reason
+
+
+def naive_ranks(pairs, means, larger_is_better):
+    """Each model's rank, and its set by counting models."""
+    ranks = []
+    for model, mean in enumerate(means):
+        # How far the model is ahead of each other one, as an interval.
+        ahead = {pair.first: (pair.interval.low, pair.interval.high) for pair in pairs if pair.second == model}
+        ahead |= {pair.second: (-pair.interval.high, -pair.interval.low) for pair in pairs if pair.first == model}
+        above, below = sum(low > 0 for low, _ in ahead.values()), sum(high < 0 for _, high in ahead.values())
+        before, after = (below, above) if larger_is_better else (above, below)
+        better = sum(other > mean if larger_is_better else other < mean for other in means)
+        ranks.append((1 + better, 1 + before, len(means) - after))
+    return ranks
+
+
+@pytest.mark.parametrize("larger_is_better", [True, False])
+@pytest.mark.parametrize("step", [0.0, 0.05, 0.5])
+def test_sets_of_ranks_are_those_of_counting(step, larger_is_better):
+    values = models(5, 40, step)[RNG.permutation(5)]
+    of_all = own_spreads(values[None])
+    means = values.mean(axis=1).tolist()
+    assert rank_sets(of_all, means, larger_is_better=larger_is_better) == naive_ranks(of_all, means, larger_is_better)
+
+
+def test_sets_of_ranks_hold_what_is_not_known():
+    steps = np.array([[0.0], [0.5], [0.5], [9.0]])
+    one_tie = pairs(np.tile(RNG.normal(size=(1, 30)), (4, 1)) + RNG.normal(0, 0.01, (4, 30)) + steps)
+    assert [(lowest, highest) for _, lowest, highest in rank_sets(one_tie, [0.0, 0.5, 0.5, 9.0])] == [
+        (4, 4), (2, 3), (2, 3), (1, 1),
+    ]  # fmt: skip
+    assert [each.rank for each in rank_sets(one_tie, [0.0, 0.5, 0.5, 9.0])] == [4, 2, 2, 1]
+    nobody = pairs(np.full((3, 4), math.nan))
+    assert rank_sets(nobody, [math.nan] * 3) == [(0, 1, 3)] * 3

@@ -65,6 +65,15 @@ def test_a_noisy_model_makes_no_difference_to_games_and_howell():
     assert simulated.false_pairs(rng, 50, runs, pairwise=False) > 0.08
 
 
+@pytest.mark.parametrize("step", [0.0, 0.1])
+def test_sets_hold_the_true_ranks_of_all_models(step):
+    runs = examples(100, 2000)
+    held, ordered, size = simulated.ranks_of_models(np.random.default_rng(57), step, 60, runs)
+    assert 1 - held <= at_most(0.05, runs)
+    assert ordered < 0.5
+    assert 3 < size <= 5
+
+
 def test_intervals_and_signs_of_clusters_hold_what_those_of_their_users_do_not():
     of_clusters = SimpleNamespace(**run_path(str(ROOT / "tools" / "simulate_clusters.py")))
     runs = examples(60, 1000)
