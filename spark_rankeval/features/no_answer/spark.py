@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql import types as T
@@ -111,4 +111,4 @@ def _marked_by(name: str, frame: DataFrame, names: ColumnNames, problems: list[s
     source = read_source("no_answer", frame, names, problems)
     has_user = all_of(user.is_not_null() for user in source.users_sql()) if source.user else number(True)
     rows = where(frame, is_marked & has_user)
-    return MarkedUsers(NO_ANSWER, read_source("no_answer", rows, names, []), frame, is_marked)
+    return MarkedUsers(NO_ANSWER, replace(source, frame=rows), frame, is_marked)
