@@ -10,8 +10,8 @@ from pyspark.sql import types as T
 
 from spark_rankeval.checks import as_names, check_table
 from spark_rankeval.errors import InputError
-from spark_rankeval.request.counts import WEIGHTS
-from spark_rankeval.request.options import ColumnOrTable, ScoringOptions, Table, Vectors, attributes_in
+from spark_rankeval.request.attribute_names import AttributeNames
+from spark_rankeval.request.options import ColumnOrTable, ScoringOptions, Table, Vectors
 from spark_rankeval.spark.source import require_column
 from spark_rankeval.spark.sql_text import (
     Sql,
@@ -197,12 +197,9 @@ def _labels_of_models(labels: Sequence[DataFrame], columns: Sequence[_Columns], 
 
 def _with_attributes(frames: Sequence[DataFrame], options: ScoringOptions) -> ScoringOptions:
     """The options with the whole table as that of attributes, if it has those that are asked for: no side has all users."""
-    weight = [] if options.user_weight is None or options.user_weight in WEIGHTS else [options.user_weight]
     users = as_names("user", options.user)
     lower = [name.lower() for name in users]
-    names = [
-        name for name in (*attributes_in(options.by), *weight, *(options.clusters or ())) if name.lower() not in lower
-    ]
+    names = [name for name in AttributeNames.from_options(options).all if name.lower() not in lower]
     is_there = all(find_column(frame, name) for frame in frames for name in names)
     if not names or options.facts.attributes is not None or not is_there:
         return options
