@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Literal
 
 from spark_rankeval.dialects import UnusualGrades
 from spark_rankeval.metrics.base import Metric, RelevanceMetric, as_float32
@@ -37,6 +38,10 @@ def has_groups(metric: Metric) -> bool:
     return is_about_labels(metric) or isinstance(metric, GroupShare)
 
 
+#: Numbers in columns of predictions and labels.
+Numbers = frozenset[Literal["grades", "scores", "costs"]]
+
+
 @dataclass(frozen=True)
 class View:
     """One reading of the users' lists, and the metrics that are computed of it."""
@@ -50,28 +55,33 @@ class View:
     # Further resolved metrics, without values of users. They read no more than `metrics` do.
     standards: tuple[Metric, ...] = ()
 
-    @cached_property
-    def for_grades_of_32_bits(self) -> View:
-        """The same for a column of such grades: 0.7 is 0.699999988 there, and so it must be in what grades compare with."""
-        threshold = self.relevance_threshold
-        return replace(
-            self,
-            metrics=tuple(metric.for_grades_of_32_bits() for metric in self.metrics),
-            standards=tuple(metric.for_grades_of_32_bits() for metric in self.standards),
-            relevance_threshold=None if threshold is None else as_float32(threshold),
-        )
+    def for_numbers_of_32_bits(self, numbers: Numbers) -> View:
+        """The same if columns of these numbers have 32 bits: what compares with them is rounded likewise."""
+        if numbers not in self._views_of_32_bits:
+            self._views_of_32_bits[numbers] = self._rounded(numbers)
+        return self._views_of_32_bits[numbers]
 
     @cached_property
-    def for_scores_of_32_bits(self) -> View:
-        """The same for a column of such scores, which the lowest score that is ranked compares with."""
-        lowest = self.ranking.min_score
-        return self if lowest is None else replace(self, ranking=replace(self.ranking, min_score=as_float32(lowest)))
+    def _views_of_32_bits(self) -> dict[Numbers, View]:
+        return {}
 
-    @cached_property
-    def for_costs_of_32_bits(self) -> View:
-        """The same for a column of such costs, whose sums may be above a budget by as much as they are rounded."""
-        budget = self.ranking.budget
-        return self if budget is None else replace(self, ranking=replace(self.ranking, budget=budget * (1 + 2.0**-20)))
+    def _rounded(self, numbers: Numbers) -> View:
+        ranking, view = self.ranking, self
+        if "scores" in numbers and ranking.min_score is not None:
+            ranking = replace(ranking, min_score=as_float32(ranking.min_score))
+        if "costs" in numbers and ranking.budget is not None:
+            # Sums of rounded costs may be above a budget by as much as these are rounded.
+            ranking = replace(ranking, budget=ranking.budget * (1 + 2.0**-20))
+        if "grades" in numbers:
+            # 0.7 is 0.699999988 there.
+            threshold = self.relevance_threshold
+            view = replace(
+                self,
+                metrics=tuple(metric.for_grades_of_32_bits() for metric in self.metrics),
+                standards=tuple(metric.for_grades_of_32_bits() for metric in self.standards),
+                relevance_threshold=None if threshold is None else as_float32(threshold),
+            )
+        return replace(view, ranking=ranking)
 
     @cached_property
     def largest_cutoff(self) -> int | None:

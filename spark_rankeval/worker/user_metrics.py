@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -255,15 +255,17 @@ def _overlaps(
 
 def _views_of(task: ScoringTask, model: int, columns: dict[str, pa.Array]) -> dict[int, View]:
     """A model's views by their index in the task; what grades and scores compare with is rounded as those of this batch are."""
-    views = {index: view for index, view in enumerate(task.views) if view.model == model}
-    if has_single_precision(columns, column_of_model(SCORES, model)):
-        views = {index: view.for_scores_of_32_bits for index, view in views.items()}
-    if has_single_precision(columns, column_of_model(COSTS, model)):
-        views = {index: view.for_costs_of_32_bits for index, view in views.items()}
-    return {
-        index: view.for_grades_of_32_bits if has_single_precision(columns, grades_column(view.relevance)) else view
-        for index, view in views.items()
-    }
+    views = {}
+    for index, view in enumerate(task.views):
+        if view.model == model:
+            names: dict[str, Literal["grades", "scores", "costs"]] = {
+                grades_column(view.relevance): "grades",
+                column_of_model(SCORES, model): "scores",
+                column_of_model(COSTS, model): "costs",
+            }
+            single = frozenset(numbers for name, numbers in names.items() if has_single_precision(columns, name))
+            views[index] = view.for_numbers_of_32_bits(single) if single else view
+    return views
 
 
 def _without_excluded(excluded: Ragged | None, lists: RawLists) -> tuple[RawLists, IntArray, IntArray]:

@@ -164,7 +164,8 @@ def test_scores_that_compare_as_floats_of_32_bits_reach_a_threshold_as_it_is_wri
     view = views_of(
         {"one": parse_metric("recall(min_score=0.7)")}, find_dialect("default"), Lists(True, True), models=("",)
     )[0][-1]
-    assert view.for_scores_of_32_bits.ranking.min_score == float(np.float32(0.7)) != 0.7
+    assert view.for_numbers_of_32_bits(frozenset({"scores"})).ranking.min_score == float(np.float32(0.7)) != 0.7
+    assert view.for_numbers_of_32_bits(frozenset({"grades", "costs"})).ranking.min_score == 0.7
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,7 @@ def test_a_threshold_that_has_no_32_bits_stays_as_it_is(grade):
 
 def test_what_stands_beside_a_figure_has_the_same_threshold():
     view = View((resolved_ap(0.7),), RankingPolicy(), standards=(resolved_ap(0.7),))
-    single = view.for_grades_of_32_bits
+    single = view.for_numbers_of_32_bits(frozenset({"grades"}))
     assert single.standards == single.metrics
     assert single.metrics[0].threshold == as_float32(0.7) != 0.7
 
