@@ -1,7 +1,7 @@
 """Simulate queries with human grades and a model's, of which the truth is known: how often intervals hold, and how long they are.
 
 `python tools/simulate_prediction_powered.py` prints the tables of docs/evidence/prediction_powered.md, in some forty minutes, and
-`… judges`, `… agreement`, `… few`, `… draws`, `… differences` or `… checks` one of them. A test runs a short version.
+`… care`, `… judges`, `… agreement`, `… few`, `… draws`, `… differences` or `… checks` one of them. A test runs a short version.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ import numpy as np
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from spark_rankeval.statistics.distributions import normal_quantile
 from spark_rankeval.statistics.judged_draws import draw_check
 from spark_rankeval.statistics.judged_moments import OTHERS, OTHERS_E, OTHERS_F, OTHERS_FF, JudgedMoments
+from spark_rankeval.statistics.judged_samples import ONE, ZERO, sample_of
 from spark_rankeval.statistics.prediction_powered import JudgedEstimate, judged_estimate
 
 Array = np.ndarray[Any, Any]
@@ -244,6 +246,34 @@ def drawn(
     return y, f, graded, None, np.where(is_low, "low", "high")
 
 
+def published(moments: JudgedMoments) -> tuple[float, float]:
+    """The interval of PPI++ as it was published, with a quantile of the normal distribution."""
+    sample, _ = sample_of(moments)
+    assert sample is not None
+    parts = sample.parts(Fraction(float(sample.value(ZERO))))
+    weight = min(max(parts.covariance / parts.pooled, ZERO), ONE) if parts.pooled else ZERO
+    value = float(sample.value(weight))
+    graded = parts.human - 2 * weight * parts.covariance + weight**2 * parts.judge
+    reach = normal_quantile((1 + LEVEL) / 2) * math.sqrt(graded + weight**2 * parts.others)
+    return value - reach, value + reach
+
+
+def table_of_care(rng: np.random.Generator, runs: int = 1000) -> Iterator[str]:
+    """How often the published interval holds, and that of the package."""
+    judges = JUDGES | RARE_DISAGREEMENT
+    yield from _header("metric", "graded", *JUDGES, *(f"differs: {name}" for name in RARE_DISAGREEMENT))
+    for (metric, draw), n in itertools.product(METRICS.items(), (30, 100)):
+        cells = []
+        for judge in judges.values():
+            kinds = population(rng, draw, judge)
+            moments = samples(rng, kinds, n, 10_000, runs)
+            intervals = map(published, moments)
+            covered = sum(low <= kinds.mean + 1e-12 and kinds.mean - 1e-12 <= high for low, high in intervals) / runs
+            careful = rates([judged_estimate(each, LEVEL, bounds=(0, 1)) for each in moments], kinds.mean).covered
+            cells.append(f"{covered:.3f} → {careful:.3f}")
+        yield _row(metric, n, *cells)
+
+
 def table_of_draws(rng: np.random.Generator, runs: int = 1000) -> Iterator[str]:
     """Queries that were not drawn with equal probabilities, and undefined values."""
     yield from _header("draw", "metric", "graded", "of", "people alone", *JUDGES)
@@ -296,6 +326,7 @@ def table_of_checks(rng: np.random.Generator, runs: int = 2000) -> Iterator[str]
 
 
 TABLES: dict[str, Callable[[np.random.Generator], Iterator[str]]] = {
+    "care": table_of_care,
     "judges": table_of_judges,
     "agreement": table_of_agreement,
     "few": table_of_few,

@@ -269,7 +269,7 @@ class _GroupedSums:
                     first, second = w * first, second if monomial.weights == 1 else w * second
                 terms[monomial.name] = exact_product(first, second)
             if w is not None:
-                terms[WEIGHT_CUBES] = [w**3]
+                terms[WEIGHT_CUBES] = [w * w * w]
         self._add(terms, group)
 
     def _add(self, terms: dict[str, list[Floats]], group: Array) -> None:
@@ -297,8 +297,10 @@ class _GroupedSums:
 def _powers(values: Floats, indicator: str, letter: str) -> dict[str, Floats]:
     is_defined = ~np.isnan(values)
     base = np.where(is_defined, values, 0.0)
+    # Products, because powers differ in the last bit between versions of numpy.
     with np.errstate(over="ignore"):
-        powers = {letter * power: base**power for power in (1, 3, 4)} | {letter * 2: base * base}
+        square = base * base
+        powers = {letter: base, letter * 2: square, letter * 3: square * base, letter * 4: square * square}
     return {indicator: is_defined.astype(np.float64)} | powers
 
 

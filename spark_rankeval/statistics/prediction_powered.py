@@ -67,7 +67,7 @@ class MeanEstimate:
         value: the mean over queries with a value, weighted if queries were drawn with unequal probabilities; NaN without any.
         standard_error: of the value; NaN for fewer than two queries.
         df: the degrees of freedom of the standard error.
-        interval: as in `evaluate`.
+        interval: as in `evaluate`, but longer if few queries carry the spread.
         n: how many queries have a value.
     """
 
