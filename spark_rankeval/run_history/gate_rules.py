@@ -42,7 +42,7 @@ class GateRule:
         same_labels: whether a condition on the last good run fails if that run had other labels, users or exclusions, or if that is
             unknown. By default the outcome says so, and a warning.
         sequential: whether conditions on earlier runs compare the runs since any night with all good runs before it, at all nights
-            together. At most 5% of systems that do not change ever fail such a gate.
+            together. At most 5% of systems that do not change ever fail such a gate, if their nights have other users each.
     """
 
     metric: str = ""
