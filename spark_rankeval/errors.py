@@ -92,7 +92,11 @@ _ROWS, _NAMES = ("summary", "rows", "sliced"), ("model", "metric", "asked", "sli
 def names_of_caller(result: object) -> set[str]:
     """The names of models, metrics and slices in the rows of a result."""
     rows = [row for name in _ROWS for row in getattr(result, name, ())]
-    rows += getattr(result, "by_cell", {}).values()
+    return names_in([*rows, *getattr(result, "by_cell", {}).values()])
+
+
+def names_in(rows: Iterable[object]) -> set[str]:
+    """The names of models, metrics and slices in rows."""
     found = (getattr(row, name, "") for row in rows for name in _NAMES)
     return {name for name in found if isinstance(name, str)}
 

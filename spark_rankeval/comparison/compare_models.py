@@ -28,6 +28,7 @@ from spark_rankeval.comparison.rows import AgainstBaseline, PairClusters, pair_r
 from spark_rankeval.errors import DataError, InputError, OptionError
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.records.comparison_rows import ComparisonRow, PairRow
+from spark_rankeval.records.judged_rows import with_unit
 from spark_rankeval.records.notes import notes_of_clusters, notes_of_empty_lists
 from spark_rankeval.request.options import ByOption, Cube, attributes_in
 from spark_rankeval.spark.local_tables import takes_local_tables
@@ -188,8 +189,8 @@ def compare(
     warn_of_few_clusters([*rows, *sliced])
     notes = _notes(tables, labels, rows, owners, [*others, baseline])
     return ModelComparison(
-        rows, level, test, replicates, seed, baseline=baseline, correction=correction, headline=first_metric,
-        sliced=sliced,
+        with_unit(rows, tables.unit), level, test, replicates, seed, baseline=baseline, correction=correction,
+        headline=first_metric, sliced=with_unit(sliced, tables.unit),
         _differences=lambda: tables.differences(labels, baseline), notes=notes, unit=tables.unit,
     )  # fmt: skip
 
@@ -295,6 +296,7 @@ def all_pairs(
     rows, ranked = pair_rows(models, compared, owners, level, test, drawn, pair_clusters)
     warn_of_few_clusters(rows)
     notes = _notes(tables, labels, rows, owners, models)
+    rows = with_unit(rows, tables.unit)
     return PairwiseComparison(rows, level, test, drawn, seed, notes, tables.unit, ranked)
 
 

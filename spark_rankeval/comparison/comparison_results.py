@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import pandas as pd
 
 from spark_rankeval.checks import kind_of
-from spark_rankeval.errors import USER, InputError, UnknownMetricError, did_you_mean, unit_words, uses_own_unit
+from spark_rankeval.errors import USER, InputError, UnknownMetricError, did_you_mean
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.records.chart_rows import WIDTH
@@ -217,10 +217,9 @@ class ModelRanks(OneTable):
     unit: str = USER
 
     @property
-    @uses_own_unit
     def sentences(self) -> list[str]:
         """A sentence for each row, such as "als is between 1st and 3rd of 12 on ndcg@10"."""
-        return [unit_words(row.sentence) for row in self.rows]
+        return [row.sentence for row in self.rows]
 
     def to_pandas(self) -> pd.DataFrame:
         """A row for each metric and model, with the columns of `RankRow`, and the level of the sets."""

@@ -18,6 +18,7 @@ from spark_rankeval.evaluation.slice_gaps import Gaps, gaps_of
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.records.chart_rows import CurveAxis, curve_of, recall_curve
 from spark_rankeval.records.cross_table import CrossTable, Dimension, cross_table, result_on_screen
+from spark_rankeval.records.judged_rows import with_unit
 from spark_rankeval.records.notes import notes_of
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.selection import Lookup, Metrics, Name, by_slice, chosen, headline_keys
@@ -263,7 +264,8 @@ class Result(Shown):
             OptionError: an option is not valid.
             UnknownMetricError: a metric is not in the result.
         """
-        return replace(gaps_of(self.summary, attribute, metrics, level, margin, min_users), unit=self.unit)
+        gaps = gaps_of(self.summary, attribute, metrics, level, margin, min_users)
+        return replace(gaps, rows=with_unit(gaps.rows, self.unit), unit=self.unit)
 
     def _total_rows(self) -> list[SummaryRow]:
         return [row for row in self.summary if row.slice == "all"]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from operator import attrgetter
 from typing import Any, TypeVar
 
-from spark_rankeval.errors import listed, unit_words
+from spark_rankeval.errors import listed, names_in, speaking_of, unit_words
 from spark_rankeval.records.summary import MOST_LISTED, MetricRow, methods_in_words
 from spark_rankeval.statistics.verdicts import OPEN, decides, interval_in_words, percent
 from spark_rankeval.tables import DASH, Cell, Column, Note, Tone, common_format, probability, words
@@ -41,6 +42,15 @@ class JudgedRow(MetricRow):
     def shown_ends(self) -> tuple[float, float]:
         """The ends of the interval that stands beside the p-value."""
         return self.interval_low, self.interval_high
+
+
+Row = TypeVar("Row", bound=JudgedRow)
+
+
+def with_unit(rows: Sequence[Row], unit: str) -> tuple[Row, ...]:
+    """The rows with sentences that speak of what lists are for."""
+    with speaking_of(unit, names_in(rows)):
+        return tuple(replace(row, sentence=unit_words(row.sentence)) for row in rows)  # type: ignore[type-var] # rows are dataclasses
 
 
 class JointRow(JudgedRow):

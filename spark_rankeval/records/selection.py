@@ -13,8 +13,6 @@ from spark_rankeval.errors import (
     OptionError,
     UnknownMetricError,
     did_you_mean,
-    unit_words,
-    uses_own_unit,
 )
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.naming import column_name, parse_metric, reads_as
@@ -150,10 +148,9 @@ class JudgedTables(OneTable, Generic[Judged]):
     rows: tuple[Judged, ...]
 
     @property
-    @uses_own_unit
     def sentences(self) -> list[str]:
         """The verdict of every row in a sentence."""
-        return [unit_words(row.sentence) for row in self.rows]
+        return [row.sentence for row in self.rows]
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -52,6 +52,9 @@ def test_names_of_the_caller_stay(tables):
     comparison = compare(result, baseline="power users")
     assert comparison.sentences[0].startswith(("old users is", "Whether old users is"))
     assert "no query differs" in repr(comparison)
+    row = comparison["hits per user", "again"]
+    assert row.sentence.startswith("No query differs between again and power users on hits per user (")
+    assert row.sentence in comparison.to_pandas().sentence.tolist()
     assert merge([result, result]).unit == "query"
 
 
