@@ -115,11 +115,11 @@ def read_long_table(
     says_something = {name: is_label[name] | _declares(frame, options.no_answer) for name, frame in frames.items()}
     is_prediction = {name: named(columns[name].value).is_not_null() | ~says_something[name] for name in frames}
     scored = {name: where(frame, is_prediction[name]) for name, frame in frames.items()}
-    labels = [where(frame, is_label[name]) for name, frame in frames.items()]
+    labels = {name: where(frame, is_label[name]) for name, frame in frames.items()}
     return LongTable(
         scored if isinstance(predictions, Mapping) else scored[""],
-        _labels_of_models(labels, list(columns.values()), options) if has_models else labels[0],
-        _with_attributes(list(frames.values()), options),
+        _labels_of_models(labels, next(iter(columns.values())), options) if has_models else labels[""],
+        _with_attributes(frames, options),
         None if has_models else BothSides(frames[""], is_prediction[""], is_label[""]),
         list(frames.values()),
     )
@@ -187,23 +187,52 @@ def _place(columns: _Columns, *, is_rank: bool) -> Sql:
     return over(call("row_number"), map(named, columns.users), order)
 
 
-def _labels_of_models(labels: Sequence[DataFrame], columns: Sequence[_Columns], options: ScoringOptions) -> DataFrame:
+def _labels_of_models(labels: Mapping[str, DataFrame], columns: _Columns, options: ScoringOptions) -> DataFrame:
     """The labels of several models as one table: each model may have a row of the same label, which counts once."""
     subtopic = [] if options.facts.subtopic is None else [options.facts.subtopic]
-    names = [columns[0].users, [str(options.item)], columns[0].grades, columns[0].weight, subtopic]
-    columns_read = [named(name) for group in names for name in group]
-    return rows_of_all(select(frame, *columns_read) for frame in labels).distinct()
+    names = (*columns.users, str(options.item), *columns.grades, *columns.weight, *subtopic)
+    return _rows_of_models(labels, names).distinct()
 
 
-def _with_attributes(frames: Sequence[DataFrame], options: ScoringOptions) -> ScoringOptions:
+def _rows_of_models(frames: Mapping[str, DataFrame], names: Sequence[str]) -> DataFrame:
+    """These columns of the tables of all models; an `InputError` says which ones have different types."""
+    problems = []
+    for name in names:
+        columns = {model: find_column(frame, name) for model, frame in frames.items()}
+        lacking = [model for model, column in columns.items() if column is None]
+        problems += [f"predictions of model {model!r} has no column {name!r}; add it" for model in lacking]
+        kinds = {model: frames[model].schema[column].dataType for model, column in columns.items() if column}
+        first = next(iter(kinds))
+        problems += [
+            f"the column {name!r} is {kinds[first].simpleString()} in predictions of model {first!r} and {kind.simpleString()} in "
+            f"those of {model!r}; cast one of them"
+            for model, kind in kinds.items()
+            if not _meet(kinds[first], kind)
+        ]
+    if problems:
+        raise InputError("; ".join(problems))
+    return rows_of_all(select(frame, *map(named, names)) for frame in frames.values())
+
+
+def _meet(kind: T.DataType, other: T.DataType) -> bool:
+    """Whether the values of two columns can stand in one, as they are."""
+    both = (kind, other)
+    return (
+        kind == other
+        or any(isinstance(each, T.NullType) for each in both)
+        or all(isinstance(each, T.NumericType) for each in both)
+        or all(isinstance(each, T.StringType | T.CharType | T.VarcharType) for each in both)
+    )
+
+
+def _with_attributes(frames: Mapping[str, DataFrame], options: ScoringOptions) -> ScoringOptions:
     """The options with the whole table as that of attributes, if it has those that are asked for: no side has all users."""
     users = as_names("user", options.user)
     lower = [name.lower() for name in users]
     names = [name for name in AttributeNames.from_options(options).all if name.lower() not in lower]
-    is_there = all(find_column(frame, name) for frame in frames for name in names)
+    is_there = all(find_column(frame, name) for frame in frames.values() for name in names)
     if not names or options.facts.attributes is not None or not is_there:
         return options
     if options.users is not None and all(find_column(options.users, name) for name in names):
         return options
-    attributes = rows_of_all(select(frame, *map(named, (*users, *names))) for frame in frames)
-    return replace(options, facts=replace(options.facts, attributes=attributes))
+    return replace(options, facts=replace(options.facts, attributes=_rows_of_models(frames, (*users, *names))))

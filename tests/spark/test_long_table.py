@@ -82,6 +82,21 @@ def test_several_models_share_their_labels(spark, rows, table, of_two):
     assert result.qualities["a"].n_duplicate_labels == 0
 
 
+def test_columns_that_differ_between_models_are_named(table):
+    strings = table.withColumns({name: table[name].cast("string") for name in ("query", "label")})
+    words = (
+        "the column 'query' is bigint in predictions of model 'a' and string in those of 'b'; cast one of them; the column 'label' is "
+        "double in predictions of model 'a' and string in those of 'b'; cast one of them"
+    )
+    with pytest.raises(InputError, match=re.escape(words)):
+        evaluate({"a": table, "b": strings}, None, METRICS, **COLUMNS)
+    numbered = table.withColumn("language", table.label)
+    with pytest.raises(InputError, match="the column 'language' is string in predictions of model 'a' and double"):
+        evaluate({"a": table, "b": numbered}, None, METRICS, by="language", **COLUMNS)
+    with pytest.raises(InputError, match="predictions of model 'b' has no column 'language'; add it"):
+        evaluate({"a": table, "b": table.drop("language")}, None, METRICS, facts=Facts(subtopic="language"), **COLUMNS)
+
+
 def test_ranks_may_stand_in_the_place_of_scores_and_nan_of_pandas_is_missing(rows, of_two):
     """A merge of pandas leaves NaN where a row has no rank or no label."""
     ranked = pd.DataFrame(rows, columns=["query", "chunk", "score", "label", "language"])
