@@ -213,7 +213,7 @@ def table_of_agreement(rng: np.random.Generator, runs: int = 2000) -> Iterator[s
         yield _row(metric, n, *(simulated(rng, population(rng, draw, judge), n, 10_000, runs) for judge in judges))
 
 
-def table_of_few(rng: np.random.Generator, runs: int = 2000) -> Iterator[str]:
+def table_of_few(rng: np.random.Generator, runs: int = 1000) -> Iterator[str]:
     """Fewer graded queries than one should have."""
     yield from _header("metric", "graded", "people alone", *JUDGES)
     for (metric, draw), n in itertools.product(METRICS.items(), (2, 3, 5, 10, 20)):
@@ -296,7 +296,7 @@ def differences(
     return Population(y - baseline, judge(rng, y, draw) - judge(rng, baseline, draw))
 
 
-def table_of_differences(rng: np.random.Generator, runs: int = 2000) -> Iterator[str]:
+def table_of_differences(rng: np.random.Generator, runs: int = 1000) -> Iterator[str]:
     """The differences of two models."""
     yield from _header("metric", "graded", "people alone", *JUDGES)
     for (metric, draw), n in itertools.product(METRICS.items(), (30, 100, 300)):
@@ -305,7 +305,7 @@ def table_of_differences(rng: np.random.Generator, runs: int = 2000) -> Iterator
         yield _row(metric, n, f"{human:.3f}", *cells)
 
 
-def table_of_checks(rng: np.random.Generator, runs: int = 2000) -> Iterator[str]:
+def table_of_checks(rng: np.random.Generator, runs: int = 1000) -> Iterator[str]:
     """How often the check of the draw has p ≤ 0.05, if the draw is random, and if people chose queries with higher values."""
     yield from _header("metric", "graded", "random draw", "high values drawn 1.5 times as often")
     for (metric, draw), n in itertools.product(METRICS.items(), (30, 100, 300)):

@@ -313,9 +313,12 @@ class _Estimator:
 
     def _square_of_rare(self, theta: Fraction) -> Fraction:
         """The square of the largest residuals of a regression; of the largest deviations if the model leaves no residual."""
-        residuals, human = self._sample.residuals(theta), self._deviations[0]
-        is_exact = residuals.squares <= human.squares * NEARLY_NOTHING
-        return human.large_square if is_exact else residuals.large_square
+        residuals, human = self._sample.residuals(theta), self._deviations[0].large_square
+        is_exact = residuals.squares <= self._deviations[0].squares * NEARLY_NOTHING
+        if is_exact or residuals.n_large * self._equal_share < _LEAST_DEVIATIONS:
+            # Disagreement that the graded queries do not hold may be as large as any difference between queries.
+            return max(human, residuals.large_square)
+        return residuals.large_square
 
     def _graded_df(self, theta: Fraction, weight: Fraction) -> float:
         """The degrees of freedom of the graded queries' part of the variance (Satterthwaite over the strata)."""

@@ -240,6 +240,17 @@ def test_a_model_that_never_disagreed_may_do_so_rarely():
     assert result.effective_n < 200
 
 
+def test_a_model_that_disagreed_a_little_and_rarely_may_do_so_more():
+    y, f, is_graded = queries(23, n=30, n_others=1000)
+    y[:30] = f[:30]
+    y[7] += 0.01
+    result = judged_estimate(JudgedMoments.from_values(y, f, is_graded))
+    deviations = y[:30] - y[:30].mean()
+    square = np.sum(deviations**4) / np.sum(deviations**2)
+    others = result.lambda_**2 * np.var(f[30:], ddof=1) / 1000
+    assert result.standard_error**2 == pytest.approx(4 * square / (30 * 29) + others, rel=1e-9)
+
+
 def test_rare_disagreement_costs_degrees_of_freedom():
     y, f, is_graded = queries(15, n=100, n_others=50_000)
     frequent = judged_estimate(JudgedMoments.from_values(y, f, is_graded))
