@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from spark_rankeval.request.on_invalid import OnInvalid as OnInvalid
     from spark_rankeval.request.options import Cube as Cube
     from spark_rankeval.request.options import Facts as Facts
+    from spark_rankeval.request.options import Judged as Judged
     from spark_rankeval.request.options import Vectors as Vectors
     from spark_rankeval.retrieval.funnel import Funnel as Funnel
     from spark_rankeval.retrieval.funnel import funnel as funnel
@@ -112,7 +113,7 @@ _NAMES = {
     "report.comparison_charts": ("ComparisonPlots",),
     "report.result_charts": ("ResultPlots",),
     "request.on_invalid": ("OnInvalid",),
-    "request.options": ("Cube", "Facts", "Vectors"),
+    "request.options": ("Cube", "Facts", "Judged", "Vectors"),
     "retrieval.funnel": ("Funnel", "funnel"),
     "run_history.gate_rules": ("read_gates",),
     "run_history.gates": ("check_gates",),

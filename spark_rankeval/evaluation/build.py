@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from spark_rankeval.errors import OptionError, speaking_of, warn
+from spark_rankeval.errors import DataError, OptionError, speaking_of, warn
 from spark_rankeval.evaluation.bad_rows import (
     raise_if_invalid,
     raise_if_unusable,
@@ -18,6 +18,7 @@ from spark_rankeval.evaluation.bad_rows import (
 )
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.metrics.naming import parse_metric
+from spark_rankeval.records.judge_estimates import estimated_row, judged_rows, notes_judge_columns
 from spark_rankeval.records.notes import NOTE_OF_CHUNK_LABELS, NOTE_OF_RETRIEVED_LABELS, NOTES_OF_ROLL_UP, notes_of
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.slices import Key, has_item_group, is_of_all, item_attribute, slice_name, sorted_keys
@@ -38,6 +39,7 @@ from spark_rankeval.spark.scoring import EvaluationFigures, ModelFigures, Scorin
 from spark_rankeval.statistics.cluster_sums import warn_of_few_clusters
 from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.statistics.intervals import kept_bounds
+from spark_rankeval.statistics.judged_moments import INVALID_WEIGHTS
 from spark_rankeval.statistics.moments import Moments
 
 if TYPE_CHECKING:
@@ -159,11 +161,13 @@ def _built(
         warn(words)
     _warn_of_odd_weights(next(iter(qualities.values())), findings.metrics)
     _warn_of_values_out_of_range(findings)
+    _raise_if_draws_are_unknown(findings)
     summary = summary_of_findings(findings)
     warn_of_few_clusters(summary)
     columns = {metric.key: metric.column for metric in findings.metrics if metric.column}
     label_notes = {"predictions": NOTE_OF_RETRIEVED_LABELS, "chunks": NOTE_OF_CHUNK_LABELS}
     notes = filter(None, [NOTES_OF_ROLL_UP.get(settings.k_counts), label_notes.get(settings.labels)])
+    judge_notes = notes_judge_columns(judged_rows(row for row in summary if row.slice == "all"))
     # What is written is summarised with the same options.
     by = options.by if schema.slices else ()
     again = replace(options, by=by, user_weight=schema.weight, cluster=tuple(schema.clusters))
@@ -178,7 +182,7 @@ def _built(
         findings.figures.words,
         table,
         partial(_write, write=write, options=again, kept=kept, order=summary),
-        notes=(*notes_of(summary, schema.users, findings.longest_lists), *notes, *unmatched),
+        notes=(*notes_of(summary, schema.users, findings.longest_lists), *notes, *judge_notes, *unmatched),
         item_groups=findings.figures.item_groups,
         unit=settings.unit,
         _rejected=rejected,
@@ -246,11 +250,14 @@ def _rows(
     metrics: Sequence[MetricColumn], model: str, slice_: str, figures: ModelFigures, findings: Findings
 ) -> list[SummaryRow]:
     # Who has no label in a group of items is not in its means, and who has no answer is in none.
-    has_others = has_item_group(slice_) or "has_no_answer" in findings.schema.counts
+    # Nor who was not graded by people.
+    has_others = has_item_group(slice_) or not {"has_no_answer", "grading_weight"}.isdisjoint(findings.schema.counts)
     is_over_all = findings.schema.settings.mean == "all" and not has_others
     fingerprints = findings.total_figures[model].fingerprints
     return [
-        summary_row(
+        _estimated_row(metric, figures, model, slice_, findings, fingerprints)
+        if metric.estimated
+        else summary_row(
             metric.label,
             figures.values[key],
             model=model,
@@ -264,6 +271,39 @@ def _rows(
         for metric in metrics
         for key in [metric.key]
     ]
+
+
+def _estimated_row(
+    metric: MetricColumn,
+    figures: ModelFigures,
+    model: str,
+    slice_: str,
+    findings: Findings,
+    fingerprints: Mapping[str, str],
+) -> SummaryRow:
+    """The row of a mean under human grades that is estimated from two judges."""
+    human = figures.values[metric.key]
+    assert human.judged is not None, "it is there with two judges"
+    assert human.interval is not None, "two judges need one"
+    about = {name: value for name, value in findings.about_metrics[metric.key].items() if name != "bounds"}
+    return estimated_row(
+        metric.label, human.judged, human.interval.level, slice_=slice_, model=model, fingerprints=fingerprints, **about
+    )
+
+
+def _raise_if_draws_are_unknown(findings: Findings) -> None:
+    """Raise a `DataError` if users whom people graded have no probability of the draw."""
+    total = next(iter(findings.total_figures.values())).values
+    n_unknown = max(
+        (each.judged.count(INVALID_WEIGHTS) for each in total.values() if each.judged is not None), default=0
+    )
+    if n_unknown:
+        column = "" if findings.sources is None else f" {findings.sources.judged.get('probability', '')!r}"
+        msg = (
+            f"the probability{column} of the draw is missing, or not above 0 and at most 1, for {n_unknown:,} user(s) whom people graded. "
+            "Correct it; without probability= all users count as drawn alike"
+        )
+        raise DataError(msg, {"n_invalid_probabilities": n_unknown})
 
 
 def _warn_of_values_out_of_range(findings: Findings) -> None:

@@ -32,7 +32,9 @@ from spark_rankeval.request.options import (
     ByOption,
     ColumnOrTable,
     Facts,
+    Judged,
     KCounts,
+    MissingGrades,
     PopulationName,
     Pruning,
     ScoringOptions,
@@ -47,6 +49,7 @@ from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.scoring import Scoring
 from spark_rankeval.spark.tasks import run_on_workers
 from spark_rankeval.statistics.intervals import IntervalMethod
+from spark_rankeval.statistics.intervals import T as STUDENT
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -67,7 +70,7 @@ def evaluate(
     roll_up: str | tuple[str, str] | None = None,
     k_counts: KCounts = "documents",
     model: str | None = None,
-    relevance: str | Sequence[str] | None = None,
+    relevance: str | Sequence[str] | Judged | None = None,
     relevance_threshold: float | None = None,
     min_score: float | None = None,
     weight: str | None = None,
@@ -75,6 +78,7 @@ def evaluate(
     dialect: str | Dialect | None = None,
     ties: TiesOption = None,
     exclude: Table | None = None,
+    on_missing: MissingGrades = "error",
     on_invalid: OnInvalidOption = "error",
     users: Table | None = None,
     no_answer: ColumnOrTable | None = None,
@@ -130,7 +134,8 @@ def evaluate(
             are counted. With ``chunks`` they take places, without a label.
         model: the column of predictions that names the model of each row, if one table holds several models.
         relevance: the column of grades. None: every labelled item has grade 1. A list such as ``["click", "purchase"]`` evaluates
-            several columns in the same pass, each with its own rows in the summary. A label must then have a grade in each.
+            several columns in the same pass, each with its own rows in the summary. A label must then have a grade in each, unless
+            `on_missing` says otherwise. `Judged` joins the grades of people and of a model.
         relevance_threshold: the lowest grade that makes a labelled item relevant. None: any grade above 0, or as the dialect says. The
             threshold is rounded as the grades are, so 0.7 in a column of floats reaches a threshold of 0.7.
         min_score: the lowest score of an item that is ranked; the others are as if they had not been retrieved. It is rounded as the scores
@@ -150,6 +155,8 @@ def evaluate(
             have the names of those of the predictions, but its items may also be called as in the labels or as the field of an array.
             Labels of such items stay, and a warning counts them. The result says how many predictions were excluded, and a warning tells
             if none can be, because users or items never match.
+        on_missing: what a null or NaN in a column of grades is: an ``error``, or a label that this judge did not give (``unjudged``). The
+            item is then unlabelled for this judge alone, and ``n_missing_grades`` counts it.
         on_invalid: what happens to rows that cannot be ranked. ``error`` raises. ``drop`` leaves them out and counts them; of repeated
             items the best ranked stays, of conflicting labels the highest grade. ``quarantine`` does the same, and `Result.quarantine`
             has the rows. A dict chooses by kind, such as ``{"duplicate_predictions": "drop", "negative_grades": "clip"}``; see
@@ -194,10 +201,13 @@ def evaluate(
     options = ScoringOptions(
         user=user, item=item, score=score, rank=rank, roll_up=roll_up, k_counts=k_counts, model=model, relevance=relevance,
         relevance_threshold=relevance_threshold, min_score=min_score, weight=weight, cost=cost, dialect=dialect, ties=ties, exclude=exclude,
-        on_invalid=on_invalid, users=users, no_answer=no_answer, population=population, by=by, user_weight=user_weight, cluster=cluster,
-        unit=unit, facts=facts, prune=prune,
+        on_missing=on_missing, on_invalid=on_invalid, users=users, no_answer=no_answer, population=population, by=by,
+        user_weight=user_weight, cluster=cluster, unit=unit, facts=facts, prune=prune,
     )  # fmt: skip
     summary = SummaryOptions(by=by, user_weight=user_weight, cluster=cluster, ci=ci, quantiles=quantiles)
+    if options.judged is not None and summary.described(weighted=False).method != STUDENT:
+        msg = f"ci={ci!r} does not go with Judged, which has t intervals; leave it out, or write ci=Student(level=…)"
+        raise OptionError(msg)
     with speaking_of(unit):
         scoring = prepare(predictions, labels, metrics, options)
         warn_if_changing(scoring.sources)
@@ -256,9 +266,8 @@ def score_users(predictions: Predictions, labels: Table | None, metrics: Metrics
         metrics: as in `evaluate`.
         options: by keyword, with the meaning and default that they have in `evaluate`: ``user``, ``item``, ``score``, ``rank``,
             ``roll_up``, ``k_counts``, ``model``, ``relevance``, ``relevance_threshold``, ``min_score``, ``weight``, ``cost``, ``dialect``,
-            ``ties``, ``exclude``, ``on_invalid``, ``users``, ``no_answer``, ``population``, ``by``, ``user_weight``, ``cluster``, ``unit``,
-            ``facts`` and
-            ``prune``. All are optional.
+            ``ties``, ``exclude``, ``on_missing``, ``on_invalid``, ``users``, ``no_answer``, ``population``, ``by``, ``user_weight``,
+            ``cluster``, ``unit``, ``facts`` and ``prune``. All are optional.
 
     Returns:
         the user's columns; for each metric a double, NaN if it is undefined; ``n_predictions``, ``n_labels``, ``n_relevant``,

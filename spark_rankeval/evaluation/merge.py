@@ -13,6 +13,7 @@ from spark_rankeval.checks import check_table, kind_of
 from spark_rankeval.errors import USER, InputError, MergeError, MetricError, listed
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.metrics.naming import column_name, parse_metric
+from spark_rankeval.records.judge_estimates import merged_estimate
 from spark_rankeval.records.notes import notes_of
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.slices import ItemGroup, attributes_of, has_item_group, is_item_group, users_of
@@ -28,7 +29,7 @@ from spark_rankeval.request.options import Table
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.statistics.cluster_sums import Clusters, GroupedClusters, clusters_of_days, warn_of_few_clusters
 from spark_rankeval.statistics.description import Description, t_interval_of, with_reliable_figures
-from spark_rankeval.statistics.intervals import Interval, standard_method
+from spark_rankeval.statistics.intervals import PREDICTION_POWERED, Interval, standard_method
 from spark_rankeval.statistics.moments import Moments, moments_of_sums
 from spark_rankeval.statistics.sums import Mean, Sums, added, from_text, mean_of_sums
 from spark_rankeval.statistics.table_fingerprints import added as added_fingerprints
@@ -285,6 +286,8 @@ def _add_users_outside(
 
 def _merged(rows: Sequence[SummaryRow], fingerprints: Mapping[str, str]) -> SummaryRow:
     first = rows[0]
+    if first.interval_method == PREDICTION_POWERED:
+        return replace(merged_estimate(rows), fingerprints=fingerprints)
     sums = _sums(row for row in rows if row.n_users)
     try:
         clusters = _clusters(rows) if first.cluster else None

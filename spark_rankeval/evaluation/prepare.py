@@ -21,13 +21,13 @@ from spark_rankeval.ranking.recommended import Fact
 from spark_rankeval.request.attribute_names import AttributeNames
 from spark_rankeval.request.availability import Lists, required_facts
 from spark_rankeval.request.column_names import ColumnNames
-from spark_rankeval.request.options import FactColumns, Facts, ScoringOptions, Table, Vectors
+from spark_rankeval.request.options import FactColumns, Facts, Judged, ScoringOptions, Table, Vectors
 from spark_rankeval.request.readings import NORMALISER, Reading, columns_of, order_of, read_request
 from spark_rankeval.request.task import ScoringTask, user_counts
 from spark_rankeval.spark.inputs import Sources, read_sources
 from spark_rankeval.spark.invalid_rows import columns_of_rejected
 from spark_rankeval.spark.long_table import LongTable, read_long_table
-from spark_rankeval.spark.per_user import TABLES, MetricColumn, Settings, table_hash
+from spark_rankeval.spark.per_user import TABLES, MetricColumn, Settings, estimated_metrics, table_hash
 from spark_rankeval.spark.roll_up import roll_up
 from spark_rankeval.spark.scoring import Scoring
 from spark_rankeval.spark.sql_text import find_column
@@ -109,7 +109,9 @@ def prepare(
     ranked = {index for index, source in by_index.items() if source.vectors is not None}
     if ranked:
         _check_vectors(reading, convention, ranked)
-    task = with_features_of(reading.task, sources.features)
+    if options.judged is not None:
+        _check_judged(options, options.judged, reading, has_groups=has_groups)
+    task = with_features_of(reading.task, sources.features, has_two_judges=options.judged is not None)
     model_column = sources.model_column or ("model" if models != [""] else "")
     columns = columns_of(reading.values, requested, _columns_taken(sources, task, model_column))
     reading = replace(reading, task=task, columns=columns)
@@ -123,8 +125,13 @@ def prepare(
         unit=options.unit,
         labels="predictions" if long_table is not None else "chunks" if rolled_up.are_chunks_labelled else "table",
         k_counts=lists.k_counts or "",
+        human="" if options.judged is None else options.judged.human,
+        judge="" if options.judged is None else options.judged.judge,
     )
-    return Scoring(sources, reading, settings, _metric_columns(reading, list(requested)), model_column, options.prune)
+    shown = _metric_columns(reading, list(requested))
+    if options.judged is not None:
+        shown = (*estimated_metrics(shown, options.judged.human), *shown)
+    return Scoring(sources, reading, settings, shown, model_column, options.prune)
 
 
 def _no_answer(
@@ -272,6 +279,22 @@ def _columns_taken(sources: Sources, task: ScoringTask, model_column: str) -> li
         msg = f"the user column {model_column!r} is also the name of the model column in the per-user table; rename it"
         raise InputError(msg)
     return [*users, *about, *filter(None, [model_column]), *counts]
+
+
+def _check_judged(options: ScoringOptions, judged: Judged, reading: Reading, *, has_groups: bool) -> None:
+    """Refuse what two judges do not go with."""
+    words = {
+        "user_weight": options.user_weight is not None,
+        "cluster": options.clusters is not None,
+        "Facts(item_by=…) or Facts(popularity_groups=…)": has_groups,
+    }
+    for option in (name for name, is_there in words.items() if is_there):
+        msg = f"{option} and Judged cannot be combined; leave one out, or name both columns: relevance={[*judged.columns]}"
+        raise OptionError(msg)
+    wrong = [value.label for value in reading.values if value.metric.corpus_level or value.metric.normalises]
+    if wrong:
+        msg = f"{', '.join(dict.fromkeys(wrong))}: these have no value of every user that counts alike, which Judged needs; leave them out"
+        raise MetricError(msg)
 
 
 def _metric_columns(reading: Reading, labels: Sequence[str]) -> tuple[MetricColumn, ...]:

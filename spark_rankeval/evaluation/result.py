@@ -18,6 +18,7 @@ from spark_rankeval.evaluation.slice_gaps import Gaps, gaps_of
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.records.chart_rows import CurveAxis, curve_of, recall_curve
 from spark_rankeval.records.cross_table import CrossTable, Dimension, cross_table, result_on_screen
+from spark_rankeval.records.judge_estimates import JudgedMeans, judged_rows
 from spark_rankeval.records.judged_rows import with_unit
 from spark_rankeval.records.notes import notes_of
 from spark_rankeval.records.quality import DataQuality
@@ -130,6 +131,20 @@ class Result(Shown):
             msg = "a per-user table counts rejected rows but does not hold them; use evaluate(…).quarantine, or quarantine(…)"
             raise InputError(msg)
         return self._rejected()
+
+    @cached_property
+    def judged(self) -> JudgedMeans:
+        """What the grades of people and of a model say together, and each alone, for each model, slice and metric.
+
+        Raises:
+            InputError: the grades were not those of `Judged`.
+        """
+        rows = judged_rows(self.summary)
+        if not rows:
+            msg = "only evaluate(…, relevance=Judged(human=…, judge=…)) estimates means from two judges"
+            raise InputError(msg)
+        judge, human = dict.fromkeys(row.relevance for row in self.summary if row.relevance)
+        return JudgedMeans(rows, human, judge)
 
     @property
     def data_quality(self) -> DataQuality:

@@ -12,6 +12,8 @@ from spark_rankeval.features.intents.worker import Intents
 from spark_rankeval.features.item_groups.spark import read_groups
 from spark_rankeval.features.items.spark import SideTables, read_side_tables
 from spark_rankeval.features.items.worker import FactsOfItems
+from spark_rankeval.features.judges.graded import GradedByPeople
+from spark_rankeval.features.judges.worker import Unjudged
 from spark_rankeval.features.no_answer.spark import NoAnswerOption
 from spark_rankeval.features.stages.worker import Stages
 from spark_rankeval.features.vectors.spark import VectorSources, read_vectors
@@ -25,7 +27,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def with_features_of(task: ScoringTask, sources: Iterable[SourceFeature] = ()) -> ScoringTask:
+def with_features_of(
+    task: ScoringTask, sources: Iterable[SourceFeature] = (), *, has_two_judges: bool = False
+) -> ScoringTask:
     """The task with the features that its metrics ask for, and with those of the tables of a call."""
     features: list[Feature] = []
     if task.facts - {"model_before"}:
@@ -36,6 +40,10 @@ def with_features_of(task: ScoringTask, sources: Iterable[SourceFeature] = ()) -
         features.append(Intents())
     if any(metric.corpus_level for metric in task.metrics):
         features.append(AllLists())
+    if task.options.on_missing == "unjudged":
+        features.append(Unjudged())
+    if has_two_judges:
+        features.append(GradedByPeople())
     features += (feature for source in sources for feature in source.for_workers())
     return replace(task, features=tuple(features))
 

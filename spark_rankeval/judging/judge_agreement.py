@@ -261,7 +261,7 @@ def read_labels(
         )
     columns = [require_column("labels", labels, name, "judges", problems) for name in judges]
     judge_columns = tuple(column for column in columns if column is not None)
-    problems += _problems_of_judges(source, judge_columns)
+    problems += _problems_judge_columns(source, judge_columns)
     slices = [require_column("labels", labels, name, "by", problems) for name in attributes]
     if problems:
         raise InputError("; ".join(problems))
@@ -270,7 +270,7 @@ def read_labels(
     return JudgedLabels(source, judge_columns, attribute_columns, totals=isinstance(by, Cube))
 
 
-def _problems_of_judges(source: SourceTable, judges: Sequence[str]) -> list[str]:
+def _problems_judge_columns(source: SourceTable, judges: Sequence[str]) -> list[str]:
     """Why columns are no columns of grades."""
     problems = [f"judges names the column {name!r} twice" for name in dict.fromkeys(judges) if judges.count(name) > 1]
     kinds = {name: source.frame.schema[name].dataType for name in judges}

@@ -107,6 +107,14 @@ class RawLists:
         flat = {name: value[keep] for name in FLAT if (value := getattr(self, name)) is not None}
         return replace(self, **lists, **flat, repeated=None)
 
+    def with_graded_labels(self) -> RawLists:
+        """The same without labels whose grade is NaN."""
+        if self.grades is None or not np.isnan(self.grades.values).any():
+            return self
+        keep = ~np.isnan(self.grades.values)
+        extra_values = {name: values.where(keep) for name, values in self.extra_values.items()}
+        return replace(self, labels=self.labels.where(keep), grades=self.grades.where(keep), extra_values=extra_values)
+
     def users(self, start: int, stop: int) -> RawLists:
         """The lists of the users from `start` to before `stop`."""
         flat = slice(self.items.offsets[start], self.items.offsets[stop])

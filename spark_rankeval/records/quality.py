@@ -27,9 +27,11 @@ _TOTALS = {count.total_name: count.words for count in ALL_COUNTS}
 # A count that was not made is 0, except that of users in both tables, which is unknown.
 _NOT_COUNTED: dict[str, float | None] = {count.total_name: 0.0 if count.is_sum else 0 for count in ALL_COUNTS}
 _NOT_COUNTED["n_in_both"] = None
-# The counts that exist only if a call declares who has no answer; else they are None, and nothing shows them.
-_NO_ANSWER_COUNTS = tuple(count.total_name for count in ALL_COUNTS if count.only == "no_answer")
-_NOT_COUNTED |= dict.fromkeys(_NO_ANSWER_COUNTS)
+# Counts that only calls on users without an answer, or on missing grades, have. Else they are None, and nothing shows them.
+_COUNTED_ON_REQUEST = tuple(
+    count.total_name for count in ALL_COUNTS if count.only in ("no_answer", "unjudged", "judged")
+)
+_NOT_COUNTED |= dict.fromkeys(_COUNTED_ON_REQUEST)
 #: What each number of `DataQuality` means, in the order of `DataQuality.to_dict`.
 MEANING = _USER_COUNTS | _TOTALS
 #: The counts that exist only if labels have weights.
@@ -167,9 +169,9 @@ class DataQuality:
         return {name: count for name, count in errors.items() if count}
 
     def to_dict(self) -> dict[str, Any]:
-        """All numbers by name; those of users without an answer only if the call declares them."""
+        """All numbers by name; those that only some calls count, such as users without an answer, if this call counts them."""
         counts = {name: getattr(self, name) for name in MEANING}
-        return {name: count for name, count in counts.items() if name not in _NO_ANSWER_COUNTS or count is not None}
+        return {name: count for name, count in counts.items() if name not in _COUNTED_ON_REQUEST or count is not None}
 
     def with_counts(self, **counts: float | None) -> DataQuality:
         """A copy with other numbers, by name."""

@@ -318,6 +318,7 @@ _METHODS = {
     "bca": "BCa bootstrap",
     "clopper_pearson": "Clopper-Pearson",
     "jackknife": "jackknife",
+    "prediction_powered": "prediction-powered",
     "tukey": "Tukey",
     "games_howell": "Games-Howell",
 }

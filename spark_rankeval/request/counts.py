@@ -18,7 +18,8 @@ class Count:
         counts_rows: whether it counts rows that cannot be ranked; rows without a user have it as well.
         is_sum: whether it adds up numbers instead of counting.
         only: it exists only if labels have ``weights`` or a row for each of their ``subtopics``, if lists come from ``vectors``, if
-            items have ``groups``, or if users are declared to have ``no_answer``; empty: always.
+            items have ``groups``, if users are declared to have ``no_answer``, if grades may be missing (``unjudged``), or if
+            people graded a part of what a model graded (``judged``); empty: always.
         is_noted: whether it is shown below the figures if it is not 0.
     """
 
@@ -28,7 +29,7 @@ class Count:
     total: str = ""
     counts_rows: bool = False
     is_sum: bool = False
-    only: Literal["", "weights", "vectors", "groups", "subtopics", "no_answer"] = ""
+    only: Literal["", "weights", "vectors", "groups", "subtopics", "no_answer", "unjudged", "judged"] = ""
     is_noted: bool = False
 
     @property
@@ -60,6 +61,8 @@ ALL_COUNTS = (
     Count("n_subtopic_labels", "labels for other subtopics of their item", "labels", only="subtopics", is_noted=True),
     Count("has_no_answer", "users with no answer", "labels", total="n_no_answer", only="no_answer"),
     Count("conflicting_answer", "users with no answer but a relevant label", "labels", total="n_conflicting_answers", only="no_answer"),
+    Count("n_missing_grades", "missing grades, which leave their item unlabelled for that judge", "labels", only="unjudged", is_noted=True),
+    Count("grading_weight", "sum of the weights of users graded by people", "labels", is_sum=True, only="judged"),
     Count("n_clipped_labels", "labels with a weight above the lowest limit", "labels", only="weights"),
     Count("label_weight", "sum of the label weights", "labels", is_sum=True, only="weights"),
     Count("squared_label_weight", "sum of the squared label weights", "labels", is_sum=True, only="weights"),

@@ -31,6 +31,8 @@ PopulationName = Literal[None, "every", "labelled", "predicted", "both"]
 Pruning = Literal["auto", "never"]
 #: What a cutoff counts if chunks are rolled up: documents, or the chunks themselves.
 KCounts = Literal["documents", "chunks"]
+#: What a missing grade is: an error, or a label that this judge did not give.
+MissingGrades = Literal["error", "unjudged"]
 #: The attribute of items by their popularity in the training data.
 POPULARITY = "popularity"
 # More groups by popularity than this are no groups any more.
@@ -187,6 +189,51 @@ def _check_choices(options: RankingOptions | SummaryOptions) -> None:
 
 
 @dataclass(frozen=True)
+class Judged:
+    """Grades of two judges: people, who graded some queries, and a model, which graded all.
+
+    Examples:
+        >>> graded = labels.selectExpr("*", "user % 2 AS llm", "CASE WHEN user < 5 THEN 1 END AS human")
+        >>> judged = Judged(human="human", judge="llm")
+        >>> evaluate(predictions, graded, "rr", score="score", relevance=judged).keys()
+        ['rr', 'rr [llm]', 'rr [human]']
+
+    Each metric has three figures. ``ndcg@10`` is the mean under human grades, estimated from both judges. ``ndcg@10 [human]`` and
+    ``ndcg@10 [llm]`` are the means by each judge alone. See docs/judges.md.
+
+    Attributes:
+        human: the column of grades by people; null where nobody graded. A query counts as graded by people if each of its labels that the
+            model graded has such a grade.
+        judge: the column of grades by the model.
+        graded: the column of booleans that says which queries people graded, true in any row of the query. None: those whose labels are
+            all graded.
+        probability: the column with the probability that the query was drawn for people to grade, from more than 0 to 1. None: all
+            queries had the same. It is an attribute of queries, found like the columns of `by`.
+    """
+
+    human: str
+    judge: str
+    graded: str | None = None
+    probability: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("human", "judge"):
+            if not isinstance(getattr(self, name), str):
+                msg = f"{name} of Judged must be the name of a column of grades; got {getattr(self, name)!r}"
+                raise InputError(msg)
+        check_name("graded", self.graded)
+        check_name("probability", self.probability)
+        if self.human == self.judge:
+            msg = f"Judged needs two columns of grades; human and judge are both {self.human!r}"
+            raise InputError(msg)
+
+    @property
+    def columns(self) -> tuple[str, str]:
+        """The columns of grades: the model's comes first, because it has all labels, which are counted."""
+        return self.judge, self.human
+
+
+@dataclass(frozen=True)
 class ColumnOptions:
     """The columns of predictions and labels."""
 
@@ -196,7 +243,7 @@ class ColumnOptions:
     rank: str | None = None
     roll_up: str | tuple[str, str] | None = None
     model: str | None = None
-    relevance: str | Sequence[str] | None = None
+    relevance: str | Sequence[str] | Judged | None = None
     weight: str | None = None
     cost: str | None = None
 
@@ -214,6 +261,7 @@ class RankingOptions:
     dialect: str | Dialect | None = None
     k_counts: KCounts = "documents"
     ties: TiesOption = None
+    on_missing: MissingGrades = "error"
     on_invalid: OnInvalidOption = "error"
     population: PopulationName = None
     prune: Pruning = "auto"
@@ -275,6 +323,9 @@ class ScoringOptions(UserOptions, RankingOptions, ColumnOptions):
     def __post_init__(self) -> None:
         RankingOptions.__post_init__(self)
         UserOptions.__post_init__(self)
+        if self.judged is not None:
+            # People graded some of the labels alone.
+            object.__setattr__(self, "on_missing", "unjudged")
         if not (isinstance(self.unit, str) and self.unit.isalpha()):
             msg = f"unit must be a word for what a list is for, such as 'query'; got {self.unit!r}"
             raise OptionError(msg)
@@ -298,6 +349,11 @@ class ScoringOptions(UserOptions, RankingOptions, ColumnOptions):
             msg = f"there is no option {names}; {did_you_mean(unknown[0], option_names)}available: {', '.join(option_names)}"
             raise OptionError(msg)
         return cls(**options)
+
+    @property
+    def judged(self) -> Judged | None:
+        """The two judges, if the grades are theirs."""
+        return self.relevance if isinstance(self.relevance, Judged) else None
 
     @property
     def convention(self) -> Dialect:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import starmap
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -34,6 +34,7 @@ from spark_rankeval.spark.sql_text import (
     when,
     where,
 )
+from spark_rankeval.worker.grouped_row import GRADED
 from spark_rankeval.worker.reading import WHOLE_TABLES
 
 if TYPE_CHECKING:
@@ -66,6 +67,9 @@ class Sources:
     clusters: tuple[str, ...] = ()
     features: tuple[SourceFeature, ...] = ()  # the tables of features
     weight_count: str | None = None  # the count of the per-user table that is the users' weight, if `weight` is not
+    judged: Mapping[str, str] = field(
+        default_factory=dict
+    )  # the columns that say which users people graded, by their names on the way
     long_table: BothSides | None = None  # the table that has the rows of both predictions and labels
 
     @property
@@ -209,11 +213,16 @@ def read_sources(
     weights = (
         None if about is None or attribute_names.weight is None else find_column(about.frame, attribute_names.weight)
     )
+    judged = (
+        {}
+        if about is None
+        else {name: str(find_column(about.frame, column)) for name, column in attribute_names.judge_columns.items()}
+    )
     clusters = [str(find_column(left.frame, name)) for name in attribute_names.user_clusters]
     clusters += [] if about is None else [str(find_column(about.frame, name)) for name in attribute_names.cluster]
     return Sources(
         tuple(models), replace(right, shares_table=shared), everyone, left_out, column, about, slices, weights,
-        tuple(clusters), features, attribute_names.weight_count,
+        tuple(clusters), features, attribute_names.weight_count, judged,
     )  # fmt: skip
 
 
@@ -258,12 +267,13 @@ def _attributes(
     for name in attribute_names.cluster:
         kind = holder.schema[str(find_column(holder, name))].dataType
         problems += problem_of_type(f"cluster: the column {name!r}", kind, "cluster")
-    if attribute_names.weight is not None:
-        kind = holder.schema[str(find_column(holder, attribute_names.weight))].dataType
-        if not isinstance(kind, T.NumericType):
-            problems.append(
-                f"user_weight={attribute_names.weight!r} must be a number; it is {kind.simpleString()}. Cast it"
-            )
+    for option, column in {"user_weight": attribute_names.weight, **attribute_names.judge_columns}.items():
+        if column is None:
+            continue
+        kind = holder.schema[str(find_column(holder, column))].dataType
+        wanted, words = (T.BooleanType, "a boolean") if option == GRADED else (T.NumericType, "a number")
+        if not isinstance(kind, wanted):
+            problems.append(f"{option}={column!r} must be {words}; it is {kind.simpleString()}. Cast it")
     return read_source("attributes", holder, names, problems)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
@@ -47,11 +47,18 @@ class MetricColumn:
     # What most systems mean by the metric, if that is another definition and the caller did not choose; else empty.
     standard: str = ""
     standard_column: str = ""  # the column of the values by that definition, if the table has it; else empty
+    # The column of grades by people, if the mean under these is estimated from two judges; else empty. No user has a value.
+    estimated: str = ""
 
     @property
     def key(self) -> str:
         """What tells it from the other metrics of a model."""
         return f"{self.label} [{self.relevance}]" if self.relevance else self.label
+
+    @property
+    def human_key(self) -> str:
+        """The key of the same metric by people alone."""
+        return f"{self.label} [{self.estimated}]"
 
     @property
     def caller_key(self) -> str:
@@ -78,6 +85,9 @@ class Settings:
     # ``predictions``.
     labels: str = "table"
     k_counts: str = ""  # what cutoffs count if chunks are rolled up: ``documents`` or ``chunks``; else empty
+    # The columns of grades of `Judged`, if the grades are those of two judges; else empty.
+    human: str = ""
+    judge: str = ""
 
 
 @dataclass(frozen=True)
@@ -187,6 +197,15 @@ class PerUserSchema:
         for name in self.users:
             frame = frame.where(column(name).isNotNull())
         return frame
+
+
+def estimated_metrics(metrics: Sequence[MetricColumn], human: str) -> tuple[MetricColumn, ...]:
+    """The metrics whose mean under human grades is estimated from two judges: no user has a value of these."""
+    by_people = (metric for metric in metrics if metric.relevance == human)
+    return tuple(
+        replace(metric, column="", relevance="", standard="", standard_column="", estimated=human)
+        for metric in by_people
+    )
 
 
 def without_standards(per_user: DataFrame) -> DataFrame:

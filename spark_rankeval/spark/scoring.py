@@ -201,7 +201,7 @@ class Scoring:
         normalised = [values[index] for index in task.normalised if index < len(values)]
         standards = [value for value in self.reading.standard_values if value.model == task.models[0]]
         columns_by_key = {value.key: standard_value_column(index) for index, value in enumerate(standards)}
-        attributes = list(grouping.attributes.columns)
+        attributes = list(self._attributes_of_rows(grouping))
         text, double = T.StringType(), T.DoubleType()
         kinds = [
             *zip(grouping.user_columns, grouping.user_types(), strict=True),
@@ -246,7 +246,15 @@ class Scoring:
 
     def _columns_of_rows(self, grouping: Grouping) -> tuple[tuple[str, ...], ...]:
         """The columns of users, of values and of hashes, as workers name them."""
-        return (*grouping.user_columns, *grouping.attributes.columns), self._value_names, tuple(self.schema.hashes)
+        return (
+            (*grouping.user_columns, *self._attributes_of_rows(grouping)),
+            self._value_names,
+            tuple(self.schema.hashes),
+        )
+
+    def _attributes_of_rows(self, grouping: Grouping) -> tuple[str, ...]:
+        """The attributes of users in the per-user table; who was graded by people is one of its counts."""
+        return tuple(name for name in grouping.attributes.columns if name not in self.sources.judged)
 
     def quarantine(self) -> DataFrame:
         """The lazy table of the rows that are not ranked, each with its reason; see `Result.quarantine`."""
@@ -287,8 +295,9 @@ class Scoring:
         for index, model in enumerate(task.models):
             for key, group in by_group.items():
                 is_total = is_of_all(key)
+                values = {name: group.values[value] for name, value in value_indices[model]}
                 figures.setdefault(model, {})[key] = ModelFigures(
-                    {name: group.values[value] for name, value in value_indices[model]},
+                    values | {metric.key: values[metric.human_key] for metric in self.metrics if metric.estimated},
                     {name: group.values[value].mean for name, value in standard_indices[model]},
                     self.counts_of(group, index) if is_total else {},
                     self._fingerprints_of(group, index) if is_total else {},

@@ -109,7 +109,7 @@ class TableRows:
                 call("slice", array, 1, self.first).alias(ids),
                 call("array_size", array).alias(grouped_row.VALID_PREDICTIONS),
             ]
-        numbers = zip(_as_numbers(source), values, strict=True)
+        numbers = zip(self._as_numbers(source), values, strict=True)
         return [array.alias(ids), *(entries.alias(name) for entries, name in numbers)]
 
     def user_rows(self, source: SourceTable) -> DataFrame:
@@ -140,13 +140,33 @@ class TableRows:
         columns = [when(valid, source.ids_sql().cast(self.item_type())).alias(ids)]
         columns += [
             when(valid, values_of_row).alias(name)
-            for values_of_row, name in zip(_as_numbers(source), values, strict=True)
+            for values_of_row, name in zip(self._as_numbers(source), values, strict=True)
         ]
         # Predictions are hashed where they are added up: a column more of them would cost more than the hash.
         if source.role != "labels":
             return [*columns, *infinite]
         hashed = row_hash(source) if is_there is None else when(is_there, row_hash(source))
         return [*columns, *infinite, hashed.alias(ROW_HASH)]
+
+    def _as_numbers(self, source: SourceTable) -> list[Sql]:
+        """Scores and grades as numbers that compare as float64; float32 stays, which is narrower and loses nothing.
+
+        The worker sees by it that thresholds of such grades are to be rounded as the grades are.
+        """
+        double = T.ArrayType(T.DoubleType()) if source.arrays else T.DoubleType()
+        fills_rows = self.task.options.on_missing == "unjudged" and source.role == "labels" and not source.arrays
+
+        def as_number(values: Sql, value: ValueColumn) -> Sql:
+            if source.value_kind == "rank" and not value.extra:
+                return -values.cast(double)
+            is_float32 = isinstance(value.kind, T.FloatType)
+            numbers = values if is_float32 else values.cast(double)
+            if fills_rows and not value.extra:
+                # A null would be missing from the list of grades, which is as long as that of items.
+                return call("coalesce", numbers, number(math.nan).cast(value.kind if is_float32 else double))
+            return numbers
+
+        return [as_number(*pair) for pair in zip(source.values_sql(), source.value_columns, strict=True)]
 
     def chosen(self, rows: DataFrame) -> DataFrame:
         """The rows of the users who are asked for."""
@@ -205,21 +225,6 @@ def names_of(source: SourceTable) -> tuple[str, list[str]]:
     return grouped_row.LABELS, [*grades, *map(grouped_row.label_column, source.extra_columns)]
 
 
-def _as_numbers(source: SourceTable) -> list[Sql]:
-    """Scores and grades as numbers that compare as float64; float32 stays, which is narrower and loses nothing.
-
-    The worker sees by it that thresholds of such grades are to be rounded as the grades are.
-    """
-    double = T.ArrayType(T.DoubleType()) if source.arrays else T.DoubleType()
-
-    def as_number(values: Sql, value: ValueColumn) -> Sql:
-        if source.value_kind == "rank" and not value.extra:
-            return -values.cast(double)
-        return values if isinstance(value.kind, T.FloatType) else values.cast(double)
-
-    return [as_number(*pair) for pair in zip(source.values_sql(), source.value_columns, strict=True)]
-
-
 TypedSql = tuple[Sql, T.DataType]
 
 
@@ -252,6 +257,7 @@ class UserAttributes:
         columns = {slice_column(index): name for index, name in enumerate(sources.slices)}
         if sources.weight is not None:
             columns[grouped_row.USER_WEIGHT] = sources.weight
+        columns |= sources.judged
         return columns | {cluster_column(index): name for index, name in enumerate(sources.attributes_of_clusters)}
 
     def named_values(self, source: SourceTable, as_text: Callable[[DataFrame, str], Sql] = text_in_sql) -> list[Sql]:
@@ -261,7 +267,9 @@ class UserAttributes:
     def values(self, source: SourceTable, as_text: Callable[[DataFrame, str], Sql]) -> list[Sql]:
         """The same without names."""
         return [
-            _weight(named(column).cast("double")) if name == grouped_row.USER_WEIGHT else as_text(source.frame, column)
+            _weight(named(column).cast("double"))
+            if name in grouped_row.NUMBERS_OF_USERS
+            else as_text(source.frame, column)
             for name, column in self.columns.items()
         ]
 
@@ -271,14 +279,16 @@ class UserAttributes:
 
     def readable(self, name: str) -> Sql:
         """A column of grouped users; that of a text becomes readable, which costs less once a user than once a row."""
-        if name not in self.columns or name == grouped_row.USER_WEIGHT:
+        if name not in self.columns or name in grouped_row.NUMBERS_OF_USERS:
             return named(name)
         return self._readable_text(name).alias(name)
 
     def text_on_the_way(self, attribute: str) -> Sql:
         """An attribute of text of grouped users, by the caller's name, in readable form."""
         columns = self.columns.items()
-        name = next(name for name, column in columns if column == attribute and name != grouped_row.USER_WEIGHT)
+        name = next(
+            name for name, column in columns if column == attribute and name not in grouped_row.NUMBERS_OF_USERS
+        )
         return self._readable_text(name)
 
     def _readable_text(self, name: str) -> Sql:
@@ -305,7 +315,7 @@ def hashed_tables(sources: Sources) -> tuple[str, ...]:
     names = [column_of_model("predictions", model) for model in range(len(sources.models))]
     names.append("labels")
     names += [name for name in ("users", "exclude") if getattr(sources, name) is not None]
-    if sources.slices or sources.weight is not None or sources.attributes_of_clusters:
+    if sources.attributes is not None:
         names.append("attributes")
     names += dict.fromkeys(marked.source.role for marked in sources.marked_users)
     return (*names, *(table for table in WHOLE_TABLES if table in sources.side_tables()))

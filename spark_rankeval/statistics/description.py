@@ -30,6 +30,7 @@ from spark_rankeval.statistics.intervals import (
     mean_interval,
     t_interval,
 )
+from spark_rankeval.statistics.judged_moments import JudgedMoments
 from spark_rankeval.statistics.moments import Moments, MomentsAccumulator, moments_of_columns, too_small
 from spark_rankeval.statistics.quantiles import QuantileAccumulator, quantiles_of, tallies, tallies_of_groups
 from spark_rankeval.statistics.sums import Mean, MeanAccumulator, mean_of
@@ -203,6 +204,8 @@ class Description(NamedTuple):
     clusters: Clusters | None = None
     # The standard error of one figure of all users together, as far as it is known.
     error_of_figure: float = math.nan
+    # The sums of values by people and by a model, whom people graded in part; of the values by people alone.
+    judged: JudgedMoments | None = None
 
     @property
     def mean(self) -> float:

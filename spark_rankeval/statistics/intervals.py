@@ -19,6 +19,8 @@ from spark_rankeval.statistics.sums import Mean, are_equal, name_of_term
 #: The bounds of a metric that has none.
 UNBOUNDED = (-math.inf, math.inf)
 T, CLOPPER_PEARSON, JACKKNIFE = "t", "clopper_pearson", "jackknife"
+#: The method of an interval from few grades by people and many by a model.
+PREDICTION_POWERED = "prediction_powered"
 #: Why there is no interval if floats cannot hold the mean or its spread.
 UNKNOWN_MEAN = "the mean or its spread is unknown: values are too large, too small or too close together"
 # Rounding may move values by this share of a bound, or of 1 if that is larger.
@@ -93,7 +95,7 @@ def t_interval(
 
 def standard_method(method: str) -> str:
     """The method that was asked for: t, if Clopper and Pearson's replaced it; for a jackknife ``bootstrap``, whichever it was."""
-    return {CLOPPER_PEARSON: T, JACKKNIFE: "bootstrap"}.get(method, method)
+    return {CLOPPER_PEARSON: T, PREDICTION_POWERED: T, JACKKNIFE: "bootstrap"}.get(method, method)
 
 
 def fitted(

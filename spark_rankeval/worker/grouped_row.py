@@ -113,6 +113,19 @@ USER_HASH = column("user_hash", INTEGER, "the hash of the user's id", _GROUPING,
 EXCLUDED = column("excluded", ITEMS_OF_USER, "the items that predictions leave out", _GROUPING, _READING, "none")
 SLICES = column("slice_{}", TEXT, "an attribute that divides users into slices", _ATTRIBUTES, _STATES, _UNKNOWN)
 USER_WEIGHT = column("user_weight", NUMBER, "the user's weight", _ATTRIBUTES, _STATES, _UNKNOWN)
+PROBABILITY = column(
+    "probability",
+    NUMBER,
+    "the probability that people graded the user's items",
+    _ATTRIBUTES,
+    "features.judges.worker",
+    _UNKNOWN,
+)
+GRADED = column(
+    "graded", NUMBER, "whether people graded the user's items", _ATTRIBUTES, "features.judges.graded", _UNKNOWN
+)
+#: The attributes of users that are numbers; the others are texts.
+NUMBERS_OF_USERS = (USER_WEIGHT, PROBABILITY, GRADED)
 CLUSTER_HASH = column("cluster_hash", INTEGER, "the hash of the user's cluster", _ATTRIBUTES, _STATES, _UNKNOWN)
 CLUSTERS = column("cluster_{}", TEXT, "an attribute of the cluster", _ATTRIBUTES, "worker.user_metrics", _UNKNOWN)
 ATTRIBUTE_CONFLICTS = column(

@@ -81,6 +81,10 @@ class BatchFeature:
         """The lists as a view needs them."""
         return lists
 
+    def included(self, view: View, users: BoolArray) -> BoolArray:
+        """Which of these users a view is about."""
+        return users
+
     def add(self, ranked: RankedView) -> RankingBatch:
         """Take in a view, and give its rankings with what the feature knows of them."""
         return ranked.batch
@@ -100,6 +104,7 @@ class ScoredUsers(NamedTuple):
     batch: pa.RecordBatch
     left_out: BoolArray | None  # users who are computed again later; None: no user is
     weights: Array | None  # the users' weights, if a count is
+    values: Sequence[Array]  # float64, an array for each metric of the task
 
 
 class FeatureAccumulator(Protocol):

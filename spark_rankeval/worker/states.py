@@ -183,7 +183,7 @@ def state_of_batches(
                 weights = scores.counts[count_of_model(task.weight_count, 0)].astype(np.float64)
             values = [*scores.metrics, *scores.standard_values]
             yield from states.add(batch, values, scores.counts, scores.normalisers, unresolved, weights)
-            yield from _added(accumulators, ScoredUsers(batch, unresolved, weights), scores.features)
+            yield from _added(accumulators, ScoredUsers(batch, unresolved, weights, scores.metrics), scores.features)
             # What features have of a batch, such as lists of candidates, makes room for that of the next one.
             del scores
         if open_users.n:

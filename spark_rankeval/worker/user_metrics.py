@@ -206,6 +206,8 @@ def _score_model(
         batch, findings = _rank(view, view_lists, parts) if ranker is None else ranker.rank(view, view_lists)
         included = view.population.includes(batch.labels.lengths, batch.n_predictions + findings.unjudged)
         for feature in inputs.features:
+            included = feature.included(view, included)
+        for feature in inputs.features:
             batch = feature.add(RankedView(index, view, batch, included, predictions, inputs.items[model], facts))
         ranked.append((batch, findings))
         scores.normalisers.update(_normalisers(view, batch, included, len(scores.metrics)))

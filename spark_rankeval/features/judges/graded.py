@@ -1,0 +1,247 @@
+"""Queries that people graded, as a feature of a task: the sums over the values of both judges, for each metric and slice."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from spark_rankeval.ranking.matching import match, repeated_items
+from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray, Ragged
+from spark_rankeval.records.slices import ALL_VALUES
+from spark_rankeval.request.task import ScoringTask, View
+from spark_rankeval.statistics.description import DescriptionOptions, Figures
+from spark_rankeval.statistics.judged_moments import JudgedMoments
+from spark_rankeval.wire import Merger, Mergers, Message
+from spark_rankeval.worker.group_states import Key, rows_by_key
+from spark_rankeval.worker.grouped_row import ABSENT, GRADED, PROBABILITY
+from spark_rankeval.worker.reading import Side, flags, numbers
+from spark_rankeval.worker.scored_features import (
+    BatchFeature,
+    FeatureAccumulator,
+    PartitionFeature,
+    ScoredUsers,
+    ScoringFeature,
+    StateContext,
+)
+
+#: The columns of grades of `Judged`, by their places.
+JUDGE, HUMAN = 0, 1
+#: The kind of messages with the sums of both judges.
+JUDGED = "judged"
+
+#: The sums of the values of both judges, by metric and slice: by the index of the human value, and the key of the slice.
+SumsOfMetrics = dict[int, dict[Key, JudgedMoments]]
+
+
+class JudgedPair(NamedTuple):
+    """The values of a metric by both judges, by their indices."""
+
+    human: int
+    judge: int
+
+
+def judged_pairs(views: Sequence[View]) -> list[JudgedPair]:
+    """The values of the metrics of some views by both judges; of each model the views of the judge come first."""
+    indices: dict[tuple[int, int], list[int]] = {}
+    n_values = 0
+    for view in views:
+        places = range(n_values, n_values + len(view.metrics))
+        indices.setdefault((view.model, view.relevance), []).extend(places)
+        n_values += len(view.metrics)
+    models = dict.fromkeys(view.model for view in views)
+    return [
+        JudgedPair(human, judge)
+        for model in models
+        for judge, human in zip(indices[model, JUDGE], indices[model, HUMAN], strict=True)
+    ]
+
+
+@dataclass(frozen=True)
+class GradedByPeople(ScoringFeature):
+    """Queries that people graded, beside all that a model did."""
+
+    name = JUDGED
+    # The sums of a query need both of its values, and are made once.
+    needs_all_users = True
+
+    def begin(self, task: ScoringTask) -> PartitionFeature:
+        """The judges for a partition."""
+        return _GradedOfPartition(judged_pairs(task.views))
+
+    def mergers(self, options: DescriptionOptions) -> Mergers:
+        """What adds up the sums of partitions."""
+        return {JUDGED: JudgedMerger}
+
+    def figures(
+        self,
+        figures: Mapping[Key, Figures],
+        task: ScoringTask,
+        messages: Sequence[Message],
+        totals: Mapping[str, int],
+        options: DescriptionOptions,
+    ) -> Mapping[Key, Figures]:
+        """The figures, in which the human value of a metric has the sums of both judges."""
+        sums = sums_of_messages(messages)
+        pairs = judged_pairs(task.views)
+        return with_judged_moments(figures, {pair.human: sums.get(pair.human, {}) for pair in pairs})
+
+
+def with_judged_moments(figures: Mapping[Key, Figures], sums: SumsOfMetrics) -> dict[Key, Figures]:
+    """The figures of all groups, in which the human value of a metric has the sums of both judges of the group's users."""
+    groups = {index: _rolled_up(by_key, figures) for index, by_key in sums.items()}
+    described = {}
+    for key, group in figures.items():
+        values = list(group.values)
+        for index, by_group in groups.items():
+            values[index] = values[index]._replace(judged=by_group[key])
+        described[key] = group._replace(values=values)
+    return described
+
+
+def _rolled_up(sums: Mapping[Key, JudgedMoments], groups: Iterable[Key]) -> dict[Key, JudgedMoments]:
+    """The sums of each group of users: those of all keys that are alike where the group has a value."""
+    masks: dict[tuple[bool, ...], dict[Key, list[JudgedMoments]]] = {}
+    totals = {}
+    for group in groups:
+        mask = tuple(value is ALL_VALUES for value in group)
+        if mask not in masks:
+            by_group = masks.setdefault(mask, {})
+            for key, moments in sums.items():
+                rolled = tuple(ALL_VALUES if is_any else value for value, is_any in zip(key, mask, strict=True))
+                by_group.setdefault(rolled, []).append(moments)
+        totals[group] = JudgedMoments.total(masks[mask].get(group, []))
+    return totals
+
+
+class _GradedOfPartition(PartitionFeature):
+    def __init__(self, pairs: Sequence[JudgedPair]) -> None:
+        self._pairs = pairs
+
+    def read(self, columns: Mapping[str, pa.Array], labels: Side, excluded: Side | None) -> BatchFeature:
+        declared = numbers(columns[GRADED]) > 0 if GRADED in columns else None
+        probability = numbers(columns[PROBABILITY]) if PROBABILITY in columns else None
+        return GradedOfBatch(labels, declared, probability)
+
+    def new_accumulator(self, context: StateContext) -> FeatureAccumulator:
+        return _Accumulator(self._pairs, context)
+
+
+class GradedOfBatch(BatchFeature):
+    """Who of a batch was graded by people, and with which weight."""
+
+    def __init__(self, labels: Side, declared: BoolArray | None, probability: FloatArray | None) -> None:
+        self._labels, self._probability = labels, probability
+        self.is_graded = np.zeros(labels.lists.n_users, np.bool_) if declared is None else declared
+        self._is_declared = declared is not None
+        self.weights = None if probability is None else _weights(probability)
+
+    def compare(self, items: Mapping[str, Ragged], order: Callable[[Array], Array] | None) -> None:
+        """Find the users whose labels all have a human grade, if no column declares them."""
+        if self._is_declared:
+            return
+        labels = items["labels"]
+        # An item may have its grades in several rows.
+        number = np.arange(len(labels.values))
+        label, item = match(labels, repeated_items(labels))
+        number[label] = len(number) + item
+        has_grade = [np.zeros(int(number.max(initial=-1)) + 1, np.bool_) for _ in (JUDGE, HUMAN)]
+        for judge, is_graded in enumerate(has_grade):
+            is_graded[number[~np.isnan(self._labels.values[judge])]] = True
+        by_people = has_grade[HUMAN][number]
+        is_open = has_grade[JUDGE][number] & ~by_people
+        n_users = labels.n_users
+        n_open, n_graded = (np.bincount(labels.user[each], minlength=n_users) for each in (is_open, by_people))
+        self.is_graded = (n_graded > 0) & (n_open == 0)
+
+    def included(self, view: View, users: BoolArray) -> BoolArray:
+        """Of the views of people the users whom they graded."""
+        return users & self.is_graded if view.relevance == HUMAN else users
+
+    def counts(self, labels: Ragged) -> Mapping[str, Array]:
+        """The weights of the users whom people graded; NaN for a probability that is none."""
+        weights = np.ones(len(self.is_graded)) if self.weights is None else self.weights
+        return {"grading_weight": np.where(self.is_graded, weights, 0.0)}
+
+
+def _weights(probability: FloatArray) -> FloatArray:
+    """The inverse of probabilities; NaN of what is none."""
+    is_valid = (probability > 0) & (probability <= 1)
+    weights: FloatArray = np.divide(1.0, probability, out=np.full(len(probability), np.nan), where=is_valid)
+    return weights
+
+
+class _Accumulator:
+    """The sums of both judges over the users of a partition."""
+
+    def __init__(self, pairs: Sequence[JudgedPair], context: StateContext) -> None:
+        self._pairs, self._context = pairs, context
+        self._sums = [JudgedMoments() for _ in pairs]
+
+    def add(self, users: ScoredUsers, scores: BatchFeature) -> Iterator[Message]:
+        """Take in the users of a batch."""
+        assert isinstance(scores, GradedOfBatch), "the feature of the same task"
+        batch = users.batch
+        there = ~flags(batch.column(self._context.no_user))
+        if ABSENT in batch.schema.names:
+            there &= ~flags(batch.column(ABSENT))
+        groups = _names_of_groups([batch.column(name) for name in self._context.keys], batch.num_rows)[there]
+        weights = None if scores.weights is None else scores.weights[there]
+        for index, pair in enumerate(self._pairs):
+            human, judge = (users.values[each][there] for each in pair)
+            # Who has no value by any judge is no query of either sample.
+            self._sums[index] += JudgedMoments.from_values(human, judge, scores.is_graded[there], weights, groups)
+        yield from ()
+
+    def messages(self) -> Iterator[Message]:
+        """The sums, a message for each metric."""
+        for index, (pair, sums) in enumerate(zip(self._pairs, self._sums, strict=True)):
+            yield message_of(pair.human, sums, index)
+
+
+def _names_of_groups(columns: list[pa.Array], n_users: int) -> Array:
+    """The group of each user as text."""
+    names = np.full(n_users, json.dumps([]), np.object_)
+    for key, rows in rows_by_key(columns, n_users) if columns else ():
+        names[rows] = json.dumps(list(key))
+    return names
+
+
+def message_of(index: int, sums: JudgedMoments, bucket: int) -> Message:
+    """The sums of a metric, whose human value has this index."""
+    return Message(bucket, JUDGED, json.dumps([index, sums.text()]).encode())
+
+
+def _read(payload: bytes) -> tuple[int, JudgedMoments]:
+    index, text = json.loads(payload)
+    return index, JudgedMoments.from_text(text)
+
+
+class JudgedMerger(Merger):
+    """One message of the sums of a metric."""
+
+    def add(self, bucket: int | None, payloads: Iterable[bytes]) -> Iterator[Message]:
+        """Take in the sums of partitions; gives those of all of them."""
+        parts: dict[int, list[JudgedMoments]] = {}
+        for index, moments in map(_read, payloads):
+            parts.setdefault(index, []).append(moments)
+        for index, moments_of_parts in parts.items():
+            yield message_of(index, JudgedMoments.total(moments_of_parts), bucket or 0)
+
+
+def sums_of_messages(messages: Iterable[Message]) -> SumsOfMetrics:
+    """The sums in messages, by metric and slice."""
+    parts: dict[int, list[JudgedMoments]] = {}
+    for index, moments in (_read(message.payload) for message in messages if message.kind == JUDGED):
+        parts.setdefault(index, []).append(moments)
+    return {
+        index: {
+            tuple(json.loads(name)): JudgedMoments({"": sums})
+            for name, sums in JudgedMoments.total(moments_of_parts).strata.items()
+        }
+        for index, moments_of_parts in parts.items()
+    }

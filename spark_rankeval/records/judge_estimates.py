@@ -1,0 +1,174 @@
+"""Means under human grades that are estimated from two judges: their rows in a summary, and the table of what each judge says."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pandas as pd
+
+from spark_rankeval.errors import listed
+from spark_rankeval.records.summary import MOST_LISTED, SLICE, SummaryRow, bounds_of
+from spark_rankeval.statistics.intervals import PREDICTION_POWERED, Interval
+from spark_rankeval.statistics.judged_draws import DrawCheck, LabelsNeeded, draw_check, labels_needed
+from spark_rankeval.statistics.judged_moments import OTHERS_E, JudgedMoments
+from spark_rankeval.statistics.prediction_powered import JudgedEstimate, MeanEstimate, judged_estimate
+from spark_rankeval.tables import DASH, Column, Document, Note, OneTable, Table, common_format, words
+
+# A draw that would be so rare if it were random is worth a warning.
+_UNLIKELY = 0.01
+
+
+def estimated_row(
+    label: str, moments: JudgedMoments, level: float, *, definition: str, slice_: str = "all", **about: Any
+) -> SummaryRow:
+    """The row of a mean under human grades, from the sums of both judges; `about` has further attributes of `SummaryRow`."""
+    estimate = judged_estimate(moments, level, bounds=bounds_of(definition))
+    interval = estimate.interval
+    n_others = moments.count(OTHERS_E)
+    nan = math.nan
+    return SummaryRow(
+        metric=label, definition=definition, slice=slice_, mean=estimate.value, n_users=moments.n_graded + n_others,
+        n_undefined=moments.n_others - n_others, std=nan, standard_error=estimate.standard_error, minimum=nan, maximum=nan, n_zero=0,
+        interval_low=interval.low, interval_high=interval.high, interval_level=level,
+        interval_method=PREDICTION_POWERED, no_interval=interval.reason,
+        effective_n_users=estimate.effective_n, df=estimate.df, moments=moments.text(), **about,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class JudgedRow:
+    """What both judges say of a metric of a model, over all users of a slice.
+
+    Attributes:
+        model: the name of the model.
+        metric: the metric, as the caller called it.
+        slice: which users; ``all``.
+        estimate: the mean under human grades from both judges, and the means by each judge alone.
+        draw: whether the users that people graded look drawn at random; None if too few have a value.
+        moments: the sums behind all figures.
+    """
+
+    model: str
+    metric: str
+    slice: str
+    estimate: JudgedEstimate
+    draw: DrawCheck | None
+    moments: JudgedMoments
+
+    def labels_needed(self, width: float) -> LabelsNeeded | None:
+        """How many users people must grade for an interval of this width: with the model's grades, and without."""
+        return labels_needed(self.moments, width, self.estimate.interval.level)
+
+    def record(self) -> dict[str, Any]:
+        """The figures by column."""
+        estimate = self.estimate
+        record: dict[str, Any] = {"model": self.model, "slice": self.slice, "metric": self.metric}
+        for name, value, interval in (
+            ("mean", estimate.value, estimate.interval),
+            ("human", estimate.human.value, estimate.human.interval),
+            ("judge", estimate.judge.value, estimate.judge.interval),
+        ):
+            record |= {name: value, f"{name}_low": interval.low, f"{name}_high": interval.high}
+        return record | {
+            "weight_of_judge": estimate.lambda_,
+            "n_graded": estimate.n_graded,
+            "n_others": estimate.n_others,
+            "effective_n_graded": estimate.effective_n,
+            "gain": estimate.gain,
+            "p_of_draw": math.nan if self.draw is None else self.draw.p,
+        }
+
+
+def judged_rows(summary: Iterable[SummaryRow]) -> tuple[JudgedRow, ...]:
+    """The rows of the means that a summary has from two judges."""
+    rows = []
+    for row in (row for row in summary if row.interval_method == PREDICTION_POWERED):
+        moments = JudgedMoments.from_text(row.moments)
+        estimate = judged_estimate(moments, row.interval_level, bounds=bounds_of(row.definition))
+        rows.append(JudgedRow(row.model, row.name, row.slice, estimate, draw_check(moments), moments))
+    return tuple(rows)
+
+
+@dataclass(frozen=True, repr=False)
+class JudgedMeans(OneTable):
+    """What the grades of people and of a model say together, and each alone. It prints as a table.
+
+    Attributes:
+        rows: a row for each model, slice and metric.
+        human: the column of grades by people.
+        judge: the column of grades by the model.
+    """
+
+    rows: tuple[JudgedRow, ...]
+    human: str
+    judge: str
+
+    def to_pandas(self) -> pd.DataFrame:
+        """One row for each model, slice and metric."""
+        return pd.DataFrame([row.record() for row in self.rows])
+
+    def _on_paper(self) -> Document:
+        rows = self.rows
+        written = common_format(
+            mean.value for row in rows for mean in (row.estimate, row.estimate.human, row.estimate.judge)
+        )
+
+        def cell(mean: JudgedEstimate | MeanEstimate) -> str:
+            ends: Interval = mean.interval
+            low, high = written(ends.low), written(ends.high)
+            return f"{written(mean.value)} {DASH}" if ends.reason else f"{written(mean.value)} [{low}, {high}]"
+
+        also: list[Column[Any]] = [words("model", lambda row: row.model)] if any(row.model for row in rows) else []
+        also += [SLICE] if any(row.slice != "all" for row in rows) else []
+        columns: list[Column[Any]] = [
+            words("metric", lambda row: row.metric),
+            *also,
+            Column("both", lambda row: cell(row.estimate)),
+            Column(f"{self.human} alone", lambda row: cell(row.estimate.human)),
+            Column(f"{self.judge} alone", lambda row: cell(row.estimate.judge)),
+            Column("weight", lambda row: f"{row.estimate.lambda_:.2f}"),
+            Column("graded", lambda row: f"{row.estimate.n_graded:,}"),
+            Column("others", lambda row: f"{row.estimate.n_others:,}"),
+            Column("worth", lambda row: f"{row.estimate.effective_n:,.0f}"),
+        ]
+        notes = [
+            Note(f"in brackets: {rows[0].estimate.interval.level:.0%} intervals"),
+            Note(f"the mean under {self.human!r}, estimated from both judges (PPI++)", "both"),
+            Note(f"how much {self.judge!r} counts, from 0 to 1", "weight"),
+            Note(f"how many users graded by {self.human!r} alone would give the same interval", "worth"),
+            *map(Note, notes_judge_columns(rows)),
+        ]
+        title = f"Means under {self.human!r}, with the grades of {self.judge!r}"
+        return Document((Table(rows, columns, title, title, notes, dash_means="there is no interval"),))
+
+
+def notes_judge_columns(rows: Sequence[JudgedRow]) -> list[str]:
+    """What the figures of both judges could be mistaken for."""
+    reasons: dict[str, list[str]] = {}
+    for row in rows:
+        if row.slice == "all" and row.estimate.note:
+            reasons.setdefault(row.estimate.note, []).append(" ".join(filter(None, [row.metric, row.model])))
+    notes = [f"{listed(names, MOST_LISTED)}: {reason}, so people alone count" for reason, names in reasons.items()]
+    odd = [row for row in rows if row.slice == "all" and row.draw is not None and row.draw.p < _UNLIKELY]
+    for row in odd[:1]:
+        assert row.draw is not None, "chosen so"
+        notes.append(
+            f"the graded users do not look drawn at random: by the model's grades their {row.metric} is {row.draw.graded_mean:.3g}, "
+            f"that of all users {row.draw.all_mean:.3g} (p = {row.draw.p:.2g}). "
+            "The estimate is biased unless probability= says how they were drawn"
+        )
+    return notes
+
+
+def merged_estimate(rows: Sequence[SummaryRow]) -> SummaryRow:
+    """The row over the users of several."""
+    first = rows[0]
+    moments = JudgedMoments.total(JudgedMoments.from_text(row.moments) for row in rows if row.moments)
+    made = estimated_row(
+        first.metric, moments, first.interval_level, definition=first.definition, slice_=first.slice,
+        model=first.model, dialect=first.dialect, relevance=first.relevance, cutoff=first.cutoff,
+    )  # fmt: skip
+    return replace(made, asked=first.asked, over_all=False)

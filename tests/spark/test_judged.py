@@ -1,0 +1,164 @@
+"""Means under human grades that two judges estimate together, in every form of call."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from pyspark.sql import functions as F
+
+from spark_rankeval import Judged, evaluate, merge, score_users
+from spark_rankeval.errors import DataError, InputError, MetricError, OptionError
+from spark_rankeval.evaluation.result import Result
+from spark_rankeval.metrics.naming import column_name
+from spark_rankeval.statistics.judged_moments import JudgedMoments
+from spark_rankeval.statistics.prediction_powered import judged_estimate
+
+METRICS = ["ndcg@5", "hit_rate@3", "rr"]
+BOTH = Judged(human="human", judge="llm")
+N, GRADED = 400, 60
+
+
+def rows_of(query, generator, is_graded):
+    """The labels of a query: the model's grades are those of people, with noise."""
+    for item in range(8):
+        grade = float(generator.integers(0, 4)) if generator.random() < 0.4 else 0.0
+        noisy = min(max(grade + float(generator.integers(-1, 2)), 0.0), 3.0)
+        yield query, f"i{item}", grade if is_graded else None, noisy, is_graded, "de" if query % 2 else "at"
+
+
+@pytest.fixture(scope="module")
+def tables(spark):
+    generator = np.random.default_rng(5)
+    labels = [row for query in range(N) for row in rows_of(query, generator, query % 7 == 0 and query < 7 * GRADED)]
+    predictions = {
+        model: [
+            (query, f"i{item}", float(generator.random())) for query in range(N) for item in range(8) if (item + query) % 3 != model
+        ]
+        for model in (0, 1)
+    }  # fmt: skip
+    schema = "user long, item string, human double, llm double, is_graded boolean, country string"
+    return {
+        f"model {model}": spark.createDataFrame(rows, "user long, item string, score double")
+        for model, rows in predictions.items()
+    }, spark.createDataFrame(labels, schema)
+
+
+@pytest.fixture(scope="module")
+def result(tables):
+    predictions, labels = tables
+    return evaluate(predictions, labels, METRICS, score="score", relevance=BOTH, by="country", unit="query")
+
+
+def by_definition(tables, metric, model, country=None):
+    """The estimate from a table of values under each judge, made by two evaluations of their own."""
+    predictions, labels = tables
+    values = {}
+    for judge in ("human", "llm"):
+        graded = labels.where(F.col(judge).isNotNull())
+        table = score_users(predictions[model], graded, metric, score="score", relevance=judge, by="country").toPandas()
+        values[judge] = table.set_index("user")
+    frame = pd.DataFrame({judge: table[column_name(metric)] for judge, table in values.items()})
+    frame["graded"] = frame.index.isin(labels.where("is_graded").select("user").distinct().toPandas()["user"])
+    frame["country"] = ["de" if query % 2 else "at" for query in frame.index]
+    frame = frame if country is None else frame[frame["country"] == country]
+    return judged_estimate(JudgedMoments.from_values(frame["human"], frame["llm"], frame["graded"]), bounds=(0, 1))
+
+
+def test_estimates_are_those_of_the_definition(tables, result):
+    for metric in METRICS:
+        for slice_, country in (("all", None), ("country=at", "at")):
+            expected = by_definition(tables, metric, "model 1", country)
+            row = next(r for r in result.summary if (r.model, r.key, r.slice) == ("model 1", metric, slice_))
+            ends = (row.mean, row.interval_low, row.interval_high, row.effective_n_users)
+            assert ends == (expected.value, expected.interval.low, expected.interval.high, expected.effective_n)
+    assert len({row.model for row in result.judged.rows}) == 2
+
+
+def test_judges_stay_with_a_result_that_is_stored(result):
+    again = Result.from_json(result.to_json())
+    assert again.judged.to_pandas().equals(result.judged.to_pandas())
+    assert (again.judged.human, again.judged.judge) == ("human", "llm")
+    assert again["model 0", "ndcg@5"] == result["model 0", "ndcg@5"] != result["model 0", "ndcg@5 [human]"]
+    with pytest.raises(InputError, match="relevance=Judged"):
+        _ = replace(result, summary=tuple(row for row in result.summary if row.relevance)).judged
+
+
+def test_days_merge_to_the_last_bit(tables, result):
+    predictions, labels = tables
+    days = [
+        evaluate(
+            {name: table.where(F.col("user") % 3 == day) for name, table in predictions.items()},
+            labels.where(F.col("user") % 3 == day), METRICS, score="score", relevance=BOTH, by="country",
+        )
+        for day in range(3)
+    ]  # fmt: skip
+    assert merge(days).judged.to_pandas().equals(result.judged.to_pandas())
+
+
+def test_people_alone_count_only_the_queries_that_they_graded(tables, result):
+    predictions, labels = tables
+    part = labels.withColumn("human", F.expr("CASE WHEN item = 'i0' AND user = 7 THEN NULL ELSE human END"))
+    partly = evaluate(predictions["model 0"], part, "rr", score="score", relevance=BOTH)
+    assert partly.judged.rows[0].estimate.n_graded == result.judged.rows[0].estimate.n_graded - 1
+    declared = Judged(human="human", judge="llm", graded="is_graded")
+    whole = evaluate(predictions["model 0"], part, "rr", score="score", relevance=declared)
+    assert whole.judged.rows[0].estimate.n_graded == result.judged.rows[0].estimate.n_graded
+
+
+def test_a_grade_in_a_row_of_its_own_counts_for_its_item(tables, result):
+    predictions, labels = tables
+    none = F.lit(None).cast("double")
+    apart = labels.where("human IS NOT NULL").withColumn("llm", none).unionByName(labels.withColumn("human", none))
+    long = evaluate(predictions, apart, METRICS, score="score", relevance=BOTH, by="country", unit="query")
+    assert long.judged.to_pandas().equals(result.judged.to_pandas())
+
+
+def test_an_unequal_draw_weighs_queries_by_their_probability(tables):
+    predictions, labels = tables
+    drawn = labels.withColumn("share", F.when(F.col("country") == "de", 0.25).otherwise(0.1))
+    judged = Judged(human="human", judge="llm", probability="share")
+    weighted = evaluate(predictions["model 1"], drawn, "ndcg@5", score="score", relevance=judged)
+    table = score_users(predictions["model 1"], drawn, "ndcg@5", score="score", relevance=judged).toPandas()
+    is_graded = table["grading_weight"] > 0
+    assert sorted(table["grading_weight"].unique()) == [0.0, 4.0, 10.0]
+    expected = judged_estimate(
+        JudgedMoments.from_values(table["ndcg_at_5_human"], table["ndcg_at_5_llm"], is_graded, table["grading_weight"]),
+        bounds=(0, 1),
+    )
+    assert weighted["ndcg@5"] == expected.value
+    assert expected.value != judged_estimate(
+        JudgedMoments.from_values(table["ndcg_at_5_human"], table["ndcg_at_5_llm"], is_graded), bounds=(0, 1)
+    ).value  # fmt: skip
+
+
+def test_a_probability_that_is_none_is_an_error(tables):
+    predictions, labels = tables
+    judged = Judged(human="human", judge="llm", probability="share")
+    wrong = labels.withColumn("share", F.when(F.col("user") == 7, 1.5).otherwise(0.5))
+    with pytest.raises(DataError, match=r"probability 'share' of the draw is missing.*1 user"):
+        evaluate(predictions["model 1"], wrong, "ndcg@5", score="score", relevance=judged)
+
+
+@pytest.mark.parametrize(
+    ("options", "metrics", "error", "words"),
+    [
+        ({"ci": "bca"}, "rr", OptionError, "t intervals"),
+        ({"user_weight": "llm"}, "rr", OptionError, "user_weight and Judged"),
+        ({"cluster": "country"}, "rr", OptionError, "cluster and Judged"),
+        ({}, "personalisation@5", MetricError, "which Judged needs"),
+        ({"relevance": Judged(human="hand", judge="llm")}, "rr", InputError, "hand"),
+        (
+            {"relevance": Judged(human="human", judge="llm", graded="llm")},
+            "rr",
+            InputError,
+            "graded='llm' must be a boolean",
+        ),
+    ],
+)
+def test_what_two_judges_do_not_go_with_is_refused(tables, options, metrics, error, words):
+    predictions, labels = tables
+    with pytest.raises(error, match=words):
+        evaluate(predictions["model 0"], labels, metrics, **{"score": "score", "relevance": BOTH} | options)
+    with pytest.raises(InputError, match="both 'human'"):
+        Judged(human="human", judge="human")
