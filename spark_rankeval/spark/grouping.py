@@ -231,12 +231,7 @@ class Grouping:
             hashed = named(ROW_HASH)
             n_rows, merged = named(_ROW), when(named(grouped_row.ITEMS).is_not_null(), named(_ROW) - 1, 0)
             rows = self._with_facts(rows)
-        by_workers = (
-            self.gathering == "all"
-            and n_rows is None
-            and not first.extra_columns
-            and is_hashed_by_workers(self.item_type())
-        )
+        by_workers = self.gathering == "all" and n_rows is None and is_hashed_by_workers(self.item_type())
         counts_infinite = self.rows.counts_infinite(first)
         lists = PredictionLists(users, models, self.gathering, self.keep, self._listed, counts_infinite)
         label_lists = []

@@ -380,19 +380,20 @@ _HASHED_TOGETHER = 1 << 18
 def hashes_of_users(table: str, columns: Mapping[str, pa.Array]) -> pa.Array:
     """The sums of the hashes of the users' rows of a table, null without a row.
 
-    Spark leaves those of whole lists of predictions with whole numbers as items to the workers. They are the same: of item and score.
+    Spark leaves those of whole lists of predictions with whole numbers as items to the workers. They are the same: of item, score and
+    cost.
     """
     if hash_column(table) in columns:
         return columns[hash_column(table)]
     assert table.startswith(_PREDICTIONS), "Spark hashes the rows of all other tables"
     suffix = table.removeprefix(_PREDICTIONS)
     items, offsets = flat(columns[ITEMS + suffix])
-    scores = flat(columns[SCORES + suffix])[0]
+    values = [flat(columns[name + suffix])[0] for name in (SCORES, COSTS) if name + suffix in columns]
     totals = np.zeros(len(offsets) - 1, np.int64)
     for start, stop in pieces(offsets, _HASHED_TOGETHER):
         first, last = offsets[start], offsets[stop]
-        whole, parts = (column.slice(first, last - first) for column in (items, scores))
-        hashes = xxhash64(whole_numbers(whole), numbers(parts)) >> (64 - SHORT)
+        whole, *parts = (column.slice(first, last - first) for column in (items, *values))
+        hashes = xxhash64(whole_numbers(whole), *map(numbers, parts)) >> (64 - SHORT)
         totals[start:stop] = Ragged(hashes, offsets[start : stop + 1] - first).summed()
     return pa.array(totals, mask=whole_numbers(columns[PREDICTION_ROWS + suffix]) == 0)
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from spark_rankeval.statistics import table_fingerprints
 from spark_rankeval.statistics.table_fingerprints import xxhash64
 from spark_rankeval.worker import reading
-from spark_rankeval.worker.grouped_row import ITEMS, PREDICTION_ROWS, SCORES, column_of_model, hash_column
+from spark_rankeval.worker.grouped_row import COSTS, ITEMS, PREDICTION_ROWS, SCORES, column_of_model, hash_column
 from spark_rankeval.worker.reading import hashes_of_users
 
 _P1, _P2, _P3, _P4, _P5 = (
@@ -40,8 +40,10 @@ def hashed(bits, seed):
     return value ^ value >> 32
 
 
-def of_pair(item, score):
-    value = hashed(struct.unpack("<Q", struct.pack("<d", score + 0.0))[0], hashed(item % _MODULUS, 42))
+def of_row(item, *numbers):
+    value = hashed(item % _MODULUS, 42)
+    for number in numbers:
+        value = hashed(struct.unpack("<Q", struct.pack("<d", number + 0.0))[0], value)
     return value - _MODULUS * (value >= _MODULUS // 2)
 
 
@@ -59,7 +61,7 @@ def test_hashes_are_those_of_the_specification(together, pairs):
     items, scores = np.array([item for item, _ in pairs], np.int64), np.array([score for _, score in pairs], float)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(table_fingerprints, "_VALUES_TOGETHER", together)
-        assert xxhash64(items, scores).tolist() == [of_pair(*pair) for pair in pairs]
+        assert xxhash64(items, scores).tolist() == [of_row(*pair) for pair in pairs]
 
 
 @pytest.mark.parametrize(
@@ -81,12 +83,18 @@ def test_a_user_has_the_sum_of_the_hashes_of_the_list(of_items, of_scores, toget
 
     n_rows = [*(len(pairs) or 1 for pairs in lists), 3, None, 1]
     columns = {ITEMS: column(0, of_items), SCORES: column(1, of_scores), PREDICTION_ROWS: pa.array(n_rows, pa.int64())}
-    expected = [*(sum(of_pair(*pair) >> 28 for pair in pairs) for pairs in lists), 0, None, of_pair(5, 0.5) >> 28]
+    expected = [*(sum(of_row(*pair) >> 28 for pair in pairs) for pairs in lists), 0, None, of_row(5, 0.5) >> 28]
     of_second = {column_of_model(name, 1): column for name, column in columns.items()}
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(reading, "_HASHED_TOGETHER", together)
         assert hashes_of_users("predictions", columns).to_pylist() == expected
         assert hashes_of_users(column_of_model("predictions", 1), of_second).to_pylist() == expected
+
+
+def test_costs_are_hashed_after_scores():
+    columns = {name: pa.array([[value]]) for name, value in ((ITEMS, 7), (SCORES, 0.5), (COSTS, 2.5))}
+    columns[PREDICTION_ROWS] = pa.array([1])
+    assert hashes_of_users("predictions", columns).to_pylist() == [of_row(7, 0.5, 2.5) >> 28]
 
 
 def test_hashes_that_spark_has_added_up_are_taken():
