@@ -15,26 +15,36 @@ from spark_rankeval.comparison.comparison_inputs import (
     check_number,
     compared_metrics,
     headline_of,
+    judges_of,
     labels_of,
     names_of,
     need_hashes,
     read_results,
+    refuse_options_of_judges,
     report_not_shared,
     resolution_of,
     warn_of_different_tables,
 )
 from spark_rankeval.comparison.comparison_results import ModelComparison, PairwiseComparison
-from spark_rankeval.comparison.rows import AgainstBaseline, PairClusters, pair_rows, rolled
-from spark_rankeval.errors import DataError, InputError, OptionError
+from spark_rankeval.comparison.rows import (
+    AgainstBaseline,
+    ComparedModel,
+    PairClusters,
+    pair_rows,
+    rolled,
+    rows_by_judge,
+)
+from spark_rankeval.errors import DataError, InputError, OptionError, warn
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.records.comparison_rows import ComparisonRow, PairRow
+from spark_rankeval.records.judge_estimates import JudgedDifferences
 from spark_rankeval.records.judged_rows import with_unit
 from spark_rankeval.records.notes import notes_of_clusters, notes_of_empty_lists
 from spark_rankeval.request.options import ByOption, Cube, attributes_in
 from spark_rankeval.spark.local_tables import takes_local_tables
-from spark_rankeval.spark.model_tables import ModelTables
+from spark_rankeval.spark.model_tables import Judges, ModelTables
 from spark_rankeval.statistics.cluster_sums import warn_of_few_clusters
-from spark_rankeval.statistics.intervals import checked_level
+from spark_rankeval.statistics.intervals import PREDICTION_POWERED, checked_level
 from spark_rankeval.statistics.moments import State
 from spark_rankeval.statistics.multiple_comparisons import adjusted
 from spark_rankeval.statistics.resampling import check_seed, checked_replicates
@@ -57,6 +67,7 @@ from spark_rankeval.worker.comparing import (
     paired_layout,
     paired_merger,
 )
+from spark_rankeval.worker.judged_sums import JudgedPair, TwoJudges
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -147,18 +158,29 @@ def compare(
     tables = read_results(results, user, model, cluster)
     names = names_of(results, tables)
     baseline = check_baseline(baseline, names)
+    judges = judges_of(tables, metrics)
+    if judges is not None:
+        refuse_options_of_judges(tables)
+        # Two judges have one test, which draws no signs.
+        tables, test, replicates = tables.by_both_judges(), PREDICTION_POWERED, 0
     compared = compared_metrics(tables, metrics, margin)
     labels = [metric.label for metric in compared]
     first_metric = headline_of(headline, tables, labels, correction)
     tables.check_attributes(attributes)
     if same_labels:
         need_hashes(tables)
-    n_others = max(len(names) - 1, 0)
-    size = size_of_state(len(labels), max(n_others, 1), replicates)
-    resolution = resolution_of(test, replicates, len(labels) * n_others, level, correction)
+    n_metrics, n_others = len(labels), max(len(names) - 1, 0)
+    size = size_of_state(n_metrics, max(n_others, 1), max(replicates, 1))
+    resolution = resolution_of(test, replicates, n_metrics * n_others, level, correction)
     has_totals, shared = isinstance(by, Cube), tables.shared_tables
-    layout = paired_layout(len(labels), len(attributes), totals=has_totals) if tables.clusters else None
-    run = paired_batches(baseline, len(labels), replicates, seed, len(attributes), shared, layout)
+    layout = paired_layout(n_metrics, len(attributes), totals=has_totals) if tables.clusters else None
+    two_judges = None
+    if judges is not None:
+        tables = tables.with_values_of_judge(labels)
+        pairs = tuple(JudgedPair(place, n_metrics + place) for place in range(n_metrics))
+        two_judges = TwoJudges(pairs, judges.draw == "weighted")
+    n_values = n_metrics if two_judges is None else 2 * n_metrics
+    run = paired_batches(baseline, n_values, replicates, seed, len(attributes), shared, layout, two_judges)
     merger = None if layout is None else paired_merger(layout, replicates, seed)
     sums = tables.collected(labels, run, size, attributes, shared, merger)
     owners = sums.users.everyone
@@ -168,8 +190,7 @@ def compare(
     others = [name for name in models if name != baseline]
     if not names:
         # The models of a table of several models are known only now.
-        resolution = resolution_of(test, replicates, len(labels) * len(others), level, correction)
-    clusters = sums.clusters if tables.clusters else None
+        resolution = resolution_of(test, replicates, n_metrics * len(others), level, correction)
     against = AgainstBaseline(
         baseline,
         others,
@@ -178,21 +199,34 @@ def compare(
         correction,
         resolution,
         shared,
-        clusters,
+        sums.clusters if tables.clusters else None,
         ", ".join(tables.clusters),
         len(attributes),
         first_metric,
+        None if judges is None else sums.judged,
     )
     report_not_shared({name: against.not_shared(owners, name) for name in others}, baseline, is_error=same_labels)
-    rows = against.rows(owners, test, replicates)
-    sliced = against.rows_of_slices(rolled(sums.users.by_slice, attributes, totals=has_totals))
+    everyone = against.compared(owners, replicates)
+    sliced_models = against.compared_slices(rolled(sums.users.by_slice, attributes, totals=has_totals))
+    rows, sliced = against.rows(everyone, test), against.rows(sliced_models, "sign_flip")
     warn_of_few_clusters([*rows, *sliced])
-    notes = _notes(tables, labels, rows, owners, [*others, baseline])
+    judged = None if judges is None else _judged(everyone, sliced_models, judges)
+    notes = (*_notes(tables, labels, rows, owners, [*others, baseline]), *([] if judged is None else judged.notes()))
     return ModelComparison(
         with_unit(rows, tables.unit), level, test, replicates, seed, baseline=baseline, correction=correction,
         headline=first_metric, sliced=with_unit(sliced, tables.unit),
-        _differences=lambda: tables.differences(labels, baseline), notes=notes, unit=tables.unit,
+        _differences=lambda: tables.differences(labels, baseline), notes=notes, unit=tables.unit, _judged=judged,
     )  # fmt: skip
+
+
+def _judged(
+    compared: Sequence[ComparedModel], sliced_models: Sequence[ComparedModel], judges: Judges
+) -> JudgedDifferences:
+    """What each judge says of the differences, and both together."""
+    judged = JudgedDifferences(rows_by_judge([*compared, *sliced_models]), judges.human, judges.judge)
+    for words in judged.contradictions:
+        warn(words)
+    return judged
 
 
 def _notes(

@@ -23,7 +23,7 @@ from spark_rankeval.metrics.naming import parse_metric, reads_as
 from spark_rankeval.records.stored import not_shared_in_words
 from spark_rankeval.records.summary import shared_by_groups
 from spark_rankeval.request.options import Table
-from spark_rankeval.spark.model_tables import ModelTables, read_table, refuse_one_model
+from spark_rankeval.spark.model_tables import Judges, ModelTables, read_table, refuse_one_model
 from spark_rankeval.statistics.all_pairs import MOST_LABELS
 from spark_rankeval.statistics.intervals import UNBOUNDED
 
@@ -201,6 +201,27 @@ def headline_of(headline: str | Metric | None, tables: ModelTables, labels: Sequ
         msg = f"headline needs correction='holm', which corrects the other metrics; got {correction!r}"
         raise OptionError(msg)
     return label
+
+
+def judges_of(tables: ModelTables, metrics: Metrics) -> Judges | None:
+    """The two judges who estimate the metrics to compare; None if there are none, or if the metrics name a judge, as "rr [human]" does.
+
+    Tables of different judges, or of different draws, have no metric that two judges estimate.
+    """
+    if tables.judges is None:
+        return None
+    by_one = {
+        name for table in tables.tables for label, metric in table.metrics.items() for name in (label, metric.column)
+    }
+    metric_list = [metrics] if isinstance(metrics, str | Metric) else list(metrics or ())
+    return None if metric_list and all(metric in by_one for metric in metric_list) else tables.judges
+
+
+def refuse_options_of_judges(tables: ModelTables) -> None:
+    """Refuse clusters, which differences of two judges do not have."""
+    if tables.clusters:
+        msg = "cluster and the grades of Judged cannot be combined; pass cluster=(), or compare by one judge: metrics=['rr [human]']"
+        raise OptionError(msg)
 
 
 class ComparedMetric(NamedTuple):

@@ -28,6 +28,7 @@ from spark_rankeval.records.comparison_rows import (
     reversals_in_words,
     slices_in_words,
 )
+from spark_rankeval.records.judge_estimates import JudgedDifferences
 from spark_rankeval.records.selection import JudgedTables, Metrics, by_slice, rows_of_metric
 from spark_rankeval.records.summary import as_json_record, record_of
 from spark_rankeval.records.table_columns import MODEL_COMPARISON, PAIRS, RANKS, frame_of
@@ -97,6 +98,19 @@ class ModelComparison(_ComparisonTables[ComparisonRow]):
     notes: tuple[str, ...] = ()
     headline: str = ""
     unit: str = USER
+    _judged: JudgedDifferences | None = None
+
+    @property
+    def judged(self) -> JudgedDifferences:
+        """What the grades of people and of a model say of the differences together, and each alone.
+
+        Raises:
+            InputError: the grades were not those of `Judged`, or the metrics name one of the two judges.
+        """
+        if self._judged is None:
+            msg = "only models that were evaluated with relevance=Judged(human=…, judge=…) have differences from two judges"
+            raise InputError(msg)
+        return self._judged
 
     @property
     def plot(self) -> ComparisonPlots:

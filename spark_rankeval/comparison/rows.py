@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spark_rankeval.records.comparison_rows import ComparisonRow, PairRow, RankRow, ranks_in_words
+from spark_rankeval.records.judge_estimates import JudgedRow
 from spark_rankeval.records.slices import ALL_VALUES, Key, rollup, slice_name, sorted_keys
 from spark_rankeval.records.stored import not_shared_in_words
 from spark_rankeval.statistics.all_pairs import AllPairsAccumulator, Pair, all_pairs_of, moments_of_each, rank_sets
 from spark_rankeval.statistics.cluster_sums import Clusters, clusters_of
+from spark_rankeval.statistics.judged_differences import JudgedDifference
+from spark_rankeval.statistics.judged_draws import draw_check
 from spark_rankeval.statistics.moments import State
 from spark_rankeval.statistics.multiple_comparisons import Joint, family_of, headline_first
 from spark_rankeval.statistics.paired import PairedAccumulator, PairedClusters, PairedComparison, comparison_of
 from spark_rankeval.statistics.verdicts import ShownFigures, Verdict, verdict_of
 from spark_rankeval.worker.clusters import ClusterStates, group_name
 from spark_rankeval.worker.compared_users import N_SHARED, N_USERS, merged_owners, n_other_rows
-from spark_rankeval.worker.comparing import Owner, name_of_pair
+from spark_rankeval.worker.comparing import Owner, baseline_of, difference_of, name_of_pair
+from spark_rankeval.worker.judged_sums import JudgedSums, sums_of_groups
 
 if TYPE_CHECKING:
     from spark_rankeval.comparison.comparison_inputs import ComparedMetric
@@ -51,13 +56,13 @@ def rolled(slices: Mapping[Key, dict[Owner, State]], attributes: Sequence[str], 
             yield Slice(name, group, merged_owners(groups[group]))
 
 
-class _ComparedModel(NamedTuple):
+class ComparedModel(NamedTuple):
     """The figures of a model against the baseline, by one metric, over some users; no p-value is corrected yet."""
 
     metric: ComparedMetric
     model: str
     users: str
-    figures: PairedComparison
+    figures: PairedComparison | JudgedDifference
     not_shared: str  # which tables the two sides do not share, in words
 
 
@@ -75,19 +80,15 @@ class AgainstBaseline(NamedTuple):
     cluster: str = ""  # the columns of clusters
     n_attributes: int = 0  # how many attributes divide users into slices
     headline: str = ""  # the label of the metric that is tested first
+    judged: JudgedSums | None = None  # the sums of two judges; None: values are of one judge
 
     def not_shared(self, owners: Mapping[Owner, State], model: str) -> str:
         """The tables that a model and the baseline do not share, in words."""
         return not_shared_in_words({name: n_other_rows(owners, model, self.baseline, name) for name in self.shared})
 
-    def rows(self, owners: Mapping[Owner, State], test: str, replicates: int) -> tuple[ComparisonRow, ...]:
-        """The rows of all users, metric by metric."""
-        return self._judged(self._compared(owners, replicates), test)
-
-    def rows_of_slices(self, slices: Iterator[Slice]) -> tuple[ComparisonRow, ...]:
-        """The rows of slices, slice by slice, corrected over all of them; no signs were drawn for these."""
-        compared = [each for users in slices for each in self._compared(users.owners, 0, users.name, users.key)]
-        return self._judged(compared, "sign_flip")
+    def compared_slices(self, slices: Iterable[Slice]) -> list[ComparedModel]:
+        """The figures of slices, for which no signs were drawn."""
+        return [each for users in slices for each in self.compared(users.owners, 0, users.name, users.key)]
 
     def _cluster_sums(self, model: str, key: Key, replicates: int) -> State | None:
         """The sums of the clusters of some users of a model."""
@@ -97,9 +98,10 @@ class AgainstBaseline(NamedTuple):
         empty = PairedClusters(len(self.metrics), replicates=replicates).state()
         return self.clusters.get(group_name((model, *key)), empty)
 
-    def _compared(
+    def compared(
         self, owners: Mapping[Owner, State], replicates: int, users: str = "all", key: Key = ()
-    ) -> list[_ComparedModel]:
+    ) -> list[ComparedModel]:
+        """The figures of some users, metric by metric, from their states by owner."""
         # A model without a row has no state. If users come in clusters, these get the signs.
         empty = PairedAccumulator(len(self.metrics), replicates=replicates if self.clusters is None else 0).state()
         compared = []
@@ -111,9 +113,25 @@ class AgainstBaseline(NamedTuple):
                 state["n_undefined"] = self._n_of_either(owners, model) - state["difference_n"]
                 model_sums = self._cluster_sums(model, key, replicates)
                 cluster_state = None if model_sums is None else {name: each[place] for name, each in model_sums.items()}
+                figures: PairedComparison | JudgedDifference
                 figures = comparison_of(state, self.level, metric.bounds, cluster_state)
-                compared.append(_ComparedModel(metric, model, users, figures, self.not_shared(owners, model)))
+                if self.judged is not None:
+                    n_of_either = self._n_of_either(owners, model)
+                    figures = self._by_both_judges(self.judged, figures, (model, place), key, n_of_either)
+                compared.append(ComparedModel(metric, model, users, figures, self.not_shared(owners, model)))
         return compared
+
+    def _by_both_judges(
+        self, sums: JudgedSums, by_people: PairedComparison, figure: tuple[str, int], key: Key, n_of_either: int
+    ) -> JudgedDifference:
+        """The figures by both judges in the place of those by people; `figure` are the model and the place of the metric."""
+        group = key or (ALL_VALUES,) * self.n_attributes
+        differences, baselines = (
+            sums_of_groups(sums.get(name(*figure), {}), [group])[group] for name in (difference_of, baseline_of)
+        )
+        signs = (by_people.wins, by_people.ties, by_people.losses)
+        judged = JudgedDifference(differences, baselines, 0, signs, self.level, self.metrics[figure[1]].bounds)
+        return replace(judged, n_undefined=n_of_either - judged.n)
 
     def _n_of_either(self, owners: Mapping[Owner, State], model: str) -> int:
         def count(owner: str, name: str) -> int:
@@ -121,7 +139,8 @@ class AgainstBaseline(NamedTuple):
 
         return count(model, N_USERS) + count(self.baseline, N_USERS) - count(model, N_SHARED)
 
-    def _judged(self, compared: Sequence[_ComparedModel], test: str) -> tuple[ComparisonRow, ...]:
+    def rows(self, compared: Sequence[ComparedModel], test: str) -> tuple[ComparisonRow, ...]:
+        """The rows with their verdicts, corrected for all these comparisons."""
         stated = [each.figures.p_of(test, each.metric.margin, self.resolution) for each in compared]
         p_values = [p for p, _ in stated]
         if self.headline and all(each.users == "all" for each in compared):
@@ -133,7 +152,7 @@ class AgainstBaseline(NamedTuple):
             self._row(each, joint, p_test) for each, joint, (_, p_test) in zip(compared, family, stated, strict=True)
         )
 
-    def _row(self, compared: _ComparedModel, judged: Joint, p_test: str) -> ComparisonRow:
+    def _row(self, compared: ComparedModel, judged: Joint, p_test: str) -> ComparisonRow:
         metric, model, users, figures, not_shared = compared
         interval, joint = figures.interval, figures.interval_at(judged.level)
         lift = figures.lift_at(judged.level)
@@ -174,6 +193,16 @@ class AgainstBaseline(NamedTuple):
         )
 
 
+def rows_by_judge(compared: Iterable[ComparedModel]) -> tuple[JudgedRow, ...]:
+    """What each of two judges says of the differences, and both together."""
+    rows = []
+    for metric, model, users, figures, _ in compared:
+        if isinstance(figures, JudgedDifference):
+            draw = draw_check(figures.differences)
+            rows.append(JudgedRow(model, metric.name, users, figures.estimate, draw, figures.differences))
+    return tuple(rows)
+
+
 def _about(clusters: Clusters | None, cluster: str, error_of_users: float) -> dict[str, Any]:
     """What a row says of clusters."""
     if clusters is None:
@@ -194,7 +223,7 @@ def _with_remark(sentence: str, not_shared: str) -> str:
 
 
 def _verdict(
-    figures: PairedComparison | Pair,
+    figures: PairedComparison | JudgedDifference | Pair,
     p: float,
     metric: ComparedMetric,
     models: tuple[str, str],

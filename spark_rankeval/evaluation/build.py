@@ -30,6 +30,7 @@ from spark_rankeval.records.summary import (
     summary_row,
     without_collection,
 )
+from spark_rankeval.request.counts import GRADING_WEIGHT
 from spark_rankeval.request.on_invalid import OnInvalid
 from spark_rankeval.request.options import SummaryOptions
 from spark_rankeval.request.task import has_groups
@@ -38,6 +39,7 @@ from spark_rankeval.spark.per_user import MetricColumn, PerUserSchema
 from spark_rankeval.spark.scoring import EvaluationFigures, ModelFigures, Scoring
 from spark_rankeval.statistics.cluster_sums import warn_of_few_clusters
 from spark_rankeval.statistics.description import DescriptionOptions
+from spark_rankeval.statistics.intervals import T as STUDENT
 from spark_rankeval.statistics.intervals import kept_bounds
 from spark_rankeval.statistics.judged_moments import INVALID_WEIGHTS
 from spark_rankeval.statistics.moments import Moments
@@ -220,6 +222,13 @@ def need_users(users: Sequence[str], options: DescriptionOptions, advice: str) -
         raise OptionError(msg)
 
 
+def need_t_intervals(options: DescriptionOptions) -> None:
+    """Refuse intervals that means of two judges do not have."""
+    if options.method != STUDENT:
+        msg = f"ci={options.method!r} does not go with Judged, which has t intervals; leave it out, or write ci=Student(level=…)"
+        raise OptionError(msg)
+
+
 def _quality_of(figures: ModelFigures, findings: Findings) -> DataQuality:
     schema = findings.schema
     if schema.clusters:
@@ -251,7 +260,7 @@ def _rows(
 ) -> list[SummaryRow]:
     # Who has no label in a group of items is not in its means, and who has no answer is in none.
     # Nor who was not graded by people.
-    has_others = has_item_group(slice_) or not {"has_no_answer", "grading_weight"}.isdisjoint(findings.schema.counts)
+    has_others = has_item_group(slice_) or not {"has_no_answer", GRADING_WEIGHT}.isdisjoint(findings.schema.counts)
     is_over_all = findings.schema.settings.mean == "all" and not has_others
     fingerprints = findings.total_figures[model].fingerprints
     return [

@@ -14,7 +14,7 @@ from spark_rankeval.checks import check_table, is_number, kind_of
 from spark_rankeval.dialects import Dialect
 from spark_rankeval.errors import USER, InputError, OptionError, speaking_of
 from spark_rankeval.evaluation.bad_rows import warn_if_changing
-from spark_rankeval.evaluation.build import Findings, build_result, need_users
+from spark_rankeval.evaluation.build import Findings, build_result, need_t_intervals, need_users
 from spark_rankeval.evaluation.prepare import Metrics, Predictions, prepare
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.evaluation.summarise import write_per_user
@@ -49,7 +49,6 @@ from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.scoring import Scoring
 from spark_rankeval.spark.tasks import run_on_workers
 from spark_rankeval.statistics.intervals import IntervalMethod
-from spark_rankeval.statistics.intervals import T as STUDENT
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -205,9 +204,8 @@ def evaluate(
         user_weight=user_weight, cluster=cluster, unit=unit, facts=facts, prune=prune,
     )  # fmt: skip
     summary = SummaryOptions(by=by, user_weight=user_weight, cluster=cluster, ci=ci, quantiles=quantiles)
-    if options.judged is not None and summary.described(weighted=False).method != STUDENT:
-        msg = f"ci={ci!r} does not go with Judged, which has t intervals; leave it out, or write ci=Student(level=…)"
-        raise OptionError(msg)
+    if options.judged is not None:
+        need_t_intervals(summary.described(weighted=False))
     with speaking_of(unit):
         scoring = prepare(predictions, labels, metrics, options)
         warn_if_changing(scoring.sources)

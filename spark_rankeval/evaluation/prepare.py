@@ -127,6 +127,7 @@ def prepare(
         k_counts=lists.k_counts or "",
         human="" if options.judged is None else options.judged.human,
         judge="" if options.judged is None else options.judged.judge,
+        draw="weighted" if options.judged is not None and options.judged.probability is not None else "",
     )
     shown = _metric_columns(reading, list(requested))
     if options.judged is not None:

@@ -10,12 +10,19 @@ from typing import TYPE_CHECKING
 from pyspark.sql import types as T
 
 from spark_rankeval.checks import as_names, check_table, one_of
-from spark_rankeval.errors import InputError, warn
-from spark_rankeval.evaluation.build import Findings, build_result, need_users
+from spark_rankeval.errors import InputError, OptionError, warn
+from spark_rankeval.evaluation.build import Findings, build_result, need_t_intervals, need_users
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.records.slices import Key, is_of_all, rollup
 from spark_rankeval.records.table_columns import RUN_ID
-from spark_rankeval.request.counts import COUNTS, INVALID_COUNTS, UNUSABLE_FACTS, WEIGHT_SUMS, CountNames
+from spark_rankeval.request.counts import (
+    COUNTS,
+    GRADING_WEIGHT,
+    INVALID_COUNTS,
+    UNUSABLE_FACTS,
+    WEIGHT_SUMS,
+    CountNames,
+)
 from spark_rankeval.request.on_invalid import OnInvalid
 from spark_rankeval.request.options import ByOption, SummaryOptions, Table, attributes_in
 from spark_rankeval.request.readings import NORMALISER
@@ -26,6 +33,7 @@ from spark_rankeval.spark.per_user import (
     TABLES,
     MetricColumn,
     PerUserSchema,
+    estimated_metrics,
     hashes_by_name,
     how_marks_are_read,
     is_marked,
@@ -39,6 +47,7 @@ from spark_rankeval.spark.written_tables import UsersPlace
 from spark_rankeval.statistics.description import DescriptionOptions, Figures
 from spark_rankeval.statistics.intervals import IntervalMethod
 from spark_rankeval.statistics.moments import Moments
+from spark_rankeval.worker.judged_sums import JudgedPair, TwoJudges
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -192,6 +201,8 @@ class UserTable:
             normalised=tuple(place for place, metric in enumerate(schema.metrics) if metric.normaliser),
             n_plain=len(_standards(schema)),
         )
+        if schema.settings.human:
+            _check_judges(schema, described)
         need_users(schema.users, described, "pass a table of score_users whose columns still have their metadata")
         kinds = {name: per_user.schema[name].dataType for name in schema.counts}
         wrong = [name for name, kind in kinds.items() if not isinstance(kind, T.NumericType)]
@@ -228,7 +239,22 @@ class UserTable:
             self.run,
             schema.hashes,
             schema.clusters,
+            self.judges,
         )
+
+    @property
+    def judges(self) -> TwoJudges | None:
+        """The values of both judges of `Judged`, as places among the metrics of the table; None: the table has no such."""
+        settings = self.schema.settings
+        if not settings.human:
+            return None
+        places = {(metric.label, metric.relevance): place for place, metric in enumerate(self.schema.metrics)}
+        pairs = [
+            JudgedPair(place, places[label, settings.judge])
+            for (label, relevance), place in places.items()
+            if relevance == settings.human and (label, settings.judge) in places
+        ]
+        return TwoJudges(tuple(pairs), settings.draw == "weighted") if pairs else None
 
     def findings(self, groups: Mapping[Key, Figures], on_invalid: OnInvalid | None) -> Findings:
         """What the figures of the groups say; rows of several runs are an `InputError`."""
@@ -236,12 +262,29 @@ class UserTable:
         if self.run is not None:
             _check_one_run(groups, self.run, has_models=has_models)
         unusable = shared_count(groups, UNUSABLE_FACTS, n_before=int(has_models))
+        estimated: tuple[MetricColumn, ...] = ()
+        if self.judges is not None:
+            by_people = [self.schema.metrics[pair.human] for pair in self.judges.pairs]
+            estimated = estimated_metrics(by_people, self.schema.settings.human)
         figures = EvaluationFigures(
-            _by_model(groups, self.schema, self.missing),
+            _by_model(groups, self.schema, self.missing, estimated),
             {UNUSABLE_FACTS: unusable},
             ("The table of users was summarised as it is.",),
         )
-        return Findings(figures, self.schema.metrics, self.schema, on_invalid=on_invalid, missing=self.missing)
+        metrics = (*estimated, *self.schema.metrics)
+        return Findings(figures, metrics, self.schema, on_invalid=on_invalid, missing=self.missing)
+
+
+def _check_judges(schema: PerUserSchema, described: DescriptionOptions) -> None:
+    """Refuse what does not go with two judges, and a table that does not tell whom people graded."""
+    need_t_intervals(described)
+    for option, is_there in {"user_weight": schema.weight is not None, "cluster": bool(schema.clusters)}.items():
+        if is_there:
+            msg = f"{option} and the grades of Judged cannot be combined; leave {option} out"
+            raise OptionError(msg)
+    if GRADING_WEIGHT not in schema.counts:
+        msg = f"the per-user table has two judges, and no column {GRADING_WEIGHT} that says whom people graded; keep it"
+        raise InputError(msg)
 
 
 def _schema_of(
@@ -320,16 +363,20 @@ def _standards(schema: PerUserSchema) -> list[MetricColumn]:
 
 
 def _by_model(
-    groups: Mapping[Key, Figures], schema: PerUserSchema, missing: Sequence[str]
+    groups: Mapping[Key, Figures],
+    schema: PerUserSchema,
+    missing: Sequence[str],
+    estimated: Sequence[MetricColumn] = (),
 ) -> dict[str, dict[Key, ModelFigures]]:
     """The figures by model and slice; models stand in the order in which they were named."""
     standards, several = _standards(schema), schema.model is not None
     figures: dict[str, dict[Key, ModelFigures]] = {}
     for key, group in groups.items():
         values, standard_values = group.values[: len(schema.metrics)], group.values[len(schema.metrics) :]
+        by_metric = {metric.key: value for metric, value in zip(schema.metrics, values, strict=True)}
         is_total = is_of_all(key[1:] if several else key)
         model_figures = ModelFigures(
-            {metric.key: value for metric, value in zip(schema.metrics, values, strict=True)},
+            by_metric | {metric.key: by_metric[metric.human_key] for metric in estimated},
             {metric.key: value.mean for metric, value in zip(standards, standard_values, strict=True)},
             {**dict.fromkeys(set(missing) - {"in_both"}, _no_count(values[0].moments)), **group.counts}
             if is_total

@@ -24,6 +24,7 @@ from spark_rankeval.records.judged_rows import (
     missing_intervals,
 )
 from spark_rankeval.records.summary import METRIC, MODEL, MOST_LISTED, SLICE, USERS, MetricRow
+from spark_rankeval.statistics.intervals import PREDICTION_POWERED
 from spark_rankeval.statistics.verdicts import UNDECIDED, p_in_words, signed
 from spark_rankeval.tables import DASH, Column, Note, Table, common_format, words
 
@@ -68,16 +69,17 @@ class ComparisonRow(LiftedRow):
         p: of what the verdict states, corrected for all comparisons of all users, or for all of slices. Without a margin it is
             that of `test`; with one, the larger of that and `p_margin`, or `p_margin`. Slices: p_sign_flip, or p_t.
         cohens_d: difference / std, the effect size.
-        wins: how many users are better off: their value is larger, or smaller if smaller values are better.
+        wins: how many users are better off: their value is larger, or smaller if smaller values are better. Of two judges only the
+            users whom people graded count here, and in ties and losses.
         ties: for how many users both are equal.
         losses: how many users are worse off.
         margin: the difference that does not matter.
         larger_is_better: whether a larger value of the metric is better.
         verdict: ``better``, ``worse``, ``no relevant difference``, ``undecided``, or ``no user differs`` if both are equal for each user.
         sentence: the same in a sentence, with the figures.
-        interval_method: ``t``; ``clopper_pearson`` if all users have the same difference.
+        interval_method: ``t``; ``clopper_pearson`` if all users have the same difference; ``prediction_powered`` of two judges.
         p_test: what p is of: ``exact`` (all signs of the users who differ), ``sign_flip`` (drawn), ``t``, or ``clopper_pearson``
-            (with a margin, if all users have the same difference).
+            (with a margin, if all users have the same difference); ``prediction_powered``: of the t test of two judges' estimate.
         p_margin: with a margin, the uncorrected two-sided p-value of the nearer of two statements: that the difference is beyond
             ±margin, or within.
         asked: what the caller called the metric, such as ``map@10`` for ``ap@10``; empty: as `metric` has it.
@@ -367,8 +369,10 @@ def slices_in_words(
     rows: Sequence[ComparisonRow], sliced: Sequence[ComparisonRow], level: float, correction: str
 ) -> list[Note]:
     """Notes that explain the columns of a table of some slices, which are judged together with all others."""
+    is_judged = any(row.p_test == PREDICTION_POWERED for row in rows)
+    test = _name_of_test(PREDICTION_POWERED, 0) if is_judged else "all patterns of signs or the paired t test"
     return [
-        Note(f"from all patterns of signs or the paired t test{corrected_in_words(sliced, correction)}", "p"),
+        Note(f"from {test}{corrected_in_words(sliced, correction)}", "p"),
         *joint_in_words(sliced, correction, level),
         *lifts_in_words(rows),
         *map(Note, missing_intervals(rows)),
@@ -478,6 +482,7 @@ def _name_of_test(test: str, replicates: int) -> str:
     return {
         "sign_flip": f"the sign-flip randomisation test with {replicates:,} replicates",
         "t": "the paired t test",
+        PREDICTION_POWERED: "the t test of differences that two judges estimate",
         "tukey": "Tukey's test for a two-way layout",
         "games_howell": "the Games-Howell test with users as blocks",
         "randomised": f"the randomised Tukey test with {replicates:,} replicates",

@@ -93,8 +93,8 @@ def judged_rows(summary: Iterable[SummaryRow]) -> tuple[JudgedRow, ...]:
 
 
 @dataclass(frozen=True, repr=False)
-class JudgedMeans(OneTable):
-    """What the grades of people and of a model say together, and each alone. It prints as a table.
+class _JudgedFigures(OneTable):
+    """Figures under human grades by two judges, beside those by each alone.
 
     Attributes:
         rows: a row for each model, slice and metric.
@@ -111,6 +111,9 @@ class JudgedMeans(OneTable):
         return pd.DataFrame([row.record() for row in self.rows])
 
     def _on_paper(self) -> Document:
+        return Document((self._table(f"Means under {self.human!r}, with the grades of {self.judge!r}", "mean"),))
+
+    def _table(self, title: str, figure: str) -> Table:
         rows = self.rows
         written = common_format(
             mean.value for row in rows for mean in (row.estimate, row.estimate.human, row.estimate.judge)
@@ -136,17 +139,63 @@ class JudgedMeans(OneTable):
         ]
         notes = [
             Note(f"in brackets: {rows[0].estimate.interval.level:.0%} intervals"),
-            Note(f"the mean under {self.human!r}, estimated from both judges (PPI++)", "both"),
+            Note(f"the {figure} under {self.human!r}, estimated from both judges (PPI++)", "both"),
             Note(f"how much {self.judge!r} counts, from 0 to 1", "weight"),
             Note(f"how many users graded by {self.human!r} alone would give the same interval", "worth"),
-            *map(Note, notes_judge_columns(rows)),
+            *map(Note, notes_judge_columns(rows, "" if figure == "mean" else f"{figure} in ")),
         ]
-        title = f"Means under {self.human!r}, with the grades of {self.judge!r}"
-        return Document((Table(rows, columns, title, title, notes, dash_means="there is no interval"),))
+        return Table(rows, columns, title, title, notes, dash_means="there is no interval")
 
 
-def notes_judge_columns(rows: Sequence[JudgedRow]) -> list[str]:
-    """What the figures of both judges could be mistaken for."""
+@dataclass(frozen=True, repr=False)
+class JudgedMeans(_JudgedFigures):
+    """What the grades of people and of a model say together, and each alone. It prints as a table; see `Result.judged`."""
+
+
+@dataclass(frozen=True, repr=False)
+class JudgedDifferences(_JudgedFigures):
+    """What two judges say together, and each alone, of differences to a baseline. It prints as a table; see `ModelComparison.judged`."""
+
+    def _on_paper(self) -> Document:
+        title = f"Differences under {self.human!r}, with the grades of {self.judge!r}"
+        return Document((self._table(title, "difference"),))
+
+    @property
+    def contradictions(self) -> list[str]:
+        """A sentence if the model's grades alone surely say the opposite of both judges, or of people."""
+        figures = []
+        for row in (row for row in self.rows if row.slice == "all"):
+            by_model, *others = (
+                _sure_sign(each.interval) for each in (row.estimate.judge, row.estimate, row.estimate.human)
+            )
+            if any(by_model * other < 0 for other in others):
+                figures.append(f"{row.metric} of {row.model}")
+        named = listed(figures, MOST_LISTED)
+        return [f"the grades of {self.judge!r} alone mislead on {named}: they say the opposite"] if figures else []
+
+    def notes(self) -> list[str]:
+        """What the figures of a comparison could be mistaken for."""
+        about = (
+            f"differences are those under {self.human!r}, estimated from both judges; wins, ties and losses are of users whom "
+            f"{self.human!r} graded. comparison.judged has what each judge alone says"
+        )
+        everyone = [row for row in self.rows if row.slice == "all"]
+        signs = [
+            f"{row.metric} of {row.model}" for row in everyone if row.estimate.judge.value * row.estimate.value < 0
+        ]
+        remarks = self.contradictions
+        if signs and not remarks:
+            remarks = [f"by {self.judge!r} alone the difference has another sign: {listed(signs, MOST_LISTED)}"]
+        return [about, *remarks, *notes_judge_columns(everyone, "difference in ")]
+
+
+def _sure_sign(interval: Interval) -> int:
+    """1 or −1 if the interval lies above or below 0; 0 if it holds 0, or is missing."""
+    return (interval.low > 0) - (interval.high < 0)
+
+
+def notes_judge_columns(rows: Sequence[JudgedRow], figure: str = "") -> list[str]:
+    """What the figures of both judges could be mistaken for; `figure` stands before the metric, such as "difference in "."""
     reasons: dict[str, list[str]] = {}
     for row in rows:
         if row.slice == "all" and row.estimate.note:
@@ -156,8 +205,8 @@ def notes_judge_columns(rows: Sequence[JudgedRow]) -> list[str]:
     for row in odd[:1]:
         assert row.draw is not None, "chosen so"
         notes.append(
-            f"the graded users do not look drawn at random: by the model's grades their {row.metric} is {row.draw.graded_mean:.3g}, "
-            f"that of all users {row.draw.all_mean:.3g} (p = {row.draw.p:.2g}). "
+            f"the graded users do not look drawn at random: by the model's grades their {figure}{row.metric} is "
+            f"{row.draw.graded_mean:.3g}, that of all users {row.draw.all_mean:.3g} (p = {row.draw.p:.2g}). "
             "The estimate is biased unless probability= says how they were drawn"
         )
     return notes

@@ -224,7 +224,7 @@ class Judged:
         check_name("graded", self.graded)
         check_name("probability", self.probability)
         if self.human == self.judge:
-            msg = f"Judged needs two columns of grades; human and judge are both {self.human!r}"
+            msg = f"human and judge of Judged must be two columns of grades; both are {self.human!r}"
             raise InputError(msg)
 
     @property

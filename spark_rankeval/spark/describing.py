@@ -47,6 +47,7 @@ from spark_rankeval.worker.group_states import (
     states_of,
 )
 from spark_rankeval.worker.grouped_row import CLUSTER_HASH, NO_USER, USER_HASH, USER_WEIGHT, hash_column
+from spark_rankeval.worker.judged_sums import JUDGED, JudgedMerger, TwoJudges, sums_in, with_judged_moments
 from spark_rankeval.worker.process import Run
 from spark_rankeval.worker.states import MERGED_BYTES, StatesOfUsers, merging_states, n_groups_of, state_of_columns
 
@@ -89,6 +90,7 @@ class Groups(NamedTuple):
     items: tuple[
         str, ...
     ] = ()  # the attributes of items: an entry each of a group, but of a key two, an attribute and its value
+    judges: TwoJudges | None = None  # who graded the labels, if each value has sums of both judges
 
     @property
     def empty(self) -> GroupStates:
@@ -118,7 +120,8 @@ class Groups(NamedTuple):
     @property
     def mergers(self) -> Mergers:
         """What merges the messages of states, by kind."""
-        return merging_states(self.states_of_users, self.layout, least_bytes=self.least_bytes)
+        merging = merging_states(self.states_of_users, self.layout, least_bytes=self.least_bytes)
+        return merging if self.judges is None else {**merging, JUDGED: JudgedMerger}
 
     def sums_of_clusters(self, group: Key, states: ClusterStates) -> dict[str, Array] | None:
         """The sums of the clusters of a group; None if it has none."""
@@ -155,7 +158,7 @@ def messages_of_groups(messages: DataFrame, groups: Groups, features: Mergers | 
     `features` has what merges the messages of features, by kind.
     """
     n_bytes = groups.size()
-    have_buckets = groups.n_keys > 0 or groups.options.clustered or bool(features)
+    have_buckets = groups.n_keys > 0 or groups.options.clustered or groups.judges is not None or bool(features)
     return collected_messages(messages, {**groups.mergers, **(features or {})}, n_bytes, have_buckets=have_buckets)
 
 
@@ -202,7 +205,8 @@ def figures_by_group(messages: list[Message], groups: Groups, later: GroupStates
     # A table without a partition yields no state at all.
     if not totals.keys and not (n_keys and figures):
         totals = groups.empty
-    return figures | _figures(totals, groups, clusters)
+    figures |= _figures(totals, groups, clusters)
+    return figures if groups.judges is None else with_judged_moments(figures, sums_in(messages), groups.judges.pairs)
 
 
 def _rolled_up(states: GroupStates, groups: Groups) -> tuple[GroupStates, GroupStates]:
@@ -284,12 +288,14 @@ def states_of_table(
     run: str | None = None,
     hashes: Mapping[str, str] | None = None,
     cluster: Sequence[str] = (),
+    judges: TwoJudges | None = None,
 ) -> tuple[DataFrame, Groups]:
     """The lazy states of a per-user table, fresh or read back, as messages, and the groups that they are of.
 
     A row with a null user belongs to no user. `keys` are texts that part the rows, and `rollup` gives the groups of a key. Normalisers are
     columns by those of their values, and hashes of the users' rows are columns by table. A count `RUN` tells whether all users of a
-    group have the same value in the column `run`. Users of the same values in the columns `cluster` are one cluster.
+    group have the same value in the column `run`. Users of the same values in the columns `cluster` are one cluster. With two judges
+    their pairs are places in `values`.
     """
     columns = {f"value_{index}": name for index, name in enumerate(values)}
     counted = {name: column(name).cast(type_of_count(name)) for name in (*counts.users, *counts.rows)}
@@ -325,7 +331,7 @@ def states_of_table(
         *(column(name).cast("double").alias(alias) for alias, name in own.items()),
         *(column(name).cast("bigint").alias(hash_column(table)) for table, name in hashes.items()),
     )
-    described = Groups(counts, len(columns), options, len(keyed), rollup)
+    described = Groups(counts, len(columns), options, len(keyed), rollup, judges=judges)
     worker = state_of_columns(
         tuple(columns),
         counts,
@@ -333,6 +339,7 @@ def states_of_table(
         NO_USER,
         tuple(keyed),
         {index: f"normaliser_{index}" for index in normaliser_names},
+        judges,
     )
     return run_on_workers(frame, worker, MESSAGE_SCHEMA), described
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
@@ -16,7 +16,7 @@ from spark_rankeval.checks import check_table
 from spark_rankeval.errors import InputError
 from spark_rankeval.records.notes import note_of_labels
 from spark_rankeval.records.stored import SHARED
-from spark_rankeval.request.counts import COUNTS
+from spark_rankeval.request.counts import COUNTS, GRADING_WEIGHT
 from spark_rankeval.request.on_invalid import OnInvalid
 from spark_rankeval.spark.ids import check_types, common_id_type, for_example, model_in, name_in, name_in_sql, user_hash
 from spark_rankeval.spark.per_user import (
@@ -40,6 +40,7 @@ from spark_rankeval.spark.sql_text import (
 )
 from spark_rankeval.spark.table_rows import agreed
 from spark_rankeval.spark.tasks import MESSAGE_SCHEMA, collected_messages, run_on_workers
+from spark_rankeval.wire import Message
 from spark_rankeval.worker.clusters import ClusterMerger, ClusterStates, merged_clusters
 from spark_rankeval.worker.compared_users import (
     CLUSTER,
@@ -56,9 +57,18 @@ from spark_rankeval.worker.compared_users import (
     value_field,
 )
 from spark_rankeval.worker.comparing import COMPARISON, Run, merging_comparisons
+from spark_rankeval.worker.judged_sums import JudgedSums, sums_in
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
+
+
+class Judges(NamedTuple):
+    """The two judges of a table, by their columns of grades, and how users were drawn for people to grade."""
+
+    human: str
+    judge: str
+    draw: str
 
 
 @dataclass(frozen=True)
@@ -78,6 +88,7 @@ class ModelTable:
     dialect: str = ""  # whose conventions filled what metrics leave open
     hashes: Mapping[str, str] = field(default_factory=dict)  # the columns of hashes of users' rows, by table
     unit: str = Settings.unit  # what lists are for, in words
+    judges: Judges | None = None  # the two judges of the grades, if there are two
 
     def definition(self, label: str) -> str:
         """What a metric means here; empty if the table does not say."""
@@ -137,8 +148,14 @@ def read_table(
     return ModelTable(
         frame, user, metrics, errors, model, next(iter(models), None), weights, clusters=cluster_columns,
         keeps_without_cluster=keeps, dialect=schema.settings.dialect, hashes=schema.hashes or hashes_by_name(frame),
-        unit=schema.settings.unit,
+        unit=schema.settings.unit, judges=_judges_of(frame, schema),
     )  # fmt: skip
+
+
+def _judges_of(frame: DataFrame, schema: PerUserSchema) -> Judges | None:
+    settings = schema.settings
+    has_weights = find_column(frame, GRADING_WEIGHT) is not None
+    return Judges(settings.human, settings.judge, settings.draw) if settings.human and has_weights else None
 
 
 def refuse_one_model(table: str, model: str = "") -> NoReturn:
@@ -218,10 +235,18 @@ _ROW, _BASELINE = "row", "baseline"
 
 
 class Collected(NamedTuple):
-    """The merged states of all users, and of their clusters by the names of groups."""
+    """The merged states of all users, of their clusters by the names of groups, and the sums of two judges."""
 
     users: ComparisonStates
     clusters: ClusterStates
+    judged: JudgedSums
+
+    @classmethod
+    def from_messages(cls, messages: Sequence[Message]) -> Collected:
+        """What the messages of all partitions have."""
+        trees = (message.tree for message in messages if message.kind == COMPARISON)
+        states = ComparisonStates.merged(map(ComparisonStates.from_tree, trees))
+        return cls(states, merged_clusters(messages), sums_in(messages))
 
 
 @dataclass(frozen=True)
@@ -274,6 +299,40 @@ class ModelTables:
     def unit(self) -> str:
         """What lists are for, in words."""
         return self.tables[0].unit
+
+    @property
+    def judges(self) -> Judges | None:
+        """The two judges of the grades, if all tables have the same two."""
+        judges = {table.judges for table in self.tables}
+        return self.tables[0].judges if len(judges) == 1 else None
+
+    def by_both_judges(self) -> ModelTables:
+        """The same with the metrics that two judges estimate, whose values are those by people."""
+        assert self.judges is not None, "they have two judges"
+        human = self.judges.human
+        tables = [
+            replace(
+                table,
+                metrics={
+                    metric.label: replace(metric, relevance="", standard="", standard_column="")
+                    for metric in table.metrics.values()
+                    if metric.relevance == human
+                },
+            )
+            for table in self.tables
+        ]
+        return replace(self, tables=tuple(tables))
+
+    def with_values_of_judge(self, labels: Sequence[str]) -> ModelTables:
+        """The same with columns behind those of the metrics: their values by the model, and the users' grading weights."""
+        assert self.judges is not None, "they have two judges"
+        judge = self.judges.judge
+        tables = []
+        for table in self.tables:
+            columns = {m.label: m.column for m in PerUserSchema.read(table.frame).metrics if m.relevance == judge}
+            weight = find_column(table.frame, GRADING_WEIGHT) or GRADING_WEIGHT
+            tables.append(replace(table, extra_columns=(*(columns[label] for label in labels), weight)))
+        return replace(self, tables=tuple(tables))
 
     @property
     def keeps_without_cluster(self) -> bool:
@@ -421,8 +480,7 @@ class ModelTables:
             run_on_workers(grouped, run, MESSAGE_SCHEMA), merging_comparisons(clusters), bytes_each,
             have_buckets=bool(by) or clusters is not None,
         )  # fmt: skip
-        trees = (message.tree for message in messages if message.kind == COMPARISON)
-        return Collected(ComparisonStates.merged(map(ComparisonStates.from_tree, trees)), merged_clusters(messages))
+        return Collected.from_messages(messages)
 
     def n_rows_without_model(self) -> int:
         """How many rows have a null in the column of models, which reads as the name ``null``: an action."""

@@ -88,6 +88,7 @@ class Settings:
     # The columns of grades of `Judged`, if the grades are those of two judges; else empty.
     human: str = ""
     judge: str = ""
+    draw: str = ""  # ``weighted`` if people graded users who were drawn with unequal probabilities; else empty
 
 
 @dataclass(frozen=True)

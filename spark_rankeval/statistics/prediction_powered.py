@@ -69,6 +69,7 @@ class MeanEstimate:
         df: the degrees of freedom of the standard error.
         interval: as in `evaluate`, but longer if few queries carry the spread.
         n: how many queries have a value.
+        interval_error: the error behind the interval: the standard error, and what the estimate of λ adds.
     """
 
     value: float
@@ -76,6 +77,7 @@ class MeanEstimate:
     df: float
     interval: Interval
     n: int
+    interval_error: float = math.nan
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,7 @@ class JudgedEstimate:
         judge: the mean by the model alone, over all queries.
         effective_n: how many graded queries would make `human` as precise: n_graded times its variance ÷ that of the value.
         note: why the model does not count; empty if it does, or if λ = 0 is best.
+        interval_error: the error behind the interval: the standard error, and what the estimate of λ adds.
     """
 
     value: float
@@ -106,6 +109,7 @@ class JudgedEstimate:
     judge: MeanEstimate
     effective_n: float
     note: str = ""
+    interval_error: float = math.nan
 
     @property
     def gain(self) -> float:
@@ -198,6 +202,7 @@ def judged_estimate(
         judge,
         moments.n_graded * ratio,
         note,
+        best.interval_error,
     )
 
 
@@ -295,7 +300,7 @@ class _Estimator:
             share_n = (float(self._n) if is_exact else 0.0) if self._are_shares else None
             interval = _interval(float(value), wide_error, df, self._n, self._level, self._bounds, share_n)
         least, greatest = self._bounds
-        return MeanEstimate(min(max(float(value), least), greatest), error, df, interval, self._n)
+        return MeanEstimate(min(max(float(value), least), greatest), error, df, interval, self._n, wide_error)
 
     def _variance(self, theta: Fraction, weight: Fraction) -> _Variance:
         """The variance of the numerator of an estimate; if disagreement is rare in the graded queries, as if a few had it."""

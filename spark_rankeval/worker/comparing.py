@@ -14,6 +14,7 @@ import pyarrow as pa
 from spark_rankeval.ranking.ragged import Array
 from spark_rankeval.records.slices import rollup
 from spark_rankeval.statistics.all_pairs import MOST_LABELS, AllPairsAccumulator
+from spark_rankeval.statistics.judged_differences import judged_sides
 from spark_rankeval.statistics.moments import State
 from spark_rankeval.statistics.paired import SIDES, PairedAccumulator, PairedClusters, paired_sides
 from spark_rankeval.wire import Merger, Mergers, Message, unpack
@@ -27,6 +28,14 @@ from spark_rankeval.worker.compared_users import (
     slice_field,
 )
 from spark_rankeval.worker.group_states import Key, bucket_of, rows_by_key
+from spark_rankeval.worker.judged_sums import (
+    JUDGED,
+    GradedUsers,
+    JudgedAccumulator,
+    JudgedMerger,
+    TwoJudges,
+    group_names,
+)
 from spark_rankeval.worker.process import sends_messages
 from spark_rankeval.worker.states import HELD_BYTES
 
@@ -65,11 +74,13 @@ def paired_batches(
     n_attributes: int = 0,
     tables: tuple[str, ...] = (),
     layout: ClusterLayout | None = None,
+    judges: TwoJudges | None = None,
 ) -> Run:
     """A function for ``mapInArrow``: every model against the baseline; of `tables` it counts users whose rows differ.
 
     The states have the fields of `PairedAccumulator` and the counts for each model, of all users and of each slice. A partition without
-    rows of a model has no state of it. With a layout users go on to their clusters, which get the signs.
+    rows of a model has no state of it. With a layout users go on to their clusters, which get the signs. With two judges the users'
+    grading weights are the last of the values, and other messages have the sums of both judges.
     """
     attributes = [slice_field(index) for index in range(n_attributes)]
     drawn = replicates if layout is None else 0
@@ -79,8 +90,13 @@ def paired_batches(
         everyone = _Pairs(baseline, n_metrics, drawn, seed)
         clusters = None if layout is None else ClusterRows(layout)
         slices = _Slices(lambda: _Pairs(baseline, n_metrics, 0, seed))
+        judged = None if judges is None else _JudgedPairs(baseline, judges)
         for batch in batches:
-            users = read_users(batch, n_metrics, tables)
+            users = read_users(batch, n_metrics if judges is None else n_metrics + 1, tables)
+            if judged is not None:
+                groups = group_names([batch.column(name) for name in attributes], batch.num_rows)
+                judged.add(users, groups)
+                users = users._replace(values=users.values[:n_metrics])
             everyone.add(users)
             if clusters is not None:
                 for model in sorted(set(users.present) - {baseline}):
@@ -96,8 +112,48 @@ def paired_batches(
         yield from slices.handed_on()
         if clusters is not None:
             yield from clusters.messages()
+        if judged is not None:
+            yield from judged.messages()
 
     return run
+
+
+def difference_of(model: str, place: int) -> str:
+    """The name of the sums of a model's differences in a metric, by the place of its human value."""
+    return json.dumps(["difference", model, place])
+
+
+def baseline_of(model: str, place: int) -> str:
+    """The name of the sums of the baseline's values, of users with a difference to a model."""
+    return json.dumps(["baseline", model, place])
+
+
+class _JudgedPairs:
+    """Every model against the baseline under two judges."""
+
+    def __init__(self, baseline: str, judges: TwoJudges) -> None:
+        self._baseline, self._judges = baseline, judges
+        self._sums = JudgedAccumulator()
+
+    def add(self, users: ComparedUsers, groups: Array) -> None:
+        """Add users whose last value is their grading weight; `groups` has the name of each one's group."""
+        *_, weight = baseline = users.values_of(self._baseline)
+        for model in sorted(set(users.present) - {self._baseline}):
+            there = users.has(model) & users.has(self._baseline)
+            values = users.values_of(model)
+            graded = GradedUsers.from_grading_weights(weight[there], is_weighted=self._judges.is_weighted)
+            # Whom people graded for one of the models alone is not graded.
+            graded = graded._replace(is_graded=graded.is_graded & (values[-1][there] != 0))
+            for pair in self._judges.pairs:
+                (human, human_baseline), (judge, judge_baseline) = (
+                    judged_sides(values[place][there], baseline[place][there]) for place in pair
+                )
+                self._sums.add(difference_of(model, pair.human), human, judge, graded, groups[there])
+                self._sums.add(baseline_of(model, pair.human), human_baseline, judge_baseline, graded, groups[there])
+
+    def messages(self) -> Iterator[Message]:
+        """The sums."""
+        yield from self._sums.messages()
 
 
 def send_to_clusters(
@@ -211,7 +267,7 @@ class ComparisonMerger(Merger):
 
 def merging_comparisons(clusters: Callable[[], ClusterMerger] | None = None) -> Mergers:
     """What merges states of comparisons; if `clusters` makes what they meet in, users of a cluster meet, too."""
-    mergers: Mergers = {COMPARISON: ComparisonMerger}
+    mergers: Mergers = {COMPARISON: ComparisonMerger, JUDGED: JudgedMerger}
     return mergers if clusters is None else {**mergers, CLUSTER_USERS: clusters}
 
 

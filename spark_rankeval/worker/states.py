@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_rankeval.ranking.ragged import Array, BoolArray, IntArray
-from spark_rankeval.request.counts import CountNames
+from spark_rankeval.request.counts import GRADING_WEIGHT, CountNames
 from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.wire import Merger, Mergers, Message, unpack
@@ -37,6 +37,7 @@ from spark_rankeval.worker.group_states import (
     rows_by_key,
 )
 from spark_rankeval.worker.grouped_row import ABSENT, CLUSTER_HASH, USER_HASH, USER_WEIGHT
+from spark_rankeval.worker.judged_sums import GradedUsers, JudgedAccumulator, TwoJudges, group_names
 from spark_rankeval.worker.process import sends_messages
 from spark_rankeval.worker.reading import columns_of, flags, limbs_of_users, numbers, whole_numbers
 from spark_rankeval.worker.scored_features import (
@@ -212,15 +213,18 @@ def state_of_columns(
     no_user: str,
     keys: tuple[str, ...] = (),
     normalisers: Mapping[int, str] | None = None,
+    judges: TwoJudges | None = None,
 ) -> Callable[[Batches], Batches]:
     """A function for ``mapInArrow``: the state of the users whose values a table holds, in groups by the columns `keys`.
 
-    Counts are columns of their names, and hashes those of `hash_column`. Normalisers are columns by the indices of their values.
+    Counts are columns of their names, and hashes those of `hash_column`. Normalisers are columns by the indices of their values. With two
+    judges the count `GRADING_WEIGHT` has the weights of the users whom people graded.
     """
 
     @sends_messages
     def run(batches: Batches) -> Iterator[Message]:
         states = PartitionStates(StateContext(len(values), names, options, no_user, keys))
+        judged = JudgedAccumulator()
         for batch in batches:
             columns = columns_of(batch)
             counts = {}
@@ -228,8 +232,18 @@ def state_of_columns(
                 read = numbers if pa.types.is_floating(columns[name].type) else whole_numbers
                 counts[name] = read(columns[name])
             weights = {index: numbers(columns[name]) for index, name in (normalisers or {}).items()}
-            yield from states.add(batch, [numbers(columns[name]) for name in values], counts, weights)
+            user_values = [numbers(columns[name]) for name in values]
+            yield from states.add(batch, user_values, counts, weights)
+            if judges is not None:
+                there = ~flags(columns[no_user])
+                grading_weight = numbers(columns[GRADING_WEIGHT])
+                graded = GradedUsers.from_grading_weights(grading_weight, is_weighted=judges.is_weighted)
+                groups = group_names([columns[name] for name in keys], batch.num_rows)[there]
+                for pair in judges.pairs:
+                    human, judge = (user_values[place][there] for place in pair)
+                    judged.add(pair.human, human, judge, graded.only(there), groups)
         yield from states.messages()
+        yield from judged.messages()
 
     return run
 

@@ -292,10 +292,9 @@ class _Run:
         others = [name for name in self.task.models if name != baseline]
         clusters, cluster = (None, "") if layout is None else (clusters, "cluster")
         against = AgainstBaseline(baseline, others, metrics, 0.9, correction, 0.01, shared, clusters, cluster, n)
-        rows = against.rows(state.everyone, test, replicates)
-        return [
-            _row(row) for row in (*rows, *against.rows_of_slices(rolled(state.by_slice, ATTRIBUTES[:n], totals=cube)))
-        ]
+        rows = against.rows(against.compared(state.everyone, replicates), test)
+        sliced = against.compared_slices(rolled(state.by_slice, ATTRIBUTES[:n], totals=cube))
+        return [_row(row) for row in (*rows, *against.rows(sliced, "sign_flip"))]
 
     def all_pairs(self, per_user, test="tukey", replicates=50):
         metrics, drawn = self._metrics(), replicates if test == "randomised" else 0

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from pyspark.sql import functions as F
 
-from spark_rankeval import Judged, evaluate, merge, score_users
+from spark_rankeval import Judged, compare, evaluate, merge, score_users, summarise
 from spark_rankeval.errors import DataError, InputError, MetricError, OptionError
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.metrics.naming import column_name
@@ -160,5 +160,79 @@ def test_what_two_judges_do_not_go_with_is_refused(tables, options, metrics, err
     predictions, labels = tables
     with pytest.raises(error, match=words):
         evaluate(predictions["model 0"], labels, metrics, **{"score": "score", "relevance": BOTH} | options)
-    with pytest.raises(InputError, match="both 'human'"):
+    with pytest.raises(InputError, match="both are 'human'"):
         Judged(human="human", judge="human")
+
+
+@pytest.fixture(scope="module")
+def comparison(result):
+    return compare(result, "model 0", metrics=["ndcg@5", "rr"], by="country")
+
+
+def differences_by_definition(result, name, country=None):
+    """The estimate of the difference of both models, and the mean of the baseline, from the table of their users."""
+    wide = result.per_user.toPandas().pivot(index="user", columns="model")
+    wide = wide if country is None else wide[wide["country", "model 0"] == country]
+    human, judge = (wide[f"{name}_{each}", "model 1"] - wide[f"{name}_{each}", "model 0"] for each in ("human", "llm"))
+    graded = wide["grading_weight", "model 0"] > 0
+    baseline = (wide[f"{name}_{each}", "model 0"] for each in ("human", "llm"))
+    return (
+        judged_estimate(JudgedMoments.from_values(human, judge, graded), bounds=(-1, 1)),
+        judged_estimate(JudgedMoments.from_values(*baseline, graded), bounds=(0, 1)).value,
+    )
+
+
+def test_differences_are_those_of_the_definition(result, comparison):
+    for metric, name in (("ndcg@5", "ndcg_at_5"), ("rr", "rr")):
+        for slice_, country in (("all", None), ("country=at", "at")):
+            expected, baseline = differences_by_definition(result, name, country)
+            rows = comparison.rows if country is None else comparison.sliced
+            row = next(r for r in rows if (r.name, r.slice) == (metric, slice_))
+            assert row.difference == pytest.approx(expected.value, abs=1e-12)
+            assert (row.interval_low, row.interval_high) == pytest.approx(expected.interval[:2], abs=1e-12)
+            assert row.baseline_mean == pytest.approx(baseline, abs=1e-12)
+            assert row.mean == pytest.approx(baseline + expected.value, abs=1e-12)
+            assert (row.p_t < 0.05) == (expected.interval.low > 0 or expected.interval.high < 0)
+            assert row.interval_method == row.p_test == "prediction_powered"
+            alone = next(r for r in comparison.judged.rows if (r.metric, r.slice) == (metric, slice_)).estimate
+            assert alone.human.value == pytest.approx(expected.human.value, abs=1e-12)
+            assert alone.judge.value == pytest.approx(expected.judge.value, abs=1e-12)
+
+
+def test_wins_are_those_of_users_whom_people_graded(result, comparison):
+    by_people = compare(result, "model 0", metrics=["ndcg@5 [human]"], replicates=99)["ndcg@5 [human]"]
+    row = comparison["ndcg@5"]
+    assert (row.wins, row.ties, row.losses) == (by_people.wins, by_people.ties, by_people.losses)
+    assert by_people.n_users < row.n_users
+    with pytest.raises(InputError, match="relevance=Judged"):
+        _ = compare(result, "model 0", metrics="rr [llm]", replicates=99).judged
+    assert "estimated from both judges" in str(comparison)
+    with pytest.raises(OptionError, match="cluster and the grades"):
+        compare(result, "model 0", cluster="country")
+
+
+def test_a_stored_table_of_users_gives_the_same_estimates(result):
+    again = summarise(result.per_user, by="country")
+    assert again.judged.to_pandas().equals(result.judged.to_pandas())
+    assert again.to_pandas().equals(result.to_pandas())
+    for options, words in (({"ci": "bca"}, "t intervals"), ({"cluster": "country"}, "cluster and the grades")):
+        with pytest.raises(OptionError, match=words):
+            summarise(result.per_user, **options)
+
+
+def test_models_that_the_judge_orders_in_the_wrong_way_are_a_warning(spark):
+    rows = [
+        (query, item, human if query % 4 == 0 else None, 1.0 - human)
+        for query in range(400)
+        for item, human in (("a", float(query % 40 > 0)), ("b", float(query % 40 == 0)))
+    ]
+    labels = spark.createDataFrame(rows, "user long, item string, human double, llm double")
+    models = {
+        name: labels.where(f"item = '{first}'").selectExpr("user", "item", "1.0 AS score")
+        for name, first in (("old", "b"), ("new", "a"))
+    }
+    reversed_ = evaluate(models, labels, "hit_rate@1", score="score", relevance=BOTH)
+    with pytest.warns(UserWarning, match=r"'llm' alone mislead on hit_rate@1 of new"):
+        misled = compare(reversed_, "old")
+    assert misled["hit_rate@1"].verdict == "better"
+    assert misled.judged.contradictions

@@ -13,7 +13,6 @@ from spark_rankeval.comparison import compare_models as comparison
 from spark_rankeval.experiments import compare_groups
 from spark_rankeval.spark.model_tables import Collected, ModelTable, ModelTables
 from spark_rankeval.spark.per_user import TABLES, MetricColumn, table_hash
-from spark_rankeval.worker.clusters import merged_clusters
 from spark_rankeval.worker.compared_users import (
     CLUSTER,
     CONFLICTS,
@@ -23,12 +22,11 @@ from spark_rankeval.worker.compared_users import (
     N_PREDICTIONS,
     ROWS,
     USER,
-    ComparisonStates,
     hash_field,
     slice_field,
     value_field,
 )
-from spark_rankeval.worker.comparing import COMPARISON, merging_comparisons
+from spark_rankeval.worker.comparing import merging_comparisons
 
 BATCH = 64
 METRICS = {"ndcg@10": "ndcg_at_10", "recall@5": "recall_at_5", "percentile_rank": "percentile_rank"}
@@ -115,9 +113,7 @@ class ModelFrames(ModelTables):
         users = pa.table(columns)
         parts = [users.take(pa.array(part)) for part in np.array_split(np.arange(len(rows)), self.n_partitions)]
         sent = chain.from_iterable(run(iter(part.combine_chunks().to_batches(max_chunksize=BATCH))) for part in parts)
-        messages = met(sent, merging_comparisons(clusters))
-        trees = (message.tree for message in messages if message.kind == COMPARISON)
-        return Collected(ComparisonStates.merged(map(ComparisonStates.from_tree, trees)), merged_clusters(messages))
+        return Collected.from_messages(met(sent, merging_comparisons(clusters)))
 
 
 def _compared_by(function, frames, columns, n_partitions, **options):

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from spark_rankeval.ranking.matching import match, repeated_items
 from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray, Ragged
-from spark_rankeval.records.slices import ALL_VALUES
+from spark_rankeval.request.counts import GRADING_WEIGHT
 from spark_rankeval.request.task import ScoringTask, View
 from spark_rankeval.statistics.description import DescriptionOptions, Figures
-from spark_rankeval.statistics.judged_moments import JudgedMoments
-from spark_rankeval.wire import Merger, Mergers, Message
-from spark_rankeval.worker.group_states import Key, rows_by_key
+from spark_rankeval.wire import Mergers, Message
+from spark_rankeval.worker.group_states import Key
 from spark_rankeval.worker.grouped_row import ABSENT, GRADED, PROBABILITY
+from spark_rankeval.worker.judged_sums import (
+    JUDGED,
+    GradedUsers,
+    JudgedAccumulator,
+    JudgedMerger,
+    JudgedPair,
+    group_names,
+    sums_in,
+    with_judged_moments,
+)
 from spark_rankeval.worker.reading import Side, flags, numbers
 from spark_rankeval.worker.scored_features import (
     BatchFeature,
@@ -31,18 +38,6 @@ from spark_rankeval.worker.scored_features import (
 
 #: The columns of grades of `Judged`, by their places.
 JUDGE, HUMAN = 0, 1
-#: The kind of messages with the sums of both judges.
-JUDGED = "judged"
-
-#: The sums of the values of both judges, by metric and slice: by the index of the human value, and the key of the slice.
-SumsOfMetrics = dict[int, dict[Key, JudgedMoments]]
-
-
-class JudgedPair(NamedTuple):
-    """The values of a metric by both judges, by their indices."""
-
-    human: int
-    judge: int
 
 
 def judged_pairs(views: Sequence[View]) -> list[JudgedPair]:
@@ -86,36 +81,7 @@ class GradedByPeople(ScoringFeature):
         options: DescriptionOptions,
     ) -> Mapping[Key, Figures]:
         """The figures, in which the human value of a metric has the sums of both judges."""
-        sums = sums_of_messages(messages)
-        pairs = judged_pairs(task.views)
-        return with_judged_moments(figures, {pair.human: sums.get(pair.human, {}) for pair in pairs})
-
-
-def with_judged_moments(figures: Mapping[Key, Figures], sums: SumsOfMetrics) -> dict[Key, Figures]:
-    """The figures of all groups, in which the human value of a metric has the sums of both judges of the group's users."""
-    groups = {index: _rolled_up(by_key, figures) for index, by_key in sums.items()}
-    described = {}
-    for key, group in figures.items():
-        values = list(group.values)
-        for index, by_group in groups.items():
-            values[index] = values[index]._replace(judged=by_group[key])
-        described[key] = group._replace(values=values)
-    return described
-
-
-def _rolled_up(sums: Mapping[Key, JudgedMoments], groups: Iterable[Key]) -> dict[Key, JudgedMoments]:
-    """The sums of each group of users: those of all keys that are alike where the group has a value."""
-    masks: dict[tuple[bool, ...], dict[Key, list[JudgedMoments]]] = {}
-    totals = {}
-    for group in groups:
-        mask = tuple(value is ALL_VALUES for value in group)
-        if mask not in masks:
-            by_group = masks.setdefault(mask, {})
-            for key, moments in sums.items():
-                rolled = tuple(ALL_VALUES if is_any else value for value, is_any in zip(key, mask, strict=True))
-                by_group.setdefault(rolled, []).append(moments)
-        totals[group] = JudgedMoments.total(masks[mask].get(group, []))
-    return totals
+        return with_judged_moments(figures, sums_in(messages), judged_pairs(task.views))
 
 
 class _GradedOfPartition(PartitionFeature):
@@ -165,7 +131,7 @@ class GradedOfBatch(BatchFeature):
     def counts(self, labels: Ragged) -> Mapping[str, Array]:
         """The weights of the users whom people graded; NaN for a probability that is none."""
         weights = np.ones(len(self.is_graded)) if self.weights is None else self.weights
-        return {"grading_weight": np.where(self.is_graded, weights, 0.0)}
+        return {GRADING_WEIGHT: np.where(self.is_graded, weights, 0.0)}
 
 
 def _weights(probability: FloatArray) -> FloatArray:
@@ -180,7 +146,7 @@ class _Accumulator:
 
     def __init__(self, pairs: Sequence[JudgedPair], context: StateContext) -> None:
         self._pairs, self._context = pairs, context
-        self._sums = [JudgedMoments() for _ in pairs]
+        self._sums = JudgedAccumulator()
 
     def add(self, users: ScoredUsers, scores: BatchFeature) -> Iterator[Message]:
         """Take in the users of a batch."""
@@ -189,59 +155,13 @@ class _Accumulator:
         there = ~flags(batch.column(self._context.no_user))
         if ABSENT in batch.schema.names:
             there &= ~flags(batch.column(ABSENT))
-        groups = _names_of_groups([batch.column(name) for name in self._context.keys], batch.num_rows)[there]
-        weights = None if scores.weights is None else scores.weights[there]
-        for index, pair in enumerate(self._pairs):
+        groups = group_names([batch.column(name) for name in self._context.keys], batch.num_rows)[there]
+        graded = GradedUsers(scores.is_graded, scores.weights).only(there)
+        for pair in self._pairs:
             human, judge = (users.values[each][there] for each in pair)
-            # Who has no value by any judge is no query of either sample.
-            self._sums[index] += JudgedMoments.from_values(human, judge, scores.is_graded[there], weights, groups)
+            self._sums.add(pair.human, human, judge, graded, groups)
         yield from ()
 
     def messages(self) -> Iterator[Message]:
         """The sums, a message for each metric."""
-        for index, (pair, sums) in enumerate(zip(self._pairs, self._sums, strict=True)):
-            yield message_of(pair.human, sums, index)
-
-
-def _names_of_groups(columns: list[pa.Array], n_users: int) -> Array:
-    """The group of each user as text."""
-    names = np.full(n_users, json.dumps([]), np.object_)
-    for key, rows in rows_by_key(columns, n_users) if columns else ():
-        names[rows] = json.dumps(list(key))
-    return names
-
-
-def message_of(index: int, sums: JudgedMoments, bucket: int) -> Message:
-    """The sums of a metric, whose human value has this index."""
-    return Message(bucket, JUDGED, json.dumps([index, sums.text()]).encode())
-
-
-def _read(payload: bytes) -> tuple[int, JudgedMoments]:
-    index, text = json.loads(payload)
-    return index, JudgedMoments.from_text(text)
-
-
-class JudgedMerger(Merger):
-    """One message of the sums of a metric."""
-
-    def add(self, bucket: int | None, payloads: Iterable[bytes]) -> Iterator[Message]:
-        """Take in the sums of partitions; gives those of all of them."""
-        parts: dict[int, list[JudgedMoments]] = {}
-        for index, moments in map(_read, payloads):
-            parts.setdefault(index, []).append(moments)
-        for index, moments_of_parts in parts.items():
-            yield message_of(index, JudgedMoments.total(moments_of_parts), bucket or 0)
-
-
-def sums_of_messages(messages: Iterable[Message]) -> SumsOfMetrics:
-    """The sums in messages, by metric and slice."""
-    parts: dict[int, list[JudgedMoments]] = {}
-    for index, moments in (_read(message.payload) for message in messages if message.kind == JUDGED):
-        parts.setdefault(index, []).append(moments)
-    return {
-        index: {
-            tuple(json.loads(name)): JudgedMoments({"": sums})
-            for name, sums in JudgedMoments.total(moments_of_parts).strata.items()
-        }
-        for index, moments_of_parts in parts.items()
-    }
+        yield from self._sums.messages()

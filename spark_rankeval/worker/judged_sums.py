@@ -1,0 +1,143 @@
+"""The sums of what two judges say of users, by figure and group: workers add up and merge them, and the driver reads them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray
+from spark_rankeval.records.slices import ALL_VALUES
+from spark_rankeval.statistics.description import Figures
+from spark_rankeval.statistics.judged_moments import JudgedMoments
+from spark_rankeval.wire import Merger, Message
+from spark_rankeval.worker.group_states import Key, rows_by_key
+
+#: The kind of messages with the sums of both judges.
+JUDGED = "judged"
+
+#: The name of a figure, such as that of a difference of a model, or the number of a metric.
+FigureName = str | int
+#: The sums of the values of both judges, by figure and group of users.
+JudgedSums = dict[FigureName, dict[Key, JudgedMoments]]
+
+
+class JudgedPair(NamedTuple):
+    """The values of a metric by both judges, by their places among the values of a user."""
+
+    human: int
+    judge: int
+
+
+class TwoJudges(NamedTuple):
+    """The values of all metrics by both judges, and whether people graded users who were drawn with unequal probabilities."""
+
+    pairs: tuple[JudgedPair, ...]
+    is_weighted: bool
+
+
+class GradedUsers(NamedTuple):
+    """Whom of some users people graded; `weights` are one over the probability that they were drawn, None if all had the same."""
+
+    is_graded: BoolArray
+    weights: FloatArray | None
+
+    @classmethod
+    def from_grading_weights(cls, grading_weight: FloatArray, *, is_weighted: bool) -> GradedUsers:
+        """The same from a per-user table: a weight is 0 of users whom people did not grade, and NaN of an unknown probability."""
+        return cls(grading_weight != 0, grading_weight if is_weighted else None)
+
+    def only(self, users: Array) -> GradedUsers:
+        """Some of these users."""
+        return GradedUsers(self.is_graded[users], None if self.weights is None else self.weights[users])
+
+
+class JudgedAccumulator:
+    """The sums of figures over users that come batch by batch."""
+
+    def __init__(self) -> None:
+        self._sums: dict[FigureName, JudgedMoments] = {}
+
+    def add(self, figure: FigureName, human: Array, judge: Array, graded: GradedUsers, groups: Array) -> None:
+        """Add the values of users by both judges; `groups` has the name of each one's group."""
+        sums = JudgedMoments.from_values(human, judge, graded.is_graded, graded.weights, groups)
+        self._sums[figure] = self._sums.get(figure, JudgedMoments()) + sums
+
+    def messages(self) -> Iterator[Message]:
+        """The sums, a message for each figure in a bucket of its own."""
+        for bucket, figure in enumerate(sorted(self._sums, key=str)):
+            yield _message(figure, self._sums[figure], bucket)
+
+
+def group_names(columns: Sequence[pa.Array], n_users: int) -> Array:
+    """The group of each user by some columns, as text."""
+    names = np.full(n_users, json.dumps([]), np.object_)
+    for key, rows in rows_by_key(list(columns), n_users) if columns else ():
+        names[rows] = json.dumps(list(key))
+    return names
+
+
+def _message(figure: FigureName, sums: JudgedMoments, bucket: int) -> Message:
+    return Message(bucket, JUDGED, json.dumps([figure, sums.text()]).encode())
+
+
+def _read(payload: bytes) -> tuple[FigureName, JudgedMoments]:
+    figure, text = json.loads(payload)
+    return figure, JudgedMoments.from_text(text)
+
+
+def _totals(parts: Iterable[tuple[FigureName, JudgedMoments]]) -> dict[FigureName, JudgedMoments]:
+    by_figure: dict[FigureName, list[JudgedMoments]] = {}
+    for figure, moments in parts:
+        by_figure.setdefault(figure, []).append(moments)
+    return {figure: JudgedMoments.total(each) for figure, each in by_figure.items()}
+
+
+class JudgedMerger(Merger):
+    """One message of each figure."""
+
+    def add(self, bucket: int | None, payloads: Iterable[bytes]) -> Iterator[Message]:
+        """Take in the sums of partitions; gives those of all of them."""
+        for figure, moments in _totals(map(_read, payloads)).items():
+            yield _message(figure, moments, bucket or 0)
+
+
+def sums_in(messages: Iterable[Message]) -> JudgedSums:
+    """The sums in messages, by figure and group of users."""
+    totals = _totals(_read(message.payload) for message in messages if message.kind == JUDGED)
+    return {
+        figure: {tuple(json.loads(name)): JudgedMoments({"": sums}) for name, sums in moments.strata.items()}
+        for figure, moments in totals.items()
+    }
+
+
+def sums_of_groups(sums: Mapping[Key, JudgedMoments], groups: Iterable[Key]) -> dict[Key, JudgedMoments]:
+    """The sums of each group of users: those of all keys that are alike where the group has a value."""
+    masks: dict[tuple[bool, ...], dict[Key, list[JudgedMoments]]] = {}
+    totals = {}
+    for group in groups:
+        mask = tuple(value is ALL_VALUES for value in group)
+        if mask not in masks:
+            by_group = masks.setdefault(mask, {})
+            for key, moments in sums.items():
+                rolled = tuple(ALL_VALUES if is_any else value for value, is_any in zip(key, mask, strict=True))
+                by_group.setdefault(rolled, []).append(moments)
+        totals[group] = JudgedMoments.total(masks[mask].get(group, []))
+    return totals
+
+
+def with_judged_moments(
+    figures: Mapping[Key, Figures], sums: JudgedSums, pairs: Iterable[JudgedPair]
+) -> dict[Key, Figures]:
+    """The figures of all groups, in which the human value of each pair has the sums of both judges; these are named by its place."""
+    groups = {pair.human: sums_of_groups(sums.get(pair.human, {}), figures) for pair in pairs}
+    described = {}
+    for key, group in figures.items():
+        values = list(group.values)
+        for place, by_group in groups.items():
+            values[place] = values[place]._replace(judged=by_group[key])
+        described[key] = group._replace(values=values)
+    return described
