@@ -44,7 +44,6 @@ _MOST_EXAMPLES = 3
 _COMPRESSED = r"\.(gz|gzip|bz2|lz4|zst|zstd)$"
 # What Sail says of text that is not UTF-8.
 _NO_UTF8 = "invalid UTF-8"
-_NO_FILE = ("PATH_NOT_FOUND", "_LEGACY_ERROR_TEMP_1156")
 
 
 def read_run(
@@ -253,7 +252,7 @@ def _text(spark: SparkSession, paths: list[str]) -> DataFrame:
         # Spark Connect looks at files only when the schema is asked for.
         _ = text.schema
     except AnalysisException as error:
-        if condition_of(error) not in _NO_FILE:
+        if condition_of(error) != "PATH_NOT_FOUND":
             raise
         raise _no_file(paths, f": {str(error).strip().partition(chr(10))[0]}") from error
     metadata = {"path": "_metadata.file_path", "block": "_metadata.file_block_start"}

@@ -52,10 +52,10 @@ INTERRUPTED = """
 import contextlib, os, signal, threading
 from spark_rankeval.local import session
 
+# A shell starts what runs in the background with this signal ignored. The engine must leave Python's handler as it was.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 spark = session()
 endless = "SELECT count(*) FROM range(100000000000) WHERE id * id % 7 = 3"
-# A shell starts what runs in the background with this signal ignored.
-signal.signal(signal.SIGINT, signal.default_int_handler)
 threading.Timer(1, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
 try:
     spark.sql(endless).collect()

@@ -10,7 +10,6 @@ from spark_rankeval import Facts, evaluate, score_users
 from spark_rankeval.evaluation.prepare import prepare
 from spark_rankeval.judging.judge_agreement import read_labels
 from spark_rankeval.request.options import ScoringOptions
-from spark_rankeval.spark.platforms import engine_of
 
 METRICS = [f"{name}@{k}" for name in ("precision", "recall", "ndcg", "ap", "rr") for k in range(1, 21)]
 
@@ -39,10 +38,10 @@ def test_rows_are_shuffled_once_a_side(tables, prune):
     assert shuffles(scored) == 2
 
 
-def test_lists_are_built_of_whole_rows_unless_parts_of_them_are_cheap(tables, spark):
+def test_lists_are_built_of_whole_rows_unless_parts_of_them_are_cheap(tables, platform):
     words = plan_of(score_users(*tables, METRICS[:1], score="score", prune="never"))
     in_parts = re.findall(r"mode=Partial|partial_collect_list", words)
-    assert bool(in_parts) == engine_of(spark).builds_lists_in_parts
+    assert bool(in_parts) == (platform != "sail")
 
 
 @pytest.mark.not_on_sail("plans")
