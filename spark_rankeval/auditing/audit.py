@@ -38,7 +38,8 @@ from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.record_tables import table_of
 from spark_rankeval.spark.source import Role, SourceTable, check_comparable, read_source, require_column, user_column
 from spark_rankeval.spark.sql_text import find_column
-from spark_rankeval.tables import Document, OneTable
+from spark_rankeval.table_writers import OneTable
+from spark_rankeval.tables import Document
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

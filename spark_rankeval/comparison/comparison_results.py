@@ -37,7 +37,8 @@ from spark_rankeval.spark.per_user import users_by_difference
 from spark_rankeval.spark.record_tables import table_of
 from spark_rankeval.statistics.intervals import detectable_difference as smallest_difference
 from spark_rankeval.statistics.verdicts import interval_in_words
-from spark_rankeval.tables import Document, Note, OneTable, remarks
+from spark_rankeval.table_writers import OneTable
+from spark_rankeval.tables import Document, Note, remarks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -35,7 +35,8 @@ from spark_rankeval.spark.record_tables import table_of
 from spark_rankeval.spark.scoring import Scoring, totals_in
 from spark_rankeval.statistics.description import MOMENTS_ALONE
 from spark_rankeval.statistics.moments import Moments
-from spark_rankeval.tables import Document, OneTable
+from spark_rankeval.table_writers import OneTable
+from spark_rankeval.tables import Document
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

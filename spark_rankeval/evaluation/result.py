@@ -41,7 +41,8 @@ from spark_rankeval.report.contents import Audited, ReportedComparison, checked_
 from spark_rankeval.report.result_charts import ResultPlots
 from spark_rankeval.spark.per_user import PerUserSchema, queries_of, totals_of, users_by_value
 from spark_rankeval.spark.record_tables import table_of
-from spark_rankeval.tables import Document, Shown, as_latex
+from spark_rankeval.table_writers import Shown, as_latex
+from spark_rankeval.tables import Document
 
 if TYPE_CHECKING:
     from datetime import datetime

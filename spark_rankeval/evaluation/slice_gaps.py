@@ -17,7 +17,8 @@ from spark_rankeval.records.table_columns import GAPS, frame_of
 from spark_rankeval.spark.record_tables import table_of
 from spark_rankeval.statistics.cluster_sums import warn_of_few_clusters
 from spark_rankeval.statistics.intervals import checked_level
-from spark_rankeval.tables import Document, Shown
+from spark_rankeval.table_writers import Shown
+from spark_rankeval.tables import Document
 
 if TYPE_CHECKING:
     import pandas as pd

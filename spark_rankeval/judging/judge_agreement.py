@@ -29,7 +29,8 @@ from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.source import SourceTable, read_source, require_column
 from spark_rankeval.statistics.grade_agreement import MEASUREMENTS, GradeCounts, Measurement
 from spark_rankeval.statistics.intervals import checked_level
-from spark_rankeval.tables import Document, Note, Shown, as_latex
+from spark_rankeval.table_writers import Shown, as_latex
+from spark_rankeval.tables import Document, Note
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

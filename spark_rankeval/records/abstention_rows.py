@@ -8,7 +8,8 @@ from typing import Any
 import pandas as pd
 
 from spark_rankeval.statistics.abstention import AbstentionAreas, areas_of
-from spark_rankeval.tables import Column, Document, Note, OneTable, Table, number
+from spark_rankeval.table_writers import OneTable
+from spark_rankeval.tables import Column, Document, Note, Table, number
 
 
 @dataclass(frozen=True)

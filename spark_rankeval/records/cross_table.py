@@ -34,7 +34,8 @@ from spark_rankeval.records.summary import (
     users_in_words,
     without_weights,
 )
-from spark_rankeval.tables import DASH, Cell, Column, Document, Note, OneTable, Table, common_format, remarks, words
+from spark_rankeval.table_writers import OneTable
+from spark_rankeval.tables import DASH, Cell, Column, Document, Note, Table, common_format, remarks, words
 
 #: What the rows or the columns of a table may be.
 Dimension: TypeAlias = Literal["model", "metric", "cutoff", "slice", "group"]

@@ -15,7 +15,8 @@ from spark_rankeval.statistics.intervals import PREDICTION_POWERED, Interval
 from spark_rankeval.statistics.judged_draws import DrawCheck, LabelsNeeded, draw_check, labels_needed
 from spark_rankeval.statistics.judged_moments import OTHERS_E, JudgedMoments
 from spark_rankeval.statistics.prediction_powered import JudgedEstimate, MeanEstimate, judged_estimate
-from spark_rankeval.tables import DASH, Column, Document, Note, OneTable, Table, common_format, words
+from spark_rankeval.table_writers import OneTable
+from spark_rankeval.tables import DASH, Column, Document, Note, Table, common_format, words
 
 # A draw that would be so rare if it were random is worth a warning.
 _UNLIKELY = 0.01

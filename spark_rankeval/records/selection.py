@@ -20,7 +20,7 @@ from spark_rankeval.records.comparison_rows import ComparisonRow, PairRow
 from spark_rankeval.records.judged_rows import Judged
 from spark_rankeval.records.slices import slice_name, slice_pieces
 from spark_rankeval.records.summary import SummaryRow, as_json_record
-from spark_rankeval.tables import OneTable
+from spark_rankeval.table_writers import OneTable
 
 Metrics = str | Metric | Iterable[str | Metric] | None
 

@@ -44,7 +44,8 @@ from spark_rankeval.request.readings import judges_retrieved
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.scoring import Scoring
 from spark_rankeval.statistics.intervals import IntervalMethod
-from spark_rankeval.tables import Document, Note, Shown, as_latex, remarks
+from spark_rankeval.table_writers import Shown, as_latex
+from spark_rankeval.tables import Document, Note, remarks
 
 if TYPE_CHECKING:
     from spark_rankeval.report.marks import Drawing

@@ -22,7 +22,8 @@ from spark_rankeval.run_history.gate_rules import ATTRIBUTES, FIGURES, FIXED, Ga
 from spark_rankeval.statistics.confidence_sequences import LEAST_NIGHTS, Nights, spans_of
 from spark_rankeval.statistics.intervals import standard_method
 from spark_rankeval.statistics.verdicts import percent
-from spark_rankeval.tables import Document, as_text
+from spark_rankeval.table_writers import as_text
+from spark_rankeval.tables import Document
 
 # Those whose limit is the least value that passes; that of the others is the greatest.
 _LEAST = ("min", "max_drop", "max_drop_share")

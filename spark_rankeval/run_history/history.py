@@ -36,7 +36,7 @@ from spark_rankeval.run_history.gate_rules import FIGURES, GateRule, names
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.record_tables import check_run_ids, table_of, with_current_names
 from spark_rankeval.spark.storage import replaced_files_explained
-from spark_rankeval.tables import as_text
+from spark_rankeval.table_writers import as_text
 
 if TYPE_CHECKING:
     from pathlib import Path

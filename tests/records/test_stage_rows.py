@@ -14,7 +14,8 @@ from spark_rankeval.records.stage_rows import (
     stage_estimates,
     stages_in_words,
 )
-from spark_rankeval.tables import Document, as_text
+from spark_rankeval.table_writers import as_text
+from spark_rankeval.tables import Document
 
 MEANS = {"ann": (0.75, 0.25, 0.0, 0.25, 0.9375), "rerank": (0.5, 0.375, 0.125, 0.5, 0.625)}
 

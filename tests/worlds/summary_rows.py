@@ -6,7 +6,7 @@ import zlib
 from spark_rankeval.records.comparison_rows import ComparisonRow, PairRow
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.summary import SummaryRow, summary_on_paper, summary_on_screen
-from spark_rankeval.tables import as_html, as_latex, as_markdown, as_text
+from spark_rankeval.table_writers import as_html, as_latex, as_markdown, as_text
 
 QUALITY = DataQuality.of(
     n_users=1300,

@@ -1,0 +1,325 @@
+"""Writers of tables: text of aligned columns, Markdown, HTML for notebooks and LaTeX; and base classes of results that use them."""
+
+from __future__ import annotations
+
+import html
+import math
+import re
+import shutil
+import textwrap
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+
+from spark_rankeval.errors import USER, uses_own_unit
+from spark_rankeval.tables import Bar, Cell, Document, Kind, Note, Table, number
+
+
+def on_one_line(text: str) -> str:
+    """A text without line breaks and repeated blanks."""
+    return " ".join(text.split())
+
+
+# If nothing says how wide the page is.
+_WIDTH = 140
+_NARROWEST_PROSE = 40
+# Explanations stand below one another, behind the words that they explain; longer words than these stick out.
+_SHORTEST_WORD, _LONGEST_WORD = 5, 8
+
+
+def as_text(document: Document) -> str:
+    """Tables one below the other, each followed by its notes."""
+    document = document.worded()
+    return "\n".join(["\n\n".join(map(_text_table, document.tables)), *_explained(document.notes)])
+
+
+def _text_table(table: Table) -> str:
+    lines = [table.title] if table.title else []
+    lines += _grid(table.without_bars())
+    if table.bold_means:
+        lines.append(f"*  {table.bold_means}")
+    # Sentences stand right below the table, explanations of words apart.
+    n_sentences = next((place for place, note in enumerate(table.notes) if note.about), len(table.notes))
+    lines += _explained(table.notes[:n_sentences])
+    if n_sentences < len(table.notes):
+        lines += ["", *_explained(table.notes[n_sentences:])]
+    return "\n".join(lines)
+
+
+def _explained(notes: Sequence[Note]) -> list[str]:
+    width = max([_SHORTEST_WORD, *(len(note.about) for note in notes if len(note.about) <= _LONGEST_WORD)])
+    return [f"{note.about.ljust(width)}  {note.text}" if note.about else note.text for note in notes]
+
+
+def _grid(table: Table) -> list[str]:
+    """Lines in which the columns are aligned."""
+    columns = [
+        _padded([column.heading, *_figures([row[place] for row in table.rows])], column.kind)
+        for place, column in enumerate(table.columns)
+    ]
+    if table.is_grouped:
+        columns[0] = _without_repeats(columns[0])
+    sentences = columns.pop() if table.columns[-1].kind == "prose" else []
+    lines = list(map("  ".join, zip(*columns, strict=True)))
+    if sentences:
+        lines = _with_prose(lines, sentences)
+    return [line.rstrip() for line in lines]
+
+
+def _padded(texts: list[str], kind: Kind) -> list[str]:
+    if kind == "prose":
+        return texts
+    width = max(map(len, texts))
+    return [text.rjust(width) if kind == "figures" else text.ljust(width) for text in texts]
+
+
+def _figures(cells: Sequence[Cell]) -> list[str]:
+    """A column as text. Bold cells have a star, and superscripts are aligned."""
+    star = int(any(cell.bold for cell in cells))
+    room = max((1 + len(cell.raised) for cell in cells if cell.raised), default=0)
+    return [
+        cell.text + "*" * cell.bold + " " * (star - cell.bold) + f" {cell.raised}".ljust(room)[:room] for cell in cells
+    ]
+
+
+def _without_repeats(texts: list[str]) -> list[str]:
+    """The texts, with a blank for each one that repeats the one above."""
+    return [" " * len(text) if place and text == texts[place - 1] else text for place, text in enumerate(texts)]
+
+
+def _with_prose(lines: Sequence[str], sentences: Sequence[str]) -> list[str]:
+    """Lines with sentences to their right. A sentence may take several lines."""
+    indent = len(lines[0]) + 2
+    room = max(_NARROWEST_PROSE, shutil.get_terminal_size(fallback=(_WIDTH, 1)).columns - indent)
+    wrapped = []
+    for line, sentence in zip(lines, sentences, strict=True):
+        first, *more = textwrap.wrap(sentence, room) or [""]
+        wrapped += [f"{line}  {first}", *(" " * indent + line for line in more)]
+    return wrapped
+
+
+_MEANINGFUL = re.compile(r"([\\`*_{}\[\]<>&|#~$!])")
+# Brackets of intervals are no links.
+_MEANINGFUL_IN_FIGURES = re.compile(r"([\\`*_{}<>&|#~$!])")
+
+
+def as_markdown(document: Document) -> str:
+    """Tables with captions above and notes below. Each caption and note is a paragraph."""
+    document = document.worded()
+    return "\n\n".join(
+        _escaped_markdown(part) if isinstance(part, str) else _markdown_table(part) for part in document.parts()
+    )
+
+
+def _markdown_table(table: Table) -> str:
+    table = table.without_bars()
+    kinds = [column.kind for column in table.columns]
+    head = [_escaped_markdown(column.heading) for column in table.columns]
+    rule = ["---:" if kind == "figures" else "---" for kind in kinds]
+    body = [[_markdown_cell(cell, kind) for cell, kind in zip(row, kinds, strict=True)] for row in table.rows]
+    lines = [f"| {' | '.join(texts)} |" for texts in [head, rule, *body]]
+    return f"{_escaped_markdown(table.caption)}\n\n" + "\n".join(lines)
+
+
+def _markdown_cell(cell: Cell, kind: Kind) -> str:
+    text = _escaped_markdown(cell.text, _MEANINGFUL_IN_FIGURES if kind == "figures" else _MEANINGFUL)
+    text = f"**{text}**" if cell.bold else text
+    return f"{text}<sup>{_escaped_markdown(cell.raised)}</sup>" if cell.raised else text
+
+
+def _escaped_markdown(text: str, meaningful: re.Pattern[str] = _MEANINGFUL) -> str:
+    return meaningful.sub(r"\\\1", on_one_line(text))
+
+
+# Colours are those of the text around, for dark and light themes.
+_BAR = "position:relative;display:inline-block;width:10em;height:0.9em;vertical-align:middle"
+_LINE = "position:absolute;left:0;right:0;top:50%;border-top:1px solid currentColor;opacity:0.3"
+_SPAN = "position:absolute;top:15%;bottom:15%;min-width:2px;background:currentColor;opacity:0.4"
+_MARK = "position:absolute;top:0;bottom:0;width:2px;margin-left:-1px;background:currentColor"
+_STYLES: dict[Kind, str] = {
+    "words": "text-align:left;white-space:nowrap",
+    "figures": "text-align:right;white-space:nowrap",
+    "prose": "text-align:left",
+    "bar": "text-align:right;white-space:nowrap",
+}
+
+
+def as_html(document: Document) -> str:
+    """Tables one below the other. Each note has its own line."""
+    document = document.worded()
+    parts = [
+        f"<div>{html.escape(part)}</div>" if isinstance(part, str) else _html_table(part) for part in document.parts()
+    ]
+    return f"<div>{''.join(parts)}</div>"
+
+
+def _html_table(table: Table) -> str:
+    caption = (
+        f'<caption style="text-align:left;padding-top:0.8em">{html.escape(table.caption)}</caption>'
+        if table.caption
+        else ""
+    )
+    head = "".join(_tag("th", html.escape(column.heading), column.kind) for column in table.columns)
+    rooms = table.longest_raised()
+    body = ""
+    for row in table.rows:
+        cells = zip(row, rooms, table.columns, strict=True)
+        body += f"<tr>{''.join(_tag('td', _html_cell(cell, room), column.kind) for cell, room, column in cells)}</tr>"
+    return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _tag(tag: str, content: str, kind: Kind) -> str:
+    return f'<{tag} style="{_STYLES[kind]}">{content}</{tag}>'
+
+
+def _html_cell(cell: Cell, room: str) -> str:
+    if cell.bar is not None:
+        return _bar(cell.bar)
+    text = f"<b>{html.escape(cell.text)}</b>" if cell.bold else html.escape(cell.text)
+    free = room[len(cell.raised) :]
+    hidden = f'<span style="visibility:hidden">{html.escape(free)}</span>' if free else ""
+    return text + (f"<sup>{html.escape(cell.raised)}{hidden}</sup>" if room else "")
+
+
+def _bar(bar: Bar) -> str:
+    """A mean on a line from 0 to 1, or longer if the interval is. The box is the interval."""
+    if not math.isfinite(bar.value):
+        return ""
+    has_interval = not math.isnan(bar.low)
+    low, high = (bar.low, bar.high) if has_interval else (bar.value, bar.value)
+    first, last = min(0.0, low), max(1.0, high)
+
+    def place(value: float) -> float:
+        return 100 * (value - first) / (last - first)
+
+    title = f"{number(bar.value)} on a line from {number(first)} to {number(last)}"
+    reach = f"left:{place(low):.2f}%;width:{place(high) - place(low):.2f}%"
+    span = f'<span style="{_SPAN};{reach}"></span>' if has_interval else ""
+    mark = f'<span style="{_MARK};left:{place(bar.value):.2f}%"></span>'
+    return f'<span style="{_BAR}" title="{title}"><span style="{_LINE}"></span>{span}{mark}</span>'
+
+
+_ESCAPES = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    "–": "--",
+    # After the end of a row, these would be an option of it.
+    "[": "{[}",
+    "*": "{*}",
+    **{character: f"\\{character}" for character in "&%$#_{}"},
+}
+# Brackets of intervals never begin a row.
+_ESCAPES_IN_FIGURES = {character: text for character, text in _ESCAPES.items() if character != "["}
+_SIGNS = {"-": "$-$", _ESCAPES["<"]: "$<$"}
+
+
+def as_latex(document: Document) -> str:
+    """A ``tabular`` for each table. Captions and notes become comments."""
+    document = document.worded()
+    parts = [
+        "\n".join([_comment(table.caption), _tabular(table), *_comments(table.notes)]) for table in document.tables
+    ]
+    return "\n\n".join([*parts, *_comments(document.notes)])
+
+
+def as_float(document: Document, caption: str | None, label: str) -> str:
+    """A ``table`` with a caption in plain text above its ``tabular``. Notes become comments below it."""
+    document = document.worded()
+    (table,) = document.tables
+    caption = _escaped_latex(table.caption if caption is None else caption)
+    lines = [r"\begin{table}", r"\centering", rf"\caption{{{caption}}}"]
+    if label:
+        lines.append(rf"\label{{{label}}}")
+    lines += [_tabular(table), r"\end{table}", *_comments([*table.notes, *document.notes])]
+    return "\n".join(lines)
+
+
+def _tabular(table: Table) -> str:
+    table = table.without_bars()
+    kinds = [column.kind for column in table.columns]
+    rooms = table.longest_raised()
+    sides = "".join("r" if kind == "figures" else "l" for kind in kinds)
+    head = _latex_line([_escaped_latex(column.heading) for column in table.columns])
+    rows = [_latex_line(list(map(_latex_cell, row, kinds, rooms))) for row in table.rows]
+    lines = [rf"\begin{{tabular}}{{{sides}}}", r"\toprule", head, r"\midrule", *rows, r"\bottomrule", r"\end{tabular}"]
+    return "\n".join(lines)
+
+
+def _latex_line(texts: Sequence[str]) -> str:
+    return " & ".join(texts) + r" \\"
+
+
+def _latex_cell(cell: Cell, kind: Kind, room: str) -> str:
+    text = _figure(cell.text) if kind == "figures" else _escaped_latex(cell.text)
+    text = rf"\textbf{{{text}}}" if cell.bold else text
+    free = room[len(cell.raised) :]
+    hidden = rf"\phantom{{{_escaped_latex(free)}}}" if free else ""
+    return text + (rf"\textsuperscript{{{_escaped_latex(cell.raised)}{hidden}}}" if room else "")
+
+
+def _figure(text: str) -> str:
+    """A figure with the signs of LaTeX's mathematics mode."""
+    escaped = _escaped_latex(text, _ESCAPES_IN_FIGURES)
+    return re.sub(r"(?<![e\d])(-|\\textless\{\})(?=\d)", lambda sign: _SIGNS[sign[0]], escaped)
+
+
+def _escaped_latex(text: str, escapes: dict[str, str] = _ESCAPES) -> str:
+    return "".join(escapes.get(character, character) for character in on_one_line(text))
+
+
+def _comments(notes: Iterable[Note]) -> list[str]:
+    return [_comment(note.sentence) for note in notes]
+
+
+def _comment(text: str) -> str:
+    return f"% {on_one_line(text)}"
+
+
+class Shown(ABC):
+    """Tables that print as text. Notebooks show them as HTML, and `to_markdown` writes them for pages."""
+
+    #: What lists are for, in words.
+    unit: str = USER
+
+    @abstractmethod
+    def _on_paper(self) -> Document:
+        """The tables for pages and papers."""
+
+    def _on_screen(self) -> Document:
+        """The tables for terminals and notebooks."""
+        return self._on_paper()
+
+    @uses_own_unit
+    def to_markdown(self) -> str:
+        """The tables in GitHub's Markdown, with captions above and notes below."""
+        return as_markdown(self._on_paper())
+
+    @uses_own_unit
+    def to_text(self) -> str:
+        """The tables as text for logs and messages: what `print` shows, without the Python calls that show more."""
+        return as_text(self._on_screen())
+
+    @uses_own_unit
+    def __repr__(self) -> str:
+        return as_text(self._on_screen().with_calls())
+
+    @uses_own_unit
+    def _repr_html_(self) -> str:
+        return as_html(self._on_screen().with_calls())
+
+
+class OneTable(Shown):
+    """A single table, which can also be written in LaTeX with a caption."""
+
+    @uses_own_unit
+    def to_latex(self, *, caption: str | None = None, label: str = "") -> str:
+        r"""A LaTeX ``table`` with a caption. Notes become comments. The ``tabular`` needs the package ``booktabs``.
+
+        Args:
+            caption: plain text, which is escaped. None (default): a sentence on the content of the table.
+            label: the label for ``\ref``. Empty (default): no label.
+        """
+        return as_float(self._on_paper(), caption, label)
