@@ -178,7 +178,7 @@ def compare(
     if judges is not None:
         tables = tables.with_values_of_judge(labels)
         pairs = tuple(JudgedPair(place, n_metrics + place) for place in range(n_metrics))
-        two_judges = TwoJudges(pairs, judges.draw == "weighted")
+        two_judges = TwoJudges(pairs, judges.draw == "weighted", tables.stratum is not None)
     n_values = n_metrics if two_judges is None else 2 * n_metrics
     run = paired_batches(baseline, n_values, replicates, seed, len(attributes), shared, layout, two_judges)
     merger = None if layout is None else paired_merger(layout, replicates, seed)

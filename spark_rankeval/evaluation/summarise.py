@@ -240,6 +240,7 @@ class UserTable:
             schema.hashes,
             schema.clusters,
             self.judges,
+            None if schema.stratum is None or self.judges is None else name_in(per_user, schema.stratum),
         )
 
     @property
@@ -254,7 +255,8 @@ class UserTable:
             for (label, relevance), place in places.items()
             if relevance == settings.human and (label, settings.judge) in places
         ]
-        return TwoJudges(tuple(pairs), settings.draw == "weighted") if pairs else None
+        has_strata = self.schema.stratum is not None
+        return TwoJudges(tuple(pairs), settings.draw == "weighted", has_strata) if pairs else None
 
     def findings(self, groups: Mapping[Key, Figures], on_invalid: OnInvalid | None) -> Findings:
         """What the figures of the groups say; rows of several runs are an `InputError`."""

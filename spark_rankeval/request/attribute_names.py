@@ -38,7 +38,8 @@ class AttributeNames(NamedTuple):
         """The columns that say which users people graded, by their options, which name the columns of grouped rows, too."""
         if self.judged is None:
             return {}
-        columns = {"probability": self.judged.probability, "graded": self.judged.graded}
+        judged = self.judged
+        columns = {"probability": judged.probability, "graded": judged.graded, "stratum": judged.stratum}
         return {name: column for name, column in columns.items() if column is not None}
 
     @property

@@ -209,12 +209,15 @@ class Judged:
             all graded.
         probability: the column with the probability that the query was drawn for people to grade, from more than 0 to 1. None: all
             queries had the same. It is an attribute of queries, found like the columns of `by`.
+        stratum: the column of the stratum that the query was drawn from, found in the same way. Each stratum counts by its share of all
+            queries, whatever share of it people graded. None: all queries are one stratum.
     """
 
     human: str
     judge: str
     graded: str | None = None
     probability: str | None = None
+    stratum: str | None = None
 
     def __post_init__(self) -> None:
         for name in ("human", "judge"):
@@ -223,6 +226,7 @@ class Judged:
                 raise InputError(msg)
         check_name("graded", self.graded)
         check_name("probability", self.probability)
+        check_name("stratum", self.stratum)
         if self.human == self.judge:
             msg = f"human and judge of Judged must be two columns of grades; both are {self.human!r}"
             raise InputError(msg)

@@ -46,7 +46,7 @@ from spark_rankeval.worker.group_states import (
     bytes_of_a_group,
     states_of,
 )
-from spark_rankeval.worker.grouped_row import CLUSTER_HASH, NO_USER, USER_HASH, USER_WEIGHT, hash_column
+from spark_rankeval.worker.grouped_row import CLUSTER_HASH, NO_USER, STRATUM, USER_HASH, USER_WEIGHT, hash_column
 from spark_rankeval.worker.judged_sums import JUDGED, JudgedMerger, TwoJudges, sums_in, with_judged_moments
 from spark_rankeval.worker.process import Run
 from spark_rankeval.worker.states import MERGED_BYTES, StatesOfUsers, merging_states, n_groups_of, state_of_columns
@@ -289,13 +289,14 @@ def states_of_table(
     hashes: Mapping[str, str] | None = None,
     cluster: Sequence[str] = (),
     judges: TwoJudges | None = None,
+    stratum: Column | None = None,
 ) -> tuple[DataFrame, Groups]:
     """The lazy states of a per-user table, fresh or read back, as messages, and the groups that they are of.
 
     A row with a null user belongs to no user. `keys` are texts that part the rows, and `rollup` gives the groups of a key. Normalisers are
     columns by those of their values, and hashes of the users' rows are columns by table. A count `RUN` tells whether all users of a
     group have the same value in the column `run`. Users of the same values in the columns `cluster` are one cluster. With two judges
-    their pairs are places in `values`.
+    their pairs are places in `values`, and `stratum` is a text.
     """
     columns = {f"value_{index}": name for index, name in enumerate(values)}
     counted = {name: column(name).cast(type_of_count(name)) for name in (*counts.users, *counts.rows)}
@@ -321,7 +322,9 @@ def states_of_table(
         hashed.append(
             F.when(~any_null([column(name) for name in cluster]), hash_in(per_user, cluster).column).alias(CLUSTER_HASH)
         )
+    strata = [] if stratum is None else [stratum.alias(STRATUM)]
     frame = per_user.select(
+        *strata,
         *(column(name).cast("double").alias(alias) for alias, name in columns.items()),
         *(count.alias(alias) for alias, count in counted.items()),
         *(named.alias(alias) for alias, named in keyed.items()),

@@ -34,7 +34,7 @@ from spark_rankeval.spark.sql_text import (
     when,
     where,
 )
-from spark_rankeval.worker.grouped_row import GRADED
+from spark_rankeval.worker.grouped_row import GRADED, STRATUM
 from spark_rankeval.worker.reading import WHOLE_TABLES
 
 if TYPE_CHECKING:
@@ -271,6 +271,9 @@ def _attributes(
         if column is None:
             continue
         kind = holder.schema[str(find_column(holder, column))].dataType
+        if option == STRATUM:
+            problems += problem_of_type(f"stratum: the column {column!r}", kind, "slice")
+            continue
         wanted, words = (T.BooleanType, "a boolean") if option == GRADED else (T.NumericType, "a number")
         if not isinstance(kind, wanted):
             problems.append(f"{option}={column!r} must be {words}; it is {kind.simpleString()}. Cast it")

@@ -57,6 +57,7 @@ from spark_rankeval.worker.compared_users import (
     value_field,
 )
 from spark_rankeval.worker.comparing import COMPARISON, Run, merging_comparisons
+from spark_rankeval.worker.grouped_row import STRATUM
 from spark_rankeval.worker.judged_sums import JudgedSums, sums_in
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ class Judges(NamedTuple):
     human: str
     judge: str
     draw: str
+    stratum: str | None  # the column of strata
 
 
 @dataclass(frozen=True)
@@ -155,7 +157,9 @@ def read_table(
 def _judges_of(frame: DataFrame, schema: PerUserSchema) -> Judges | None:
     settings = schema.settings
     has_weights = find_column(frame, GRADING_WEIGHT) is not None
-    return Judges(settings.human, settings.judge, settings.draw) if settings.human and has_weights else None
+    if not (settings.human and has_weights):
+        return None
+    return Judges(settings.human, settings.judge, settings.draw, schema.stratum)
 
 
 def refuse_one_model(table: str, model: str = "") -> NoReturn:
@@ -410,9 +414,19 @@ class ModelTables:
         tables = [self._rows(table, labels, by, shared) for table in self.tables]
         together = rows_of_all(tables)
         named_so = [slice_field(index) for index in range(len(by))]
-        attributes = agreed([*named_so, CLUSTER] if self.clusters else named_so, CONFLICTS)
+        attributes = agreed([*named_so, *self._columns_of_draws], CONFLICTS)
         users = [user_column(index) for index in range(len(self.user_types))]
         return aggregate_lists(together, users, call("collect_list", named(_ROW)).alias(ROWS), *attributes)
+
+    @property
+    def stratum(self) -> str | None:
+        """The column of the strata from which users were drawn for people to grade; None: there is one, or one judge."""
+        return self.judges.stratum if self.judges is not None and self.tables[0].extra_columns else None
+
+    @property
+    def _columns_of_draws(self) -> list[str]:
+        """The columns of a user's cluster and stratum on the way, as far as there are any."""
+        return [*([CLUSTER] if self.clusters else []), *([] if self.stratum is None else [STRATUM])]
 
     def _users(self) -> list[Column]:
         return [F.col(user_column(index)) for index in range(len(self.user_types))]
@@ -438,7 +452,9 @@ class ModelTables:
             name_in(table.frame, find_column(table.frame, name) or name).alias(slice_field(index))
             for index, name in enumerate(by)
         ]
-        return table.frame.select(*users, row.alias(_ROW), *attributes, *self._cluster(table))
+        stratum = self.stratum
+        strata = [] if stratum is None else [name_in(table.frame, stratum).alias(STRATUM)]
+        return table.frame.select(*users, row.alias(_ROW), *attributes, *self._cluster(table), *strata)
 
     def _cluster(self, table: ModelTable) -> list[Column]:
         """The hash of the cluster of each row's user, null if one of its columns is; none if users are independent."""
@@ -470,7 +486,7 @@ class ModelTables:
 
         `clusters` makes what users of a cluster meet in, if the worker sends them on.
         """
-        attributes = [*map(slice_field, range(len(by))), *([CLUSTER] if self.clusters else [])]
+        attributes = [*map(slice_field, range(len(by))), *self._columns_of_draws]
         attributes += [CONFLICTS] if attributes else []
         users = [named(user_column(index)) for index in range(len(self.user_types))]
         hashed = user_hash(users, self.user_types).column.alias(USER)

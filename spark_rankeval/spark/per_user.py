@@ -104,6 +104,7 @@ class PerUserSchema:
     weight: str | None = None  # the users' weight; None: each counts the same
     # The columns that make users a cluster, some of them perhaps the user's or slices; none: users are independent.
     clusters: tuple[str, ...] = ()
+    stratum: str | None = None  # the strata from which users were drawn for people to grade; None: there is one
     model: str | None = None  # whose predictions a row is of; None: the table has one model without a name
     models: tuple[str, ...] = ("",)  # the names of the models, in the order in which they were named
     settings: Settings = Settings()  # the settings of the evaluation
@@ -140,6 +141,7 @@ class PerUserSchema:
             slices=tuple(marks_by_kind("slice")),
             weight=next((name for name, mark in marks.items() if mark["kind"] == "weight" or mark.get("weight")), None),
             clusters=tuple(name for name, mark in marks.items() if mark.get("cluster")),
+            stratum=next((name for name, mark in marks.items() if mark.get("stratum")), None),
             model=next(iter(models), None),
             models=tuple(next(iter(models.values())).get("models", ())) if models else ("",),
             settings=Settings(**{item.name: settings[item.name] for item in fields(Settings) if item.name in settings}),
@@ -154,6 +156,8 @@ class PerUserSchema:
         marks |= {name: {"kind": "slice"} for name in self.slices}
         if self.weight is not None and self.weight not in self.counts:
             marks[self.weight] = {"kind": "weight"}
+        if self.stratum is not None:
+            marks[self.stratum] = {**marks.get(self.stratum, {"kind": "stratum"}), "stratum": True}
         marks |= {name: {**marks.get(name, {"kind": "cluster"}), "cluster": True} for name in self.clusters}
         if self.model is not None:
             marks[self.model] = {"kind": "model", **({"models": list(self.models)} if self.models else {})}

@@ -36,7 +36,7 @@ from spark_rankeval.statistics.description import Description, DescriptionOption
 from spark_rankeval.statistics.moments import Moments
 from spark_rankeval.wire import KIND, Message
 from spark_rankeval.worker.group_states import Key
-from spark_rankeval.worker.grouped_row import NO_USER, USER_WEIGHT, column_of_model, hash_column, slice_column
+from spark_rankeval.worker.grouped_row import NO_USER, STRATUM, USER_WEIGHT, column_of_model, hash_column, slice_column
 from spark_rankeval.worker.process import TOO_LARGE
 from spark_rankeval.worker.scored_features import features_of
 from spark_rankeval.worker.states import state_of_batches
@@ -185,6 +185,7 @@ class Scoring:
             slices=sources.slices,
             weight=sources.weight_count or sources.weight,
             clusters=sources.clusters,
+            stratum=sources.judged.get(STRATUM),
             model=self.model_column if task.models != ("",) else None,
             models=task.models,
             settings=self.settings,
@@ -254,7 +255,10 @@ class Scoring:
 
     def _attributes_of_rows(self, grouping: Grouping) -> tuple[str, ...]:
         """The attributes of users in the per-user table; who was graded by people is one of its counts."""
-        return tuple(name for name in grouping.attributes.columns if name not in self.sources.judged)
+        judged = [
+            name for name in self.sources.judged if name != STRATUM or self.sources.judged[name] in self.sources.slices
+        ]
+        return tuple(name for name in grouping.attributes.columns if name not in judged)
 
     def quarantine(self) -> DataFrame:
         """The lazy table of the rows that are not ranked, each with its reason; see `Result.quarantine`."""

@@ -28,6 +28,7 @@ from spark_rankeval.worker.compared_users import (
     slice_field,
 )
 from spark_rankeval.worker.group_states import Key, bucket_of, rows_by_key
+from spark_rankeval.worker.grouped_row import STRATUM
 from spark_rankeval.worker.judged_sums import (
     JUDGED,
     GradedUsers,
@@ -94,7 +95,8 @@ def paired_batches(
         for batch in batches:
             users = read_users(batch, n_metrics if judges is None else n_metrics + 1, tables)
             if judged is not None:
-                groups = group_names([batch.column(name) for name in attributes], batch.num_rows)
+                stratum = batch.column(STRATUM) if judged.has_strata else None
+                groups = group_names([batch.column(name) for name in attributes], batch.num_rows, stratum)
                 judged.add(users, groups)
                 users = users._replace(values=users.values[:n_metrics])
             everyone.add(users)
@@ -133,6 +135,7 @@ class _JudgedPairs:
 
     def __init__(self, baseline: str, judges: TwoJudges) -> None:
         self._baseline, self._judges = baseline, judges
+        self.has_strata = judges.has_strata
         self._sums = JudgedAccumulator()
 
     def add(self, users: ComparedUsers, groups: Array) -> None:

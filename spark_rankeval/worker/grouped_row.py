@@ -124,6 +124,9 @@ PROBABILITY = column(
 GRADED = column(
     "graded", NUMBER, "whether people graded the user's items", _ATTRIBUTES, "features.judges.graded", _UNKNOWN
 )
+STRATUM = column(
+    "stratum", TEXT, "the stratum that the user was drawn from", _ATTRIBUTES, "features.judges.graded", _UNKNOWN
+)
 #: The attributes of users that are numbers; the others are texts.
 NUMBERS_OF_USERS = (USER_WEIGHT, PROBABILITY, GRADED)
 CLUSTER_HASH = column("cluster_hash", INTEGER, "the hash of the user's cluster", _ATTRIBUTES, _STATES, _UNKNOWN)

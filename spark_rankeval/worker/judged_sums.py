@@ -13,6 +13,7 @@ from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray
 from spark_rankeval.records.slices import ALL_VALUES
 from spark_rankeval.statistics.description import Figures
 from spark_rankeval.statistics.judged_moments import JudgedMoments
+from spark_rankeval.statistics.sums import Sums
 from spark_rankeval.wire import Merger, Message
 from spark_rankeval.worker.group_states import Key, rows_by_key
 
@@ -33,10 +34,11 @@ class JudgedPair(NamedTuple):
 
 
 class TwoJudges(NamedTuple):
-    """The values of all metrics by both judges, and whether people graded users who were drawn with unequal probabilities."""
+    """The values of all metrics by both judges, and how the users whom people graded were drawn."""
 
     pairs: tuple[JudgedPair, ...]
-    is_weighted: bool
+    is_weighted: bool  # with unequal probabilities
+    has_strata: bool = False  # from strata, which the column `STRATUM` has
 
 
 class GradedUsers(NamedTuple):
@@ -72,11 +74,12 @@ class JudgedAccumulator:
             yield _message(figure, self._sums[figure], bucket)
 
 
-def group_names(columns: Sequence[pa.Array], n_users: int) -> Array:
-    """The group of each user by some columns, as text."""
-    names = np.full(n_users, json.dumps([]), np.object_)
-    for key, rows in rows_by_key(list(columns), n_users) if columns else ():
-        names[rows] = json.dumps(list(key))
+def group_names(columns: Sequence[pa.Array], n_users: int, stratum: pa.Array | None = None) -> Array:
+    """The group of each user by some columns, and the stratum, as text."""
+    names = np.full(n_users, json.dumps(["", []]), np.object_)
+    strata = [pa.repeat(pa.scalar(""), n_users) if stratum is None else stratum]
+    for (name, *key), rows in rows_by_key([*strata, *columns], n_users) if columns or stratum is not None else ():
+        names[rows] = json.dumps([name, key])
     return names
 
 
@@ -108,10 +111,15 @@ class JudgedMerger(Merger):
 def sums_in(messages: Iterable[Message]) -> JudgedSums:
     """The sums in messages, by figure and group of users."""
     totals = _totals(_read(message.payload) for message in messages if message.kind == JUDGED)
-    return {
-        figure: {tuple(json.loads(name)): JudgedMoments({"": sums}) for name, sums in moments.strata.items()}
-        for figure, moments in totals.items()
-    }
+    sums_by_figure: JudgedSums = {}
+    for figure, moments in totals.items():
+        by_key: dict[Key, dict[str, Sums]] = {}
+        for name, sums in moments.strata.items():
+            stratum, key = json.loads(name)
+            # Users of an unknown stratum are one of their own.
+            by_key.setdefault(tuple(key), {})["null" if stratum is None else stratum] = sums
+        sums_by_figure[figure] = {key: JudgedMoments(strata) for key, strata in by_key.items()}
+    return sums_by_figure
 
 
 def sums_of_groups(sums: Mapping[Key, JudgedMoments], groups: Iterable[Key]) -> dict[Key, JudgedMoments]:

@@ -14,6 +14,7 @@ from spark_rankeval.metrics.naming import column_name
 from spark_rankeval.statistics.judged_moments import JudgedMoments
 from spark_rankeval.statistics.prediction_powered import judged_estimate
 
+BOTH_COLUMNS = ("human", "llm")
 METRICS = ["ndcg@5", "hit_rate@3", "rr"]
 BOTH = Judged(human="human", judge="llm")
 N, GRADED = 400, 60
@@ -130,6 +131,29 @@ def test_an_unequal_draw_weighs_queries_by_their_probability(tables):
     assert expected.value != judged_estimate(
         JudgedMoments.from_values(table["ndcg_at_5_human"], table["ndcg_at_5_llm"], is_graded), bounds=(0, 1)
     ).value  # fmt: skip
+
+
+def test_each_stratum_counts_by_its_share_of_all_queries(tables):
+    predictions, labels = tables
+    drawn = labels.withColumn("part", F.expr("CASE WHEN user % 7 = 0 AND user < 210 THEN 'rare' ELSE 'common' END"))
+    judged = Judged(human="human", judge="llm", stratum="part")
+    in_strata = evaluate(predictions, drawn, "ndcg@5", score="score", relevance=judged, by="country")
+    table = in_strata.per_user.where("model = 'model 1'").toPandas()
+    moments = JudgedMoments.from_values(
+        table["ndcg_at_5_human"], table["ndcg_at_5_llm"], table["grading_weight"] > 0, strata=table["part"]
+    )
+    expected = judged_estimate(moments, bounds=(0, 1))
+    assert in_strata["model 1", "ndcg@5"] == expected.value
+    whole = JudgedMoments.from_values(table["ndcg_at_5_human"], table["ndcg_at_5_llm"], table["grading_weight"] > 0)
+    assert expected.value != judged_estimate(whole, bounds=(0, 1)).value
+    assert summarise(in_strata.per_user, by="country").judged.to_pandas().equals(in_strata.judged.to_pandas())
+    wide = in_strata.per_user.toPandas().pivot(index="user", columns="model")
+    human, judge = (
+        wide[f"ndcg_at_5_{each}", "model 1"] - wide[f"ndcg_at_5_{each}", "model 0"] for each in BOTH_COLUMNS
+    )
+    graded, strata = wide["grading_weight", "model 0"] > 0, wide["part", "model 0"]
+    difference = judged_estimate(JudgedMoments.from_values(human, judge, graded, strata=strata), bounds=(-1, 1))
+    assert compare(in_strata, "model 0")["ndcg@5"].difference == pytest.approx(difference.value, abs=1e-12)
 
 
 def test_a_probability_that_is_none_is_an_error(tables):

@@ -15,7 +15,7 @@ from spark_rankeval.request.task import ScoringTask, View
 from spark_rankeval.statistics.description import DescriptionOptions, Figures
 from spark_rankeval.wire import Mergers, Message
 from spark_rankeval.worker.group_states import Key
-from spark_rankeval.worker.grouped_row import ABSENT, GRADED, PROBABILITY
+from spark_rankeval.worker.grouped_row import ABSENT, GRADED, PROBABILITY, STRATUM
 from spark_rankeval.worker.judged_sums import (
     JUDGED,
     GradedUsers,
@@ -155,7 +155,8 @@ class _Accumulator:
         there = ~flags(batch.column(self._context.no_user))
         if ABSENT in batch.schema.names:
             there &= ~flags(batch.column(ABSENT))
-        groups = group_names([batch.column(name) for name in self._context.keys], batch.num_rows)[there]
+        stratum = batch.column(STRATUM) if STRATUM in batch.schema.names else None
+        groups = group_names([batch.column(name) for name in self._context.keys], batch.num_rows, stratum)[there]
         graded = GradedUsers(scores.is_graded, scores.weights).only(there)
         for pair in self._pairs:
             human, judge = (users.values[each][there] for each in pair)
