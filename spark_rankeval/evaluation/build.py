@@ -19,7 +19,7 @@ from spark_rankeval.evaluation.bad_rows import (
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.records.judge_estimates import estimated_row, judged_rows, notes_judge_columns
-from spark_rankeval.records.notes import NOTE_OF_CHUNK_LABELS, NOTE_OF_RETRIEVED_LABELS, NOTES_OF_ROLL_UP, notes_of
+from spark_rankeval.records.notes import notes_of, notes_of_tables
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.slices import Key, has_item_group, is_of_all, item_attribute, slice_name, sorted_keys
 from spark_rankeval.records.summary import (
@@ -167,8 +167,7 @@ def _built(
     summary = summary_of_findings(findings)
     warn_of_few_clusters(summary)
     columns = {metric.key: metric.column for metric in findings.metrics if metric.column}
-    label_notes = {"predictions": NOTE_OF_RETRIEVED_LABELS, "chunks": NOTE_OF_CHUNK_LABELS}
-    notes = filter(None, [NOTES_OF_ROLL_UP.get(settings.k_counts), label_notes.get(settings.labels)])
+    notes = notes_of_tables(settings.labels, settings.k_counts)
     judge_notes = notes_judge_columns(judged_rows(row for row in summary if row.slice == "all"))
     # What is written is summarised with the same options.
     by = options.by if schema.slices else ()

@@ -14,7 +14,7 @@ from spark_rankeval.errors import USER, InputError, MergeError, MetricError, lis
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.metrics.naming import column_name, parse_metric
 from spark_rankeval.records.judge_estimates import merged_estimate
-from spark_rankeval.records.notes import notes_of
+from spark_rankeval.records.notes import kept_notes_of_tables, notes_of
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.slices import ItemGroup, attributes_of, has_item_group, is_item_group, users_of
 from spark_rankeval.records.stored import (
@@ -86,7 +86,7 @@ def merge(
     item_groups: list[tuple[ItemGroup, ...]] = []
     columns: Mapping[str, str] = {}
     units: list[str] = []
-    noted = False
+    noted, table_notes = False, dict[str, None]()
     if not isinstance(results, Result) and hasattr(results, "columns"):
         check_table("the table of metrics", results)
         summaries = _rows_of_table(results)
@@ -98,6 +98,7 @@ def merge(
             result = _read(name, value)
             summaries[name], columns = result.summary, {**result.columns, **columns}
             noted = noted or bool(result.notes)
+            table_notes |= dict.fromkeys(kept_notes_of_tables(result.notes))
             qualities.append(result.qualities)
             item_groups.append(result.item_groups)
             units.append(result.unit)
@@ -122,7 +123,7 @@ def merge(
         plan=_plan_of_merge(list(summaries), summary),
         _table=_MERGED,
         _write=_MERGED,
-        notes=(*notes, *_notes_of_groups(unlike, unknown)),
+        notes=(*notes, *table_notes, *_notes_of_groups(unlike, unknown)),
         item_groups=tuple(group for group in groups if group.slice not in unknown),
         unit=units[0] if len(set(units)) == 1 else USER,
     )

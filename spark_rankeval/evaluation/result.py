@@ -20,7 +20,7 @@ from spark_rankeval.records.chart_rows import CurveAxis, curve_of, recall_curve
 from spark_rankeval.records.cross_table import CrossTable, Dimension, cross_table, result_on_screen
 from spark_rankeval.records.judge_estimates import JudgedMeans, judged_rows
 from spark_rankeval.records.judged_rows import with_unit
-from spark_rankeval.records.notes import notes_of
+from spark_rankeval.records.notes import kept_notes_of_tables, notes_of
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.selection import Lookup, Metrics, Name, by_slice, chosen, headline_keys
 from spark_rankeval.records.side_by_side import Compared, MapRow, ModelsTable, models_table
@@ -497,7 +497,8 @@ class Result(Shown):
         total_rows = self._total_rows()
         rows = chosen(total_rows, headline_keys(total_rows) if metrics is None else metrics)
         compared = None if comparison is None else comparison.rows
-        made = models_table(rows, self.models, compared, notes_of(rows) if self.notes else ())
+        notes = (*notes_of(rows), *kept_notes_of_tables(self.notes)) if self.notes else ()
+        made = models_table(rows, self.models, compared, notes)
         return replace(made, unit=self.unit)
 
     def table(

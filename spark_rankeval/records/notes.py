@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from spark_rankeval.dialects.explained import formula_in_words
@@ -40,6 +40,20 @@ NOTE_OF_CHUNK_LABELS = (
     "documents of labelled chunks come from the predictions. A labelled chunk that no list has counts as a document of its own, so recall "
     "may be higher than this. facts=Facts(items=…) can name the documents of all chunks"
 )
+
+
+_NOTES_OF_LABELS = {"predictions": NOTE_OF_RETRIEVED_LABELS, "chunks": NOTE_OF_CHUNK_LABELS}
+
+
+def notes_of_tables(labels: str, k_counts: str) -> tuple[str, ...]:
+    """The notes on tables whose chunks are rolled up, and on labels without a table that knows them; both as in `Settings`."""
+    return tuple(filter(None, [NOTES_OF_ROLL_UP.get(k_counts), _NOTES_OF_LABELS.get(labels)]))
+
+
+def kept_notes_of_tables(notes: Iterable[str]) -> tuple[str, ...]:
+    """Those of a result's notes that `notes_of_tables` makes: they hold for all of its figures, however these are shown."""
+    texts = {*NOTES_OF_ROLL_UP.values(), *_NOTES_OF_LABELS.values()}
+    return tuple(note for note in notes if note in texts)
 
 
 def notes_of(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
@@ -13,8 +13,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_rankeval.checks import check_table
-from spark_rankeval.errors import InputError
-from spark_rankeval.records.notes import note_of_labels
+from spark_rankeval.errors import InputError, listed
+from spark_rankeval.records.notes import note_of_labels, notes_of_tables
 from spark_rankeval.records.stored import SHARED
 from spark_rankeval.request.counts import COUNTS, GRADING_WEIGHT
 from spark_rankeval.request.on_invalid import OnInvalid
@@ -91,6 +91,7 @@ class ModelTable:
     hashes: Mapping[str, str] = field(default_factory=dict)  # the columns of hashes of users' rows, by table
     unit: str = Settings.unit  # what lists are for, in words
     judges: Judges | None = None  # the two judges of the grades, if there are two
+    notes: tuple[str, ...] = ()  # what its figures could be mistaken for, because of the tables that it was made of
 
     def definition(self, label: str) -> str:
         """What a metric means here; empty if the table does not say."""
@@ -151,6 +152,7 @@ def read_table(
         frame, user, metrics, errors, model, next(iter(models), None), weights, clusters=cluster_columns,
         keeps_without_cluster=keeps, dialect=schema.settings.dialect, hashes=schema.hashes or hashes_by_name(frame),
         unit=schema.settings.unit, judges=_judges_of(frame, schema),
+        notes=notes_of_tables(schema.settings.labels, schema.settings.k_counts),
     )  # fmt: skip
 
 
@@ -369,8 +371,14 @@ class ModelTables:
     def notes(self, labels: Sequence[str]) -> tuple[str, ...]:
         """What figures of these metrics could be taken for."""
         noted = [label for label in labels if any(table.metrics[label].standard for table in self.tables)]
-        note = note_of_labels(self.metric_names(noted))
-        return (note,) if note else ()
+        notes = filter(None, [note_of_labels(self.metric_names(noted))])
+        return (*notes, *self._notes_of_tables())
+
+    def _notes_of_tables(self) -> Iterator[str]:
+        """The notes on what the tables were made of, with the models' names if not all have the same."""
+        for note in dict.fromkeys(note for table in self.tables for note in table.notes):
+            names = [table.name for table in self.tables if note in table.notes]
+            yield note if len(names) == len(self.tables) else f"{listed(names)}: {note}"
 
     def caller_key(self, label: str) -> str:
         """What the caller called a metric, in the first table; empty: by its label."""

@@ -14,6 +14,7 @@ from spark_rankeval import Percentile, summarise
 from spark_rankeval.jobs import session
 from spark_rankeval.jobs.config import parse_config
 from spark_rankeval.jobs.evaluate import EvaluateConfig, main
+from spark_rankeval.records.notes import NOTE_OF_RETRIEVED_LABELS
 
 SMALLEST = {"predictions": {"path": "p"}, "evaluation": {"metrics": ["rr"]}, "output": {"path": "o"}}
 
@@ -354,7 +355,7 @@ def test_labels_with_weights_are_logged_feedback(spark, files, capsys):
     assert "cannot estimate rr, which depend" in capsys.readouterr().err
 
 
-def test_one_long_table_has_labels_and_costs(spark, files):
+def test_one_long_table_has_labels_and_costs(spark, files, capsys):
     """A row of each query and chunk, with the tokens of the chunk; without [labels]."""
     (files / "p.csv").write_text(
         "user;item;score;label;tokens\n1;a;0.9;0;300\n1;b;0.4;1;200\n2;c;0.3;;900\n2;d;;1;100\n"
@@ -377,6 +378,8 @@ def test_one_long_table_has_labels_and_costs(spark, files):
     assert main(["--config", str(files / "job.toml")]) == 0
     means = {row.metric: row.mean for row in spark.read.parquet(f"{files}/out/metrics").collect()}
     assert means == {"rr": 0.25, "recall(budget=400)": 0.0, "recall(min_score=0.5)": 0.0}
+    assert NOTE_OF_RETRIEVED_LABELS in capsys.readouterr().out
+    assert NOTE_OF_RETRIEVED_LABELS in run_document(files / "out")["notes"]
 
 
 def test_secrets_of_sources_are_not_printed_or_stored(monday, files, capsys):

@@ -9,7 +9,7 @@ import pytest
 from helpers.plans import plan_of
 from worlds.random_logs import random_logs
 
-from spark_rankeval import Facts, evaluate, quarantine, score_users, summarise
+from spark_rankeval import Facts, compare, evaluate, merge, quarantine, score_users, summarise
 from spark_rankeval.errors import DataError, InputError
 from spark_rankeval.records.notes import NOTE_OF_RETRIEVED_LABELS
 
@@ -80,6 +80,18 @@ def test_several_models_share_their_labels(spark, rows, table, of_two):
     }
     assert result.qualities["a"].n_labels == of_two.data_quality.n_labels
     assert result.qualities["a"].n_duplicate_labels == 0
+    for notes in (result.models_table().notes, merge([result, result]).notes):
+        assert NOTE_OF_RETRIEVED_LABELS in notes
+
+
+def test_comparisons_say_whose_labels_are_in_its_predictions(table):
+    """Two actions: of a comparison in which both models have one long table, and of one in which only the first has."""
+    long = {name: score_users(table, None, "recall@5", **COLUMNS) for name in "ab"}
+    assert NOTE_OF_RETRIEVED_LABELS in compare(long, baseline="a", replicates=9).notes
+    labels = table.where("label is not null").drop("score")
+    other = score_users(table.where("score is not null").drop("label"), labels, "recall@5", **COLUMNS)
+    notes = compare({"a": long["a"], "b": other}, baseline="a", replicates=9).notes
+    assert f"'a': {NOTE_OF_RETRIEVED_LABELS}" in notes
 
 
 def test_columns_that_differ_between_models_are_named(table):
