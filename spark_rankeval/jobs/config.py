@@ -278,6 +278,10 @@ def names_in(*columns: str | Sequence[str] | None) -> frozenset[str]:
     return frozenset(name for names in keys for name in names)
 
 
+# What to write for no column, if a key that is left out means another one.
+_FOR_NONE = {"item": "if rows name no item, write item = false"}
+
+
 def empty_names(section: str, names: Mapping[str, object]) -> list[str]:
     """The problems of keys that hold an empty column name."""
     problems = []
@@ -285,7 +289,7 @@ def empty_names(section: str, names: Mapping[str, object]) -> list[str]:
         texts = value if isinstance(value, tuple) else (value,)
         if any(isinstance(text, str) and not text.strip() for text in texts):
             problems.append(
-                f"{section}.{key} has an empty column name; found {shown(value)}; leave the key out for none"
+                f"{section}.{key} has an empty column name; found {shown(value)}; {_FOR_NONE.get(key, 'leave the key out for none')}"
             )
     return problems
 

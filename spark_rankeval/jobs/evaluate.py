@@ -50,10 +50,18 @@ class Columns(FactColumns, ColumnOptions):
     """The names of the columns, as in `evaluate`.
 
     Attributes:
+        item: the column of items, or a pair if the names differ: the column of predictions, then that of labels. False: the rows of one
+            table with scores and labels name no item.
         no_answer: a column of booleans, true for users who have no answer.
     """
 
+    # TOML has no None.
+    item: str | tuple[str, str] | Literal[False] = "item"  # type: ignore[assignment] # it reads more than `evaluate` takes
     no_answer: str | None = None
+
+    def options(self) -> dict[str, Any]:
+        """The options of `evaluate`."""
+        return {**vars(self), "item": None if self.item is False else self.item}
 
 
 @dataclass(frozen=True)
@@ -126,7 +134,7 @@ class EvaluateConfig(JobConfig):
         vectors: vectors of users and items, in the place of predictions.
         models: predictions or vectors of several models, by the models' names, in the place of predictions.
         evaluation: the metrics and options.
-        labels: what the users wanted; left out if the table of predictions holds both arrays.
+        labels: what the users wanted; left out if the table of predictions holds both arrays, or rows with scores and labels.
         split: a log of events, in the place of labels and of training: both are made of it.
         users: everyone to count, if some users are in neither table.
         exclude: items to leave out of the predictions before they are ranked.
@@ -189,7 +197,7 @@ class EvaluateConfig(JobConfig):
 
     def scoring(self) -> dict[str, Any]:
         """The options of `score_users`, except tables."""
-        options = {**vars(self.evaluation), **vars(self.columns)}
+        options = {**vars(self.evaluation), **self.columns.options()}
         return {option.name: options[option.name] for option in fields(ScoringOptions) if option.name in options}
 
     def sources(self) -> dict[str, Source]:
@@ -225,7 +233,7 @@ class EvaluateConfig(JobConfig):
         fact_columns = (getattr(columns, each.name) for each in fields(FactColumns) if each.name not in NUMBERS)
         ids = names_in(
             columns.user,
-            columns.item,
+            columns.item or None,
             columns.roll_up,
             columns.model,
             *fact_columns,
@@ -245,6 +253,7 @@ class EvaluateConfig(JobConfig):
         """The keys of the options of `evaluate` in the file, by the options' names."""
         sections = {name: f"[{name}]" for name in _TABLES}
         keys = {**sections, **keys_of("evaluation", Evaluation), **keys_of("columns", Columns)}
+        keys["item=None"] = "columns.item = false"
         if self.split is not None:
             keys |= {"log": "[split.log]", **keys_of("split", LogSplit)}
             if self.exclude is None:
@@ -262,6 +271,8 @@ class EvaluateConfig(JobConfig):
         """What is not valid in its sections, alone or together."""
         problems = super().problems()
         problems += empty_names("columns", vars(self.columns))
+        if self.columns.item is False:
+            problems += self._problems_without_items()
         if self.vectors is not None or self.models:
             problems += self._problems_of_models()
         problems += empty_names(
@@ -294,6 +305,17 @@ class EvaluateConfig(JobConfig):
         if self.report.dialects:
             problems += self._problems_of_maps(metrics)
         return problems
+
+    def _problems_without_items(self) -> list[str]:
+        """What rows without ids of items do not go with."""
+        sections = [name for name in ("labels", "split", "exclude", "vectors", "models") if getattr(self, name)]
+        if not sections:
+            return []
+        words = ", ".join(f"[{name}]" for name in sections)
+        return [
+            f"columns.item = false is for one table of users, scores and labels in [predictions]; found {words} too. Leave it out, or name "
+            "the column of items"
+        ]
 
     def _problems_of_models(self) -> list[str]:
         problems = []

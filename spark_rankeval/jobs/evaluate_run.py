@@ -153,7 +153,7 @@ def _call(config: EvaluateConfig, tables: Tables) -> dict[str, Any]:
     """The arguments of `score_users`: metrics of all lists together are another matter."""
     options = config.evaluation
     about_items = {"lookup": options.lookup, "item_by": options.item_by, "popularity_groups": options.popularity_groups}
-    arguments = {**config.arguments(tables), **vars(config.columns), **about_items}
+    arguments = {**config.arguments(tables), **config.columns.options(), **about_items}
     facts = Facts(**{fact.name: arguments.pop(fact.name) for fact in fields(Facts) if fact.name in arguments})
     call = {**arguments, **config.scoring(), "facts": facts, "metrics": parted(config.evaluation.metrics)[0]}
     if config.evaluation.model:
@@ -264,7 +264,7 @@ class _Evaluated:
         facts, names = about_the_run(self.manifest()), {row.key: row.name for row in self.result.summary}
         facts["columns"] = {names[key]: column for key, column in self.result.columns.items()}
         if config.report.dialects:
-            arguments = {**config.arguments(self.run.tables), **vars(config.columns)}
+            arguments = {**config.arguments(self.run.tables), **config.columns.options()}
             rows = dialect_map(
                 **{name: value for name, value in arguments.items() if name in _MAP_OPTIONS},
                 metrics=config.evaluation.metrics,

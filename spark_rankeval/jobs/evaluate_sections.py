@@ -100,7 +100,7 @@ class LogSplit:
         from spark_rankeval import splits  # noqa: PLC0415 # it imports pyspark, for which a wrong file does not wait
 
         log = tables["split.log"]
-        assert columns.item is not None, "a configuration cannot say so"
+        assert columns.item, "a split makes labels, which rows without ids of items do not go with"
         shared: dict[str, Any] = {
             "user": columns.user,
             # The second of two names is that of labels.

@@ -155,7 +155,7 @@ FORMATS = ("text", "json")
 
 _BEGINNING = "In the configuration: "
 # An option is named as `score=`; a name after a slash is of a path.
-_OPTION = re.compile(r"(?<![\w/.@])([a-z_]+)=")
+_OPTION = re.compile(r"(?<![\w/.@])([a-z_]+)=(None\b)?")
 # A metric has parameters of its own; Facts(…) and BCa(…) hold options.
 _METRIC = re.compile(r"\b[a-z]\w*\([^()]*\)")
 
@@ -242,7 +242,7 @@ def with_keys(text: str, keys: Mapping[str, str]) -> str:
     """
     # Up to "Fix the data" it is about rows: user=1 is no option there.
     options = _OPTION.findall(_METRIC.sub("", text.rpartition("Fix the ")[2]))
-    named = dict.fromkeys(keys[option] for option in options if option in keys)
+    named = dict.fromkeys(keys.get(f"{option}={none}", keys[option]) for option, none in options if option in keys)
     # A message may pass several places. The first knows best.
     if not named or _BEGINNING in text:
         return text

@@ -131,7 +131,7 @@ def fits(hint: object, value: object) -> bool:
         return any(fits(part, value) for part in parts)
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Literal:
-        return isinstance(value, str) and value in arguments
+        return isinstance(value, str | bool) and any(value is word or value == word for word in arguments)
     if origin in LISTS:
         return isinstance(value, list) and all(fits(arguments[0], entry) for entry in value)
     if origin is Mapping:
@@ -154,6 +154,8 @@ def _words_of(hint: object) -> str:
     if parts != [hint]:
         return " or ".join(dict.fromkeys(map(_words_of, parts)))
     origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Literal and arguments == (False,):
+        return "false"
     if origin is Literal:
         return "one of " + ", ".join(repr(word) for word in arguments if word is not None)
     if origin in LISTS:

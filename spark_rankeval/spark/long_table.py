@@ -103,12 +103,13 @@ def read_long_table(
         check_table("predictions", table)
     if not _has_rows(next(iter(frames.values())), options.item):
         return None
-    has_models = isinstance(predictions, Mapping) or options.model is not None
+    has_models = len(frames) > 1 or options.model is not None
+    only = next(iter(frames))
     _check(options, has_models=has_models)
     columns = {name: _Columns.find(frame, options) for name, frame in frames.items()}
     if options.item is None:
-        item = _made_id(frames[""])
-        frames = {"": with_columns(frames[""], {item: _place(columns[""], is_rank=options.rank is not None)})}
+        item = _made_id(frames[only])
+        frames = {only: with_columns(frames[only], {item: _place(columns[only], is_rank=options.rank is not None)})}
         # Ids are numbers in an order that no dialect may turn round, or ties would flatter.
         options = replace(options, item=item, ties=options.ties or "item_asc")
     is_label = {name: any_of(named(grade).is_not_null() for grade in columns[name].grades) for name in frames}
@@ -117,10 +118,10 @@ def read_long_table(
     scored = {name: where(frame, is_prediction[name]) for name, frame in frames.items()}
     labels = {name: where(frame, is_label[name]) for name, frame in frames.items()}
     return LongTable(
-        scored if isinstance(predictions, Mapping) else scored[""],
-        _labels_of_models(labels, next(iter(columns.values())), options) if has_models else labels[""],
+        scored if isinstance(predictions, Mapping) else scored[only],
+        _labels_of_models(labels, columns[only], options) if has_models else labels[only],
         _with_attributes(frames, options),
-        None if has_models else BothSides(frames[""], is_prediction[""], is_label[""]),
+        None if has_models else BothSides(frames[only], is_prediction[only], is_label[only]),
         list(frames.values()),
     )
 

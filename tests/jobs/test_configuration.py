@@ -25,6 +25,7 @@ from spark_rankeval.jobs.compare import CompareConfig, CompareGroupsConfig, Comp
 from spark_rankeval.jobs.config import Output, Report, Session, Source, load_config, parse_config
 from spark_rankeval.jobs.evaluate import Columns, EvaluateConfig, Evaluation, EvaluationOutput
 from spark_rankeval.jobs.evaluate_sections import LogSplit, Tracking, VectorTables
+from spark_rankeval.jobs.logs import with_keys
 from spark_rankeval.jobs.reporting import write_report
 from spark_rankeval.jobs.settings import overridden, read_settings
 from spark_rankeval.ranking.batch import POPULATIONS
@@ -354,6 +355,9 @@ def test_what_an_example_comments_out_may_be_taken_in(name, text):
             {**SMALLEST, "evaluation": {"metrics": {"P": "precision@1"}, "on_invalid": {"negative_grades": "clip"}}},
             True,
         ),
+        ({**SMALLEST, "columns": {"item": False}}, True),
+        ({**SMALLEST, "columns": {"item": True}}, False),
+        ({**SMALLEST, "columns": {"user": False}}, False),
         ({**SMALLEST, "evaluation": {"metrics": 3}}, False),
         ({**SMALLEST, "evaluation": {"metrics": "rr", "level": True}}, False),
         ({**SMALLEST, "evaluation": {"metrics": "rr", "ci": "normal"}}, False),
@@ -517,6 +521,13 @@ def test_the_smallest_config_takes_the_defaults_of_evaluate():
     assert ScoringOptions(**config.scoring()) == ScoringOptions()
 
 
+def test_false_says_that_rows_name_no_item():
+    config = parse_config(overridden(SMALLEST, ["columns.item=false"], EvaluateConfig), EvaluateConfig)
+    assert config.scoring()["item"] is None
+    words = "no column 'none' (item=). If rows name no item, pass item=None"
+    assert with_keys(words, config.keys()).endswith("In the configuration: columns.item, columns.item = false")
+
+
 def test_a_column_says_who_has_no_answer():
     config = parse_config({**SMALLEST, "columns": {"no_answer": "unanswerable"}}, EvaluateConfig)
     assert config.scoring()["no_answer"] == "unanswerable"
@@ -590,6 +601,10 @@ predictions = {format = 'jdbc'}  =>  [predictions] of format 'jdbc' needs option
 predictions.format = 'jdbc'; predictions.options = {url = 'u', dbtable = 't'}
     [predictions] of format 'jdbc' takes no path; name the table in its options
 columns = {item = ['a', ' ']}  =>  columns.item has an empty column name; found ('a', ' ')
+columns = {item = ''}  =>  columns.item has an empty column name; found ''; if rows name no item, write item = false
+columns = {item = true}  =>  columns.item must be a string or a list of strings or false; found True
+columns = {item = false}; labels = {path = 'l'}
+    columns.item = false is for one table of users, scores and labels in [predictions]; found [labels] too
 evaluation.by = ''; evaluation.user_weight = ''
     evaluation.by has an empty column name; found ''; leave the key out for none; evaluation.user_weight has an empty
 predictions.format = 'delta'; predictions.schema = 'a int'  =>  [predictions] takes no schema
@@ -717,6 +732,7 @@ split = {log = {path = 'l'}, cut = true}  =>  split.cut must be a string or a nu
 split.last = 1  =>  unknown key 'split.last'; did you mean 'last_n'
 split.grades = {click = 1}  =>  split.grades needs the log's column of events; name it in columns.relevance
 columns = {relevance = ['click', 'buy']}  =>  [split] makes one column of grades
+columns = {item = false}  =>  found [split] too. Leave it out, or name the column of items
 columns = {weight = 'w'}  =>  columns.weight is for [labels], and [split] makes no such column
 columns = {subtopic = 'w'}  =>  columns.subtopic is for [labels], and [split] makes no such column
 labels = {path = 'l'}  =>  [split] makes the labels; found [labels] too, so leave one out

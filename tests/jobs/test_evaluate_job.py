@@ -380,6 +380,20 @@ def test_one_long_table_has_labels_and_costs(spark, files, capsys):
     assert means == {"rr": 0.25, "recall(budget=400)": 0.0, "recall(min_score=0.5)": 0.0}
     assert NOTE_OF_RETRIEVED_LABELS in capsys.readouterr().out
     assert NOTE_OF_RETRIEVED_LABELS in run_document(files / "out")["notes"]
+    without_items = [
+        "--set",
+        "columns.item=false",
+        "--set",
+        f"output.path={files}/other",
+        "--set",
+        "evaluation.model=dense",
+    ]
+    assert main(["--config", str(files / "job.toml"), *without_items]) == 0
+    rows = spark.read.parquet(f"{files}/other/metrics").collect()
+    assert {(row.model, row.metric): row.mean for row in rows} == {
+        ("dense", name): mean for name, mean in means.items()
+    }
+    assert run_document(files / "other")["config"]["columns"]["item"] is False
 
 
 def test_secrets_of_sources_are_not_printed_or_stored(monday, files, capsys):

@@ -144,7 +144,7 @@ def test_ties_can_be_averaged_without_ids(spark):
     """Two candidates of equal score, one of them relevant: rank 1 or 2 is as likely."""
     table = spark.createDataFrame([("q", 0.5, 1), ("q", 0.5, 0)], "query string, score double, label int")
     columns = {**COLUMNS, "item": None}
-    assert evaluate(table, None, "rr", **columns)["rr"] == 0.5
+    assert evaluate({"dense": table}, None, "rr", **columns)["rr"] == 0.5
     assert evaluate(table, None, "rr", ties="item_desc", **columns)["rr"] == 1.0
     assert evaluate(table, None, "rr", dialect="trec_eval", **columns)["rr"] == 0.5
     result = evaluate(table, None, "rr", ties="average", **columns)
