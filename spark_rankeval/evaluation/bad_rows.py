@@ -33,6 +33,7 @@ from spark_rankeval.spark.scoring import Scoring
 from spark_rankeval.spark.source import REPEATED_USER, SourceTable, user_column
 from spark_rankeval.spark.sql_text import column
 from spark_rankeval.statistics.moments import Moments
+from spark_rankeval.worker.grouped_row import GRADED
 
 if TYPE_CHECKING:
     from pyspark.sql import Row
@@ -279,6 +280,10 @@ def _details(name: str, scoring: Scoring, chosen: OnInvalid) -> tuple[str, str]:
             causes.append(
                 "In one long table a missing score or label is null; F.nanvl(column, F.lit(None)) makes it so"
             )
+        if task.options.on_missing == "error" and any(each.reason.startswith(_MISSING_GRADE) for each in findings):
+            causes.append(
+                "If a judge did not give these grades, on_missing='unjudged' leaves their items unlabelled for this judge"
+            )
         repeats = repeated_users(source, model_column) if chosen.is_error(name.removeprefix("n_")) else None
         if repeats is not None:
             user = f"{_user_in_words(source, repeats.example)} in {repeats.example['n']} rows"
@@ -292,6 +297,7 @@ def _details(name: str, scoring: Scoring, chosen: OnInvalid) -> tuple[str, str]:
 
 # What a missing score or label of a long table looks like if it was NaN in pandas.
 _MAY_BE_MISSING = ("NaN score", "NaN rank", "NaN relevance")
+_MISSING_GRADE = ("null relevance", "NaN relevance")
 
 
 def _reason(finding: Finding) -> str:
@@ -306,7 +312,9 @@ def _attribute_in_words(name: str, sources: Sources) -> str:
         if row is not None:
             return f"{_user_in_words(source, row)} has {weight} {row['weight']!r}"
         return "a user without a row in the table of weights"
-    attributes = [*sources.slices, *([] if weight is None else [weight]), *sources.attributes_of_clusters]
+    # Rows may differ in whether people graded the user.
+    of_judges = [column for name, column in sources.judged.items() if name != GRADED]
+    attributes = [*sources.slices, *([] if weight is None else [weight]), *of_judges, *sources.attributes_of_clusters]
     conflict = None if source is None else conflicting_attribute(source, attributes)
     if source is None or conflict is None:
         return ""

@@ -13,7 +13,7 @@ from spark_rankeval.checks import check_table, kind_of
 from spark_rankeval.errors import USER, InputError, MergeError, MetricError, listed
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.metrics.naming import column_name, parse_metric
-from spark_rankeval.records.judge_estimates import merged_estimate
+from spark_rankeval.records.judge_estimates import is_estimated, merged_estimate
 from spark_rankeval.records.notes import kept_notes_of_tables, notes_of
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.slices import ItemGroup, attributes_of, has_item_group, is_item_group, users_of
@@ -29,7 +29,7 @@ from spark_rankeval.request.options import Table
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.statistics.cluster_sums import Clusters, GroupedClusters, clusters_of_days, warn_of_few_clusters
 from spark_rankeval.statistics.description import Description, t_interval_of, with_reliable_figures
-from spark_rankeval.statistics.intervals import PREDICTION_POWERED, Interval, standard_method
+from spark_rankeval.statistics.intervals import Interval, standard_method
 from spark_rankeval.statistics.moments import Moments, moments_of_sums
 from spark_rankeval.statistics.sums import Mean, Sums, added, from_text, mean_of_sums
 from spark_rankeval.statistics.table_fingerprints import added as added_fingerprints
@@ -287,8 +287,12 @@ def _add_users_outside(
 
 def _merged(rows: Sequence[SummaryRow], fingerprints: Mapping[str, str]) -> SummaryRow:
     first = rows[0]
-    if first.interval_method == PREDICTION_POWERED:
-        return replace(merged_estimate(rows), fingerprints=fingerprints)
+    if is_estimated(first):
+        try:
+            return replace(merged_estimate(rows), fingerprints=fingerprints)
+        except ValueError as error:
+            msg = f"{_figure_in_words(first)} cannot be merged: {error}. Evaluate all with the same draw, as Judged says it"
+            raise MergeError(msg) from error
     sums = _sums(row for row in rows if row.n_users)
     try:
         clusters = _clusters(rows) if first.cluster else None
@@ -376,12 +380,15 @@ def _check_alike(summaries: Mapping[str, Sequence[SummaryRow]]) -> None:
     metrics: dict[str, set[str]] = {}
     names: dict[str, str] = {}
     parted: dict[str, set[str]] = {}
+    judges: dict[str, set[str]] = {}
     for name, rows in summaries.items():
         if not rows:
             msg = f"{name} has no rows to merge"
             raise MergeError(msg)
         metrics[name] = {row.key for row in rows}
         names |= {row.key: row.name for row in rows}
+        if any(map(is_estimated, rows)):
+            judges[name] = {" before ".join(dict.fromkeys(row.relevance for row in rows if row.relevance))}
         if any(row.n_users + row.n_undefined for row in rows):
             parted[name] = {" and ".join(attributes_of(row.slice)) for row in rows} - {""}
         for row in rows:
@@ -396,6 +403,7 @@ def _check_alike(summaries: Mapping[str, Sequence[SummaryRow]]) -> None:
                     raise MergeError(msg)
     _all_equal("metrics", {name: {names[key] for key in keys} for name, keys in metrics.items()})
     _all_equal("attributes that part the users", parted)
+    _all_equal("judges", judges)
 
 
 def _what(row: SummaryRow) -> dict[str, object]:
@@ -404,7 +412,7 @@ def _what(row: SummaryRow) -> dict[str, object]:
         "dialect": row.dialect,
         "user_weight": row.user_weight,
         "cluster": row.cluster,
-        "interval": standard_method(row.interval_method) or "none",
+        "interval": row.interval_method if is_estimated(row) else standard_method(row.interval_method) or "none",
         # NaN, if none was asked for, is not equal to itself.
         "level": row.interval_level if row.interval_method else None,
         "over_all": row.over_all,

@@ -116,6 +116,8 @@ def prepare(
     columns = columns_of(reading.values, requested, _columns_taken(sources, task, model_column))
     reading = replace(reading, task=task, columns=columns)
     first = task.views[0]
+    # As the table spells them.
+    judge, human = ("", "") if options.judged is None else right.grades
     settings = Settings(
         dialect=convention.name,
         on_invalid=options.choices.choice,
@@ -125,13 +127,13 @@ def prepare(
         unit=options.unit,
         labels="predictions" if long_table is not None else "chunks" if rolled_up.are_chunks_labelled else "table",
         k_counts=lists.k_counts or "",
-        human="" if options.judged is None else options.judged.human,
-        judge="" if options.judged is None else options.judged.judge,
+        human=human,
+        judge=judge,
         draw="weighted" if options.judged is not None and options.judged.probability is not None else "",
     )
     shown = _metric_columns(reading, list(requested))
     if options.judged is not None:
-        shown = (*estimated_metrics(shown, options.judged.human), *shown)
+        shown = (*estimated_metrics(shown, human), *shown)
     return Scoring(sources, reading, settings, shown, model_column, options.prune)
 
 

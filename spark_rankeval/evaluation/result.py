@@ -270,7 +270,8 @@ class Result(Shown):
 
         Args:
             attribute: one or more of the attributes in `by`. Slices that also have others are added up.
-            metrics: the metrics to compare. None: all, but of a curve with many points only some usual cutoffs.
+            metrics: the metrics to compare. None: all, but of a curve with many points only some usual cutoffs. Of two judges only what
+                each says alone is compared, because no user has a value that both estimate.
             level: the confidence level of the intervals.
             margin: the largest difference that does not matter, in the metric's units.
             min_users: slices with fewer users have no part in the largest gap.

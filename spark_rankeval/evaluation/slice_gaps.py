@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from spark_rankeval.checks import as_names, is_number
 from spark_rankeval.errors import USER, OptionError
 from spark_rankeval.records.gaps import LARGEST_GAP, GapRow, gap_rows, gaps_tables
+from spark_rankeval.records.judge_estimates import is_estimated
 from spark_rankeval.records.selection import Metrics, chosen, headline_keys
 from spark_rankeval.records.slices import attributes_of
 from spark_rankeval.records.summary import SummaryRow, record_of
@@ -94,7 +95,8 @@ def gaps_of(
         msg = f"min_users must be a whole number from 2 on; got {min_users!r}"
         raise OptionError(msg)
     total_rows = [row for row in rows if row.slice == "all"]
-    keys = {row.key for row in chosen(total_rows, headline_keys(total_rows) if metrics is None else metrics)}
+    chosen_rows = chosen(total_rows, headline_keys(total_rows) if metrics is None else metrics)
+    keys = {row.key for row in chosen_rows if not is_estimated(row)}
     compared = [row for row in rows if row.key in keys]
     names = as_names("attribute", attribute)
     gaps = gap_rows(compared, names, level=level, margin=margin, least_n=min_users)

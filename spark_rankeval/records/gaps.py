@@ -26,7 +26,7 @@ from spark_rankeval.records.summary import METRIC, MODEL, MOST_LISTED, SummaryRo
 from spark_rankeval.statistics.cluster_sums import GroupedClusters, clusters_of_days
 from spark_rankeval.statistics.description import with_reliable_figures
 from spark_rankeval.statistics.independent_groups import Difference, Group, difference_of, largest_gap
-from spark_rankeval.statistics.intervals import Interval
+from spark_rankeval.statistics.intervals import PREDICTION_POWERED, Interval
 from spark_rankeval.statistics.moments import moments_of_sums
 from spark_rankeval.statistics.multiple_comparisons import family_of
 from spark_rankeval.statistics.sums import Sums, added, from_text, mean_of_sums
@@ -45,6 +45,7 @@ _CORRECTION = "holm"
 _SMALL = 30
 _NO_SUMS = "the row has no sums: it has one value for all lists together, or its values are too large for exact sums"
 _CLUSTERED = "users come in clusters, and only results with ci='t' keep the sums of these that a gap needs"
+_ESTIMATED = "two judges estimate the mean, which is of no user's values"
 _SPOILT = "the mean is over all users, and some have no value"
 
 
@@ -284,6 +285,8 @@ def _users_of(row: SummaryRow) -> _Users:
     problem = _NO_SUMS if row.n_users and not row.moments else ""
     if row.over_all and row.n_undefined:
         problem = _SPOILT
+    if row.interval_method == PREDICTION_POWERED:
+        problem = _ESTIMATED
     if not row.n_users:
         return _Users(n_undefined=row.n_undefined, problem=problem)
     sums = {} if problem else from_text(row.moments)

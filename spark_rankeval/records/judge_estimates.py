@@ -83,10 +83,15 @@ class JudgedRow:
         }
 
 
+def is_estimated(row: SummaryRow) -> bool:
+    """Whether two judges estimate the mean of a row, which then has no values of users."""
+    return row.interval_method == PREDICTION_POWERED
+
+
 def judged_rows(summary: Iterable[SummaryRow]) -> tuple[JudgedRow, ...]:
     """The rows of the means that a summary has from two judges."""
     rows = []
-    for row in (row for row in summary if row.interval_method == PREDICTION_POWERED):
+    for row in filter(is_estimated, summary):
         moments = JudgedMoments.from_text(row.moments)
         estimate = judged_estimate(moments, row.interval_level, bounds=bounds_of(row.definition))
         rows.append(JudgedRow(row.model, row.name, row.slice, estimate, draw_check(moments), moments))
@@ -133,10 +138,10 @@ class _JudgedFigures(OneTable):
             Column("both", lambda row: cell(row.estimate)),
             Column(f"{self.human} alone", lambda row: cell(row.estimate.human)),
             Column(f"{self.judge} alone", lambda row: cell(row.estimate.judge)),
-            Column("weight", lambda row: f"{row.estimate.lambda_:.2f}"),
+            Column("weight", lambda row: _or_dash(row.estimate.lambda_, ".2f")),
             Column("graded", lambda row: f"{row.estimate.n_graded:,}"),
             Column("others", lambda row: f"{row.estimate.n_others:,}"),
-            Column("worth", lambda row: f"{row.estimate.effective_n:,.0f}"),
+            Column("worth", lambda row: _or_dash(row.estimate.effective_n, ",.0f")),
         ]
         notes = [
             Note(f"in brackets: {rows[0].estimate.interval.level:.0%} intervals"),
@@ -146,6 +151,10 @@ class _JudgedFigures(OneTable):
             *map(Note, notes_judge_columns(rows, "" if figure == "mean" else f"{figure} in ")),
         ]
         return Table(rows, columns, title, title, notes, dash_means="there is no interval")
+
+
+def _or_dash(value: float, written: str) -> str:
+    return DASH if math.isnan(value) else format(value, written)
 
 
 @dataclass(frozen=True, repr=False)
@@ -214,9 +223,13 @@ def notes_judge_columns(rows: Sequence[JudgedRow], figure: str = "") -> list[str
 
 
 def merged_estimate(rows: Sequence[SummaryRow]) -> SummaryRow:
-    """The row over the users of several."""
+    """The row over the users of several; a `ValueError` says what two samples do not have in common."""
     first = rows[0]
-    moments = JudgedMoments.total(JudgedMoments.from_text(row.moments) for row in rows if row.moments)
+    parts = [JudgedMoments.from_text(row.moments) for row in rows if row.moments]
+    if len({set(part.strata) <= {""} for part in parts if part.strata}) > 1:
+        msg = "queries of strata cannot be added to queries without"
+        raise ValueError(msg)
+    moments = JudgedMoments.total(parts)
     made = estimated_row(
         first.metric, moments, first.interval_level, definition=first.definition, slice_=first.slice,
         model=first.model, dialect=first.dialect, relevance=first.relevance, cutoff=first.cutoff,

@@ -115,7 +115,7 @@ def chosen(rows: Sequence[Selected], metrics: Metrics) -> list[Selected]:
 
 def rows_of_one_metric(rows: Sequence[SummaryRow], metric: str | Metric) -> list[SummaryRow]:
     """The rows of one metric; a name that fits no metric or several is an `UnknownMetricError`."""
-    matches = chosen(rows, [metric])
+    matches = [row for row in rows if row.key == metric] or chosen(rows, [metric])
     names = {row.key: row.name for row in matches}
     if len(names) > 1:
         msg = f"{str(metric)!r} is ambiguous: it matches {', '.join(map(repr, names.values()))}; draw one of these"
@@ -241,7 +241,9 @@ class Lookup(NamedTuple):
         except MetricError:
             return []
         rows = [row for row in summary if reads_as(row.metric, metric)]
-        return rows or [row for row in summary if fits(metric, row.definition)]
+        rows = rows or [row for row in summary if fits(metric, row.definition)]
+        # What two judges estimate together has no relevance, and comes before what each says alone.
+        return [row for row in rows if not row.relevance] or rows
 
     def _unknown(self, name: Name) -> str:
         models, metric, slice_ = self._parts(name)

@@ -37,6 +37,7 @@ from spark_rankeval.records.chart_rows import (
     parameter_points,
     recall_points,
 )
+from spark_rankeval.records.judge_estimates import is_estimated
 from spark_rankeval.records.notes import note_of_definitions
 from spark_rankeval.records.selection import (
     MOST_LINES,
@@ -357,7 +358,8 @@ class ResultPlots:
         check_extra("report", PURPOSE)
         rows = rows_of_one_metric(self._total_rows(), metric)
         if rows[0].key not in self.columns:
-            msg = f"{rows[0].name} has one value for all lists together, so there are no values of users to draw"
+            why = "is estimated from two judges" if is_estimated(rows[0]) else "has one value for all lists together"
+            msg = f"{rows[0].name} {why}, so there are no values of users to draw"
             raise UnknownMetricError(msg)
         drawable = [row for row in rows if row.n_users]
         if not drawable:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from spark_rankeval.errors import InputError
 from spark_rankeval.ranking.lists import LABEL_COLUMNS
-from spark_rankeval.request.options import Judged, ScoringOptions
+from spark_rankeval.request.options import ScoringOptions, grade_columns
 
 DEFAULT_ITEM = "item"
 #: What Spark's RankingEvaluator calls the two array columns of its one table.
@@ -45,7 +45,7 @@ class ColumnNames:
         item = _ONE_TABLE_ITEMS if one_table and options.item == DEFAULT_ITEM else options.item
         users = () if options.user is None else _as_names(options.user, "user")
         items = (item, item) if isinstance(item, str) else () if item is None else _as_names(item, "item")
-        relevance = options.relevance.columns if isinstance(options.relevance, Judged) else options.relevance
+        relevance = grade_columns(options.relevance)
         grades = () if relevance is None else _as_names(relevance, "relevance")
         label_columns = {name: getattr(options, name) for name in LABEL_COLUMNS if getattr(options, name) is not None}
         problems = []

@@ -237,6 +237,11 @@ class Judged:
         return self.judge, self.human
 
 
+def grade_columns(relevance: str | Sequence[str] | Judged | None) -> str | Sequence[str] | None:
+    """The columns of grades, as a caller names them."""
+    return relevance.columns if isinstance(relevance, Judged) else relevance
+
+
 @dataclass(frozen=True)
 class ColumnOptions:
     """The columns of predictions and labels."""
@@ -330,6 +335,9 @@ class ScoringOptions(UserOptions, RankingOptions, ColumnOptions):
         if self.judged is not None:
             # People graded some of the labels alone.
             object.__setattr__(self, "on_missing", "unjudged")
+        if self.on_missing != RankingOptions.on_missing and self.relevance is None:
+            msg = f"on_missing={self.on_missing!r} is about missing grades; name their column with relevance="
+            raise OptionError(msg)
         if not (isinstance(self.unit, str) and self.unit.isalpha()):
             msg = f"unit must be a word for what a list is for, such as 'query'; got {self.unit!r}"
             raise OptionError(msg)

@@ -11,7 +11,7 @@ from pyspark.sql import types as T
 from spark_rankeval.checks import as_names, check_table
 from spark_rankeval.errors import InputError
 from spark_rankeval.request.attribute_names import AttributeNames
-from spark_rankeval.request.options import ColumnOrTable, ScoringOptions, Table, Vectors
+from spark_rankeval.request.options import ColumnOrTable, ScoringOptions, Table, Vectors, grade_columns
 from spark_rankeval.spark.source import require_column
 from spark_rankeval.spark.sql_text import (
     Sql,
@@ -77,7 +77,7 @@ class _Columns:
         kind = "score" if options.rank is None else "rank"
         users = found("user", as_names("user", options.user))
         value = found(kind, [getattr(options, kind)])
-        grades = found("relevance", as_names("relevance", options.relevance))
+        grades = found("relevance", as_names("relevance", grade_columns(options.relevance)))
         weight = found("weight", [] if options.weight is None else [options.weight])
         cost = found("cost", [] if options.cost is None else [options.cost])
         if options.item is not None and not found("item", [str(options.item)]):

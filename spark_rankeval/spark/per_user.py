@@ -368,7 +368,7 @@ def _hits(rows: Sequence[SummaryRow], columns: Mapping[str, str]) -> Column:
     """How many relevant items of a user were predicted, by the first metric that tells it; null if none does."""
     candidates = [F.lit(None).cast("bigint")]
     for row in rows:
-        divisor = None if row.relevance else _divisor(row)
+        divisor = None if row.relevance or row.key not in columns else _divisor(row)
         if divisor is not None:
             value = F.round(F.nanvl(column(columns[row.key]), F.lit(0.0)) * divisor).cast("bigint")
             candidates.insert(-1, value)

@@ -244,6 +244,11 @@ def _weight(value: Sql) -> Sql:
     return when(~(call("abs", value) < math.inf), -1.0, value)
 
 
+def _number_of_user(name: str, column: str) -> Sql:
+    """An attribute that is a number. People graded a user if any row says so, so that no row says that they did not."""
+    return when(named(column), 1.0) if name == grouped_row.GRADED else _weight(named(column).cast("double"))
+
+
 @dataclass(frozen=True)
 class UserAttributes:
     """What users have beside predictions and labels."""
@@ -267,9 +272,7 @@ class UserAttributes:
     def values(self, source: SourceTable, as_text: Callable[[DataFrame, str], Sql]) -> list[Sql]:
         """The same without names."""
         return [
-            _weight(named(column).cast("double"))
-            if name in grouped_row.NUMBERS_OF_USERS
-            else as_text(source.frame, column)
+            _number_of_user(name, column) if name in grouped_row.NUMBERS_OF_USERS else as_text(source.frame, column)
             for name, column in self.columns.items()
         ]
 

@@ -107,6 +107,26 @@ def test_people_alone_count_only_the_queries_that_they_graded(tables, result):
     assert whole.judged.rows[0].estimate.n_graded == result.judged.rows[0].estimate.n_graded
 
 
+def test_a_query_is_graded_if_any_of_its_rows_says_so_in_any_spelling(tables, result):
+    predictions, labels = tables
+    declared = Judged(human="HUMAN", judge="Llm", graded="is_graded")
+    part = labels.withColumn("is_graded", F.expr("is_graded AND item = 'i3'"))
+    by_row = evaluate(predictions, part, METRICS, score="score", relevance=declared, by="country")
+    assert by_row.judged.to_pandas().equals(result.judged.to_pandas())
+    assert (by_row.judged.human, by_row.judged.judge) == ("human", "llm")
+
+
+def test_one_long_table_has_the_grades_of_both_judges(tables):
+    predictions, labels = tables
+    both = predictions["model 0"].join(labels, ["user", "item"]).drop("is_graded")
+    long = evaluate(both, None, METRICS, score="score", relevance=BOTH)
+    apart = evaluate(both.select("user", "item", "score"), both.drop("score"), METRICS, score="score", relevance=BOTH)
+    assert long.judged.to_pandas().equals(apart.judged.to_pandas())
+    assert long.to_trec().splitlines()[3:5] == [
+        f"{name.ljust(22)}\tall\t{long[name]:.4f}" for name in ("ndcg@5", "hit_rate@3")
+    ]
+
+
 def test_a_grade_in_a_row_of_its_own_counts_for_its_item(tables, result):
     predictions, labels = tables
     none = F.lit(None).cast("double")
@@ -162,6 +182,9 @@ def test_a_probability_that_is_none_is_an_error(tables):
     wrong = labels.withColumn("share", F.when(F.col("user") == 7, 1.5).otherwise(0.5))
     with pytest.raises(DataError, match=r"probability 'share' of the draw is missing.*1 user"):
         evaluate(predictions["model 1"], wrong, "ndcg@5", score="score", relevance=judged)
+    differing = labels.withColumn("share", F.expr("CASE WHEN user = 7 AND item = 'i0' THEN 0.25D ELSE 0.5D END"))
+    with pytest.raises(DataError, match=r"differ between rows of the same user: 1 \(for example user=7 has share"):
+        evaluate(predictions["model 1"], differing, "ndcg@5", score="score", relevance=judged)
 
 
 @pytest.mark.parametrize(
@@ -171,6 +194,7 @@ def test_a_probability_that_is_none_is_an_error(tables):
         ({"user_weight": "llm"}, "rr", OptionError, "user_weight and Judged"),
         ({"cluster": "country"}, "rr", OptionError, "cluster and Judged"),
         ({}, "personalisation@5", MetricError, "which Judged needs"),
+        ({"relevance": None, "on_missing": "unjudged"}, "rr", OptionError, "name their column with relevance="),
         ({"relevance": Judged(human="hand", judge="llm")}, "rr", InputError, "hand"),
         (
             {"relevance": Judged(human="human", judge="llm", graded="llm")},

@@ -64,7 +64,7 @@ def test_each_judge_reads_the_labels_that_this_judge_graded(tables, form):
 
 def test_a_missing_grade_is_an_error_by_default(tables):
     predictions, labels = tables
-    with pytest.raises(DataError, match="null relevance 'human'"):
+    with pytest.raises(DataError, match=r"null relevance 'human'.*If a judge did not give .*on_missing='unjudged'"):
         evaluate(predictions, labels, "ndcg@5", score="score", relevance=GRADES)
     plain = evaluate(predictions, labels.dropna(), "ndcg@5", score="score", relevance=GRADES)
     assert plain.data_quality.n_missing_grades is None

@@ -1,0 +1,181 @@
+"""Rows of means that two judges estimate: what they say, how they merge, and what does not take them for values of users."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from worlds.summary_rows import QUALITY, row
+
+from spark_rankeval.errors import InputError, MergeError, UnknownMetricError
+from spark_rankeval.evaluation.merge import merged_rows
+from spark_rankeval.evaluation.result import Result
+from spark_rankeval.records.gaps import gap_rows
+from spark_rankeval.records.judge_estimates import JudgedMeans, estimated_row, judged_rows, notes_judge_columns
+from spark_rankeval.records.selection import rows_of_one_metric
+from spark_rankeval.statistics.judged_moments import OTHERS_E, JudgedMoments
+from spark_rankeval.statistics.prediction_powered import judged_estimate
+
+ABOUT = {"dialect": "default", "relevance": "", "cutoff": 10, "over_all": False}
+DEFINITION = "ndcg@10"
+
+
+def users(n, seed=1, graded=0.3, shift=0.0):
+    """The values of users by people and by a model, and whom people graded; one in ten is undefined."""
+    rng = np.random.default_rng(seed)
+    human = rng.beta(2, 2, n)
+    judge = np.clip(human + rng.normal(shift, 0.1, n), 0, 1)
+    for values in (human, judge):
+        values[rng.random(n) < 0.1] = math.nan
+    return human, judge, rng.random(n) < graded
+
+
+def estimated(human, judge, graded, weights=None, slice_="all", strata=None):
+    """The row of the estimate."""
+    moments = JudgedMoments.from_values(human, judge, graded, weights, strata)
+    return [estimated_row(DEFINITION, moments, 0.95, definition=DEFINITION, slice_=slice_, model="", **ABOUT)]
+
+
+def rows_of(human, judge, graded, judges=("llm", "human")):
+    """The rows of an evaluation: the estimate, and what each judge says alone."""
+    by_judge = dict(zip(judges, (judge, np.where(graded, human, math.nan)), strict=True))
+    alone = [
+        row(mean=float(np.nanmean(values)), relevance=name, n_users=int(np.sum(~np.isnan(values))), moments='{"value":"1p0"}')
+        for name, values in by_judge.items()
+    ]  # fmt: skip
+    return [*estimated(human, judge, graded), *alone]
+
+
+def result_of(rows):
+    columns = {one.key: one.key.replace("@", "_at_") for one in rows if one.relevance}
+    return Result(tuple(rows), {"": QUALITY}, columns, (), lambda: None, lambda *_, **__: None)
+
+
+ALL = users(400)
+ROWS = rows_of(*ALL)
+
+
+def test_a_row_counts_who_is_behind_the_estimate():
+    human, judge, graded = ALL
+    moments = JudgedMoments.from_values(human, judge, graded)
+    made, expected = ROWS[0], judged_estimate(moments, bounds=(0, 1))
+    n_open = int((~graded & np.isnan(judge)).sum())
+    assert (made.n_users, made.n_undefined) == (400 - n_open, n_open)
+    assert (made.mean, made.standard_error, made.df) == (expected.value, expected.standard_error, expected.df)
+    assert (made.interval_low, made.interval_high) == (expected.interval.low, expected.interval.high)
+    assert made.effective_n_users == expected.effective_n > graded.sum()
+    assert all(math.isnan(figure) for figure in (made.std, made.minimum, made.maximum))
+    assert moments.count(OTHERS_E) == (~graded & ~np.isnan(judge)).sum()
+    (read,) = judged_rows(ROWS)
+    assert (read.estimate, read.metric, read.slice) == (expected, "ndcg@10", "all")
+
+
+def test_parts_merge_to_the_whole_to_the_last_bit():
+    human, judge, graded = ALL
+    parts = {f"day {part}": estimated(human[part::3], judge[part::3], graded[part::3]) for part in range(3)}
+    assert merged_rows(parts) == tuple(estimated(*ALL))
+
+
+def test_a_day_that_nobody_graded_merges_with_days_of_any_draw():
+    human, judge, graded = ALL
+    weights = np.full(200, 4.0)
+    drawn = estimated(human[:200], judge[:200], graded[:200], weights)
+    nobody = estimated(human[200:], judge[200:], np.zeros(200, bool))
+    (merged,) = merged_rows({"drawn": drawn, "nobody": nobody})
+    whole = JudgedMoments.from_values(human, judge, np.where(np.arange(400) < 200, graded, False), np.full(400, 4.0))
+    assert merged.mean == judged_estimate(whole, bounds=(0, 1)).value
+
+
+@pytest.mark.parametrize(
+    ("others", "words"),
+    [
+        (estimated(*ALL, np.full(400, 4.0)), "cannot be merged: graded queries with weights"),
+        (estimated(*ALL, strata=["de"] * 400), "cannot be merged: queries of strata"),
+        ([row()], "its interval is 'prediction_powered' in first, and 't' in second"),
+        (ROWS, "metrics differ"),
+        ([replace(ROWS[0], interval_level=0.9)], "its level is"),
+        ([replace(ROWS[0], definition="ndcg(relevance_threshold=2)@10")], "its definition is"),
+    ],
+)
+def test_what_is_estimated_merges_only_with_the_same(others, words):
+    with pytest.raises(MergeError, match=words):
+        merged_rows({"first": estimated(*ALL), "second": others})
+
+
+def test_judges_who_changed_places_do_not_merge():
+    with pytest.raises(
+        MergeError, match="the judges differ: llm before human in first, and human before llm in second"
+    ):
+        merged_rows({"first": ROWS, "second": rows_of(*ALL, judges=("human", "llm"))})
+
+
+def test_a_name_means_what_both_judges_estimate():
+    result = result_of(ROWS)
+    assert result["ndcg@10"] == result["NDCG(k=10)"] == ROWS[0].mean
+    assert result["ndcg@10 [llm]"] == ROWS[1].mean
+    assert rows_of_one_metric(ROWS, "ndcg@10") == ROWS[:1]
+    with pytest.raises(UnknownMetricError, match="ambiguous"):
+        rows_of_one_metric(ROWS[1:], "ndcg@10")
+    alone = result_of(ROWS[1:])
+    with pytest.raises(UnknownMetricError, match="ambiguous"):
+        _ = alone["ndcg@10"]
+    with pytest.raises(InputError, match="relevance=Judged"):
+        _ = alone.judged
+
+
+def test_gaps_do_not_take_sums_of_two_judges_for_those_of_users():
+    human, judge, graded = ALL
+    parts = {"country=DE": slice(0, 200), "country=FR": slice(200, 400)}
+    sliced = [ROWS[0]]
+    for name, part in parts.items():
+        sliced += estimated(human[part], judge[part], graded[part], slice_=name)
+    for gap in gap_rows(sliced, ["country"]):
+        assert math.isnan(gap.difference)
+        assert math.isnan(gap.p)
+        assert gap.no_interval
+    assert "two judges estimate" in gap_rows(sliced, ["country"])[-1].no_interval
+
+
+def test_plots_of_users_say_that_an_estimate_has_none():
+    with pytest.raises(UnknownMetricError, match=r"ndcg@10 is estimated from two judges"):
+        result_of(ROWS).plot.histogram("ndcg@10")
+
+
+def test_the_table_says_what_each_judge_says_and_what_is_unknown():
+    nobody = estimated(*ALL[:2], np.zeros(400, bool), slice_="country=DE")
+    means = JudgedMeans(judged_rows([*ROWS, *nobody]), "human", "llm")
+    lines = str(means).splitlines()
+    whole, unknown = lines[2:4]
+    assert whole.split()[0] == "ndcg@10"
+    assert f"{ROWS[0].mean:.4f} [{ROWS[0].interval_low:.4f}, {ROWS[0].interval_high:.4f}]" in whole
+    assert unknown.split()[-4:] == ["–", "0", "400", "–"]
+    assert "nan" not in "".join(lines)
+    (record, _) = means.to_pandas().to_dict("records")
+    human = np.where(ALL[2], ALL[0], math.nan)
+    assert record["human"] == pytest.approx(np.nanmean(human), rel=1e-15)
+    assert record["judge"] == pytest.approx(np.nanmean(ALL[1]), rel=1e-15)
+    assert record["human_low"] < record["human"] < record["human_high"]
+    assert record["judge_low"] < record["judge"] < record["judge_high"]
+    assert record["n_graded"] + record["n_others"] == 400
+    assert record["gain"] == record["effective_n_graded"] / record["n_graded"] > 1
+    assert 0 < record["weight_of_judge"] <= 1
+    assert means.rows[0].labels_needed(0.05).with_judge < means.rows[0].labels_needed(0.05).by_hand
+
+
+def test_notes_tell_of_a_draw_that_does_not_look_random_and_of_people_alone():
+    human, judge, _ = ALL
+    by_size = np.nan_to_num(judge) > np.nanquantile(judge, 0.6)
+    (biased,) = judged_rows(rows_of(human, judge, by_size))
+    assert biased.record()["p_of_draw"] == biased.draw.p < 0.01
+    (note,) = notes_judge_columns([biased])
+    assert note.startswith("the graded users do not look drawn at random")
+    assert f"{biased.draw.graded_mean:.3g}" in note
+    (fair,) = judged_rows(ROWS)
+    assert notes_judge_columns([fair]) == []
+    few = np.arange(400) < 10
+    (alone,) = judged_rows(rows_of(human, judge, few))
+    (note,) = notes_judge_columns([alone])
+    assert note == f"ndcg@10: {alone.estimate.note}, so people alone count"
+    assert notes_judge_columns([replace(alone, slice="country=DE")]) == []
+    (nobody,) = judged_rows(estimated(human, judge, np.zeros(400, bool)))
+    assert math.isnan(nobody.record()["p_of_draw"])
