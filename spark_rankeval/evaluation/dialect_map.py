@@ -13,12 +13,13 @@ from spark_rankeval.dialects import DEFAULT, Dialect, every_dialect, find_dialec
 from spark_rankeval.dialects.explained import choice_in_words
 from spark_rankeval.errors import DialectError, InputError, MetricError, OptionError
 from spark_rankeval.evaluation.bad_rows import raise_if_invalid, raise_if_unusable, warn_of_labels
-from spark_rankeval.evaluation.prepare import check_depths, unlike_vectors
+from spark_rankeval.evaluation.prepare import Predictions, check_depths, unlike_vectors
 from spark_rankeval.features.registry import FeatureTables, with_features_of
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.naming import parse_metrics
 from spark_rankeval.ranking.batch import Population
 from spark_rankeval.ranking.lists import RankingPolicy
+from spark_rankeval.records.notes import notes_of_tables
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.side_by_side import Choice, MapRow, dialects_table
 from spark_rankeval.records.table_columns import DIALECT_MAP
@@ -30,13 +31,14 @@ from spark_rankeval.request.readings import Reading, Value, policy_of, resolve
 from spark_rankeval.request.task import ScoringTask, View
 from spark_rankeval.spark.inputs import Sources, read_sources
 from spark_rankeval.spark.local_tables import takes_local_tables
+from spark_rankeval.spark.long_table import read_long_table
 from spark_rankeval.spark.per_user import Settings
 from spark_rankeval.spark.record_tables import table_of
 from spark_rankeval.spark.scoring import Scoring, totals_in
 from spark_rankeval.statistics.description import MOMENTS_ALONE
 from spark_rankeval.statistics.moments import Moments
 from spark_rankeval.table_writers import OneTable
-from spark_rankeval.tables import Document
+from spark_rankeval.tables import Document, remarks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -54,10 +56,12 @@ class DialectMap(OneTable):
     Attributes:
         rows: one row per metric and dialect: metric by metric, the default first.
         data_quality: what the users and their rows were like.
+        notes: what the figures could be mistaken for, in sentences.
     """
 
     rows: tuple[MapRow, ...]
     data_quality: DataQuality
+    notes: tuple[str, ...] = ()
 
     def to_pandas(self) -> pd.DataFrame:
         """One row per metric and dialect: metric, dialect, mean, difference, n_users, because, definition."""
@@ -71,7 +75,7 @@ class DialectMap(OneTable):
         return [{name: getattr(row, name) for name in DIALECT_MAP.names} for row in self.rows]
 
     def _on_paper(self) -> Document:
-        return Document((dialects_table(self.rows),))
+        return Document((dialects_table(self.rows),), remarks(self.notes))
 
 
 class _Reading(NamedTuple):
@@ -93,7 +97,7 @@ def dialect_map(
     metrics: str | Metric | Iterable[str | Metric] | Mapping[str, str | Metric],
     *,
     user: str | Sequence[str] | None = "user",
-    item: str | tuple[str, str] = "item",
+    item: str | tuple[str, str] | None = "item",
     score: str | None = None,
     rank: str | None = None,
     relevance: str | None = None,
@@ -117,10 +121,10 @@ def dialect_map(
 
     Args:
         predictions: those of one model. All arguments are as in `evaluate`, unless they say more.
-        labels: the labelled items.
+        labels: the labelled items; None: `predictions` is one table of arrays, or of rows with scores and labels.
         metrics: a parameter that a metric sets holds in every dialect.
         user: the column that makes a user, or several.
-        item: the column of items.
+        item: the column of items; None: the rows of one table name none.
         score: the column of scores.
         rank: the column of ranks.
         relevance: the column of grades; at most one.
@@ -152,8 +156,7 @@ def dialect_map(
         user=user, item=item, score=score, rank=rank, relevance=relevance, relevance_threshold=relevance_threshold, users=users,
         exclude=exclude, on_invalid=on_invalid,
     )  # fmt: skip
-    names = ColumnNames.read(options, one_table=labels is None)
-    sources = read_sources(predictions, labels, users, exclude, names, tables=FeatureTables())
+    sources, options = _read(predictions, labels, options)
     left, right = sources.predictions, sources.labels
     if left.vectors is not None:
         check_depths(parsed.items())
@@ -175,7 +178,8 @@ def dialect_map(
             if dialect is DEFAULT:
                 raise
             return str(error).removeprefix(f"dialect {dialect.name!r}: ")
-        ranking = policy_of(dialect.ranking_of(metric), lists, None, choices.duplicate_predictions == "drop")
+        keeps_best = choices.duplicate_predictions == "drop"
+        ranking = policy_of(dialect.ranking_of(metric), lists, options.ties, keeps_best)
         if left.vectors is not None and (words := unlike_vectors(ranking)):
             return f"{dialect.system} {words}"
         return _Reading(metric, ranking, dialect.population_of(metric))
@@ -195,7 +199,22 @@ def dialect_map(
         replace(_row(label, dialect, path, moments), asked=parsed.spelled.get(label, ""))
         for (label, dialect), path in paths.items()
     )
-    return DialectMap(rows, quality)
+    return DialectMap(rows, quality, notes_of_tables(_labels_are_in(sources), k_counts=""))
+
+
+def _read(predictions: Predictions, labels: Table | None, options: ScoringOptions) -> tuple[Sources, ScoringOptions]:
+    """The tables with their columns, and the options that name these."""
+    long_table = None if labels is not None else read_long_table(predictions, options)
+    if long_table is not None:
+        predictions, labels, options = long_table.predictions, long_table.labels, long_table.options
+    names = ColumnNames.read(options, one_table=labels is None)
+    sources = read_sources(predictions, labels, options.users, options.exclude, names, tables=FeatureTables())
+    return replace(sources, long_table=None if long_table is None else long_table.both), options
+
+
+def _labels_are_in(sources: Sources) -> str:
+    """Where labels are, as `Settings` says it."""
+    return "table" if sources.long_table is None else "predictions"
 
 
 def _steps(start: _Reading, end: _Reading) -> Iterator[tuple[str, _Reading]]:
@@ -253,7 +272,8 @@ def _evaluate(
     )
     task = with_features_of(task, sources.features)
     values = tuple(Value(str(reading.metric), reading.metric) for reading in ordered_readings)
-    scoring = Scoring(sources, Reading(task, values), Settings(on_invalid=choices.choice))
+    settings = Settings(on_invalid=choices.choice, labels=_labels_are_in(sources))
+    scoring = Scoring(sources, Reading(task, values), settings)
     # Which items were kept in a tie that was cut is arbitrary: the exact plan at once.
     figures = scoring.describe_values(scoring.plan(exact=True), MOMENTS_ALONE)
     raise_if_unusable(totals_in(task, figures), scoring.settings)

@@ -9,6 +9,7 @@ from worlds.random_logs import random_logs
 from spark_rankeval import Vectors, dialect_map, evaluate
 from spark_rankeval.dialects import every_dialect
 from spark_rankeval.errors import DataError, DialectError, InputError, OptionError
+from spark_rankeval.records.notes import NOTE_OF_RETRIEVED_LABELS
 
 METRICS = ["ap@5", "ndcg(ideal='labels')@5", "precision@3", "rr@5"]
 
@@ -125,6 +126,31 @@ def test_relevant_labels_are_counted_by_the_threshold_of_the_call(tables):
         counted.n_relevant
         < dialect_map(*tables, "rr", dialects=["trec_eval"], score="score", relevance="grade").data_quality.n_relevant
     )
+
+
+def test_one_long_table_has_the_map_of_two_with_and_without_ids(spark):
+    """Four actions: two tables, one, the same without ids, and equal scores without ids, of which the unlabelled comes first."""
+    rows = [
+        (1, 1, 0.9, None),
+        (1, 2, 0.8, 2.0),
+        (1, 3, None, 1.0),
+        (2, 1, 0.7, 0.0),
+        (2, 4, 0.1, 1.0),
+        (3, 2, None, 3.0),
+    ]
+    table = spark.createDataFrame(rows, "user int, item int, score double, grade double")
+    predictions, labels = table.where("score is not null").drop("grade"), table.where("grade is not null").drop("score")
+    columns = {"score": "score", "relevance": "grade", "dialects": ["trec_eval", "recbole", "torchmetrics"]}
+    of_two = dialect_map(predictions, labels, METRICS, **columns)
+    means = [(row.metric, row.dialect, f"{row.mean}", row.n_users) for row in of_two.rows]
+    for item in ("item", None):
+        of_one = dialect_map(table, None, METRICS, item=item, **columns)
+        assert [(row.metric, row.dialect, f"{row.mean}", row.n_users) for row in of_one.rows] == means
+        assert of_one.notes == (NOTE_OF_RETRIEVED_LABELS,)
+    assert (of_two.notes, of_one.data_quality.n_labels) == ((), 5)
+    assert NOTE_OF_RETRIEVED_LABELS in of_one.to_text()
+    tied = spark.createDataFrame([(1, 0.5, 1.0), (1, 0.5, None)], "user int, score double, grade double")
+    assert {row.mean for row in dialect_map(tied, None, "rr", item=None, **columns).rows} == {0.5}
 
 
 def test_vectors_are_compared_by_dialects_that_can_rank_them(spark):
