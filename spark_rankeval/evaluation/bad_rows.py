@@ -314,7 +314,12 @@ def _attribute_in_words(name: str, sources: Sources) -> str:
         return "a user without a row in the table of weights"
     # Rows may differ in whether people graded the user.
     judge_columns = [column for name, column in sources.judged.items() if name != GRADED]
-    attributes = [*sources.slices, *([] if weight is None else [weight]), *judge_columns, *sources.attributes_of_clusters]
+    attributes = [
+        *sources.slices,
+        *([] if weight is None else [weight]),
+        *judge_columns,
+        *sources.attributes_of_clusters,
+    ]
     conflict = None if source is None else conflicting_attribute(source, attributes)
     if source is None or conflict is None:
         return ""

@@ -25,6 +25,18 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
+_MISSING = "evaluate(dataset, None, …) takes null scores and labels as items that were not retrieved or not judged"
+# What to do about rows, by the reasons for which they cannot be used.
+_ADVICE = {
+    "NaN score": (
+        "ALS predicts NaN for users and items that its training data lacks: ALS(coldStartStrategy='drop') leaves these rows out, and "
+        "RankingEvaluator(onInvalid='drop') keeps their ratings as labels without a prediction"
+    ),
+    "null score": _MISSING,
+    "null relevance": _MISSING,
+}
+
+
 def _name(value: object) -> str:
     if not isinstance(value, str) or not value:
         msg = f"a column name must be a non-empty string; got {value!r}"
@@ -69,7 +81,8 @@ class RankingEvaluator(
     """The mean of one metric over users, of rows of user, item, rating and prediction as ``ALS.transform`` gives them.
 
     The prediction of a row is a score to rank its item by, the rating is the grade of its label. Only a user's rows of this table
-    are ranked: the held-out ratings, not the catalogue. `CatalogueCrossValidator` ranks all items by this evaluator's metric.
+    are ranked: the held-out ratings, not the catalogue. Each row has an item, a prediction and a rating, and nulls are bad data.
+    `CatalogueCrossValidator` ranks all items by this evaluator's metric.
 
     The columns are ``userCol`` ("user"), ``itemCol`` ("item"), ``labelCol`` ("rating") and ``predictionCol`` ("prediction"), with
     the defaults of `ALS`. The others are:
@@ -148,7 +161,11 @@ class RankingEvaluator(
 
     def _set_checked(self, **params: Any) -> RankingEvaluator:
         """Set Params, and refuse a metric that the dialect lacks before a model is fitted."""
-        for name in ("labelCol", "predictionCol"):
+        if "itemCol" in params and params["itemCol"] is None:
+            msg = "itemCol must be a column name; for rows that name no item call evaluate(dataset, None, …, item=None)"
+            raise InputError(msg)
+        # Spark does not check None, nor these two at all.
+        for name in ("userCol", "labelCol", "predictionCol"):
             if name in params:
                 _name(params[name])
         dialect, metric = params.get("dialect", self.getDialect()), params.get("metricName", self.getMetricName())
@@ -159,13 +176,10 @@ class RankingEvaluator(
         try:
             return mean_by(self, dataset, dataset, score=self.getPredictionCol())
         except DataError as error:
-            if isinstance(error, UndefinedMeanError) or "n_invalid_predictions" not in error.counts:
+            advice = [words for reason, words in _ADVICE.items() if reason in str(error)]
+            if isinstance(error, UndefinedMeanError) or not advice:
                 raise
-            msg = (
-                f"{error}. ALS predicts NaN for users and items that its training data lacks: "
-                "ALS(coldStartStrategy='drop') leaves these rows out, and RankingEvaluator(onInvalid='drop') keeps their ratings "
-                "as labels without a prediction"
-            )
+            msg = ". ".join([str(error), *dict.fromkeys(advice)])
             raise DataError(msg, error.counts) from error
 
     def isLargerBetter(self) -> bool:

@@ -167,6 +167,12 @@ def test_saved_and_loaded(spark, scored, tmp_path):
         ({"onInvalid": "quarantine"}, OptionError, "onInvalid must be one of 'error', 'drop'"),
         ({"userCol": 3}, InputError, "must be a non-empty string"),
         ({"labelCol": ""}, InputError, "must be a non-empty string"),
+        ({"userCol": None}, InputError, "must be a non-empty string"),
+        (
+            {"itemCol": None},
+            InputError,
+            r"itemCol must be a column name; .* call evaluate\(dataset, None, …, item=None\)",
+        ),
         ({"predictionCol": None}, InputError, "must be a non-empty string"),
     ],
 )
@@ -228,8 +234,9 @@ def test_other_bad_rows_are_the_usual_errors(spark):
     }
     with pytest.raises(DataError) as caught:
         RankingEvaluator().evaluate(spark.createDataFrame([*ROWS, *rows.values()], SCHEMA))
-    for words in rows:
+    for words in (*rows, "evaluate(dataset, None, …) takes null scores and labels as items"):
         assert words in str(caught.value)
+    assert "ALS" not in str(caught.value)
 
 
 @pytest.mark.night
