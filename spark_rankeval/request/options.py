@@ -199,7 +199,8 @@ class Judged:
         ['rr', 'rr [llm]', 'rr [human]']
 
     Each metric has three figures. ``ndcg@10`` is the mean under human grades, estimated from both judges. ``ndcg@10 [human]`` and
-    ``ndcg@10 [llm]`` are the means by each judge alone. See docs/judges.md.
+    ``ndcg@10 [llm]`` are the means by each judge alone. The estimate leaves out queries without any grade by the
+    model. See docs/judges.md.
 
     Attributes:
         human: the column of grades by people; null where nobody graded. A query counts as graded by people if each of its labels that the

@@ -144,9 +144,9 @@ class _JudgedPairs:
         for model in sorted(set(users.present) - {self._baseline}):
             there = users.has(model) & users.has(self._baseline)
             values = users.values_of(model)
-            graded = GradedUsers.from_grading_weights(weight[there], is_weighted=self._judges.is_weighted)
-            # Whom people graded for one of the models alone is not graded.
-            graded = graded._replace(is_graded=graded.is_graded & (values[-1][there] != 0))
+            # Whom people, or the model, graded for one of the compared models alone is not graded.
+            weights = np.where(values[-1] == 0, 0.0 * weight, weight + 0.0 * values[-1])
+            graded = GradedUsers(weights[there], self._judges.is_weighted)
             for pair in self._judges.pairs:
                 (human, human_baseline), (judge, judge_baseline) = (
                     judged_sides(values[place][there], baseline[place][there]) for place in pair

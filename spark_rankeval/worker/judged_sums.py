@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray
+from spark_rankeval.ranking.ragged import Array, FloatArray
 from spark_rankeval.records.slices import ALL_VALUES
 from spark_rankeval.statistics.description import Figures
 from spark_rankeval.statistics.judged_moments import JudgedMoments
@@ -42,19 +42,18 @@ class TwoJudges(NamedTuple):
 
 
 class GradedUsers(NamedTuple):
-    """Whom of some users people graded; `weights` are one over the probability that they were drawn, None if all had the same."""
+    """Whom of some users people graded.
 
-    is_graded: BoolArray
-    weights: FloatArray | None
+    A grading weight is one over the probability that the user was drawn, 1 if all had the same, and −1 if it is unknown. It is 0 of users
+    whom the model alone graded, and NaN of those whom the model did not grade, who are in neither sample.
+    """
 
-    @classmethod
-    def from_grading_weights(cls, grading_weight: FloatArray, *, is_weighted: bool) -> GradedUsers:
-        """The same from a per-user table: a weight is 0 of users whom people did not grade, and NaN of an unknown probability."""
-        return cls(grading_weight != 0, grading_weight if is_weighted else None)
+    grading_weight: FloatArray
+    is_weighted: bool
 
     def only(self, users: Array) -> GradedUsers:
         """Some of these users."""
-        return GradedUsers(self.is_graded[users], None if self.weights is None else self.weights[users])
+        return self._replace(grading_weight=self.grading_weight[users])
 
 
 class JudgedAccumulator:
@@ -65,7 +64,9 @@ class JudgedAccumulator:
 
     def add(self, figure: FigureName, human: Array, judge: Array, graded: GradedUsers, groups: Array) -> None:
         """Add the values of users by both judges; `groups` has the name of each one's group."""
-        sums = JudgedMoments.from_values(human, judge, graded.is_graded, graded.weights, groups)
+        weight, sampled = graded.grading_weight, ~np.isnan(graded.grading_weight)
+        human, judge, weight, groups = (each[sampled] for each in (human, judge, weight, groups))
+        sums = JudgedMoments.from_values(human, judge, weight != 0, weight if graded.is_weighted else None, groups)
         self._sums[figure] = self._sums.get(figure, JudgedMoments()) + sums
 
     def messages(self) -> Iterator[Message]:

@@ -237,7 +237,7 @@ def state_of_columns(
             if judges is not None:
                 there = ~flags(columns[no_user])
                 grading_weight = numbers(columns[GRADING_WEIGHT])
-                graded = GradedUsers.from_grading_weights(grading_weight, is_weighted=judges.is_weighted)
+                graded = GradedUsers(grading_weight, judges.is_weighted)
                 stratum = columns[STRATUM] if judges.has_strata else None
                 groups = group_names([columns[name] for name in keys], batch.num_rows, stratum)[there]
                 for pair in judges.pairs:

@@ -135,6 +135,28 @@ def test_a_grade_in_a_row_of_its_own_counts_for_its_item(tables, result):
     assert long.judged.to_pandas().equals(result.judged.to_pandas())
 
 
+def test_queries_that_the_model_did_not_grade_are_in_no_estimate(tables, result):
+    predictions, labels = tables
+    more = {
+        name: table.unionByName(table.where("user < 150").withColumn("user", F.expr("user + 1000")))
+        for name, table in predictions.items()
+    }
+    people_alone = labels.where("user = 7").selectExpr("user + 1000 AS user", "item", "human", "NULL AS llm", "country")
+    wider = evaluate(
+        more, labels.drop("is_graded").unionByName(people_alone), METRICS, score="score", relevance=BOTH, unit="query"
+    )
+    everyone = result.judged.to_pandas().query("slice == 'all'").reset_index(drop=True)
+    assert wider.judged.to_pandas().equals(everyone)
+    assert summarise(wider.per_user).judged.to_pandas().equals(everyone)
+    wide, narrow = (
+        compare(each, baseline="model 0", metrics="ndcg@5").judged.to_pandas().query("slice == 'all'")
+        for each in (wider, result)
+    )
+    assert wide.equals(narrow)
+    both = next(row for row in wider.summary if row.key == "ndcg@5" and row.model == "model 0")
+    assert both.n_users + both.n_undefined == N
+
+
 def test_an_unequal_draw_weighs_queries_by_their_probability(tables):
     predictions, labels = tables
     drawn = labels.withColumn("share", F.when(F.col("country") == "de", 0.25).otherwise(0.1))

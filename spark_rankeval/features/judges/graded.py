@@ -103,6 +103,8 @@ class GradedOfBatch(BatchFeature):
     def __init__(self, labels: Side, declared: BoolArray | None, probability: FloatArray | None) -> None:
         self._labels, self._probability = labels, probability
         self.is_graded = np.zeros(labels.lists.n_users, np.bool_) if declared is None else declared
+        by_model = labels.lists.user[~np.isnan(labels.values[JUDGE])]
+        self._has_model_grade = np.bincount(by_model, minlength=labels.lists.n_users) > 0
         self._is_declared = declared is not None
         self.weights = None if probability is None else _weights(probability)
 
@@ -129,15 +131,20 @@ class GradedOfBatch(BatchFeature):
         return users & self.is_graded if view.relevance == HUMAN else users
 
     def counts(self, labels: Ragged) -> Mapping[str, Array]:
-        """The weights of the users whom people graded; NaN for a probability that is none."""
+        """The weights of `grading_weight`."""
+        return {GRADING_WEIGHT: self.grading_weight}
+
+    @property
+    def grading_weight(self) -> FloatArray:
+        """The users' grading weights, as in `GradedUsers`."""
         weights = np.ones(len(self.is_graded)) if self.weights is None else self.weights
-        return {GRADING_WEIGHT: np.where(self.is_graded, weights, 0.0)}
+        return np.where(self._has_model_grade, np.where(self.is_graded, weights, 0.0), np.nan)
 
 
 def _weights(probability: FloatArray) -> FloatArray:
-    """The inverse of probabilities; NaN of what is none."""
+    """The inverse of probabilities; −1 of what is none."""
     is_valid = (probability > 0) & (probability <= 1)
-    weights: FloatArray = np.divide(1.0, probability, out=np.full(len(probability), np.nan), where=is_valid)
+    weights: FloatArray = np.divide(1.0, probability, out=np.full(len(probability), -1.0), where=is_valid)
     return weights
 
 
@@ -157,7 +164,7 @@ class _Accumulator:
             there &= ~flags(batch.column(ABSENT))
         stratum = batch.column(STRATUM) if STRATUM in batch.schema.names else None
         groups = group_names([batch.column(name) for name in self._context.keys], batch.num_rows, stratum)[there]
-        graded = GradedUsers(scores.is_graded, scores.weights).only(there)
+        graded = GradedUsers(scores.grading_weight, scores.weights is not None).only(there)
         for pair in self._pairs:
             human, judge = (users.values[each][there] for each in pair)
             self._sums.add(pair.human, human, judge, graded, groups)

@@ -1,0 +1,149 @@
+"""Two judges in the worker: whom people graded, how users were drawn, and the sums of both judges."""
+
+import math
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from spark_rankeval.features.judges.graded import GradedOfBatch, _weights, judged_pairs
+from spark_rankeval.features.judges.worker import _UnjudgedOfBatch
+from spark_rankeval.ranking.lists import RawLists
+from spark_rankeval.ranking.ragged import Ragged
+from spark_rankeval.records.slices import ALL_VALUES
+from spark_rankeval.statistics.judged_moments import JudgedMoments
+from spark_rankeval.worker.judged_sums import (
+    GradedUsers,
+    JudgedAccumulator,
+    JudgedMerger,
+    group_names,
+    sums_in,
+    sums_of_groups,
+)
+from spark_rankeval.worker.reading import Side
+
+NONE = math.nan
+
+
+def labels_of(*users):
+    """Labels of users, each a list of (item, the model's grade, the grade by people), and their items."""
+    rows = [row for user in users for row in user]
+    offsets = np.cumsum([0, *map(len, users)])
+    items = Ragged(np.array([item for item, *_ in rows], np.int64), offsets)
+    nothing = np.zeros(len(users), np.int64)
+    grades = [np.array([row[place] for row in rows], np.float64) for place in (1, 2)]
+    return Side(items, pa.array(items.values), grades, nothing, nothing, nothing), items
+
+
+def graded(*users, declared=None, probability=None):
+    side, items = labels_of(*users)
+    feature = GradedOfBatch(side, declared, probability)
+    feature.compare({"labels": items}, None)
+    return feature
+
+
+@pytest.mark.parametrize(
+    ("user", "is_graded"),
+    [
+        ([(1, 1, 2), (2, 0, 0)], True),
+        ([(1, 1, 2), (2, 0, NONE)], False),
+        ([(1, 1, NONE), (2, 0, NONE)], False),
+        ([(1, NONE, 2), (2, NONE, 0)], True),
+        ([(1, 1, 2), (2, NONE, 0)], True),
+        ([(1, 1, 2), (2, NONE, NONE)], True),
+        # The grades of an item may come in rows of their own.
+        ([(1, 1, NONE), (2, 0, NONE), (1, NONE, 2), (2, NONE, 0)], True),
+        ([(1, 1, NONE), (2, 0, NONE), (1, NONE, 2)], False),
+        ([(1, NONE, NONE)], False),
+        ([], False),
+    ],
+)
+def test_people_graded_a_user_if_they_graded_all_that_the_model_did(user, is_graded):
+    others = [(1, 1, 1)], [(1, 1, NONE)]
+    assert graded(others[0], user, others[1]).is_graded.tolist() == [True, is_graded, False]
+
+
+def test_a_column_may_say_whom_people_graded():
+    declared = np.array([False, True, True])
+    feature = graded([(1, 1, 1)], [(1, 1, NONE)], [], declared=declared)
+    assert feature.is_graded.tolist() == declared.tolist()
+
+
+def test_grading_weights_say_who_is_in_which_sample():
+    users = [(1, 1, 1)], [(1, 1, 1)], [(1, 1, NONE)], [(1, NONE, 1)], []
+    assert graded(*users).grading_weight[:3].tolist() == [1, 1, 0]
+    weights = graded(*users, probability=np.array([0.25, NONE, NONE, 0.5, 0.5])).grading_weight
+    assert weights[:3].tolist() == [4, -1, 0]
+    assert np.isnan(weights).tolist() == [False, False, False, True, True]
+
+
+def test_a_probability_is_above_0_and_at_most_1():
+    given = np.array([0.5, 1.0, 1e-6, 0.0, -0.5, 1.0001, NONE, math.inf])
+    assert _weights(given).tolist() == [2.0, 1.0, 1e6, -1.0, -1.0, -1.0, -1.0, -1.0]
+
+
+def test_missing_grades_are_counted_and_their_labels_left_out_for_one_judge():
+    side, items = labels_of([(1, 1, 2), (2, 0, NONE)], [(3, NONE, NONE)], [])
+    feature = _UnjudgedOfBatch(side, 2)
+    assert feature.counts(items)["n_missing_grades"].tolist() == [1, 2, 0]
+    assert _UnjudgedOfBatch(side, 1).counts(items)["n_missing_grades"].tolist() == [0, 1, 0]
+    nothing = Ragged(np.zeros(0), np.zeros(4, np.int64))
+    lists = RawLists(items=nothing, scores=nothing, labels=items, grades=Ragged(side.values[1], items.offsets))
+    kept = feature.lists_of(lists, None)
+    assert (kept.labels.values.tolist(), kept.grades.values.tolist()) == ([1], [2.0])
+    assert kept.labels.lengths.tolist() == [1, 0, 0]
+
+
+def test_values_of_both_judges_pair_up_model_by_model():
+    class View:
+        def __init__(self, model, relevance, n):
+            self.model, self.relevance, self.metrics = model, relevance, range(n)
+
+    views = [View(0, 0, 2), View(0, 1, 2), View(1, 0, 1), View(1, 1, 1), View(1, 0, 1), View(1, 1, 1)]
+    assert judged_pairs(views) == [(2, 0), (3, 1), (5, 4), (7, 6)]
+
+
+RNG = np.random.default_rng(3)
+HUMAN, JUDGE = RNG.random((2, 90))
+WEIGHT = np.where(RNG.random(90) < 0.4, RNG.integers(1, 5, 90), 0).astype(float)
+WEIGHT[RNG.random(90) < 0.1] = NONE
+COUNTRY, DEVICE = (RNG.choice(values, 90) for values in (["at", "de"], ["ios", "web"]))
+STRATUM = RNG.choice(["few", "many"], 90)
+
+
+def sums_of(users, stratum=None, *, is_weighted=False):
+    """The messages of a partition with some of the users."""
+    accumulator = JudgedAccumulator()
+    columns = [pa.array(values[users]) for values in (COUNTRY, DEVICE)]
+    names = group_names(columns, len(columns[0]), None if stratum is None else pa.array(stratum[users]))
+    accumulator.add("rr", HUMAN[users], JUDGE[users], GradedUsers(WEIGHT[users], is_weighted), names)
+    return list(accumulator.messages())
+
+
+def expected(users, strata=None, *, is_weighted=False):
+    """The sums of the users in either sample."""
+    users = users & ~np.isnan(WEIGHT)
+    weights = WEIGHT[users] if is_weighted else None
+    return JudgedMoments.from_values(
+        HUMAN[users], JUDGE[users], WEIGHT[users] != 0, weights, None if strata is None else strata[users]
+    )
+
+
+@pytest.mark.parametrize("is_weighted", [False, True])
+@pytest.mark.parametrize("strata", [None, STRATUM], ids=["whole", "strata"])
+def test_partitions_add_up_to_the_sums_of_all_users_of_each_group(is_weighted, strata):
+    parts = [np.arange(90) % 3 == part for part in range(3)]
+    messages = [message for part in parts for message in sums_of(part, strata, is_weighted=is_weighted)]
+    by_bucket = {}
+    for message in messages:
+        by_bucket.setdefault(message.bucket, []).append(message.payload)
+    merged = [made for bucket, payloads in by_bucket.items() for made in JudgedMerger().add(bucket, payloads)]
+    assert len(merged) == 1
+    groups = [(ALL_VALUES, ALL_VALUES), ("at", ALL_VALUES), (ALL_VALUES, "web"), ("de", "ios"), ("de", "other")]
+    sums = sums_of_groups(sums_in(merged)["rr"], groups)
+    for country, device in groups[:-1]:
+        users = np.ones(90, bool)
+        users &= country == COUNTRY if country is not ALL_VALUES else users
+        users &= device == DEVICE if device is not ALL_VALUES else users
+        assert sums[country, device].text() == expected(users, strata, is_weighted=is_weighted).text()
+    assert sums["de", "other"].n_graded == sums["de", "other"].n_others == 0
