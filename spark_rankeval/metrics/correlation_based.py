@@ -8,7 +8,8 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from spark_rankeval.metrics.base import Metric, Needs, Reads, Unset, parameter, ratio
+from spark_rankeval.metrics.base import Metric, Needs, Reads, Unset, parameter
+from spark_rankeval.metrics.kinds import ratio
 from spark_rankeval.ranking.batch import RankingBatch
 from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray, IntArray, offsets_of, position_within, runs_of
 

@@ -8,7 +8,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from spark_rankeval.metrics.base import AllListsMetric, Reads, Unset, parameter
+from spark_rankeval.metrics.base import Reads, Unset, parameter
+from spark_rankeval.metrics.kinds import AllListsMetric
 from spark_rankeval.ranking.ragged import BoolArray, IntArray
 from spark_rankeval.ranking.recommended import Fact, Totals
 

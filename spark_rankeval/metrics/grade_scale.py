@@ -9,10 +9,11 @@ from typing import ClassVar
 import numpy as np
 
 from spark_rankeval.checks import number
-from spark_rankeval.metrics.base import Reads, Unset, parameter, ratio
+from spark_rankeval.metrics.base import Reads, Unset, parameter
 from spark_rankeval.metrics.expected_values import TieAwareMetric
 from spark_rankeval.metrics.gain_based import GainMetric, geometric, geometric_sum, power_of_two, power_sum
 from spark_rankeval.metrics.graded_relevance import ScaledMetric
+from spark_rankeval.metrics.kinds import ratio
 from spark_rankeval.ranking.batch import RankingBatch
 from spark_rankeval.ranking.ragged import FloatArray
 

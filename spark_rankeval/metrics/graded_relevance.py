@@ -12,8 +12,9 @@ import numpy as np
 
 from spark_rankeval.checks import as_text, number, problem_of_numbers, read_numbers
 from spark_rankeval.errors import MetricError
-from spark_rankeval.metrics.base import UNSET, Needs, Reads, Unset, parameter, ratio
+from spark_rankeval.metrics.base import UNSET, Needs, Reads, Unset, parameter
 from spark_rankeval.metrics.gain_based import GainMetric, exponential, geometric
+from spark_rankeval.metrics.kinds import ratio
 from spark_rankeval.metrics.set_based import findable
 from spark_rankeval.ranking.batch import RankingBatch
 from spark_rankeval.ranking.ragged import FloatArray, IntArray, grouped, offsets_of, position_within

@@ -12,9 +12,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from spark_rankeval.metrics.base import ListMetric, RelevanceMetric, Unset, parameter
+from spark_rankeval.metrics.base import Unset, parameter
 from spark_rankeval.metrics.gain_based import DISCOUNTS
 from spark_rankeval.metrics.group_amounts import AllListsGroupMetric, Amounts, GroupAmounts, GroupExposure
+from spark_rankeval.metrics.kinds import ListMetric, RelevanceMetric
 from spark_rankeval.metrics.popularity_based import ShortHeadMetric
 from spark_rankeval.ranking.batch import RankingBatch, is_relevant
 from spark_rankeval.ranking.ragged import BoolArray, FloatArray, IntArray, Ragged

@@ -11,17 +11,10 @@ import numpy as np
 
 from spark_rankeval.checks import number
 from spark_rankeval.errors import MetricError
-from spark_rankeval.metrics.base import (
-    Metric,
-    Needs,
-    Reads,
-    Unset,
-    parameter,
-    ratio,
-    undefined_with_rightly_empty_lists,
-)
+from spark_rankeval.metrics.base import Metric, Needs, Reads, Unset, parameter, undefined_with_rightly_empty_lists
 from spark_rankeval.metrics.expected_values import chance_of_one, draws, summed_over_places
 from spark_rankeval.metrics.gain_based import GAINS, DiscountedMetric, geometric, geometric_share
+from spark_rankeval.metrics.kinds import ratio
 from spark_rankeval.ranking.batch import RankingBatch, is_relevant, retrieved, tied_groups, tied_hits
 from spark_rankeval.ranking.ragged import BoolArray, FloatArray, IntArray, position_within
 

@@ -16,8 +16,9 @@ from typing import ClassVar, cast
 import numpy as np
 
 from spark_rankeval.checks import number
-from spark_rankeval.metrics.base import Reads, RelevanceMetric, Unset, parameter, ratio
+from spark_rankeval.metrics.base import Reads, Unset, parameter
 from spark_rankeval.metrics.gain_based import DISCOUNTS, Discount, geometric, geometric_share
+from spark_rankeval.metrics.kinds import RelevanceMetric, ratio
 from spark_rankeval.metrics.novel_gains import (
     GainingPlaces,
     PlacedIntents,

@@ -10,9 +10,10 @@ import numpy as np
 
 from spark_rankeval.checks import as_text, number, problem_of_numbers, read_numbers
 from spark_rankeval.errors import MetricError
-from spark_rankeval.metrics.base import UNSET, Reads, RelevanceMetric, Unset, parameter, ratio
+from spark_rankeval.metrics.base import UNSET, Reads, Unset, parameter
 from spark_rankeval.metrics.expected_values import TieAwareMetric, draws, summed_over_places
 from spark_rankeval.metrics.gain_based import geometric, geometric_sum
+from spark_rankeval.metrics.kinds import RelevanceMetric, ratio
 from spark_rankeval.metrics.set_based import FBeta, findable
 from spark_rankeval.ranking.batch import Hits, RankingBatch, TiedGroups, retrieved, tied_hits
 from spark_rankeval.ranking.ragged import Array, FloatArray, IntArray, Ragged, grouped, offsets_of

@@ -10,16 +10,7 @@ import numpy as np
 
 from spark_rankeval.checks import number
 from spark_rankeval.errors import MetricError
-from spark_rankeval.metrics.base import (
-    Metric,
-    Needs,
-    Reads,
-    RelevanceMetric,
-    Unset,
-    parameter,
-    ratio,
-    undefined_with_rightly_empty_lists,
-)
+from spark_rankeval.metrics.base import Metric, Needs, Reads, Unset, parameter, undefined_with_rightly_empty_lists
 from spark_rankeval.metrics.expected_values import (
     EstimatedMetric,
     EstimatedSum,
@@ -27,6 +18,7 @@ from spark_rankeval.metrics.expected_values import (
     chance_of_one,
     expected_hits,
 )
+from spark_rankeval.metrics.kinds import RelevanceMetric, ratio
 from spark_rankeval.ranking.batch import RankingBatch, is_relevant, retrieved, tied_hits
 from spark_rankeval.ranking.ragged import BoolArray, FloatArray, IntArray
 

@@ -10,7 +10,8 @@ import numpy as np
 
 from spark_rankeval.checks import is_cutoff
 from spark_rankeval.errors import MetricError
-from spark_rankeval.metrics.base import Metric, Needs, Reads, RelevanceMetric, Unset, parameter, ratio
+from spark_rankeval.metrics.base import Metric, Needs, Reads, Unset, parameter
+from spark_rankeval.metrics.kinds import RelevanceMetric, ratio
 from spark_rankeval.ranking.batch import RankingBatch, is_relevant
 from spark_rankeval.ranking.ragged import BoolArray, FloatArray
 from spark_rankeval.ranking.recommended import RANK, RANK_BEFORE

@@ -8,8 +8,9 @@ from typing import ClassVar
 import numpy as np
 
 from spark_rankeval.checks import number
-from spark_rankeval.metrics.base import UNSET, Reads, RelevanceMetric, Unset, parameter, ratio
+from spark_rankeval.metrics.base import UNSET, Reads, Unset, parameter
 from spark_rankeval.metrics.gain_based import DISCOUNTS, geometric, geometric_sum
+from spark_rankeval.metrics.kinds import RelevanceMetric, ratio
 from spark_rankeval.ranking.batch import RankingBatch, tied_hits
 from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray, IntArray, Ragged, grouped
 

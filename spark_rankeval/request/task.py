@@ -7,8 +7,9 @@ from functools import cached_property
 from typing import Literal
 
 from spark_rankeval.dialects import UnusualGrades
-from spark_rankeval.metrics.base import Metric, RelevanceMetric, as_float32
+from spark_rankeval.metrics.base import Metric, as_float32
 from spark_rankeval.metrics.group_rates import GroupShare
+from spark_rankeval.metrics.kinds import RelevanceMetric
 from spark_rankeval.ranking.batch import Look, Population
 from spark_rankeval.ranking.lists import RankingPolicy
 from spark_rankeval.ranking.recommended import Fact

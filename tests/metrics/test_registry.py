@@ -8,10 +8,11 @@ import pytest
 
 from spark_rankeval.errors import MetricError
 from spark_rankeval.metrics import NDCG, Precision, parse_metric
-from spark_rankeval.metrics.base import REGISTRY, RelevanceMetric
+from spark_rankeval.metrics.base import REGISTRY
+from spark_rankeval.metrics.kinds import RelevanceMetric
 
 NOTEBOOK_CELL = """
-from spark_rankeval.metrics.base import RelevanceMetric
+from spark_rankeval.metrics.kinds import RelevanceMetric
 
 class Halving(RelevanceMetric):
     name = "halving"
