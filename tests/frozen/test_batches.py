@@ -83,5 +83,5 @@ def test_every_column_of_a_batch_is_one_of_a_grouped_row():
                 met.add(column.name)
     # Those that Spark alone makes: of pruned or repeated rows, of a table of users, and on the way to another one.
     assert {column.name for column in known.values()} - met == {
-        "n_valid_predictions", "n_merged_predictions", "hash_of_users", "cluster_{}", "probability", "graded",
+        "n_valid_predictions", "n_merged_predictions", "hash_of_users", "cluster_{}", "probability", "graded", "stratum",
     }  # fmt: skip
