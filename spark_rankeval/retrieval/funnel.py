@@ -197,7 +197,8 @@ def funnel(
     """Tell which stage of a retrieval loses the relevant items, and what each stage's items still allow, in one pass over the data.
 
     A stage passes its first k items on to the next one. The funnel tells the shares of the relevant items that each stage loses and
-    adds. Recall of the stage before − lost + added is the stage's recall, for each user and in the mean. A metric tells what each stage
+    adds. Recall of the stage before − lost + added is the stage's recall, for each user and in the mean. An item that a later stage shows
+    again stays lost where it was first lacking. A metric tells what each stage
     reaches. Its ceiling is the best value that any order of the stage's first k items has.
 
     Examples:
