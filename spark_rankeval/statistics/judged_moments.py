@@ -11,7 +11,7 @@ of up to four tell how rare the largest deviations are.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
@@ -118,18 +118,26 @@ class JudgedMoments:
         Raises:
             ValueError: The arrays differ in length.
         """
+        if strata is None:
+            return cls.from_groups(human, judge, is_graded, weights, [_WHOLE], np.zeros(len(human), np.int64))
+        labels, group = np.unique(np.asarray(strata, np.str_), return_inverse=True)
+        return cls.from_groups(human, judge, is_graded, weights, labels.tolist(), group)
+
+    @classmethod
+    def from_groups(
+        cls, human: Any, judge: Any, is_graded: Any, weights: Any, names: Sequence[str], group: Array
+    ) -> JudgedMoments:
+        """The same of queries whose strata are places in `names`."""
         y, f = np.asarray(human, np.float64), np.asarray(judge, np.float64)
         graded = np.asarray(is_graded, np.bool_)
         w = None if weights is None else np.asarray(weights, np.float64)
-        names = np.full(len(f), _WHOLE) if strata is None else np.asarray(strata, np.str_)
-        lengths = {len(array) for array in (y, f, graded, names, f if w is None else w)}
+        lengths = {len(array) for array in (y, f, graded, group, f if w is None else w)}
         if len(lengths) > 1:
             msg = (
                 f"the arrays of a query's values must have the same length; got {', '.join(map(str, sorted(lengths)))}"
             )
             raise ValueError(msg)
-        labels, group = np.unique(names, return_inverse=True)
-        sums = _GroupedSums(len(labels))
+        sums = _GroupedSums(len(names))
         sums.add_others(f[~graded], group[~graded])
         y, f, group, w = y[graded], f[graded], group[graded], None if w is None else w[graded]
         if w is not None:
@@ -137,7 +145,7 @@ class JudgedMoments:
             sums.count(INVALID_WEIGHTS, group[~valid])
             y, f, group, w = y[valid], f[valid], group[valid], w[valid]
         sums.add_graded(y, f, w, group)
-        return cls(dict(zip(labels.tolist(), sums.by_group(), strict=True)))
+        return cls(dict(zip(names, sums.by_group(), strict=True)))
 
     @classmethod
     def from_differences(

@@ -35,7 +35,6 @@ from spark_rankeval.worker.judged_sums import (
     JudgedAccumulator,
     JudgedMerger,
     TwoJudges,
-    group_names,
 )
 from spark_rankeval.worker.process import sends_messages
 from spark_rankeval.worker.states import HELD_BYTES
@@ -95,9 +94,7 @@ def paired_batches(
         for batch in batches:
             users = read_users(batch, n_metrics if judges is None else n_metrics + 1, tables)
             if judged is not None:
-                stratum = batch.column(STRATUM) if judged.has_strata else None
-                groups = group_names([batch.column(name) for name in attributes], batch.num_rows, stratum)
-                judged.add(users, groups)
+                judged.add(users, batch, attributes)
                 users = users._replace(values=users.values[:n_metrics])
             everyone.add(users)
             if clusters is not None:
@@ -135,11 +132,12 @@ class _JudgedPairs:
 
     def __init__(self, baseline: str, judges: TwoJudges) -> None:
         self._baseline, self._judges = baseline, judges
-        self.has_strata = judges.has_strata
         self._sums = JudgedAccumulator()
 
-    def add(self, users: ComparedUsers, groups: Array) -> None:
-        """Add users whose last value is their grading weight; `groups` has the name of each one's group."""
+    def add(self, users: ComparedUsers, batch: pa.RecordBatch, attributes: Sequence[str]) -> None:
+        """Add the users of a batch, whose last value is their grading weight, in groups by columns of it."""
+        stratum = batch.column(STRATUM) if self._judges.has_strata else None
+        groups = self._sums.groups([batch.column(name) for name in attributes], batch.num_rows, stratum)
         *_, weight = baseline = users.values_of(self._baseline)
         for model in sorted(set(users.present) - {self._baseline}):
             there = users.has(model) & users.has(self._baseline)

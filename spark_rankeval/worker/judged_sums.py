@@ -25,6 +25,9 @@ FigureName = str | int
 #: The sums of the values of both judges, by figure and group of users.
 JudgedSums = dict[FigureName, dict[Key, JudgedMoments]]
 
+# So many values of users wait at the most.
+_MOST_WAITING = 1 << 20
+
 
 class JudgedPair(NamedTuple):
     """The values of a metric by both judges, by their places among the values of a user."""
@@ -56,32 +59,66 @@ class GradedUsers(NamedTuple):
         return self._replace(grading_weight=self.grading_weight[users])
 
 
+class _WaitingUsers(NamedTuple):
+    """The values of users by both judges, and the places of their groups."""
+
+    human: Array
+    judge: Array
+    graded: GradedUsers
+    groups: Array
+
+
 class JudgedAccumulator:
     """The sums of figures over users that come batch by batch."""
 
     def __init__(self) -> None:
+        self._groups: dict[str, int] = {}
         self._sums: dict[FigureName, JudgedMoments] = {}
+        # Sums cost nearly the same for few users as for many, so users of small batches wait for one another.
+        self._waiting: dict[FigureName, list[_WaitingUsers]] = {}
+        self._n_waiting = 0
+
+    def groups(self, columns: Sequence[pa.Array], n_users: int, stratum: pa.Array | None = None) -> Array:
+        """The place of each user's group, by some columns and the stratum."""
+        places = np.full(n_users, self._place("", []), np.int64)
+        strata = [pa.repeat(pa.scalar(""), n_users) if stratum is None else stratum]
+        for (name, *key), rows in rows_by_key([*strata, *columns], n_users) if columns or stratum is not None else ():
+            places[rows] = self._place(name, key)
+        return places
+
+    def _place(self, stratum: str | None, key: list[str | None]) -> int:
+        return self._groups.setdefault(json.dumps([stratum, key]), len(self._groups))
 
     def add(self, figure: FigureName, human: Array, judge: Array, graded: GradedUsers, groups: Array) -> None:
-        """Add the values of users by both judges; `groups` has the name of each one's group."""
-        weight, sampled = graded.grading_weight, ~np.isnan(graded.grading_weight)
-        human, judge, weight, groups = (each[sampled] for each in (human, judge, weight, groups))
-        sums = JudgedMoments.from_values(human, judge, weight != 0, weight if graded.is_weighted else None, groups)
-        self._sums[figure] = self._sums.get(figure, JudgedMoments()) + sums
+        """Add the values of users by both judges; `groups` has the place of each one's group."""
+        sampled = ~np.isnan(graded.grading_weight)
+        waiting = _WaitingUsers(human[sampled], judge[sampled], graded.only(sampled), groups[sampled])
+        self._waiting.setdefault(figure, []).append(waiting)
+        self._n_waiting += len(waiting.human)
+        if self._n_waiting > _MOST_WAITING:
+            self._settle()
+
+    def _settle(self) -> None:
+        waiting, self._waiting, self._n_waiting = self._waiting, {}, 0
+        for figure, parts in waiting.items():
+            human, judge, graded, groups = zip(*parts, strict=True)
+            weight = np.concatenate([each.grading_weight for each in graded])
+            sums = JudgedMoments.from_groups(
+                np.concatenate(human),
+                np.concatenate(judge),
+                weight != 0,
+                weight if graded[0].is_weighted else None,
+                list(self._groups),
+                np.concatenate(groups),
+            )
+            there = {name: each for name, each in sums.strata.items() if each}
+            self._sums[figure] = self._sums.get(figure, JudgedMoments()) + JudgedMoments(there)
 
     def messages(self) -> Iterator[Message]:
         """The sums, a message for each figure in a bucket of its own."""
+        self._settle()
         for bucket, figure in enumerate(sorted(self._sums, key=str)):
             yield _message(figure, self._sums[figure], bucket)
-
-
-def group_names(columns: Sequence[pa.Array], n_users: int, stratum: pa.Array | None = None) -> Array:
-    """The group of each user by some columns, and the stratum, as text."""
-    names = np.full(n_users, json.dumps(["", []]), np.object_)
-    strata = [pa.repeat(pa.scalar(""), n_users) if stratum is None else stratum]
-    for (name, *key), rows in rows_by_key([*strata, *columns], n_users) if columns or stratum is not None else ():
-        names[rows] = json.dumps([name, key])
-    return names
 
 
 def _message(figure: FigureName, sums: JudgedMoments, bucket: int) -> Message:

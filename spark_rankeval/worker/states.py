@@ -37,7 +37,7 @@ from spark_rankeval.worker.group_states import (
     rows_by_key,
 )
 from spark_rankeval.worker.grouped_row import ABSENT, CLUSTER_HASH, STRATUM, USER_HASH, USER_WEIGHT
-from spark_rankeval.worker.judged_sums import GradedUsers, JudgedAccumulator, TwoJudges, group_names
+from spark_rankeval.worker.judged_sums import GradedUsers, JudgedAccumulator, TwoJudges
 from spark_rankeval.worker.process import sends_messages
 from spark_rankeval.worker.reading import columns_of, flags, limbs_of_users, numbers, whole_numbers
 from spark_rankeval.worker.scored_features import (
@@ -239,7 +239,7 @@ def state_of_columns(
                 grading_weight = numbers(columns[GRADING_WEIGHT])
                 graded = GradedUsers(grading_weight, judges.is_weighted)
                 stratum = columns[STRATUM] if judges.has_strata else None
-                groups = group_names([columns[name] for name in keys], batch.num_rows, stratum)[there]
+                groups = judged.groups([columns[name] for name in keys], batch.num_rows, stratum)[there]
                 for pair in judges.pairs:
                     human, judge = (user_values[place][there] for place in pair)
                     judged.add(pair.human, human, judge, graded.only(there), groups)

@@ -22,7 +22,6 @@ from spark_rankeval.worker.judged_sums import (
     JudgedAccumulator,
     JudgedMerger,
     JudgedPair,
-    group_names,
     sums_in,
     with_judged_moments,
 )
@@ -163,7 +162,7 @@ class _Accumulator:
         if ABSENT in batch.schema.names:
             there &= ~flags(batch.column(ABSENT))
         stratum = batch.column(STRATUM) if STRATUM in batch.schema.names else None
-        groups = group_names([batch.column(name) for name in self._context.keys], batch.num_rows, stratum)[there]
+        groups = self._sums.groups([batch.column(name) for name in self._context.keys], batch.num_rows, stratum)[there]
         graded = GradedUsers(scores.grading_weight, scores.weights is not None).only(there)
         for pair in self._pairs:
             human, judge = (users.values[each][there] for each in pair)
