@@ -176,7 +176,8 @@ class ModelComparison(_ComparisonTables[ComparisonRow]):
 
     def to_dict(self) -> dict[str, Any]:
         """The rows, the rows of slices and the options as plain values; NaN and infinities become None."""
-        return super().to_dict() | {"slices": [as_json_record(row) for row in self.sliced]}
+        judged = {} if self._judged is None else {"judged": self._judged.records()}
+        return super().to_dict() | {"slices": [as_json_record(row) for row in self.sliced]} | judged
 
     def _on_paper(self) -> Document:
         return self._document()

@@ -60,6 +60,7 @@ _LATER_KEYS: Mapping[str, Any] = {
     **dict.fromkeys(("metrics_from", "catalog", "min_score", "cost", "no_answer", "roll_up")),
     "unit": ScoringOptions.unit,
     "k_counts": ScoringOptions.k_counts,
+    "on_missing": ScoringOptions.on_missing,
 }
 #: What is in tables, and would make the one row of a manifest too long.
 _TABLE_FACTS = ("summary", "gates", "rows", "slices")

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from spark_rankeval.errors import listed
-from spark_rankeval.records.summary import MOST_LISTED, SLICE, SummaryRow, bounds_of
+from spark_rankeval.records.summary import MOST_LISTED, SLICE, SummaryRow, as_json_value, bounds_of
 from spark_rankeval.statistics.intervals import PREDICTION_POWERED, Interval
 from spark_rankeval.statistics.judged_draws import DrawCheck, LabelsNeeded, draw_check, labels_needed
 from spark_rankeval.statistics.judged_moments import OTHERS_E, JudgedMoments
@@ -115,6 +115,10 @@ class _JudgedFigures(OneTable):
     def to_pandas(self) -> pd.DataFrame:
         """One row for each model, slice and metric."""
         return pd.DataFrame([row.record() for row in self.rows])
+
+    def records(self) -> list[dict[str, Any]]:
+        """The same as plain values; NaN and infinities become None."""
+        return [{name: as_json_value(value) for name, value in row.record().items()} for row in self.rows]
 
     def _on_paper(self) -> Document:
         return Document((self._table(f"Means under {self.human!r}, with the grades of {self.judge!r}", "mean"),))

@@ -183,7 +183,7 @@ class JudgedTables(OneTable, Generic[Judged]):
 
     def to_dict(self) -> dict[str, Any]:
         """The rows and the options as plain values; NaN and infinities become None."""
-        names = [item.name for item in fields(self) if item.name not in ("rows", "sliced", "_differences")]
+        names = [item.name for item in fields(self) if item.name not in ("rows", "sliced") and item.name[0] != "_"]
         options = {name: getattr(self, name) for name in names}
         # JSON has lists.
         options = {name: list(value) if isinstance(value, tuple) else value for name, value in options.items()}

@@ -277,6 +277,8 @@ def test_wins_are_those_of_users_whom_people_graded(result, comparison):
     with pytest.raises(InputError, match="relevance=Judged"):
         _ = compare(result, "model 0", metrics="rr [llm]", replicates=99).judged
     assert "estimated from both judges" in str(comparison)
+    first = comparison.to_dict()["judged"][0]
+    assert first["human"] == comparison.judged.rows[0].estimate.human.value
     with pytest.raises(OptionError, match="cluster and the grades"):
         compare(result, "model 0", cluster="country")
 
