@@ -16,7 +16,6 @@ from spark_rankeval.worker.judged_sums import (
     GradedUsers,
     JudgedAccumulator,
     JudgedMerger,
-    group_names,
     sums_in,
     sums_of_groups,
 )
@@ -114,9 +113,11 @@ STRATUM = RNG.choice(["few", "many"], 90)
 def sums_of(users, stratum=None, *, is_weighted=False):
     """The messages of a partition with some of the users."""
     accumulator = JudgedAccumulator()
-    columns = [pa.array(values[users]) for values in (COUNTRY, DEVICE)]
-    names = group_names(columns, len(columns[0]), None if stratum is None else pa.array(stratum[users]))
-    accumulator.add("rr", HUMAN[users], JUDGE[users], GradedUsers(WEIGHT[users], is_weighted), names)
+    # Users come in two batches, in which groups have their places in one order.
+    for batch in np.array_split(np.flatnonzero(users), 2):
+        columns = [pa.array(values[batch]) for values in (COUNTRY, DEVICE)]
+        groups = accumulator.groups(columns, len(batch), None if stratum is None else pa.array(stratum[batch]))
+        accumulator.add("rr", HUMAN[batch], JUDGE[batch], GradedUsers(WEIGHT[batch], is_weighted), groups)
     return list(accumulator.messages())
 
 
