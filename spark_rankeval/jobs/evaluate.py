@@ -32,6 +32,7 @@ from spark_rankeval.request.options import (
     ColumnOptions,
     FactColumns,
     Facts,
+    Judged,
     LookupOption,
     RankingOptions,
     ScoringOptions,
@@ -65,6 +66,14 @@ class Columns(FactColumns, ColumnOptions):
 
 
 @dataclass(frozen=True)
+class TwoJudges(Judged):
+    """The columns of grades of two judges: people, who graded some users, and a model, which graded all; see `Judged`."""
+
+    def __post_init__(self) -> None:
+        """Check nothing: `EvaluateConfig.problems` checks the columns with the rest of the file."""
+
+
+@dataclass(frozen=True)
 class Evaluation(SummaryOptions, RankingOptions):
     """The metrics, and the options of `evaluate`.
 
@@ -73,6 +82,7 @@ class Evaluation(SummaryOptions, RankingOptions):
         metrics_from: a module that defines metrics of your own, such as "shop.metrics"; the driver and the workers import it.
         unit: the word for what a list is for, such as query, in tables, reports and messages.
         model: a name for the predictions, if the table holds those of one model.
+        judged: the columns of grades by people and by a model, in the place of columns.relevance.
         totals: whether to add a total over each attribute, if by has several.
         ci: the interval of each mean: t (Student), bca or percentile (bootstraps; bootstrap means bca), or none.
         level: the share of such intervals that hold the true mean.
@@ -86,6 +96,7 @@ class Evaluation(SummaryOptions, RankingOptions):
     cluster: str | tuple[str, ...] | None = None
     unit: str = ScoringOptions.unit
     model: str | None = None
+    judged: TwoJudges | None = None
     lookup: LookupOption = Facts.lookup
     item_by: str | tuple[str, ...] = ()
     popularity_groups: int | None = None
@@ -175,9 +186,16 @@ class EvaluateConfig(JobConfig):
             }
         )
         labels, relevance = parse_metrics(self.evaluation.metrics), self.columns.relevance
+        judged = self.evaluation.judged
         several = relevance if isinstance(relevance, tuple) and len(relevance) > 1 else ()
         metric_names = {label: labels.spelled.get(label, label) for label in labels}
-        keys = {f"{label} [{each}]": f"{name} [{each}]" for label, name in metric_names.items() for each in several}
+        keys = {
+            f"{label} [{each}]": f"{name} [{each}]"
+            for label, name in metric_names.items()
+            for each in (several if judged is None else judged.columns)
+        }
+        # Two judges estimate the metric itself, too.
+        keys |= {} if judged is None else metric_names
         check_figures(
             rules,
             keys or metric_names,
@@ -198,6 +216,8 @@ class EvaluateConfig(JobConfig):
     def scoring(self) -> dict[str, Any]:
         """The options of `score_users`, except tables."""
         options = {**vars(self.evaluation), **self.columns.options()}
+        if self.evaluation.judged is not None:
+            options["relevance"] = Judged(**vars(self.evaluation.judged))
         return {option.name: options[option.name] for option in fields(ScoringOptions) if option.name in options}
 
     def sources(self) -> dict[str, Source]:
@@ -240,6 +260,7 @@ class EvaluateConfig(JobConfig):
             evaluation.by,
             evaluation.item_by,
             evaluation.cluster,
+            None if evaluation.judged is None else evaluation.judged.stratum,
         )
         # A field of arrays, "recs.movieId", is the column "movieId" in tables of single items.
         return ids | {name.rpartition(".")[2] for name in ids}
@@ -278,6 +299,8 @@ class EvaluateConfig(JobConfig):
         problems += empty_names(
             "evaluation", {name: getattr(self.evaluation, name) for name in ("by", "user_weight", "cluster")}
         )
+        if self.evaluation.judged is not None:
+            problems += self._problems_of_judges(self.evaluation.judged)
         problems += self.refused("evaluation", self.evaluation.summary, lambda: ScoringOptions(**self.scoring()))
         metrics = NamedMetrics({}, {})
         # `wrong_names` reports wrong metrics.
@@ -316,6 +339,22 @@ class EvaluateConfig(JobConfig):
             f"columns.item = false is for one table of users, scores and labels in [predictions]; found {words} too. Leave it out, or name "
             "the column of items"
         ]
+
+    def _problems_of_judges(self, judged: TwoJudges) -> list[str]:
+        problems = empty_names("evaluation.judged", vars(judged))
+        if self.columns.relevance is not None:
+            problems.append(
+                "evaluation.judged names the columns of grades; found columns.relevance too, so leave one out"
+            )
+        if self.split is not None:
+            problems.append(
+                "[split] makes one column of grades, and evaluation.judged needs those of two judges; leave one out"
+            )
+        if self.evaluation.ci != "t":
+            problems.append(
+                f"evaluation.ci = {self.evaluation.ci!r} does not go with evaluation.judged, which has t intervals"
+            )
+        return problems
 
     def _problems_of_models(self) -> list[str]:
         problems = []
@@ -367,7 +406,8 @@ class EvaluateConfig(JobConfig):
             problems.append(
                 f"report.dialects compares only metrics of labels; leave it out, or leave out {', '.join(outside)}"
             )
-        if isinstance(self.columns.relevance, tuple) or self.columns.model is not None or self.models:
+        several = isinstance(self.columns.relevance, tuple) or self.evaluation.judged is not None
+        if several or self.columns.model is not None or self.models:
             problems.append(
                 "report.dialects needs one model and one relevance; leave it out, or leave out columns.model, [models] and further "
                 "grades"

@@ -109,6 +109,8 @@ def _log_run(
         client.delete_run(earlier.info.run_id)
     output = config.redacted(run.output)[:_LONGEST_TAG]
     tags = {"spark_rankeval.run_id": run.run_id, "spark_rankeval.output": output, _ATTEMPT: manifest["attempt"]}
+    if (judged := config.evaluation.judged) is not None:
+        tags |= {"spark_rankeval.human": judged.human, "spark_rankeval.judge": judged.judge}
     start = int(1000 * datetime.fromisoformat(manifest["started"]).timestamp())
     names = names_of(summary, manifest.get("columns", {}), slash_of(client.tracking_uri))
     logger = _Logger(client, config, experiment, tags, start, names)

@@ -28,7 +28,7 @@ class GateRule:
 
     Attributes:
         metric: the label of the metric, or any spelling of it. With several relevances, "ndcg@10 [click]" means one of them and
-            "ndcg@10" all. Left out, it is the name of the gate.
+            "ndcg@10" all; of two judges it means the estimate from both. Left out, it is the name of the gate.
         min: the smallest value that passes.
         max: the largest value that passes.
         max_drop: how far the figure may be below that of the last good run, in units of the metric.

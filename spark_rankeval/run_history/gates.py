@@ -105,7 +105,7 @@ def check_gates(
                     (outcome.changed, outcome.earlier) for outcome in row_outcomes if outcome.changed
                 )
         if not chosen:
-            outcomes.append(_absent(rule, [row for row in rows if names(rule.metric, row.key)]))
+            outcomes.append(_absent(rule, _rows_of_metric(rule, rows)))
     if changed:
         since = "; ".join(f"{tables} changed since the run {run}" for tables, run in changed)
         warn(f"{since}, and figures may have moved because of that. To make a gate fail then, set same_labels = true")
@@ -114,7 +114,7 @@ def check_gates(
 
 def _gap_outcomes(rule: GateRule, rows: Sequence[SummaryRow]) -> list[GateOutcome]:
     """The outcomes of a gate on the largest gap between slices."""
-    metric_rows = [row for row in rows if names(rule.metric, row.key)]
+    metric_rows = _rows_of_metric(rule, rows)
     named = [row for row in metric_rows if rule.model in (None, row.model)]
     if not any(rule.gap in attributes_of(row.slice) for row in named):
         absent = _absent(rule, metric_rows)
@@ -131,9 +131,16 @@ def _gap_outcomes(rule: GateRule, rows: Sequence[SummaryRow]) -> list[GateOutcom
 
 def _rows_of(rule: GateRule, rows: Sequence[SummaryRow]) -> list[SummaryRow]:
     """The rows that a gate checks."""
-    keys = {key for key in {row.key for row in rows} if names(rule.metric, key)}
     slices = {row.slice for row in rows} - {"all"} if rule.slice == _EVERY_SLICE else {rule.slice}
-    return [row for row in rows if row.key in keys and row.slice in slices and rule.model in (None, row.model)]
+    metric_rows = _rows_of_metric(rule, rows)
+    return [row for row in metric_rows if row.slice in slices and rule.model in (None, row.model)]
+
+
+def _rows_of_metric(rule: GateRule, rows: Sequence[SummaryRow]) -> list[SummaryRow]:
+    """The rows of a gate's metric; if two judges estimate it, not those of each alone, unless the gate names one."""
+    keys = {key for key in {row.key for row in rows} if names(rule.metric, key)}
+    metric_rows = [row for row in rows if row.key in keys]
+    return [row for row in metric_rows if not row.relevance] or metric_rows
 
 
 def sequence_rows(rules: Iterable[GateRule], rows: Sequence[SummaryRow]) -> list[SummaryRow]:

@@ -30,7 +30,14 @@ from spark_rankeval.jobs.reporting import write_report
 from spark_rankeval.jobs.settings import overridden, read_settings
 from spark_rankeval.ranking.batch import POPULATIONS
 from spark_rankeval.report.contents import write_page
-from spark_rankeval.request.options import PopulationName, RankingOptions, ScoringOptions, SummaryOptions, Vectors
+from spark_rankeval.request.options import (
+    Judged,
+    PopulationName,
+    RankingOptions,
+    ScoringOptions,
+    SummaryOptions,
+    Vectors,
+)
 from spark_rankeval.splits import by_hash, by_time, last_n
 from spark_rankeval.statistics.intervals import Student
 
@@ -528,6 +535,17 @@ def test_false_says_that_rows_name_no_item():
     assert with_keys(words, config.keys()).endswith("In the configuration: columns.item, columns.item = false")
 
 
+def test_two_judges_are_a_table_of_their_columns():
+    evaluation = {**SMALLEST["evaluation"], "judged": {"human": "hand", "judge": "llm", "stratum": "part"}}
+    config = parse_config(
+        {**SMALLEST, "evaluation": evaluation, "gates": {"rr": {"min": 0.1}, "rr [hand]": {"min": 0.1}}}, EvaluateConfig
+    )
+    assert config.scoring()["relevance"] == Judged(human="hand", judge="llm", stratum="part")
+    assert ScoringOptions(**config.scoring()).on_missing == "unjudged"
+    assert len(config.gate_rules()) == 2
+    assert "part" in config.names_of_ids()
+
+
 def test_a_column_says_who_has_no_answer():
     config = parse_config({**SMALLEST, "columns": {"no_answer": "unanswerable"}}, EvaluateConfig)
     assert config.scoring()["no_answer"] == "unanswerable"
@@ -605,6 +623,11 @@ columns = {item = ''}  =>  columns.item has an empty column name; found ''; if r
 columns = {item = true}  =>  columns.item must be a string or a list of strings or false; found True
 columns = {item = false}; labels = {path = 'l'}
     columns.item = false is for one table of users, scores and labels in [predictions]; found [labels] too
+evaluation = {metrics = 'rr', judged = {human = 'a', judge = 'a'}}  =>  human and judge of Judged must be two columns of grades
+evaluation = {metrics = 'rr', judged = {human = 'a', judge = ''}}; columns = {relevance = 'b'}
+    evaluation.judged.judge has an empty column name; found ''; leave the key out for none; evaluation.judged names the columns of
+evaluation = {metrics = 'rr', judged = {human = 'a', judge = 'b'}, ci = 'bca'}  =>  evaluation.ci = 'bca' does not go with evaluation.judged
+evaluation = {metrics = 'rr', judged = {human = 'a'}}  =>  the key evaluation.judged.judge (a string) is missing
 evaluation.by = ''; evaluation.user_weight = ''
     evaluation.by has an empty column name; found ''; leave the key out for none; evaluation.user_weight has an empty
 predictions.format = 'delta'; predictions.schema = 'a int'  =>  [predictions] takes no schema

@@ -481,3 +481,47 @@ def test_a_job_says_what_most_systems_would_say(spark, files, capsys):
     assert run_document(files / "out")["notes"] == [note]
     stored = spark.read.parquet(f"{files}/out/per_user")
     assert "standard" not in " ".join(stored.columns)
+
+
+def test_two_judges_estimate_means_and_gates_look_at_them(spark, files, capsys):
+    """Of 40 users people graded a fourth; the model grades as they do, but for a few users."""
+    users = [(user, item, float((user + place) % 3 == 0)) for user in range(40) for place, item in enumerate("ab")]
+    labels = [
+        f"{user};{item};{grade if user % 4 == 0 else ''};{1 - grade if user % 9 == 0 else grade}"
+        for user, item, grade in users
+    ]
+    (files / "l.csv").write_text("\n".join(["user;item;hand;llm", *labels]))
+    (files / "p.csv").write_text(
+        "\n".join(["user;item;score", *(f"{user};{item};{ord(item)}" for user, item, _ in users)])
+    )
+    text = f'''
+        [predictions]
+        path = "{files}/p.csv"
+        format = "csv"
+        options = {{ sep = ";" }}
+        schema = "user int, item string, score double"
+        [labels]
+        path = "{files}/l.csv"
+        format = "csv"
+        options = {{ sep = ";" }}
+        schema = "user int, item string, hand double, llm double"
+        [columns]
+        score = "score"
+        [evaluation]
+        metrics = ["rr"]
+        judged = {{ human = "hand", judge = "llm" }}
+        [gates."rr"]
+        min = 0.99
+        [output]
+        path = "{files}/out"
+    '''
+    (files / "job.toml").write_text(text)
+    assert main(["--config", str(files / "job.toml")]) == 4
+    rows = {(row.metric, row.relevance): row for row in spark.read.parquet(f"{files}/out/metrics").collect()}
+    assert set(rows) == {("rr", ""), ("rr", "hand"), ("rr", "llm")}
+    both = rows["rr", ""]
+    assert (both.interval_method, both.n_users, rows["rr", "hand"].n_users) == ("prediction_powered", 30, 7)
+    printed = capsys.readouterr().out
+    assert "p: prediction-powered interval" in printed
+    # The gate is on the estimate, not on what each judge says alone.
+    assert printed.count("mean at least 0.99") == 1
