@@ -210,7 +210,7 @@ def compare(
     sliced_models = against.compared_slices(rolled(sums.users.by_slice, attributes, totals=has_totals))
     rows, sliced = against.rows(everyone, test), against.rows(sliced_models, "sign_flip")
     warn_of_few_clusters([*rows, *sliced])
-    judged = None if judges is None else _judged(everyone, sliced_models, judges)
+    judged = None if judges is None else _judged(everyone, sliced_models, judges, tables.unit)
     notes = (*_notes(tables, labels, rows, owners, [*others, baseline]), *([] if judged is None else judged.notes()))
     return ModelComparison(
         with_unit(rows, tables.unit), level, test, replicates, seed, baseline=baseline, correction=correction,
@@ -220,10 +220,10 @@ def compare(
 
 
 def _judged(
-    compared: Sequence[ComparedModel], sliced_models: Sequence[ComparedModel], judges: Judges
+    compared: Sequence[ComparedModel], sliced_models: Sequence[ComparedModel], judges: Judges, unit: str
 ) -> JudgedDifferences:
     """What each judge says of the differences, and both together."""
-    judged = JudgedDifferences(rows_by_judge([*compared, *sliced_models]), judges.human, judges.judge)
+    judged = JudgedDifferences(rows_by_judge([*compared, *sliced_models]), judges.human, judges.judge, unit)
     for words in judged.contradictions:
         warn(words)
     return judged

@@ -145,7 +145,7 @@ class Result(Shown):
             msg = "only evaluate(…, relevance=Judged(human=…, judge=…)) estimates means from two judges"
             raise InputError(msg)
         judge, human = dict.fromkeys(row.relevance for row in self.summary if row.relevance)
-        return JudgedMeans(rows, human, judge)
+        return JudgedMeans(rows, human, judge, self.unit)
 
     @property
     def data_quality(self) -> DataQuality:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from spark_rankeval.errors import listed
+from spark_rankeval.errors import USER, listed
 from spark_rankeval.records.summary import MOST_LISTED, SLICE, SummaryRow, as_json_value, bounds_of
 from spark_rankeval.statistics.intervals import PREDICTION_POWERED, Interval
 from spark_rankeval.statistics.judged_draws import DrawCheck, LabelsNeeded, draw_check, labels_needed
@@ -106,11 +106,13 @@ class _JudgedFigures(OneTable):
         rows: a row for each model, slice and metric.
         human: the column of grades by people.
         judge: the column of grades by the model.
+        unit: what lists are for, in words.
     """
 
     rows: tuple[JudgedRow, ...]
     human: str
     judge: str
+    unit: str = USER
 
     def to_pandas(self) -> pd.DataFrame:
         """One row for each model, slice and metric."""
