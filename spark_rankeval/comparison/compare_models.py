@@ -42,7 +42,8 @@ from spark_rankeval.records.judged_rows import with_unit
 from spark_rankeval.records.notes import notes_of_clusters, notes_of_empty_lists
 from spark_rankeval.request.options import ByOption, Cube, attributes_in
 from spark_rankeval.spark.local_tables import takes_local_tables
-from spark_rankeval.spark.model_tables import Judges, ModelTables
+from spark_rankeval.spark.model_table import Judges
+from spark_rankeval.spark.model_tables import ModelTables
 from spark_rankeval.statistics.cluster_sums import warn_of_few_clusters
 from spark_rankeval.statistics.intervals import PREDICTION_POWERED, checked_level
 from spark_rankeval.statistics.moments import State

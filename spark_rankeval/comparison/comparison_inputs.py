@@ -23,7 +23,8 @@ from spark_rankeval.metrics.naming import parse_metric, reads_as
 from spark_rankeval.records.stored import not_shared_in_words
 from spark_rankeval.records.summary import shared_by_groups
 from spark_rankeval.request.options import Table
-from spark_rankeval.spark.model_tables import Judges, ModelTables, read_table, refuse_one_model
+from spark_rankeval.spark.model_table import Judges, read_table, refuse_one_model
+from spark_rankeval.spark.model_tables import ModelTables
 from spark_rankeval.statistics.all_pairs import MOST_LABELS
 from spark_rankeval.statistics.intervals import UNBOUNDED
 

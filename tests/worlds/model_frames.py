@@ -11,7 +11,8 @@ from helpers.met_messages import met
 
 from spark_rankeval.comparison import compare_models as comparison
 from spark_rankeval.experiments import compare_groups
-from spark_rankeval.spark.model_tables import Collected, ModelTable, ModelTables
+from spark_rankeval.spark.model_table import ModelTable
+from spark_rankeval.spark.model_tables import Collected, ModelTables
 from spark_rankeval.spark.per_user import TABLES, MetricColumn, table_hash
 from spark_rankeval.worker.compared_users import (
     CLUSTER,
