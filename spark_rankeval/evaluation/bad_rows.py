@@ -263,6 +263,7 @@ def _details(name: str, scoring: Scoring, chosen: OnInvalid) -> tuple[str, str]:
     tables = sources.tables() if is_about_predictions else (Model("", sources.labels),)
     model_column = sources.model_column if is_about_predictions else None
     may_be_models = is_about_predictions and model_column is None
+    has_models = len(sources.models) > 1 or sources.model_column is not None
     reasons, causes = [], []
     for model, source in tables:
         # With several tables a reason names the model whose table it is about.
@@ -284,6 +285,11 @@ def _details(name: str, scoring: Scoring, chosen: OnInvalid) -> tuple[str, str]:
             causes.append(
                 "If a judge did not give these grades, on_missing='unjudged' leaves their items unlabelled for this judge"
             )
+        if scoring.settings.k_counts and any(finding.reason in _WITHOUT_DOCUMENT for finding in findings):
+            several = "; if models differ in what an id means, add the column of documents to the tables"
+            causes.append(
+                f"An item here is the document of a chunk, and these chunks have none, or several{several * has_models}"
+            )
         repeats = repeated_users(source, model_column) if chosen.is_error(name.removeprefix("n_")) else None
         if repeats is not None:
             user = f"{_user_in_words(source, repeats.example)} in {repeats.example['n']} rows"
@@ -298,6 +304,10 @@ def _details(name: str, scoring: Scoring, chosen: OnInvalid) -> tuple[str, str]:
 # What a missing score or label of a long table looks like if it was NaN in pandas.
 _MAY_BE_MISSING = ("NaN score", "NaN rank", "NaN relevance")
 _MISSING_GRADE = ("null relevance", "NaN relevance")
+
+
+# What a chunk without a document looks like after chunks are rolled up.
+_WITHOUT_DOCUMENT = ("null prediction item", "null label item")
 
 
 def _reason(finding: Finding) -> str:

@@ -167,7 +167,7 @@ def _built(
     summary = summary_of_findings(findings)
     warn_of_few_clusters(summary)
     columns = {metric.key: metric.column for metric in findings.metrics if metric.column}
-    notes = notes_of_tables(settings.labels, settings.k_counts)
+    notes = notes_of_tables(settings.labels, settings.k_counts, settings.chunk_ids)
     judge_notes = notes_judge_columns(judged_rows(row for row in summary if row.slice == "all"))
     # What is written is summarised with the same options.
     by = options.by if schema.slices else ()

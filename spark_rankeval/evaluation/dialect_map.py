@@ -199,7 +199,7 @@ def dialect_map(
         replace(_row(label, dialect, path, moments), asked=parsed.spelled.get(label, ""))
         for (label, dialect), path in paths.items()
     )
-    return DialectMap(rows, quality, notes_of_tables(_labels_are_in(sources), k_counts=""))
+    return DialectMap(rows, quality, notes_of_tables(_labels_are_in(sources), k_counts="", chunk_ids=""))
 
 
 def _read(predictions: Predictions, labels: Table | None, options: ScoringOptions) -> tuple[Sources, ScoringOptions]:

@@ -126,6 +126,7 @@ def prepare(
         unpredicted=first.population.without_predictions,
         unit=options.unit,
         labels="predictions" if long_table is not None else "chunks" if rolled_up.are_chunks_labelled else "table",
+        chunk_ids="shared" if rolled_up.are_ids_shared else "",
         k_counts=lists.k_counts or "",
         human=human,
         judge=judge,

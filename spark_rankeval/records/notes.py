@@ -43,17 +43,23 @@ NOTE_OF_CHUNK_LABELS = (
 )
 
 
+#: The note on one table that names the documents of several models' chunks.
+NOTE_OF_SHARED_CHUNKS = (
+    "facts=Facts(items=…) names the documents of all models' chunks, so an id must be the same chunk in each. If it is not, predictions "
+    "need the column of documents, or items the column of models (model=)"
+)
 _NOTES_OF_LABELS = {"predictions": NOTE_OF_RETRIEVED_LABELS, "chunks": NOTE_OF_CHUNK_LABELS}
 
 
-def notes_of_tables(labels: str, k_counts: str) -> tuple[str, ...]:
-    """The notes on tables whose chunks are rolled up, and on labels without a table that knows them; both as in `Settings`."""
-    return tuple(filter(None, [NOTES_OF_ROLL_UP.get(k_counts), _NOTES_OF_LABELS.get(labels)]))
+def notes_of_tables(labels: str, k_counts: str, chunk_ids: str) -> tuple[str, ...]:
+    """The notes on tables whose chunks are rolled up, and on labels without a table that knows them; all as in `Settings`."""
+    shared = NOTE_OF_SHARED_CHUNKS if chunk_ids else None
+    return tuple(filter(None, [NOTES_OF_ROLL_UP.get(k_counts), shared, _NOTES_OF_LABELS.get(labels)]))
 
 
 def kept_notes_of_tables(notes: Iterable[str]) -> tuple[str, ...]:
     """Those of a result's notes that `notes_of_tables` makes: they hold for all of its figures, however these are shown."""
-    texts = {*NOTES_OF_ROLL_UP.values(), *_NOTES_OF_LABELS.values()}
+    texts = {*NOTES_OF_ROLL_UP.values(), NOTE_OF_SHARED_CHUNKS, *_NOTES_OF_LABELS.values()}
     return tuple(note for note in notes if note in texts)
 
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     Predictions = Table | Vectors | Mapping[str, Table | Vectors]
 
 _CHUNK, _DOCUMENT, _LAST, _LABELLED = "roll_up_chunk_", "roll_up_document_", "last_document_", "labelled_chunk_"
+_MODEL = "roll_up_model_"
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,7 @@ class RolledUp:
     labels: DataFrame | None
     options: ScoringOptions
     are_chunks_labelled: bool = False  # whether predictions alone say which documents the labelled chunks are of
+    are_ids_shared: bool = False  # whether one table says which documents the chunks of several models are of
 
 
 def roll_up(predictions: Predictions, labels: DataFrame | None, options: ScoringOptions) -> RolledUp:
@@ -58,8 +60,12 @@ def roll_up(predictions: Predictions, labels: DataFrame | None, options: Scoring
     # A pair of names says that both tables have documents.
     may_lack = isinstance(options.roll_up, str)
     chunks = _chunks_of_items(options, names) if may_lack else None
+    model_chunks = _chunks_of_items(options, names, options.model) if may_lack and options.model else None
     problems: list[str] = []
-    rolled = {name: names.predictions.added("predictions", table, chunks, problems) for name, table in tables.items()}
+    rolled = {
+        name: names.predictions.added("predictions", table, model_chunks or chunks, problems)
+        for name, table in tables.items()
+    }
     are_chunks_labelled, rolled_labels = False, labels
     if labels is not None:
         check_table("labels", labels)
@@ -73,12 +79,15 @@ def roll_up(predictions: Predictions, labels: DataFrame | None, options: Scoring
         )
     if problems:
         raise InputError("; ".join(dict.fromkeys(problems)))
+    has_models = len(tables) > 1 or options.model is not None
+    is_joined = any(frame is not tables[name] for name, frame in rolled.items())
     item = options.roll_up if names.predictions.document != names.labels.document else names.predictions.document
     return RolledUp(
         rolled if isinstance(predictions, Mapping) else rolled[""],
         rolled_labels,
         replace(options, item=item),
         are_chunks_labelled,
+        has_models and is_joined and model_chunks is None,
     )
 
 
@@ -89,15 +98,17 @@ class _Chunks(NamedTuple):
     chunk: T.DataType
     document: T.DataType
     unknown: bool = False  # whether a chunk that is not here counts as a document of its own; else it has none
+    model: str | None = None  # the column of models, if these name chunks differently
 
     @classmethod
-    def of(cls, rows: DataFrame, *, unknown: bool) -> _Chunks:
-        """Those of rows of chunks and documents under our names."""
+    def of(cls, rows: DataFrame, *, unknown: bool, model: str | None = None) -> _Chunks:
+        """Those of rows of chunks and documents under our names, of each model or of all."""
+        keys = [_CHUNK] if model is None else [_MODEL, _CHUNK]
         ends = call("min", named(_DOCUMENT)).alias(_DOCUMENT), call("max", named(_DOCUMENT)).alias(_LAST)
         agreed = when(named(_DOCUMENT) == named(_LAST), named(_DOCUMENT)).alias(_DOCUMENT)
         kinds = rows.schema
-        once = select(aggregate(rows, [_CHUNK], *ends), named(_CHUNK), agreed)
-        return cls(once, kinds[_CHUNK].dataType, kinds[_DOCUMENT].dataType, unknown)
+        once = select(aggregate(rows, keys, *ends), *map(named, keys), agreed)
+        return cls(once, kinds[_CHUNK].dataType, kinds[_DOCUMENT].dataType, unknown, model)
 
     def document_of(self, chunk: Sql) -> Sql:
         """The document of a chunk after the join with these."""
@@ -133,10 +144,13 @@ class _Side(NamedTuple):
             )
             return frame
         own = usable(named(chunk), kind).cast(common)
-        documents = select(
-            chunks.frame, usable(named(_CHUNK), chunks.chunk).cast(common).alias(_CHUNK), named(_DOCUMENT)
-        )
-        joined = frame.join(documents, (own == named(_CHUNK)).column, "left")
+        keys = {_CHUNK: usable(named(_CHUNK), chunks.chunk).cast(common)}
+        is_same = own == named(_CHUNK)
+        if chunks.model is not None:
+            keys[_MODEL] = named(_MODEL)
+            is_same &= named(chunks.model).cast("string") == named(_MODEL)
+        documents = select(chunks.frame, *(key.alias(name) for name, key in keys.items()), named(_DOCUMENT))
+        joined = frame.join(documents, is_same.column, "left")
         columns = [named(name).column for name in frame.columns]
         return joined.select(*columns, chunks.document_of(own).column.alias(self.document))
 
@@ -188,8 +202,8 @@ def _has(frame: DataFrame, name: str) -> bool:
     )
 
 
-def _chunks_of_items(options: ScoringOptions, names: _Names) -> _Chunks | None:
-    """The chunks in the table of items; None if it has no documents, or no column of chunks."""
+def _chunks_of_items(options: ScoringOptions, names: _Names, model: str | None = None) -> _Chunks | None:
+    """The chunks in the table of items, or those of each model; None if it lacks a column of documents, chunks or models."""
     items = options.facts.items
     if items is None or options.item is None:
         return None
@@ -199,7 +213,10 @@ def _chunks_of_items(options: ScoringOptions, names: _Names) -> _Chunks | None:
     document = next(filter(None, (find_column(items, side.document) for side in names)), None)
     if chunk is None or document is None or chunk == document:
         return None
-    return _Chunks.of(_pairs(items, chunk, document), unknown=False)
+    model_in_items = None if model is None else find_column(items, model)
+    if model is not None and model_in_items is None:
+        return None
+    return _Chunks.of(_pairs(items, chunk, document, model_in_items), unknown=False, model=model)
 
 
 def _chunks_of_lists(frames: Iterable[DataFrame], labels: DataFrame, names: _Names) -> _Chunks | None:
@@ -225,5 +242,6 @@ def _chunks_of_lists(frames: Iterable[DataFrame], labels: DataFrame, names: _Nam
     return _Chunks.of(rows_of_all(rows), unknown=True)
 
 
-def _pairs(frame: DataFrame, chunk: str, document: str) -> DataFrame:
-    return select(frame, named(chunk).alias(_CHUNK), named(document).alias(_DOCUMENT))
+def _pairs(frame: DataFrame, chunk: str, document: str, model: str | None = None) -> DataFrame:
+    models = [] if model is None else [named(model).cast("string").alias(_MODEL)]
+    return select(frame, *models, named(chunk).alias(_CHUNK), named(document).alias(_DOCUMENT))

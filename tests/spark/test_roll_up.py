@@ -9,7 +9,7 @@ from worlds.random_logs import random_logs
 
 from spark_rankeval import Facts, Vectors, compare, evaluate, quarantine, score_users, summarise
 from spark_rankeval.errors import DataError, InputError, OptionError
-from spark_rankeval.records.notes import NOTE_OF_CHUNK_LABELS, NOTES_OF_ROLL_UP
+from spark_rankeval.records.notes import NOTE_OF_CHUNK_LABELS, NOTE_OF_SHARED_CHUNKS, NOTES_OF_ROLL_UP
 
 METRICS = ["ndcg(ideal='labels')@2", "ap@3", "recall@2", "precision@2", "rr@4"]
 COLUMNS = {"user": "query", "item": "chunk", "score": "score", "relevance": "grade"}
@@ -181,8 +181,31 @@ def test_a_chunk_of_two_documents_has_none(spark, labels):
     predictions = spark.createDataFrame([(1, 1, 0.5), (1, 2, 0.4)], "query long, chunk long, score double")
     chunks = spark.createDataFrame([(1, 7), (1, 8), (2, 9), (2, 9)], "chunk long, document long")
     options = {**COLUMNS, "roll_up": "document", "facts": Facts(items=chunks)}
-    with pytest.raises(DataError, match=r"cannot be ranked: 1 \(null prediction item"):
+    with pytest.raises(
+        DataError, match=r"1 \(null prediction item.*An item here is the document of a chunk.*several\. Otherwise"
+    ):
         evaluate(predictions, labels, "rr", **options)
+
+
+def test_models_may_name_chunks_differently(spark):
+    """Four evaluations: documents in predictions, in items with models, in items of one model, and in items that contradict each other."""
+    documents = {"a": {1: 7, 2: 7, 3: 8}, "b": {1: 7, 2: 8, 3: 9}}
+    rows = [(1, chunk, -chunk, name, each[chunk]) for name, each in documents.items() for chunk in each]
+    predictions = spark.createDataFrame(rows, "query int, chunk int, score int, model string, document int")
+    labels = spark.createDataFrame([(1, 8, 1), (1, 9, 2)], "query int, document int, grade int")
+    options = {**COLUMNS, "roll_up": "document"}
+    expected = {("a", "rr"): 1 / 2, ("b", "rr"): 1 / 2, ("a", "recall@3"): 1 / 2, ("b", "recall@3"): 1.0}
+    items, ids = predictions.select("model", "chunk", "document"), predictions.drop("document")
+    for table, facts in ((predictions, Facts()), (ids, Facts(items=items))):
+        result = evaluate(table, labels, ["rr", "recall@3"], model="model", facts=facts, **options)
+        assert {(row.model, row.metric): row.mean for row in result.summary} == expected
+        assert NOTE_OF_SHARED_CHUNKS not in result.notes
+    models = {name: ids.where(f"model = '{name}'") for name in documents}
+    of_one = evaluate(models, labels, "rr", facts=Facts(items=items.where("model = 'a'")), **options)
+    assert NOTE_OF_SHARED_CHUNKS in of_one.notes
+    assert NOTE_OF_SHARED_CHUNKS in summarise(of_one.per_user).notes
+    with pytest.raises(DataError, match="these chunks have none, or several; if models differ in what an id means"):
+        evaluate(models, labels, "rr", facts=Facts(items=items), **options)
 
 
 @pytest.mark.parametrize(
