@@ -187,7 +187,9 @@ def judged_estimate(
     if 2 * sample.denominator(weight) < sample.d:
         weight, note = ZERO, "by the model, far more graded queries than others have a value"
     best = estimator.with_weight(weight, is_estimated=lambda_ is None) if weight else human
-    if lambda_ is None and weight and not _width(best.interval) <= _width(human.interval):
+    # An interval may be short because a bound of the metric cuts it off.
+    is_better = best.standard_error <= human.standard_error and _width(best.interval) <= _width(human.interval)
+    if lambda_ is None and weight and not is_better:
         weight, best, note = ZERO, human, "the model's grades would make the interval longer"
     ratio = (human.standard_error / best.standard_error) ** 2 if weight else 1.0
     return JudgedEstimate(

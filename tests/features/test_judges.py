@@ -118,6 +118,7 @@ def sums_of(users, stratum=None, *, is_weighted=False):
         columns = [pa.array(values[batch]) for values in (COUNTRY, DEVICE)]
         groups = accumulator.groups(columns, len(batch), None if stratum is None else pa.array(stratum[batch]))
         accumulator.add("rr", HUMAN[batch], JUDGE[batch], GradedUsers(WEIGHT[batch], is_weighted), groups)
+        accumulator.add("ap", HUMAN[batch] / 2, JUDGE[batch], GradedUsers(WEIGHT[batch], is_weighted), groups)
     return list(accumulator.messages())
 
 
@@ -139,7 +140,8 @@ def test_partitions_add_up_to_the_sums_of_all_users_of_each_group(is_weighted, s
     for message in messages:
         by_bucket.setdefault(message.bucket, []).append(message.payload)
     merged = [made for bucket, payloads in by_bucket.items() for made in JudgedMerger().add(bucket, payloads)]
-    assert len(merged) == 1
+    assert len(merged) == len(by_bucket) == 2
+    assert all(len(payloads) == 3 for payloads in by_bucket.values())
     groups = [(ALL_VALUES, ALL_VALUES), ("at", ALL_VALUES), (ALL_VALUES, "web"), ("de", "ios"), ("de", "other")]
     sums = sums_of_groups(sums_in(merged)["rr"], groups)
     for country, device in groups[:-1]:

@@ -1,6 +1,6 @@
 """All frozen calls, by the file that stores their lines."""
 
-from frozen import comparisons, evaluations, jobs, refusals, stored
+from frozen import comparisons, evaluations, jobs, judges, refusals, stored
 
 # Kinds whose calls may end in an error.
 REFUSED = ("bad_data", "wrong_calls")
@@ -12,6 +12,7 @@ CALLS = {
     "facts": evaluations.FACTS,
     "per_user": evaluations.PER_USER,
     "comparisons": comparisons.MODELS,
+    "judges": judges.JUDGES,
     "shown": comparisons.SHOWN,
     "tables": comparisons.TABLES,
     "bad_data": refusals.BAD_DATA,

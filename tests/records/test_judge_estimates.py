@@ -70,6 +70,11 @@ def test_a_row_counts_who_is_behind_the_estimate():
     assert (read.estimate, read.metric, read.slice) == (expected, "ndcg@10", "all")
 
 
+def test_an_interval_stays_within_the_bounds_of_its_metric():
+    (rare,) = estimated(np.where(np.arange(40) == 3, 0.7, 0.0), np.zeros(40), np.arange(40) < 20)
+    assert rare.interval_low == 0 < rare.mean < rare.interval_high
+
+
 def test_parts_merge_to_the_whole_to_the_last_bit():
     human, judge, graded = ALL
     parts = {f"day {part}": estimated(human[part::3], judge[part::3], graded[part::3]) for part in range(3)}

@@ -48,6 +48,11 @@ def test_p_beyond_a_margin_agrees_with_the_interval():
         assert judged.p_of("t", margin)[0] >= judged.p_beyond(margin)
 
 
+def test_the_interval_of_a_difference_may_lie_on_both_sides_of_0():
+    judged = random_difference(0, 0.02, 25)
+    assert -1 < judged.interval.low < 0 < judged.difference < judged.interval.high < 1
+
+
 def test_a_difference_that_no_user_has_is_no_difference():
     nothing = np.zeros(300)
     same = difference_of(nothing, nothing, np.arange(300) < 50)

@@ -211,6 +211,17 @@ def test_a_model_that_makes_the_interval_longer_does_not_count():
     assert notes == {"", "the model's grades would make the interval longer"}
 
 
+def test_a_model_does_not_count_because_a_bound_cuts_its_interval_off():
+    rng = np.random.default_rng(152)
+    human = np.round(rng.beta(0.3, 1.5, 34), 2)
+    judge, graded = np.clip(human + rng.normal(0, 0.2, 34), 0, 1), np.arange(34) < 28
+    estimate = judged_estimate(
+        JudgedMoments.from_values(human, judge, graded, np.where(rng.random(34) < 0.5, 2.0, 4.0)), bounds=(0, 1)
+    )
+    assert (estimate.lambda_, estimate.effective_n, estimate.value) == (0, 28, estimate.human.value)
+    assert estimate.note == "the model's grades would make the interval longer"
+
+
 def test_without_other_queries_people_count_alone():
     y, f, is_graded = queries(13, n_others=0)
     result = judged_estimate(JudgedMoments.from_values(y, f, is_graded))
