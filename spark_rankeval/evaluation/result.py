@@ -18,7 +18,7 @@ from spark_rankeval.evaluation.slice_gaps import Gaps, gaps_of
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.records.chart_rows import CurveAxis, curve_of, recall_curve
 from spark_rankeval.records.cross_table import CrossTable, Dimension, cross_table, result_on_screen
-from spark_rankeval.records.judge_estimates import JudgedMeans, judged_rows
+from spark_rankeval.records.judge_estimates import JudgedMeans, judged_means
 from spark_rankeval.records.judged_rows import with_unit
 from spark_rankeval.records.notes import kept_notes_of_tables, notes_of
 from spark_rankeval.records.quality import DataQuality
@@ -140,12 +140,11 @@ class Result(Shown):
         Raises:
             InputError: the grades were not those of `Judged`.
         """
-        rows = judged_rows(self.summary)
-        if not rows:
+        judged = judged_means(self.summary, self.unit)
+        if judged is None:
             msg = "only evaluate(…, relevance=Judged(human=…, judge=…)) estimates means from two judges"
             raise InputError(msg)
-        judge, human = dict.fromkeys(row.relevance for row in self.summary if row.relevance)
-        return JudgedMeans(rows, human, judge, self.unit)
+        return judged
 
     @property
     def data_quality(self) -> DataQuality:

@@ -14,7 +14,7 @@ from spark_rankeval.records.summary import MOST_LISTED, SLICE, SummaryRow, as_js
 from spark_rankeval.statistics.intervals import PREDICTION_POWERED, Interval
 from spark_rankeval.statistics.judged_draws import DrawCheck, LabelsNeeded, draw_check, labels_needed
 from spark_rankeval.statistics.judged_moments import OTHERS_E, JudgedMoments
-from spark_rankeval.statistics.prediction_powered import JudgedEstimate, MeanEstimate, judged_estimate
+from spark_rankeval.statistics.prediction_powered import JudgedEstimate, judged_estimate
 from spark_rankeval.table_writers import OneTable
 from spark_rankeval.tables import DASH, Column, Document, Note, Table, common_format, words
 
@@ -63,15 +63,18 @@ class JudgedRow:
         """How many users people must grade for an interval of this width: with the model's grades, and without."""
         return labels_needed(self.moments, width, self.estimate.interval.level)
 
+    @property
+    def means(self) -> tuple[tuple[float, Interval], ...]:
+        """The estimate from both judges, that of people alone and that of the model alone: each with its interval."""
+        estimate = self.estimate
+        judges = (estimate.human, estimate.judge)
+        return (estimate.value, estimate.interval), *((mean.value, mean.interval) for mean in judges)
+
     def record(self) -> dict[str, Any]:
         """The figures by column."""
         estimate = self.estimate
         record: dict[str, Any] = {"model": self.model, "slice": self.slice, "metric": self.metric}
-        for name, value, interval in (
-            ("mean", estimate.value, estimate.interval),
-            ("human", estimate.human.value, estimate.human.interval),
-            ("judge", estimate.judge.value, estimate.judge.interval),
-        ):
+        for name, (value, interval) in zip(("mean", "human", "judge"), self.means, strict=True):
             record |= {name: value, f"{name}_low": interval.low, f"{name}_high": interval.high}
         return record | {
             "weight_of_judge": estimate.lambda_,
@@ -122,28 +125,22 @@ class _JudgedFigures(OneTable):
         """The same as plain values; NaN and infinities become None."""
         return [{name: as_json_value(value) for name, value in row.record().items()} for row in self.rows]
 
-    def _on_paper(self) -> Document:
-        return Document((self._table(f"Means under {self.human!r}, with the grades of {self.judge!r}", "mean"),))
-
     def _table(self, title: str, figure: str) -> Table:
         rows = self.rows
-        written = common_format(
-            mean.value for row in rows for mean in (row.estimate, row.estimate.human, row.estimate.judge)
-        )
+        written = common_format(value for row in rows for value, _ in row.means)
 
-        def cell(mean: JudgedEstimate | MeanEstimate) -> str:
-            ends: Interval = mean.interval
+        def cell(value: float, ends: Interval) -> str:
             low, high = written(ends.low), written(ends.high)
-            return f"{written(mean.value)} {DASH}" if ends.reason else f"{written(mean.value)} [{low}, {high}]"
+            return f"{written(value)} {DASH}" if ends.reason else f"{written(value)} [{low}, {high}]"
 
         also: list[Column[Any]] = [words("model", lambda row: row.model)] if any(row.model for row in rows) else []
         also += [SLICE] if any(row.slice != "all" for row in rows) else []
         columns: list[Column[Any]] = [
             words("metric", lambda row: row.metric),
             *also,
-            Column("both", lambda row: cell(row.estimate)),
-            Column(f"{self.human} alone", lambda row: cell(row.estimate.human)),
-            Column(f"{self.judge} alone", lambda row: cell(row.estimate.judge)),
+            Column("both", lambda row: cell(*row.means[0])),
+            Column(f"{self.human} alone", lambda row: cell(*row.means[1])),
+            Column(f"{self.judge} alone", lambda row: cell(*row.means[2])),
             Column("weight", lambda row: _or_dash(row.estimate.lambda_, ".2f")),
             Column("graded", lambda row: f"{row.estimate.n_graded:,}"),
             Column("others", lambda row: f"{row.estimate.n_others:,}"),
@@ -166,6 +163,23 @@ def _or_dash(value: float, written: str) -> str:
 @dataclass(frozen=True, repr=False)
 class JudgedMeans(_JudgedFigures):
     """What the grades of people and of a model say together, and each alone. It prints as a table; see `Result.judged`."""
+
+    def as_table(self) -> Table:
+        """The rows with what explains them."""
+        return self._table(f"Means under {self.human!r}, with the grades of {self.judge!r}", "mean")
+
+    def _on_paper(self) -> Document:
+        return Document((self.as_table(),))
+
+
+def judged_means(summary: Iterable[SummaryRow], unit: str = USER) -> JudgedMeans | None:
+    """The means that a summary has from two judges; None if it has none."""
+    summary = tuple(summary)
+    rows = judged_rows(summary)
+    if not rows:
+        return None
+    judge, human = dict.fromkeys(row.relevance for row in summary if row.relevance)
+    return JudgedMeans(rows, human, judge, unit)
 
 
 @dataclass(frozen=True, repr=False)
@@ -192,8 +206,8 @@ class JudgedDifferences(_JudgedFigures):
     def notes(self) -> list[str]:
         """What the figures of a comparison could be mistaken for."""
         about = (
-            f"differences are those under {self.human!r}, estimated from both judges; wins, ties and losses are of users whom "
-            f"{self.human!r} graded. comparison.judged has what each judge alone says"
+            f"differences are those under {self.human!r}, estimated from both judges; wins, ties and losses are of the users "
+            f"that {self.human!r} graded. comparison.judged has what each judge alone says"
         )
         everyone = [row for row in self.rows if row.slice == "all"]
         signs = [

@@ -27,6 +27,7 @@ from spark_rankeval.records.comparison_rows import (
     slices_in_words,
 )
 from spark_rankeval.records.gaps import attribute_gap_tables
+from spark_rankeval.records.judge_estimates import JudgedMeans, judged_means
 from spark_rankeval.records.notes import definitions_table
 from spark_rankeval.records.quality import apart_in_words, quality_table
 from spark_rankeval.records.selection import headline_keys, one_of_each
@@ -259,6 +260,9 @@ def _sections(contents: Contents) -> Iterator[Section]:
     # Of all items together a share of groups is 1.
     telling = [row for row in total_rows if not shared_by_groups(row.definition)] or total_rows
     yield _means(contents, telling)
+    judged = judged_means(total_rows, contents.unit)
+    if judged is not None:
+        yield _judges(judged, contents)
     if contents.comparison is not None:
         yield _differences(contents.comparison, contents, one_of_each(telling))
     curves = [partial(contents.plots.curve, name) for name in _curves(telling)]
@@ -311,6 +315,20 @@ def _means(contents: Contents, total_rows: list[SummaryRow]) -> Section:
         pictures=[picture(contents.plots.means)],
         tables=[means_table("The means as a table", shown)],
         folded=[means_table("All means", total_rows)] if len(shown) < len(total_rows) else [],
+    )
+
+
+def _judges(judged: JudgedMeans, contents: Contents) -> Section:
+    words = (
+        f"People graded some users ({judged.human}), a model graded all of them ({judged.judge}). Both together estimate the mean that "
+        f"{judged.human} would have over all users."
+    )
+    return Section(
+        "judges",
+        "Human and model judges",
+        words=[words],
+        pictures=[picture(contents.plots.judged)],
+        folded=[judged.as_table()],
     )
 
 

@@ -37,7 +37,7 @@ from spark_rankeval.records.chart_rows import (
     parameter_points,
     recall_points,
 )
-from spark_rankeval.records.judge_estimates import is_estimated
+from spark_rankeval.records.judge_estimates import is_estimated, judged_means
 from spark_rankeval.records.notes import note_of_definitions
 from spark_rankeval.records.selection import (
     MOST_LINES,
@@ -51,6 +51,7 @@ from spark_rankeval.records.selection import (
 )
 from spark_rankeval.records.slices import attributes_of, group_of, has_item_group, is_item_group, item_attribute
 from spark_rankeval.records.summary import SELF_NORMALISED, SummaryRow, interval_name, shared_by_groups
+from spark_rankeval.report.judge_charts import judged_chart
 from spark_rankeval.request.options import POPULARITY
 from spark_rankeval.tables import common_format, number
 
@@ -94,7 +95,7 @@ class ResultPlots:
     def __repr__(self) -> str:
         return (
             "plot(metric=None), or one of plot.means(…), plot.curve(metric), plot.precision_recall(), plot.slices(metric), "
-            "plot.item_groups(metric), plot.quantiles(…), plot.histogram(metric)"
+            "plot.item_groups(metric), plot.quantiles(…), plot.histogram(metric), plot.judged()"
         )
 
     def __call__(self, metric: str | Metric | None = None, *, width: int = WIDTH) -> Drawing:
@@ -118,6 +119,22 @@ class ResultPlots:
             available, near = ", ".join(names), did_you_mean(metric, names)
             msg = f"there is no metric {str(metric)!r} to draw, with or without a cutoff; {near}available: {available}"
             raise UnknownMetricError(msg) from error
+
+    @uses_own_unit
+    def judged(self, *, width: int = WIDTH) -> Drawing:
+        """Means under human grades by both judges of `Judged`, beside those by each alone.
+
+        Args:
+            width: of the drawing without its labels, in pixels.
+
+        Raises:
+            InputError: the grades were not those of `Judged`.
+        """
+        judged = judged_means(self._total_rows(), self.unit)
+        if judged is None:
+            msg = "only evaluate(…, relevance=Judged(human=…, judge=…)) has means of two judges to draw"
+            raise InputError(msg)
+        return judged_chart(judged, width)
 
     @uses_own_unit
     def means(self, metrics: Metrics = None, *, width: int = WIDTH) -> Drawing:

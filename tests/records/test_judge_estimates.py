@@ -184,3 +184,20 @@ def test_notes_tell_of_a_draw_that_does_not_look_random_and_of_people_alone():
     assert notes_judge_columns([replace(alone, slice="country=DE")]) == []
     (nobody,) = judged_rows(estimated(human, judge, np.zeros(400, bool)))
     assert math.isnan(nobody.record()["p_of_draw"])
+
+
+def test_a_chart_has_a_mark_for_both_judges_and_one_for_each_alone(tmp_path):
+    result = result_of(ROWS)
+    drawn = result.plot.judged().to_dict()
+    records = next(iter(drawn["datasets"].values()))
+    (judged,) = result.judged.rows
+    values = {record["series"]: (record["value"], record["low"], record["high"]) for record in records}
+    names = ("both", "human alone", "llm alone")
+    assert values == {name: (value, *ends[:2]) for name, (value, ends) in zip(names, judged.means, strict=True)}
+    page = result.report(tmp_path / "page.html").read_text()
+    assert "Human and model judges" in page
+    assert "Means under &#39;human&#39;, with the grades of &#39;llm&#39;" in page
+    alone = result_of([one for one in ROWS if one.relevance])
+    assert "Human and model judges" not in alone.report(tmp_path / "other.html").read_text()
+    with pytest.raises(InputError, match="relevance=Judged"):
+        alone.plot.judged()
