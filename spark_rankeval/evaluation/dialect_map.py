@@ -209,7 +209,7 @@ def _read(predictions: Predictions, labels: Table | None, options: ScoringOption
         predictions, labels, options = long_table.predictions, long_table.labels, long_table.options
     names = ColumnNames.read(options, one_table=labels is None)
     sources = read_sources(predictions, labels, options.users, options.exclude, names, tables=FeatureTables())
-    return replace(sources, long_table=None if long_table is None else long_table.both), options
+    return sources if long_table is None else sources.take_long_table(long_table), options
 
 
 def _labels_are_in(sources: Sources) -> str:

@@ -65,7 +65,7 @@ def prepare(
         FeatureTables(side_tables, _no_answer(options, predictions, labels, long_table), has_groups=not users_alone),
     )  # fmt: skip
     if long_table is not None:
-        sources = replace(sources, long_table=long_table.both)
+        sources = sources.take_long_table(long_table)
     if attributes.weight_count is not None:
         _check_weight_count(attributes.weight_count, sources, options)
     has_groups = any(isinstance(feature, GroupSources) for feature in sources.features)

@@ -56,8 +56,8 @@ def is_hashed_by_workers(item_type: T.DataType) -> bool:
 def row_hash(source: SourceTable) -> Sql:
     """The hash of a row: of its item or array of items, and of its scores, ranks or grades.
 
-    Numbers of the same value have the same hash, whatever their width. The users are not in it. Nulls at different places of a row give
-    different hashes; at different places of one array they may give the same.
+    Numbers of the same value have the same hash, whatever their width. The users are not in it, and no made ids. Nulls at different
+    places of a row give different hashes; at different places of one array they may give the same.
     """
     double, item_type = T.DoubleType(), source.item_type
     values = [value.cast(T.ArrayType(double) if source.arrays else double) for value in source.values_sql()]
@@ -65,7 +65,8 @@ def row_hash(source: SourceTable) -> Sql:
     # Spark's hash passes over a null, which only matters beside values that could stand in its place.
     tells_nulls = bool(source.arrays or extra_columns or len(values) + 1 >= _SEVERAL)
     id_type = T.ArrayType(item_type) if source.arrays else item_type
-    columns = [hashable(source.raw_ids_sql(), id_type, keeps_null=tells_nulls), *values]
+    items = [] if source.has_made_ids else [hashable(source.raw_ids_sql(), id_type, keeps_null=tells_nulls)]
+    columns = [*items, *values]
     if not tells_nulls:
         return call("xxhash64", *columns)
     if source.arrays:

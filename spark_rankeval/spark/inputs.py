@@ -18,7 +18,7 @@ from spark_rankeval.request.options import Vectors
 from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.spark.grouped_features import MarkedUsers, SourceFeature, TablesOfCall
 from spark_rankeval.spark.ids import as_text, common_id_type, problem_of_type, readable, text_in_sql, text_of
-from spark_rankeval.spark.long_table import BothSides
+from spark_rankeval.spark.long_table import BothSides, LongTable
 from spark_rankeval.spark.source import SourceTable, check_comparable, read_source, require_column
 from spark_rankeval.spark.sql_text import (
     Sql,
@@ -87,6 +87,11 @@ class Sources:
         both = BothSides(first.frame) if first.frame is labels.frame else self.long_table
         is_alone = both is not None and all(marked.whole is both.frame for marked in self.marked_users)
         return both if is_alone else None
+
+    def take_long_table(self, table: LongTable) -> Sources:
+        """These tables, as they stand in one long table."""
+        labels = replace(self.labels, has_made_ids=table.has_made_ids)
+        return replace(self, long_table=table.both, labels=labels)
 
     @property
     def marked_users(self) -> list[MarkedUsers]:

@@ -53,6 +53,7 @@ class LongTable:
     options: ScoringOptions
     both: BothSides | None  # the rows of both sides, if there is one model
     frames: list[DataFrame]  # the tables of all models
+    has_made_ids: bool  # whether rows name no item
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,8 @@ def read_long_table(
     only = next(iter(frames))
     _check(options, has_models=has_models)
     columns = {name: _Columns.find(frame, options) for name, frame in frames.items()}
-    if options.item is None:
+    has_made_ids = options.item is None
+    if has_made_ids:
         item = _made_id(frames[only])
         frames = {only: with_columns(frames[only], {item: _place(columns[only], is_rank=options.rank is not None)})}
         # Ids are numbers in an order that no dialect may turn round, or ties would flatter.
@@ -123,6 +125,7 @@ def read_long_table(
         _with_attributes(frames, options),
         None if has_models else BothSides(frames[only], is_prediction[only], is_label[only]),
         list(frames.values()),
+        has_made_ids,
     )
 
 

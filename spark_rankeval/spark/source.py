@@ -90,6 +90,7 @@ class SourceTable:
     arrays: bool = False  # a row is a user with a list, not a user with one item
     # Labels that stand in the rows of the predictions: a row is then a user, and nothing is joined.
     shares_table: bool = False
+    has_made_ids: bool = False  # items are places in lists, which say nothing of labels
     hashed: str | None = None  # a column that stands in the hash of a row for what else the row says
     # The column, as text, of the subtopic for which a label judges its item; None: an item has one label.
     subtopic: str | None = None

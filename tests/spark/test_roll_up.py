@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import functions as F
 from worlds.random_logs import random_logs
 
-from spark_rankeval import Facts, Vectors, compare, evaluate, quarantine, score_users, summarise
+from spark_rankeval import Facts, Vectors, evaluate, quarantine, score_users, summarise
 from spark_rankeval.errors import DataError, InputError, OptionError
 from spark_rankeval.records.notes import NOTE_OF_CHUNK_LABELS, NOTE_OF_SHARED_CHUNKS, NOTES_OF_ROLL_UP
 
@@ -63,27 +63,8 @@ def test_it_has_the_figures_of_documents(rolled_up, documents):
     ours, theirs = rolled_up.data_quality, documents.data_quality
     assert (ours.n_predictions, ours.n_labels) == (theirs.n_predictions, theirs.n_labels)
     assert NOTES_OF_ROLL_UP["documents"] in rolled_up.notes
+    assert NOTES_OF_ROLL_UP["documents"] in summarise(rolled_up.per_user).notes
     assert not any(note in documents.notes for note in NOTES_OF_ROLL_UP.values())
-
-
-def test_models_slices_intervals_comparisons_and_stored_tables(predictions, labels, documents):
-    other = predictions.withColumn("score", -F.col("score"))
-    models = {"a": predictions, "b": other}
-    options = {**COLUMNS, "by": "language", "ci": "bca"}
-    result = evaluate(models, labels, METRICS, roll_up="document", **options)
-    tables = {name: best_of(table) for name, table in models.items()}
-    expected = evaluate(tables, highest_of(labels), METRICS, **{**options, "item": "document"})
-    assert means(result) == means(expected)
-    intervals, expected_intervals = (
-        [(row.interval_low, row.interval_high) for row in each.summary] for each in (result, expected)
-    )
-    assert intervals == expected_intervals
-    assert {key[1:]: value for key, value in means(result).items() if key[0] == "a"} == {
-        key[1:]: value for key, value in means(documents).items()
-    }
-    differences = [(row.metric, row.difference) for row in compare(result, baseline="b").rows]
-    assert differences == [(row.metric, row.difference) for row in compare(expected, baseline="b").rows]
-    assert NOTES_OF_ROLL_UP["documents"] in summarise(result.per_user).notes
 
 
 def test_chunks_take_places(spark):
