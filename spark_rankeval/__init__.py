@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from spark_rankeval.judging.judge_agreement import judge_agreement as judge_agreement
     from spark_rankeval.judging.model_order import ModelOrderAgreement as ModelOrderAgreement
     from spark_rankeval.judging.model_order import model_order_agreement as model_order_agreement
+    from spark_rankeval.judging.to_label import to_label as to_label
     from spark_rankeval.metrics.naming import parse_metric as parse_metric
     from spark_rankeval.package import package_zip as package_zip
     from spark_rankeval.records.abstention_rows import AbstentionCurve as AbstentionCurve
@@ -97,6 +98,7 @@ _NAMES = {
     "experiments.group_comparison": ("GroupComparison",),
     "judging.judge_agreement": ("JudgeAgreement", "judge_agreement"),
     "judging.model_order": ("ModelOrderAgreement", "model_order_agreement"),
+    "judging.to_label": ("to_label",),
     "metrics.naming": ("parse_metric",),
     "package": ("package_zip",),
     "records.abstention_rows": ("AbstentionCurve",),

@@ -63,6 +63,7 @@ DOORS = {
     "score_users": lambda table: ours.score_users(table, table, "rr"),
     "summarise": ours.summarise,
     "summary_table": ours.summary_table,
+    "to_label": lambda table: ours.to_label(table, table, "rr", relevance=ours.Judged(human="human", judge="llm")),
     "top_items": lambda table: ours.top_items(ours.Vectors(table, table), 5),
     "write_per_user": lambda table: ours.write_per_user(table, "/nowhere"),
     "write_table": lambda table: ours.write_table(table, "metrics"),

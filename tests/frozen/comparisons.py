@@ -13,6 +13,7 @@ from frozen.texts import whole
 from spark_rankeval import (
     Cube,
     Facts,
+    Judged,
     Result,
     agreement,
     all_pairs,
@@ -31,6 +32,7 @@ from spark_rankeval import (
     model_order_agreement,
     read_gates,
     summarise,
+    to_label,
 )
 from spark_rankeval.report.page import Picture
 from spark_rankeval.splits import by_hash, by_time, k_core, last_n
@@ -248,6 +250,11 @@ TABLES = {
             {"new": w.new, "old": w.old, "low": w.low}, judged(w), ["ndcg@5", "rr"], score="score", relevance=["grade", "click"]
         )
     ),
+    "pairs to label": lambda w: to_label(
+        {"new": w.new, "old": w.old},
+        w.labels.selectExpr("user", "item", "grade AS llm", "CAST(IF(user < 4, click, NULL) AS DOUBLE) AS human"), "ndcg@3", 40,
+        relevance=Judged(human="human", judge="llm"), score="score", show_judge=True,
+    ).orderBy("user", "item").toPandas(),
     "a split by time": lambda w: parts_of(
         by_time(w.log, 7, horizon=3, time="day", relevance="event", grades={"click": 1, "buy": 3}, leave_out="seen"), w
     ),

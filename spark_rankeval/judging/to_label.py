@@ -1,0 +1,328 @@
+"""Which pairs of a query and an item people should grade next: `to_label`."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from spark_rankeval.checks import check_table, is_number, kind_of, one_of
+from spark_rankeval.dialects import Dialect
+from spark_rankeval.errors import USER, DataError, InputError, OptionError, speaking_of
+from spark_rankeval.evaluation.prepare import Predictions, prepare
+from spark_rankeval.metrics.base import Metric
+from spark_rankeval.request.counts import INVALID_COUNTS
+from spark_rankeval.request.options import Judged, ScoringOptions, Table
+from spark_rankeval.spark.ids import model_in, user_hash
+from spark_rankeval.spark.local_tables import takes_local_tables
+from spark_rankeval.spark.scoring import Scoring
+from spark_rankeval.spark.source import SourceTable, user_column
+from spark_rankeval.spark.sql_text import (
+    Sql,
+    aggregate,
+    all_of,
+    any_of,
+    call,
+    column,
+    descending,
+    named,
+    null_of,
+    number,
+    over,
+    rows_of_all,
+    select,
+    when,
+    where,
+    with_columns,
+)
+from spark_rankeval.statistics.query_draws import STEPS, Bin, QueryStratum, drawn_strata
+from spark_rankeval.statistics.resampling import check_seed
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_ITEM, _JUDGE, _HUMAN, _HASH, _PLACE = "item_", "judge_", "human_", "hash_", "place_"
+_N_PAIRS, _N_QUERIES, _N_BAD, _STEP, _OPEN = "n_pairs", "n_queries", "n_bad", "step_", "open_"
+_STRATUM, _PROBABILITY = "stratum", "probability"
+# More strata leave too few queries in each.
+_MOST_STRATA = 20
+# Metrics without an upper bound have no more steps.
+_MOST_STEPS = 1_000_000
+
+
+@takes_local_tables
+def to_label(
+    predictions: Predictions,
+    labels: Table,
+    metric: str | Metric,
+    budget: int = 200,
+    *,
+    relevance: Judged,
+    user: str | Sequence[str] = "user",
+    item: str | tuple[str, str] = "item",
+    score: str | None = None,
+    rank: str | None = None,
+    relevance_threshold: float | None = None,
+    dialect: str | Dialect | None = None,
+    n_strata: int = 4,
+    seed: int = 0,
+    show_judge: bool = False,
+    unit: str = USER,
+) -> DataFrame:
+    """List the pairs of a query and an item that people should grade next, to tell models apart with few grades.
+
+    Whole queries are drawn at random, because a query counts as graded only if all of its items are. Queries on which the models differ
+    more, by the model judge's grades, are drawn with a higher probability, which stands beside each pair. With it
+    ``Judged(…, probability="probability")`` estimates means without bias. A result holds no lists, so this takes the tables.
+
+    Examples:
+        >>> graded = labels.selectExpr("user", "item", "1 AS llm", "CAST(NULL AS INT) AS human")
+        >>> judges = Judged(human="human", judge="llm")
+        >>> pairs = to_label(models, graded, "rr@2", budget=9, relevance=judges, score="score", n_strata=2)
+        >>> pairs.columns
+        ['user', 'item', 'rank_popular', 'rank_personal', 'human', 'stratum', 'probability']
+
+    Args:
+        predictions: the models by name, as in `evaluate`, in rows of users and items with a score or rank. Of one model alone, every
+            query is drawn with the same probability.
+        labels: as in `evaluate`, with the columns of both judges.
+        metric: what is to be told, such as ``ndcg@10``. Its cutoff says how many places of each list people grade.
+        budget: how many pairs to grade. If queries differ in their number of items, so do draws; on average they have no more.
+        relevance: the columns of both judges, and ``graded``, if it says which queries people graded.
+        user: as in `evaluate`.
+        item: as in `evaluate`.
+        score: as in `evaluate`.
+        rank: as in `evaluate`.
+        relevance_threshold: as in `evaluate`.
+        dialect: as in `evaluate`.
+        n_strata: into how many strata queries fall, by how much the models differ on them: first those on which they do not.
+        seed: a whole number; another one draws other queries. Who is drawn depends on it, the ids and the strata alone.
+        show_judge: whether the model's grade is in the table. People who see a grade tend to repeat it.
+        unit: as in `evaluate`, such as ``query``.
+
+    Returns:
+        a lazy table of the queries that were drawn. A query has all items that people did not grade yet, out of those that the model
+        graded and the first places of each list. Columns are the query and item, named as in the labels; the rank of the item in each
+        model's list, or null; on request the model's grade; an empty column for people's grade; the stratum, from 0; and the
+        probability. Queries that people graded before are left out, and count with the probability 1.
+
+    Raises:
+        InputError, OptionError, MetricError: an argument is not valid.
+        DataError: rows cannot be ranked, or people graded all queries.
+    """
+    _check(labels, budget, relevance, n_strata, seed, show_judge)
+    options = ScoringOptions(
+        user=user, item=item, score=score, rank=rank, relevance_threshold=relevance_threshold, dialect=dialect,
+        relevance=Judged(human=relevance.human, judge=relevance.judge, graded=relevance.graded), unit=unit,
+    )  # fmt: skip
+    if not isinstance(metric, str | Metric):
+        msg = f"metric must be one metric, such as 'ndcg@10'; got {metric!r}"
+        raise InputError(msg)
+    with speaking_of(unit):
+        scoring = prepare(predictions, labels, metric, options, users_alone=True)
+        draw = _Draw(scoring, seed)
+        pairs = draw.pairs()
+        queries = draw.queries(pairs)
+        strata = drawn_strata(_bins(queries), budget, n_strata)
+        return draw.drawn(pairs, queries, strata, show_judge=show_judge)
+
+
+def _check(
+    labels: object, budget: object, relevance: object, n_strata: object, seed: object, show_judge: object
+) -> None:
+    if labels is None:
+        msg = "labels must be a table of its own; got None"
+        raise InputError(msg)
+    check_table("labels", labels)
+    if not isinstance(relevance, Judged):
+        msg = f"relevance must be Judged(human=…, judge=…), the columns of grades; got a {kind_of(relevance)}"
+        raise InputError(msg)
+    if not (is_number(budget, numbers.Integral) and budget >= 1):  # type: ignore[operator] # it is a number
+        msg = f"budget must be a whole number from 1 on; got {budget!r}"
+        raise OptionError(msg)
+    if not (is_number(n_strata, numbers.Integral) and 1 <= n_strata <= _MOST_STRATA):  # type: ignore[operator]
+        msg = f"n_strata must be a whole number from 1 to {_MOST_STRATA}; got {n_strata!r}"
+        raise OptionError(msg)
+    check_seed(seed)
+    if not -(2**63) <= seed < 2**63:  # type: ignore[operator] # it is a number
+        msg = f"seed must have at most 64 bits; got {seed!r}"
+        raise OptionError(msg)
+    one_of("show_judge", show_judge, (True, False))
+
+
+def _bins(queries: DataFrame) -> list[Bin]:
+    """The queries that can be drawn, counted by how much models differ. Raises `DataError` if there are none, or bad rows."""
+    sums = [call("sum", named(name)).alias(name) for name in (_OPEN, _N_PAIRS, _N_BAD)]
+    rows = aggregate(queries, [_STEP], *sums).collect()
+    n_bad = sum(row[_N_BAD] for row in rows)
+    if n_bad:
+        msg = f"rows that cannot be ranked: {n_bad:,}. evaluate and quarantine say which; fix the data, or filter them out"
+        raise DataError(msg, {"n_invalid": n_bad})
+    bins = [Bin(row[_STEP], row[_OPEN], row[_N_PAIRS]) for row in rows if row[_OPEN]]
+    if not bins:
+        msg = "there is nothing to grade: people graded all users, or no list and no label has an item"
+        raise DataError(msg)
+    return bins
+
+
+@dataclass(frozen=True)
+class _Draw:
+    """Which queries of an evaluation with two judges are drawn."""
+
+    scoring: Scoring
+    seed: int
+
+    def __post_init__(self) -> None:
+        for model in self.scoring.sources.models:
+            if model.source.arrays or model.source.vectors is not None:
+                msg = (
+                    "predictions must be rows of users and items with a score or rank; explode arrays with F.posexplode"
+                )
+                raise InputError(msg)
+        if self.labels.arrays:
+            msg = "labels must have a row for each user and item; explode arrays with F.explode"
+            raise InputError(msg)
+        names = [name.lower() for name in self._names]
+        twice = [name for name in self._names if names.count(name.lower()) > 1]
+        if twice:
+            msg = f"the table to grade would have two columns {twice[0]!r}; rename a model, or a column of the labels"
+            raise InputError(msg)
+
+    @property
+    def labels(self) -> SourceTable:
+        return self.scoring.sources.labels
+
+    @property
+    def _users(self) -> list[str]:
+        return [user_column(index) for index in range(len(self.labels.user))]
+
+    @property
+    def _ranks(self) -> dict[str, str]:
+        """The columns of ranks: our names, and those that the caller sees."""
+        models = [model.name for model in self.scoring.sources.models]
+        return {f"rank_{index}_": f"rank_{name}" if name else "rank" for index, name in enumerate(models)}
+
+    @property
+    def _names(self) -> list[str]:
+        return [*self.labels.user, self.labels.item, *self._ranks.values(), *self.labels.grades, _STRATUM, _PROBABILITY]
+
+    def pairs(self) -> DataFrame:
+        """The pairs of queries and items that people did not grade: with the rank in each list, and the model's grade."""
+        keys = [*self._users, _ITEM]
+        tables = [self._ranked(index) for index in range(len(self._ranks))]
+        judge, human = (
+            when(~call("isnan", grade.cast("double")), grade.cast("double")) for grade in self.labels.values_sql()[:2]
+        )
+        values = {**dict.fromkeys(self._ranks, null_of(T.IntegerType())), _JUDGE: judge, _HUMAN: human}
+        tables.append(
+            select(self.labels.frame, *self._ids(self.labels), *(value.alias(name) for name, value in values.items()))
+        )
+        pairs = aggregate(rows_of_all(tables), keys, *(call("max", named(name)).alias(name) for name in values))
+        is_there = any_of(named(name).is_not_null() for name in (*self._ranks, _JUDGE))
+        return where(pairs, is_there & named(_HUMAN).is_null() & all_of(named(name).is_not_null() for name in keys))
+
+    def _ids(self, source: SourceTable) -> list[Sql]:
+        """The query and the item of each row, of the types that all tables share."""
+        rows = self.scoring.grouping(self.scoring.plan(exact=False)).rows
+        users = [
+            value.cast(kind).alias(name)
+            for value, kind, name in zip(source.users_sql(), rows.user_types(), self._users, strict=True)
+        ]
+        return [*users, source.ids_sql().cast(rows.item_type()).alias(_ITEM)]
+
+    def _ranked(self, index: int) -> DataFrame:
+        """The first places of a model's lists."""
+        model = self.scoring.sources.models[index]
+        source = model.source
+        frame = source.frame
+        name = self.scoring.sources.model_column
+        if name is not None:
+            frame = frame.where(model_in(frame, name) == model.name)
+        score = source.values_sql()[0].cast("double")
+        rows = select(frame, *self._ids(source), score.alias(_PLACE))
+        view = self.scoring.reading.task.views[0]
+        order = named(_PLACE) if source.value_kind == "rank" else descending(named(_PLACE))
+        items = descending(named(_ITEM)) if view.ranking.ties == "item_desc" else named(_ITEM)
+        place = over(call("row_number"), map(named, self._users), [order, items])
+        ranked = with_columns(rows, {_PLACE: place})
+        k = view.metrics[0].reads.depth
+        first = ranked if k is None else where(ranked, named(_PLACE) <= k)
+        ranks = [
+            (named(_PLACE) if name == f"rank_{index}_" else null_of(T.IntegerType())).alias(name)
+            for name in self._ranks
+        ]
+        none = [null_of(T.DoubleType()).alias(name) for name in (_JUDGE, _HUMAN)]
+        return select(first, *map(named, (*self._users, _ITEM)), *ranks, *none)
+
+    def queries(self, pairs: DataFrame) -> DataFrame:
+        """One row per query: how much models differ, whether it can be drawn, and how many pairs it has then."""
+        table = self.scoring.with_lengths().per_user()
+        schema = self.scoring.schema
+        (metric,) = (each for each in schema.metrics if each.relevance == self.labels.grades[0])
+        value = when(~call("isnan", named(metric.column)), named(metric.column))
+        bad = reduce(
+            lambda left, right: left + right, map(named, (name for name in INVALID_COUNTS if name in table.columns))
+        )
+        users = [named(name).alias(alias) for name, alias in zip(schema.users, self._users, strict=True)]
+        rows = select(table, *users, value.alias("value_"), named("grading_weight").alias("graded_"), bad.alias(_N_BAD))
+        n_values, low, high = (call(each, named("value_")) for each in ("count", "min", "max"))
+        step = call("least", call("floor", (high - low) * float(STEPS)), number(_MOST_STEPS)).cast("bigint")
+        queries = aggregate(
+            rows,
+            self._users,
+            when(n_values == len(self._ranks), step, -1).alias(_STEP),
+            call("max", named("graded_")).alias("graded_"),
+            call("sum", named(_N_BAD)).alias(_N_BAD),
+        )
+        n_pairs = aggregate(pairs, self._users, call("count", number(1)).alias(_N_PAIRS))
+        joined = queries.join(n_pairs, self._users, "left")
+        is_open = named(_N_PAIRS).is_not_null() & (named("graded_") == 0.0)
+        counts = {_N_PAIRS: when(is_open, named(_N_PAIRS), 0), _OPEN: when(is_open, 1, 0)}
+        return with_columns(joined, counts)
+
+    def drawn(
+        self, pairs: DataFrame, queries: DataFrame, strata: Sequence[QueryStratum], *, show_judge: bool
+    ) -> DataFrame:
+        """The pairs of the queries that are drawn."""
+        users = list(map(named, self._users))
+        types = [queries.schema[name].dataType for name in self._users]
+        hashed = user_hash([number(self.seed), *users], [T.LongType(), *types])
+        stratum = reduce(
+            lambda rest, index: when(named(_STEP) <= strata[index].steps, index, rest),
+            reversed(range(len(strata) - 1)),
+            number(len(strata) - 1),
+        )
+        can_be_drawn = where(queries, named(_OPEN) == 1)
+        marked = with_columns(can_be_drawn, {_STRATUM: stratum, _HASH: hashed})
+        placed = with_columns(marked, {_PLACE: over(call("row_number"), [named(_STRATUM)], [named(_HASH), *users])})
+
+        def of_stratum(values: Mapping[int, float]) -> Sql:
+            return reduce(lambda rest, index: when(named(_STRATUM) == index, values[index], rest), values, number(0))
+
+        n_drawn = of_stratum({index: each.n_drawn for index, each in enumerate(strata)})
+        probability = of_stratum({index: each.probability for index, each in enumerate(strata)})
+        chosen = select(
+            where(placed, named(_PLACE) <= n_drawn),
+            *users,
+            named(_STRATUM),
+            probability.cast("double").alias(_PROBABILITY),
+        )
+        rows = pairs.join(chosen, self._users)
+        judge, human = self.labels.grades[:2]
+        shown = {
+            **dict(zip(self._users, self.labels.user, strict=True)),
+            _ITEM: self.labels.item,
+            **self._ranks,
+            **({_JUDGE: judge} if show_judge else {}),
+        }
+        return rows.select(
+            *(column(ours).alias(name) for ours, name in shown.items()),
+            F.lit(None).cast("double").alias(human),
+            column(_STRATUM),
+            column(_PROBABILITY),
+        )
