@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from spark_rankeval.experiments.group_comparison import GroupComparison as GroupComparison
     from spark_rankeval.judging.judge_agreement import JudgeAgreement as JudgeAgreement
     from spark_rankeval.judging.judge_agreement import judge_agreement as judge_agreement
+    from spark_rankeval.judging.labels_needed import labels_needed as labels_needed
     from spark_rankeval.judging.model_order import ModelOrderAgreement as ModelOrderAgreement
     from spark_rankeval.judging.model_order import model_order_agreement as model_order_agreement
     from spark_rankeval.judging.to_label import to_label as to_label
@@ -97,6 +98,7 @@ _NAMES = {
     "experiments.compare_groups": ("compare_groups",),
     "experiments.group_comparison": ("GroupComparison",),
     "judging.judge_agreement": ("JudgeAgreement", "judge_agreement"),
+    "judging.labels_needed": ("labels_needed",),
     "judging.model_order": ("ModelOrderAgreement", "model_order_agreement"),
     "judging.to_label": ("to_label",),
     "metrics.naming": ("parse_metric",),
