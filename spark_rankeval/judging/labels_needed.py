@@ -35,7 +35,8 @@ def labels_needed(result: Result | ModelComparison, width: float) -> pd.DataFram
     Returns:
         a row for each model and metric, over all users: `metric`, `model`, `n_graded` and `width` as they are now, `wanted` (the argument),
         `with_judge`, the graded users that the width needs with the model's grades, and `by_hand` without. Both are empty if the pilot
-        tells too little. `with_judge` is also empty if not even grades of all users are enough.
+        tells too little. `with_judge` is also empty if the model does not count in the pilot, or if not
+        even grades of all users are enough.
 
     Raises:
         InputError: the result has no grades of two judges.

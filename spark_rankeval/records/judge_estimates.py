@@ -61,7 +61,9 @@ class JudgedRow:
 
     def labels_needed(self, width: float) -> LabelsNeeded | None:
         """How many users people must grade for an interval of this width: with the model's grades, and without."""
-        return labels_needed(self.moments, width, self.estimate.interval.level)
+        needed = labels_needed(self.moments, width, self.estimate.interval.level)
+        # What a model would add that does not count so far is not known.
+        return needed._replace(with_judge=None) if needed is not None and self.estimate.note else needed
 
     @property
     def means(self) -> tuple[tuple[float, Interval], ...]:

@@ -13,6 +13,7 @@ from spark_rankeval.statistics.distributions import t_critical, t_sf
 from spark_rankeval.statistics.intervals import checked_level
 from spark_rankeval.statistics.judged_moments import JudgedMoments
 from spark_rankeval.statistics.judged_samples import ONE, ZERO, E, F, sample_of
+from spark_rankeval.statistics.prediction_powered import LEAST_GRADED
 
 
 class DrawCheck(NamedTuple):
@@ -103,7 +104,7 @@ def labels_needed(moments: JudgedMoments, width: float, level: float = 0.95) -> 
         times, rest = n / n_graded, size - n_graded
         df = n_graded * share - 1
         variance = human * times
-        if uses_judge and rest > 0 and pooled and df >= 2:
+        if uses_judge and rest > 0 and pooled and n_graded * share >= LEAST_GRADED:
             best = min(max(covariance * times / (pooled_graded * times * (1 + n_graded / rest)), 0.0), 1.0)
             if best:
                 graded = max(variance - 2 * best * covariance * times + best**2 * judge * times, 0.0)

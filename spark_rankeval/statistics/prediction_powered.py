@@ -51,8 +51,8 @@ from spark_rankeval.statistics.judged_samples import (
 
 # Rounding may move a mean so far beyond a bound.
 _ROUNDING = 2.0**-40
-# With fewer graded queries it is too uncertain how much the model's grades should count.
-_LEAST_GRADED = 20
+#: With fewer graded queries it is too uncertain how much the model's grades should count.
+LEAST_GRADED = 20
 # Spread is carried by at least so many graded queries, or a judge's values say too little.
 _LEAST_DEVIATIONS_OF_JUDGE = 5
 # Disagreement counts as if at least so many graded queries had it.
@@ -280,8 +280,8 @@ class _Estimator:
         for deviations, judge in zip(self._deviations, ("human", "model's"), strict=True):
             if deviations.n_large * self._equal_share < _LEAST_DEVIATIONS_OF_JUDGE:
                 return ZERO, f"too few graded queries differ in their {judge} values"
-        if min(self._n * self._equal_share, self._graded_df(self._theta, ZERO) + 1) < _LEAST_GRADED:
-            return ZERO, f"fewer than {_LEAST_GRADED} graded queries, or as good as fewer"
+        if min(self._n * self._equal_share, self._graded_df(self._theta, ZERO) + 1) < LEAST_GRADED:
+            return ZERO, f"fewer than {LEAST_GRADED} graded queries, or as good as fewer"
         if not self._parts.pooled:
             return ZERO, "no query has only the model's grades" if self._sample.size == self._sample.n else ""
         best = self._parts.covariance / self._parts.pooled

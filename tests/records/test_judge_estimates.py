@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from worlds.summary_rows import QUALITY, row
 
-from spark_rankeval.errors import InputError, MergeError, UnknownMetricError
+from spark_rankeval import labels_needed
+from spark_rankeval.errors import InputError, MergeError, OptionError, UnknownMetricError
 from spark_rankeval.evaluation.merge import merged_rows
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.records.gaps import gap_rows
@@ -184,6 +185,24 @@ def test_notes_tell_of_a_draw_that_does_not_look_random_and_of_people_alone():
     assert notes_judge_columns([replace(alone, slice="country=DE")]) == []
     (nobody,) = judged_rows(estimated(human, judge, np.zeros(400, bool)))
     assert math.isnan(nobody.record()["p_of_draw"])
+
+
+def test_the_number_of_labels_follows_the_pilot():
+    (needed,) = labels_needed(result_of(ROWS), width=0.05).to_dict("records")
+    (row,) = judged_rows(ROWS)
+    assert (needed["metric"], needed["n_graded"], needed["wanted"]) == ("ndcg@10", row.estimate.n_graded, 0.05)
+    assert (needed["with_judge"], needed["by_hand"]) == row.labels_needed(0.05)
+    assert needed["with_judge"] < needed["by_hand"]
+    few = rows_of(*users(400, graded=0.03))
+    assert judged_rows(few)[0].estimate.note
+    assert labels_needed(result_of(few), width=0.05)["with_judge"].isna().all()
+    for wrong in (0, -1, math.inf, "0.05"):
+        with pytest.raises(OptionError, match="positive number"):
+            labels_needed(result_of(ROWS), width=wrong)
+    with pytest.raises(InputError, match="relevance=Judged"):
+        labels_needed(result_of([one for one in ROWS if one.relevance]), width=0.05)
+    with pytest.raises(InputError, match="takes a result"):
+        labels_needed(ROWS, width=0.05)
 
 
 def test_a_chart_has_a_mark_for_both_judges_and_one_for_each_alone(tmp_path):
