@@ -301,11 +301,11 @@ class _Draw:
         marked = with_columns(can_be_drawn, {_STRATUM: stratum, _HASH: hashed})
         placed = with_columns(marked, {_PLACE: over(call("row_number"), [named(_STRATUM)], [named(_HASH), *users])})
 
-        def of_stratum(values: Mapping[int, float]) -> Sql:
+        def value_by_stratum(values: Mapping[int, float]) -> Sql:
             return reduce(lambda rest, index: when(named(_STRATUM) == index, values[index], rest), values, number(0))
 
-        n_drawn = of_stratum({index: each.n_drawn for index, each in enumerate(strata)})
-        probability = of_stratum({index: each.probability for index, each in enumerate(strata)})
+        n_drawn = value_by_stratum({index: each.n_drawn for index, each in enumerate(strata)})
+        probability = value_by_stratum({index: each.probability for index, each in enumerate(strata)})
         chosen = select(
             where(placed, named(_PLACE) <= n_drawn),
             *users,
