@@ -3,7 +3,7 @@
 import pytest
 from helpers.run_documents import run_document
 
-from spark_rankeval import compare, compare_groups, score_users
+from spark_rankeval import Judged, compare, compare_groups, score_users
 from spark_rankeval.jobs import evaluate
 from spark_rankeval.jobs.compare import groups_main as groups
 from spark_rankeval.jobs.compare import main
@@ -218,3 +218,24 @@ def test_a_user_twice_is_bad_data(spark, tables, tmp_path, capsys):
     assert start(tables, tmp_path, "--set", f"models.old.path={tmp_path}/twice") == 3
     assert "users with several rows in 'old': 1" in capsys.readouterr().err
     assert not (tmp_path / "out/comparisons").exists()
+
+
+def test_tables_of_two_judges_compare_by_both(spark, tmp_path, capsys):
+    rows = [
+        (user, item, float(item == user % 3), float(item == user % 3 or user % 9 == 0))
+        for user in range(90)
+        for item in range(3)
+    ]
+    labels = spark.createDataFrame(rows, "user int, item int, hand double, llm double")
+    labels = labels.selectExpr("user", "item", "CASE WHEN user < 30 THEN hand END AS hand", "llm")
+    for name, step in (("old", 1), ("new", 2)):
+        lists = labels.selectExpr("user", "item", f"CAST((user * {step} + item) % 5 AS DOUBLE) AS score")
+        table = score_users(lists, labels, "rr", score="score", relevance=Judged(human="hand", judge="llm"))
+        table.coalesce(1).write.parquet(f"{tmp_path}/{name}")
+    assert start(tmp_path, tmp_path) == 0
+    printed = capsys.readouterr().out
+    assert "estimated from both judges" in printed
+    assert "the t test of differences that two judges estimate" in printed
+    (row,) = spark.read.parquet(f"{tmp_path}/out/comparisons").collect()
+    expected = compare({name: spark.read.parquet(f"{tmp_path}/{name}") for name in ("old", "new")}, "old")["rr"]
+    assert (row.p_test, row.n_users, row.difference) == ("prediction_powered", 90, expected.difference)
