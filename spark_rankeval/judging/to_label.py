@@ -270,7 +270,8 @@ class _Draw:
         )
         users = [named(name).alias(alias) for name, alias in zip(schema.users, self._users, strict=True)]
         rows = select(table, *users, value.alias("value_"), named("grading_weight").alias("graded_"), bad.alias(_N_BAD))
-        n_values, low, high = (call(each, named("value_")) for each in ("count", "min", "max"))
+        gap = named("value_")
+        n_values, low, high = call("count", gap), call("min", gap), call("max", gap)
         step = call("least", call("floor", (high - low) * float(STEPS)), number(_MOST_STEPS)).cast("bigint")
         queries = aggregate(
             rows,
