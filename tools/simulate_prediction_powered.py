@@ -15,10 +15,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import betainc
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from spark_rankeval.statistics import distributions
 from spark_rankeval.statistics.distributions import normal_quantile
 from spark_rankeval.statistics.judged_draws import draw_check
 from spark_rankeval.statistics.judged_moments import OTHERS, OTHERS_E, OTHERS_F, OTHERS_FF, JudgedMoments
@@ -26,73 +28,96 @@ from spark_rankeval.statistics.judged_samples import ONE, ZERO, sample_of
 from spark_rankeval.statistics.prediction_powered import JudgedEstimate, judged_estimate
 
 Array = np.ndarray[Any, Any]
-Draw = Callable[[np.random.Generator, int], Array]
+Metric = Callable[[Array], Array]
+Judge = Callable[[np.random.Generator, Array], Array]
 
 LEVEL = 0.95
 # A population has so many kinds of queries, each as frequent as the others: many queries are drawn by how many of each kind there are.
 _KINDS = 4000
+_CANDIDATES, _CUTOFF = 20, 10
+# Grades are 1, 2 and 3 from these utilities on; items are relevant from grade 2 on.
+_GRADES_FROM, _RELEVANT = np.array([0.0, 1.2, 2.2]), 2
 
 
-def hit_rate(share: float) -> Draw:
-    """Values of 0 and 1."""
-    return lambda rng, size: (rng.random(size) < share).astype(np.float64)
+class Queries(NamedTuple):
+    """Grades of 20 candidates a query, 0 to 3, by people and by the model; and two lists of them, as places of candidates."""
+
+    human: Array
+    judge: Array
+    ranked: Array
+    baseline: Array
 
 
-def ndcg(rng: np.random.Generator, size: int) -> Array:
-    """0 for 30% of the queries, else spread over all values."""
-    return np.where(rng.random(size) < 0.3, 0.0, rng.beta(2, 1.5, size))
+def queries(rng: np.random.Generator, judge: Judge, size: int) -> Queries:
+    """Queries that differ in how good their candidates are. The second list is made from scores with other errors."""
+    utility = rng.normal(size=(size, _CANDIDATES)) + rng.normal(scale=0.8, size=(size, 1))
+    human = np.searchsorted(_GRADES_FROM, utility)
+    scores = (utility + rng.normal(scale=1.5, size=utility.shape) for _ in range(2))
+    ranked, baseline = (np.argsort(-each, axis=1) for each in scores)
+    return Queries(human, judge(rng, human), ranked, baseline)
 
 
-def reciprocal_rank(rng: np.random.Generator, size: int) -> Array:
-    """One over a rank, or 0 for some 25%."""
-    rank = rng.geometric(0.35, size)
-    return np.where((rank > 10) | (rng.random(size) < 0.25), 0.0, 1 / rank)
+def hit_rate(grades: Array) -> Array:
+    """Whether the first item is relevant; undefined if none of the list is."""
+    relevant = grades >= _RELEVANT
+    return np.where(relevant.any(axis=1), relevant[:, 0], math.nan)
 
 
-def recall(rng: np.random.Generator, size: int) -> Array:
-    """Shares of 1 to 5 relevant items."""
-    n_relevant = rng.integers(1, 6, size)
-    return rng.binomial(n_relevant, 0.45) / n_relevant
+def ndcg(grades: Array) -> Array:
+    """NDCG@10 with exponential gains; the ideal list has all candidates."""
+    discounts = 1 / np.log2(np.arange(2, _CUTOFF + 2))
+    gains = 2.0**grades - 1
+    ideal = -np.sort(-gains, axis=1)[:, :_CUTOFF] @ discounts
+    return np.divide(gains[:, :_CUTOFF] @ discounts, ideal, out=np.full(len(grades), math.nan), where=ideal > 0)
 
 
-METRICS: dict[str, Draw] = {
-    "hit rate 0.5": hit_rate(0.5),
-    "hit rate 0.9": hit_rate(0.9),
-    "NDCG": ndcg,
-    "RR": reciprocal_rank,
-    "recall": recall,
-}
+def reciprocal_rank(grades: Array) -> Array:
+    """One over the rank of the first relevant item, 0 if that is beyond 10."""
+    relevant = grades >= _RELEVANT
+    first = np.argmax(relevant, axis=1)
+    return np.where(relevant.any(axis=1), np.where(first < _CUTOFF, 1 / (first + 1), 0.0), math.nan)
 
 
-def agreeing(rng: np.random.Generator, y: Array, draw: Draw, share: float) -> Array:
-    """The human values of a share of the queries, and values of other queries for the rest."""
-    return np.where(rng.random(len(y)) < share, y, draw(rng, len(y)))
+def recall(grades: Array) -> Array:
+    """The share of the relevant items that are among the first 10."""
+    relevant = grades >= _RELEVANT
+    n_relevant = relevant.sum(axis=1)
+    found = relevant[:, :_CUTOFF].sum(axis=1)
+    return np.divide(found, n_relevant, out=np.full(len(grades), math.nan), where=n_relevant > 0)
 
 
-def too_high(rng: np.random.Generator, y: Array, draw: Draw) -> Array:
-    """The larger of two values for half of the queries, of which one agrees in 85%."""
-    f = agreeing(rng, y, draw, 0.85)
-    return np.where(rng.random(len(y)) < 0.5, np.maximum(f, draw(rng, len(y))), f)
+#: Metrics of the grades of lists, in rank order.
+METRICS: dict[str, Metric] = {"hit rate": hit_rate, "NDCG": ndcg, "RR": reciprocal_rank, "recall": recall}
 
 
-def too_strict(rng: np.random.Generator, y: Array, draw: Draw) -> Array:
-    """0 for a tenth of the queries, and the human value for the others."""
-    return np.where(rng.random(len(y)) < 0.9, y, 0.0)
+def agreeing(rng: np.random.Generator, grades: Array, share: float) -> Array:
+    """The human grades of a share of the items, and grades of other items for the rest."""
+    return np.where(rng.random(grades.shape) < share, grades, rng.choice(grades.ravel(), grades.shape))
 
 
-#: What a model makes of the human values.
-JUDGES: dict[str, Callable[[np.random.Generator, Array, Draw], Array]] = {
-    "unbiased": lambda rng, y, draw: agreeing(rng, y, draw, 0.8),
+def too_high(rng: np.random.Generator, grades: Array) -> Array:
+    """One grade more for half of the items, after 85% agree."""
+    return np.minimum(agreeing(rng, grades, 0.85) + (rng.random(grades.shape) < 0.5), 3)
+
+
+def too_strict(rng: np.random.Generator, grades: Array) -> Array:
+    """Nothing is relevant in a tenth of the queries: grades of 2 and 3 become 1 and 0."""
+    return np.where(rng.random((len(grades), 1)) < 0.1, np.minimum(grades, 3 - grades), grades)
+
+
+#: What a model makes of the human grades.
+JUDGES: dict[str, Judge] = {
+    "unbiased": lambda rng, grades: agreeing(rng, grades, 0.8),
     "biased": too_high,
-    "noisy": lambda rng, y, draw: agreeing(rng, y, draw, 0.4),
-    "useless": lambda rng, y, draw: agreeing(rng, y, draw, 0.0),
-    "reversed": lambda rng, y, draw: 1 - agreeing(rng, y, draw, 0.8),
+    "noisy": lambda rng, grades: agreeing(rng, grades, 0.4),
+    "useless": lambda rng, grades: agreeing(rng, grades, 0.0),
+    "reversed": lambda rng, grades: 3 - agreeing(rng, grades, 0.8),
 }
-RARE_DISAGREEMENT: dict[str, Callable[[np.random.Generator, Array, Draw], Array]] = {
-    "none": lambda rng, y, draw: y.copy(),
-    "in 3%": lambda rng, y, draw: agreeing(rng, y, draw, 0.97),
-    "in 10%": lambda rng, y, draw: agreeing(rng, y, draw, 0.9),
-    "0 instead in 10%": too_strict,
+RARE_DISAGREEMENT: dict[str, Judge] = {
+    "none": lambda rng, grades: grades.copy(),
+    "on 1%": lambda rng, grades: agreeing(rng, grades, 0.99),
+    "on 5%": lambda rng, grades: agreeing(rng, grades, 0.95),
+    "on a tenth of queries": too_strict,
 }
 
 
@@ -174,12 +199,15 @@ def simulated(
     return rates([judged_estimate(each, LEVEL, bounds=bounds) for each in moments], population.mean)
 
 
-def population(
-    rng: np.random.Generator, draw: Draw, judge: Callable[[np.random.Generator, Array, Draw], Array]
-) -> Population:
-    """All kinds of queries."""
-    y = draw(rng, _KINDS)
-    return Population(y, judge(rng, y, draw))
+def _values(metric: Metric, grades: Array, places: Array) -> Array:
+    """The metric of lists under grades; what is not in the list comes behind it."""
+    return metric(np.take_along_axis(grades, places, axis=1))
+
+
+def population(rng: np.random.Generator, metric: Metric, judge: Judge) -> Population:
+    """A metric of all kinds of queries."""
+    made = queries(rng, judge, _KINDS)
+    return Population(_values(metric, made.human, made.ranked), _values(metric, made.judge, made.ranked))
 
 
 def _header(*names: str) -> Iterator[str]:
@@ -193,33 +221,33 @@ def _row(*cells: object) -> str:
 
 def table_of_judges(
     rng: np.random.Generator,
-    runs: int = 2000,
+    runs: int = 1000,
     sizes: tuple[int, ...] = (30, 100, 300),
-    others: tuple[int, ...] = (1000, 10_000, 100_000),
+    others: tuple[int, ...] = (1000, 100_000),
 ) -> Iterator[str]:
     """Each metric, number of graded queries and of others, and judge."""
     yield from _header("metric", "graded", "others", "people alone", *JUDGES)
-    for (metric, draw), n, n_others in itertools.product(METRICS.items(), sizes, others):
-        cells = [simulated(rng, population(rng, draw, judge), n, n_others, runs) for judge in JUDGES.values()]
+    for (name, metric), n, n_others in itertools.product(METRICS.items(), sizes, others):
+        cells = [simulated(rng, population(rng, metric, judge), n, n_others, runs) for judge in JUDGES.values()]
         human = sum(cell.human_covered for cell in cells) / len(cells)
-        yield _row(metric, n, f"{n_others:,}", f"{human:.3f}", *cells)
+        yield _row(name, n, f"{n_others:,}", f"{human:.3f}", *cells)
 
 
-def table_of_agreement(rng: np.random.Generator, runs: int = 2000) -> Iterator[str]:
+def table_of_agreement(rng: np.random.Generator, runs: int = 1000) -> Iterator[str]:
     """Judges who rarely disagree."""
     yield from _header("metric", "graded", *RARE_DISAGREEMENT)
-    for (metric, draw), n in itertools.product(METRICS.items(), (30, 100, 300)):
+    for (name, metric), n in itertools.product(METRICS.items(), (30, 100, 300)):
         judges = RARE_DISAGREEMENT.values()
-        yield _row(metric, n, *(simulated(rng, population(rng, draw, judge), n, 10_000, runs) for judge in judges))
+        yield _row(name, n, *(simulated(rng, population(rng, metric, judge), n, 10_000, runs) for judge in judges))
 
 
 def table_of_few(rng: np.random.Generator, runs: int = 1000) -> Iterator[str]:
     """Fewer graded queries than one should have."""
     yield from _header("metric", "graded", "people alone", *JUDGES)
-    for (metric, draw), n in itertools.product(METRICS.items(), (2, 3, 5, 10, 20)):
-        cells = [simulated(rng, population(rng, draw, judge), n, 10_000, runs) for judge in JUDGES.values()]
+    for (name, metric), n in itertools.product(METRICS.items(), (3, 10, 20)):
+        cells = [simulated(rng, population(rng, metric, judge), n, 10_000, runs) for judge in JUDGES.values()]
         human = sum(cell.human_covered for cell in cells) / len(cells)
-        yield _row(metric, n, f"{human:.3f}", *cells)
+        yield _row(name, n, f"{human:.3f}", *cells)
 
 
 def drawn(
@@ -227,23 +255,25 @@ def drawn(
 ) -> tuple[Array, Array, Array, Array | None, Array | None]:
     """Values, which queries are graded, their weights and strata.
 
-    Designs: ``weights`` draws queries with a low model value five times as often; ``strata`` draws as many of the half with low values as
-    of the other, in which 80% of the queries are; ``undefined`` leaves a fifth of the values of each judge undefined.
+    Designs: ``weights`` draws queries with a low model value five times as often. ``strata`` draws as many of those as of the others.
+    ``both`` has these strata, and draws half of each stratum three times as often as the rest.
     """
     kinds = rng.integers(0, len(population.human), size)
     y, f = population.human[kinds], population.judge[kinds]
-    is_low = f <= np.quantile(population.judge, 0.2)
-    if design == "undefined":
-        y, f = (np.where(rng.random(size) < 0.2, math.nan, values) for values in (y, f))
-        return y, f, np.arange(size) < n, None, None
+    is_low = f <= np.nanquantile(population.judge, 0.2)
+    chance = np.where(is_low, 5.0, 1.0) if design == "weights" else np.where(kinds % 2, 3.0, 1.0)
     if design == "weights":
-        chance = np.where(is_low, 5.0, 1.0)
         chance *= n / chance.sum()
         return y, f, rng.random(size) < chance, 1 / chance, None
+    strata = np.where(is_low, "low", "high")
+    if design == "both":
+        for part in (is_low, ~is_low):
+            chance[part] *= n / 2 / chance[part].sum()
+        return y, f, rng.random(size) < chance, 1 / chance, strata
     graded = np.zeros(size, np.bool_)
     for part in (is_low, ~is_low):
         graded[rng.choice(np.flatnonzero(part), n // 2, replace=False)] = True
-    return y, f, graded, None, np.where(is_low, "low", "high")
+    return y, f, graded, None, strata
 
 
 def published(moments: JudgedMoments) -> tuple[float, float]:
@@ -254,7 +284,11 @@ def published(moments: JudgedMoments) -> tuple[float, float]:
     weight = min(max(parts.covariance / parts.pooled, ZERO), ONE) if parts.pooled else ZERO
     value = float(sample.value(weight))
     graded = parts.human - 2 * weight * parts.covariance + weight**2 * parts.judge
-    reach = normal_quantile((1 + LEVEL) / 2) * math.sqrt(graded + weight**2 * parts.others)
+    reach = (
+        normal_quantile((1 + LEVEL) / 2)
+        * math.sqrt(graded + weight**2 * parts.others)
+        / float(sample.denominator(weight))
+    )
     return value - reach, value + reach
 
 
@@ -262,22 +296,22 @@ def table_of_care(rng: np.random.Generator, runs: int = 1000) -> Iterator[str]:
     """How often the published interval holds, and that of the package."""
     judges = JUDGES | RARE_DISAGREEMENT
     yield from _header("metric", "graded", *JUDGES, *(f"differs: {name}" for name in RARE_DISAGREEMENT))
-    for (metric, draw), n in itertools.product(METRICS.items(), (30, 100)):
+    for (name, metric), n in itertools.product(METRICS.items(), (30, 100)):
         cells = []
         for judge in judges.values():
-            kinds = population(rng, draw, judge)
+            kinds = population(rng, metric, judge)
             moments = samples(rng, kinds, n, 10_000, runs)
             intervals = map(published, moments)
             covered = sum(low <= kinds.mean + 1e-12 and kinds.mean - 1e-12 <= high for low, high in intervals) / runs
             careful = rates([judged_estimate(each, LEVEL, bounds=(0, 1)) for each in moments], kinds.mean).covered
             cells.append(f"{covered:.3f} → {careful:.3f}")
-        yield _row(metric, n, *cells)
+        yield _row(name, n, *cells)
 
 
 def table_of_draws(rng: np.random.Generator, runs: int = 1000) -> Iterator[str]:
     """Queries that were not drawn with equal probabilities, and undefined values."""
     yield from _header("draw", "metric", "graded", "of", "people alone", *JUDGES)
-    for design, metric, n in itertools.product(("weights", "strata", "undefined"), ("NDCG", "recall"), (40, 200)):
+    for design, metric, n in itertools.product(("weights", "strata", "both"), ("NDCG", "RR"), (60, 300)):
         size, cells = 5 * n, []
         for judge in JUDGES.values():
             kinds = population(rng, METRICS[metric], judge)
@@ -287,30 +321,31 @@ def table_of_draws(rng: np.random.Generator, runs: int = 1000) -> Iterator[str]:
         yield _row(design, metric, n, f"{size:,}", f"{human:.3f}", *cells)
 
 
-def differences(
-    rng: np.random.Generator, draw: Draw, judge: Callable[[np.random.Generator, Array, Draw], Array]
-) -> Population:
-    """The differences of two models, which have the same value for 60% of the queries."""
-    y = draw(rng, _KINDS)
-    baseline = agreeing(rng, y, draw, 0.6)
-    return Population(y - baseline, judge(rng, y, draw) - judge(rng, baseline, draw))
+def differences(rng: np.random.Generator, metric: Metric, judge: Judge) -> Population:
+    """The differences of two models that rank the same candidates."""
+    made = queries(rng, judge, _KINDS)
+    human, by_model = (
+        _values(metric, grades, made.ranked) - _values(metric, grades, made.baseline)
+        for grades in (made.human, made.judge)
+    )
+    return Population(human, by_model)
 
 
 def table_of_differences(rng: np.random.Generator, runs: int = 1000) -> Iterator[str]:
     """The differences of two models."""
     yield from _header("metric", "graded", "people alone", *JUDGES)
-    for (metric, draw), n in itertools.product(METRICS.items(), (30, 100, 300)):
-        cells = [simulated(rng, differences(rng, draw, judge), n, 10_000, runs, (-1, 1)) for judge in JUDGES.values()]
+    for (name, metric), n in itertools.product(METRICS.items(), (30, 100, 300)):
+        cells = [simulated(rng, differences(rng, metric, judge), n, 10_000, runs, (-1, 1)) for judge in JUDGES.values()]
         human = sum(cell.human_covered for cell in cells) / len(cells)
-        yield _row(metric, n, f"{human:.3f}", *cells)
+        yield _row(name, n, f"{human:.3f}", *cells)
 
 
 def table_of_checks(rng: np.random.Generator, runs: int = 1000) -> Iterator[str]:
     """How often the check of the draw has p ≤ 0.05, if the draw is random, and if people chose queries with higher values."""
     yield from _header("metric", "graded", "random draw", "high values drawn 1.5 times as often")
-    for (metric, draw), n in itertools.product(METRICS.items(), (30, 100, 300)):
-        kinds, cells = population(rng, draw, JUDGES["unbiased"]), []
-        is_high = kinds.judge >= np.quantile(kinds.judge, 0.6)
+    for (name, metric), n in itertools.product(METRICS.items(), (30, 100, 300)):
+        kinds, cells = population(rng, metric, JUDGES["unbiased"]), []
+        is_high = kinds.judge >= np.nanquantile(kinds.judge, 0.6)
         for times in (1.0, 1.5):
             alarms = 0
             for _ in range(runs):
@@ -322,7 +357,7 @@ def table_of_checks(rng: np.random.Generator, runs: int = 1000) -> Iterator[str]
                 check = draw_check(moments)
                 alarms += check is not None and check.p <= 0.05
             cells.append(f"{alarms / runs:.3f}")
-        yield _row(metric, n, *cells)
+        yield _row(name, n, *cells)
 
 
 TABLES: dict[str, Callable[[np.random.Generator], Iterator[str]]] = {
@@ -337,6 +372,8 @@ TABLES: dict[str, Callable[[np.random.Generator], Iterator[str]]] = {
 
 
 if __name__ == "__main__":
+    # The same function, faster: Clopper-Pearson intervals of 100,000 queries by the model alone, which no table has, take most of the time.
+    distributions._beta_cdf = lambda x, a, b: float(betainc(a, b, x))
     for name in sys.argv[1:] or TABLES:
         print(f"\n{name}\n")
         for line in TABLES[name](np.random.default_rng(551)):
