@@ -73,7 +73,7 @@ def test_every_public_function_of_tables_takes_those_in_memory():
         name for name, words in annotations.items() if re.search(r"\b(Table|DataFrame|Predictions|Results)\b", words)
     }
     assert {name for name in of_tables if hasattr(functions[name], "__wrapped__")} == of_tables
-    assert len(of_tables) == 28
+    assert len(of_tables) == 29
 
 
 def test_what_is_in_memory_is_known_by_its_package():

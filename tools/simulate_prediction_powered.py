@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import betainc
+from scipy.special import betainc  # type: ignore[import-untyped] # it ships no types
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -36,7 +36,7 @@ LEVEL = 0.95
 _KINDS = 4000
 _CANDIDATES, _CUTOFF = 20, 10
 # Grades are 1, 2 and 3 from these utilities on; items are relevant from grade 2 on.
-_GRADES_FROM, _RELEVANT = np.array([0.0, 1.2, 2.2]), 2
+_GRADE_LIMITS, _RELEVANT = np.array([0.0, 1.2, 2.2]), 2
 
 
 class Queries(NamedTuple):
@@ -51,7 +51,7 @@ class Queries(NamedTuple):
 def queries(rng: np.random.Generator, judge: Judge, size: int) -> Queries:
     """Queries that differ in how good their candidates are. The second list is made from scores with other errors."""
     utility = rng.normal(size=(size, _CANDIDATES)) + rng.normal(scale=0.8, size=(size, 1))
-    human = np.searchsorted(_GRADES_FROM, utility)
+    human = np.searchsorted(_GRADE_LIMITS, utility)
     scores = (utility + rng.normal(scale=1.5, size=utility.shape) for _ in range(2))
     ranked, baseline = (np.argsort(-each, axis=1) for each in scores)
     return Queries(human, judge(rng, human), ranked, baseline)
@@ -68,7 +68,10 @@ def ndcg(grades: Array) -> Array:
     discounts = 1 / np.log2(np.arange(2, _CUTOFF + 2))
     gains = 2.0**grades - 1
     ideal = -np.sort(-gains, axis=1)[:, :_CUTOFF] @ discounts
-    return np.divide(gains[:, :_CUTOFF] @ discounts, ideal, out=np.full(len(grades), math.nan), where=ideal > 0)
+    values: Array = np.divide(
+        gains[:, :_CUTOFF] @ discounts, ideal, out=np.full(len(grades), math.nan), where=ideal > 0
+    )
+    return values
 
 
 def reciprocal_rank(grades: Array) -> Array:
@@ -83,7 +86,8 @@ def recall(grades: Array) -> Array:
     relevant = grades >= _RELEVANT
     n_relevant = relevant.sum(axis=1)
     found = relevant[:, :_CUTOFF].sum(axis=1)
-    return np.divide(found, n_relevant, out=np.full(len(grades), math.nan), where=n_relevant > 0)
+    values: Array = np.divide(found, n_relevant, out=np.full(len(grades), math.nan), where=n_relevant > 0)
+    return values
 
 
 #: Metrics of the grades of lists, in rank order.
@@ -97,7 +101,8 @@ def agreeing(rng: np.random.Generator, grades: Array, share: float) -> Array:
 
 def too_high(rng: np.random.Generator, grades: Array) -> Array:
     """One grade more for half of the items, after 85% agree."""
-    return np.minimum(agreeing(rng, grades, 0.85) + (rng.random(grades.shape) < 0.5), 3)
+    changed: Array = np.minimum(agreeing(rng, grades, 0.85) + (rng.random(grades.shape) < 0.5), 3)
+    return changed
 
 
 def too_strict(rng: np.random.Generator, grades: Array) -> Array:
