@@ -11,7 +11,7 @@ from typing import NamedTuple
 from spark_rankeval.checks import is_number
 from spark_rankeval.errors import OptionError
 from spark_rankeval.statistics.cluster_sums import Clusters
-from spark_rankeval.statistics.distributions import noncentral_t_sf, normal_quantile, share_interval, t_critical
+from spark_rankeval.statistics.distributions import noncentral_t_sf, normal_quantile, share_interval, t_critical, t_sf
 from spark_rankeval.statistics.moments import Moments
 from spark_rankeval.statistics.resampling import check_seed, checked_replicates
 from spark_rankeval.statistics.sums import Mean, are_equal, name_of_term
@@ -25,6 +25,8 @@ PREDICTION_POWERED = "prediction_powered"
 UNKNOWN_MEAN = "the mean or its spread is unknown: values are too large, too small or too close together"
 # Rounding may move values by this share of a bound, or of 1 if that is larger.
 _ROUNDING = 2.0**-40
+# Of fewer users a spread that happens to be small says little about others.
+_FEW = 30
 _OUT_OF_BOUNDS = "all users have the same value, and it is outside of the metric's bounds"
 _NO_SPREAD = "all users have the same value, and the metric has no bounds"
 
@@ -210,6 +212,21 @@ def p_beyond_without_spread(value: float, n: float, margin: float, bounds: tuple
     """
     limits = (math.copysign(margin, value),) if abs(value) > margin else (-margin, margin)
     return min(1.0, 2 * max(_p_of_limit(value, n, limit, bounds) for limit in limits))
+
+
+def p_beyond_margin(
+    value: float, error: float, df: float, n: float, margin: float, bounds: tuple[float, float]
+) -> float:
+    """The two-sided p-value of what lies nearest: that a mean difference is beyond ±margin, or within (t; without spread signs).
+
+    With few users the t test takes a small spread for certainty, although users who differ may be missing. If values have bounds, p is
+    therefore no less than if all `n` users had the mean difference.
+    """
+    without_spread = p_beyond_without_spread(value, n, margin, bounds)
+    if not error:
+        return without_spread
+    by_t = min(1.0, 2 * t_sf(abs(abs(value) - margin) / error, df))
+    return max(by_t, without_spread) if n < _FEW and all(map(math.isfinite, bounds)) else by_t
 
 
 def _p_of_limit(value: float, n: float, limit: float, bounds: tuple[float, float]) -> float:

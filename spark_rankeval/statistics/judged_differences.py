@@ -14,7 +14,7 @@ from spark_rankeval.statistics.intervals import (
     PREDICTION_POWERED,
     UNBOUNDED,
     Interval,
-    p_beyond_without_spread,
+    p_beyond_margin,
     ratio,
 )
 from spark_rankeval.statistics.judged_moments import OTHERS_E, JudgedMoments
@@ -23,9 +23,6 @@ from spark_rankeval.statistics.prediction_powered import JudgedEstimate, judged_
 from spark_rankeval.statistics.relative_lift import Lift
 
 Array = np.ndarray[Any, Any]
-
-# Of fewer graded users a spread that happens to be small says little about others.
-_FEW = 30
 
 
 def judged_sides(values: Array, baseline: Array) -> tuple[Array, Array]:
@@ -165,8 +162,4 @@ class JudgedDifference:
         estimate, n = self.estimate, self.estimate.human.n
         if math.isnan(self.p_t) or n < 2:
             return math.nan
-        without_spread = p_beyond_without_spread(estimate.value, n, margin, self._bounds)
-        if not estimate.interval_error:
-            return without_spread
-        by_t = min(1.0, 2 * t_sf(abs(abs(estimate.value) - margin) / estimate.interval_error, estimate.df))
-        return max(by_t, without_spread) if n < _FEW and all(map(math.isfinite, self._bounds)) else by_t
+        return p_beyond_margin(estimate.value, estimate.interval_error, estimate.df, n, margin, self._bounds)

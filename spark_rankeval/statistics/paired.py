@@ -16,7 +16,7 @@ from spark_rankeval.statistics.intervals import (
     bounds_of_differences,
     bounds_of_lifts,
     interval_without_spread,
-    p_beyond_without_spread,
+    p_beyond_margin,
     ratio,
     t_interval,
 )
@@ -39,8 +39,6 @@ Floats = np.ndarray[Any, np.dtype[np.float64]]
 TIE = 2.0**-40
 # A term of a sum is off by less than this share of its size, half a unit of 2⁻⁴². That includes a few bits of its metric's rounding.
 _ROUNDING = 2.0**-41
-# Of fewer users a spread that happens to be small says little about others.
-_FEW = 30
 
 #: What the sums of a comparison are of, for each user.
 SIDES = ("difference", "value", "baseline")
@@ -276,18 +274,12 @@ class PairedComparison:
     def p_beyond(self, margin: float) -> float:
         """The two-sided p-value of what lies nearest: that the difference is beyond ±margin, or that it is within.
 
-        It is 1 − level if the interval at that level ends at the margin (two one-sided tests; Schuirmann 1987). With few users the
-        t test takes a small spread for certainty, although users who differ may be missing. If values have bounds, p is therefore
-        no less than if all users had the mean difference.
+        It is 1 − level if the interval at that level ends at the margin (two one-sided tests; Schuirmann 1987); see `p_beyond_margin`.
         """
         n = self.n_independent if self.clusters is None else self._effective_n
         if n < 2 or math.isnan(self.p_t):
             return math.nan
-        without_spread = p_beyond_without_spread(self.difference, n, margin, self.bounds)
-        if not self.standard_error:
-            return without_spread
-        by_t = min(1.0, 2 * t_sf(abs(abs(self.difference) - margin) / self.standard_error, self.df))
-        return max(by_t, without_spread) if n < _FEW and all(map(math.isfinite, self.bounds)) else by_t
+        return p_beyond_margin(self.difference, self.standard_error, self.df, n, margin, self.bounds)
 
 
 def comparison_of(
