@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from spark_rankeval.ranking.ragged import Array, FloatArray
+from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray
 from spark_rankeval.records.slices import ALL_VALUES
 from spark_rankeval.statistics.description import Figures
 from spark_rankeval.statistics.judged_moments import JudgedMoments
@@ -88,6 +88,14 @@ class JudgedAccumulator:
 
     def _place(self, stratum: str | None, key: list[str | None]) -> int:
         return self._groups.setdefault(json.dumps([stratum, key]), len(self._groups))
+
+    def add_pairs(
+        self, pairs: Iterable[JudgedPair], values: Sequence[Array], graded: GradedUsers, groups: Array, users: BoolArray
+    ) -> None:
+        """Add each pair of values of some of the users, under the place of the human value; see `add`."""
+        graded, groups = graded.only(users), groups[users]
+        for pair in pairs:
+            self.add(pair.human, values[pair.human][users], values[pair.judge][users], graded, groups)
 
     def add(self, figure: FigureName, human: Array, judge: Array, graded: GradedUsers, groups: Array) -> None:
         """Add the values of users by both judges; `groups` has the place of each one's group."""

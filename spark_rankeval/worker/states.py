@@ -235,14 +235,10 @@ def state_of_columns(
             user_values = [numbers(columns[name]) for name in values]
             yield from states.add(batch, user_values, counts, weights)
             if judges is not None:
-                there = ~flags(columns[no_user])
-                grading_weight = numbers(columns[GRADING_WEIGHT])
-                graded = GradedUsers(grading_weight, judges.is_weighted)
+                graded = GradedUsers(numbers(columns[GRADING_WEIGHT]), judges.is_weighted)
                 stratum = columns[STRATUM] if judges.has_strata else None
-                groups = judged.groups([columns[name] for name in keys], batch.num_rows, stratum)[there]
-                for pair in judges.pairs:
-                    human, judge = (user_values[place][there] for place in pair)
-                    judged.add(pair.human, human, judge, graded.only(there), groups)
+                groups = judged.groups([columns[name] for name in keys], batch.num_rows, stratum)
+                judged.add_pairs(judges.pairs, user_values, graded, groups, ~flags(columns[no_user]))
         yield from states.messages()
         yield from judged.messages()
 

@@ -162,11 +162,9 @@ class _Accumulator:
         if ABSENT in batch.schema.names:
             there &= ~flags(batch.column(ABSENT))
         stratum = batch.column(STRATUM) if STRATUM in batch.schema.names else None
-        groups = self._sums.groups([batch.column(name) for name in self._context.keys], batch.num_rows, stratum)[there]
-        graded = GradedUsers(scores.grading_weight, scores.weights is not None).only(there)
-        for pair in self._pairs:
-            human, judge = (users.values[each][there] for each in pair)
-            self._sums.add(pair.human, human, judge, graded, groups)
+        groups = self._sums.groups([batch.column(name) for name in self._context.keys], batch.num_rows, stratum)
+        graded = GradedUsers(scores.grading_weight, scores.weights is not None)
+        self._sums.add_pairs(self._pairs, users.values, graded, groups, there)
         yield from ()
 
     def messages(self) -> Iterator[Message]:
