@@ -36,10 +36,11 @@ from spark_rankeval.comparison.rows import (
 )
 from spark_rankeval.errors import DataError, InputError, OptionError, warn
 from spark_rankeval.metrics.base import Metric
-from spark_rankeval.records.comparison_rows import ComparisonRow, PairRow
+from spark_rankeval.records.comparison_rows import ComparisonRow
 from spark_rankeval.records.judge_estimates import JudgedDifferences
 from spark_rankeval.records.judged_rows import with_unit
 from spark_rankeval.records.notes import notes_of_clusters, notes_of_empty_lists
+from spark_rankeval.records.pair_rows import PairRow
 from spark_rankeval.request.options import ByOption, Cube, attributes_in
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.spark.model_table import Judges

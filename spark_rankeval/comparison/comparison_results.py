@@ -16,19 +16,15 @@ from spark_rankeval.metrics.base import Metric
 from spark_rankeval.records.chart_rows import WIDTH
 from spark_rankeval.records.comparison_rows import (
     ComparisonRow,
-    PairRow,
-    RankRow,
     differences_in_words,
     differences_table,
     largest_losses,
     losses_table,
-    pairs_in_words,
-    pairs_table,
-    ranks_table,
     reversals_in_words,
     slices_in_words,
 )
 from spark_rankeval.records.judge_estimates import JudgedDifferences
+from spark_rankeval.records.pair_rows import PairRow, RankRow, pairs_in_words, pairs_table, ranks_table
 from spark_rankeval.records.selection import JudgedTables, Metrics, by_slice, rows_of_metric
 from spark_rankeval.records.summary import as_json_record, record_of
 from spark_rankeval.records.table_columns import MODEL_COMPARISON, PAIRS, RANKS, frame_of

@@ -8,8 +8,9 @@ from dataclasses import replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from spark_rankeval.records.comparison_rows import ComparisonRow, PairRow, RankRow, ranks_in_words
+from spark_rankeval.records.comparison_rows import ComparisonRow
 from spark_rankeval.records.judge_estimates import JudgedRow
+from spark_rankeval.records.pair_rows import PairRow, RankRow, ranks_in_words
 from spark_rankeval.records.slices import ALL_VALUES, Key, rollup, slice_name, sorted_keys
 from spark_rankeval.records.stored import not_shared_in_words
 from spark_rankeval.statistics.all_pairs import AllPairsAccumulator, Pair, all_pairs_of, moments_of_each, rank_sets

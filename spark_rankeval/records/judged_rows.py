@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from spark_rankeval.errors import listed, names_in, speaking_of, unit_words
 from spark_rankeval.records.summary import MOST_LISTED, MetricRow, methods_in_words
+from spark_rankeval.statistics.intervals import PREDICTION_POWERED
 from spark_rankeval.statistics.verdicts import OPEN, decides, interval_in_words, percent
 from spark_rankeval.tables import DASH, Cell, Column, Note, Tone, common_format, probability, words
 
@@ -236,3 +237,25 @@ def missing_intervals(rows: Sequence[JudgedRow], name: Callable[[Any], str] = at
     """A sentence on why rows have no interval, each by its name. Empty if all have one."""
     reasons = dict.fromkeys(f"{name(row)}: {row.no_interval}" for row in rows if row.no_interval)
     return [f"no interval: {listed(list(reasons), MOST_LISTED)}"] if reasons else []
+
+
+def is_least(p: float, replicates: int) -> bool:
+    """Whether no draw gives as large a difference as there is. NaN, of rows without draws, is not least."""
+    return p * (replicates + 1) < 1.5
+
+
+def least_p_in_words(replicates: int, before: str = "") -> str:
+    """What the least p-value of a randomisation test means."""
+    return f"p as small as {replicates:,} replicates can show, 1/{replicates + 1:,}{before}"
+
+
+def name_of_test(test: str, replicates: int) -> str:
+    """The name of the test that a p comes from."""
+    return {
+        "sign_flip": f"the sign-flip randomisation test with {replicates:,} replicates",
+        "t": "the paired t test",
+        PREDICTION_POWERED: "the t test of differences that two judges estimate",
+        "tukey": "Tukey's test for a two-way layout",
+        "games_howell": "the Games-Howell test with users as blocks",
+        "randomised": f"the randomised Tukey test with {replicates:,} replicates",
+    }[test]

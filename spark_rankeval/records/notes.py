@@ -12,7 +12,8 @@ from spark_rankeval.errors import listed, unit_words
 from spark_rankeval.metrics.base import UNSET
 from spark_rankeval.metrics.gain_based import GainMetric
 from spark_rankeval.metrics.kinds import RelevanceMetric
-from spark_rankeval.records.comparison_rows import ComparisonRow, PairRow
+from spark_rankeval.records.comparison_rows import ComparisonRow
+from spark_rankeval.records.pair_rows import PairRow
 from spark_rankeval.records.summary import SummaryRow, metric_or_none
 from spark_rankeval.tables import Column, Table, number, share, words
 

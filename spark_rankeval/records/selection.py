@@ -16,8 +16,9 @@ from spark_rankeval.errors import (
 )
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.metrics.naming import column_name, parse_metric, reads_as
-from spark_rankeval.records.comparison_rows import ComparisonRow, PairRow
+from spark_rankeval.records.comparison_rows import ComparisonRow
 from spark_rankeval.records.judged_rows import Judged
+from spark_rankeval.records.pair_rows import PairRow
 from spark_rankeval.records.slices import slice_name, slice_pieces
 from spark_rankeval.records.summary import SummaryRow, as_json_record
 from spark_rankeval.table_writers import OneTable

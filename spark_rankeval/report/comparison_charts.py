@@ -20,8 +20,9 @@ from spark_rankeval.records.chart_rows import (
     axis_of,
     coarsened,
 )
-from spark_rankeval.records.comparison_rows import ComparisonRow, PairRow
+from spark_rankeval.records.comparison_rows import ComparisonRow
 from spark_rankeval.records.judged_rows import interval_kind, joined_in_words, lift_in_words
+from spark_rankeval.records.pair_rows import PairRow
 from spark_rankeval.records.selection import MOST_LINES, Metrics, chosen, largest, largest_in_words
 from spark_rankeval.tables import common_format
 

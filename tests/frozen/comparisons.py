@@ -34,7 +34,7 @@ from spark_rankeval import (
     summarise,
     to_label,
 )
-from spark_rankeval.report.page import Picture
+from spark_rankeval.report.pictures import Picture
 from spark_rankeval.splits import by_hash, by_time, k_core, last_n
 
 TREC = Path(__file__).parents[1] / "golden" / "trec"

@@ -25,8 +25,9 @@ from spark_rankeval.comparison.comparison_results import (
 from spark_rankeval.errors import InputError, OptionError, UnknownMetricError
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.metrics.naming import parse_metrics
-from spark_rankeval.records.comparison_rows import RankRow, differences_table, first_sentences, ranks_in_words
+from spark_rankeval.records.comparison_rows import differences_table, first_sentences
 from spark_rankeval.records.notes import definitions_table, notes_of
+from spark_rankeval.records.pair_rows import RankRow, ranks_in_words
 from spark_rankeval.records.summary import SummaryRow, means_table
 from spark_rankeval.records.table_columns import MODEL_COMPARISON, PAIRS
 from spark_rankeval.report.contents import quantiles_table

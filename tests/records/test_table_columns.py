@@ -10,9 +10,10 @@ from spark_rankeval.comparison.comparison_results import ModelComparison
 from spark_rankeval.errors import InputError
 from spark_rankeval.experiments.group_comparison import GroupComparison
 from spark_rankeval.records import table_columns
-from spark_rankeval.records.comparison_rows import ComparisonRow, PairRow, RankRow
+from spark_rankeval.records.comparison_rows import ComparisonRow
 from spark_rankeval.records.gaps import GapRow
 from spark_rankeval.records.group_rows import GroupRow
+from spark_rankeval.records.pair_rows import PairRow, RankRow
 from spark_rankeval.records.side_by_side import MapRow
 from spark_rankeval.records.summary import SummaryRow
 from spark_rankeval.records.table_columns import COMPARISONS, GROUP_COMPARISONS, METRICS, STORED_TABLES, TableColumns

@@ -17,8 +17,8 @@ from spark_rankeval.evaluation.dialect_map import DialectMap
 from spark_rankeval.evaluation.result import Result
 from spark_rankeval.evaluation.slice_gaps import Gaps
 from spark_rankeval.records.audit_rows import CHECKS, AuditRow
-from spark_rankeval.records.comparison_rows import RankRow
 from spark_rankeval.records.gaps import GapRow
+from spark_rankeval.records.pair_rows import RankRow
 from spark_rankeval.records.side_by_side import Choice, MapRow
 from spark_rankeval.records.stored import HistoryRow
 from spark_rankeval.records.table_columns import (

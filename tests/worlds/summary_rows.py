@@ -3,7 +3,8 @@
 import math
 import zlib
 
-from spark_rankeval.records.comparison_rows import ComparisonRow, PairRow
+from spark_rankeval.records.comparison_rows import ComparisonRow
+from spark_rankeval.records.pair_rows import PairRow
 from spark_rankeval.records.quality import DataQuality
 from spark_rankeval.records.summary import SummaryRow, summary_on_paper, summary_on_screen
 from spark_rankeval.table_writers import as_html, as_latex, as_markdown, as_text
