@@ -32,9 +32,9 @@ def with_features_of(
 ) -> ScoringTask:
     """The task with the features that its metrics ask for, and with those of the tables of a call."""
     features: list[Feature] = []
-    if task.facts - {"model_before"}:
+    if task.facts - {"models_before"}:
         features.append(FactsOfItems())
-    if "model_before" in task.facts:
+    if "models_before" in task.facts:
         features.append(Stages())
     if "intents" in task.facts or task.has_subtopic_rows:
         features.append(Intents())

@@ -1,20 +1,22 @@
-"""Metrics of a stage against the model before: the relevant items that it loses, and those that it adds."""
+"""Metrics of a stage: the relevant items that it is the first to lose, and those that it shows although one before lost them."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from itertools import count
+from typing import Any, ClassVar
 
 import numpy as np
 
-from spark_rankeval.checks import is_cutoff
+from spark_rankeval.checks import is_cutoff, read_numbers
 from spark_rankeval.errors import MetricError
-from spark_rankeval.metrics.base import Metric, Needs, Reads, Unset, parameter
+from spark_rankeval.metrics.base import UNSET, Metric, Needs, Reads, Unset, parameter
 from spark_rankeval.metrics.kinds import RelevanceMetric, ratio
 from spark_rankeval.ranking.batch import RankingBatch, is_relevant
-from spark_rankeval.ranking.ragged import BoolArray, FloatArray
-from spark_rankeval.ranking.recommended import RANK, RANK_BEFORE
+from spark_rankeval.ranking.ragged import BoolArray, FloatArray, Ragged
+from spark_rankeval.ranking.recommended import RANK, rank_in_model
 
 __all__ = ["Added", "Lost"]
 
@@ -40,34 +42,76 @@ class NoValue(Metric):
         return np.ones(batch.n_users, np.bool_)
 
 
+def _cutoffs(before: Any) -> list[int]:
+    """The cutoffs of the models before, in their order; none if their whole lists count."""
+    return [] if before is UNSET or before is None else [int(cutoff) for cutoff in read_numbers(before)]
+
+
+def _problem_of_cutoffs(before: Any) -> str | None:
+    """None if the value is valid; otherwise what it must be."""
+    wanted = "a whole number from 1 on, several such as '100,20', or None"
+    if before is None:
+        return None
+    try:
+        cutoffs = read_numbers(before)
+    except (TypeError, ValueError):
+        return wanted
+    are_valid = cutoffs and all(cutoff.is_integer() and is_cutoff(int(cutoff)) for cutoff in cutoffs)
+    return None if are_valid else wanted
+
+
+def _is_within(ranks: Ragged, k: int | None) -> BoolArray:
+    """Which labelled items stand in the first k places of a list, or anywhere in it."""
+    is_within: BoolArray = ranks.values < math.inf if k is None else ranks.values <= k
+    return is_within
+
+
 @dataclass(frozen=True, kw_only=True)
 class StageMetric(RelevanceMetric):
-    """A share of the relevant items by their places in this model's list and in that of the model before."""
+    """A share of the relevant items by their places in this model's list and in those of the models before it."""
 
     value_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
     zero_without_predictions: ClassVar[bool] = False
     zero_without_hits: ClassVar[bool] = False
 
-    before: int | Unset | None = parameter(
+    before: int | str | Unset | None = parameter(
         None,
-        check=lambda value: None if value is None or is_cutoff(value) else "a whole number from 1 on, or None",
-        doc="how many first places of the model before count; None: its whole list",
+        check=_problem_of_cutoffs,
+        doc="how many first places of each model before count, in their order, as '100,20'; the last number is for all models beyond; "
+        "None: whole lists",
     )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        cutoffs = _cutoffs(self.before)
+        if cutoffs:
+            object.__setattr__(self, "before", cutoffs[0] if len(cutoffs) == 1 else ",".join(map(str, cutoffs)))
 
     @property
     def reads(self) -> Reads:
-        """Which relevant items stand in the first places of this model and of the one before."""
-        last = None if self.k is None or not isinstance(self.before, int) else max(self.k, self.before)
-        return super().reads.but(depth=last, facts=frozenset({"model_before"}))
+        """Which relevant items stand in the first places of this model and of those before."""
+        cutoffs = _cutoffs(self.before)
+        last = None if self.k is None or not cutoffs else max(self.k, *cutoffs)
+        return super().reads.but(depth=last, facts=frozenset({"models_before"}))
 
-    def _stand(self, batch: RankingBatch, name: str, k: int | Unset | None) -> BoolArray:
-        """Which labelled items stand in the first k places of this model or of the one before."""
-        ranks = batch.label_extra_values.get(name)
+    def _here(self, batch: RankingBatch) -> BoolArray:
+        """Which labelled items stand in the first k places of this model."""
+        ranks = batch.label_extra_values.get(RANK)
         if ranks is None:
-            msg = f"{self.name} needs the ranks of the model before, which only an evaluation of several models has"
+            msg = f"{self.name} needs the ranks of the models before, which only an evaluation of several models has"
             raise MetricError(msg)
-        stand: BoolArray = ranks.values <= (k if isinstance(k, int) else np.finfo(np.float64).max)
-        return stand
+        return _is_within(ranks, self.k)
+
+    def _left(self, batch: RankingBatch) -> BoolArray:
+        """Which labelled items stand in the first places of every model before: these none has lost."""
+        cutoffs: Sequence[int | None] = _cutoffs(self.before) or [None]
+        left = np.ones(len(batch.labels.values), np.bool_)
+        for model in count():
+            ranks = batch.label_extra_values.get(rank_in_model(model))
+            if ranks is None:
+                break
+            left &= _is_within(ranks, cutoffs[min(model, len(cutoffs) - 1)])
+        return left
 
     def _share(self, batch: RankingBatch, counted: BoolArray) -> FloatArray:
         """The share of the relevant items that counts."""
@@ -78,12 +122,12 @@ class StageMetric(RelevanceMetric):
 
 @dataclass(frozen=True, kw_only=True)
 class Lost(StageMetric):
-    """The relevant items that stand in the first places of the model before and not in the first k of this one, ÷ γ.
+    """The relevant items in the first places of every model before that are not in the first k of this one, ÷ γ.
 
-    Between 0 and 1. Models stand in the order of the call. The first is measured against the labels: it loses every
-    relevant item that its first k places lack, 1 − recall@k. Recall of the model before − lost + added is the recall of
-    this one. An item that a list has twice counts once. NaN without a relevant label. Without predictions the value is
-    what the model before had.
+    Between 0 and 1. Models stand in the order of the call. The first loses every relevant item that its first k places
+    lack, 1 − recall@k. An item is lost at the first model whose first places lack it, and only there. Recall is 1 − what
+    this model and those before lost + what this one added. An item that a list has twice counts once. NaN without a
+    relevant label. Without predictions a model loses all that no model before has lost.
 
     Source: the recall of each stage of a cascade, Wang, Lin, Metzler, A cascade ranking model for efficient ranked
     retrieval, SIGIR 2011.
@@ -93,16 +137,16 @@ class Lost(StageMetric):
     larger_is_better: ClassVar[bool] = False
 
     def _values(self, batch: RankingBatch) -> FloatArray:
-        return self._share(batch, self._stand(batch, RANK_BEFORE, self.before) & ~self._stand(batch, RANK, self.k))
+        return self._share(batch, self._left(batch) & ~self._here(batch))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Added(StageMetric):
-    """The relevant items that stand in the first k places and not in the first places of the model before, ÷ γ.
+    """The relevant items in the first k places that some model before has lost, ÷ γ.
 
-    Between 0 and 1. Models stand in the order of the call. The first adds nothing, because it is measured against the
-    labels. Recall of the model before − lost + added is the recall of this one. An item that a list has twice counts
-    once. NaN without a relevant label, 0 without predictions.
+    Between 0 and 1. Models stand in the order of the call. The first adds nothing, because there is none before it. An
+    item counts at every model that has it again. Recall is 1 − what this model and those before lost + what this one
+    added. An item that a list has twice counts once. NaN without a relevant label, 0 without predictions.
 
     Source: the recall of each stage of a cascade, Wang, Lin, Metzler, A cascade ranking model for efficient ranked
     retrieval, SIGIR 2011.
@@ -113,4 +157,4 @@ class Added(StageMetric):
     zero_without_hits: ClassVar[bool] = True
 
     def _values(self, batch: RankingBatch) -> FloatArray:
-        return self._share(batch, self._stand(batch, RANK, self.k) & ~self._stand(batch, RANK_BEFORE, self.before))
+        return self._share(batch, self._here(batch) & ~self._left(batch))

@@ -16,12 +16,17 @@ from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray, IntArray
 GROUP_SET = "group_set"
 #: The same if a metric asks for the short head and the long tail: the place of the item's level of popularity.
 LEVEL = "level"
-#: The same if a metric asks for the model before: the item's rank in this model's list and in that one's, infinite if it is not there.
-RANK, RANK_BEFORE = "rank", "rank_before"
+#: The same if a metric asks for the models before: the item's rank in this model's list, infinite if it is not there.
+RANK = "rank"
 #: The groups that popularity makes.
 HEAD, TAIL = "head", "tail"
 #: The group of items without one, if they are a group of their own. No text: a column may hold any.
 WITHOUT_GROUP = None
+
+
+def rank_in_model(index: int) -> str:
+    """What labels have as `RANK` of each model before, by its index in the call."""
+    return f"{RANK} in model {index}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,12 +132,12 @@ Fact = Literal[
     "levels",
     "history_levels",
     "intents",
-    "model_before",
+    "models_before",
 ]
 """What a metric can ask to know beside predictions and labels."""
 
 #: The tables that hold each fact, by their names in `Facts`. The categories and the mean vector of a history need two. The
-#: intents of labels may be a column of these instead. The model before has its own lists.
+#: intents of labels may be a column of these instead. The models before have lists of their own.
 FACT_TABLES: Final[dict[Fact, tuple[str, ...]]] = {
     "popularity": ("training",),
     "long_tail": ("training",),
@@ -150,7 +155,7 @@ FACT_TABLES: Final[dict[Fact, tuple[str, ...]]] = {
     "levels": ("training",),
     "history_levels": ("training",),
     "intents": ("items",),
-    "model_before": (),
+    "models_before": (),
 }
 #: Facts about items; they are looked up for every prediction.
 ITEM_FACTS: Final[tuple[Fact, ...]] = ("popularity", "long_tail", "category", "categories", "vector", "catalogue")
@@ -190,7 +195,7 @@ ATTRIBUTES: Final = {
 #: The options whose columns hold numbers, not names.
 NUMBERS: Final = frozenset(each.option for each in ATTRIBUTES.values() if not each.kind.startswith("text"))
 #: Facts about labels alone: metrics that ask for these do not look at other items.
-LABEL_FACTS: Final[frozenset[Fact]] = frozenset({"intents", "model_before"})
+LABEL_FACTS: Final[frozenset[Fact]] = frozenset({"intents", "models_before"})
 
 # The category of an item that has none.
 UNKNOWN = -1

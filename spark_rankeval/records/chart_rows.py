@@ -100,9 +100,9 @@ class StageBar:
 
     Attributes:
         place: the stage.
-        kept: of the stage before, or of the labels.
-        added: of no stage before.
-        lost: in the stage before, and not here.
+        kept: here and at every stage before.
+        added: here, although some stage before lost them.
+        lost: at every stage before, and not here.
         low: the lower end of the interval of kept + added; NaN if there is none.
         high: its upper end.
     """

@@ -36,10 +36,9 @@ class StageRow:
         k: how many first places count.
         slice: which users, such as ``country=DE``; ``all``.
         recall: the share of the relevant items that stand in the first k places.
-        lost: the share that stands in the first places of the stage before, and not in these. The first stage is measured against
-            the labels.
-        added: the share that stands in these, and not in those of the stage before. Recall of the stage before − lost + added is
-            `recall`.
+        lost: the share that stands in the first places of every stage before, and not in these. Each item is lost at most once.
+        added: the share that stands in these, although some stage before lost it. 1 − `lost` of this and all stages before + `added`
+            is `recall`.
         reached: the metric of the stage's own order.
         ceiling: the best value of the metric that any order of the stage's first k places has.
     """
@@ -80,8 +79,8 @@ def funnel_tables(rows: Sequence[StageRow]) -> tuple[Table, Table]:
             *brackets,
             *_other_intervals(rows, FIGURES[:3]),
             Note("of the relevant items, those in the first places", "recall"),
-            Note("in the first places of the stage before, of the first stage in the labels, and not in these", "lost"),
-            Note("in these places, and not in those of the stage before", "added"),
+            Note("in the first places of every stage before, and not in these: each item is lost once at most", "lost"),
+            Note("in these places, although some stage before lost them", "added"),
         ],
         dash_means="the first stage has none before it",
         is_grouped=bool(also),

@@ -17,7 +17,7 @@ from spark_rankeval.evaluation.bad_rows import warn_if_changing
 from spark_rankeval.evaluation.evaluate import result_of
 from spark_rankeval.evaluation.prepare import prepare
 from spark_rankeval.evaluation.result import Result
-from spark_rankeval.metrics.base import REGISTRY, UNSET, Metric, Unset
+from spark_rankeval.metrics.base import REGISTRY, UNSET, Metric
 from spark_rankeval.metrics.expected_values import TieAwareMetric
 from spark_rankeval.metrics.naming import parse_metric
 from spark_rankeval.metrics.set_based import Recall
@@ -196,10 +196,10 @@ def funnel(
 ) -> Funnel:
     """Tell which stage of a retrieval loses the relevant items, and what each stage's items still allow, in one pass over the data.
 
-    A stage passes its first k items on to the next one. The funnel tells the shares of the relevant items that each stage loses and
-    adds. Recall of the stage before − lost + added is the stage's recall, for each user and in the mean. An item that a later stage shows
-    again stays lost where it was first lacking. A metric tells what each stage
-    reaches. Its ceiling is the best value that any order of the stage's first k items has.
+    A stage passes its first k items on to the next one. A relevant item is lost at the first stage whose first k items lack it, and only
+    there. The funnel tells the share of the relevant items that each stage loses. It also tells the share that a stage adds: it has these
+    items, although a stage before lost them. A stage's recall is 1 − lost of this and all stages before + added, for each user and in the
+    mean. A metric tells what each stage reaches. Its ceiling is the best value that any order of the stage's first k items has.
 
     Examples:
         >>> stages = funnel({"popular": predictions, "shown": personal}, labels, k=[3, 1], score="score")
@@ -286,12 +286,12 @@ def _with_metrics_of_stages(scoring: Scoring, labels_by_stage: Mapping[str, Sequ
 
 def _metrics(stages: Sequence[str], cutoffs: Sequence[int], goal: TieAwareMetric) -> dict[str, list[Metric]]:
     """The metrics of each stage, in the order of `FIGURES`."""
-    # The first stage is measured against the labels, and all of them count.
-    befores: list[int | Unset] = [UNSET, *cutoffs[:-1]]
-    return {
-        stage: [Recall(k=k), Lost(k=k, before=before), Added(k=k, before=before), goal, replace(goal, ceiling=k)]
-        for stage, k, before in zip(stages, cutoffs, befores, strict=True)
-    }
+    metrics: dict[str, list[Metric]] = {}
+    for index, (stage, k) in enumerate(zip(stages, cutoffs, strict=True)):
+        before = ",".join(map(str, cutoffs[:index])) or UNSET
+        lost, added = Lost(k=k, before=before), Added(k=k, before=before)
+        metrics[stage] = [Recall(k=k), lost, added, goal, replace(goal, ceiling=k)]
+    return metrics
 
 
 def _check_stages(stages: object, labels: object, relevance: object, ties: object) -> None:

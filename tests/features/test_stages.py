@@ -1,5 +1,6 @@
-"""Metrics of a model against the one before, as workers compute them of the lists of several models."""
+"""Metrics of a model against those before, as workers compute them of the lists of several models."""
 
+import itertools
 import pickle
 from dataclasses import replace
 
@@ -17,6 +18,7 @@ from worlds.variants import STAGES
 from spark_rankeval.dialects import DEFAULT
 from spark_rankeval.errors import MetricError, OptionError
 from spark_rankeval.metrics.naming import parse_metrics
+from spark_rankeval.metrics.stage_based import Added, Lost
 from spark_rankeval.request.availability import Lists
 from spark_rankeval.request.readings import resolve, views_of
 from spark_rankeval.request.task import ScoringTask
@@ -62,41 +64,52 @@ PAIRS = st.lists(
 GRADED = st.lists(
     st.tuples(st.integers(0, 7), st.sampled_from([-1.0, 0.0, 1.0, 2.0])), max_size=5, unique_by=lambda pair: pair[0]
 )
-THREE = st.tuples(PAIRS, PAIRS, PAIRS, GRADED)
 
 
 def ordered(pairs):
     return [item for item, _ in sorted(pairs, key=lambda pair: (-pair[1], pair[0]))]
 
 
+@st.composite
+def cascades(draw):
+    """Cutoffs of two to five stages, and users with a list of each stage and labels."""
+    n = draw(st.integers(2, 5))
+    cutoffs = draw(st.lists(st.integers(1, 6), min_size=n, max_size=n))
+    return cutoffs, draw(st.lists(st.tuples(*[PAIRS] * n, GRADED), min_size=1, max_size=5))
+
+
 @settings(max_examples=examples(by_day=40, at_night=500), deadline=None, derandomize=True)
-@given(
-    users=st.lists(THREE, min_size=1, max_size=5),
-    cutoffs=st.tuples(*[st.integers(1, 6)] * 3).map(lambda ks: sorted(ks, reverse=True)),
-    threshold=st.sampled_from([None, 2.0, 0.0]),
-)
-def test_stages_lose_and_add_what_the_definition_says_and_the_account_adds_up(users, cutoffs, threshold):
+@given(cascade=cascades(), threshold=st.sampled_from([None, 2.0, 0.0]))
+def test_each_item_is_lost_once_at_most_and_recall_is_what_is_left_and_added(cascade, threshold):
+    cutoffs, users = cascade
     *stages, labels = zip(*users, strict=True)
-    names = ["recall", "lost", "added"]
-    befores = [None, *cutoffs[:-1]]
-    metrics = dict.fromkeys(
-        f"{name}@{k}" if name == "recall" else f"{name}(before={before})@{k}"
+    befores = [",".join(map(str, cutoffs[:stage])) or None for stage in range(len(cutoffs))]
+    labels_of = [
+        [f"recall@{k}", *(str(metric(before=before, k=k)) for metric in (Lost, Added))]
         for before, k in zip(befores, cutoffs, strict=True)
-        for name in names
-    )
-    values = values_of(stages, labels, list(metrics), threshold=threshold)
+    ]
+    values = values_of(stages, labels, list(dict.fromkeys(itertools.chain(*labels_of))), threshold=threshold)
     for user, (*lists, pairs) in enumerate(users):
         expected = account([ordered(each) for each in lists], cutoffs, dict(pairs), threshold)
-        reached = 1.0
-        for stage, (before, k) in enumerate(zip(befores, cutoffs, strict=True)):
-            found = [values[stage][f"recall@{k}"][user]]
-            found += [values[stage][f"{name}(before={before})@{k}"][user] for name in names[1:]]
+        lost_so_far = 0.0
+        for stage, texts in enumerate(labels_of):
+            recall, lost, added = (values[stage][text][user] for text in texts)
             if expected is None:
-                assert np.isnan(found).all()
+                assert np.isnan([recall, lost, added]).all()
                 continue
-            assert found == [float(share) for share in expected[stage]]
-            assert reached - found[1] + found[2] == pytest.approx(found[0], abs=1e-15)
-            reached = found[0]
+            assert [recall, lost, added] == [float(share) for share in expected[stage]]
+            lost_so_far += lost
+            assert lost_so_far <= 1 + 1e-15
+            assert recall == pytest.approx(1 - lost_so_far + added, abs=1e-15)
+
+
+def test_an_item_that_a_stage_adds_and_a_later_one_drops_is_not_lost_again():
+    first, second, third, fourth = [(1, 0.9)], [(1, 0.9), (2, 0.8)], [(3, 0.9)], [(1, 0.9), (2, 0.8)]
+    labels = [(item, 1.0) for item in (1, 2, 3, 4)]
+    found = values_of([[first], [second], [third], [fourth]], [labels], ["lost@2", "added@2"])
+    assert [[float(value[0]) for value in each.values()] for each in found] == [
+        [0.75, 0.0], [0.0, 0.25], [0.25, 0.25], [0.0, 0.5],
+    ]  # fmt: skip
 
 
 def test_whole_lists_are_read_if_there_is_no_cutoff():
@@ -131,20 +144,26 @@ def test_lists_that_rank_judged_items_alone_are_compared_with_such_lists():
 
 @pytest.mark.parametrize("metric", STAGES, ids=lambda metric: metric.name)
 def test_without_a_model_before_there_is_nothing_to_compare_with(metric):
-    with pytest.raises(MetricError, match="needs the ranks of the model before"):
+    with pytest.raises(MetricError, match="needs the ranks of the models before"):
         metric(k=3).compute(batch_of([(in_order([1, 2]), [(1, 1.0)])]))
     for call in ({"ties": "average"}, {}):
         with pytest.raises((OptionError, MetricError), match=r"not available for|only evaluate and score_users"):
             resolve(parse_metrics([metric.name]), DEFAULT, {}, KNOWN, **call)
 
 
-@pytest.mark.parametrize("value", [0, 1.5, True, "many"])
+@pytest.mark.parametrize("value", [0, 1.5, True, "many", "3,0", "", (), float("inf")])
 @pytest.mark.parametrize("metric", STAGES, ids=lambda metric: metric.name)
 def test_how_many_places_before_is_a_whole_number(metric, value):
-    with pytest.raises(MetricError, match="before must be a whole number from 1 on, or None"):
+    with pytest.raises(MetricError, match="before must be a whole number from 1 on, several such as '100,20', or None"):
         metric(before=value)
 
 
+def test_cutoffs_of_models_before_are_written_in_one_way():
+    assert [str(Lost(before=value)) for value in ("3", [3], (9, 3), "9, 3")] == ["lost(before=3)"] * 2 + [
+        "lost(before='9,3')"
+    ] * 2
+
+
 def test_the_deeper_of_the_two_cutoffs_is_read():
-    depths = {name: parse_metrics([name]) for name in ("lost(before=9)@2", "added(before=2)@9", "lost@5", "added")}
+    depths = {name: parse_metrics([name]) for name in ("lost(before='1,9')@2", "added(before=2)@9", "lost@5", "added")}
     assert [next(iter(named.values())).resolve().reads.depth for named in depths.values()] == [9, 9, None, None]

@@ -48,7 +48,7 @@ def test_its_docstring_says_formula_bounds_and_source_and_who_is_undefined(metri
         assert re.search(r"NaN without a label[^.]*; 0 without predictions", text)
     else:
         assert re.search(r"NaN[^.]* without", text)
-    # Without predictions a stage loses what the model before has.
+    # Without predictions a stage loses all that none before has lost.
     if metric not in (*GROUPS, *INTENTS, *STAGES):
         assert re.search(
             r"\b0 without predictions" if metric.zero_without_predictions else r"NaN[^.]* without predictions", text

@@ -20,6 +20,8 @@ def best_value(name, user, n, **parameters):
 def account(stages, cutoffs, grades, threshold=None):
     """Of each stage the shares of the relevant items that it reaches, loses and adds; None without a relevant item.
 
+    An item is lost at the first stage whose list lacks it. A stage adds what it has although an earlier stage lost it.
+
     Args:
         stages: the items of each stage, best first.
         cutoffs: how many first places of each stage count.
@@ -29,9 +31,12 @@ def account(stages, cutoffs, grades, threshold=None):
     relevant = {item for item, grade in grades.items() if is_relevant(grade, threshold)}
     if not relevant:
         return None
-    rows, before = [], relevant
-    for items, k in zip(stages, cutoffs, strict=True):
-        here = relevant & set(items[:k])
-        rows.append([Fraction(len(some), len(relevant)) for some in (here, before - here, here - before)])
-        before = here
+    lists = [items[:k] for items, k in zip(stages, cutoffs, strict=True)]
+    lost_at = {item: next((stage for stage, items in enumerate(lists) if item not in items), None) for item in relevant}
+    rows = []
+    for stage, items in enumerate(lists):
+        here = [item for item in relevant if item in items]
+        lost = [item for item in relevant if lost_at[item] == stage]
+        added = [item for item in here if lost_at[item] is not None and lost_at[item] < stage]
+        rows.append([Fraction(len(some), len(relevant)) for some in (here, lost, added)])
     return rows

@@ -14,8 +14,8 @@ EVERY_METRIC = sorted(set(REGISTRY.values()), key=lambda metric: metric.name)
 INTENTS = [metric for metric in EVERY_METRIC if "intents" in metric().resolve().reads.facts]
 # Those of users who are declared to have no answer: tests/metrics/test_abstention_based.py has them.
 NO_ANSWER = [metric for metric in EVERY_METRIC if metric.needs == "no_answer"]
-# Those of a model against the one before need two models: tests/features/test_stages.py has them.
-STAGES = [metric for metric in EVERY_METRIC if "model_before" in metric().resolve().reads.facts]
+# Those of a model against those before need several models: tests/features/test_stages.py has them.
+STAGES = [metric for metric in EVERY_METRIC if "models_before" in metric().resolve().reads.facts]
 METRICS = [
     metric
     for metric in EVERY_METRIC
@@ -44,7 +44,7 @@ VALUES = {
     "smoothing": (0.01, 0.3),
     "recall": (0.0, 0.1, 0.35, 0.5, 1.0),
     "group": (None, "a"),
-    "before": (None, 1, 3),
+    "before": (None, 1, "3,2"),
 }
 # Without weights there is nothing to estimate: tests/metrics/test_logged_feedback.py has the estimators. Others change lists:
 # tests/request/test_views.py has it. `no_answer` is about users of whom a batch must know. tests/metrics/test_best_order.py has `ceiling`.

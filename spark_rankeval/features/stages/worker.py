@@ -1,4 +1,4 @@
-"""The ranks of labelled items in the lists of a model and of the model before, as a feature of a task."""
+"""The ranks of labelled items in the lists of a model and of those before it, as a feature of a task."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 from spark_rankeval.ranking.batch import RankingBatch
 from spark_rankeval.ranking.matching import match, repeated_items
 from spark_rankeval.ranking.ragged import Array, FloatArray, Ragged
-from spark_rankeval.ranking.recommended import RANK, RANK_BEFORE
+from spark_rankeval.ranking.recommended import RANK, rank_in_model
 from spark_rankeval.request.task import ScoringTask
 from spark_rankeval.worker.reading import Side
 from spark_rankeval.worker.scored_features import BatchFeature, PartitionFeature, RankedView, ScoringFeature
@@ -22,7 +22,7 @@ _ITEM = "labelled_item"
 
 @dataclass(frozen=True)
 class Stages(ScoringFeature):
-    """Models as stages: each is measured against the one before."""
+    """Models as stages: each is measured against those before it."""
 
     def begin(self, task: ScoringTask) -> PartitionFeature:
         """The stages of a task."""
@@ -60,11 +60,11 @@ class _StagesOfBatch(BatchFeature):
         # Of an item that a list has twice, the best rank is written last.
         ranks[batch.extra_values[_ITEM].astype(np.int64)[::-1]] = batch.rank[::-1]
         self._ranks[index] = ranks
-        # The first model is measured against the labels, which come before all ranks.
-        before = self._ranks.pop(index - self._n_views, np.zeros(len(ranks)))
+        before = range(index % self._n_views, index, self._n_views)
+        names = {RANK: ranks, **{rank_in_model(model): self._ranks[view] for model, view in enumerate(before)}}
         items = batch.label_extra_values[_ITEM]
         index_of_item = items.values.astype(np.int64)
-        values = {RANK: items.like(ranks[index_of_item]), RANK_BEFORE: items.like(before[index_of_item])}
+        values = {name: items.like(each[index_of_item]) for name, each in names.items()}
         return replace(batch, label_extra_values={**batch.label_extra_values, **values}, labels=self._shared(ranked))
 
     def _shared(self, ranked: RankedView) -> Ragged:
