@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from helpers.chromium import Chromium, find
 from helpers.reports import full_report
+from worlds.judged_users import result_of, rows_of, users
 from worlds.summary_rows import QUALITY, row
 
 from spark_rankeval.evaluation.result import Result
@@ -97,6 +98,18 @@ def test_long_definitions_fit_a_narrow_window(browser, tmp_path):
         "(box => [box.scrollWidth, box.clientWidth])(document.querySelector('#definitions .scroll'))"
     )
     assert widths[0] <= widths[1]
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_chart_of_judges_fits_the_window(browser, pictures, width):
+    path = result_of(rows_of(*users(400))).report(pictures / "judges.html")
+    browser.open(path, width=width)
+    assert browser.complaints() == []
+    judges = browser.value(CHARTS.replace("'.chart'", "'#judges .chart'"))
+    assert [len([drawing for drawing in both if drawing["width"]]) for both in judges] == [1]
+    assert browser.value(BEYOND) == []
+    assert browser.value("document.documentElement.scrollWidth") <= width
+    browser.screenshot(pictures / f"judges-{width}.png")
 
 
 def test_paper_is_light_and_has_no_links_to_sections(browser, report, pictures):
