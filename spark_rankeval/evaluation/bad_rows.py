@@ -214,6 +214,21 @@ def unmatched_ids(
     return sentences
 
 
+def repeats_in_words(sources: Sources, counts: Mapping[str, Mapping[str, Moments]]) -> list[str]:
+    """A sentence on lists that have items twice, if most of the only model have: several models in one table look like this."""
+    model = sources.models[0]
+    if len(sources.models) > 1 or model.name or sources.model_column is not None:
+        return []
+    predictions, repeats = (counts[""][name] for name in ("n_predictions", "n_duplicate_predictions"))
+    n_lists, n_repeating = (count.n - count.n_zero for count in (predictions, repeats))
+    if not n_repeating or 2 * n_repeating < n_lists:
+        return []
+    return [
+        f"{n_repeating:,} of {n_lists:,} users with predictions have items twice there; the best ranked stay. If the table has several "
+        "models or runs, name their column with model="
+    ]
+
+
 def _unseen(model: Model, quality: DataQuality, counts: Mapping[str, Moments]) -> Iterator[Overlap]:
     """The overlaps of a model without an id that was seen in both tables, if other counts do not tell why."""
     vectors = model.source.vectors

@@ -12,6 +12,7 @@ from spark_rankeval.errors import DataError, OptionError, speaking_of, warn
 from spark_rankeval.evaluation.bad_rows import (
     raise_if_invalid,
     raise_if_unusable,
+    repeats_in_words,
     unmatched_ids,
     warn_if_apart,
     warn_of_labels,
@@ -161,6 +162,7 @@ def _built(
     unmatched = [] if findings.sources is None else unmatched_ids(findings.sources, qualities, findings.counts)
     for words in unmatched:
         warn(words)
+    repeats = [] if findings.sources is None else repeats_in_words(findings.sources, findings.counts)
     _warn_of_odd_weights(next(iter(qualities.values())), findings.metrics)
     _warn_of_values_out_of_range(findings)
     _raise_if_draws_are_unknown(findings)
@@ -183,7 +185,7 @@ def _built(
         findings.figures.words,
         table,
         partial(_write, write=write, options=again, kept=kept, order=summary),
-        notes=(*notes_of(summary, schema.users, findings.longest_lists), *notes, *judge_notes, *unmatched),
+        notes=(*notes_of(summary, schema.users, findings.longest_lists), *notes, *judge_notes, *repeats, *unmatched),
         item_groups=findings.figures.item_groups,
         unit=settings.unit,
         _rejected=rejected,

@@ -52,6 +52,19 @@ def test_the_other_value_comes_in_the_same_action(tables, jobs_of):
     assert jobs_of(lambda: evaluated(tables)) == jobs_of(lambda: evaluated(tables, dialect="default"))
 
 
+def test_lists_with_items_twice_may_be_of_several_models(spark):
+    rows = [(name, user, item, 1.0 / item) for name in ("old", "new") for user in (1, 2, 3) for item in (1, 2)]
+    labels = spark.createDataFrame([(1, 1), (2, 2)], "user int, item int")
+    options = {"score": "score", "dialect": "standard", "on_invalid": "drop"}
+    # Real duplicates of a single user say nothing of models.
+    for n_rows, words in ((12, "3 of 3 users with predictions have items twice there; the best ranked stay"), (8, "")):
+        table = spark.createDataFrame(rows[:n_rows], "run string, user int, item int, score double")
+        notes = evaluate(table, labels, "ndcg@2", **options).notes
+        assert len(notes) == bool(words)
+        assert all(note.startswith(words) and note.endswith("name their column with model=") for note in notes)
+    assert evaluate(table, labels, "ndcg@2", model="run", **options).notes == ()
+
+
 def test_metrics_of_relevance_and_gain_stand_on_one_population_under_a_threshold(tables):
     result = evaluated(tables, ["ndcg@2", "recall@2", "map@2"], dialect="standard", relevance_threshold=3)
     assert [(row.n_users, row.n_undefined) for row in result.summary] == [(1, 1)] * 3
