@@ -72,13 +72,13 @@ def ordered(pairs):
 
 @st.composite
 def cascades(draw):
-    """Cutoffs of two to five stages, and users with a list of each stage and labels."""
-    n = draw(st.integers(2, 5))
+    """Cutoffs of two to four stages, and users with a list of each stage and labels."""
+    n = draw(st.integers(2, 4))
     cutoffs = draw(st.lists(st.integers(1, 6), min_size=n, max_size=n))
     return cutoffs, draw(st.lists(st.tuples(*[PAIRS] * n, GRADED), min_size=1, max_size=5))
 
 
-@settings(max_examples=examples(by_day=40, at_night=500), deadline=None, derandomize=True)
+@settings(max_examples=examples(by_day=25, at_night=500), deadline=None, derandomize=True)
 @given(cascade=cascades(), threshold=st.sampled_from([None, 2.0, 0.0]))
 def test_each_item_is_lost_once_at_most_and_recall_is_what_is_left_and_added(cascade, threshold):
     cutoffs, users = cascade

@@ -62,7 +62,6 @@ def test_lists_with_items_twice_may_be_of_several_models(spark):
         notes = evaluate(table, labels, "ndcg@2", **options).notes
         assert len(notes) == bool(words)
         assert all(note.startswith(words) and note.endswith("name their column with model=") for note in notes)
-    assert evaluate(table, labels, "ndcg@2", model="run", **options).notes == ()
 
 
 def test_metrics_of_relevance_and_gain_stand_on_one_population_under_a_threshold(tables):
