@@ -102,18 +102,18 @@ class Message(NamedTuple):
 
 
 class Merger(ABC):
-    """What makes one message, or few, of those of a kind."""
+    """Merges the messages of one kind into one message, or into few."""
 
     @abstractmethod
     def add(self, bucket: int | None, payloads: Iterable[bytes]) -> Iterable[Message]:
-        """Take in all messages of a bucket; gives what is ready, or must make room."""
+        """Take in all messages of a bucket; give merged ones that are ready, or take too much memory."""
 
     def rest(self) -> Iterable[Message]:
-        """What is left after the last bucket; nothing, if each bucket is given at once."""
+        """The merged messages that are left after the last bucket; none if `add` gave those of each bucket."""
         return ()
 
 
-#: What makes the merger of each kind of message.
+#: By kind of message, the function that makes a merger.
 Mergers = dict[str, Callable[[], Merger]]
 #: The columns of rows that travel.
 BUCKET, KIND, PAYLOAD = Message._fields

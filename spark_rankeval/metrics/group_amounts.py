@@ -35,8 +35,8 @@ class Amounts(NamedTuple):
     amount: FloatArray
 
     @classmethod
-    def added_up(cls, user: IntArray, group: IntArray, amount: FloatArray, n_groups: int) -> Amounts:
-        """Of entries that may repeat a user and group, which are added one after the other."""
+    def from_entries(cls, user: IntArray, group: IntArray, amount: FloatArray, n_groups: int) -> Amounts:
+        """The amounts of entries, which may repeat a user and group. They are added one after the other, in this order."""
         cell = user * n_groups + group
         n_cells = (int(user.max(initial=-1)) + 1) * n_groups
         if n_cells <= _SPARSE * len(cell):
@@ -157,7 +157,7 @@ class GroupMetric(ListMetric, RelevanceMetric):
             within[labelled] &= is_relevant(recommended.grade[labelled], self.threshold)
         item, group, part = groups.spread(required_fact(recommended.group_set)[within], apart=self.is_apart)
         attention = self._attention(recommended.rank[within])[item] * part
-        return Amounts.added_up(recommended.user[within][item], group, attention, groups.n_groups)
+        return Amounts.from_entries(recommended.user[within][item], group, attention, groups.n_groups)
 
     def _label_amounts(self, batch: RankingBatch, worth: FloatArray) -> Amounts:
         """What labels are worth, divided among the groups of their items; those worth 0 have no entry."""
@@ -169,7 +169,7 @@ class GroupMetric(ListMetric, RelevanceMetric):
         if (amount != amount[:1]).any():
             order = np.lexsort((amount, user * groups.n_groups + group))
             user, group, amount = user[order], group[order], amount[order]
-        return Amounts.added_up(user, group, amount, groups.n_groups)
+        return Amounts.from_entries(user, group, amount, groups.n_groups)
 
     def relevance_of(self, batch: RankingBatch) -> Amounts:
         """How many relevant labels each group has."""

@@ -138,7 +138,7 @@ class GroupRates(AllListsGroupMetric):
         """How many of some items of users are in each group."""
         groups = self.groups_of(batch)
         item, group = groups.memberships(sets)
-        return Amounts.added_up(user[item], group, np.ones(len(item)), groups.n_groups)
+        return Amounts.from_entries(user[item], group, np.ones(len(item)), groups.n_groups)
 
     def _count_listed(self, batch: RankingBatch, which: BoolArray) -> Amounts:
         """The same of those items of the first k places that `which` selects."""

@@ -151,7 +151,7 @@ def gap_rows(
     """
     largest, against = [], []
     for row, slices in _figures(rows, attributes):
-        users = {name: _added_up(slice_rows) for name, slice_rows in slices.items()}
+        users = {name: _users_of_rows(slice_rows) for name, slice_rows in slices.items()}
         gap = largest_gap([each.named(name, row) for name, each in users.items()], level, least_n)
         pair = (gap.highest or _Users().named("", row), gap.lowest or _Users().named("", row))
         largest.append(
@@ -296,7 +296,7 @@ def _users_of(row: SummaryRow) -> _Users:
     return _Users(row.n_users, row.n_undefined, row.n_zero, row.minimum, row.maximum, sums, problem, grouped)
 
 
-def _added_up(rows: Sequence[SummaryRow]) -> _Users:
+def _users_of_rows(rows: Sequence[SummaryRow]) -> _Users:
     return reduce(_Users.plus, map(_users_of, rows), _Users())
 
 

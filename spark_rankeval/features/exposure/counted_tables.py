@@ -1,4 +1,4 @@
-"""Tables of counts that travel as messages: rows that are alike but for one column become one."""
+"""Tables of counts that travel as messages: rows that differ in one column alone become one row with its sum."""
 
 from __future__ import annotations
 
@@ -9,75 +9,77 @@ import pyarrow as pa
 from spark_rankeval.wire import Merger, Message
 from spark_rankeval.worker.process import stream_of
 
-# Tables that wait are added up if they are larger than this.
-_WAITING = 2 << 20
+# Waiting tables are merged when they take more bytes than this.
+_MOST_WAITING_BYTES = 2 << 20
 _CODEC = "zstd"
-# So many bytes of a payload tell its size before it was compressed.
-_SIZE = 8
+# A payload begins with the size of the uncompressed table, in so many bytes.
+_SIZE_BYTES = 8
 
 
-def added_up(tables: list[pa.Table], summed: str) -> pa.Table:
-    """One row of all rows that are alike but for one column, which is added up."""
-    whole = pa.concat_tables(tables)
-    keys = [name for name in whole.column_names if name != summed]
-    grouped = whole.group_by(keys, use_threads=False).aggregate([(summed, "sum")])
-    return pa.table({name: grouped[f"{summed}_sum" if name == summed else name] for name in whole.column_names})
+def merge_counts(tables: list[pa.Table], sum_column: str) -> pa.Table:
+    """All tables as one. Rows that are equal in all other columns become one row with the sum of `sum_column`."""
+    combined = pa.concat_tables(tables)
+    keys = [name for name in combined.column_names if name != sum_column]
+    grouped = combined.group_by(keys, use_threads=False).aggregate([(sum_column, "sum")])
+    return pa.table(
+        {name: grouped[f"{sum_column}_sum" if name == sum_column else name] for name in combined.column_names}
+    )
 
 
 def message_of(kind: str, table: pa.Table, bucket: int | None = None) -> Message:
-    """A table as a message, compressed."""
+    """A message with a compressed table."""
     stream = stream_of(table)
-    # As a whole: Arrow compresses each column by itself, which takes six times as long for small tables.
+    # Arrow would compress each column by itself, which takes six times as long for small tables.
     compressed = pa.compress(stream, _CODEC, asbytes=True)
-    return Message(bucket, kind, stream.size.to_bytes(_SIZE, "little") + compressed)
+    return Message(bucket, kind, stream.size.to_bytes(_SIZE_BYTES, "little") + compressed)
 
 
 def table_of(payload: bytes) -> pa.Table:
-    """The table of a message's payload."""
-    size = int.from_bytes(payload[:_SIZE], "little")
-    return pa.ipc.open_stream(pa.decompress(memoryview(payload)[_SIZE:], size, _CODEC)).read_all()
+    """The table in a message's payload."""
+    size = int.from_bytes(payload[:_SIZE_BYTES], "little")
+    return pa.ipc.open_stream(pa.decompress(memoryview(payload)[_SIZE_BYTES:], size, _CODEC)).read_all()
 
 
 class TableSum:
-    """Tables that are added up, a few at a time."""
+    """A running sum of tables, which merges a few of them at a time; `n_bytes` is how much memory they take now."""
 
-    def __init__(self, summed: str) -> None:
-        self._summed = summed
+    def __init__(self, sum_column: str) -> None:
+        self._sum_column = sum_column
         self._waiting: list[pa.Table] = []
-        self._n_added_up = 0
+        self._merged_bytes = 0
         self.n_bytes = 0
 
     def add(self, table: pa.Table) -> None:
-        """Take in a table."""
+        """Add a table."""
         self._waiting.append(table)
         self.n_bytes += table.nbytes
-        # What is added up already may be as large again before it is looked at again.
-        if self.n_bytes > max(_WAITING, 2 * self._n_added_up):
-            self._waiting = [added_up(self._waiting, self._summed)]
-            self.n_bytes = self._n_added_up = self._waiting[0].nbytes
+        # A large sum waits for as many bytes of new tables. Else each small table would cost a merge of all counts.
+        if self.n_bytes > max(_MOST_WAITING_BYTES, 2 * self._merged_bytes):
+            self._waiting = [merge_counts(self._waiting, self._sum_column)]
+            self.n_bytes = self._merged_bytes = self._waiting[0].nbytes
 
-    def total(self) -> pa.Table | None:
-        """All tables added up; None if there is none. Afterwards it holds nothing."""
-        waiting, self._waiting, self._n_added_up, self.n_bytes = self._waiting, [], 0, 0
-        return added_up(waiting, self._summed) if waiting else None
+    def take_total(self) -> pa.Table | None:
+        """The sum of all tables so far, or None without any. The next sum starts from nothing."""
+        waiting, self._waiting, self._merged_bytes, self.n_bytes = self._waiting, [], 0, 0
+        return merge_counts(waiting, self._sum_column) if waiting else None
 
 
-def total_of(tables: Iterable[pa.Table], summed: str) -> pa.Table | None:
-    """All tables added up; None if there is none."""
-    total = TableSum(summed)
+def total_of(tables: Iterable[pa.Table], sum_column: str) -> pa.Table | None:
+    """The sum of all tables, or None without any."""
+    total = TableSum(sum_column)
     for table in tables:
         total.add(table)
-    return total.total()
+    return total.take_total()
 
 
-class TablesMerger(Merger):
-    """One table of those of a kind that meet."""
+class CountsMerger(Merger):
+    """Merges the tables of each bucket into one message with their sum."""
 
-    def __init__(self, kind: str, summed: str) -> None:
-        self._kind, self._summed = kind, summed
+    def __init__(self, kind: str, sum_column: str) -> None:
+        self._kind, self._sum_column = kind, sum_column
 
     def add(self, bucket: int | None, payloads: Iterable[bytes]) -> Iterator[Message]:
-        """Take in the tables of a bucket; gives their sum."""
-        total = total_of(map(table_of, payloads), self._summed)
+        """Add the tables of a bucket; give the message with their sum."""
+        total = total_of(map(table_of, payloads), self._sum_column)
         if total is not None:
             yield message_of(self._kind, total, bucket)

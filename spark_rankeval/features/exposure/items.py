@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_rankeval.features.exposure.counted_tables import TableSum, added_up, message_of, table_of, total_of
+from spark_rankeval.features.exposure.counted_tables import TableSum, merge_counts, message_of, table_of, total_of
 from spark_rankeval.metrics.exposure_based import CorpusMetric, Exposure
 from spark_rankeval.ranking.batch import RankingBatch
 from spark_rankeval.ranking.ragged import Array, BoolArray, IntArray, offsets_of, position_within, starts_of_runs
@@ -61,8 +61,8 @@ _HISTOGRAM = pa.schema(
         (N_ITEMS, pa.int64()),
     ]
 )
-#: The block of an item's whole count.
-EVERYBODY = -1
+#: The block number of a count over all blocks.
+ALL_BLOCKS = -1
 #: A worker holds about so many bytes of counts. Adding them up takes up to ten times as much.
 HELD = 4 << 20
 # So many predictions are counted at once; so many rows are sent at once.
@@ -162,12 +162,12 @@ class ExposureAccumulator:
     def messages(self) -> Iterator[Message]:
         """What is left."""
         if self._held:
-            yield from self._sent(added_up(self._held, _COUNT))
+            yield from self._sent(merge_counts(self._held, _COUNT))
         n_users: Counter[tuple[int, str, int]] = Counter()
         for slot, group_counts in self._n_users.items():
             for texts, block_counts in zip(self._slices, group_counts.tolist(), strict=True):
                 # A slice without users still has a row, and so has block 0.
-                blocks = [(EVERYBODY, sum(block_counts))]
+                blocks = [(ALL_BLOCKS, sum(block_counts))]
                 if self._has_blocks:
                     blocks += [(block, -n) for block, n in enumerate(block_counts) if n or not block]
                 for text in texts:
@@ -206,7 +206,7 @@ class ExposureAccumulator:
         self._held.append(pa.table({_CELL: cell, _ITEM: ids, _COUNT: np.ones(len(cell), np.int64)}))
         self._n_bytes += self._held[-1].nbytes
         if self._n_bytes > HELD:
-            together = added_up(self._held, _COUNT)
+            together = merge_counts(self._held, _COUNT)
             # More than half would leave little room, and would be added up again and again.
             keeps = together.nbytes <= HELD // 2
             self._held, self._n_bytes = ([together], together.nbytes) if keeps else ([], 0)
@@ -236,7 +236,7 @@ class ExposureAccumulator:
         entry = np.repeat(np.arange(len(which)), n_places[which])
         nth = offsets_of(n_places)[which][entry] + position_within(entry, len(which))
         own = {name: counted[name].take(pa.array(entry)) for name in (_ITEM, _BUCKET, _COUNT)}
-        rows = added_up([pa.table({_PLACE: np.concatenate(places)[nth], **own})], _COUNT)
+        rows = merge_counts([pa.table({_PLACE: np.concatenate(places)[nth], **own})], _COUNT)
         columns = zip((_SLOT, _SLICE, _KIND, _BLOCK), zip(*self._places, strict=True), _PLACE_TYPES, strict=True)
         about = {name: pa.array(values, kind).take(rows[_PLACE].combine_chunks()) for name, values, kind in columns}
         return pa.table({**about, **{name: rows[name] for name in own}})
@@ -308,9 +308,9 @@ class ExposureMerger(Merger):
 
     def _settle(self) -> None:
         """Make histograms of all counts so far."""
-        counted = self._counts.total()
+        counted = self._counts.take_total()
         if counted is not None:
-            self._histograms = [added_up([*self._histograms, *self._histograms_of(counted)], N_ITEMS)]
+            self._histograms = [merge_counts([*self._histograms, *self._histograms_of(counted)], N_ITEMS)]
 
     def _histograms_of(self, counted: pa.Table) -> Iterator[pa.Table]:
         keys = [_SLOT, _SLICE, _KIND, _ITEM]
@@ -318,7 +318,7 @@ class ExposureMerger(Merger):
         items = counted.group_by(keys, use_threads=False).aggregate(sums)
         whole = items[f"{_COUNT}_sum"].combine_chunks()
         about = items.select(keys[:3])
-        yield _histogram(about, whole.to_numpy(), np.full(len(whole), EVERYBODY), np.ones(len(whole)))
+        yield _histogram(about, whole.to_numpy(), np.full(len(whole), ALL_BLOCKS), np.ones(len(whole)))
         if self._has_blocks:
             block_columns = (items[f"{name}_list"].combine_chunks() for name in (_BLOCK, _COUNT))
             item, block, count, n_items = changed_counts(whole, *block_columns)
@@ -335,7 +335,7 @@ def _histogram(about: pa.Table, count: Array, block: Array, n_items: Array) -> p
     columns = {_COUNT: count, _BLOCK: block, N_ITEMS: n_items}
     for name, values in columns.items():
         about = about.append_column(name, pa.array(values.astype(np.int64)))
-    return added_up([about.cast(_HISTOGRAM)], N_ITEMS)
+    return merge_counts([about.cast(_HISTOGRAM)], N_ITEMS)
 
 
 def changed_counts(
@@ -381,7 +381,7 @@ def exposures_of(messages: Iterable[Message], slots: list[Slot], totals: Totals)
     starts = np.flatnonzero(starts_of_runs(slice_[order], slot[order]))
     for rows in np.split(order, starts)[1:]:
         histogram = {name: values[rows] for name, values in columns.items()}
-        is_whole = histogram[_BLOCK] == EVERYBODY
+        is_whole = histogram[_BLOCK] == ALL_BLOCKS
         whole = {name: values[is_whole] for name, values in histogram.items()}
         leave_one_out = [
             _exposure(

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_rankeval.errors import did_you_mean, listed, warn
-from spark_rankeval.features.exposure.counted_tables import TablesMerger, added_up, message_of, table_of, total_of
+from spark_rankeval.features.exposure.counted_tables import CountsMerger, merge_counts, message_of, table_of, total_of
 from spark_rankeval.features.exposure.items import (
     EXPOSURE,
     HISTOGRAMS,
@@ -132,7 +132,7 @@ class GroupAccumulator:
                 code = np.full_like(present, self._texts[_text(text)])
                 self._hold(number, kind, present * N_BLOCKS, code, np.zeros_like(present))
         if sum(map(len, self._held)) > _HELD:
-            self._held = [added_up(self._held, COUNT)]
+            self._held = [merge_counts(self._held, COUNT)]
             if len(self._held[0]) > _HELD:
                 yield from self.messages()
 
@@ -158,12 +158,12 @@ class GroupAccumulator:
         held, self._held = self._held, []
         if not held:
             return
-        counted = added_up(held, COUNT)
+        counted = merge_counts(held, COUNT)
         slices: dict[str, int] = {}
         key_slices = [[slices.setdefault(text, len(slices)) for text in self._slice_texts(key)] for key in self._keys]
         spread = Ragged.from_lists(key_slices, np.int64).take(counted[_SLICE].to_numpy())
         rows = counted.drop_columns(_SLICE).take(pa.array(spread.user))
-        cells = added_up([rows.append_column(_SLICE, pa.array(spread.values))], COUNT)
+        cells = merge_counts([rows.append_column(_SLICE, pa.array(spread.values))], COUNT)
         for name, texts in ((_SLICE, slices), (_GROUP, self._texts)):
             values = pa.array(list(texts), pa.string()).take(cells[name].combine_chunks())
             cells = cells.set_column(cells.schema.get_field_index(name), name, values)
@@ -174,14 +174,14 @@ def _counts(
     amounts: GroupAmounts, cell: IntArray, n_groups: int, unit: float
 ) -> Iterator[tuple[int, IntArray, IntArray, IntArray]]:
     """By kind: the cells of users, codes of groups, and how many units these have."""
-    yield _EXPOSURE, *_added_up(amounts.exposure, cell, n_groups, unit)
+    yield _EXPOSURE, *_amount_sums(amounts.exposure, cell, n_groups, unit)
     if amounts.due is not None:
-        yield _DUE, *_added_up(amounts.due, cell, n_groups, unit)
+        yield _DUE, *_amount_sums(amounts.due, cell, n_groups, unit)
     if amounts.each is not None:
         cells, n_users = np.unique(cell[cell >= 0], return_counts=True)
         due = np.flatnonzero(amounts.each)
         units = _units(amounts.each[due], unit) * n_users[:, None]
-        yield _DUE, *_summed(np.repeat(cells, len(due)), np.tile(due, len(cells)), units.ravel(), n_groups)
+        yield _DUE, *_unit_sums(np.repeat(cells, len(due)), np.tile(due, len(cells)), units.ravel(), n_groups)
     if amounts.shares is not None:
         # Few users differ in their whole attention: what it gives to each group is computed once, and exact sums do not mind.
         totals = amounts.exposure.totals(len(cell))
@@ -192,22 +192,22 @@ def _counts(
         due = np.flatnonzero(amounts.shares)
         units = _units(pairs[1][:, None] * amounts.shares[due], unit) * n_users[:, None]
         cells = np.repeat(pairs[0].astype(np.int64), len(due))
-        yield _DUE, *_summed(cells, np.tile(due, pairs.shape[1]), units.ravel(), n_groups)
+        yield _DUE, *_unit_sums(cells, np.tile(due, pairs.shape[1]), units.ravel(), n_groups)
     users = cell[cell >= 0]
-    yield _USERS, *_summed(users, np.zeros_like(users), np.ones_like(users), n_groups)
+    yield _USERS, *_unit_sums(users, np.zeros_like(users), np.ones_like(users), n_groups)
 
 
-def _added_up(amounts: Amounts, cell: IntArray, n_groups: int, unit: float) -> tuple[IntArray, IntArray, IntArray]:
+def _amount_sums(amounts: Amounts, cell: IntArray, n_groups: int, unit: float) -> tuple[IntArray, IntArray, IntArray]:
     user_cells = cell[amounts.user]
     there = user_cells >= 0
-    return _summed(user_cells[there], amounts.group[there], _units(amounts.amount[there], unit), n_groups)
+    return _unit_sums(user_cells[there], amounts.group[there], _units(amounts.amount[there], unit), n_groups)
 
 
 def _units(amounts: FloatArray, unit: float) -> IntArray:
     return np.rint(amounts / unit).astype(np.int64)
 
 
-def _summed(cell: IntArray, group: IntArray, units: IntArray, n_groups: int) -> tuple[IntArray, IntArray, IntArray]:
+def _unit_sums(cell: IntArray, group: IntArray, units: IntArray, n_groups: int) -> tuple[IntArray, IntArray, IntArray]:
     indices, index = np.unique(cell * n_groups + group, return_inverse=True)
     sums = np.zeros(len(indices), np.int64)
     np.add.at(sums, index, units)
@@ -343,8 +343,8 @@ class AllLists(ScoringFeature):
         """Counts of items become histograms, and those of groups are added up."""
         return {
             EXPOSURE: lambda: ExposureMerger(has_blocks=options.resamples),
-            HISTOGRAMS: lambda: TablesMerger(HISTOGRAMS, N_ITEMS),
-            GROUP_EXPOSURE: lambda: TablesMerger(GROUP_EXPOSURE, COUNT),
+            HISTOGRAMS: lambda: CountsMerger(HISTOGRAMS, N_ITEMS),
+            GROUP_EXPOSURE: lambda: CountsMerger(GROUP_EXPOSURE, COUNT),
         }
 
     def figures(
