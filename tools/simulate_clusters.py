@@ -31,7 +31,7 @@ from spark_rankeval.statistics.cluster_sums import (
 from spark_rankeval.statistics.description import t_interval_of
 from spark_rankeval.statistics.distributions import t_critical
 from spark_rankeval.statistics.independent_groups import Group, difference_of
-from spark_rankeval.statistics.intervals import UNBOUNDED, fitted
+from spark_rankeval.statistics.intervals import UNBOUNDED, adjusted_interval
 from spark_rankeval.statistics.moments import Moments, moments_of_sums
 from spark_rankeval.statistics.paired import PairedAccumulator, PairedClusters, comparison_of
 
@@ -234,7 +234,7 @@ def covered(rng: np.random.Generator, values: Values, sizes: Array) -> tuple[flo
     truth, n_clusters = values.mean, sizes.shape[1]
     held = there = held_before = 0
     for moments, clusters, error in zip(*users, strict=True):
-        interval = fitted(t_interval_of(moments, None, LEVEL, clusters), moments, bounds, None, clusters)
+        interval = adjusted_interval(t_interval_of(moments, None, LEVEL, clusters), moments, bounds, None, clusters)
         there += bool(interval)
         held += interval.low <= truth <= interval.high
         without_spread = moments.least == moments.greatest

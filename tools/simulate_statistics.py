@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from spark_rankeval.statistics.all_pairs import AllPairsAccumulator, all_pairs_of, rank_sets
 from spark_rankeval.statistics.bootstrap import BootstrapAccumulator, bca_interval, bootstrap_means_of
-from spark_rankeval.statistics.intervals import fitted, mean_interval
+from spark_rankeval.statistics.intervals import adjusted_interval, mean_interval
 from spark_rankeval.statistics.moments import MomentsAccumulator, moments_of
 from spark_rankeval.statistics.multiple_comparisons import adjusted, family_of
 from spark_rankeval.statistics.paired import PairedAccumulator, comparison_of
@@ -103,7 +103,7 @@ def coverage(rng: np.random.Generator, draw: Any, truth: float, n_users: int, ru
     for place in range(runs):
         figures = moments_of(column(state, place))
         plain = mean_interval(figures, LEVEL)
-        shown = fitted(plain, figures, SHARE)
+        shown = adjusted_interval(plain, figures, SHARE)
         # Ends are off by the last digits.
         held += [interval.low - 1e-12 <= truth <= interval.high + 1e-12 for interval in (plain, shown)]
     return float(held[0] / runs), float(held[1] / runs)

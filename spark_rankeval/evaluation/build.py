@@ -41,7 +41,7 @@ from spark_rankeval.spark.scoring import EvaluationFigures, ModelFigures, Scorin
 from spark_rankeval.statistics.cluster_sums import warn_of_few_clusters
 from spark_rankeval.statistics.description import DescriptionOptions
 from spark_rankeval.statistics.intervals import T as STUDENT
-from spark_rankeval.statistics.intervals import kept_bounds
+from spark_rankeval.statistics.intervals import valid_bounds
 from spark_rankeval.statistics.judged_moments import INVALID_WEIGHTS
 from spark_rankeval.statistics.moments import Moments
 
@@ -325,7 +325,7 @@ def _warn_of_values_out_of_range(findings: Findings) -> None:
             continue
         bounds = findings.about_metrics[metric.key]["bounds"]
         moments = [figures.values[metric.key].moments for figures in findings.total_figures.values()]
-        wrong = [each for each in moments if each.n and kept_bounds(bounds, each) != bounds]
+        wrong = [each for each in moments if each.n and valid_bounds(bounds, each) != bounds]
         if wrong:
             least, greatest = min(each.least for each in wrong), max(each.greatest for each in wrong)
             msg = (

@@ -29,7 +29,7 @@ from spark_rankeval.request.options import Table
 from spark_rankeval.spark.local_tables import takes_local_tables
 from spark_rankeval.statistics.cluster_sums import Clusters, GroupedClusters, clusters_of_days, warn_of_few_clusters
 from spark_rankeval.statistics.description import Description, t_interval_of, with_reliable_figures
-from spark_rankeval.statistics.intervals import Interval, standard_method
+from spark_rankeval.statistics.intervals import Interval, requested_method
 from spark_rankeval.statistics.moments import Moments, moments_of_sums
 from spark_rankeval.statistics.sums import Mean, Sums, added, from_text, mean_of_sums
 from spark_rankeval.statistics.table_fingerprints import added as added_fingerprints
@@ -217,7 +217,7 @@ def _plan_of_merge(names: Sequence[str], rows: Sequence[SummaryRow]) -> tuple[st
     lacking = []
     if any(row.quantiles for row in rows):
         lacking.append("medians and quantiles")
-    if any(standard_method(row.interval_method) not in ("", "t") for row in rows):
+    if any(requested_method(row.interval_method) not in ("", "t") for row in rows):
         lacking.append("bootstrap intervals")
     words = [
         f"Merged from {len(names)} summaries: {', '.join(names)}. A user who is in several of them counts in each."
@@ -353,7 +353,7 @@ def _figures(
         weighted_mean = mean_of_sums({**counts, "n_without_weight": 0, "n_invalid_weights": 0}, sums, is_weighted=True)
         weighted = with_reliable_figures(weighted_mean, moments)
     interval = None
-    method = standard_method(first.interval_method)
+    method = requested_method(first.interval_method)
     if method == "t" and clusters is not None and not clusters.n and moments.n:
         interval = Interval.missing(first.interval_level, method, NO_CLUSTERS)
     elif method == "t":
@@ -412,7 +412,7 @@ def _what(row: SummaryRow) -> dict[str, object]:
         "dialect": row.dialect,
         "user_weight": row.user_weight,
         "cluster": row.cluster,
-        "interval": row.interval_method if is_estimated(row) else standard_method(row.interval_method) or "none",
+        "interval": row.interval_method if is_estimated(row) else requested_method(row.interval_method) or "none",
         # NaN, if none was asked for, is not equal to itself.
         "level": row.interval_level if row.interval_method else None,
         "over_all": row.over_all,

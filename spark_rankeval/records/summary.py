@@ -19,7 +19,7 @@ from spark_rankeval.records.quality import DataQuality, quality_notes
 from spark_rankeval.records.slices import about_items, group_of
 from spark_rankeval.records.table_columns import SUMMARY
 from spark_rankeval.statistics.description import MEDIAN, Description
-from spark_rankeval.statistics.intervals import UNBOUNDED, Interval, fitted, standard_method
+from spark_rankeval.statistics.intervals import UNBOUNDED, Interval, adjusted_interval, requested_method
 from spark_rankeval.statistics.sums import as_text
 from spark_rankeval.statistics.verdicts import interval_in_words
 from spark_rankeval.tables import DASH, Bar, Cell, Column, Document, Note, Table, common_format, remarks, words
@@ -245,7 +245,7 @@ def summary_row(
         mean, std, effective_n, df = moments.mean, moments.std, float(moments.n), float(moments.n - 1)
     else:
         mean, std, effective_n, df = weighted.mean, weighted.std, weighted.effective_n, weighted.df
-    interval = fitted(interval, moments, bounds, weighted, clusters)
+    interval = adjusted_interval(interval, moments, bounds, weighted, clusters)
     sums = moments.sums if weighted is None else weighted.sums
     spoilt = over_all and moments.n_undefined > 0
     if spoilt and interval.method:
@@ -437,7 +437,7 @@ def methods_in_words(methods: Iterable[str]) -> str:
 
 def _usual(rows: Sequence[SummaryRow]) -> SummaryRow:
     """A row whose interval is of the kind that the caller asked for. If there is none, the first row."""
-    return next((row for row in rows if row.interval_method == standard_method(row.interval_method)), rows[0])
+    return next((row for row in rows if row.interval_method == requested_method(row.interval_method)), rows[0])
 
 
 def interval_marks(rows: Sequence[SummaryRow]) -> Callable[[SummaryRow], str]:

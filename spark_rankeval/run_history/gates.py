@@ -20,7 +20,7 @@ from spark_rankeval.report import Gate
 from spark_rankeval.report.contents import gates_table
 from spark_rankeval.run_history.gate_rules import ATTRIBUTES, FIGURES, FIXED, GateRule, names
 from spark_rankeval.statistics.confidence_sequences import LEAST_NIGHTS, Nights, spans_of
-from spark_rankeval.statistics.intervals import standard_method
+from spark_rankeval.statistics.intervals import requested_method
 from spark_rankeval.statistics.verdicts import percent
 from spark_rankeval.table_writers import as_text
 from spark_rankeval.tables import Document
@@ -345,7 +345,7 @@ def _same(earlier: SummaryRow, row: SummaryRow, on: str) -> bool:
     if aspects(earlier) != aspects(row) or not math.isfinite(_figure(earlier, on)):
         return False
     # The interval that was asked for counts, not the one that the values allow.
-    intervals = {(standard_method(each.interval_method), each.interval_level, each.cluster) for each in (earlier, row)}
+    intervals = {(requested_method(each.interval_method), each.interval_level, each.cluster) for each in (earlier, row)}
     return on == "mean" or len(intervals) == 1
 
 

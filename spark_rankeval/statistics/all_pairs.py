@@ -226,9 +226,9 @@ def all_pairs_of(
             level_of_one = 1 - (1 - level) / len(combinations)
             interval = interval_without_spread(difference, effective_n, level_of_one, bounds)._replace(level=level)
         else:
-            reach = studentized_range_critical(level, n_models, df) * error if error > 0 else math.nan
+            half_width = studentized_range_critical(level, n_models, df) * error if error > 0 else math.nan
             method = "games_howell" if pair_moments else "tukey"
-            interval = _interval(difference, reach, n, level, problem, method).within(bounds)
+            interval = _interval(difference, half_width, n, level, problem, method).within(bounds)
         total = abs(residuals[second].total - residuals[first].total)
         p_randomised = math.nan
         if n and len(ranges) and not excessive:
@@ -279,14 +279,14 @@ def moments_of_each(state: dict[str, Any], side: str) -> list[Moments]:
     return [moments_of({name: each[place] for name, each in fields.items()}) for place in places]
 
 
-def _interval(difference: float, reach: float, n: int, level: float, problem: str, method: str) -> Interval:
+def _interval(difference: float, half_width: float, n: int, level: float, problem: str, method: str) -> Interval:
     if problem:
         return Interval.missing(level, method, problem)
     if n < 2:
         return Interval.missing(level, method, "no user" if n == 0 else "one user has no spread")
-    if math.isnan(reach):
+    if math.isnan(half_width):
         return Interval.missing(level, method, UNKNOWN_MEAN)
-    return Interval(difference - reach, difference + reach, level, method)
+    return Interval(difference - half_width, difference + half_width, level, method)
 
 
 def permuted_sums(values: Floats, users: Array, replicates: int, seed: int) -> FixedPoint:

@@ -262,8 +262,8 @@ def jackknife_interval(
         centre, stretched, kept = value, spread, bounds if bounds[0] <= value <= bounds[1] else kept
         bounds = (-math.inf, math.inf)
     df = min(stretched.df, stretched.df_of_terms) if may_rest_on_few else stretched.df
-    reach = t_critical(level, df) * stretched.standard_error
-    low, high = (_within_ends(end, bounds) for end in (centre - reach, centre + reach))
+    half_width = t_critical(level, df) * stretched.standard_error
+    low, high = (_within_ends(end, bounds) for end in (centre - half_width, centre + half_width))
     return spread.standard_error, Interval(low, high, level, JACKKNIFE).within(kept)
 
 

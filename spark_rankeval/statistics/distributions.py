@@ -299,8 +299,8 @@ def sign_test_p(wins: int, losses: int) -> float:
     return min(1.0, 2 * binomial_sf(max(wins, losses), n, 0.5)) if wins != losses else 1.0
 
 
-def share_interval(hits: float, n: float, level: float) -> tuple[float, float]:
-    """The Clopper-Pearson interval of a share (1934), given `n` draws: neither tail has less than (1 − level)/2.
+def clopper_pearson_interval(hits: float, n: float, level: float) -> tuple[float, float]:
+    """The interval of Clopper and Pearson (1934) for a share of `n` draws: neither tail has less than (1 − level)/2.
 
     Users in clusters, or of unequal weights, are as good as a number of draws that is not whole.
     """

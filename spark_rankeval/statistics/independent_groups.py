@@ -5,7 +5,7 @@ groups are equally spread. Its degrees of freedom are those of Satterthwaite (19
 theirs, counts as at least as spread as the other (`cautious`).
 
 A variance says little if all users of a group have the same value. So it does if all values are 0 or 1 and one is rare. Then each
-mean keeps the interval that it has alone (`fitted`), and both make that of the difference. This is the method of variance estimates
+mean keeps its own interval (`adjusted_interval`), and both make that of the difference. This is the method of variance estimates
 recovery (Zou and Donner, Statistics in Medicine 2008). For shares this is Newcombe's hybrid (1998, method 10), with the interval
 of Clopper and Pearson in place of Wilson's.
 
@@ -27,9 +27,9 @@ from spark_rankeval.statistics.intervals import (
     UNBOUNDED,
     UNKNOWN_MEAN,
     Interval,
-    are_shares,
+    adjusted_interval,
+    are_binary,
     bounds_of_differences,
-    fitted,
 )
 from spark_rankeval.statistics.moments import Moments, users_needed
 from spark_rankeval.statistics.sums import Mean
@@ -124,13 +124,13 @@ class Group:
         if not self.has_spread:
             return True
         n_rarer = min(self.moments.n_zero, self.n - self.moments.n_zero)
-        has_shares = self.bounds == (0, 1) and are_shares(self.moments, self.weighted)
-        return n_rarer < RARE and has_shares and self.n_independent == self.n
+        is_binary = self.bounds == (0, 1) and are_binary(self.moments, self.weighted)
+        return n_rarer < RARE and is_binary and self.n_independent == self.n
 
     def interval(self, level: float) -> Interval:
         """The interval of the mean, as a summary has it."""
         interval = t_interval_of(self.moments, self.weighted, level, self.clusters)
-        return fitted(interval, self.moments, self.bounds, self.weighted, self.clusters)
+        return adjusted_interval(interval, self.moments, self.bounds, self.weighted, self.clusters)
 
 
 @dataclass(frozen=True)

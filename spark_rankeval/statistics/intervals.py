@@ -1,4 +1,4 @@
-"""Intervals of means, the verdicts that they allow, and corrections for many tests."""
+"""Intervals of means within a metric's bounds, p-values of differences beyond a margin, and the methods that callers choose."""
 
 from __future__ import annotations
 
@@ -11,22 +11,28 @@ from typing import NamedTuple
 from spark_rankeval.checks import is_number
 from spark_rankeval.errors import OptionError
 from spark_rankeval.statistics.cluster_sums import Clusters
-from spark_rankeval.statistics.distributions import noncentral_t_sf, normal_quantile, share_interval, t_critical, t_sf
+from spark_rankeval.statistics.distributions import (
+    clopper_pearson_interval,
+    noncentral_t_sf,
+    normal_quantile,
+    t_critical,
+    t_sf,
+)
 from spark_rankeval.statistics.moments import Moments
 from spark_rankeval.statistics.resampling import check_seed, checked_replicates
 from spark_rankeval.statistics.sums import Mean, are_equal, name_of_term
 
-#: The bounds of a metric that has none.
+#: The bounds of a metric whose values have no limits.
 UNBOUNDED = (-math.inf, math.inf)
 T, CLOPPER_PEARSON, JACKKNIFE = "t", "clopper_pearson", "jackknife"
-#: The method of an interval from few grades by people and many by a model.
+#: The method for two judges: people who grade few queries, and a model that grades all of them.
 PREDICTION_POWERED = "prediction_powered"
 #: Why there is no interval if floats cannot hold the mean or its spread.
 UNKNOWN_MEAN = "the mean or its spread is unknown: values are too large, too small or too close together"
-# Rounding may move values by this share of a bound, or of 1 if that is larger.
+# Rounding may move a value beyond a bound by this share of the bound, or by this much if the bound is smaller than 1.
 _ROUNDING = 2.0**-40
-# Of fewer users a spread that happens to be small says little about others.
-_FEW = 30
+# Fewer users than this may have a small spread by chance.
+_FEW_USERS = 30
 _OUT_OF_BOUNDS = "all users have the same value, and it is outside of the metric's bounds"
 _NO_SPREAD = "all users have the same value, and the metric has no bounds"
 
@@ -34,8 +40,8 @@ _NO_SPREAD = "all users have the same value, and the metric has no bounds"
 class Interval(NamedTuple):
     """An interval of an estimate. If there is none, the ends are NaN and `reason` says why in a few words.
 
-    `method` is ``t``, ``percentile``, ``bca``, ``tukey`` or ``games_howell``, or what replaces one of them: ``clopper_pearson``, or
-    ``jackknife`` for a bootstrap of a value of all lists together.
+    `method` names how it was computed, such as ``t``, ``bca`` or ``tukey``. ``clopper_pearson`` replaces these if all values are equal, or all
+    are 0 or 1. ``jackknife`` replaces a bootstrap if a metric has one value for all lists together.
     """
 
     low: float
@@ -59,16 +65,16 @@ class Interval(NamedTuple):
         return not self.reason
 
 
-def ratio(difference: float, spread: float) -> float:
-    """Difference over spread; 0 if both are 0, infinite if only the spread is 0."""
-    if spread == 0:
-        return math.copysign(math.inf, difference) if difference else 0.0
-    return difference / spread
+def ratio(numerator: float, denominator: float) -> float:
+    """The numerator ÷ the denominator; 0 if both are 0, infinite if only the denominator is 0."""
+    if denominator == 0:
+        return math.copysign(math.inf, numerator) if numerator else 0.0
+    return numerator / denominator
 
 
 def checked_level(level: float) -> float:
     """The level; raises an OptionError unless it is between 0 and 1."""
-    # The level is checked again for each of thousands of slices. It is a float then.
+    # Thousands of slices check the same float again, and its exact type is quicker to check than `numbers.Real`.
     if (type(level) is float or is_number(level)) and 0 < level < 1:
         return level
     raise OptionError(f"the level of an interval must be between 0 and 1, such as 0.95; got {level!r}")
@@ -83,7 +89,7 @@ def mean_interval(moments: Moments, level: float = 0.95) -> Interval:
 def t_interval(
     mean: float, standard_error: float, n: int, level: float = 0.95, df: float | None = None, problem: str = ""
 ) -> Interval:
-    """The interval mean ± t_{(1+level)/2, df} · standard error, df being n − 1 unless it is given; `problem` says why there is none."""
+    """The interval mean ± t_{(1+level)/2, df} · standard error; df is n − 1 by default. With a `problem` there is no interval."""
     checked_level(level)
     if problem:
         return Interval.missing(level, "t", problem)
@@ -91,47 +97,50 @@ def t_interval(
         return Interval.missing(level, "t", "no user" if n == 0 else "one user has no spread")
     if not (math.isfinite(mean) and math.isfinite(standard_error)):
         return Interval.missing(level, "t", UNKNOWN_MEAN)
-    reach = t_critical(level, n - 1 if df is None else df) * standard_error
-    return Interval(mean - reach, mean + reach, level, "t")
+    half_width = t_critical(level, n - 1 if df is None else df) * standard_error
+    return Interval(mean - half_width, mean + half_width, level, "t")
 
 
-def standard_method(method: str) -> str:
-    """The method that was asked for: t, if Clopper and Pearson's replaced it; for a jackknife ``bootstrap``, whichever it was."""
+def requested_method(method: str) -> str:
+    """The method that the caller chose, from the method of the interval, which may have replaced it.
+
+    A jackknife replaces any bootstrap, so it only tells that the caller chose a ``bootstrap``.
+    """
     return {CLOPPER_PEARSON: T, PREDICTION_POWERED: T, JACKKNIFE: "bootstrap"}.get(method, method)
 
 
-def fitted(
+def adjusted_interval(
     interval: Interval,
     moments: Moments,
     bounds: tuple[float, float],
     weighted: Mean | None = None,
     clusters: Clusters | None = None,
 ) -> Interval:
-    """The interval of a mean, adapted to its values; `bounds` are ignored if a value breaks them.
+    """The interval of a mean, adjusted to the users' values; `bounds` are ignored if a value breaks them.
 
-    Student's t is far too short for values without spread, and for values that are all 0 or 1 if these are the bounds. They
-    get the interval of Clopper and Pearson instead. So do values from 0 to 1 of users in few clusters, for as many users as
-    `_equivalent_n` says. Other intervals are cut at the bounds.
+    Student's t interval is far too short if all values are equal, or if all are 0 or 1 and these are the bounds. The interval of
+    Clopper and Pearson then replaces it. With few clusters it also does so for values from 0 to 1, and takes the number of users from
+    `_equivalent_n`. Other intervals are cut off at the bounds.
     """
     if not interval:
         return interval
-    low, high = kept_bounds(bounds, moments)
+    low, high = valid_bounds(bounds, moments)
     effective_n = float(moments.n) if weighted is None else weighted.effective_n
     if clusters is not None:
         effective_n = clusters.effective_n
     if interval.method == T and interval.low == interval.high:
         without_spread = interval_without_spread(interval.low, effective_n, interval.level, (low, high))
-        is_broken = not without_spread and (low, high) != bounds
-        return without_spread._replace(reason=_OUT_OF_BOUNDS) if is_broken else without_spread
+        breaks_bounds = not without_spread and (low, high) != bounds
+        return without_spread._replace(reason=_OUT_OF_BOUNDS) if breaks_bounds else without_spread
     if interval.method != T or (low, high) != (0, 1):
         return interval.within((low, high))
-    has_shares = are_shares(moments, weighted)
-    if has_shares and math.isclose(effective_n, moments.n):
-        ends = share_interval(moments.n - moments.n_zero, moments.n, interval.level)
-    elif has_shares or (clusters is not None and clusters.are_few_if_skewed):
+    is_binary = are_binary(moments, weighted)
+    if is_binary and math.isclose(effective_n, moments.n):
+        ends = clopper_pearson_interval(moments.n - moments.n_zero, moments.n, interval.level)
+    elif is_binary or (clusters is not None and clusters.are_few_if_skewed):
         mean = moments.mean if weighted is None else weighted.mean
         n = _equivalent_n(mean, moments, weighted, clusters, interval.level)
-        ends = share_interval(mean * n, n, interval.level)
+        ends = clopper_pearson_interval(mean * n, n, interval.level)
     else:
         return interval.within((low, high))
     return Interval(*ends, interval.level, CLOPPER_PEARSON)
@@ -140,10 +149,10 @@ def fitted(
 def _equivalent_n(
     mean: float, moments: Moments, weighted: Mean | None, clusters: Clusters | None, level: float
 ) -> float:
-    """How many independent values of 0 and 1 have a mean as precise as this one of values from 0 to 1.
+    """How many independent users with values of 0 or 1 would give a mean that is as precise as this one.
 
-    A variance of few degrees of freedom may be small by chance, so there are (t_{n−1} / t_df)² times as many (Korn and Graubard 1998).
-    Clusters make no mean more precise.
+    A variance with few degrees of freedom may be small by chance. So the number is multiplied by (t_{n−1} / t_df)², which is at most 1
+    (Korn and Graubard 1998). Clusters never make a mean more precise.
     """
     error = moments.std / math.sqrt(moments.n) if weighted is None else weighted.standard_error
     df = moments.n - 1 if weighted is None else weighted.df
@@ -152,8 +161,8 @@ def _equivalent_n(
     return mean * (1 - mean) * (t_critical(level, moments.n - 1) / t_critical(level, df) / error) ** 2
 
 
-def are_shares(moments: Moments, weighted: Mean | None) -> bool:
-    """Whether all values are 0 or 1, and both occur: among values from 0 to 1 only these equal their squares."""
+def are_binary(moments: Moments, weighted: Mean | None) -> bool:
+    """Whether all values are 0 or 1, and both occur. Among values from 0 to 1 only these equal their squares."""
     if (moments.least, moments.greatest) != (0, 1):
         return False
     sums, weight = (moments.sums, 0) if weighted is None else (weighted.sums, 1)
@@ -162,34 +171,34 @@ def are_shares(moments: Moments, weighted: Mean | None) -> bool:
     return are_equal(sums, name_of_term(weight, 1), name_of_term(weight, 2))
 
 
-def kept_bounds(bounds: tuple[float, float], *values: Moments) -> tuple[float, float]:
-    """The bounds if no value breaks them by more than rounding, else infinite ones."""
-    low, high = _widened(*bounds)
-    for each in values:
-        if not (low <= each.least and each.greatest <= high):
+def valid_bounds(bounds: tuple[float, float], *values: Moments) -> tuple[float, float]:
+    """The bounds, or infinite ones if a value breaks them by more than rounding can explain."""
+    low, high = _tolerant_bounds(*bounds)
+    for moments in values:
+        if not (low <= moments.least and moments.greatest <= high):
             return UNBOUNDED
     return bounds
 
 
 @lru_cache(maxsize=1024)
-def _widened(low: float, high: float) -> tuple[float, float]:
-    """Bounds that rounding cannot break."""
+def _tolerant_bounds(low: float, high: float) -> tuple[float, float]:
+    """The bounds, widened so that rounding cannot break them."""
     return low - _ROUNDING * max(1.0, abs(low)), high + _ROUNDING * max(1.0, abs(high))
 
 
 def bounds_of_differences(bounds: tuple[float, float], *values: Moments) -> tuple[float, float]:
-    """The least and the largest difference between two values within these bounds; infinite if a value breaks them."""
-    low, high = kept_bounds(bounds, *values)
+    """The smallest and the largest difference between two values within these bounds; infinite if a value breaks the bounds."""
+    low, high = valid_bounds(bounds, *values)
     return low - high, high - low
 
 
 def bounds_of_lifts(bounds: tuple[float, float], *values: Moments) -> tuple[float, float]:
-    """The least and the largest possible lift between two means within these bounds, whatever the baseline's mean is.
+    """The smallest and the largest possible lift between two means within these bounds, for any mean of the baseline.
 
-    A mean of values from 0 up loses at most all of itself. Other bounds leave a ratio open, because the baseline may be nearer to 0
-    than its estimate.
+    A mean that cannot be negative loses at most 100%, and one that cannot be positive gains at most 100%. Any other limit of the lift
+    is infinite, because the baseline's true mean may be arbitrarily near to 0.
     """
-    low, high = kept_bounds(bounds, *values)
+    low, high = valid_bounds(bounds, *values)
     return -1.0 if low >= 0 else -math.inf, 1.0 if high <= 0 else math.inf
 
 
@@ -201,14 +210,14 @@ def interval_without_spread(value: float, n: float, level: float, bounds: tuple[
     low, high = bounds
     if not (math.isfinite(low) and math.isfinite(high)):
         return Interval.missing(level, T, _NO_SPREAD)
-    others = 1 - ((1 - level) / 2) ** (1 / n)
-    return Interval(value - others * (value - low), value + others * (high - value), level, CLOPPER_PEARSON)
+    other_share = 1 - ((1 - level) / 2) ** (1 / n)
+    return Interval(value - other_share * (value - low), value + other_share * (high - value), level, CLOPPER_PEARSON)
 
 
 def p_beyond_without_spread(value: float, n: float, margin: float, bounds: tuple[float, float]) -> float:
-    """The two-sided p-value that the mean is beyond ±margin, or within if `value` is, for n users with the same difference.
+    """The two-sided p-value of the claim that the mean difference is beyond ±margin, or within if `value` is within.
 
-    It is 1 − level if the interval of `interval_without_spread` ends at the margin.
+    All n users have the difference `value`. p is 1 − level if the interval of `interval_without_spread` ends at the margin.
     """
     limits = (math.copysign(margin, value),) if abs(value) > margin else (-margin, margin)
     return min(1.0, 2 * max(_p_of_limit(value, n, limit, bounds) for limit in limits))
@@ -217,29 +226,30 @@ def p_beyond_without_spread(value: float, n: float, margin: float, bounds: tuple
 def p_beyond_margin(
     value: float, error: float, df: float, n: float, margin: float, bounds: tuple[float, float]
 ) -> float:
-    """The two-sided p-value of what lies nearest: that a mean difference is beyond ±margin, or within (t; without spread signs).
+    """The two-sided p-value of the claim that the mean difference is beyond ±margin, or within if `value` is within.
 
-    With few users the t test takes a small spread for certainty, although users who differ may be missing. If values have bounds, p is
-    therefore no less than if all `n` users had the mean difference.
+    It comes from the t test, or from `p_beyond_without_spread` if the error is 0. Few users may have a small spread by chance, which
+    makes the t test too sure. If differences have bounds, p is therefore at least that of `n` users who all have the difference `value`.
     """
     without_spread = p_beyond_without_spread(value, n, margin, bounds)
     if not error:
         return without_spread
     by_t = min(1.0, 2 * t_sf(abs(abs(value) - margin) / error, df))
-    return max(by_t, without_spread) if n < _FEW and all(map(math.isfinite, bounds)) else by_t
+    return max(by_t, without_spread) if n < _FEW_USERS and all(map(math.isfinite, bounds)) else by_t
 
 
 def _p_of_limit(value: float, n: float, limit: float, bounds: tuple[float, float]) -> float:
-    """The largest probability of n users with the same value if the true mean is not on the value's side of a limit."""
-    end = bounds[0] if value > limit else bounds[1]
-    if value == limit or not math.isfinite(end):
+    """The largest probability that n users all have this value although the true mean is at the limit, or on its other side."""
+    far_bound = bounds[0] if value > limit else bounds[1]
+    if value == limit or not math.isfinite(far_bound):
         return 1.0
-    # A mean at the limit needs other values; the fewest are needed if they are all at the far bound.
-    alike = (end - limit) / (end - value) if end != value else 0.0
-    return float(max(alike, 0.0) ** n)
+    # A mean at the limit needs users with other values. Fewest are needed if their values are all at the far bound.
+    equal_share = (far_bound - limit) / (far_bound - value) if far_bound != value else 0.0
+    return float(max(equal_share, 0.0) ** n)
 
 
 def _check_level(level: object) -> None:
+    """Refuse a method's `level` of the wrong type, or outside of 0 to 1."""
     if not isinstance(level, numbers.Real) or isinstance(level, bool):
         raise OptionError(f"level must be a number between 0 and 1, such as 0.95; got {level!r}")
     checked_level(float(level))
@@ -247,7 +257,7 @@ def _check_level(level: object) -> None:
 
 @dataclass(frozen=True)
 class Student:
-    """Student's t interval; `level` is the share of such intervals that hold the true mean.
+    """Student's t interval; `level` is the share of such intervals that contain the true mean.
 
     Examples:
         >>> row = evaluate(predictions, labels, "rr", score="score", ci=Student(level=0.9)).summary[0]
@@ -281,7 +291,7 @@ class _Bootstrap:
 class BCa(_Bootstrap):
     """The bias-corrected and accelerated bootstrap (Efron 1987).
 
-    `level` is the share of such intervals that hold the true mean; `replicates` samples of the users are drawn with `seed`.
+    `level` is the share of such intervals that contain the true mean; `replicates` samples of the users are drawn with `seed`.
 
     Examples:
         >>> row = evaluate(predictions, labels, "rr", score="score", ci=BCa(seed=1)).summary[0]
@@ -311,15 +321,15 @@ _BY_NAME: dict[str, IntervalMethod] = {"t": Student(), "bca": BCa(), "bootstrap"
 
 
 def interval_method(ci: str | IntervalMethod | None) -> IntervalMethod | None:
-    """The method that a caller names by a word, or gives in full; None: no interval."""
+    """The method that a caller passes as `ci`, by its name or as an object; None asks for no interval."""
     if ci is None or isinstance(ci, IntervalMethod):
         return ci
     if isinstance(ci, str) and ci in _BY_NAME:
         return _BY_NAME[ci]
     if isinstance(ci, type) and issubclass(ci, IntervalMethod):
         raise OptionError(f"ci={ci.__name__} is a class; write ci={ci.__name__}(), with its options in the parentheses")
-    named = ", ".join(map(repr, _BY_NAME))
-    msg = f"ci must be one of {named}, None, or an object such as BCa(level=0.99, replicates=2000, seed=1); got {ci!r}"
+    names = ", ".join(map(repr, _BY_NAME))
+    msg = f"ci must be one of {names}, None, or an object such as BCa(level=0.99, replicates=2000, seed=1); got {ci!r}"
     raise OptionError(msg)
 
 
@@ -328,8 +338,9 @@ def detectable_difference(
 ) -> float:
     """The smallest true difference that a two-sided paired t test of n users finds with the probability `power`.
 
-    With a noncentrality of δ = difference / std · √n the power is P(T > c) + P(T < −c), c the critical t, T noncentral t. It has n − 1
-    degrees of freedom unless `df` is given. Source: Cohen 1988, chapter 2; statsmodels' `TTestPower`. NaN for fewer than two users.
+    The power is P(T > c) + P(T < −c). c is the critical t, and T has the noncentral t distribution with the noncentrality
+    difference / std · √n. Both have `df` degrees of freedom, n − 1 by default. The result is NaN for fewer than two users.
+    Source: Cohen 1988, chapter 2; statsmodels' `TTestPower`.
     """
     checked_level(level)
     if not is_number(power) or not 1 - level < power < 1:
@@ -347,6 +358,6 @@ def detectable_difference(
     return high * std / math.sqrt(n)
 
 
-def _power(shift: float, df: float, critical: float) -> float:
-    """The power at a noncentrality, of a test whose statistic is to reach a critical value."""
-    return noncentral_t_sf(critical, df, shift) + noncentral_t_sf(critical, df, -shift)
+def _power(noncentrality: float, df: float, critical: float) -> float:
+    """The power of a two-sided t test that rejects beyond the critical value."""
+    return noncentral_t_sf(critical, df, noncentrality) + noncentral_t_sf(critical, df, -noncentrality)

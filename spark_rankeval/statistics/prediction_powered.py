@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 from spark_rankeval.checks import is_number
 from spark_rankeval.errors import OptionError
-from spark_rankeval.statistics.distributions import share_interval, t_critical
+from spark_rankeval.statistics.distributions import clopper_pearson_interval, t_critical
 from spark_rankeval.statistics.intervals import (
     CLOPPER_PEARSON,
     UNBOUNDED,
@@ -256,7 +256,7 @@ def _interval(
     if share_n is None or bounds != (0, 1):
         return Interval(value - reach, value + reach, level, T).within(bounds)
     equal_n = share_n or value * (1 - value) * (t_critical(level, n - 1) / reach) ** 2
-    return Interval(*share_interval(value * equal_n, equal_n, level), level, CLOPPER_PEARSON)
+    return Interval(*clopper_pearson_interval(value * equal_n, equal_n, level), level, CLOPPER_PEARSON)
 
 
 class _Estimator:

@@ -54,7 +54,7 @@ def lift_of(
         baseline_variance: of the baseline's mean.
         covariance: of both estimates.
         df: the degrees of freedom of the variances.
-        level: the share of such intervals that hold the true lift.
+        level: the share of such intervals that contain the true lift.
         bounds: the least and the largest possible lift, which the interval keeps.
     """
     if not baseline or not math.isfinite(baseline):
@@ -77,6 +77,6 @@ def lift_of(
         return Lift(value, reason=_SAME_RATIO)
     # What the baseline does not explain of the difference; rounding may leave less than nothing.
     unexplained = max(0.0, difference_variance - slope * covariance)
-    reach = critical / abs(baseline) * math.sqrt(max(0.0, variance - share * unexplained)) / (1 - share)
-    ends = sorted(math.copysign(1.0, baseline) * end for end in (centre - reach, centre + reach))
+    half_width = critical / abs(baseline) * math.sqrt(max(0.0, variance - share * unexplained)) / (1 - share)
+    ends = sorted(math.copysign(1.0, baseline) * end for end in (centre - half_width, centre + half_width))
     return Lift(value, max(ends[0], bounds[0]), min(ends[1], bounds[1]))

@@ -14,9 +14,9 @@ from scipy import stats
 from spark_rankeval.statistics.all_pairs import AllPairsAccumulator, all_pairs_of
 from spark_rankeval.statistics.cluster_sums import ClusterAccumulator, clusters_of, sums_by_cluster
 from spark_rankeval.statistics.description import DescriptionAccumulator, DescriptionOptions, t_interval_of
-from spark_rankeval.statistics.distributions import share_interval
+from spark_rankeval.statistics.distributions import clopper_pearson_interval
 from spark_rankeval.statistics.independent_groups import Group, difference_of
-from spark_rankeval.statistics.intervals import fitted
+from spark_rankeval.statistics.intervals import adjusted_interval
 from spark_rankeval.statistics.moments import merged
 from spark_rankeval.statistics.paired import PairedAccumulator, PairedClusters, comparison_of, paired_sides
 from spark_rankeval.statistics.sums import LIMBS, MeanAccumulator, exact_sum, mean_of
@@ -283,8 +283,8 @@ def test_two_users_of_a_household_or_one_of_another_weight_change_a_share_nearly
     clusters = clusters_of(state_of(homes, hits)) if weights is None else None
     n_held = 0
     for count, found in zip(hits.sum(axis=0), descriptions_of(accumulator.state(), options, clusters), strict=True):
-        interval = fitted(found.interval, found.moments, (0, 1), found.weighted, found.clusters)
-        alone = share_interval(count, n, 0.95)
+        interval = adjusted_interval(found.interval, found.moments, (0, 1), found.weighted, found.clusters)
+        alone = clopper_pearson_interval(count, n, 0.95)
         assert interval.method == "clopper_pearson"
         assert (interval.low, interval.high) == pytest.approx(alone, abs=0.015)
         n_held += interval.low <= 0.05 <= interval.high
@@ -300,7 +300,7 @@ def test_values_from_0_to_1_of_few_clusters_have_the_interval_of_a_share_that_is
     values = np.clip(random.random((len(clusters), 1)) + random.normal(0, 0.2, n_clusters)[clusters, None], 0, 1)
     (found,) = clusters_of(state_of(clusters, values))
     all_users = moments(values[:, 0])
-    interval = fitted(t_interval_of(all_users, None, 0.95, found), all_users, bounds, None, found)
+    interval = adjusted_interval(t_interval_of(all_users, None, 0.95, found), all_users, bounds, None, found)
     sizes = sizes_of(clusters)
     mean, error = values.mean(), found.standard_error
     t_of_users, t_of_clusters = stats.t.ppf(0.975, [len(values) - 1, degrees_of_freedom(sizes)])

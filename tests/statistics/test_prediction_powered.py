@@ -15,7 +15,7 @@ from oracles.prediction_powered import by_definition, estimate
 from scipy import stats
 
 from spark_rankeval.errors import OptionError
-from spark_rankeval.statistics.distributions import share_interval
+from spark_rankeval.statistics.distributions import clopper_pearson_interval
 from spark_rankeval.statistics.intervals import UNKNOWN_MEAN
 from spark_rankeval.statistics.judged_draws import draw_check, labels_needed
 from spark_rankeval.statistics.judged_moments import JudgedMoments
@@ -145,9 +145,9 @@ def test_shares_have_the_interval_of_clopper_and_pearson():
     shares = np.round(y), np.round(f)
     result = judged_estimate(JudgedMoments.from_values(*shares, is_graded), bounds=(0, 1))
     hits = int(shares[0][is_graded].sum())
-    assert result.human.interval[:2] == pytest.approx(share_interval(hits, 60, 0.95))
+    assert result.human.interval[:2] == pytest.approx(clopper_pearson_interval(hits, 60, 0.95))
     assert result.interval.method == "clopper_pearson"
-    assert result.judge.interval[:2] == pytest.approx(share_interval(shares[1].sum(), 260, 0.95))
+    assert result.judge.interval[:2] == pytest.approx(clopper_pearson_interval(shares[1].sum(), 260, 0.95))
     assert result.interval.low < result.value < result.interval.high
 
 

@@ -9,8 +9,14 @@ from helpers.descriptions import column, moments
 from scipy import stats
 
 from spark_rankeval.statistics.all_pairs import AllPairsAccumulator, all_pairs_of
-from spark_rankeval.statistics.distributions import share_interval, sign_test_p
-from spark_rankeval.statistics.intervals import UNKNOWN_MEAN, fitted, interval_without_spread, mean_interval, t_interval
+from spark_rankeval.statistics.distributions import clopper_pearson_interval, sign_test_p
+from spark_rankeval.statistics.intervals import (
+    UNKNOWN_MEAN,
+    adjusted_interval,
+    interval_without_spread,
+    mean_interval,
+    t_interval,
+)
 from spark_rankeval.statistics.moments import merged
 from spark_rankeval.statistics.paired import PairedAccumulator, comparison_of
 from spark_rankeval.statistics.sums import MeanAccumulator, mean_of
@@ -129,7 +135,7 @@ def test_a_drawn_p_below_the_resolution_is_that_of_t_and_no_less_than_signs_can_
 @pytest.mark.parametrize("level", [0.8, 0.95, 0.999])
 def test_the_interval_of_a_share_is_scipys(k, n, level):
     expected = stats.binomtest(k, n).proportion_ci(level, "exact")
-    assert share_interval(k, n, level) == pytest.approx((expected.low, expected.high), rel=1e-9)
+    assert clopper_pearson_interval(k, n, level) == pytest.approx((expected.low, expected.high), rel=1e-9)
 
 
 @pytest.mark.parametrize(("wins", "losses"), [(0, 0), (1, 0), (5, 2), (600, 400), (10**6, 10**6 - 5000)])
@@ -140,7 +146,7 @@ def test_the_sign_test_is_scipys(wins, losses):
 
 def shown(values, bounds=SHARE):
     figures = moments(values)
-    return fitted(mean_interval(figures), figures, bounds)
+    return adjusted_interval(mean_interval(figures), figures, bounds)
 
 
 def test_shares_of_users_have_the_interval_of_clopper_and_pearson():
@@ -224,7 +230,9 @@ def test_equal_values_of_users_with_weights_have_no_spread_either():
     accumulator = MeanAccumulator(1, weighted=True)
     accumulator.add(0, values, weights)
     weighted = mean_of(column(accumulator.state()))
-    interval = fitted(t_interval(weighted.mean, weighted.standard_error, 10), moments(values), SHARE, weighted)
+    interval = adjusted_interval(
+        t_interval(weighted.mean, weighted.standard_error, 10), moments(values), SHARE, weighted
+    )
     assert interval == interval_without_spread(0.25, weighted.effective_n, 0.95, SHARE)
 
 
@@ -271,14 +279,14 @@ def test_one_user_in_common_has_no_p_of_a_margin():
 
 def test_rounding_takes_no_bound_away():
     above = np.nextafter(1.0, 2.0)
-    ends = fitted(t_interval(0.9, 0.2, 3, 0.95), moments([above, 0.9, 0.8]), SHARE)
+    ends = adjusted_interval(t_interval(0.9, 0.2, 3, 0.95), moments([above, 0.9, 0.8]), SHARE)
     assert (ends.low, ends.high) == (pytest.approx(0.0395, abs=1e-3), 1.0)
-    assert fitted(t_interval(0.9, 0.2, 3, 0.95), moments([1.01, 0.9, 0.8]), SHARE).high > 1
+    assert adjusted_interval(t_interval(0.9, 0.2, 3, 0.95), moments([1.01, 0.9, 0.8]), SHARE).high > 1
 
 
 def test_ones_and_zeros_of_a_metric_with_other_bounds_are_no_shares():
     values = moments([0.0, 1.0, 1.0])
     interval = t_interval(values.mean, values.std / math.sqrt(3), 3, 0.95)
-    assert fitted(interval, values, SHARE).method == "clopper_pearson"
-    assert fitted(interval, values, (-1.0, 1.0)).low < 0
-    assert fitted(interval, values, (0.0, math.inf)).method == "t"
+    assert adjusted_interval(interval, values, SHARE).method == "clopper_pearson"
+    assert adjusted_interval(interval, values, (-1.0, 1.0)).low < 0
+    assert adjusted_interval(interval, values, (0.0, math.inf)).method == "t"
