@@ -40,8 +40,8 @@ _NO_SPREAD = "all users have the same value, and the metric has no bounds"
 class Interval(NamedTuple):
     """An interval of an estimate. If there is none, the ends are NaN and `reason` says why in a few words.
 
-    `method` names how it was computed, such as ``t``, ``bca`` or ``tukey``. ``clopper_pearson`` replaces these if all values are equal, or all
-    are 0 or 1. ``jackknife`` replaces a bootstrap if a metric has one value for all lists together.
+    `method` names how it was computed, such as ``t``, ``bca`` or ``tukey``. ``clopper_pearson`` replaces these if all values are equal,
+    or all are 0 or 1. ``jackknife`` replaces a bootstrap if a metric has one value for all lists together.
     """
 
     low: float
