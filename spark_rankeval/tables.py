@@ -41,13 +41,13 @@ def common_format(values: Iterable[float], *, sign: Literal["", "+"] = "") -> Ca
     is_wide = places > _MOST_PLACES or (bool(sizes) and max(sizes) >= _TOO_LARGE)
     form = f"{sign}.{_PLACES}e" if is_wide else f"{sign}.{places}f"
 
-    def written(value: float) -> str:
+    def format_value(value: float) -> str:
         if math.isnan(value):
             return "undefined"
         text = f"{value:{form}}"
         return text if float(text) else text.lstrip("+-")
 
-    return written
+    return format_value
 
 
 def probability(p: float) -> str:
@@ -215,7 +215,7 @@ class Document(NamedTuple):
         return Document(tuple(tables), tuple(note.with_call() for note in self.notes))
 
 
-def words(heading: str, cell: Callable[[Item], Cell | str]) -> Column[Item]:
+def text_column(heading: str, cell: Callable[[Item], Cell | str]) -> Column[Item]:
     """A column of words."""
     return Column(heading, cell, "words")
 

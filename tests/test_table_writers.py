@@ -7,11 +7,11 @@ import pytest
 from spark_rankeval.evaluation.dialect_map import DialectMap
 from spark_rankeval.records.side_by_side import Choice, MapRow
 from spark_rankeval.table_writers import as_float, as_html, as_latex, as_markdown, as_text
-from spark_rankeval.tables import Bar, Cell, Column, Document, Note, Table, remarks, words
+from spark_rankeval.tables import Bar, Cell, Column, Document, Note, Table, remarks, text_column
 
 NASTY = r"<b>&|_*#$%{}~^[x]\y`z"
 COLUMNS = [
-    words("name", lambda item: item[0]),
+    text_column("name", lambda item: item[0]),
     Column("mean", lambda item: Cell(f"{item[1]:.1f}", bold=item[1] == 1, raised=item[2])),
     Column("", lambda item: Cell("", bar=Bar(item[1], math.nan, math.nan)), "bar"),
 ]
@@ -55,7 +55,9 @@ def test_other_forms_have_the_caption_and_say_what_words_are():
 @pytest.mark.parametrize("kind", ["words", "figures", "prose"])
 def test_every_text_is_escaped_in_every_place(kind):
     column = Column(NASTY, lambda item: Cell(item, raised=NASTY), kind)
-    nasty = Document((Table([NASTY], [words("", str), column], NASTY, NASTY, [Note(NASTY, NASTY)]),), remarks([NASTY]))
+    nasty = Document(
+        (Table([NASTY], [text_column("", str), column], NASTY, NASTY, [Note(NASTY, NASTY)]),), remarks([NASTY])
+    )
     page = as_html(nasty)
     assert "<b>" not in page
     assert page.count("&lt;b&gt;&amp;|_*#$%{}~^[x]") == 8
@@ -70,7 +72,7 @@ def test_every_text_is_escaped_in_every_place(kind):
 
 def test_sentences_in_a_last_column_take_lines_as_they_need(monkeypatch):
     monkeypatch.setenv("COLUMNS", "60")
-    table = Table(["a", "b"], [words("x", str), Column("because", lambda item: f"{item} " * 40, "prose")])
+    table = Table(["a", "b"], [text_column("x", str), Column("because", lambda item: f"{item} " * 40, "prose")])
     lines = as_text(Document((table,))).splitlines()
     assert lines[0] == "x  because"
     assert [line[:3] for line in lines[1:]] == ["a  ", "   ", "b  ", "   "]

@@ -16,15 +16,15 @@ from spark_rankeval.metrics.base import Metric
 from spark_rankeval.records.chart_rows import WIDTH
 from spark_rankeval.records.comparison_rows import (
     ComparisonRow,
-    differences_in_words,
+    difference_notes,
     differences_table,
     largest_losses,
     losses_table,
     reversals_in_words,
-    slices_in_words,
+    slice_notes,
 )
 from spark_rankeval.records.judge_estimates import JudgedDifferences
-from spark_rankeval.records.pair_rows import PairRow, RankRow, pairs_in_words, pairs_table, ranks_table
+from spark_rankeval.records.pair_rows import PairRow, RankRow, pair_notes, pairs_table, ranks_table
 from spark_rankeval.records.selection import JudgedTables, Metrics, by_slice, rows_of_metric
 from spark_rankeval.records.summary import as_json_record, record_of
 from spark_rankeval.records.table_columns import MODEL_COMPARISON, PAIRS, RANKS, frame_of
@@ -192,13 +192,13 @@ class ModelComparison(_ComparisonTables[ComparisonRow]):
             if n_more
             else []
         )
-        explained = [*slices_in_words(losses, self.sliced, self.level, self.correction), *more]
+        explained = [*slice_notes(losses, self.sliced, self.level, self.correction), *more]
         (table,), notes = self._document()
         return Document((table, losses_table(losses, self.level, title, explained)), notes)
 
     def _document(self, *extra_notes: Note) -> Document:
         caption = f"Mean differences from {self.baseline}, with {interval_in_words(self.level)}s"
-        notes = differences_in_words(self.rows, self.level, self.test, self.correction, self.replicates, self.headline)
+        notes = difference_notes(self.rows, self.level, self.test, self.correction, self.replicates, self.headline)
         table = differences_table(self.rows, self.level, caption, headline=self.headline)
         reversals = [Note(text, "slices") for text in reversals_in_words(self.rows, self.sliced)]
         shown = replace(table, title=f"baseline {self.baseline!r}", notes=[*notes, *reversals, *extra_notes])
@@ -314,7 +314,7 @@ class PairwiseComparison(_ComparisonTables[PairRow]):
 
     def _on_paper(self) -> Document:
         caption = f"Differences in means between all pairs of models, with {interval_in_words(self.level)}s"
-        table = pairs_table(self.rows, self.level, caption, pairs_in_words(self.rows, self.test, self.replicates))
+        table = pairs_table(self.rows, self.level, caption, pair_notes(self.rows, self.test, self.replicates))
         return Document((table,), remarks(self.notes))
 
 

@@ -12,7 +12,7 @@ from spark_rankeval.errors import listed
 from spark_rankeval.records.summary import MOST_LISTED, SLICE, as_json_value
 from spark_rankeval.statistics.grade_agreement import Estimate
 from spark_rankeval.statistics.verdicts import interval_in_words
-from spark_rankeval.tables import DASH, Column, Note, Table, common_format, words
+from spark_rankeval.tables import DASH, Column, Note, Table, common_format, text_column
 
 #: The figures of a pair of judges, by the names of the fields that hold them.
 PAIR_FIGURES = ("agreement", "kappa", "linear_kappa", "quadratic_kappa")
@@ -147,8 +147,12 @@ def _estimate_in_words(figure: Estimate) -> str:
 def agreement_tables(rows: Sequence[JudgePair], alphas: Sequence[JudgesAlpha]) -> tuple[Table, Table, Table]:
     """A table of what was compared, one of the agreement of pairs, and one of that of all judges."""
     also: list[Column[Any]] = [SLICE] if any(row.slice != "all" for row in alphas) else []
-    pair: list[Column[Any]] = [*also, words("judge", lambda row: row.judge), words("other", lambda row: row.other)]
-    written = common_format(mean for row in rows for mean in (row.mean, row.other_mean))
+    pair: list[Column[Any]] = [
+        *also,
+        text_column("judge", lambda row: row.judge),
+        text_column("other", lambda row: row.other),
+    ]
+    format_value = common_format(mean for row in rows for mean in (row.mean, row.other_mean))
     graded = Table(
         rows,
         [
@@ -157,8 +161,8 @@ def agreement_tables(rows: Sequence[JudgePair], alphas: Sequence[JudgesAlpha]) -
             Column("users", lambda row: f"{row.n_users:,}"),
             Column("judge only", lambda row: f"{row.n_judge_only:,}"),
             Column("other only", lambda row: f"{row.n_other_only:,}"),
-            Column("mean", lambda row: written(row.mean)),
-            Column("other's mean", lambda row: written(row.other_mean)),
+            Column("mean", lambda row: format_value(row.mean)),
+            Column("other's mean", lambda row: format_value(row.other_mean)),
             Column("other − judge", _gap),
         ],
         "graded by both judges",
@@ -178,7 +182,7 @@ def agreement_tables(rows: Sequence[JudgePair], alphas: Sequence[JudgesAlpha]) -
         alphas,
         [
             *also,
-            words("judges", lambda row: ", ".join(row.judges)),
+            text_column("judges", lambda row: ", ".join(row.judges)),
             _figure("alpha", lambda row: row.alpha, alphas),
             Column("items", lambda row: f"{row.n_items:,}"),
             Column("users", lambda row: f"{row.n_users:,}"),
@@ -202,11 +206,13 @@ def _named(name: str, row: Any) -> Estimate:
 
 def _figure(heading: str, figure: Callable[[Any], Estimate], rows: Sequence[Any]) -> Column[Any]:
     """The column of a figure with its interval in brackets."""
-    written = common_format(figure(row).value for row in rows)
+    format_value = common_format(figure(row).value for row in rows)
 
     def cell(row: Any) -> str:
         value, _, interval = figure(row)
-        return written(value) + (f" [{written(interval.low)}, {written(interval.high)}]" if interval else "")
+        return format_value(value) + (
+            f" [{format_value(interval.low)}, {format_value(interval.high)}]" if interval else ""
+        )
 
     return Column(heading, cell)
 
@@ -236,7 +242,7 @@ def _notes(rows: Sequence[Any], names: Sequence[str]) -> list[Note]:
 def confusion_table(row: JudgePair, grades: Sequence[str]) -> Table:
     """How many items have each grade of a judge and of the other."""
     columns: list[Column[Any]] = [
-        words(f"{row.judge} \\ {row.other}", lambda line: line[0]),
+        text_column(f"{row.judge} \\ {row.other}", lambda line: line[0]),
         *(Column(grade, partial(_count_in, place)) for place, grade in enumerate(grades)),
     ]
     title = f"items by the grades of {row.judge} (rows) and {row.other} (columns)"
@@ -288,10 +294,10 @@ def model_order_table(rows: Sequence[ModelOrder]) -> Table:
     """A row for each metric, slice and pair of judges."""
     also: list[Column[Any]] = [SLICE] if any(row.slice != "all" for row in rows) else []
     columns: list[Column[Any]] = [
-        words("metric", lambda row: row.metric),
+        text_column("metric", lambda row: row.metric),
         *also,
-        words("judge", lambda row: row.judge),
-        words("other", lambda row: row.other),
+        text_column("judge", lambda row: row.judge),
+        text_column("other", lambda row: row.other),
         Column("models", lambda row: f"{row.n_models:,}"),
         Column("tau", lambda row: DASH if math.isnan(row.tau) else f"{row.tau:.4f}"),
         Column("in opposite order", _swapped, "prose"),

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 from spark_rankeval.checks import is_number
 from spark_rankeval.errors import OptionError, did_you_mean, listed
-from spark_rankeval.tables import DASH, Cell, Column, Note, Table, Tone, share, words
+from spark_rankeval.tables import DASH, Cell, Column, Note, Table, Tone, share, text_column
 
 #: A leak makes figures too good. A problem changes figures in another way. A note is good to know.
 CheckKind = Literal["leak", "problem", "note"]
@@ -260,8 +260,8 @@ _TONES: dict[str, Tone] = {"none": "good", "leak": "bad"}
 def audit_table(rows: Sequence[AuditRow], caption: str = "What training, labels and predictions share") -> Table:
     """A row for each check."""
     columns: list[Column[AuditRow]] = [
-        words("check", lambda row: row.check.words),
-        words("result", lambda row: Cell(row.result, tone=_TONES.get(row.result, ""))),
+        text_column("check", lambda row: row.check.words),
+        text_column("result", lambda row: Cell(row.result, tone=_TONES.get(row.result, ""))),
         Column("count", lambda row: DASH if row.not_checked else f"{row.n:,}"),
         Column("of", lambda row: DASH if row.not_checked else f"{row.of:,}"),
         Column("share", lambda row: DASH if math.isnan(row.share) else f"{row.share:.1%}"),

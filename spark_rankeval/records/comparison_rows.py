@@ -15,20 +15,20 @@ from spark_rankeval.records.judged_rows import (
     LiftedRow,
     corrected_in_words,
     difference_columns,
-    is_least,
-    joint_in_words,
-    least_p_in_words,
+    is_smallest_p,
+    joint_notes,
     lift_columns,
-    lifts_in_words,
+    lift_notes,
     margins_in_words,
     means_columns,
     missing_intervals,
     name_of_test,
+    smallest_p_in_words,
 )
 from spark_rankeval.records.summary import METRIC, MODEL, MOST_LISTED, SLICE, USERS
 from spark_rankeval.statistics.intervals import PREDICTION_POWERED
 from spark_rankeval.statistics.verdicts import UNDECIDED, p_in_words, signed
-from spark_rankeval.tables import Column, Note, Table, words
+from spark_rankeval.tables import Column, Note, Table, text_column
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class ComparisonRow(LiftedRow):
             users whom people graded count here, and in ties and losses.
         ties: for how many users both are equal.
         losses: how many users are worse off.
-        margin: the difference that does not matter.
+        margin: the largest difference that does not matter.
         larger_is_better: whether a larger value of the metric is better.
         verdict: ``better``, ``worse``, ``no relevant difference``, ``undecided``, or ``no user differs`` if both are equal for each user.
         sentence: the same in a sentence, with the figures.
@@ -84,7 +84,7 @@ class ComparisonRow(LiftedRow):
             (with a margin, if all users have the same difference); ``prediction_powered``: of the t test of two judges' estimate.
         p_margin: with a margin, the uncorrected two-sided p-value of the nearer of two statements: that the difference is beyond
             ±margin, or within.
-        asked: what the caller called the metric, such as ``map@10`` for ``ap@10``; empty: as `metric` has it.
+        asked: the caller's name for the metric, such as ``map@10`` for ``ap@10``; empty if it equals `metric`.
         cluster: the columns of the clusters that users come in, which the interval and all p-values are of; empty: users are
             independent.
         n_clusters: how many clusters have a user with a difference; 0 if users are independent.
@@ -184,7 +184,7 @@ def differences_table(
     The rows of the metric whose label is `headline` say so.
     """
     columns: list[Column[Any]] = [
-        words("metric", lambda row: f"{row.name} (headline)" if row.metric == headline else row.name),
+        text_column("metric", lambda row: f"{row.name} (headline)" if row.metric == headline else row.name),
         *([SLICE] if slices else []),
         MODEL,
         USERS,
@@ -204,21 +204,21 @@ def losses_table(rows: Sequence[ComparisonRow], level: float, title: str, notes:
     return Table(rows, columns, title, title, notes, dash_means=_DASH_MEANS)
 
 
-def differences_in_words(
+def difference_notes(
     rows: Sequence[ComparisonRow], level: float, test: str, correction: str, replicates: int, headline: str
 ) -> list[Note]:
     """Notes that explain the columns of a table of differences."""
     return [
-        *_headline_in_words(rows, headline),
+        *_headline_notes(rows, headline),
         Note(f"from {name_of_test(test, replicates)}{_corrected_in_words(rows, correction, headline)}", "p"),
-        *joint_in_words(rows, correction, level, headline),
-        *lifts_in_words(rows),
+        *joint_notes(rows, correction, level, headline),
+        *lift_notes(rows),
         *(Note(text, "verdict") for text in margins_in_words(rows)),
         *map(Note, _exceptions(rows, test, replicates, headline)),
     ]
 
 
-def slices_in_words(
+def slice_notes(
     rows: Sequence[ComparisonRow], sliced: Sequence[ComparisonRow], level: float, correction: str
 ) -> list[Note]:
     """Notes that explain the columns of a table of some slices, which are judged together with all others."""
@@ -226,8 +226,8 @@ def slices_in_words(
     test = name_of_test(PREDICTION_POWERED, 0) if is_judged else "all patterns of signs or the paired t test"
     return [
         Note(f"from {test}{corrected_in_words(sliced, correction)}", "p"),
-        *joint_in_words(sliced, correction, level),
-        *lifts_in_words(rows),
+        *joint_notes(sliced, correction, level),
+        *lift_notes(rows),
         *map(Note, missing_intervals(rows)),
     ]
 
@@ -259,7 +259,7 @@ def _corrected_in_words(rows: Sequence[ComparisonRow], correction: str, headline
     return f", {first[0].name} {own}, other metrics corrected for {n} comparisons ({correction})"
 
 
-def _headline_in_words(rows: Sequence[ComparisonRow], headline: str) -> list[Note]:
+def _headline_notes(rows: Sequence[ComparisonRow], headline: str) -> list[Note]:
     """How the headline metric is tested before the others."""
     names = [row.name for row in rows if row.metric == headline]
     if not names:
@@ -283,8 +283,8 @@ def _exceptions(rows: Sequence[ComparisonRow], test: str, replicates: int, headl
     """Sentences on the rows without an interval, or whose p or interval comes from another method than in the other rows."""
     same = "Clopper-Pearson interval, because all users have the same difference"
     kinds = {
-        least_p_in_words(replicates, " before correction"): [
-            row for row in rows if row.p_test == "sign_flip" and is_least(row.p_sign_flip, replicates)
+        smallest_p_in_words(replicates, " before correction"): [
+            row for row in rows if row.p_test == "sign_flip" and is_smallest_p(row.p_sign_flip, replicates)
         ],
         **_raised_by_headline(rows, headline),
         "p from all patterns of signs, not from random ones": [row for row in rows if row.p_test == "exact"],

@@ -35,7 +35,7 @@ from spark_rankeval.records.summary import (
     without_weights,
 )
 from spark_rankeval.table_writers import OneTable
-from spark_rankeval.tables import DASH, Cell, Column, Document, Note, Table, common_format, remarks, words
+from spark_rankeval.tables import DASH, Cell, Column, Document, Note, Table, common_format, remarks, text_column
 
 #: What the rows or the columns of a table may be.
 Dimension: TypeAlias = Literal["model", "metric", "cutoff", "slice", "group"]
@@ -118,14 +118,14 @@ class CrossTable(OneTable):
             each = self.by_cell.get((row, column))
             if each is None:
                 return DASH
-            written, is_best = formats[each.key], each.model in best.get((row, column)[along], ())
+            format_value, is_best = formats[each.key], each.model in best.get((row, column)[along], ())
             if not self.intervals or each.no_interval:
-                return Cell(written(each.mean), is_best)
-            return Cell(f"{written(each.mean)} {ends_in_words(each, written)}", is_best, marks(each))
+                return Cell(format_value(each.mean), is_best)
+            return Cell(f"{format_value(each.mean)} {ends_in_words(each, format_value)}", is_best, marks(each))
 
         row_names, column_names = (list(dict.fromkeys(names)) for names, _ in self._axes())
         columns: list[Column[Any]] = [
-            words(ITEM_GROUP.heading if self.row_dimension == "group" else self.row_dimension, lambda row: row),
+            text_column(ITEM_GROUP.heading if self.row_dimension == "group" else self.row_dimension, lambda row: row),
             Column("users", self._users),
             *(Column(name, partial(cell, name)) for name in column_names),
         ]

@@ -16,7 +16,7 @@ from spark_rankeval.records.judged_rows import (
     JointRow,
     corrected_in_words,
     difference_columns,
-    joint_in_words,
+    joint_notes,
     margins_in_words,
     means_columns,
     rare_value_notes,
@@ -31,7 +31,7 @@ from spark_rankeval.statistics.moments import moments_of_sums
 from spark_rankeval.statistics.multiple_comparisons import family_of
 from spark_rankeval.statistics.sums import Sums, added, from_text, mean_of_sums
 from spark_rankeval.statistics.verdicts import ShownFigures, verdict_of
-from spark_rankeval.tables import DASH, Column, Note, Table, words
+from spark_rankeval.tables import DASH, Column, Note, Table, text_column
 
 if TYPE_CHECKING:
     pass
@@ -80,11 +80,11 @@ class GapRow(JointRow):
         no_interval: why there is no interval; empty if there is one.
         p: corrected by Holm for all slices, metrics and models of the call. That of the largest gap is corrected for all pairs
             of slices, and then for metrics and models.
-        margin: the difference that does not matter.
+        margin: the largest difference that does not matter.
         larger_is_better: whether a larger value of the metric is better.
         verdict: ``better``, ``worse``, ``no relevant difference`` or ``undecided``.
         sentence: the same in a sentence, with the figures.
-        asked: what the caller called the metric; empty: as `metric` has it.
+        asked: the caller's name for the metric, such as ``map@10`` for ``ap@10``; empty if it equals `metric`.
         n_left_out: of the largest gap, how many slices were left out because they have too few users or no interval.
         cluster: the columns of the clusters that users come in, which interval and p are of; empty: users are independent.
     """
@@ -352,8 +352,8 @@ def _gaps_table(rows: Sequence[GapRow], level: float, caption: str) -> Table:
     columns: list[Column[Any]] = [
         METRIC,
         *([MODEL] if any(row.model for row in rows) else []),
-        words("highest mean" if is_largest else "slice", lambda row: row.slice or DASH),
-        *([words("lowest mean", lambda row: row.other or DASH)] if is_largest else []),
+        text_column("highest mean" if is_largest else "slice", lambda row: row.slice or DASH),
+        *([text_column("lowest mean", lambda row: row.other or DASH)] if is_largest else []),
         Column("users", lambda row: f"{row.n_users:,}"),
         Column("others", lambda row: f"{row.n_other_users:,}"),
         *means_columns(rows, "others' mean", attrgetter("other_mean")),
@@ -373,7 +373,7 @@ def _gap_notes(rows: Sequence[GapRow], level: float, *, is_largest: bool) -> lis
         notes = [p, Note("holds although the pair was chosen for its difference", "interval")]
     else:
         notes = [Note(f"from Welch's test{corrected}", "p")]
-    notes += joint_in_words(rows, _CORRECTION, level)
+    notes += joint_notes(rows, _CORRECTION, level)
     notes += [Note(text, "verdict") for text in margins_in_words(rows)]
     clusters = listed(list(dict.fromkeys(row.cluster for row in rows if row.cluster)))
     if clusters:
@@ -383,7 +383,7 @@ def _gap_notes(rows: Sequence[GapRow], level: float, *, is_largest: bool) -> lis
         slices = "1 slice is" if most == 1 else f"{'at most ' if len(rows) > 1 else ''}{most:,} slices are"
         notes.append(Note(f"{slices} left out, with too few users or no interval"))
     if is_largest:
-        notes += _small_slices_in_words(rows)
+        notes += _small_slice_notes(rows)
     rare = [row.figure for row in rows if row.interval_method == "mover" and not row.no_interval]
     notes += rare_value_notes(rare)
     reasons = list(dict.fromkeys(row.no_interval for row in rows if row.no_interval))
@@ -392,7 +392,7 @@ def _gap_notes(rows: Sequence[GapRow], level: float, *, is_largest: bool) -> lis
     return notes
 
 
-def _small_slices_in_words(rows: Sequence[GapRow]) -> list[Note]:
+def _small_slice_notes(rows: Sequence[GapRow]) -> list[Note]:
     """The note on slices of few users in largest gaps, and how to leave them out. Empty if there are none."""
     users = {name: n for row in rows for name, n in ((row.slice, row.n_users), (row.other, row.n_other_users)) if name}
     small = [f"{name} ({n:,})" for name, n in sorted(users.items(), key=lambda item: item[1]) if n < _SMALL]

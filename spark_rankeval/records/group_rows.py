@@ -14,9 +14,9 @@ from spark_rankeval.records.judged_rows import (
     LiftedRow,
     corrected_in_words,
     difference_columns,
-    joint_in_words,
+    joint_notes,
     lift_columns,
-    lifts_in_words,
+    lift_notes,
     margins_in_words,
     means_columns,
     missing_intervals,
@@ -24,7 +24,7 @@ from spark_rankeval.records.judged_rows import (
 )
 from spark_rankeval.records.summary import METRIC, MOST_LISTED
 from spark_rankeval.statistics.verdicts import interval_in_words
-from spark_rankeval.tables import DASH, Column, Note, Table, words
+from spark_rankeval.tables import DASH, Column, Note, Table, text_column
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class GroupRow(LiftedRow):
             or all are 0 or 1 and fewer than 30 users have the rarer one; ``confidence_sequence`` if `sequential`.
         no_interval: why there is no interval; empty if there is one.
         p: of what the verdict states, corrected for all metrics and groups; valid at all looks together if `sequential`.
-        margin: the difference that does not matter.
+        margin: the largest difference that does not matter.
         larger_is_better: whether a larger value of the metric is better.
         verdict: ``better``, ``worse``, ``no relevant difference`` or ``undecided``.
         sentence: the same in a sentence, with the figures.
@@ -71,7 +71,7 @@ class GroupRow(LiftedRow):
         variance_saved: the share of the difference's variance that the adjustment saved: 0.3 is 30%. NaN without one.
         n_without_covariate: how many users of both groups have a value but no covariate, and take its mean.
         not_adjusted: why there is no adjustment although there is a covariate.
-        asked: what the caller called the metric; empty: as `metric` has it.
+        asked: the caller's name for the metric, such as ``map@10`` for ``ap@10``; empty if it equals `metric`.
         cluster: the columns of the clusters that users come in, which errors, interval and p are of; empty: users are independent.
         n_clusters: how many clusters have a user of the group with a value; 0 if users are independent.
         n_baseline_clusters: how many have one of the baseline.
@@ -139,7 +139,7 @@ def groups_table(
     """One row for each metric and group."""
     columns: list[Column[Any]] = [
         METRIC,
-        words("group", lambda row: row.group),
+        text_column("group", lambda row: row.group),
         Column("users", lambda row: f"{row.n_users:,}"),
         Column("baseline's", lambda row: f"{row.n_baseline_users:,}"),
         *means_columns(rows, "baseline", attrgetter("baseline_mean")),
@@ -149,10 +149,10 @@ def groups_table(
     if covariate is not None:
         columns.append(Column("saved", _saved))
     notes = [
-        *_tests_in_words(rows, level, correction, tightest_at),
-        *joint_in_words(rows, correction, level),
-        *lifts_in_words(rows),
-        *_adjustment_in_words(rows, covariate),
+        *_test_notes(rows, level, correction, tightest_at),
+        *joint_notes(rows, correction, level),
+        *lift_notes(rows),
+        *_adjustment_notes(rows, covariate),
         *(Note(text, "verdict") for text in margins_in_words(rows)),
         *([Note(f"users are weighted by {', '.join(weights)}", "mean")] if weights else []),
     ]
@@ -166,7 +166,7 @@ def _saved(row: GroupRow) -> str:
     return DASH if math.isnan(row.variance_saved) else f"{100 * row.variance_saved:.1f}%"
 
 
-def _tests_in_words(rows: Sequence[GroupRow], level: float, correction: str, tightest_at: int | None) -> list[Note]:
+def _test_notes(rows: Sequence[GroupRow], level: float, correction: str, tightest_at: int | None) -> list[Note]:
     corrected = corrected_in_words(rows, correction)
     if tightest_at is None:
         notes = [Note(f"from Welch's test of different users{corrected}", "p")]
@@ -180,7 +180,7 @@ def _tests_in_words(rows: Sequence[GroupRow], level: float, correction: str, tig
     return [*notes, *rare_value_notes(rare), *map(Note, missing_intervals(rows, attrgetter("name")))]
 
 
-def _adjustment_in_words(rows: Sequence[GroupRow], covariate: str | None) -> list[Note]:
+def _adjustment_notes(rows: Sequence[GroupRow], covariate: str | None) -> list[Note]:
     if covariate is None:
         return []
     saved = f"the share of the difference's variance that {covariate} explains; means are adjusted for it (CUPED)"

@@ -16,7 +16,7 @@ from spark_rankeval.statistics.judged_draws import DrawCheck, LabelsNeeded, draw
 from spark_rankeval.statistics.judged_moments import OTHERS_E, JudgedMoments
 from spark_rankeval.statistics.prediction_powered import JudgedEstimate, judged_estimate
 from spark_rankeval.table_writers import OneTable
-from spark_rankeval.tables import DASH, Column, Document, Note, Table, common_format, words
+from spark_rankeval.tables import DASH, Column, Document, Note, Table, common_format, text_column
 
 # A draw that would be so rare if it were random is worth a warning.
 _UNLIKELY = 0.01
@@ -129,16 +129,18 @@ class _JudgedFigures(OneTable):
 
     def _table(self, title: str, figure: str) -> Table:
         rows = self.rows
-        written = common_format(value for row in rows for value, _ in row.means)
+        format_value = common_format(value for row in rows for value, _ in row.means)
 
         def cell(value: float, ends: Interval) -> str:
-            low, high = written(ends.low), written(ends.high)
-            return f"{written(value)} {DASH}" if ends.reason else f"{written(value)} [{low}, {high}]"
+            low, high = format_value(ends.low), format_value(ends.high)
+            return f"{format_value(value)} {DASH}" if ends.reason else f"{format_value(value)} [{low}, {high}]"
 
-        also: list[Column[Any]] = [words("model", lambda row: row.model)] if any(row.model for row in rows) else []
+        also: list[Column[Any]] = (
+            [text_column("model", lambda row: row.model)] if any(row.model for row in rows) else []
+        )
         also += [SLICE] if any(row.slice != "all" for row in rows) else []
         columns: list[Column[Any]] = [
-            words("metric", lambda row: row.metric),
+            text_column("metric", lambda row: row.metric),
             *also,
             Column("both", lambda row: cell(*row.means[0])),
             Column(f"{self.human} alone", lambda row: cell(*row.means[1])),
@@ -158,8 +160,8 @@ class _JudgedFigures(OneTable):
         return Table(rows, columns, title, title, notes, dash_means="there is no interval")
 
 
-def _or_dash(value: float, written: str) -> str:
-    return DASH if math.isnan(value) else format(value, written)
+def _or_dash(value: float, spec: str) -> str:
+    return DASH if math.isnan(value) else format(value, spec)
 
 
 @dataclass(frozen=True, repr=False)

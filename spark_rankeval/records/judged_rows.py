@@ -1,4 +1,4 @@
-"""What all rows have that judge a difference of two means: its interval, lift, p-value and verdict, as columns and in words."""
+"""Rows that judge a difference of two means: their intervals, lifts, p-values and verdicts, as columns and in words."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from spark_rankeval.errors import listed, names_in, speaking_of, unit_words
 from spark_rankeval.records.summary import MOST_LISTED, MetricRow, methods_in_words
 from spark_rankeval.statistics.intervals import PREDICTION_POWERED
 from spark_rankeval.statistics.verdicts import OPEN, decides, interval_in_words, percent
-from spark_rankeval.tables import DASH, Cell, Column, Note, Tone, common_format, probability, words
+from spark_rankeval.tables import DASH, Cell, Column, Note, Tone, common_format, probability, text_column
 
 
 class JudgedRow(MetricRow):
@@ -31,12 +31,12 @@ class JudgedRow(MetricRow):
 
     @property
     def figure(self) -> str:
-        """What the row is about, in words."""
+        """The metric, and all else that the row is about, such as its models."""
         return self.name
 
     @property
     def names(self) -> set[str]:
-        """What picks the row among those of its metric."""
+        """The names that tell the row from others of its metric."""
         return set()
 
     @property
@@ -89,26 +89,31 @@ TONES: dict[str, Tone] = {"better": "good", "worse": "bad"}
 
 
 #: The verdict, in the colour of its meaning.
-VERDICT: Column[Any] = words("verdict", lambda row: Cell(unit_words(row.verdict), tone=TONES.get(row.verdict, "")))
+VERDICT: Column[Any] = text_column(
+    "verdict", lambda row: Cell(unit_words(row.verdict), tone=TONES.get(row.verdict, ""))
+)
 #: The verdict on a gap between users, which is neither good news nor bad.
-GAP_VERDICT: Column[Any] = words("verdict", lambda row: unit_words(row.verdict))
+GAP_VERDICT: Column[Any] = text_column("verdict", lambda row: unit_words(row.verdict))
 
 
 def means_columns(rows: Sequence[Judged], title: str, other_mean: Callable[[Judged], float]) -> list[Column[Any]]:
     """The columns of the model's mean and the other model's mean, in the same format."""
-    written = common_format(mean for row in rows for mean in (row.mean, other_mean(row)))
-    return [Column("mean", lambda row: written(row.mean)), Column(title, lambda row: written(other_mean(row)))]
+    format_value = common_format(mean for row in rows for mean in (row.mean, other_mean(row)))
+    return [
+        Column("mean", lambda row: format_value(row.mean)),
+        Column(title, lambda row: format_value(other_mean(row))),
+    ]
 
 
 def difference_columns(rows: Sequence[JudgedRow], level: float) -> list[Column[Any]]:
     """The columns of the difference, its interval and p. Each column has one format."""
-    written = common_format((row.difference for row in rows), sign="+")
+    format_value = common_format((row.difference for row in rows), sign="+")
 
     def ends(row: JudgedRow) -> str:
         low, high = row.shown_ends
-        return DASH if math.isnan(low) else f"{written(low)} to {written(high)}"
+        return DASH if math.isnan(low) else f"{format_value(low)} to {format_value(high)}"
 
-    difference: Column[Any] = Column("difference", lambda row: written(row.difference))
+    difference: Column[Any] = Column("difference", lambda row: format_value(row.difference))
     return [difference, Column(interval_in_words(level), ends), Column("p", lambda row: probability(row.p))]
 
 
@@ -147,8 +152,8 @@ def _sizes(rows: Sequence[JointRow]) -> str:
     return " or ".join(f"{size:,}" for size in sorted({row.n_joint for row in rows if row.n_joint > 1}))
 
 
-def joint_in_words(rows: Sequence[JointRow], correction: str, level: float, headline: str = "") -> list[Note]:
-    """Notes on what the intervals hold together with, and where they do not agree with the verdict.
+def joint_notes(rows: Sequence[JointRow], correction: str, level: float, headline: str = "") -> list[Note]:
+    """Notes that tell which intervals hold together, and where intervals do not agree with the verdict.
 
     Args:
         rows: the rows of a comparison.
@@ -198,8 +203,8 @@ def _disagreements(rows: Sequence[JointRow], first: Sequence[JointRow], correcti
     return [f"{why}: {listed(names, MOST_LISTED)}" for why, names in figures.items()]
 
 
-def lifts_in_words(rows: Sequence[LiftedRow]) -> list[Note]:
-    """What the lift is, and which rows have none."""
+def lift_notes(rows: Sequence[LiftedRow]) -> list[Note]:
+    """Notes that define the lift, and name the rows without one."""
     reasons: dict[str, dict[str, None]] = {}
     for row in rows:
         if row.no_lift and not row.no_interval:
@@ -239,14 +244,14 @@ def missing_intervals(rows: Sequence[JudgedRow], name: Callable[[Any], str] = at
     return [f"no interval: {listed(list(reasons), MOST_LISTED)}"] if reasons else []
 
 
-def is_least(p: float, replicates: int) -> bool:
-    """Whether no draw gives as large a difference as there is. NaN, of rows without draws, is not least."""
+def is_smallest_p(p: float, replicates: int) -> bool:
+    """Whether no replicate gives a difference as large as the observed one. False if p is NaN, because nothing was drawn."""
     return p * (replicates + 1) < 1.5
 
 
-def least_p_in_words(replicates: int, before: str = "") -> str:
-    """What the least p-value of a randomisation test means."""
-    return f"p as small as {replicates:,} replicates can show, 1/{replicates + 1:,}{before}"
+def smallest_p_in_words(replicates: int, suffix: str = "") -> str:
+    """The words for the smallest p-value that a randomisation test can give."""
+    return f"p as small as {replicates:,} replicates can show, 1/{replicates + 1:,}{suffix}"
 
 
 def name_of_test(test: str, replicates: int) -> str:

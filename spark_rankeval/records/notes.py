@@ -15,7 +15,7 @@ from spark_rankeval.metrics.kinds import RelevanceMetric
 from spark_rankeval.records.comparison_rows import ComparisonRow
 from spark_rankeval.records.pair_rows import PairRow
 from spark_rankeval.records.summary import SummaryRow, metric_or_none
-from spark_rankeval.tables import Column, Table, number, share, words
+from spark_rankeval.tables import Column, Table, number, share, text_column
 
 # Clusters whose effective number is below this share of their number differ in size.
 _UNEQUAL = 0.9
@@ -251,10 +251,10 @@ def definitions_table(rows: Sequence[SummaryRow]) -> Table:
     for row in rows:
         families.setdefault((_general(row), row.dialect, row.relevance), []).append(row)
     columns: list[Column[list[SummaryRow]]] = [
-        words("metric", lambda family: _metrics_in_words(list(dict.fromkeys(row.name for row in family)))),
-        words("dialect", lambda family: family[0].dialect),
-        words("definition", lambda family: _general(family[0])),
-        words("meaning", lambda family: _formula(family[0].definition)),
+        text_column("metric", lambda family: _metrics_in_words(list(dict.fromkeys(row.name for row in family)))),
+        text_column("dialect", lambda family: family[0].dialect),
+        text_column("definition", lambda family: _general(family[0])),
+        text_column("meaning", lambda family: _formula(family[0].definition)),
     ]
     return Table(list(families.values()), columns, caption="How each metric is defined")
 

@@ -12,7 +12,7 @@ from spark_rankeval.request.counts import ALL_COUNTS, INVALID_COUNTS
 from spark_rankeval.request.on_invalid import KINDS
 from spark_rankeval.statistics.moments import Moments
 from spark_rankeval.statistics.sums import Mean
-from spark_rankeval.tables import DASH, Column, Note, Table, share, words
+from spark_rankeval.tables import DASH, Column, Note, Table, share, text_column
 
 _USER_COUNTS = {
     "n_users": "users",
@@ -294,7 +294,7 @@ def quality_table(qualities: Mapping[str, DataQuality]) -> Table:
     n_zero = len(names) - len(shown)
     notes = [Note(f"{n_zero} other count{'s are' if n_zero > 1 else ' is'} 0")] if n_zero else []
     columns: list[Column[str]] = [
-        words("", lambda name: unit_words(MEANING[name])),
+        text_column("", lambda name: unit_words(MEANING[name])),
         *(_quality_column(model, quality) for model, quality in qualities.items()),
     ]
     return Table(shown, columns, caption="Counts of users and rows", notes=notes, dash_means="not counted")

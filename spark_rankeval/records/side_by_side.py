@@ -15,7 +15,7 @@ from spark_rankeval.records.comparison_rows import ComparisonRow
 from spark_rankeval.records.pair_rows import PairRow
 from spark_rankeval.records.summary import MetricRow, SummaryRow, metric_or_none, users_in_words
 from spark_rankeval.table_writers import OneTable
-from spark_rankeval.tables import DASH, Cell, Column, Document, Note, Table, common_format, words
+from spark_rankeval.tables import DASH, Cell, Column, Document, Note, Table, common_format, text_column
 
 _HEAD = "model"
 
@@ -77,9 +77,9 @@ class ModelsTable(OneTable):
     def _on_paper(self) -> Document:
         letters = self._letters()
         columns = [self._column(key, rows, letters) for key, rows in self._by_key().items()]
-        columns.insert(0, words(_HEAD, lambda model: model))
+        columns.insert(0, text_column(_HEAD, lambda model: model))
         if self.better:
-            columns.insert(0, words("", lambda model: letters[model].rstrip(",")))
+            columns.insert(0, text_column("", lambda model: letters[model].rstrip(",")))
         best = "the best of its column" if self._has_best else ""
         notes = list(map(Note, self.notes))
         return Document((Table(self.models, columns, caption=self.caption, notes=notes, bold_means=best),))
@@ -101,7 +101,7 @@ class ModelsTable(OneTable):
         return {model: f"{place + 1}," if many else signs[place] for place, model in enumerate(self.models)}
 
     def _column(self, key: str, rows: Mapping[str, SummaryRow], letters: Mapping[str, str]) -> Column[str]:
-        written = common_format(row.mean for row in rows.values())
+        format_value = common_format(row.mean for row in rows.values())
         best = best_models(rows)
 
         def cell(model: str) -> Cell:
@@ -109,7 +109,7 @@ class ModelsTable(OneTable):
                 return Cell(DASH)
             beaten = self.better.get((key, model), frozenset())
             raised = "".join(letters[other] for other in self.models if other in beaten).rstrip(",")
-            return Cell(written(rows[model].mean), model in best, raised)
+            return Cell(format_value(rows[model].mean), model in best, raised)
 
         return Column(next(iter(rows.values())).name, cell)
 
@@ -247,8 +247,8 @@ def dialects_table(rows: Sequence[MapRow], caption: str = "The same data under o
         return DASH if math.isnan(row.mean) and not row.n_users else text
 
     columns: list[Column[MapRow]] = [
-        words("metric", lambda row: row.name),
-        words("dialect", lambda row: row.dialect),
+        text_column("metric", lambda row: row.name),
+        text_column("dialect", lambda row: row.dialect),
         Column("mean", lambda row: unless_missing(row, mean(row.mean))),
         Column("difference", lambda row: unless_missing(row, difference(row.difference) if row.difference else "")),
         Column("users", lambda row: unless_missing(row, f"{row.n_users:,}")),

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from spark_rankeval.request.task import GROUP_FACTS
-from spark_rankeval.tables import DASH, Column, Table, words
+from spark_rankeval.tables import DASH, Column, Table, text_column
 
 Key = tuple[Any, ...]
 
@@ -256,7 +256,7 @@ def rollup_with_items(
 def item_groups_table(groups: Sequence[ItemGroup]) -> Table:
     """A row for each group of items: how large it is, and its edges if it is one by popularity."""
     columns: list[Column[ItemGroup]] = [
-        words("group", lambda group: group_of(group.slice)),
+        text_column("group", lambda group: group_of(group.slice)),
         Column("items", lambda group: f"{group.n_items:,}"),
     ]
     if any(group.most for group in groups):

@@ -16,7 +16,7 @@ from spark_rankeval.records.summary import (
     marks_in_words,
     missing_intervals,
 )
-from spark_rankeval.tables import DASH, Cell, Column, Note, Table, common_format, number, words
+from spark_rankeval.tables import DASH, Cell, Column, Note, Table, common_format, number, text_column
 
 #: The figures of a stage, by the names of the fields that hold them.
 FIGURES = ("recall", "lost", "added", "reached", "ceiling")
@@ -65,7 +65,7 @@ class StageRow:
 def funnel_tables(rows: Sequence[StageRow]) -> tuple[Table, Table]:
     """A table of what becomes of the relevant items, and one of the metric."""
     also: list[Column[Any]] = [SLICE] if any(row.slice != "all" for row in rows) else []
-    stage: Column[Any] = words("stage", lambda row: row.stage)
+    stage: Column[Any] = text_column("stage", lambda row: row.stage)
     first: Column[Any] = Column("first", lambda row: f"{row.k:,}")
     metric = rows[0].reached.name
     intervals = interval_name(figures_of(rows))
@@ -124,15 +124,15 @@ def _other_intervals(rows: Sequence[StageRow], names: Sequence[str]) -> list[Not
 
 def _figure(rows: Sequence[StageRow], name: str) -> Column[StageRow]:
     """The column of a figure with its interval."""
-    written = common_format(getattr(row, name).mean for row in rows)
+    format_value = common_format(getattr(row, name).mean for row in rows)
     marks, first = interval_marks(figures_of(rows)), rows[0].stage
 
     def cell(row: StageRow) -> Cell | str:
         figure: SummaryRow = getattr(row, name)
         if _is_dash(row, name, first):
             return DASH
-        interval = "" if figure.no_interval else f" {ends_in_words(figure, written)}"
-        return Cell(f"{written(figure.mean)}{interval}", raised=marks(figure))
+        interval = "" if figure.no_interval else f" {ends_in_words(figure, format_value)}"
+        return Cell(f"{format_value(figure.mean)}{interval}", raised=marks(figure))
 
     return Column(name, cell)
 

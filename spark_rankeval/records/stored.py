@@ -18,7 +18,7 @@ from spark_rankeval.records.slices import ItemGroup
 from spark_rankeval.records.summary import NOT_REQUESTED, SummaryRow, ends_in_words
 from spark_rankeval.records.table_columns import COUNT, FIGURE, FIGURES, FLAG, METRICS, TEXT, TEXTS, TIME
 from spark_rankeval.statistics.verdicts import interval_in_words
-from spark_rankeval.tables import Column, Document, Note, Table, common_format, words
+from spark_rankeval.tables import Column, Document, Note, Table, common_format, text_column
 
 PREDICTIONS = "predictions"
 #: The tables that two evaluations must share for a fair comparison, and what they are called in words.
@@ -271,21 +271,21 @@ def history_table(
     """
     changes = changes_of(rows) if changes is None else changes
     levels = list(dict.fromkeys(row.interval_level for _, _, row in rows if row.interval_method))
-    written = common_format(row.mean for _, _, row in rows)
+    format_value = common_format(row.mean for _, _, row in rows)
     columns: list[Column[HistoryRow]] = [
-        words("run_id", lambda each: each.run),
-        words("time (UTC)", lambda each: f"{each.time:%Y-%m-%d %H:%M}"),
+        text_column("run_id", lambda each: each.run),
+        text_column("time (UTC)", lambda each: f"{each.time:%Y-%m-%d %H:%M}"),
     ]
     if any(run in failed for run, _, _ in rows):
-        columns.append(words("failed", lambda each: failed.get(each.run, "")))
+        columns.append(text_column("failed", lambda each: failed.get(each.run, "")))
     if any(run in changes for run, _, _ in rows):
-        columns.append(words("changed", lambda each: changes.get(each.run, "")))
+        columns.append(text_column("changed", lambda each: changes.get(each.run, "")))
     if any(row.model for _, _, row in rows):
-        columns.append(words("model", lambda each: each.row.model))
+        columns.append(text_column("model", lambda each: each.row.model))
     interval = interval_in_words(levels[0]) if len(levels) == 1 else "interval"
     columns += [
-        Column("mean", lambda each: written(each.row.mean)),
-        Column(interval, lambda each: ends_in_words(each.row, written)),
+        Column("mean", lambda each: format_value(each.row.mean)),
+        Column(interval, lambda each: ends_in_words(each.row, format_value)),
         Column("users", lambda each: f"{each.row.n_users:,}"),
         Column("undefined", lambda each: f"{each.row.n_undefined:,}"),
     ]

@@ -22,7 +22,7 @@ from spark_rankeval.statistics.description import MEDIAN, Description
 from spark_rankeval.statistics.intervals import UNBOUNDED, Interval, adjusted_interval, requested_method
 from spark_rankeval.statistics.sums import as_text
 from spark_rankeval.statistics.verdicts import interval_in_words
-from spark_rankeval.tables import DASH, Bar, Cell, Column, Document, Note, Table, common_format, remarks, words
+from spark_rankeval.tables import DASH, Bar, Cell, Column, Document, Note, Table, common_format, remarks, text_column
 
 # So many objects take longer to visit than an evaluation should: some milliseconds. Fewer stay young.
 _MANY = 50_000
@@ -136,7 +136,7 @@ class SummaryRow(MetricRow):
         standard: what dialect ``standard`` means by the metric, if few systems define it as this row does and the caller did not
             choose this definition; else empty. No column of tables; JSON has it.
         standard_mean: the mean by that definition; NaN if it was not computed. Likewise.
-        asked: what the caller called the metric, such as ``map@10`` for ``ap@10``; empty: as `metric` has it.
+        asked: the caller's name for the metric, such as ``map@10`` for ``ap@10``; empty if it equals `metric`.
         fingerprints: those of the tables that the model was evaluated on, by table; empty if they are not known. No column of tables.
     """
 
@@ -328,10 +328,10 @@ MOST_LISTED = 4
 _MOST_TABLES = 24
 
 #: Columns that several tables have, of summaries and of comparisons.
-METRIC: Column[Any] = words("metric", lambda row: row.name)
-MODEL: Column[Any] = words("model", lambda row: row.model)
-SLICE: Column[Any] = words("slice", lambda row: row.slice)
-ITEM_GROUP: Column[Any] = words("group of items", lambda row: group_of(row.slice))
+METRIC: Column[Any] = text_column("metric", lambda row: row.name)
+MODEL: Column[Any] = text_column("model", lambda row: row.model)
+SLICE: Column[Any] = text_column("slice", lambda row: row.slice)
+ITEM_GROUP: Column[Any] = text_column("group of items", lambda row: group_of(row.slice))
 USERS: Column[Any] = Column("users", lambda row: f"{row.n_users:,}")
 UNDEFINED: Column[Any] = Column("undefined", lambda row: f"{row.n_undefined:,}")
 
@@ -395,9 +395,9 @@ def _columns(rows: Sequence[SummaryRow], also: Iterable[Column[SummaryRow]] = ()
     return [*columns, Column("std", lambda row: std(row.std)), USERS, UNDEFINED]
 
 
-def ends_in_words(row: SummaryRow, written: Callable[[float], str]) -> str:
+def ends_in_words(row: SummaryRow, format_value: Callable[[float], str]) -> str:
     """The interval of a mean, in the format of the column of means."""
-    return DASH if row.no_interval else f"[{written(row.interval_low)}, {written(row.interval_high)}]"
+    return DASH if row.no_interval else f"[{format_value(row.interval_low)}, {format_value(row.interval_high)}]"
 
 
 def users_in_words(rows: Sequence[SummaryRow]) -> str:

@@ -194,7 +194,7 @@ def pairs_chart(rows: Sequence[PairRow], level: float, metrics: Metrics, width: 
     """The differences between all pairs of models with their joint intervals."""
     shown = chosen(rows, metrics)[:MOST_LINES]
     several = len({row.metric for row in shown}) > 1
-    written = common_format((row.difference for row in shown), sign="+")
+    format_value = common_format((row.difference for row in shown), sign="+")
     estimates = []
     for row in shown:
         figures = (row.difference, row.interval_low, row.interval_high)
@@ -202,7 +202,9 @@ def pairs_chart(rows: Sequence[PairRow], level: float, metrics: Metrics, width: 
         if several:
             estimates.append(Estimate(row.name, place, *figures, axis=_axis(row)))
         else:
-            estimates.append(Estimate("", place, *figures, f"{written(row.difference)} · {row.verdict}", row.margin))
+            estimates.append(
+                Estimate("", place, *figures, f"{format_value(row.difference)} · {row.verdict}", row.margin)
+            )
     names = list(dict.fromkeys(row.name for row in shown)) if several else [""]
     reading = [f"Line: {interval_kind(shown, level)}; the intervals of all pairs of a metric hold together."]
     title = "Differences between all pairs of models" + ("" if several or not shown else f": {shown[0].name}")
@@ -224,11 +226,11 @@ def _axis(row: ComparisonRow | PairRow) -> str:
 
 
 def _differences(rows: Sequence[ComparisonRow], places: Sequence[str]) -> list[Estimate]:
-    written = common_format((row.difference for row in rows), sign="+")
+    format_value = common_format((row.difference for row in rows), sign="+")
     return [
         Estimate(
             row.model, place, row.difference, *row.shown_ends,
-            f"{written(row.difference)}{lift_in_words(row)} · {row.verdict}", row.margin, _axis(row),
+            f"{format_value(row.difference)}{lift_in_words(row)} · {row.verdict}", row.margin, _axis(row),
         )
         for row, place in zip(rows, places, strict=True)
     ]  # fmt: skip

@@ -22,7 +22,7 @@ from spark_rankeval.records.slices import ItemGroup
 from spark_rankeval.records.summary import METRIC, MODEL, SummaryRow
 from spark_rankeval.report.comparison_charts import ComparisonPlots
 from spark_rankeval.report.result_charts import ResultPlots
-from spark_rankeval.tables import DASH, Cell, Column, Table, common_format, words
+from spark_rankeval.tables import DASH, Cell, Column, Table, common_format, text_column
 
 
 @dataclass(frozen=True)
@@ -141,10 +141,10 @@ def on_page(table: Table) -> PageTable:
 def gates_table(gates: Sequence[Gate]) -> Table:
     """A row for each gate, failed ones first."""
     columns: list[Column[Gate]] = [
-        words("gate", lambda gate: gate.name),
-        words("condition", lambda gate: gate.condition),
-        words("result", lambda gate: Cell("passed", tone="good") if gate.passed else Cell("FAILED", tone="bad")),
-        words("found", lambda gate: gate.found),
+        text_column("gate", lambda gate: gate.name),
+        text_column("condition", lambda gate: gate.condition),
+        text_column("result", lambda gate: Cell("passed", tone="good") if gate.passed else Cell("FAILED", tone="bad")),
+        text_column("found", lambda gate: gate.found),
     ]
     failed_first = sorted(gates, key=lambda gate: gate.passed)
     return Table(failed_first, columns, caption="Conditions that this run had to meet")
@@ -172,8 +172,8 @@ def _quantile(share: float, rows: Sequence[SummaryRow]) -> Column[SummaryRow]:
 def _quantile_column(
     heading: str, rows: Sequence[SummaryRow], value: Callable[[SummaryRow], float]
 ) -> Column[SummaryRow]:
-    written = common_format(map(value, rows))
-    return Column(heading, lambda row: written(value(row)))
+    format_value = common_format(map(value, rows))
+    return Column(heading, lambda row: format_value(value(row)))
 
 
 def manifest_tables(manifest: Mapping[str, Any]) -> list[Table]:
@@ -185,7 +185,7 @@ def manifest_tables(manifest: Mapping[str, Any]) -> list[Table]:
 
 
 def _values_by_name(caption: str, values: Sequence[tuple[str, str]]) -> Table:
-    columns: list[Column[tuple[str, str]]] = [words("name", itemgetter(0)), words("value", itemgetter(1))]
+    columns: list[Column[tuple[str, str]]] = [text_column("name", itemgetter(0)), text_column("value", itemgetter(1))]
     return Table(values, columns, caption=caption, dash_means="not set")
 
 

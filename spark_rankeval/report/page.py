@@ -16,11 +16,11 @@ from markupsafe import Markup
 from spark_rankeval.errors import UnknownMetricError, names_of_caller, speaking_of, unit_words
 from spark_rankeval.records.audit_rows import audit_table, findings, headline, left_out_in_words, unchecked_in_words
 from spark_rankeval.records.comparison_rows import (
-    differences_in_words,
+    difference_notes,
     differences_table,
     first_sentences,
     reversals_in_words,
-    slices_in_words,
+    slice_notes,
 )
 from spark_rankeval.records.gaps import attribute_gap_tables
 from spark_rankeval.records.judge_estimates import JudgedMeans, judged_means
@@ -278,8 +278,8 @@ def _differences(comparison: ReportedComparison, contents: Contents, keys: Seque
     ]
     caption = f"Differences from {comparison.baseline}"
     correction, level = comparison.correction, comparison.level
-    notes = differences_in_words(rows, level, comparison.test, correction, comparison.replicates, comparison.headline)
-    notes_of_slices = slices_in_words(sliced, sliced, level, correction)
+    notes = difference_notes(rows, level, comparison.test, correction, comparison.replicates, comparison.headline)
+    notes_of_slices = slice_notes(sliced, sliced, level, correction)
     return Section(
         "differences",
         "Which model is better",

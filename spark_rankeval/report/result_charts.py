@@ -158,7 +158,7 @@ class ResultPlots:
         keys = list(dict.fromkeys(row.key for row in rows))
         headline = headline_keys(rows) if metrics is None else keys
         shown = [row for row in rows if row.key in headline]
-        written = common_format(row.mean for row in shown)
+        format_value = common_format(row.mean for row in shown)
         reading = [interval_reading(rows, "line")]
         if several:
             reading.append("Each interval is for one mean only. Only a comparison shows whether models differ.")
@@ -166,7 +166,7 @@ class ResultPlots:
             reading.append(f"Shown: {len(headline)} of {len(keys)} metrics. Curves show the others.")
         estimates = []
         for row in shown:
-            estimate = _estimate(row, row.model, row.model if alone else row.name, written(row.mean))
+            estimate = _estimate(row, row.model, row.model if alone else row.name, format_value(row.mean))
             x_title = _OVER_LISTS if is_over_lists(row) else _OVER_USERS
             estimates.append(replace(estimate, axis=axis_of(row.definition), x_title=x_title))
         return forest_chart(
@@ -269,11 +269,11 @@ class ResultPlots:
             more = "; item_groups draws groups of items" if any(map(is_item_group, self._slices())) else ""
             return nothing(f"{name} by slice of users", f"there are no slices of users; evaluate with by={more}", width)
         shown = largest(rows)
-        written = common_format(row.mean for row in shown)
+        format_value = common_format(row.mean for row in shown)
         reading = [interval_reading(total_rows, "line"), "Dashed line: all users."]
         reading += largest_in_words(shown, rows, "slices")
         return forest_chart(
-            [_estimate(row, row.model, row.slice, f"{written(row.mean)} · {_users(row)}") for row in shown],
+            [_estimate(row, row.model, row.slice, f"{format_value(row.mean)} · {_users(row)}") for row in shown],
             title=f"{name} by slice of users",
             reading=[*reading, *self._notes(total_rows)],
             x_title=mean_of(total_rows[0], name),
@@ -306,7 +306,7 @@ class ResultPlots:
         with_users = {row.slice for row in rows if row.n_users}
         drawable = [row for row in rows if row.slice in with_users]
         shown = largest(drawable)
-        written = common_format(row.mean for row in shown)
+        format_value = common_format(row.mean for row in shown)
         share = shared_by_groups(total_rows[0].definition)
         reading = ["Only labels of the group count, and only users who have one. Dashed line: all items."]
         if share:
@@ -317,7 +317,10 @@ class ResultPlots:
         reading += largest_in_words(shown, drawable, "groups")
         reading.append(interval_reading(drawable or total_rows, "line"))
         return forest_chart(
-            [_estimate(row, row.model, group_of(row.slice), f"{written(row.mean)} · {_users(row)}") for row in shown],
+            [
+                _estimate(row, row.model, group_of(row.slice), f"{format_value(row.mean)} · {_users(row)}")
+                for row in shown
+            ],
             title=f"{name} by group of items",
             reading=[*reading, *self._notes(total_rows)],
             x_title=mean_of(total_rows[0], name),
