@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from spark_rankeval.errors import OptionError
@@ -16,6 +16,8 @@ BINS = st.dictionaries(STEPS, st.tuples(st.integers(1, 50), st.integers(1, 9)), 
 )
 
 
+# Less than a query of the first stratum fits into what is its own.
+@example([Bin(46, 1, 3), Bin(400, 2, 2)], 3, 4)
 @given(BINS, st.integers(1, 6), st.integers(1, 3000))
 def test_each_query_may_be_drawn_within_the_budget(bins, n_strata, budget):
     whole = strata_of(bins, n_strata)
