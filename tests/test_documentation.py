@@ -33,6 +33,24 @@ def test_the_first_screen_of_the_readme_ends_with_a_verdict():
         assert shown in screen
 
 
+def folders_of(path):
+    return {each.name for each in path.iterdir() if each.is_dir() and any(each.glob("*.*")) and each.name[0] not in "._"}
+
+
+def test_the_map_of_the_code_is_one_screen_and_has_every_room():
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    code_map = re.search(r"```\n(spark_rankeval/\n.*?)```", text, re.DOTALL)[1]
+    assert len(code_map.splitlines()) <= 40
+    package, others = code_map.split("\njobs/ ")
+    rooms = folders_of(ROOT / "spark_rankeval")
+    assert set(re.findall(r"(\w+)/", package)) == rooms | {"spark_rankeval"}
+    modules = {path.name for path in (ROOT / "spark_rankeval").glob("*.py")} - {"__init__.py"}
+    assert set(re.findall(r"\w+\.py", package)) == modules
+    assert folders_of(ROOT / "spark_rankeval" / "features") <= set(re.findall(r"\w+", package))
+    test_rooms = folders_of(ROOT / "tests") - rooms
+    assert test_rooms <= set(re.findall(r"(\w+)/", others))
+
+
 # Those that need Spark run in tests/pages.
 @pytest.mark.parametrize("name", [name for name in EXAMPLES if not needs_tables(name)])
 def test_docstring_examples(name, tmp_path):
