@@ -216,7 +216,7 @@ class Document(NamedTuple):
 
 
 def text_column(heading: str, cell: Callable[[Item], Cell | str]) -> Column[Item]:
-    """A column of words."""
+    """A column of text, flush left."""
     return Column(heading, cell, "words")
 
 

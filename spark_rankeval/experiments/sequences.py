@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from spark_rankeval.statistics.confidence_sequences import SEQUENCE, TIMES_SPREAD, always_valid_p, reach
+from spark_rankeval.statistics.confidence_sequences import SEQUENCE, TIMES_SPREAD, always_valid_p, half_width
 from spark_rankeval.statistics.independent_groups import RARE, Difference, Group, needed_users
 from spark_rankeval.statistics.intervals import Interval
 from spark_rankeval.statistics.moments import LEAST_USERS
@@ -33,7 +33,7 @@ def sequence_of(
     if problem:
         return Interval.missing(level, SEQUENCE, problem), math.nan
     n = n_users + n_others
-    width = reach(n, level, tightest_at) * difference.standard_error
+    width = half_width(n, level, tightest_at) * difference.standard_error
     interval = Interval(difference.estimate - width, difference.estimate + width, level, SEQUENCE).within(
         difference.bounds
     )

@@ -104,7 +104,7 @@ class RankRow(MetricRow):
         model: the model.
         n_users: how many users have a value under every model.
         mean: the model's mean over these users.
-        rank: the rank by the mean. Models with equal means have the same rank; 0 without a mean.
+        rank: the rank by the mean. Models with equal means share a rank. It is 0 for a model without a mean.
         lowest: the best rank in the set: 1 + the number of models that are better by the interval of their difference.
         highest: the worst rank in the set: the number of models less those that are worse by the interval of their difference.
         n_models: how many models there are.
@@ -125,7 +125,7 @@ class RankRow(MetricRow):
 
 
 def ranks_in_words(model: str, metric: str, lowest: int, highest: int, n_models: int) -> str:
-    """A sentence on the ranks that a model may have.
+    """A sentence with the set of ranks that a model may have.
 
     >>> ranks_in_words("als", "rr", 1, 3, 12)
     'als is between 1st and 3rd of 12 on rr.'

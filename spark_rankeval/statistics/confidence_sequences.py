@@ -35,8 +35,8 @@ def squared_rho(tightest_at: float, level: float) -> float:
     return (doubled + math.log(doubled + 1)) / tightest_at
 
 
-def reach(n: float, level: float, tightest_at: float) -> float:
-    """How many standard errors a sequence reaches to either side after n users."""
+def half_width(n: float, level: float, tightest_at: float) -> float:
+    """The half-width of a sequence after n users, in standard errors."""
     spent = n * squared_rho(tightest_at, level)
     return math.sqrt(2 * (spent + 1) / spent * (math.log1p(spent) / 2 - math.log(1 - level)))
 
@@ -111,7 +111,7 @@ def spans_of(nights: Nights, level: float, kept: float = 1.0) -> Spans:
     is_begun = (fewest >= LEAST_USERS) & (width > 0) & (fewest * variance >= TIMES_SPREAD * width * width)
     spread, first_spread = (kept * kept / n_before + 1 / each for each in (n_since, n[first]))
     standard = [
-        reach(float(looks), 1 - (1 - level) * LEAST_NIGHTS / (night * (night + 1)), _TIGHTEST_AFTER)
+        half_width(float(looks), 1 - (1 - level) * LEAST_NIGHTS / (night * (night + 1)), _TIGHTEST_AFTER)
         for night, looks in zip(first.tolist(), first_spread / spread, strict=True)
     ]
     reaches = np.where(is_begun, np.array(standard) * np.sqrt(variance * spread), np.nan)
