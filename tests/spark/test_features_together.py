@@ -116,12 +116,39 @@ def forgiving(name, cut, **parameters):
     return of
 
 
+def ceiling(name, depth, **parameters):
+    """The value of a metric if the first entries stood in their best order."""
+
+    def of(entries, labels, nothing):
+        grades = dict(labels)
+        best = sorted(entries[:depth], key=lambda entry: -grades.get(entry.item, 0.0))
+        return metric(name, **parameters)(best, labels, nothing)
+
+    return of
+
+
+def lost(old, new, labels):
+    """The share of the relevant items in the first places of the old model that the new one lacks."""
+    return share(labels, lambda item: item in old and item not in new)
+
+
+def added(old, new, labels):
+    """The share of the relevant items in the first places of the new model that the old one lacks."""
+    return share(labels, lambda item: item in new and item not in old)
+
+
+def share(labels, holds):
+    relevant = [item for item, grade in labels if grade > 0]
+    return statistics.fmean(map(holds, relevant)) if relevant else math.nan
+
+
 def abstention(cut, *, alarm=False):
     return lambda entries, labels, nothing: float(bool(cut(entries)) == alarm) if nothing else math.nan
 
 
 METRICS = {
     "ndcg(ideal='labels')@3": metric("ndcg", k=3, ideal="labels"),
+    "ndcg(ceiling=6, ideal='labels')@3": ceiling("ndcg", 6, k=3, ideal="labels"),
     "recall@4": metric("recall", k=4),
     "rr(min_score=0.25)": metric("rr", above(0.25)),
     "precision(min_score=0.0)": metric("precision", above(0.0)),
@@ -137,6 +164,10 @@ METRICS = {
 }
 
 
+# Metrics of several models that are evaluated together. The first is measured against the labels.
+STAGES = {"lost(before=5)@3": lost, "added(before=5)@3": added}
+
+
 class Form(NamedTuple):
     """A form of the tables: its options, how its lists come about, and whether it is one long table."""
 
@@ -147,6 +178,10 @@ class Form(NamedTuple):
     @property
     def names_no_item(self):
         return self.options.get("item", "") is None
+
+    @property
+    def metrics(self):
+        return [*METRICS, *(() if self.names_no_item else STAGES)]
 
 
 ROLLED_UP = {"roll_up": "document"}
@@ -213,8 +248,8 @@ def evaluated(request, tables):
         models, labels = model_tables(form, predictions, labels)
         call["users"] = users
         if form.names_no_item:
-            return {model: evaluate(table, labels, list(METRICS), **call) for model, table in models.items()}
-        return {"": evaluate(models, labels, list(METRICS), **call)}
+            return {model: evaluate(table, labels, form.metrics, **call) for model, table in models.items()}
+        return {"": evaluate(models, labels, form.metrics, **call)}
 
     all_users = results("true")
     days = [results(condition) for condition in ("query < 17", "query >= 17")]
@@ -229,7 +264,7 @@ def evaluated(request, tables):
 def values(evaluated, logs):
     """The values of each user, by model and metric, from plain loops."""
     form, _ = evaluated
-    found = {}
+    found, lists = {}, {}
     for model, sign in MODELS.items():
         for user in range(N_USERS):
             grades = dict(logs.labels[user])
@@ -239,6 +274,12 @@ def values(evaluated, logs):
                 labels = labels_of([(chunk % 9, grade) for chunk, grade in labels])
             for name, of in METRICS.items():
                 found[model, name, user] = of(form.entries(rows), labels, has_no_answer(user))
+            lists[model, user] = [entry.item for entry in form.entries(rows)], labels
+    for (model, user), (new, labels) in lists.items():
+        everything = [item for item, _ in labels]
+        old, first = (everything, len(everything)) if model == "old" else (lists["old", user][0], 5)
+        for name, of in STAGES.items():
+            found[model, name, user] = math.nan if has_no_answer(user) else of(old[:first], new[:3], labels)
     return found
 
 
@@ -252,8 +293,8 @@ SLICES = ("all", *(f"country={country}" for country in COUNTRIES))
 
 
 def test_means_and_intervals_are_naive_in_every_model_and_slice(evaluated, values):
-    _, found = evaluated
-    assert set(found.rows) == {(model, slice_, name) for model in MODELS for slice_ in SLICES for name in METRICS}
+    form, found = evaluated
+    assert set(found.rows) == {(model, slice_, name) for model in MODELS for slice_ in SLICES for name in form.metrics}
     methods = Counter()
     for (model, slice_, name), row in found.rows.items():
         expected = expected_values(values, model, slice_, name)
@@ -286,9 +327,9 @@ def test_merged_days_are_all_users_to_the_last_bit(evaluated):
 
 
 def test_differences_are_those_of_users_with_both_values(evaluated, values):
-    _, found = evaluated
+    form, found = evaluated
     rows = {(row.slice, row.metric): row for row in found.comparison.rows}
-    for name in METRICS:
+    for name in form.metrics:
         pairs = [(values["new", name, user], values["old", name, user]) for user in range(N_USERS)]
         differences = [new - old for new, old in pairs if not math.isnan(new - old)]
         row = rows["all", name]
@@ -297,11 +338,11 @@ def test_differences_are_those_of_users_with_both_values(evaluated, values):
 
 
 def test_gates_and_curves_have_these_figures(evaluated, values):
-    _, found = evaluated
+    form, found = evaluated
     rows = list(found.rows.values())
     model = found.result.summary[0].model
     gates = {}
-    for name in METRICS:
+    for name in form.metrics:
         mean = statistics.fmean(expected_values(values, model or "old", "all", name))
         where = {"metric": name, **({"model": model} if model else {})}
         gates[f"passes: {name}"] = {**where, "min": mean - 1e-9}
