@@ -1,7 +1,7 @@
 """Simulate queries with human grades and a model's, of which the truth is known: how often intervals hold, and how long they are.
 
-`python tools/simulate_prediction_powered.py` prints the tables of docs/evidence/prediction_powered.md, in some forty minutes, and
-`… care`, `… judges`, `… agreement`, `… few`, `… draws`, `… differences` or `… checks` one of them. A test runs a short version.
+`python tools/simulate_prediction_powered.py` prints the tables of docs/evidence/prediction_powered.md, in some forty minutes. With one of
+`care`, `judges`, `agreement`, `few`, `draws`, `clusters`, `differences` or `checks` it prints that table. A test runs a short version.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import itertools
 import math
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,6 +23,7 @@ sys.path.insert(0, str(ROOT))
 
 from spark_rankeval.statistics import distributions
 from spark_rankeval.statistics.distributions import normal_quantile
+from spark_rankeval.statistics.judged_clusters import JudgedClusters
 from spark_rankeval.statistics.judged_draws import draw_check
 from spark_rankeval.statistics.judged_moments import OTHERS, OTHERS_E, OTHERS_F, OTHERS_FF, JudgedMoments
 from spark_rankeval.statistics.judged_samples import ONE, ZERO, sample_of
@@ -326,6 +328,40 @@ def table_of_draws(rng: np.random.Generator, runs: int = 1000) -> Iterator[str]:
         yield _row(design, metric, n, f"{size:,}", f"{human:.3f}", *cells)
 
 
+#: How many queries the clusters have.
+SIZES: dict[str, Callable[[np.random.Generator, int], Array]] = {
+    "5": lambda rng, n: np.full(n, 5),
+    "1 to 20": lambda rng, n: rng.integers(1, 21, n),
+    "Pareto 1.1": lambda rng, n: np.minimum(np.ceil(rng.pareto(1.1, n) + 1), 200).astype(np.int64),
+}
+_SAME, _SHARE_GRADED = 0.3, 0.3
+
+
+def persons(rng: np.random.Generator, population: Population, sizes: Array) -> JudgedMoments:
+    """Persons who ask for their own kind of query three times in ten, and else for any; three in ten queries are graded."""
+    person = np.repeat(np.arange(len(sizes)), sizes)
+    own = rng.integers(0, len(population.human), len(sizes))[person]
+    is_own = rng.random(len(person)) < _SAME
+    kinds = np.where(is_own, own, rng.integers(0, len(population.human), len(person)))
+    values = population.human[kinds], population.judge[kinds], rng.random(len(person)) < _SHARE_GRADED
+    return replace(JudgedMoments.from_values(*values), clusters=JudgedClusters.from_values(*values, person))
+
+
+def table_of_clusters(rng: np.random.Generator, runs: int = 1000) -> Iterator[str]:
+    """Queries of persons, who have several each."""
+    yield from _header("queries each", "persons", "metric", "people alone", "unbiased", "useless", "without `cluster`")
+    for (name, sizes), n, metric in itertools.product(SIZES.items(), (40, 150), ("NDCG", "RR")):
+        cells: list[Rates] = []
+        for judge in ("unbiased", "useless"):
+            kinds = population(rng, METRICS[metric], JUDGES[judge])
+            moments = [persons(rng, kinds, sizes(rng, n)) for _ in range(runs)]
+            ways = [moments] if cells else [moments, [each.independent for each in moments]]
+            cells += [rates([judged_estimate(m, LEVEL, bounds=(0, 1)) for m in way], kinds.mean) for way in ways]
+        unbiased, independent, useless = cells
+        human = (unbiased.human_covered + useless.human_covered) / 2
+        yield _row(name, n, metric, f"{human:.3f}", unbiased, useless, f"{independent.covered:.3f}")
+
+
 def differences(rng: np.random.Generator, metric: Metric, judge: Judge) -> Population:
     """The differences of two models that rank the same candidates."""
     made = queries(rng, judge, _KINDS)
@@ -371,6 +407,7 @@ TABLES: dict[str, Callable[[np.random.Generator], Iterator[str]]] = {
     "agreement": table_of_agreement,
     "few": table_of_few,
     "draws": table_of_draws,
+    "clusters": table_of_clusters,
     "differences": table_of_differences,
     "checks": table_of_checks,
 }

@@ -20,7 +20,7 @@ from spark_rankeval.comparison.comparison_inputs import (
     names_of,
     need_hashes,
     read_results,
-    refuse_options_of_judges,
+    refuse_clusters_of_unequal_draws,
     report_not_shared,
     resolution_of,
     warn_of_different_tables,
@@ -162,7 +162,7 @@ def compare(
     baseline = check_baseline(baseline, names)
     judges = judges_of(tables, metrics)
     if judges is not None:
-        refuse_options_of_judges(tables)
+        refuse_clusters_of_unequal_draws(tables, judges)
         # Two judges have one test, which draws no signs.
         tables, test, replicates = tables.by_both_judges(), PREDICTION_POWERED, 0
     compared = compared_metrics(tables, metrics, margin)
@@ -175,13 +175,13 @@ def compare(
     size = size_of_state(n_metrics, max(n_others, 1), max(replicates, 1))
     resolution = resolution_of(test, replicates, n_metrics * n_others, level, correction)
     has_totals, shared = isinstance(by, Cube), tables.shared_tables
-    layout = paired_layout(n_metrics, len(attributes), totals=has_totals) if tables.clusters else None
+    pairs = () if judges is None else tuple(JudgedPair(place, n_metrics + place) for place in range(n_metrics))
     two_judges = None
     if judges is not None:
         tables = tables.with_values_of_judge(labels)
-        pairs = tuple(JudgedPair(place, n_metrics + place) for place in range(n_metrics))
         two_judges = TwoJudges(pairs, judges.draw == "weighted", tables.stratum is not None)
     n_values = n_metrics if two_judges is None else 2 * n_metrics
+    layout = paired_layout(n_values, len(attributes), totals=has_totals, pairs=pairs) if tables.clusters else None
     run = paired_batches(baseline, n_values, replicates, seed, len(attributes), shared, layout, two_judges)
     merger = None if layout is None else paired_merger(layout, replicates, seed)
     sums = tables.collected(labels, run, size, attributes, shared, merger)
@@ -206,6 +206,7 @@ def compare(
         len(attributes),
         first_metric,
         None if judges is None else sums.judged,
+        None if judges is None else sums.judged_clusters,
     )
     report_not_shared({name: against.not_shared(owners, name) for name in others}, baseline, is_error=same_labels)
     everyone = against.compared(owners, replicates)

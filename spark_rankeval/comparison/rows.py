@@ -24,7 +24,7 @@ from spark_rankeval.statistics.verdicts import ShownFigures, Verdict, verdict_of
 from spark_rankeval.worker.clusters import ClusterStates, group_name
 from spark_rankeval.worker.compared_users import N_SHARED, N_USERS, merged_owners, n_other_rows
 from spark_rankeval.worker.comparing import Owner, baseline_of, difference_of, name_of_pair
-from spark_rankeval.worker.judged_sums import JudgedSums, sums_of_groups
+from spark_rankeval.worker.judged_sums import ClustersOfJudges, JudgedSums, sums_of_groups
 
 if TYPE_CHECKING:
     from spark_rankeval.comparison.comparison_inputs import ComparedMetric
@@ -82,6 +82,7 @@ class AgainstBaseline(NamedTuple):
     n_attributes: int = 0  # how many attributes divide users into slices
     headline: str = ""  # the label of the metric that is tested first
     judged: JudgedSums | None = None  # the sums of two judges; None: values are of one judge
+    judged_clusters: ClustersOfJudges | None = None  # what two judges say of clusters
 
     def not_shared(self, owners: Mapping[Owner, State], model: str) -> str:
         """The tables that a model and the baseline do not share, in words."""
@@ -127,11 +128,15 @@ class AgainstBaseline(NamedTuple):
     ) -> JudgedDifference:
         """The figures by both judges in the place of those by people; `figure` are the model and the place of the metric."""
         group = key or (ALL_VALUES,) * self.n_attributes
-        differences, baselines = (
-            sums_of_groups(sums.get(name(*figure), {}), [group])[group] for name in (difference_of, baseline_of)
-        )
+        model, place = figure
+        sides = []
+        for side, name in enumerate((difference_of, baseline_of)):
+            moments = sums_of_groups(sums.get(name(*figure), {}), [group])[group]
+            assert self.judged_clusters is not None, "they are there with two judges"
+            sides.append(self.judged_clusters.added(moments, (model, *group), 2 * place + side))
+        differences, baselines = sides
         signs = (by_people.wins, by_people.ties, by_people.losses)
-        judged = JudgedDifference(differences, baselines, 0, signs, self.level, self.metrics[figure[1]].bounds)
+        judged = JudgedDifference(differences, baselines, 0, signs, self.level, self.metrics[place].bounds)
         return replace(judged, n_undefined=n_of_either - judged.n)
 
     def _n_of_either(self, owners: Mapping[Owner, State], model: str) -> int:
@@ -190,7 +195,7 @@ class AgainstBaseline(NamedTuple):
             asked=metric.asked,
             no_interval=interval.reason,
             not_shared=not_shared,
-            **_about(figures.clusters, self.cluster, figures.std / math.sqrt(figures.n) if figures.n else math.nan),
+            **_about(figures.clusters, self.cluster, figures.error_of_users),
         )
 
 

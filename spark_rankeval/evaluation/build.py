@@ -87,7 +87,7 @@ class Findings:
                 "user_weight": (self.schema.weight or (SELF_NORMALISED if metric.normaliser else ""))
                 if metric.column
                 else "",
-                "cluster": ", ".join(self.schema.clusters) if metric.column else "",
+                "cluster": ", ".join(self.schema.clusters) if metric.column or metric.estimated else "",
                 "standard": metric.standard,
                 "asked": metric.asked,
             }

@@ -289,11 +289,14 @@ def _check_judged(options: ScoringOptions, judged: Judged, reading: Reading, *, 
     """Refuse what two judges do not go with."""
     words = {
         "user_weight": options.user_weight is not None,
-        "cluster": options.clusters is not None,
         "Facts(item_by=…) or Facts(popularity_groups=…)": has_groups,
     }
     for option in (name for name, is_there in words.items() if is_there):
         msg = f"{option} and Judged cannot be combined; leave one out, or name both columns: relevance={[*judged.columns]}"
+        raise OptionError(msg)
+    draw = {"probability": judged.probability, "stratum": judged.stratum}
+    for option in (name for name, column in draw.items() if column is not None and options.clusters):
+        msg = f"cluster and {option} of Judged cannot be combined, because no variance of clusters knows such a draw; leave one out"
         raise OptionError(msg)
     wrong = [value.label for value in reading.values if value.metric.corpus_level or value.metric.normalises]
     if wrong:

@@ -47,7 +47,6 @@ from spark_rankeval.spark.written_tables import UsersPlace
 from spark_rankeval.statistics.description import DescriptionOptions, Figures
 from spark_rankeval.statistics.intervals import IntervalMethod
 from spark_rankeval.statistics.moments import Moments
-from spark_rankeval.worker.judged_sums import JudgedPair, TwoJudges
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -203,6 +202,8 @@ class UserTable:
         )
         if schema.settings.human:
             _check_judges(schema, described)
+            if schema.clusters and schema.two_judges is not None:
+                described = replace(described, judged=schema.two_judges.pairs)
         need_users(schema.users, described, "pass a table of score_users whose columns still have their metadata")
         kinds = {name: per_user.schema[name].dataType for name in schema.counts}
         wrong = [name for name, kind in kinds.items() if not isinstance(kind, T.NumericType)]
@@ -239,24 +240,9 @@ class UserTable:
             self.run,
             schema.hashes,
             schema.clusters,
-            self.judges,
-            None if schema.stratum is None or self.judges is None else name_in(per_user, schema.stratum),
+            schema.two_judges,
+            None if schema.stratum is None or schema.two_judges is None else name_in(per_user, schema.stratum),
         )
-
-    @property
-    def judges(self) -> TwoJudges | None:
-        """The values of both judges of `Judged`, as places among the metrics of the table; None: the table has no such."""
-        settings = self.schema.settings
-        if not settings.human:
-            return None
-        places = {(metric.label, metric.relevance): place for place, metric in enumerate(self.schema.metrics)}
-        pairs = [
-            JudgedPair(place, places[label, settings.judge])
-            for (label, relevance), place in places.items()
-            if relevance == settings.human and (label, settings.judge) in places
-        ]
-        has_strata = self.schema.stratum is not None
-        return TwoJudges(tuple(pairs), settings.draw == "weighted", has_strata) if pairs else None
 
     def findings(self, groups: Mapping[Key, Figures], on_invalid: OnInvalid | None) -> Findings:
         """What the figures of the groups say; rows of several runs are an `InputError`."""
@@ -265,8 +251,8 @@ class UserTable:
             _check_one_run(groups, self.run, has_models=has_models)
         unusable = shared_count(groups, UNUSABLE_FACTS, n_before=int(has_models))
         estimated: tuple[MetricColumn, ...] = ()
-        if self.judges is not None:
-            by_people = [self.schema.metrics[pair.human] for pair in self.judges.pairs]
+        if (judges := self.schema.two_judges) is not None:
+            by_people = [self.schema.metrics[pair.human] for pair in judges.pairs]
             estimated = estimated_metrics(by_people, self.schema.settings.human)
         figures = EvaluationFigures(
             _by_model(groups, self.schema, self.missing, estimated),
@@ -280,10 +266,12 @@ class UserTable:
 def _check_judges(schema: PerUserSchema, described: DescriptionOptions) -> None:
     """Refuse what does not go with two judges, and a table that does not tell whom people graded."""
     need_t_intervals(described)
-    for option, is_there in {"user_weight": schema.weight is not None, "cluster": bool(schema.clusters)}.items():
-        if is_there:
-            msg = f"{option} and the grades of Judged cannot be combined; leave {option} out"
-            raise OptionError(msg)
+    is_unequal = schema.settings.draw == "weighted" or schema.stratum is not None
+    refused = {"user_weight": schema.weight is not None, "cluster": bool(schema.clusters) and is_unequal}
+    for option in (name for name, is_there in refused.items() if is_there):
+        draw = " of users who were drawn with probability= or from strata" if option == "cluster" else ""
+        msg = f"{option} and the grades of Judged{draw} cannot be combined; leave {option} out"
+        raise OptionError(msg)
     if GRADING_WEIGHT not in schema.counts:
         msg = f"the per-user table has two judges, and no column {GRADING_WEIGHT} that says whom people graded; keep it"
         raise InputError(msg)

@@ -12,6 +12,7 @@ import pandas as pd
 from spark_rankeval.errors import USER, listed
 from spark_rankeval.records.summary import MOST_LISTED, SLICE, SummaryRow, as_json_value, bounds_of
 from spark_rankeval.statistics.intervals import PREDICTION_POWERED, Interval
+from spark_rankeval.statistics.judged_clusters import JudgedClusters, groups_of
 from spark_rankeval.statistics.judged_draws import DrawCheck, LabelsNeeded, draw_check, labels_needed
 from spark_rankeval.statistics.judged_moments import OTHERS_E, JudgedMoments
 from spark_rankeval.statistics.prediction_powered import JudgedEstimate, judged_estimate
@@ -30,6 +31,15 @@ def estimated_row(
     interval = estimate.interval
     n_others = moments.count(OTHERS_E)
     nan = math.nan
+    clusters = moments.clusters_of_people(estimate.standard_error)
+    if clusters is not None:
+        independent = judged_estimate(moments.independent, level, bounds=bounds_of(definition))
+        about |= {
+            "n_clusters": clusters.n,
+            "effective_n_clusters": clusters.effective_n,
+            "design_effect": clusters.design_effect(independent.standard_error),
+            "cluster_sums": "" if moments.clusters is None else moments.clusters.text_of_groups(),
+        }
     return SummaryRow(
         metric=label, definition=definition, slice=slice_, mean=estimate.value, n_users=moments.n_graded + n_others,
         n_undefined=moments.n_others - n_others, std=nan, standard_error=estimate.standard_error, minimum=nan, maximum=nan, n_zero=0,
@@ -246,6 +256,13 @@ def notes_judge_columns(rows: Sequence[JudgedRow], figure: str = "") -> list[str
     return notes
 
 
+def _merged_clusters(rows: Sequence[SummaryRow]) -> JudgedClusters:
+    """The groups of clusters over all summaries; unknown if one of these has no sums of them."""
+    if not rows or not all(row.cluster_sums for row in rows):
+        return JudgedClusters.unknown()
+    return JudgedClusters.merged_days([groups_of(row.cluster_sums) for row in rows])
+
+
 def merged_estimate(rows: Sequence[SummaryRow]) -> SummaryRow:
     """The row over the users of several; a `ValueError` says what two samples do not have in common."""
     first = rows[0]
@@ -254,8 +271,11 @@ def merged_estimate(rows: Sequence[SummaryRow]) -> SummaryRow:
         msg = "queries of strata cannot be added to queries without"
         raise ValueError(msg)
     moments = JudgedMoments.total(parts)
+    if first.cluster:
+        moments = replace(moments, clusters=_merged_clusters([row for row in rows if row.n_users]))
     made = estimated_row(
         first.metric, moments, first.interval_level, definition=first.definition, slice_=first.slice,
         model=first.model, dialect=first.dialect, relevance=first.relevance, cutoff=first.cutoff,
+        cluster=first.cluster,
     )  # fmt: skip
     return replace(made, asked=first.asked, over_all=False)

@@ -47,7 +47,7 @@ from spark_rankeval.worker.group_states import (
     states_of,
 )
 from spark_rankeval.worker.grouped_row import CLUSTER_HASH, NO_USER, STRATUM, USER_HASH, USER_WEIGHT, hash_column
-from spark_rankeval.worker.judged_sums import JUDGED, JudgedMerger, TwoJudges, sums_in, with_judged_moments
+from spark_rankeval.worker.judged_sums import JUDGED, JudgedMerger, TwoJudges, with_judged_moments
 from spark_rankeval.worker.process import Run
 from spark_rankeval.worker.states import MERGED_BYTES, StatesOfUsers, merging_states, n_groups_of, state_of_columns
 
@@ -206,7 +206,9 @@ def figures_by_group(messages: list[Message], groups: Groups, later: GroupStates
     if not totals.keys and not (n_keys and figures):
         totals = groups.empty
     figures |= _figures(totals, groups, clusters)
-    return figures if groups.judges is None else with_judged_moments(figures, sums_in(messages), groups.judges.pairs)
+    if groups.judges is None:
+        return figures
+    return with_judged_moments(figures, messages, groups.judges.pairs, is_clustered=options.clustered)
 
 
 def _rolled_up(states: GroupStates, groups: Groups) -> tuple[GroupStates, GroupStates]:

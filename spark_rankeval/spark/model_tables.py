@@ -50,7 +50,7 @@ from spark_rankeval.worker.compared_users import (
 )
 from spark_rankeval.worker.comparing import COMPARISON, Run, merging_comparisons
 from spark_rankeval.worker.grouped_row import STRATUM
-from spark_rankeval.worker.judged_sums import JudgedSums, sums_in
+from spark_rankeval.worker.judged_sums import ClustersOfJudges, JudgedSums, sums_in
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -65,13 +65,15 @@ class Collected(NamedTuple):
     users: ComparisonStates
     clusters: ClusterStates
     judged: JudgedSums
+    judged_clusters: ClustersOfJudges
 
     @classmethod
-    def from_messages(cls, messages: Sequence[Message]) -> Collected:
+    def from_messages(cls, messages: Sequence[Message], *, is_clustered: bool = False) -> Collected:
         """What the messages of all partitions have."""
         trees = (message.tree for message in messages if message.kind == COMPARISON)
         states = ComparisonStates.merged(map(ComparisonStates.from_tree, trees))
-        return cls(states, merged_clusters(messages), sums_in(messages))
+        judged_clusters = ClustersOfJudges(messages, is_clustered=is_clustered)
+        return cls(states, merged_clusters(messages), sums_in(messages), judged_clusters)
 
 
 @dataclass(frozen=True)
@@ -323,7 +325,7 @@ class ModelTables:
             run_on_workers(grouped, run, MESSAGE_SCHEMA), merging_comparisons(clusters), bytes_each,
             have_buckets=bool(by) or clusters is not None,
         )  # fmt: skip
-        return Collected.from_messages(messages)
+        return Collected.from_messages(messages, is_clustered=clusters is not None)
 
     def n_rows_without_model(self) -> int:
         """How many rows have a null in the column of models, which reads as the name ``null``: an action."""

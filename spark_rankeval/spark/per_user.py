@@ -19,6 +19,7 @@ from spark_rankeval.request.on_invalid import OnInvalidOption
 from spark_rankeval.spark.ids import MARK_KEY, mark_of, model_in, readable, text_in_sql
 from spark_rankeval.spark.platforms import engine_of
 from spark_rankeval.spark.sql_text import call, column, text
+from spark_rankeval.worker.judged_sums import JudgedPair, TwoJudges
 from spark_rankeval.worker.reading import WHOLE_TABLES
 
 if TYPE_CHECKING:
@@ -112,6 +113,20 @@ class PerUserSchema:
     # Differences to a baseline by the metric's label, which a table of `differences` has instead of metrics.
     differences: Mapping[str, str] = field(default_factory=dict)
     is_marked: bool = True  # the columns say what they are
+
+    @property
+    def two_judges(self) -> TwoJudges | None:
+        """The values of both judges of `Judged`, as places among the metrics; None: the table has no such."""
+        settings = self.settings
+        if not settings.human:
+            return None
+        places = {(metric.label, metric.relevance): place for place, metric in enumerate(self.metrics)}
+        pairs = [
+            JudgedPair(place, places[label, settings.judge])
+            for (label, relevance), place in places.items()
+            if relevance == settings.human and (label, settings.judge) in places
+        ]
+        return TwoJudges(tuple(pairs), settings.draw == "weighted", self.stratum is not None) if pairs else None
 
     @classmethod
     def read(cls, frame: DataFrame) -> PerUserSchema:

@@ -110,7 +110,10 @@ class Scoring:
         """How the users' values are described."""
         sources, reading = self.sources, self.reading
         options = summary.described(weighted=summary.user_weight is not None, clustered=bool(sources.clusters))
-        return replace(options, normalised=reading.task.normalised, n_plain=len(reading.standard_values))
+        options = replace(options, normalised=reading.task.normalised, n_plain=len(reading.standard_values))
+        for feature in features_of(reading.task):
+            options = feature.described(options, reading.task)
+        return options
 
     def plan(self, *, exact: bool, lazy: bool = False) -> Plan:
         """How predictions are brought together, for figures in an action or for a lazy table."""

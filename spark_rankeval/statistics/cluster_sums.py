@@ -233,7 +233,7 @@ class ClusterAccumulator:
     def add(self, sums: ClusterSums, n_without: int = 0) -> None:
         """Add clusters, each of them once, and the number of users among them whose cluster is not known."""
         if self._groups is not None and len(sums.clusters):
-            self._groups.append(_by_group(sums))
+            self._groups.append(group_sums(sums))
         self._n_without += n_without
         self._waiting.append(sums)
         self._n_waiting += len(sums.weights)
@@ -268,7 +268,7 @@ class ClusterAccumulator:
         }
 
 
-def _by_group(sums: ClusterSums) -> Array:
+def group_sums(sums: ClusterSums) -> Array:
     """The sums of clusters whose groups stand together; columns × groups × (the group's number, weights, values)."""
     groups = sums.clusters.view(np.uint64) >> SHIFT
     starts = np.flatnonzero(np.append(True, groups[1:] != groups[:-1]))

@@ -52,6 +52,7 @@ class DescriptionOptions:
         normalised: the columns whose values have weights of their own: their means are quotients of sums.
         n_plain: how many of the last columns have only moments and the weighted mean.
         clustered: users come in clusters, which are drawn and counted as wholes. Their sums have a state of their own.
+        judged: the columns of a human value and of the model's, for each mean that two judges estimate for users in clusters.
     """
 
     method: str | None = "t"
@@ -63,6 +64,7 @@ class DescriptionOptions:
     normalised: tuple[int, ...] = ()
     n_plain: int = 0
     clustered: bool = False
+    judged: tuple[tuple[int, int], ...] = ()
 
     @classmethod
     def read(

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from spark_rankeval.statistics.cluster_sums import Clusters
 from spark_rankeval.statistics.distributions import t_sf
 from spark_rankeval.statistics.intervals import (
     PREDICTION_POWERED,
@@ -52,7 +53,6 @@ class JudgedDifference:
     bounds: tuple[float, float] = field(default=UNBOUNDED, repr=False)
 
     # What is not known of two judges.
-    clusters = None
     p_sign_flip = std = cohens_d = math.nan
 
     @cached_property
@@ -79,6 +79,21 @@ class JudgedDifference:
     def difference(self) -> float:
         """The estimated difference."""
         return self.estimate.value
+
+    @property
+    def clusters(self) -> Clusters | None:
+        """The clusters of users whom people graded, with the standard error of the difference; None if users are independent."""
+        return self.differences.clusters_of_people(self.estimate.standard_error)
+
+    @property
+    def error_of_users(self) -> float:
+        """The standard error of the difference if all users are independent."""
+        return judged_estimate(self.differences.independent, self.level, bounds=self._bounds).standard_error
+
+    @property
+    def _independent_n(self) -> float:
+        """How many graded users, or clusters of equal weight, are independent."""
+        return self.estimate.human.n if self.clusters is None else self.clusters.effective_n
 
     @property
     def n(self) -> int:
@@ -146,7 +161,7 @@ class JudgedDifference:
         if not estimate.interval:
             return math.nan
         if not estimate.interval_error:
-            return 1.0 if not estimate.value else min(1.0, 2.0 ** (1 - estimate.human.n))
+            return 1.0 if not estimate.value else min(1.0, 2.0 ** (1 - self._independent_n))
         return min(1.0, 2 * t_sf(abs(estimate.value) / estimate.interval_error, estimate.df))
 
     def p_of(self, test: str, margin: float = 0.0, resolution: float = 0.0) -> tuple[float, str]:
@@ -159,7 +174,7 @@ class JudgedDifference:
 
     def p_beyond(self, margin: float) -> float:
         """The two-sided p-value that the difference is beyond ±margin, or within; see `PairedComparison.p_beyond`."""
-        estimate, n = self.estimate, self.estimate.human.n
+        estimate, n = self.estimate, self._independent_n
         if math.isnan(self.p_t) or n < 2:
             return math.nan
         return p_beyond_margin(estimate.value, estimate.interval_error, estimate.df, n, margin, self._bounds)

@@ -12,7 +12,7 @@ from spark_rankeval.errors import OptionError
 from spark_rankeval.statistics.distributions import t_critical, t_sf
 from spark_rankeval.statistics.intervals import checked_level
 from spark_rankeval.statistics.judged_moments import JudgedMoments
-from spark_rankeval.statistics.judged_samples import ONE, ZERO, E, F, sample_of
+from spark_rankeval.statistics.judged_samples import ONE, ZERO, E, F, Sample, sample_of
 from spark_rankeval.statistics.prediction_powered import LEAST_GRADED
 
 
@@ -56,29 +56,47 @@ def draw_check(moments: JudgedMoments) -> DrawCheck | None:
         >>> round(draw_check(moments).p, 4)
         0.0003
     """
-    sample, _ = sample_of(moments)
+    sample, problem = sample_of(moments)
     if sample is None or not sample.e or any(s.total(E) < 2 or s.n_others < 2 for s in sample.strata):
+        return None
+    if sample.clusters is not None and (problem or not sample.clusters.has_others):
         return None
     e, f = (sum((s.share * s.all_mean(monomial) for s in sample.strata), ZERO) for monomial in (E, F))
     theta = Fraction(float(f / e))
-    parts = [s.parts(theta, E).scaled(s.share, ONE) for s in sample.strata]
-    graded, others = (float(sum(part)) for part in zip(*((p.judge, p.others) for p in parts), strict=True))
-    df = float(sum(s.total(E) - 1 for s in sample.strata))
-    graded_df, others_df = (
-        float(sum(count - 1 for count in counts))
-        for counts in zip(*((s.total(E), s.n_others) for s in sample.strata), strict=True)
-    )
-    variance = graded + others
+    variance, df = _variance(sample, theta) if sample.clusters is None else _variance_of_clusters(sample, theta)
     if not variance:
         return None
-    df = variance**2 / (graded**2 / graded_df + others**2 / others_df)
     error, difference = math.sqrt(variance) / float(e), float(sample.f / sample.e - f / e)
     p = min(1.0, 2 * t_sf(abs(difference) / error, df))
     return DrawCheck(float(sample.f / sample.e), float(f / e), difference, error, df, p)
 
 
+def _variance(sample: Sample, theta: Fraction) -> tuple[float, float]:
+    """The variance of the model's mean of the graded queries less that of all, and its degrees of freedom (Satterthwaite)."""
+    parts = [s.parts(theta, E).scaled(s.share, ONE) for s in sample.strata]
+    graded, others = (float(sum(part)) for part in zip(*((p.judge, p.others) for p in parts), strict=True))
+    graded_df, others_df = (
+        float(sum(count - 1 for count in counts))
+        for counts in zip(*((s.total(E), s.n_others) for s in sample.strata), strict=True)
+    )
+    variance = graded + others
+    return variance, variance**2 / (graded**2 / graded_df + others**2 / others_df) if variance else math.nan
+
+
+def _variance_of_clusters(sample: Sample, theta: Fraction) -> tuple[float, float]:
+    """The same of queries in clusters."""
+    assert sample.clusters is not None, "queries come in these"
+    graded, others, shared = sample.clusters.variance_of_draw(theta)
+    apart, dfs = graded + others, (sample.clusters.human.df, sample.clusters.others.df)
+    share = float(sample.strata[0].n_others / sample.size)
+    df = apart**2 / (graded**2 / dfs[0] + others**2 / dfs[1]) if apart else math.nan
+    return max(apart + shared, 0.0) * share**2, min(df, max(dfs)) if apart else math.nan
+
+
 def labels_needed(moments: JudgedMoments, width: float, level: float = 0.95) -> LabelsNeeded | None:
     """How many graded queries make an interval of this width, from the variances of those that there are; None if these are unknown.
+
+    They are unknown if queries come in clusters: more queries of the same clusters do less than those of others.
 
     More graded queries are drawn like those that there are. The queries in all stay as many as they are.
 
@@ -92,7 +110,7 @@ def labels_needed(moments: JudgedMoments, width: float, level: float = 0.95) -> 
     if not (is_number(width) and width > 0):
         raise OptionError(f"width must be a positive number; got {width!r}")
     sample, problem = sample_of(moments)
-    if sample is None or problem:
+    if sample is None or problem or sample.clusters is not None:
         return None
     parts = sample.parts(Fraction(float(sample.value(ZERO))))
     n, size, share = float(sample.n), int(sample.size), float(sample.d)

@@ -12,13 +12,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from spark_rankeval.statistics.cluster_sums import Clusters
+from spark_rankeval.statistics.judged_clusters import ClusteredSums, JudgedClusters
 from spark_rankeval.statistics.paired import differences_of
 from spark_rankeval.statistics.sums import LIMBS, ExactSums, Sums, added, as_text, exact_sum, from_text
 
@@ -29,6 +31,8 @@ Floats = np.ndarray[Any, np.dtype[np.float64]]
 GRADED, OTHERS, INVALID_WEIGHTS, EXCESSIVE = "n", "others", "invalid_weights", "excessive"
 OTHERS_E, OTHERS_F, OTHERS_FF = "others_e", "others_f", "others_ff"
 WEIGHT_CUBES = "www"
+# What stands in the place of a stratum before the sums of clusters: no stratum has such an escaped name.
+_CLUSTERS = "clusters"
 # The name of the only stratum if queries have none.
 _WHOLE = ""
 # Splits a float into two halves of at most 26 bits, whose products are exact (Dekker 1971).
@@ -91,6 +95,7 @@ class JudgedMoments:
 
     Attributes:
         strata: the sums by stratum. Without strata the only name is the empty string.
+        clusters: what is known of the clusters that the queries come in, which no sum of parts has; None: queries are independent.
 
     Examples:
         >>> nan = float("nan")
@@ -100,6 +105,7 @@ class JudgedMoments:
     """
 
     strata: Mapping[str, Sums] = field(default_factory=dict, hash=False)
+    clusters: JudgedClusters | None = None
 
     @classmethod
     def from_values(
@@ -173,8 +179,12 @@ class JudgedMoments:
         strata: dict[str, dict[str, Fraction]] = {}
         for name, value in from_text(text).items():
             stratum, _, term = name.rpartition("/")
-            strata.setdefault(_unescaped(stratum), {})[term] = value
-        return cls(strata)
+            strata.setdefault(stratum, {})[term] = value
+        clusters = strata.pop(_CLUSTERS, None)
+        return cls(
+            {_unescaped(name): sums for name, sums in strata.items()},
+            None if clusters is None else JudgedClusters(clusters),
+        )
 
     @classmethod
     def total(cls, parts: Iterable[JudgedMoments]) -> JudgedMoments:
@@ -198,13 +208,29 @@ class JudgedMoments:
 
     def text(self) -> str:
         """The sums as text, from which `from_text` reads the same sums; equal sums have one text."""
-        return as_text(
-            {f"{_escaped(name)}/{term}": value for name, sums in self.strata.items() for term, value in sums.items()}
-        )
+        strata: dict[str, Sums] = {_escaped(name): sums for name, sums in self.strata.items()}
+        if self.clusters is not None:
+            strata[_CLUSTERS] = self.clusters.sums
+        return as_text({f"{name}/{term}": value for name, sums in strata.items() for term, value in sums.items()})
 
     def count(self, name: str) -> int:
         """One of the counts, over all strata."""
         return int(sum(sums.get(name, 0) for sums in self.strata.values()))
+
+    @cached_property
+    def clustered(self) -> ClusteredSums | None:
+        """The clusters with the sums of all queries; None if queries are independent."""
+        return None if self.clusters is None else ClusteredSums(self.clusters, added(self.strata.values()))
+
+    @property
+    def independent(self) -> JudgedMoments:
+        """The same sums without clusters."""
+        return replace(self, clusters=None)
+
+    def clusters_of_people(self, standard_error: float) -> Clusters | None:
+        """The clusters of the queries that people graded, with an error of the estimate; None if queries are independent."""
+        clusters = self.clustered
+        return None if clusters is None else replace(clusters.human, standard_error=standard_error)
 
     @property
     def n_graded(self) -> int:

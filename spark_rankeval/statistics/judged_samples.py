@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from spark_rankeval.statistics.intervals import UNKNOWN_MEAN
+from spark_rankeval.statistics.judged_clusters import ClusteredSums
 from spark_rankeval.statistics.judged_moments import (
     EXCESSIVE,
     GRADED,
@@ -204,10 +205,10 @@ class Deviations(NamedTuple):
 
 
 class Sample:
-    """All strata; each has a graded query."""
+    """All strata; each has a graded query. Queries in clusters have one stratum."""
 
-    def __init__(self, strata: list[Stratum]) -> None:
-        self.strata = strata
+    def __init__(self, strata: list[Stratum], clusters: ClusteredSums | None = None) -> None:
+        self.strata, self.clusters = strata, clusters
         self.n = sum(stratum.n for stratum in strata)
         self.size = sum((stratum.size for stratum in strata), ZERO)
         self.d, self.y, self.e, self.f = (self._mean(monomial) for monomial in (D, Y, E, F))
@@ -305,11 +306,11 @@ def sample_of(moments: JudgedMoments) -> tuple[Sample | None, str]:
     for stratum in strata:
         if not stratum.n:
             return None, f"stratum {stratum.name!r} has no query with human grades"
-    sample = Sample(strata)
+    sample = Sample(strata, moments.clustered)
     if not sample.d:
         return None, "no query with human grades has a value"
     for stratum in strata:
         if not stratum.df >= 1:
             where = f"stratum {stratum.name!r} has" if len(strata) > 1 else "there are"
             return sample, f"{where} fewer than two queries with a human value, or one has nearly all weight"
-    return sample, ""
+    return sample, "" if sample.clusters is None else sample.clusters.problem

@@ -206,6 +206,11 @@ class PairedComparison:
         return self.n - 1 if self.clusters is None else self.clusters.df
 
     @property
+    def error_of_users(self) -> float:
+        """The standard error of the difference if all users are independent."""
+        return self.std / math.sqrt(self.n) if self.n else math.nan
+
+    @property
     def _effective_n(self) -> float:
         return float(self.n) if self.clusters is None else self.clusters.effective_n
 

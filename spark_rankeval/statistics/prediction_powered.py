@@ -36,6 +36,7 @@ from spark_rankeval.statistics.intervals import (
     checked_level,
     interval_without_spread,
 )
+from spark_rankeval.statistics.judged_clusters import ClusteredSums
 from spark_rankeval.statistics.judged_moments import EXCESSIVE, OTHERS_E, OTHERS_F, OTHERS_FF, JudgedMoments
 from spark_rankeval.statistics.judged_samples import (
     NEARLY_NOTHING,
@@ -53,6 +54,8 @@ from spark_rankeval.statistics.judged_samples import (
 _ROUNDING = 2.0**-40
 #: With fewer graded queries it is too uncertain how much the model's grades should count.
 LEAST_GRADED = 20
+# One query has no degree of freedom, and nothing is divided by 0.
+_LEAST_DF = 1e-9
 # Spread is carried by at least so many graded queries, or a judge's values say too little.
 _LEAST_DEVIATIONS_OF_JUDGE = 5
 # Disagreement counts as if at least so many graded queries had it.
@@ -125,10 +128,12 @@ class _Variance(NamedTuple):
     base_df: float  # of the graded queries, by their number
     kurtosis_df: float  # the same by how their values are distributed
     others_df: float
+    shared: float = 0.0  # what clusters with queries of both kinds add, which may be negative
+    most_df: float = math.inf  # of the whole
 
     @property
     def total(self) -> float:
-        return self.graded + self.others
+        return max(self.graded + self.others + self.shared, 0.0)
 
     def with_fewer_df(self, n_fitted: int) -> _Variance:
         """The same if so many parameters were fitted to the graded queries."""
@@ -140,9 +145,10 @@ class _Variance(NamedTuple):
         """Satterthwaite's degrees of freedom, rounded down so that many slices need few quantiles of t."""
         graded_df = min(self.base_df, self.kurtosis_df)
         parts = ((self.graded, graded_df), (self.others, self.others_df))
-        shares = [(part / self.total) ** 2 / df for part, df in parts if part]
+        apart = self.graded + self.others
+        shares = [(part / apart) ** 2 / max(df, _LEAST_DF) for part, df in parts if part]
         # The sum may be off by a bit.
-        df = (1 + _ROUNDING) / sum(shares) if shares else graded_df
+        df = min((1 + _ROUNDING) / sum(shares), self.most_df) if shares else graded_df
         return float(math.floor(df)) if df >= 10 else math.floor(10 * df) / 10
 
 
@@ -223,9 +229,19 @@ def _by_judge(moments: JudgedMoments, level: float, bounds: tuple[float, float])
         reason = UNKNOWN_MEAN if e else "no query has a value by the model"
         return MeanEstimate(math.nan, math.nan, math.nan, Interval.missing(level, T, reason), int(e))
     mean, n = f / e, int(e)
+    bounds = _kept(bounds, mean)
+    clusters = moments.clustered
+    if clusters is not None:
+        problem, df = clusters.problem or clusters.judge.problem, clusters.judge.df
+        error = math.nan if problem else clusters.error_of_judge(Fraction(float(mean)))
+        interval = Interval.missing(level, T, problem)
+        if not problem:
+            n_equal = clusters.judge.effective_n
+            interval = _interval(float(mean), error, df, n, level, bounds, 0.0 if f == ff else None, n_equal)
+        return MeanEstimate(float(mean), error, df, interval, n)
     error = math.sqrt((ff - f * mean) / (e * (e - 1))) if n > 1 else math.nan
     share_n = float(n) if f == ff else None
-    interval = _interval(float(mean), error, n - 1, n, level, _kept(bounds, mean), share_n)
+    interval = _interval(float(mean), error, n - 1, n, level, bounds, share_n)
     return MeanEstimate(float(mean), error, n - 1, interval, n)
 
 
@@ -242,16 +258,18 @@ def _interval(
     level: float,
     bounds: tuple[float, float],
     share_n: float | None = None,
+    n_equal: float | None = None,
 ) -> Interval:
     """The interval of a mean; `share_n` is there if values are shares: of how many queries the mean is a share.
 
-    It is 0 if that follows from the error, as in `intervals.fitted` (Korn and Graubard 1998).
+    It is 0 if that follows from the error, as in `intervals.fitted` (Korn and Graubard 1998). `n_equal` is how many equal clusters there
+    are, if queries come in these.
     """
     if not df >= 1:
         return Interval.missing(level, T, "one query has no spread")
     value = min(max(value, bounds[0]), bounds[1])
     if error == 0 or (share_n is not None and value in bounds and bounds == (0, 1)):
-        return interval_without_spread(value, float(n), level, bounds)
+        return interval_without_spread(value, float(n) if n_equal is None else n_equal, level, bounds)
     reach = t_critical(level, df) * error
     if share_n is None or bounds != (0, 1):
         return Interval(value - reach, value + reach, level, T).within(bounds)
@@ -273,6 +291,7 @@ class _Estimator:
         self._parts = sample.parts(self._theta)
         self._deviations = [sample.deviations(form) for form in deviation_forms(self._theta)]
         self._equal_share = float(1 / (sample.weight_squares * sample.n))
+        self._clusters = sample.clusters
         self.human = self.with_weight(ZERO, is_estimated=False)
 
     def best_weight(self) -> tuple[Fraction, str]:
@@ -281,15 +300,27 @@ class _Estimator:
             if deviations.n_large * self._equal_share < _LEAST_DEVIATIONS_OF_JUDGE:
                 return ZERO, f"too few graded queries differ in their {judge} values"
         if min(self._n * self._equal_share, self._graded_df(self._theta, ZERO) + 1) < LEAST_GRADED:
-            return ZERO, f"fewer than {LEAST_GRADED} graded queries, or as good as fewer"
+            unit = "queries" if self._clusters is None else "clusters of queries"
+            return ZERO, f"fewer than {LEAST_GRADED} graded {unit}, or as good as fewer"
+        if self._clusters is not None:
+            return self._best_of_clusters(self._clusters)
         if not self._parts.pooled:
             return ZERO, "no query has only the model's grades" if self._sample.size == self._sample.n else ""
         best = self._parts.covariance / self._parts.pooled
         return Fraction(float(min(max(best, ZERO), ONE))), ""
 
+    def _best_of_clusters(self, clusters: ClusteredSums) -> tuple[Fraction, str]:
+        best = clusters.best_weight(self._theta)
+        if not clusters.has_others or math.isnan(best):
+            return ZERO, "too few clusters have queries with only the model's grades"
+        return Fraction(min(max(best, 0.0), 1.0)), ""
+
     def with_weight(self, weight: Fraction, *, is_estimated: bool) -> MeanEstimate:
         """The estimate with a weight λ, which was estimated from the same queries or not."""
         value, denominator = self._sample.value(weight), float(self._sample.denominator(weight))
+        if self._clusters is not None and self._clusters.problem:
+            missing = Interval.missing(self._level, T, self._problem)
+            return MeanEstimate(float(value), math.nan, math.nan, missing, self._n)
         variance = self._variance(Fraction(float(value)), weight)
         error = math.sqrt(variance.total) / denominator
         # That λ fits the graded queries costs a degree of freedom.
@@ -298,17 +329,23 @@ class _Estimator:
         if self._problem:
             interval = Interval.missing(self._level, T, self._problem)
         else:
-            is_exact = not weight and len(self._sample.strata) == 1 and self._equal_share == 1
+            clusters = self._clusters
+            is_exact = not weight and len(self._sample.strata) == 1 and self._equal_share == 1 and clusters is None
             share_n = (float(self._n) if is_exact else 0.0) if self._are_shares else None
-            interval = _interval(float(value), wide_error, df, self._n, self._level, self._bounds, share_n)
+            n_equal = None if clusters is None else clusters.human.effective_n
+            interval = _interval(float(value), wide_error, df, self._n, self._level, self._bounds, share_n, n_equal)
         least, greatest = self._bounds
         return MeanEstimate(min(max(float(value), least), greatest), error, df, interval, self._n, wide_error)
 
     def _variance(self, theta: Fraction, weight: Fraction) -> _Variance:
         """The variance of the numerator of an estimate; if disagreement is rare in the graded queries, as if a few had it."""
-        sample, parts = self._sample, self._sample.parts(theta)
+        sample, parts, clusters = self._sample, self._sample.parts(theta), self._clusters
         graded = float(parts.human - 2 * weight * parts.covariance + weight**2 * parts.judge)
-        others = float(weight**2 * parts.others + sample.between(theta, weight))
+        others, shared = float(weight**2 * parts.others + sample.between(theta, weight)), 0.0
+        others_df, most_df = float(sample.size) - 1, math.inf
+        if clusters is not None:
+            graded, others, shared = clusters.variance(theta, weight)
+            others_df, most_df = clusters.others.df, max(clusters.human.df, clusters.others.df)
         base_df, kurtosis_df = self._graded_df(theta, weight), math.inf
         square = self._square_of_rare(theta) if weight else self._deviations[0].large_square
         least = _LEAST_DEVIATIONS * float(square * sample.weight_squares) / max(self._n - 1, 1)
@@ -316,7 +353,7 @@ class _Estimator:
             graded = least
         elif weight:
             kurtosis_df = sample.deviations(residual_form(theta, weight)).df * self._equal_share
-        return _Variance(max(graded, 0.0), others, base_df, kurtosis_df, float(sample.size) - 1)
+        return _Variance(max(graded, 0.0), others, base_df, kurtosis_df, others_df, shared, most_df)
 
     def _square_of_rare(self, theta: Fraction) -> Fraction:
         """The square of the largest residuals of a regression; of the largest deviations if the model leaves no residual."""
@@ -330,6 +367,8 @@ class _Estimator:
     def _graded_df(self, theta: Fraction, weight: Fraction) -> float:
         """The degrees of freedom of the graded queries' part of the variance (Satterthwaite over the strata)."""
         strata = self._sample.strata
+        if self._clusters is not None:
+            return self._clusters.human.df
         if len(strata) == 1:
             return strata[0].df
         variances = []
@@ -341,4 +380,4 @@ class _Estimator:
             return sum(stratum.df for stratum in strata)
         # A stratum with little of the variance may have few degrees of freedom.
         shares = zip(variances, strata, strict=True)
-        return 1 / sum((variance / total) ** 2 / max(stratum.df, 1e-9) for variance, stratum in shares)
+        return 1 / sum((variance / total) ** 2 / max(stratum.df, _LEAST_DF) for variance, stratum in shares)

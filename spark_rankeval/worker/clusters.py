@@ -21,6 +21,7 @@ from spark_rankeval.ranking.ragged import Array, IntArray, starts_of_runs
 from spark_rankeval.records.slices import ALL_VALUES
 from spark_rankeval.statistics.cluster_sums import SHIFT, ClusterAccumulator, ClusterSums, sums_by_cluster
 from spark_rankeval.statistics.description import DescriptionOptions
+from spark_rankeval.statistics.judged_clusters import BYTES_OF_A_FIGURE, JudgedClusterAccumulator, judged_columns
 from spark_rankeval.statistics.moments import merged
 from spark_rankeval.statistics.resampling import mixed
 from spark_rankeval.wire import Merger, Message
@@ -30,8 +31,9 @@ Rollup = Callable[[Key], Iterable[Key]]
 #: The sums of clusters by the name of their group, as `ClusterAccumulator` has them.
 ClusterStates = dict[str, dict[str, Array]]
 
-#: The kinds of messages: users who go on to the others of their cluster, in a bucket for each group of clusters; and sums of clusters.
-CLUSTER_USERS, CLUSTER_SUMS = "users of clusters", "sums of clusters"
+#: The kinds of messages: users who go on to the others of their cluster, in a bucket for each group of clusters; sums of clusters; and
+#: those by two judges.
+CLUSTER_USERS, CLUSTER_SUMS, JUDGED_CLUSTERS = "users of clusters", "sums of clusters", "sums of clusters by two judges"
 
 # A worker holds so many bytes of users before they go on, and so many of sums.
 _HELD = 1 << 26
@@ -60,6 +62,7 @@ class ClusterLayout(NamedTuple):
         masks: for each kind of group, which of these columns it keeps; the others are rolled up.
         cubes: whether the acceleration is needed.
         grouped: whether the sums of groups of clusters are kept, so that summaries of several days merge.
+        judged: the places of a human value and of the model's, for each mean that two judges estimate; users then have a grading weight.
     """
 
     n_values: int
@@ -69,6 +72,7 @@ class ClusterLayout(NamedTuple):
     masks: tuple[tuple[bool, ...], ...] = ((),)
     cubes: bool = False
     grouped: bool = False
+    judged: tuple[tuple[int, int], ...] = ()
 
     @classmethod
     def for_options(
@@ -84,16 +88,28 @@ class ClusterLayout(NamedTuple):
             () if rollup is None else rollup_masks(rollup, n_keys),
             options.resamples,
             options.method == "t",
+            options.judged,
         )
 
     @property
     def n_words(self) -> int:
-        """The words of a row: those about the user, the user's weight, normalisers, values."""
-        return _KEYS + self.n_keys + self.weighted + len(self.normalised) + self.n_values
+        """The words of a row: those about the user, the user's weight, normalisers, the grading weight, values."""
+        return _KEYS + self.n_keys + self.weighted + len(self.normalised) + bool(self.judged) + self.n_values
 
     def new_sums(self) -> ClusterAccumulator:
         """What adds up the clusters of a group."""
         return ClusterAccumulator(self.n_values, cubes=self.cubes, grouped=self.grouped)
+
+    def values(self, rows: Array) -> Array:
+        """The values of each user."""
+        return rows[:, self.n_words - self.n_values :]
+
+    def judged_sums(self, rows: Array, starts: Array) -> ClusterSums | None:
+        """The sums by two judges of clusters whose first users have these places; None if there is one judge."""
+        if not self.judged:
+            return None
+        columns = judged_columns(self.values(rows), self.judged, rows[:, self.n_words - self.n_values - 1])
+        return sums_by_cluster(rows.view(np.int64)[:, _CLUSTER], starts, columns)
 
     def weights(self, rows: Array) -> Array | None:
         """The weights of each user and value; None if all are 1."""
@@ -140,6 +156,7 @@ class ClusterRows:
         values: Sequence[Array],
         weights: Array | None = None,
         normalisers: Mapping[int, Array] | None = None,
+        grading_weights: Array | None = None,
     ) -> Iterator[Message]:
         """Take in users with the hashes of their clusters, null if not known; gives messages if there are many.
 
@@ -156,6 +173,7 @@ class ClusterRows:
             words[:, index] = _hashes(key)
         numbers = [] if weights is None else [weights]
         numbers += [normalisers[index] for index in layout.normalised] if normalisers else []
+        numbers += [] if grading_weights is None else [grading_weights]
         for index, column in enumerate([*numbers, *values[: layout.n_values]], _KEYS + layout.n_keys):
             rows[:, index] = column
         if weights is not None:
@@ -186,6 +204,7 @@ class ClusterMerger(Merger):
         self._layout = layout
         self._new = new or (lambda mask: layout.new_sums())
         self._groups: dict[str, Accumulator] = {}
+        self._judged: dict[str, JudgedClusterAccumulator] = {}
         self._n_buckets = 0
 
     def add(self, _: int | None, payloads: Iterable[bytes]) -> Iterator[Message]:
@@ -202,8 +221,9 @@ class ClusterMerger(Merger):
             self._add_groups(rows, mask)
         self._n_buckets += 1
         value_bytes = (9 if self._layout.cubes else 6) * 256 + 24 * self._n_buckets * self._layout.grouped
-        accumulators = len(self._groups) * self._layout.n_values * value_bytes
-        if accumulators > _HELD:
+        judged_bytes = BYTES_OF_A_FIGURE + 72 * self._n_buckets
+        figures_bytes = self._layout.n_values * value_bytes + len(self._layout.judged) * judged_bytes
+        if len(self._groups) * figures_bytes > _HELD:
             yield from self.rest()
 
     def _add_groups(self, rows: Array, mask: tuple[bool, ...]) -> None:
@@ -216,9 +236,8 @@ class ClusterMerger(Merger):
         words = rows.view(np.int64)
         is_first_of_group = starts_of_runs(*columns) if columns else np.arange(len(rows)) == 0
         starts = np.flatnonzero(is_first_of_group | starts_of_runs(words[:, _CLUSTER]))
-        sums = sums_by_cluster(
-            words[:, _CLUSTER], starts, rows[:, layout.n_words - layout.n_values :], layout.weights(rows)
-        )
+        sums = sums_by_cluster(words[:, _CLUSTER], starts, layout.values(rows), layout.weights(rows))
+        judged = layout.judged_sums(rows, starts)
         n_alone = np.add.reduceat(words[:, _HAS_NO_CLUSTER], np.flatnonzero(is_first_of_group))
         firsts = np.flatnonzero(is_first_of_group[starts])
         for group, (first, end) in enumerate(zip(firsts, [*firsts[1:], len(starts)], strict=True)):
@@ -227,19 +246,24 @@ class ClusterMerger(Merger):
             if name not in self._groups:
                 self._groups[name] = self._new(mask)
             self._groups[name].add(ClusterSums(*(each[first:end] for each in sums)), int(n_alone[group]))
+            if judged is not None:
+                accumulator = self._judged.setdefault(name, JudgedClusterAccumulator(len(layout.judged)))
+                accumulator.add(ClusterSums(*(each[first:end] for each in judged)))
 
     def rest(self) -> Iterator[Message]:
         """The sums so far. Afterwards it holds nothing."""
-        groups, self._groups, self._n_buckets = self._groups, {}, 0
+        groups, judged, self._groups, self._judged, self._n_buckets = self._groups, self._judged, {}, {}, 0
         if groups:
             yield Message.from_tree(CLUSTER_SUMS, {name: sums.state() for name, sums in groups.items()})
+        if judged:
+            yield Message.from_tree(JUDGED_CLUSTERS, {name: sums.state() for name, sums in judged.items()})
 
 
-def merged_clusters(messages: Iterable[Message]) -> ClusterStates:
-    """The sums of all clusters by the name of their group, from what `ClusterMerger` gave."""
+def merged_clusters(messages: Iterable[Message], kind: str = CLUSTER_SUMS) -> ClusterStates:
+    """The sums of all clusters by the name of their group, from what `ClusterMerger` gave; of one kind."""
     parts: dict[str, list[dict[str, Array]]] = {}
     for message in messages:
-        for name, state in message.tree.items() if message.kind == CLUSTER_SUMS else ():
+        for name, state in message.tree.items() if message.kind == kind else ():
             parts.setdefault(name, []).append(state)
     return {name: merged(states) for name, states in parts.items()}
 

@@ -34,6 +34,7 @@ from spark_rankeval.worker.judged_sums import (
     GradedUsers,
     JudgedAccumulator,
     JudgedMerger,
+    JudgedPair,
     TwoJudges,
 )
 from spark_rankeval.worker.process import sends_messages
@@ -50,11 +51,16 @@ COMPARISON = "comparison"
 _PAIR = 8_000
 
 
-def paired_layout(n_metrics: int, n_attributes: int, *, totals: bool) -> ClusterLayout:
-    """The rows of users who go on to their clusters: a row for each model, with `paired_sides` of it and the baseline."""
+def paired_layout(n_values: int, n_attributes: int, *, totals: bool, pairs: Sequence[JudgedPair] = ()) -> ClusterLayout:
+    """The rows of users who go on to their clusters: a row for each model, with `paired_sides` of it and the baseline.
+
+    Two judges have figures of the differences of each of their pairs, and of the baseline's values.
+    """
     groups = rollup(n_attributes, totals=totals, n_before=1)
     masks = rollup_masks(groups, 1 + n_attributes)
-    return ClusterLayout(len(SIDES) * n_metrics, n_keys=1 + n_attributes, masks=masks)
+    sides = (SIDES.index("difference"), SIDES.index("baseline"))
+    judged = tuple((side * n_values + pair.human, side * n_values + pair.judge) for pair in pairs for side in sides)
+    return ClusterLayout(len(SIDES) * n_values, n_keys=1 + n_attributes, masks=masks, judged=judged)
 
 
 def paired_merger(layout: ClusterLayout, replicates: int, seed: int) -> Callable[[], ClusterMerger]:
@@ -92,15 +98,18 @@ def paired_batches(
         slices = _Slices(lambda: _Pairs(baseline, n_metrics, 0, seed))
         judged = None if judges is None else _JudgedPairs(baseline, judges)
         for batch in batches:
-            users = read_users(batch, n_metrics if judges is None else n_metrics + 1, tables)
+            users = every = read_users(batch, n_metrics if judges is None else n_metrics + 1, tables)
             if judged is not None:
-                judged.add(users, batch, attributes)
-                users = users._replace(values=users.values[:n_metrics])
+                judged.add(every, batch, attributes)
+                users = every._replace(values=every.values[:n_metrics])
             everyone.add(users)
             if clusters is not None:
                 for model in sorted(set(users.present) - {baseline}):
                     sides = paired_sides(users.values_of(model), users.values_of(baseline))
-                    yield from send_to_clusters(clusters, batch, users, model, attributes, sides)
+                    grading = None if judged is None else judged.grading_weight(every, model)
+                    yield from send_to_clusters(
+                        clusters, batch, users, model, attributes, sides, grading_weights=grading
+                    )
             if not attributes:
                 continue
             for key, rows in rows_by_key([batch.column(name) for name in attributes], batch.num_rows):
@@ -134,17 +143,24 @@ class _JudgedPairs:
         self._baseline, self._judges = baseline, judges
         self._sums = JudgedAccumulator()
 
+    def grading_weight(self, users: ComparedUsers, model: str) -> Array:
+        """The users' grading weights for the comparison of a model; NaN of users who are not in it.
+
+        Whom people, or the model, graded for one of the compared models alone is not graded.
+        """
+        weight, own = (users.values_of(name)[-1] for name in (self._baseline, model))
+        weights = np.where(own == 0, 0.0 * weight, weight + 0.0 * own)
+        return np.where(users.has(model) & users.has(self._baseline), weights, np.nan)
+
     def add(self, users: ComparedUsers, batch: pa.RecordBatch, attributes: Sequence[str]) -> None:
         """Add the users of a batch, whose last value is their grading weight, in groups by columns of it."""
         stratum = batch.column(STRATUM) if self._judges.has_strata else None
         groups = self._sums.groups([batch.column(name) for name in attributes], batch.num_rows, stratum)
-        *_, weight = baseline = users.values_of(self._baseline)
+        baseline = users.values_of(self._baseline)
         for model in sorted(set(users.present) - {self._baseline}):
             there = users.has(model) & users.has(self._baseline)
             values = users.values_of(model)
-            # Whom people, or the model, graded for one of the compared models alone is not graded.
-            weights = np.where(values[-1] == 0, 0.0 * weight, weight + 0.0 * values[-1])
-            graded = GradedUsers(weights[there], self._judges.is_weighted)
+            graded = GradedUsers(self.grading_weight(users, model)[there], self._judges.is_weighted)
             for pair in self._judges.pairs:
                 (human, human_baseline), (judge, judge_baseline) = (
                     judged_sides(values[place][there], baseline[place][there]) for place in pair
@@ -165,15 +181,18 @@ def send_to_clusters(
     attributes: Sequence[str],
     values: Array,
     weights: Array | None = None,
+    grading_weights: Array | None = None,
 ) -> Iterator[Message]:
     """Send users on to their clusters, with values (metrics × users) under the name of what these are of, and weights."""
-    there = np.flatnonzero(~np.isnan(values).all(axis=0))
+    has_values = ~np.isnan(values).all(axis=0)
+    there = np.flatnonzero(has_values if grading_weights is None else has_values | ~np.isnan(grading_weights))
     rows = pa.array(there)
     keys = [pa.repeat(pa.scalar(name), len(there)), *(batch.column(attribute).take(rows) for attribute in attributes)]
     user_weights = None if weights is None else weights[there]
     yield from clusters.add(
-        batch.column(CLUSTER).take(rows), users.ids[there], keys, list(values[:, there]), user_weights
-    )
+        batch.column(CLUSTER).take(rows), users.ids[there], keys, list(values[:, there]), user_weights,
+        grading_weights=None if grading_weights is None else grading_weights[there],
+    )  # fmt: skip
 
 
 class _Slices:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -12,9 +13,11 @@ import pyarrow as pa
 from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray
 from spark_rankeval.records.slices import ALL_VALUES
 from spark_rankeval.statistics.description import Figures
+from spark_rankeval.statistics.judged_clusters import JudgedClusters
 from spark_rankeval.statistics.judged_moments import JudgedMoments
 from spark_rankeval.statistics.sums import Sums
 from spark_rankeval.wire import Merger, Message
+from spark_rankeval.worker.clusters import JUDGED_CLUSTERS, group_name, merged_clusters
 from spark_rankeval.worker.group_states import Key, rows_by_key
 
 #: The kind of messages with the sums of both judges.
@@ -183,15 +186,32 @@ def sums_of_groups(sums: Mapping[Key, JudgedMoments], groups: Iterable[Key]) -> 
     return totals
 
 
+class ClustersOfJudges:
+    """The clusters of users, by group and figure."""
+
+    def __init__(self, messages: Iterable[Message], *, is_clustered: bool) -> None:
+        self._states = merged_clusters(messages, JUDGED_CLUSTERS) if is_clustered else None
+
+    def added(self, moments: JudgedMoments, group: Key, figure: int) -> JudgedMoments:
+        """Sums of a group with those of its clusters, of a figure by its place; the same if users are independent."""
+        if self._states is None:
+            return moments
+        state = self._states.get(group_name(group))
+        clusters = JudgedClusters.of({}, ()) if state is None else JudgedClusters.from_state(state, figure)
+        return replace(moments, clusters=clusters)
+
+
 def with_judged_moments(
-    figures: Mapping[Key, Figures], sums: JudgedSums, pairs: Iterable[JudgedPair]
+    figures: Mapping[Key, Figures], messages: Sequence[Message], pairs: Sequence[JudgedPair], *, is_clustered: bool
 ) -> dict[Key, Figures]:
     """The figures of all groups, in which the human value of each pair has the sums of both judges; these are named by its place."""
-    groups = {pair.human: sums_of_groups(sums.get(pair.human, {}), figures) for pair in pairs}
+    sums, clusters = sums_in(messages), ClustersOfJudges(messages, is_clustered=is_clustered)
+    groups = [sums_of_groups(sums.get(pair.human, {}), figures) for pair in pairs]
     described = {}
     for key, group in figures.items():
         values = list(group.values)
-        for place, by_group in groups.items():
-            values[place] = values[place]._replace(judged=by_group[key])
+        for figure, (pair, by_group) in enumerate(zip(pairs, groups, strict=True)):
+            moments = clusters.added(by_group[key], key, figure)
+            values[pair.human] = values[pair.human]._replace(judged=moments)
         described[key] = group._replace(values=values)
     return described

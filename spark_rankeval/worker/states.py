@@ -183,7 +183,10 @@ def state_of_batches(
                 # Those of the first model: users have the same for all.
                 weights = scores.counts[count_of_model(task.weight_count, 0)].astype(np.float64)
             values = [*scores.metrics, *scores.standard_values]
-            yield from states.add(batch, values, scores.counts, scores.normalisers, unresolved, weights)
+            grading_weights = scores.counts[count_of_model(GRADING_WEIGHT, 0)] if options.judged else None
+            yield from states.add(
+                batch, values, scores.counts, scores.normalisers, unresolved, weights, grading_weights
+            )
             yield from _added(accumulators, ScoredUsers(batch, unresolved, weights, scores.metrics), scores.features)
             # What features have of a batch, such as lists of candidates, makes room for that of the next one.
             del scores
@@ -233,7 +236,8 @@ def state_of_columns(
                 counts[name] = read(columns[name])
             weights = {index: numbers(columns[name]) for index, name in (normalisers or {}).items()}
             user_values = [numbers(columns[name]) for name in values]
-            yield from states.add(batch, user_values, counts, weights)
+            grading_weights = counts[GRADING_WEIGHT] if options.judged else None
+            yield from states.add(batch, user_values, counts, weights, grading_weights=grading_weights)
             if judges is not None:
                 graded = GradedUsers(numbers(columns[GRADING_WEIGHT]), judges.is_weighted)
                 stratum = columns[STRATUM] if judges.has_strata else None
@@ -278,10 +282,11 @@ class PartitionStates:
         normalisers: Mapping[int, Array],
         left_out: BoolArray | None = None,
         weights: Array | None = None,
+        grading_weights: Array | None = None,
     ) -> Iterator[Message]:
         """Take in the users of a batch, but for those left out; gives the messages that had to make room.
 
-        Without `weights` a column of the batch has them, if users are weighted.
+        Without `weights` a column of the batch has them, if users are weighted. Clusters of two judges need `grading_weights`.
         """
         columns = columns_of(batch)
         about = {"is_null": flags(columns[self._no_user])}
@@ -300,7 +305,7 @@ class PartitionStates:
             about,
         )
         if self._clusters is not None:
-            yield from self._sent_to_clusters(self._clusters, columns, keys, users, absent)
+            yield from self._sent_to_clusters(self._clusters, columns, keys, users, absent, grading_weights)
         if self._whole is not None:
             (users.take(~absent) if absent.any() else users).add_to(self._whole)
             return
@@ -315,6 +320,7 @@ class PartitionStates:
         keys: list[pa.Array],
         users: UsersOfGroups,
         absent: BoolArray,
+        grading_weights: Array | None,
     ) -> Iterator[Message]:
         """Send users to the others of their cluster."""
         there = np.flatnonzero(~(users.users["is_null"] | absent))
@@ -326,6 +332,7 @@ class PartitionStates:
             list(some.values.values()),
             some.users.get("weight"),
             {int(index): normaliser for index, normaliser in some.normalisers.items()},
+            None if grading_weights is None else grading_weights[there],
         )
 
     def _settle(self) -> Iterator[Message]:

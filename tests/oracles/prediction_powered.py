@@ -16,6 +16,47 @@ def by_definition(y, f, n, lam=None):
     return value, math.sqrt(variance), lam
 
 
+def clustered(y, f, is_graded, clusters, lam=None, step=1e-5):
+    """The estimate of queries in clusters and its standard error; how a cluster moves it is a numerical derivative by its weight.
+
+    Without λ the one with the smallest variance of the human mean's linear approximation, clipped to [0, 1].
+    """
+    y, f, is_graded = (np.asarray(each) for each in (y, f, is_graded))
+    _, of_query = np.unique(clusters, return_inverse=True)
+    human = is_graded & ~np.isnan(y)
+    k, others_k = (_of_sizes(np.bincount(of_query, part)) for part in (human, ~is_graded & ~np.isnan(f)))
+
+    def numerators(weights, theta):
+        """The means over graded queries of d(y − θ) and of e(f − θ), and that of the latter over the others."""
+        w = weights[of_query]
+        u, v = (np.where(np.isnan(values), 0.0, values - theta) for values in (y, f))
+        return np.array([np.average(u[is_graded], weights=w[is_graded]), np.average(v[is_graded], weights=w[is_graded]),
+                         np.average(v[~is_graded], weights=w[~is_graded])])  # fmt: skip
+
+    def moves(theta):
+        ones = np.ones(of_query.max() + 1)
+        changes = [
+            numerators(ones + step * row, theta) - numerators(ones - step * row, theta) for row in np.eye(len(ones))
+        ]
+        p_u, p_v, q_v = np.array(changes).T / (2 * step)
+        return np.sqrt(k) * p_u, np.sqrt(others_k) * q_v - np.sqrt(k) * p_v
+
+    if lam is None:
+        people, model = moves(y[human].mean())
+        lam = min(max(-(people @ model) / (model @ model), 0.0), 1.0)
+    shifts = numerators(np.ones(of_query.max() + 1), 0.0)
+    d, e, others_e = np.mean(human[is_graded]), np.mean(~np.isnan(f[is_graded])), np.mean(~np.isnan(f[~is_graded]))
+    denominator = d + lam * (others_e - e)
+    value = (shifts[0] + lam * (shifts[2] - shifts[1])) / denominator
+    people, model = moves(value)
+    return value, math.sqrt(np.sum((people + lam * model) ** 2)) / denominator, lam
+
+
+def _of_sizes(sizes):
+    """1 / (1 − Σm² / (Σm)²)."""
+    return 1 / (1 - np.sum(sizes**2) / np.sum(sizes) ** 2)
+
+
 def estimate(y, f, is_graded, lam, weights=None, strata=None):
     """The estimate and its standard error at a λ, for values that may be undefined, weights and strata."""
     weights = np.ones(len(f)) if weights is None else weights

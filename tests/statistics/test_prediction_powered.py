@@ -190,6 +190,12 @@ def test_a_model_counts_if_enough_queries_differ_and_it_agrees(y, f, note):
     assert result.interval
 
 
+def test_one_graded_query_with_a_weight_has_no_interval():
+    alone = JudgedMoments.from_values([0.7], [0.3], [True], [2.5])
+    assert judged_estimate(alone).interval.reason
+    assert judged_estimate(alone).value == 0.7
+
+
 def test_a_model_does_not_count_for_fewer_than_20_graded_queries():
     for n in (19, 20):
         y, f, is_graded = queries(11, n=n, agreement=0.9)
@@ -416,3 +422,12 @@ def test_intervals_hold_for_other_draws(design):
     rates = simulated.rates([judged_estimate(each, bounds=(0, 1)) for each in moments], kinds.mean)
     assert 1 - rates.covered <= stats.binom.ppf(0.999, runs, 0.08) / runs
     assert rates.width < 0.9
+
+
+def test_intervals_hold_for_clusters():
+    rng, runs = np.random.default_rng(553), examples(100, 1000)
+    kinds = simulated.population(rng, simulated.ndcg, simulated.JUDGES["unbiased"])
+    moments = [simulated.persons(rng, kinds, simulated.SIZES["1 to 20"](rng, 60)) for _ in range(runs)]
+    rates = simulated.rates([judged_estimate(each, bounds=(0, 1)) for each in moments], kinds.mean)
+    assert 1 - rates.covered <= stats.binom.ppf(0.999, runs, 0.08) / runs
+    assert rates.width < 0.97

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +22,6 @@ from spark_rankeval.worker.judged_sums import (
     JudgedAccumulator,
     JudgedMerger,
     JudgedPair,
-    sums_in,
     with_judged_moments,
 )
 from spark_rankeval.worker.reading import Side, flags, numbers
@@ -67,6 +66,10 @@ class GradedByPeople(ScoringFeature):
         """The judges for a partition."""
         return _GradedOfPartition(judged_pairs(task.views))
 
+    def described(self, options: DescriptionOptions, task: ScoringTask) -> DescriptionOptions:
+        """The options, by which clusters have the sums of both judges."""
+        return replace(options, judged=tuple(judged_pairs(task.views))) if options.clustered else options
+
     def mergers(self, options: DescriptionOptions) -> Mergers:
         """What adds up the sums of partitions."""
         return {JUDGED: JudgedMerger}
@@ -80,7 +83,7 @@ class GradedByPeople(ScoringFeature):
         options: DescriptionOptions,
     ) -> Mapping[Key, Figures]:
         """The figures, in which the human value of a metric has the sums of both judges."""
-        return with_judged_moments(figures, sums_in(messages), judged_pairs(task.views))
+        return with_judged_moments(figures, messages, judged_pairs(task.views), is_clustered=options.clustered)
 
 
 class _GradedOfPartition(PartitionFeature):
