@@ -229,7 +229,7 @@ def _by_judge(moments: JudgedMoments, level: float, bounds: tuple[float, float])
         reason = UNKNOWN_MEAN if e else "no query has a value by the model"
         return MeanEstimate(math.nan, math.nan, math.nan, Interval.missing(level, T, reason), int(e))
     mean, n = f / e, int(e)
-    bounds = _kept(bounds, mean)
+    bounds = _valid_bounds(bounds, mean)
     clusters = moments.clustered
     if clusters is not None:
         problem, df = clusters.problem or clusters.judge.problem, clusters.judge.df
@@ -245,7 +245,7 @@ def _by_judge(moments: JudgedMoments, level: float, bounds: tuple[float, float])
     return MeanEstimate(float(mean), error, n - 1, interval, n)
 
 
-def _kept(bounds: tuple[float, float], mean: Fraction) -> tuple[float, float]:
+def _valid_bounds(bounds: tuple[float, float], mean: Fraction) -> tuple[float, float]:
     """The bounds, unless the mean of values breaks them."""
     return bounds if bounds[0] - _ROUNDING <= mean <= bounds[1] + _ROUNDING else UNBOUNDED
 
@@ -260,20 +260,20 @@ def _interval(
     share_n: float | None = None,
     n_equal: float | None = None,
 ) -> Interval:
-    """The interval of a mean; `share_n` is there if values are shares: of how many queries the mean is a share.
+    """The interval of a mean; `share_n` is there if all values are 0 or 1: of how many queries the mean is a share.
 
-    It is 0 if that follows from the error, as in `intervals.fitted` (Korn and Graubard 1998). `n_equal` is how many equal clusters there
-    are, if queries come in these.
+    A `share_n` of 0 means that the number follows from the error, as in `intervals.adjusted_interval` (Korn and Graubard 1998).
+    `n_equal` is how many equal clusters there are, if queries come in these.
     """
     if not df >= 1:
         return Interval.missing(level, T, "one query has no spread")
     value = min(max(value, bounds[0]), bounds[1])
     if error == 0 or (share_n is not None and value in bounds and bounds == (0, 1)):
         return interval_without_spread(value, float(n) if n_equal is None else n_equal, level, bounds)
-    reach = t_critical(level, df) * error
+    half_width = t_critical(level, df) * error
     if share_n is None or bounds != (0, 1):
-        return Interval(value - reach, value + reach, level, T).within(bounds)
-    equal_n = share_n or value * (1 - value) * (t_critical(level, n - 1) / reach) ** 2
+        return Interval(value - half_width, value + half_width, level, T).within(bounds)
+    equal_n = share_n or value * (1 - value) * (t_critical(level, n - 1) / half_width) ** 2
     return Interval(*clopper_pearson_interval(value * equal_n, equal_n, level), level, CLOPPER_PEARSON)
 
 
@@ -283,7 +283,7 @@ class _Estimator:
     def __init__(self, sample: Sample, level: float, bounds: tuple[float, float], problem: str) -> None:
         self._sample, self._level, self._problem = sample, level, problem
         value = sample.value(ZERO)
-        self._bounds = _kept(bounds, value)
+        self._bounds = _valid_bounds(bounds, value)
         # A few digits less keep fractions short.
         self._theta = Fraction(float(value))
         self._n = int(sample.total(D))
