@@ -24,6 +24,7 @@ from spark_rankeval.request.column_names import ColumnNames
 from spark_rankeval.request.options import FactColumns, Facts, Judged, ScoringOptions, Table, Vectors
 from spark_rankeval.request.readings import NORMALISER, Reading, columns_of, order_of, read_request
 from spark_rankeval.request.task import ScoringTask, user_counts
+from spark_rankeval.request.unjudged import with_bounds
 from spark_rankeval.spark.inputs import Sources, read_sources
 from spark_rankeval.spark.invalid_rows import columns_of_rejected
 from spark_rankeval.spark.long_table import LongTable, read_long_table
@@ -51,7 +52,8 @@ def prepare(
 
     No job runs, except one that reads the names in a column of models.
     """
-    requested, convention = parse_metrics(metrics), options.convention
+    convention = options.convention
+    requested = with_bounds(parse_metrics(metrics), options)
     rolled_up = roll_up(predictions, labels, options)
     predictions, labels, options = rolled_up.predictions, rolled_up.labels, rolled_up.options
     long_table = None if labels is not None else read_long_table(predictions, options)
@@ -235,6 +237,14 @@ def check_depths(metrics: Iterable[tuple[str, Metric]]) -> None:
     if judged:
         named = ", ".join(dict.fromkeys(judged))
         msg = f"{named} leaves out items without a label, which lists from Vectors cannot; ask without judged_only"
+        raise MetricError(msg)
+    bounded = [label for label, metric in metrics if metric.unjudged is not UNSET]
+    if bounded:
+        named = ", ".join(dict.fromkeys(bounded))
+        msg = (
+            f"{named} is about all items of a list without a label, and lists from Vectors are the whole catalogue; make lists with "
+            "top_items first"
+        )
         raise MetricError(msg)
     cut = [label for label, metric in metrics if metric.min_score is not UNSET or metric.budget is not UNSET]
     if cut:

@@ -39,6 +39,7 @@ from spark_rankeval.request.options import (
     SummaryOptions,
     parts_of,
 )
+from spark_rankeval.request.unjudged import with_bounds
 from spark_rankeval.run_history.gate_rules import GateRule, check_figures, read_gates
 from spark_rankeval.statistics.intervals import BCa, IntervalMethod, Percentile, Student
 
@@ -185,7 +186,7 @@ class EvaluateConfig(JobConfig):
                 for name, rule in self.gates.items()
             }
         )
-        labels, relevance = parse_metrics(self.evaluation.metrics), self.columns.relevance
+        labels, relevance = self.requested_metrics(), self.columns.relevance
         judged = self.evaluation.judged
         several = relevance if isinstance(relevance, tuple) and len(relevance) > 1 else ()
         metric_names = {label: labels.spelled.get(label, label) for label in labels}
@@ -205,6 +206,11 @@ class EvaluateConfig(JobConfig):
             models=None if self.columns.model is not None else [*self.models] or [self.evaluation.model or ""],
         )
         return rules
+
+    def requested_metrics(self) -> NamedMetrics:
+        """The metrics by label, with the bounds of what is not judged."""
+        metrics = parse_metrics(self.evaluation.metrics)
+        return metrics if self.evaluation.bounds is None else with_bounds(metrics, ScoringOptions(**self.scoring()))
 
     def all_vectors(self) -> dict[str, VectorTables]:
         """The vectors of each model, by the names of their sections."""

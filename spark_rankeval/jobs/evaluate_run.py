@@ -32,7 +32,7 @@ from spark_rankeval.jobs.reporting import Part, about_the_run, folded, planned, 
 from spark_rankeval.jobs.runs import Run, run_id_of, running
 from spark_rankeval.jobs.tracking import track
 from spark_rankeval.metrics.group_rates import GroupShare
-from spark_rankeval.metrics.naming import NamedMetrics, parse_metrics
+from spark_rankeval.metrics.naming import NamedMetrics
 from spark_rankeval.records.selection import headline_keys
 from spark_rankeval.records.side_by_side import MapRow
 from spark_rankeval.records.slices import has_item_group
@@ -223,7 +223,7 @@ def _summary(table: DataFrame, config: EvaluateConfig, call: Mapping[str, Any], 
 
 def _with_all_lists(config: EvaluateConfig, result: Result, others: Result) -> Result:
     """The result with the metrics of all lists together and the groups of items, which no table of users can give."""
-    labels, other_metrics = list(parse_metrics(config.evaluation.metrics)), parted(config.evaluation.metrics)[1]
+    labels, other_metrics = list(config.requested_metrics()), parted(config.evaluation.metrics)[1]
     blocks: dict[tuple[str, str, str], list[SummaryRow]] = {}
     other_rows = [row for row in others.summary if row.metric in other_metrics or has_item_group(row.slice)]
     for row in (*result.summary, *other_rows):

@@ -11,7 +11,15 @@ import numpy as np
 
 from spark_rankeval.checks import number
 from spark_rankeval.errors import MetricError
-from spark_rankeval.metrics.base import Metric, Needs, Reads, Unset, parameter, undefined_with_rightly_empty_lists
+from spark_rankeval.metrics.base import (
+    Growth,
+    Metric,
+    Needs,
+    Reads,
+    Unset,
+    parameter,
+    undefined_with_rightly_empty_lists,
+)
 from spark_rankeval.metrics.expected_values import chance_of_one, draws, summed_over_places
 from spark_rankeval.metrics.gain_based import GAINS, DiscountedMetric, geometric, geometric_share
 from spark_rankeval.metrics.kinds import ratio
@@ -246,8 +254,14 @@ class NDCG(IdealMetric):
 
     name: ClassVar[str] = "ndcg"
     aliases: ClassVar[tuple[str, ...]] = ("normalized_dcg", "normalised_dcg", "normalized_discounted_cumulative_gain")
+    growth_kind: ClassVar[Growth] = "ideal"
 
     undefined: str | Unset = undefined_with_rightly_empty_lists()
+
+    @property
+    def growth(self) -> Growth:
+        """Items without a label have no place in MLlib's raw label order."""
+        return "" if self.ideal == "label_order" else super().growth
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -259,7 +273,10 @@ class NDCG(IdealMetric):
     def _values(self, batch: RankingBatch) -> FloatArray:
         if self.averages_ties and self.ideal == "retrieved" and self.k is not None:
             return self._mean_over_retrieved(batch, ratio)
-        return ratio(self._dcg(batch), self._idcg(batch))
+        return ratio(*self._parts(batch))
+
+    def _parts(self, batch: RankingBatch) -> tuple[FloatArray, FloatArray]:
+        return self._dcg(batch), self._idcg(batch)
 
 
 def overlaps(batch: RankingBatch) -> FloatArray:

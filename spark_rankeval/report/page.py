@@ -170,6 +170,9 @@ def _sections(contents: Contents) -> Iterator[Section]:
     judged = judged_means(total_rows, contents.unit)
     if judged is not None:
         yield _judges(judged, contents)
+    if contents.bounded is not None:
+        words = ["Items without a label count as not relevant. If they had labels, no mean would leave these bounds."]
+        yield Section("bounds", "What is not judged", words=words, tables=[contents.bounded.as_table()])
     if contents.comparison is not None:
         yield _differences(contents.comparison, contents, one_of_each(telling))
     curves = [partial(contents.plots.curve, name) for name in _curves(telling)]

@@ -9,9 +9,11 @@ from typing import NamedTuple
 from spark_rankeval.dialects import Dialect
 from spark_rankeval.errors import DialectError, InputError, MetricError, OptionError
 from spark_rankeval.metrics.abstention_based import Confidence
-from spark_rankeval.metrics.base import UNSET, Metric
+from spark_rankeval.metrics.base import UNSET, Metric, Unset
+from spark_rankeval.metrics.kinds import RelevanceMetric
 from spark_rankeval.ranking.recommended import FACT_TABLES, Fact
 from spark_rankeval.request.options import KCounts
+from spark_rankeval.request.unjudged import names_of_bounded
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,7 @@ def check_available(
     _check_list_ends(resolved, lists)
     _check_tables(resolved, has_fact_tables, users_alone)
     _check_abstention(resolved, lists)
+    check_bounds(resolved, dialect, lists)
     ordered = [label for label, metric in resolved.items() if metric.reads.label_order]
     if ordered and lists.relevances and not lists.label_arrays:
         msg = (
@@ -134,6 +137,43 @@ def _check_abstention(resolved: Mapping[str, Metric], lists: Lists) -> None:
     confident = [label for label, metric in resolved.items() if isinstance(metric, Confidence)]
     if confident and not lists.has_scores:
         msg = f"{', '.join(confident)} needs scores, and predictions have only an order; name their column with score="
+        raise InputError(msg)
+
+
+def check_bounds(resolved: Mapping[str, Metric], dialect: Dialect, lists: Lists) -> None:
+    """Refuse bounds of what is not judged that cannot be known, or for which the highest grade is not."""
+    bounded = {label: metric for label, metric in resolved.items() if metric.unjudged is not UNSET}
+    if not bounded:
+        return
+    names = ", ".join(names_of_bounded(bounded.values()))
+    if "weight" in lists.label_columns:
+        msg = f"{names}: labels without a weight have no bounds, and a log does not know those weights; leave out weight=, or the bounds"
+        raise MetricError(msg)
+    if lists.k_counts == "chunks" or any(
+        dialect.ranking_of(metric).duplicates in ("each", "once") for metric in bounded.values()
+    ):
+        msg = (
+            f"{names}: bounds need lists in which each place is an item of its own. Leave them out, or choose a dialect that ranks an item "
+            "once and k_counts='documents'"
+        )
+        raise OptionError(msg)
+    largest = {label: metric.largest_grade for label, metric in bounded.items()}
+    above = [
+        f"{names_of_bounded([metric])[0]} takes grades up to {largest[label]:g}"
+        for label, metric in bounded.items()
+        if not isinstance(metric.highest_grade, Unset) and metric.highest_grade > largest[label]
+    ]
+    if above:
+        msg = f"{', '.join(dict.fromkeys(above))}, and highest_grade is above; pass a larger max_grade, or a lower highest_grade"
+        raise MetricError(msg)
+    unknown = [
+        metric for metric in bounded.values() if isinstance(metric, RelevanceMetric) and metric.open_grade is None
+    ]
+    if unknown and lists.relevances:
+        msg = (
+            f"{', '.join(names_of_bounded(unknown))}: bounds of graded labels need the highest grade that an item can have; say it, as in "
+            "highest_grade=3"
+        )
         raise InputError(msg)
 
 

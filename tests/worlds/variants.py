@@ -47,8 +47,9 @@ VALUES = {
     "before": (None, 1, "3,2"),
 }
 # Without weights there is nothing to estimate: tests/metrics/test_logged_feedback.py has the estimators. Others change lists:
-# tests/request/test_views.py has it. `no_answer` is about users of whom a batch must know. tests/metrics/test_best_order.py has `ceiling`.
-LEFT_OPEN = ("estimator", "weight_limit", "no_answer", *LIST_PARAMETERS, "ceiling")
+# tests/request/test_views.py has it. `no_answer` is about users of whom a batch must know. tests/metrics/test_best_order.py has `ceiling`,
+# and tests/metrics/test_unjudged.py the bounds of what is not judged.
+LEFT_OPEN = ("estimator", "weight_limit", "no_answer", *LIST_PARAMETERS, "ceiling", "unjudged", "highest_grade")
 
 # Values that few calls have, and that would multiply all others: each is combined with the first of the others.
 ALONE = ("one_if_empty",)

@@ -1,0 +1,124 @@
+"""`unjudged`: the bounds of a metric, whatever grades items without a label might have."""
+
+import dataclasses
+import itertools
+import math
+
+import numpy as np
+import pytest
+from helpers.effort import examples
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracles.rankings import User, value
+from worlds.ranked_users import batch_of, in_order, ungraded
+from worlds.variants import METRICS, parameters_of, variants
+
+from spark_rankeval.errors import MetricError
+from spark_rankeval.metrics import parse_metric
+from spark_rankeval.metrics.base import UNSET, Metric
+from spark_rankeval.ranking.unjudged import with_judged_items
+
+HIGHEST = 3.0
+# What an item may turn out to be: still without a label, or of one of these grades.
+GRADES = (None, 0.0, 1.0, HIGHEST)
+# Whatever the cutoff; a metric that has bounds only with some parameters has them with these.
+VARIANTS = {
+    metric.name: [variant for variant in variants(metric, cutoffs=(None, 1, 2, 3), ties=("order",)) if variant.growth]
+    for metric in METRICS
+}
+BOUNDED = {name: every for name, every in VARIANTS.items() if every}
+ITEMS = st.lists(st.integers(0, 6), max_size=5, unique=True)
+LABELS = st.dictionaries(st.integers(0, 6), st.sampled_from([-1.0, 0.0, 1.0, 2.0, HIGHEST]), max_size=4)
+
+
+def bounds(metric, batch, highest=HIGHEST):
+    """The lowest and the highest value of each user."""
+    return [
+        dataclasses.replace(metric, unjudged=side, highest_grade=highest).compute(batch)
+        for side in ("lowest", "highest")
+    ]
+
+
+def possible_values(metric, items, labels):
+    """The values of a user by the oracle, one for each way to judge the items of the list without a label."""
+    unlabelled = [item for item in items if item not in labels]
+    possible = [grade for grade in GRADES if grade is None or grade <= metric.largest_grade]
+    for grades in itertools.product(possible, repeat=len(unlabelled)):
+        judged = {item: grade for item, grade in zip(unlabelled, grades, strict=True) if grade is not None}
+        user = User(in_order(items), list((labels | judged).items()))
+        yield value(metric.name, user, **parameters_of(metric))
+
+
+@settings(max_examples=examples(by_day=25, at_night=400), deadline=None, derandomize=True)
+@given(items=ITEMS, labels=LABELS, choice=st.integers(0, 10**6))
+def test_no_grades_give_a_value_beyond_the_bounds(items, labels, choice):
+    batch = batch_of([(in_order(items), list(labels.items()))])
+    for every in BOUNDED.values():
+        metric = every[choice % len(every)]
+        (lowest,), (highest,) = bounds(metric, batch, min(HIGHEST, metric.largest_grade))
+        (today,) = metric.compute(batch)
+        if math.isnan(today):
+            assert np.isnan([lowest, highest]).all(), metric
+            continue
+        values = list(possible_values(metric, items, labels))
+        assert lowest <= min(values) * (1 + 1e-12), (metric, values)
+        assert max(values) <= highest * (1 + 1e-12), (metric, values)
+        assert lowest <= today <= highest, metric
+        if metric.growth != "ideal" and getattr(metric, "threshold", None) != -math.inf:
+            assert (lowest, highest) == pytest.approx((min(values), max(values)), abs=1e-12), metric
+
+
+def test_bounds_of_a_list():
+    # Two relevant items, of which the first is retrieved; two of the four retrieved ones are not judged.
+    batch = batch_of([(in_order([1, 2, 3, 4]), [(1, 1.0), (3, 0.0), (9, 1.0)])])
+    expected = {
+        "precision@4": (1 / 4, 3 / 4), "recall@4": (1 / 2, 3 / 4), "recall@2": (1 / 3, 2 / 3), "rr": (1, 1),
+        "hit_rate@2": (1, 1), "ap(denominator='labels')@4": (1 / 4, 1), "r_precision": (1 / 4, 1),
+        "dcg(gain='linear')@2": (1, 1 + 1 / math.log2(3)),
+    }  # fmt: skip
+    found = {name: tuple(float(each[0]) for each in bounds(parse_metric(name), batch, UNSET)) for name in expected}
+    for name, pair in expected.items():
+        assert found[name] == pytest.approx(pair, abs=1e-15), name
+
+
+def test_users_without_a_value_have_no_bounds_and_lists_without_an_open_item_have_the_value():
+    batch = batch_of([(in_order([1, 2]), []), (in_order([1, 2]), [(1, 0.0)]), (in_order([1, 2]), [(1, 1.0), (2, 0.0)])])
+    for name in ("ndcg@2", "precision@2", "ap"):
+        lowest, highest = bounds(parse_metric(name), batch)
+        assert np.isnan([lowest[:2], highest[:2]]).all()
+        assert lowest[2] == highest[2] == parse_metric(name).compute(batch)[2]
+    counted = bounds(parse_metric("recall(undefined='zero')@2"), batch)
+    assert [each.tolist() for each in counted] == [[0, 0, 1], [1, 1, 1]]
+
+
+def test_who_has_no_answer_keeps_the_value():
+    batch = dataclasses.replace(batch_of([(in_order([1]), []), ([], [])]), no_answer=np.array([True, True]))
+    for name in ("ndcg(no_answer='empty_is_right')@2", "recall(no_answer='empty_is_right')@2"):
+        assert [each.tolist() for each in bounds(parse_metric(name), batch)] == [[0, 1], [0, 1]]
+
+
+def test_items_that_are_judged_keep_their_place():
+    batch = batch_of([(in_order([5, 6, 7]), [(6, 2.0)]), ([], ungraded([1])), (in_order([1, 2]), ungraded([1]))])
+    judged = with_judged_items(batch, 4.0, first=2)
+    assert [judged.user.tolist(), judged.rank.tolist(), judged.grade.tolist()] == [
+        [0, 0, 2, 2], [2, 3, 1, 2], [2, 4, 1, 4],
+    ]  # fmt: skip
+    assert [judged.labels.offsets.tolist(), judged.labels.values.tolist()] == [[0, 2, 3, 5], [2, 4, 1, 1, 4]]
+    assert with_judged_items(batch, 4.0, first=4) is batch
+
+
+def test_what_has_no_bounds_is_refused():
+    refused = {
+        "bpref(unjudged='lowest')": "bpref has no parameter 'unjudged'", "rr(unjudged='low')": "must be one of",
+        "ndcg(unjudged='highest', judged_only=true)": "ndcg has no bounds",
+        "ap(by='threshold', unjudged='lowest')": "ap has no bounds", "rr(ties='average', unjudged='lowest')": "rr has",
+        "ndcg(highest_grade=3)": "highest_grade=3 is about bounds", "ndcg(unjudged='lowest', highest_grade=0)": "above 0",
+    }  # fmt: skip
+    for text, words in refused.items():
+        with pytest.raises(MetricError, match=words.replace("(", r"\(")):
+            parse_metric(text)
+    assert set(BOUNDED) == {
+        "ap", "cg", "dcg", "err", "f1", "fbeta", "fidelity", "gap", "hit_rate", "max_relevance", "ndcg", "nerr", "precision",
+        "r_precision", "rbp", "recall", "rr", "xdcg",
+    }  # fmt: skip
+    assert Metric.growth_kind == ""
