@@ -268,7 +268,7 @@ def merged_estimate(rows: Sequence[SummaryRow]) -> SummaryRow:
     first = rows[0]
     parts = [JudgedMoments.from_text(row.moments) for row in rows if row.moments]
     if len({set(part.strata) <= {""} for part in parts if part.strata}) > 1:
-        msg = "queries of strata cannot be added to queries without"
+        msg = "users of strata cannot be added to users without"
         raise ValueError(msg)
     moments = JudgedMoments.total(parts)
     if first.cluster:

@@ -199,7 +199,7 @@ class JudgedMoments:
                 strata.setdefault(name, []).append(sums)
         kinds = {is_weighted(sums) for each in strata.values() for sums in each if sums.get(GRADED)}
         if len(kinds) > 1:
-            msg = "graded queries with weights cannot be added to graded queries without"
+            msg = "graded users with weights cannot be added to graded users without"
             raise ValueError(msg)
         return cls({name: added(each) for name, each in strata.items()})
 

@@ -302,15 +302,15 @@ def sample_of(moments: JudgedMoments) -> tuple[Sample | None, str]:
     if moments.count(EXCESSIVE):
         return None, UNKNOWN_MEAN
     if not moments.n_graded:
-        return None, "no query has human grades"
+        return None, "no user has human grades"
     for stratum in strata:
         if not stratum.n:
-            return None, f"stratum {stratum.name!r} has no query with human grades"
+            return None, f"stratum {stratum.name!r} has no user with human grades"
     sample = Sample(strata, moments.clustered)
     if not sample.d:
-        return None, "no query with human grades has a value"
+        return None, "no user with human grades has a value"
     for stratum in strata:
         if not stratum.df >= 1:
             where = f"stratum {stratum.name!r} has" if len(strata) > 1 else "there are"
-            return sample, f"{where} fewer than two queries with a human value, or one has nearly all weight"
+            return sample, f"{where} fewer than two users with a human value, or one has nearly all weight"
     return sample, "" if sample.clusters is None else sample.clusters.problem

@@ -191,7 +191,7 @@ def judged_estimate(
     human = estimator.human
     weight, note = (ZERO, "") if problem else estimator.best_weight() if lambda_ is None else (Fraction(lambda_), "")
     if 2 * sample.denominator(weight) < sample.d:
-        weight, note = ZERO, "by the model, far more graded queries than others have a value"
+        weight, note = ZERO, "by the model, far more graded users than others have a value"
     best = estimator.with_weight(weight, is_estimated=lambda_ is None) if weight else human
     # An interval may be short because a bound of the metric cuts it off.
     is_better = best.standard_error <= human.standard_error and _width(best.interval) <= _width(human.interval)
@@ -226,7 +226,7 @@ def _by_judge(moments: JudgedMoments, level: float, bounds: tuple[float, float])
         for name, other in (("e", OTHERS_E), ("f", OTHERS_F), ("ff", OTHERS_FF))
     )
     if not e or moments.count(EXCESSIVE):
-        reason = UNKNOWN_MEAN if e else "no query has a value by the model"
+        reason = UNKNOWN_MEAN if e else "no user has a value by the model"
         return MeanEstimate(math.nan, math.nan, math.nan, Interval.missing(level, T, reason), int(e))
     mean, n = f / e, int(e)
     bounds = _valid_bounds(bounds, mean)
@@ -266,7 +266,7 @@ def _interval(
     `n_equal` is how many equal clusters there are, if queries come in these.
     """
     if not df >= 1:
-        return Interval.missing(level, T, "one query has no spread")
+        return Interval.missing(level, T, "one user has no spread")
     value = min(max(value, bounds[0]), bounds[1])
     if error == 0 or (share_n is not None and value in bounds and bounds == (0, 1)):
         return interval_without_spread(value, float(n) if n_equal is None else n_equal, level, bounds)
@@ -298,21 +298,21 @@ class _Estimator:
         """The weight λ with the smallest variance, and why it is 0 if there are too few different values."""
         for deviations, judge in zip(self._deviations, ("human", "model's"), strict=True):
             if deviations.n_large * self._equal_share < _LEAST_DEVIATIONS_OF_JUDGE:
-                return ZERO, f"too few graded queries differ in their {judge} values"
+                return ZERO, f"too few graded users differ in their {judge} values"
         if min(self._n * self._equal_share, self._graded_df(self._theta, ZERO) + 1) < LEAST_GRADED:
-            unit = "queries" if self._clusters is None else "clusters of queries"
+            unit = "users" if self._clusters is None else "clusters of users"
             return ZERO, f"fewer than {LEAST_GRADED} graded {unit}, or as good as fewer"
         if self._clusters is not None:
             return self._best_of_clusters(self._clusters)
         if not self._parts.pooled:
-            return ZERO, "no query has only the model's grades" if self._sample.size == self._sample.n else ""
+            return ZERO, "no user has only the model's grades" if self._sample.size == self._sample.n else ""
         best = self._parts.covariance / self._parts.pooled
         return Fraction(float(min(max(best, ZERO), ONE))), ""
 
     def _best_of_clusters(self, clusters: ClusteredSums) -> tuple[Fraction, str]:
         best = clusters.best_weight(self._theta)
         if not clusters.has_others or math.isnan(best):
-            return ZERO, "too few clusters have queries with only the model's grades"
+            return ZERO, "too few clusters have users with only the model's grades"
         return Fraction(min(max(best, 0.0), 1.0)), ""
 
     def with_weight(self, weight: Fraction, *, is_estimated: bool) -> MeanEstimate:

@@ -60,8 +60,8 @@ def test_a_day_that_nobody_graded_merges_with_days_of_any_draw():
 @pytest.mark.parametrize(
     ("others", "words"),
     [
-        (estimated(*ALL, np.full(400, 4.0)), "cannot be merged: graded queries with weights"),
-        (estimated(*ALL, strata=["de"] * 400), "cannot be merged: queries of strata"),
+        (estimated(*ALL, np.full(400, 4.0)), "cannot be merged: graded users with weights"),
+        (estimated(*ALL, strata=["de"] * 400), "cannot be merged: users of strata"),
         ([row()], "its interval is 'prediction_powered' in first, and 't' in second"),
         (ROWS, "metrics differ"),
         ([replace(ROWS[0], interval_level=0.9)], "its level is"),

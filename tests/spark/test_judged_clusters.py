@@ -14,7 +14,14 @@ from spark_rankeval.statistics.judged_moments import JudgedMoments
 from spark_rankeval.statistics.prediction_powered import judged_estimate
 
 BOTH = Judged(human="human", judge="llm")
-CALL = {"metrics": ["ndcg@5", "rr"], "score": "score", "relevance": BOTH, "by": "country", "cluster": "person"}
+CALL = {
+    "metrics": ["ndcg@5", "rr"],
+    "score": "score",
+    "relevance": BOTH,
+    "by": "country",
+    "cluster": "person",
+    "unit": "session",
+}
 N_PERSONS, SESSIONS = 90, 6
 
 
@@ -93,6 +100,10 @@ def test_estimates_are_those_of_the_clusters_of_a_table_of_users(result, users):
     assert judged.estimate.standard_error > 1.1 * independent.standard_error
     row = next(r for r in result.summary if (r.model, r.key, r.slice) == ("model 1", "ndcg@5", "all"))
     assert row.design_effect == pytest.approx((row.standard_error / independent.standard_error) ** 2)
+
+
+def test_notes_on_judges_speak_of_what_lists_are_for(result):
+    assert "too few graded sessions differ in their human values, so people alone count" in str(result)
 
 
 def test_a_stored_table_of_users_gives_the_same_estimates(result):

@@ -145,10 +145,10 @@ def test_few_clusters_give_no_interval_or_let_people_alone_count():
     two = np.where(np.arange(len(queries.y)) % 10, 0, 1)
     assert "clusters are as good as" in judged_estimate(moments_of(queries, two)).interval.reason
     ten = judged_estimate(moments_of(queries, np.arange(len(queries.y)) % 10))
-    assert ten.note == "fewer than 20 graded clusters of queries, or as good as fewer"
+    assert ten.note == "fewer than 20 graded clusters of users, or as good as fewer"
     assert ten.interval == ten.human.interval
     lone = moments_of(queries, np.where(queries.is_graded, np.arange(len(queries.y)), -1))
-    assert judged_estimate(lone).note == "too few clusters have queries with only the model's grades"
+    assert judged_estimate(lone).note == "too few clusters have users with only the model's grades"
     unknown = judged_estimate(replace(moments_of(queries), clusters=JudgedClusters.unknown()))
     assert "nobody knows who is in several" in unknown.interval.reason
     assert "nobody knows" in unknown.judge.interval.reason

@@ -177,8 +177,8 @@ def test_estimates_and_intervals_stay_within_bounds():
     [
         (np.arange(40) % 5, np.arange(40) % 5, ""),
         (np.arange(40) % 5, 4 - np.arange(40) % 5, ""),
-        (np.arange(40) % 5, np.full(40, 0.5), "too few graded queries differ in their model's values"),
-        ((np.arange(40) < 3) * 1.0, np.arange(40) % 5, "too few graded queries differ in their human values"),
+        (np.arange(40) % 5, np.full(40, 0.5), "too few graded users differ in their model's values"),
+        ((np.arange(40) < 3) * 1.0, np.arange(40) % 5, "too few graded users differ in their human values"),
     ],
 )
 def test_a_model_counts_if_enough_queries_differ_and_it_agrees(y, f, note):
@@ -200,7 +200,7 @@ def test_a_model_does_not_count_for_fewer_than_20_graded_queries():
     for n in (19, 20):
         y, f, is_graded = queries(11, n=n, agreement=0.9)
         result = judged_estimate(JudgedMoments.from_values(y, f, is_graded))
-        assert (result.note == "fewer than 20 graded queries, or as good as fewer") == (n == 19)
+        assert (result.note == "fewer than 20 graded users, or as good as fewer") == (n == 19)
         assert (result.lambda_ == 0) == (n == 19)
         assert result.interval == result.human.interval or n == 20
 
@@ -231,7 +231,7 @@ def test_a_model_does_not_count_because_a_bound_cuts_its_interval_off():
 def test_without_other_queries_people_count_alone():
     y, f, is_graded = queries(13, n_others=0)
     result = judged_estimate(JudgedMoments.from_values(y, f, is_graded))
-    assert (result.lambda_, result.note) == (0, "no query has only the model's grades")
+    assert (result.lambda_, result.note) == (0, "no user has only the model's grades")
     assert result.value == result.human.value == pytest.approx(y.mean())
     assert result.gain == 1
 
@@ -243,7 +243,7 @@ def test_a_model_with_values_for_graded_queries_alone_does_not_count():
     f[54:234] = NAN
     result = judged_estimate(JudgedMoments.from_values(y, f, is_graded), lambda_=1.0)
     assert (result.lambda_, result.value) == (0, pytest.approx(np.nanmean(y)))
-    assert result.note == "by the model, far more graded queries than others have a value"
+    assert result.note == "by the model, far more graded users than others have a value"
 
 
 def test_a_model_that_never_disagreed_may_do_so_rarely():
@@ -280,18 +280,18 @@ def test_rare_disagreement_costs_degrees_of_freedom():
 @pytest.mark.parametrize(
     ("columns", "reason", "has_value"),
     [
-        (([1.0, 0.0], [1.0, 0.0], [False, False]), "no query has human grades", False),
-        (([NAN, 0.0], [1.0, 0.0], [True, False]), "no query with human grades has a value", False),
-        (([1.0, 0.0], [1.0, 0.0], [True, False]), "there are fewer than two queries with a human value", True),
+        (([1.0, 0.0], [1.0, 0.0], [False, False]), "no user has human grades", False),
+        (([NAN, 0.0], [1.0, 0.0], [True, False]), "no user with human grades has a value", False),
+        (([1.0, 0.0], [1.0, 0.0], [True, False]), "there are fewer than two users with a human value", True),
         (([1e200, 0.0], [1.0, 0.0], [True, True]), UNKNOWN_MEAN, False),
         (
             ([1.0, 0.0, 1.0], [1.0, 0.0, 1.0], [True, True, False], None, ["a", "a", "b"]),
-            "stratum 'b' has no query with human grades",
+            "stratum 'b' has no user with human grades",
             False,
         ),
         (
             ([1.0, 0.0, 1.0], [1.0, 0.0, 1.0], [True, True, True], None, ["a", "a", "b"]),
-            "stratum 'b' has fewer than two queries with a human value",
+            "stratum 'b' has fewer than two users with a human value",
             True,
         ),
     ],
