@@ -39,6 +39,7 @@ from spark_rankeval.records.slices import has_item_group
 from spark_rankeval.records.stored import row_of
 from spark_rankeval.records.summary import SummaryRow
 from spark_rankeval.records.table_columns import GATES, RUN_ID
+from spark_rankeval.records.unjudged_rows import is_bound
 from spark_rankeval.request.counts import UNUSABLE_FACTS
 from spark_rankeval.request.options import POPULARITY, Facts, attributes_in
 from spark_rankeval.run_history.gates import GateOutcome, failed, render_gates
@@ -299,7 +300,8 @@ class _Evaluated:
 def _table(result: Result) -> str:
     """The result as it shows itself, but of curves the usual points alone."""
     total_rows = [row for row in result.summary if row.slice == "all"]
-    keys = {*headline_keys(total_rows)}
+    # Bounds have a table of their own, of the metrics that are shown.
+    keys = {*headline_keys(total_rows), *(row.key for row in total_rows if is_bound(row.definition))}
     text = replace(result, summary=tuple(row for row in result.summary if row.key in keys)).to_text()
     n_more = len({row.key for row in total_rows} - keys)
     if n_more:

@@ -107,7 +107,7 @@ def chosen(rows: Sequence[Selected], metrics: Metrics) -> list[Selected]:
         raise OptionError(msg)
     matches = []
     for name in metrics:
-        exact = [row for row in rows if name in (_key_of(row), row.metric)]
+        exact = [row for row in rows if name in (_key_of(row), row.metric, row.name)]
         named = exact or [row for row in rows if reads_as(row.metric, name)]
         if not named:
             available = ", ".join(names.values()) or "none"
@@ -129,7 +129,7 @@ def rows_of_one_metric(rows: Sequence[SummaryRow], metric: str | Metric) -> list
 
 def answers(row: SummaryRow, metric: str | Metric) -> bool:
     """Whether a row belongs to a metric, by any of its names."""
-    return metric in (row.key, row.metric) or reads_as(row.metric, metric)
+    return metric in (row.key, row.metric, row.name) or reads_as(row.metric, metric)
 
 
 def _key_of(row: SummaryRow | ComparisonRow | PairRow) -> str:

@@ -156,7 +156,7 @@ def check_figures(
     problems = []
     for rule in rules:
         gate = f"gate {rule.metric!r}"
-        if not any(names(rule.metric, key) for key in keys):
+        if rule.metric not in keys.values() and not any(names(rule.metric, key) for key in keys):
             near = did_you_mean(rule.metric, keys.values())
             problems.append(f"{gate}: the evaluation has no such metric; {near}it has: {', '.join(keys.values())}")
         if rule.on != "mean" and not intervals and not rule.gap:

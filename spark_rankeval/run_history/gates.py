@@ -138,7 +138,8 @@ def _rows_of(rule: GateRule, rows: Sequence[SummaryRow]) -> list[SummaryRow]:
 
 def _rows_of_metric(rule: GateRule, rows: Sequence[SummaryRow]) -> list[SummaryRow]:
     """The rows of a gate's metric; if two judges estimate it, not those of each alone, unless the gate names one."""
-    keys = {key for key in {row.key for row in rows} if names(rule.metric, key)}
+    by_key = {row.key: row.name for row in rows}
+    keys = {key for key, name in by_key.items() if rule.metric == name or names(rule.metric, key)}
     metric_rows = [row for row in rows if row.key in keys]
     return [row for row in metric_rows if not row.relevance] or metric_rows
 

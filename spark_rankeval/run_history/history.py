@@ -151,7 +151,7 @@ class History:
         available = [newest[key] for key in self.keys()]
         wanted: dict[str, None] = {}
         for metric in entries:
-            matches = [key for key in self.keys() if names(str(metric), key)]
+            matches = [key for key in self.keys() if metric == newest[key] or names(str(metric), key)]
             if not matches:
                 msg = f"no run has a metric {str(metric)!r}; available: {_listed(available) or 'none, and no runs'}"
                 raise UnknownMetricError(msg)

@@ -525,3 +525,14 @@ def test_two_judges_estimate_means_and_gates_look_at_them(spark, files, capsys):
     assert "p: prediction-powered interval" in printed
     # The gate is on the estimate, not on what each judge says alone.
     assert printed.count("mean at least 0.99") == 1
+
+
+def test_a_job_has_the_bounds_of_what_is_not_judged(spark, files, capsys):
+    """The first of user 1's two items has no label."""
+    evaluation = 'metrics = ["personalisation@2", "rr"]\nbounds = "unjudged"\n[gates."rr highest"]\nmax = 0.9'
+    assert start(files, evaluation) == 4
+    means = {row.asked: row.mean for row in spark.read.parquet(f"{files}/out/metrics").collect()}
+    assert {name: mean for name, mean in means.items() if name != "personalisation@2"} == {
+        "rr": 0.5, "rr lowest": 0.5, "rr highest": 1.0,
+    }  # fmt: skip
+    assert "rr      0.5000  0.5000   1.0000    0.5000" in capsys.readouterr().out

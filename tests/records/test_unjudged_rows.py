@@ -7,7 +7,7 @@ from worlds.summary_rows import QUALITY, row
 
 from spark_rankeval.errors import InputError, UnknownMetricError
 from spark_rankeval.evaluation.result import Result
-from spark_rankeval.records.selection import headline_keys
+from spark_rankeval.records.selection import chosen, headline_keys
 from spark_rankeval.records.unjudged_rows import bounded_means, is_bound
 
 LOWEST, HIGHEST = "ndcg(unjudged='lowest')@10", "ndcg(unjudged='highest')@10"
@@ -64,6 +64,7 @@ def test_a_bound_answers_to_its_own_names_alone():
     result = result_of(*ROWS)
     assert result["nDCG @10"] == result["ndcg@10"] == 0.4
     assert result["ndcg@10 highest"] == result["ndcg(unjudged=highest)@10"] == 0.9
+    assert [each.metric for each in chosen(ROWS, ["ndcg@10 highest", "judged@10"])] == [HIGHEST, "judged@10"]
     with pytest.raises(UnknownMetricError):
         _ = result["ndcg@10 lowest"]
     assert [is_bound(each.definition) for each in ROWS] == [False, True, True, False]
