@@ -270,7 +270,7 @@ def _evaluate(
         label_arrays=sources.labels.arrays,
         options=RankingOptions(on_invalid=choices.choice),
     )
-    task = with_features_of(task, sources.features)
+    task = with_features_of(task, sources.features, numbers_rows=sources.numbers_rows)
     values = tuple(Value(str(reading.metric), reading.metric) for reading in ordered_readings)
     settings = Settings(on_invalid=choices.choice, labels=_labels_are_in(sources))
     scoring = Scoring(sources, Reading(task, values), settings)

@@ -113,7 +113,12 @@ def prepare(
         _check_vectors(reading, convention, ranked)
     if options.judged is not None:
         _check_judged(options, options.judged, reading, has_groups=has_groups)
-    task = with_features_of(reading.task, sources.features, has_two_judges=options.judged is not None)
+    task = with_features_of(
+        reading.task,
+        sources.features,
+        has_two_judges=options.judged is not None,
+        numbers_rows=sources.numbers_rows,
+    )
     model_column = sources.model_column or ("model" if models != [""] else "")
     columns = columns_of(reading.values, requested, _columns_taken(sources, task, model_column))
     reading = replace(reading, task=task, columns=columns)

@@ -14,6 +14,7 @@ from spark_rankeval.features.items.spark import SideTables, read_side_tables
 from spark_rankeval.features.items.worker import FactsOfItems
 from spark_rankeval.features.judges.graded import GradedByPeople
 from spark_rankeval.features.judges.worker import Unjudged
+from spark_rankeval.features.made_ids.worker import NumberedRows
 from spark_rankeval.features.no_answer.spark import NoAnswerOption
 from spark_rankeval.features.stages.worker import Stages
 from spark_rankeval.features.vectors.spark import VectorSources, read_vectors
@@ -28,7 +29,11 @@ if TYPE_CHECKING:
 
 
 def with_features_of(
-    task: ScoringTask, sources: Iterable[SourceFeature] = (), *, has_two_judges: bool = False
+    task: ScoringTask,
+    sources: Iterable[SourceFeature] = (),
+    *,
+    has_two_judges: bool = False,
+    numbers_rows: bool = False,
 ) -> ScoringTask:
     """The task with the features that its metrics ask for, and with those of the tables of a call."""
     features: list[Feature] = []
@@ -44,6 +49,8 @@ def with_features_of(
         features.append(Unjudged())
     if has_two_judges:
         features.append(GradedByPeople())
+    if numbers_rows:
+        features.append(NumberedRows())
     features += (feature for source in sources for feature in source.for_workers())
     return replace(task, features=tuple(features))
 

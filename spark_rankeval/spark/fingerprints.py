@@ -38,12 +38,13 @@ def total_of_hashes(hashes: Sql) -> Sql:
     return bits_or(call("shiftleft", carried, _HALF), bits_and(low, _LOWER_HALF))
 
 
-def short_hash(item: Sql, item_type: T.DataType, *numbers: Sql) -> Sql:
+def short_hash(item: Sql | None, item_type: T.DataType, *numbers: Sql) -> Sql:
     """A hash of 36 bits of a prediction that can be ranked, which adds up without overflow; 0 of others.
 
-    Predictions are most of the rows, and a single sum of them is half the work.
+    Predictions are most of the rows, and a single sum of them is half the work. None stands for a made id, which is not hashed.
     """
-    hashed = call("xxhash64", hashable(item, item_type), *(each.cast("double") for each in numbers))
+    items = [] if item is None else [hashable(item, item_type)]
+    hashed = call("xxhash64", *items, *(each.cast("double") for each in numbers))
     # The hash of nothing but nulls is small.
     return call("shiftright", hashed, 64 - SHORT)
 

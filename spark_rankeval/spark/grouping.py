@@ -221,7 +221,9 @@ class Grouping:
             rows = self._with_facts(rows)
         users = self.user_columns
         n_rows, merged = None, None
-        hashed = short_hash(named(grouped_row.ITEMS), self.item_type(), *map(named, names_of(first)[1]))
+        has_made_ids = self.sources.labels.has_made_ids
+        item = None if has_made_ids else named(grouped_row.ITEMS)
+        hashed = short_hash(item, self.item_type(), *map(named, names_of(first)[1]))
         if self.merge_duplicates:
             keys = [*users, *([MODEL] if len(models) > 1 else []), grouped_row.ITEMS]
             infinite = [call("sum", named(INFINITE)).alias(INFINITE)] if self.rows.counts_infinite(first) else []
@@ -231,7 +233,8 @@ class Grouping:
             hashed = named(ROW_HASH)
             n_rows, merged = named(_ROW), when(named(grouped_row.ITEMS).is_not_null(), named(_ROW) - 1, 0)
             rows = self._with_facts(rows)
-        by_workers = self.gathering == "all" and n_rows is None and is_hashed_by_workers(self.item_type())
+        is_hashed_there = is_hashed_by_workers(self.item_type()) if not has_made_ids else self.sources.numbers_rows
+        by_workers = self.gathering == "all" and n_rows is None and is_hashed_there
         counts_infinite = self.rows.counts_infinite(first)
         lists = PredictionLists(users, models, self.gathering, self.keep, self._listed, counts_infinite)
         label_lists = []

@@ -88,6 +88,11 @@ class Sources:
         is_alone = both is not None and all(marked.whole is both.frame for marked in self.marked_users)
         return both if is_alone else None
 
+    @property
+    def numbers_rows(self) -> bool:
+        """Whether numbers of rows stand for items: rows name none, and are read once, so that these numbers need not be the same again."""
+        return self.rows_of_both is not None and self.labels.has_made_ids
+
     def take_long_table(self, table: LongTable) -> Sources:
         """These tables, as they stand in one long table."""
         labels = replace(self.labels, has_made_ids=table.has_made_ids)

@@ -24,6 +24,7 @@ from spark_rankeval.spark.sql_text import (
     over,
     rows_of_all,
     select,
+    when,
     where,
     with_columns,
 )
@@ -42,6 +43,7 @@ class BothSides:
     frame: DataFrame
     is_prediction: Sql | None = None  # None: every row is
     is_label: Sql | None = None
+    without_ids: DataFrame | None = None  # the same before ids were made
 
 
 @dataclass(frozen=True)
@@ -108,9 +110,9 @@ def read_long_table(
     only = next(iter(frames))
     _check(options, has_models=has_models)
     columns = {name: _Columns.find(frame, options) for name, frame in frames.items()}
-    has_made_ids = options.item is None
+    has_made_ids, without_ids = options.item is None, None
     if has_made_ids:
-        item = _made_id(frames[only])
+        item, without_ids = _made_id(frames[only]), frames[only]
         frames = {only: with_columns(frames[only], {item: _place(columns[only], is_rank=options.rank is not None)})}
         # Ids are numbers in an order that no dialect may turn round, or ties would flatter.
         options = replace(options, item=item, ties=options.ties or "item_asc")
@@ -123,7 +125,7 @@ def read_long_table(
         scored if isinstance(predictions, Mapping) else scored[only],
         _labels_of_models(labels, columns[only], options) if has_models else labels[only],
         _with_attributes(frames, options),
-        None if has_models else BothSides(frames[only], is_prediction[only], is_label[only]),
+        None if has_models else BothSides(frames[only], is_prediction[only], is_label[only], without_ids),
         list(frames.values()),
         has_made_ids,
     )
@@ -187,8 +189,11 @@ def _place(columns: _Columns, *, is_rank: bool) -> Sql:
     """
     # Scores compare as doubles, and of these the two zeros are equal.
     value = named(columns.value).cast("double") + 0.0
-    order = [value if is_rank else descending(value), *map(named, (*columns.grades, *columns.weight, *columns.cost))]
-    return over(call("row_number"), map(named, columns.users), order)
+    # A missing grade is the lowest, be it null or NaN.
+    grades = [when(~call("isnan", named(grade).cast("double")), named(grade)) for grade in columns.grades]
+    order = [value if is_rank else descending(value), *grades, *map(named, (*columns.weight, *columns.cost))]
+    # Of the type of numbers of rows, which take its place in a table that is read once.
+    return over(call("row_number"), map(named, columns.users), order).cast("bigint")
 
 
 def _labels_of_models(labels: Mapping[str, DataFrame], columns: _Columns, options: ScoringOptions) -> DataFrame:

@@ -29,7 +29,19 @@ from spark_rankeval.spark.invalid_rows import none_holds, says_something, unusua
 from spark_rankeval.spark.long_table import BothSides
 from spark_rankeval.spark.prediction_lists import INFINITE, MODEL
 from spark_rankeval.spark.source import WITHOUT_ITEMS, WITHOUT_USERS, SourceTable, ValueColumn, user_column
-from spark_rankeval.spark.sql_text import Sql, any_of, call, named, null_of, number, rows_of_all, select, text, when
+from spark_rankeval.spark.sql_text import (
+    Sql,
+    any_of,
+    call,
+    named,
+    null_of,
+    number,
+    rows_of_all,
+    select,
+    text,
+    when,
+    with_columns,
+)
 from spark_rankeval.spark.tasks import broadcast_row
 from spark_rankeval.worker import grouped_row
 from spark_rankeval.worker.grouped_row import cluster_column, column_of_model, hash_column, slice_column
@@ -120,11 +132,15 @@ class TableRows:
     def rows_of_both(self, both: BothSides) -> DataFrame:
         """The rows of a table that are predictions and labels at once, under our names."""
         first, labels = self.sources.predictions, self.sources.labels
+        frame = both.frame
+        if both.without_ids is not None:
+            # Any number of a row will do in a table that is read once, and costs no sort.
+            frame = with_columns(both.without_ids, {labels.item: call("monotonically_increasing_id")})
         columns = (*self._columns_of(first, both.is_prediction), *self._columns_of(labels, both.is_label))
         sides = {IS_PREDICTION: both.is_prediction, IS_LABEL: both.is_label}
         marks = [when(is_there, 1, 0).alias(name) for name, is_there in sides.items() if is_there is not None]
         marks += [when(marked.is_marked, 1).alias(marked.column) for marked in self.sources.marked_users]
-        return self.chosen(select(both.frame, *self.named_users(first), *columns, *marks))
+        return self.chosen(select(frame, *self.named_users(first), *columns, *marks))
 
     def _columns_of(self, source: SourceTable, is_there: Sql | None = None) -> list[Sql]:
         """The item and the numbers of a row, null if it cannot be used or is not there, and what is counted of it."""

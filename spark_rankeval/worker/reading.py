@@ -386,14 +386,19 @@ def hashes_of_users(table: str, columns: Mapping[str, pa.Array]) -> pa.Array:
     if hash_column(table) in columns:
         return columns[hash_column(table)]
     assert table.startswith(_PREDICTIONS), "Spark hashes the rows of all other tables"
-    suffix = table.removeprefix(_PREDICTIONS)
-    items, offsets = flat(columns[ITEMS + suffix])
-    values = [flat(columns[name + suffix])[0] for name in (SCORES, COSTS) if name + suffix in columns]
+    return hashes_of_predictions(columns, (ITEMS, SCORES, COSTS), table.removeprefix(_PREDICTIONS))
+
+
+def hashes_of_predictions(columns: Mapping[str, pa.Array], names: Sequence[str], suffix: str = "") -> pa.Array:
+    """The sums of the hashes of the users' predictions of a model, null without a row, from those of the lists that are there."""
+    offsets = flat(columns[ITEMS + suffix])[1]
+    lists = [flat(columns[name + suffix])[0] for name in names if name + suffix in columns]
     totals = np.zeros(len(offsets) - 1, np.int64)
     for start, stop in pieces(offsets, _HASHED_TOGETHER):
         first, last = offsets[start], offsets[stop]
-        whole, *parts = (column.slice(first, last - first) for column in (items, *values))
-        hashes = xxhash64(whole_numbers(whole), *map(numbers, parts)) >> (64 - SHORT)
+        parts = [column.slice(first, last - first) for column in lists]
+        read = [whole_numbers(part) if pa.types.is_integer(part.type) else numbers(part) for part in parts]
+        hashes = xxhash64(*read) >> (64 - SHORT)
         totals[start:stop] = Ragged(hashes, offsets[start : stop + 1] - first).summed()
     return pa.array(totals, mask=whole_numbers(columns[PREDICTION_ROWS + suffix]) == 0)
 

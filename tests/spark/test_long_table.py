@@ -138,6 +138,12 @@ def test_without_ids_the_lowest_grade_of_equal_scores_comes_first(spark, rows):
         frame = spark.createDataFrame(order, "query long, score double, label double").repartition(n_partitions)
         values = score_users(frame, None, {"ndcg": metric}, **columns).select("query", "ndcg").toPandas()
         assert dict(values.itertuples(index=False)) == pytest.approx(expected, abs=1e-12, nan_ok=True)
+    # Slices take a grouping of each side, with ids that are the same in both.
+    once = evaluate(frame, None, {"ndcg": metric}, **columns)
+    apart = evaluate(frame.withColumn("part", frame["query"] % 2), None, {"ndcg": metric}, by="part", **columns)
+    assert once["ndcg"] == pytest.approx(math.fsum(filter(math.isfinite, expected.values())) / once.summary[0].n_users)
+    assert once.summary[0].fingerprints.items() <= apart.summary[0].fingerprints.items()
+    assert (once["ndcg"], once.data_quality) == (apart["ndcg"], apart.data_quality)
 
 
 def test_ties_can_be_averaged_without_ids(spark):
