@@ -373,11 +373,12 @@ def _counts() -> list[str]:
     """The counts of per-user tables."""
     only = {
         "weights": "if labels have weights", "vectors": "if lists come from vectors", "groups": "if items have groups",
-        "subtopics": "if labels have subtopics",
+        "subtopics": "if labels have subtopics", "no_answer": "if users are declared to have no answer",
+        "unjudged": "if grades may be missing", "judged": "if two judges estimate means",
     }  # fmt: skip
     return [
         f"| `{count.name}` | `{'double' if count.is_sum else 'bigint'}` | {count.words}{', ' * bool(count.only)}"
-        f"{only.get(count.only, '')} |"
+        f"{only[count.only] if count.only else ''} |"
         for count in ALL_COUNTS
     ]
 

@@ -237,6 +237,7 @@ def _users(quality: DataQuality) -> Iterator[str]:
         yield f"of the {n_irrelevant:,} without a relevant label {words}"
         conflicting = "declared to have no answer, in spite of a relevant label"
         yield from _counted({conflicting: quality.n_conflicting_answers})
+    yield from _counted({"graded by people and not by the model, in no estimate": quality.n_only_people_graded})
     if quality.n_left_out:
         yield f"{quality.n_left_out:,} {_be(quality.n_left_out)} left out of the means{_share_of_all(quality.n_left_out, n_users)}"
     unusable = "without a usable weight, left out"

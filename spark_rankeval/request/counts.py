@@ -41,6 +41,9 @@ class Count:
 #: The sum of the weights of users whom people graded; of a user who was drawn like all others, 1.
 GRADING_WEIGHT = "grading_weight"
 
+#: Whether people graded a user and the model did not.
+PEOPLE_ALONE = "only_people_graded"
+
 #: All counts, in the order of their columns.
 ALL_COUNTS = (
     Count("n_predictions", "predictions", "predictions"),
@@ -66,6 +69,7 @@ ALL_COUNTS = (
     Count("conflicting_answer", "users with no answer but a relevant label", "labels", total="n_conflicting_answers", only="no_answer"),
     Count("n_missing_grades", "missing grades, which leave their item unlabelled for that judge", "labels", only="unjudged", is_noted=True),
     Count(GRADING_WEIGHT, "sum of the weights of users graded by people", "labels", is_sum=True, only="judged"),
+    Count(PEOPLE_ALONE, "users graded by people and not by the model, in no estimate", "labels", "n_only_people_graded", only="judged"),
     Count("n_clipped_labels", "labels with a weight above the lowest limit", "labels", only="weights"),
     Count("label_weight", "sum of the label weights", "labels", is_sum=True, only="weights"),
     Count("squared_label_weight", "sum of the squared label weights", "labels", is_sum=True, only="weights"),

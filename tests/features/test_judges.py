@@ -76,6 +76,11 @@ def test_grading_weights_say_who_is_in_which_sample():
     assert np.isnan(weights).tolist() == [False, False, False, True, True]
 
 
+def test_users_whom_people_alone_graded_are_counted():
+    users = [(1, 1, 1)], [(1, 1, NONE)], [(1, NONE, 1), (2, NONE, NONE)], [(1, NONE, NONE)], []
+    assert graded(*users).counts(None)["only_people_graded"].tolist() == [0, 0, 1, 0, 0]
+
+
 def test_a_probability_is_above_0_and_at_most_1():
     given = np.array([0.5, 1.0, 1e-6, 0.0, -0.5, 1.0001, NONE, math.inf])
     assert _weights(given).tolist() == [2.0, 1.0, 1e6, -1.0, -1.0, -1.0, -1.0, -1.0]

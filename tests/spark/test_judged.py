@@ -145,6 +145,8 @@ def test_queries_that_the_model_did_not_grade_are_in_no_estimate(tables, result)
     wider = evaluate(
         more, labels.drop("is_graded").unionByName(people_alone), METRICS, score="score", relevance=BOTH, unit="query"
     )
+    assert (wider.data_quality.n_only_people_graded, result.data_quality.n_only_people_graded) == (1, 0)
+    assert "1 graded by people and not by the model, in no estimate" in str(wider)
     everyone = result.judged.to_pandas().query("slice == 'all'").reset_index(drop=True)
     assert wider.judged.to_pandas().equals(everyone)
     assert summarise(wider.per_user).judged.to_pandas().equals(everyone)

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from spark_rankeval.ranking.matching import match, repeated_items
 from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray, Ragged
-from spark_rankeval.request.counts import GRADING_WEIGHT
+from spark_rankeval.request.counts import GRADING_WEIGHT, PEOPLE_ALONE
 from spark_rankeval.request.task import ScoringTask, View
 from spark_rankeval.statistics.description import DescriptionOptions, Figures
 from spark_rankeval.wire import Mergers, Message
@@ -106,7 +106,10 @@ class GradedOfBatch(BatchFeature):
         self._labels, self._probability = labels, probability
         self.is_graded = np.zeros(labels.lists.n_users, np.bool_) if declared is None else declared
         by_model = labels.lists.user[~np.isnan(labels.values[JUDGE])]
-        self._has_model_grade = np.bincount(by_model, minlength=labels.lists.n_users) > 0
+        by_people = labels.lists.user[~np.isnan(labels.values[HUMAN])]
+        self._has_model_grade, self._has_human_grade = (
+            np.bincount(users, minlength=labels.lists.n_users) > 0 for users in (by_model, by_people)
+        )
         self._is_declared = declared is not None
         self.weights = None if probability is None else _weights(probability)
 
@@ -133,8 +136,9 @@ class GradedOfBatch(BatchFeature):
         return users & self.is_graded if view.relevance == HUMAN else users
 
     def counts(self, labels: Ragged) -> Mapping[str, Array]:
-        """The weights of `grading_weight`."""
-        return {GRADING_WEIGHT: self.grading_weight}
+        """The weights of `grading_weight`, and whom people alone graded."""
+        by_people_alone = self._has_human_grade & ~self._has_model_grade
+        return {GRADING_WEIGHT: self.grading_weight, PEOPLE_ALONE: by_people_alone.astype(np.int64)}
 
     @property
     def grading_weight(self) -> FloatArray:
