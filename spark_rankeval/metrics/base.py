@@ -41,9 +41,10 @@ Needs = Literal["relevant", "gain", "labels", "predictions", "no_answer"]
 """What the labels of a user must hold for a metric to be defined: a relevant one, a grade above 0, or anything; or that
 something was predicted, or that the user is declared to have no answer, whatever the labels."""
 
-Growth = Literal["", "gains", "found", "ideal"]
+Growth = Literal["", "gains", "found", "ideal", "order"]
 """How a value follows grades. ``gains``: it grows with those in the first k places, and no others matter. ``found``: so, and it falls with
-those of all other items. ``ideal``: it is a quotient, whose two parts grow. Empty: in none of these ways."""
+those of all other items. ``ideal``: it is a quotient, whose two parts grow. ``order``: so, and of items that get the highest grade their
+number decides the lower part, and the upper one is larger if they stand further up. Empty: in none of these ways."""
 
 
 # Text of a metric has parameters in brackets and a cutoff behind an @, and words may be parted by spaces or hyphens.

@@ -50,7 +50,7 @@ class GradedAveragePrecision(GainMetric):
 
     name: ClassVar[str] = "gap"
     aliases: ClassVar[tuple[str, ...]] = ("graded_ap", "graded_average_precision")
-    growth_kind: ClassVar[Growth] = "ideal"
+    growth_kind: ClassVar[Growth] = "order"
 
     probabilities: str | Unset | None = parameter(
         None,

@@ -254,7 +254,7 @@ class NDCG(IdealMetric):
 
     name: ClassVar[str] = "ndcg"
     aliases: ClassVar[tuple[str, ...]] = ("normalized_dcg", "normalised_dcg", "normalized_discounted_cumulative_gain")
-    growth_kind: ClassVar[Growth] = "ideal"
+    growth_kind: ClassVar[Growth] = "order"
 
     undefined: str | Unset = undefined_with_rightly_empty_lists()
 

@@ -15,7 +15,7 @@ from spark_rankeval.metrics.base import UNSET, Metric, Needs, Reads, Unset, para
 from spark_rankeval.ranking.batch import RankingBatch
 from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray, IntArray
 from spark_rankeval.ranking.recommended import Fact, Recommended
-from spark_rankeval.ranking.unjudged import with_judged_items
+from spark_rankeval.ranking.unjudged import JudgedRange, with_judged_items, with_some_judged
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,15 +76,26 @@ class RelevanceMetric(Metric):
         """
         metric = without_bound(self)
         values, grade, is_lowest = metric.compute(batch), self.open_grade or 1.0, self.unjudged == "lowest"
-        if self.growth != "ideal":
+        if self.growth in ("gains", "found"):
             below = batch if self.k is None else with_judged_items(batch, grade, first=self.k + 1)
             bound = metric.compute(below if is_lowest else with_judged_items(batch, grade, last=self.k))
         else:
-            judged = with_judged_items(batch, grade)
-            gained, best = (batch, judged) if is_lowest else (judged, batch)
-            bound = _safe_ratio(metric._parts(gained)[0], metric._parts(best)[1])
+            bound = metric._bound_of_quotient(batch, grade, is_lowest=is_lowest)
             bound = bound if batch.no_answer is None else np.where(batch.no_answer, values, bound)
         return np.minimum(values, bound) if is_lowest else np.maximum(values, np.minimum(bound, self.bounds[1]))
+
+    def _bound_of_quotient(self, batch: RankingBatch, grade: float, *, is_lowest: bool) -> FloatArray:
+        """The lowest or highest quotient; no grade between 0 and the highest gives a lower one, but perhaps a higher one."""
+        if self.growth == "order" and (is_lowest or self._sees_relevance_alone):
+            ranges = with_some_judged(batch, grade, self.k, lowest=is_lowest)
+        else:
+            ranges = iter([JudgedRange(batch, with_judged_items(batch, grade))])
+        quotients = []
+        for judged in ranges:
+            gained, best = (judged.fewest, judged.most) if is_lowest else (judged.most, judged.fewest)
+            quotients.append(_safe_ratio(self._parts(gained)[0], self._parts(best)[1]))
+        bound: FloatArray = (np.minimum if is_lowest else np.maximum).reduce(quotients)
+        return bound
 
     def _parts(self, batch: RankingBatch) -> tuple[Array, Array | float]:
         """Of a metric that grows with an ``ideal``: the two parts of the quotient."""

@@ -47,7 +47,7 @@ class AveragePrecision(TieAwareMetric):
 
     name: ClassVar[str] = "ap"
     aliases: ClassVar[tuple[str, ...]] = ("map", "average_precision", "mean_average_precision", "averageprecision")
-    growth_kind: ClassVar[Growth] = "ideal"
+    growth_kind: ClassVar[Growth] = "order"
 
     denominator: str | Unset = parameter(
         "hits",
@@ -84,7 +84,9 @@ class AveragePrecision(TieAwareMetric):
     @property
     def growth(self) -> Growth:
         """By threshold, hits have the precision of a group of equal scores, which is not known for items without a label."""
-        return "" if self.by == "threshold" else super().growth
+        growth = "" if self.by == "threshold" else super().growth
+        # Weights of the caller's own may be larger further down.
+        return "ideal" if growth and self._is_listed else growth
 
     @property
     def bounds(self) -> tuple[float, float]:

@@ -2,18 +2,56 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
 from spark_rankeval.ranking.batch import RankingBatch
-from spark_rankeval.ranking.ragged import BoolArray, IntArray, Ragged, offsets_of
+from spark_rankeval.ranking.ragged import BoolArray, IntArray, Ragged, offsets_of, position_within
+
+# A user with so many items without a label has bounds that are reached; with more, they are those of so many groups of them.
+_STEPS = 20
+
+
+class OpenItems(NamedTuple):
+    """Items without a label, by user and then by rank; int64 each.
+
+    Each rank without a label is taken for another item, so no list may repeat such an item.
+
+    Attributes:
+        user: whose list.
+        rank: from 1.
+    """
+
+    user: IntArray
+    rank: IntArray
+
+    def where(self, keep: BoolArray) -> OpenItems:
+        """Some of the items."""
+        return OpenItems(self.user[keep], self.rank[keep])
+
+
+def open_items(batch: RankingBatch, last: int | None = None) -> OpenItems:
+    """The items without a label down to a rank; None: of the whole lists."""
+
+    def find() -> OpenItems:
+        length = batch.n_predictions if last is None else np.minimum(batch.n_predictions, last)
+        start = offsets_of(length)
+        is_open: BoolArray = np.ones(int(start[-1]), np.bool_)
+        within = batch.rank <= length[batch.user]
+        is_open[start[batch.user[within]] + batch.rank[within] - 1] = False
+        place = np.flatnonzero(is_open)
+        user = np.repeat(np.arange(batch.n_users), length)[place]
+        return OpenItems(user, place - start[user] + 1)
+
+    return batch.remember(("open items", last), find)
 
 
 def with_judged_items(batch: RankingBatch, grade: float, first: int = 1, last: int | None = None) -> RankingBatch:
-    """The lists in which every item without a label, from the rank `first` to the rank `last`, has a label of this grade.
-
-    Each rank without a label is taken for another item, so no list may repeat such an item.
+    """The lists in which every item without a label, from one rank to another, has a label of this grade.
 
     Args:
         batch: the lists.
@@ -21,30 +59,67 @@ def with_judged_items(batch: RankingBatch, grade: float, first: int = 1, last: i
         first: the rank of the first of these items.
         last: the rank of the last one; None: that of the list.
     """
-    return batch.remember(("judged", grade, first, last), lambda: _with_judged_items(batch, grade, first, last))
+
+    def make() -> RankingBatch:
+        items = open_items(batch, last)
+        return _with_labels(batch, items.where(items.rank >= first), grade)
+
+    return batch.remember(("judged", grade, first, last), make)
 
 
-def _with_judged_items(batch: RankingBatch, grade: float, first: int, last: int | None) -> RankingBatch:
-    length = batch.n_predictions if last is None else np.minimum(batch.n_predictions, last)
-    user, rank = _unlabelled(batch, length)
-    is_chosen = rank >= first
-    user, rank = user[is_chosen], rank[is_chosen]
-    if not len(user):
+class JudgedRange(NamedTuple):
+    """The lists if as many of a user's items have a label as a range of numbers says, and the others have none."""
+
+    fewest: RankingBatch
+    most: RankingBatch
+
+
+def with_some_judged(batch: RankingBatch, grade: float, k: int | None, *, lowest: bool) -> Iterator[JudgedRange]:
+    """The lists if none, if one, … if all items without a label in the first k places have this grade.
+
+    A user with many such items has ranges of their numbers. The first ones have the grade; for the `lowest` values the last ones have it,
+    and so have all items below k.
+    """
+    items = open_items(batch, None if lowest else k)
+    within = np.ones(len(items.rank), np.bool_) if k is None else items.rank <= k
+    n_open = np.bincount(items.user[within], minlength=batch.n_users)
+    place = np.zeros(len(items.rank), np.int64)
+    place[within] = position_within(items.user[within], batch.n_users)
+    if lowest:
+        place = n_open[items.user] - 1 - place
+    steps = min(_STEPS, int(n_open.max(initial=0)))
+
+    def judged(n_judged: IntArray) -> RankingBatch:
+        return _with_labels(batch, items.where(~within | (place < n_judged[items.user])), grade)
+
+    def judged_range(step: int) -> JudgedRange:
+        fewest = (n_open + 1) * step // (steps + 1)
+        most = np.maximum((n_open + 1) * (step + 1) // (steps + 1) - 1, fewest)
+        made = judged(fewest)
+        return JudgedRange(made, made if bool((most == fewest).all()) else judged(most))
+
+    for step in range(steps + 1):
+        yield batch.remember(("some judged", grade, k, lowest, step), partial(judged_range, step))
+
+
+def _with_labels(batch: RankingBatch, items: OpenItems, grade: float) -> RankingBatch:
+    """The lists in which some items without a label have one."""
+    if not len(items.user):
         return batch
-    users, ranks = np.concatenate([batch.user, user]), np.concatenate([batch.rank, rank])
-    order = np.lexsort((ranks, users))
-    ranks, grades = ranks[order], np.full(len(user), grade)
+    user, rank = np.concatenate([batch.user, items.user]), np.concatenate([batch.rank, items.rank])
+    order = np.lexsort((rank, user))
+    rank, grades = rank[order], np.full(len(items.user), grade)
     labels = batch.labels
-    label_order = np.argsort(np.concatenate([labels.user, user]), kind="stable")
-    lengths = labels.lengths + np.bincount(user, minlength=batch.n_users)
+    label_order = np.argsort(np.concatenate([labels.user, items.user]), kind="stable")
+    lengths = labels.lengths + np.bincount(items.user, minlength=batch.n_users)
     return replace(
         batch,
-        user=users[order],
-        rank=ranks,
+        user=user[order],
+        rank=rank,
         grade=np.concatenate([batch.grade, grades])[order],
-        score=-ranks.astype(np.float64),
-        tied_above=ranks - 1,
-        tied=np.ones(len(ranks), np.int64),
+        score=-rank.astype(np.float64),
+        tied_above=rank - 1,
+        tied=np.ones(len(rank), np.int64),
         labels=Ragged(np.concatenate([labels.values, grades])[label_order], offsets_of(lengths)),
         raw_labels=None,
         recommended=None,
@@ -53,14 +128,3 @@ def _with_judged_items(batch: RankingBatch, grade: float, first: int, last: int 
         intents=None,
         label=None,
     )
-
-
-def _unlabelled(batch: RankingBatch, length: IntArray) -> tuple[IntArray, IntArray]:
-    """The users and the ranks of the items without a label in the first places of each list, by user and then by rank."""
-    start = offsets_of(length)
-    is_unlabelled: BoolArray = np.ones(int(start[-1]), np.bool_)
-    within = batch.rank <= length[batch.user]
-    is_unlabelled[start[batch.user[within]] + batch.rank[within] - 1] = False
-    place = np.flatnonzero(is_unlabelled)
-    user = np.repeat(np.arange(batch.n_users), length)[place]
-    return user, place - start[user] + 1

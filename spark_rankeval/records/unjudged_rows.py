@@ -141,4 +141,4 @@ def bounded_means(summary: Iterable[SummaryRow], unit: str = USER) -> BoundedMea
 
 def _is_reached(row: SummaryRow) -> bool:
     metric = metric_or_none(row.definition)
-    return metric is not None and metric.growth != "ideal"
+    return metric is not None and metric.growth in ("gains", "found")
