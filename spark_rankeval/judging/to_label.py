@@ -6,14 +6,15 @@ import numbers
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
+import numpy as np
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from spark_rankeval.checks import check_table, is_number, kind_of, one_of
 from spark_rankeval.dialects import Dialect
-from spark_rankeval.errors import USER, DataError, InputError, OptionError, speaking_of
+from spark_rankeval.errors import USER, DataError, InputError, OptionError, did_you_mean, speaking_of
 from spark_rankeval.evaluation.prepare import Predictions, prepare
 from spark_rankeval.metrics.base import Metric
 from spark_rankeval.request.counts import INVALID_COUNTS
@@ -47,8 +48,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _ITEM, _JUDGE, _HUMAN, _HASH, _PLACE = "item_", "judge_", "human_", "hash_", "place_"
-_N_PAIRS, _N_QUERIES, _N_BAD, _STEP, _OPEN = "n_pairs", "n_queries", "n_bad", "step_", "open_"
-_STRATUM, _PROBABILITY = "stratum", "probability"
+_N_PAIRS, _N_BAD, _N_WRONG, _STEP, _OPEN = "n_pairs", "n_bad", "n_wrong", "step_", "open_"
+_STRATUM, _PROBABILITY, _IS_DRAWN = "stratum", "probability", "is_drawn"
+# The probability with which people graded a query before; and whether they did: above 0.
+_BEFORE, _GRADED = "before_", "graded_"
+_PAIRS, _QUERIES = "pairs", "queries"  # what a row is
 # More strata leave too few queries in each.
 _MOST_STRATA = 20
 # Metrics without an upper bound have no more steps.
@@ -72,6 +76,7 @@ def to_label(
     n_strata: int = 4,
     seed: int = 0,
     show_judge: bool = False,
+    rows: Literal["pairs", "queries"] = "pairs",
     unit: str = USER,
 ) -> DataFrame:
     """List the pairs of a query and an item that people should grade next, to tell models apart with few grades.
@@ -93,7 +98,8 @@ def to_label(
         labels: as in `evaluate`, with the columns of both judges.
         metric: what is to be told, such as ``ndcg@10``. Its cutoff says how many places of each list people grade.
         budget: how many pairs to grade. If queries differ in their number of items, so do draws; on average they have no more.
-        relevance: the columns of both judges, and ``graded``, if it says which queries people graded.
+        relevance: the columns of both judges, and ``graded``, if it says which queries people graded. If these were drawn with
+            probabilities, and not chosen, ``probability`` names the column of the labels that has that of each query, graded or not.
         user: as in `evaluate`.
         item: as in `evaluate`.
         score: as in `evaluate`.
@@ -103,19 +109,23 @@ def to_label(
         n_strata: into how many strata queries fall, by how much the models differ on them: first those on which they do not.
         seed: a whole number; another one draws other queries. Who is drawn depends on it, the ids and the strata alone.
         show_judge: whether the model's grade is in the table. People who see a grade tend to repeat it.
+        rows: ``pairs`` to hand out; or ``queries``: what the same draw makes of each query, for the labels and for a next round.
         unit: as in `evaluate`, such as ``query``.
 
     Returns:
         a lazy table of the queries that were drawn. A query has all items that people did not grade yet, out of those that the model
         graded and the first places of each list. Columns are the query and item, named as in the labels; the rank of the item in each
         model's list, or null; on request the model's grade; an empty column for people's grade; the stratum, from 0; and the
-        probability. Queries that people graded before are left out, and count with the probability 1.
+        probability that people graded the query before or grade it now. Queries that they graded before are left out. Of ``queries``
+        the columns are the query, its stratum, whether it is drawn now, and the probability. The table has all queries that people
+        graded or can grade. Without ``Judged(probability=…)`` the probability of queries that people graded before is 1.
 
     Raises:
         InputError, OptionError, MetricError: an argument is not valid.
-        DataError: rows cannot be ranked, or people graded all queries.
+        DataError: rows cannot be ranked, people graded all queries, or a query has no probability above 0 and at most 1.
     """
     _check(labels, budget, relevance, n_strata, seed, show_judge)
+    one_of("rows", rows, (_PAIRS, _QUERIES))
     options = ScoringOptions(
         user=user, item=item, score=score, rank=rank, relevance_threshold=relevance_threshold, dialect=dialect,
         relevance=Judged(human=relevance.human, judge=relevance.judge, graded=relevance.graded), unit=unit,
@@ -125,11 +135,11 @@ def to_label(
         raise InputError(msg)
     with speaking_of(unit):
         scoring = prepare(predictions, labels, metric, options, users_alone=True)
-        draw = _Draw(scoring, seed)
+        draw = _Draw(scoring, relevance.probability, seed)
         pairs = draw.pairs()
         queries = draw.queries(pairs)
-        strata = drawn_strata(_bins(queries), budget, n_strata)
-        return draw.drawn(pairs, queries, strata, show_judge=show_judge)
+        drawn = draw.drawn(queries, drawn_strata(_bins(queries), budget, n_strata))
+        return draw.handed_out(pairs, drawn, show_judge=show_judge) if rows == _PAIRS else draw.probabilities(drawn)
 
 
 def _check(
@@ -142,6 +152,9 @@ def _check(
     if not isinstance(relevance, Judged):
         msg = f"relevance must be Judged(human=…, judge=…), the columns of grades; got a {kind_of(relevance)}"
         raise InputError(msg)
+    if relevance.stratum is not None:
+        msg = f"stratum={relevance.stratum!r} of Judged cannot be used here; name probability=, the column with that of each user"
+        raise OptionError(msg)
     if not (is_number(budget, numbers.Integral) and budget >= 1):  # type: ignore[operator] # it is a number
         msg = f"budget must be a whole number from 1 on; got {budget!r}"
         raise OptionError(msg)
@@ -158,11 +171,23 @@ def _check(
 def _bins(queries: DataFrame) -> list[Bin]:
     """The queries that can be drawn, counted by how much models differ. Raises `DataError` if there are none, or bad rows."""
     sums = [call("sum", named(name)).alias(name) for name in (_OPEN, _N_PAIRS, _N_BAD)]
-    rows = aggregate(queries, [_STEP], *sums).collect()
+    # Of a query that people graded before it is above 0.
+    low = when(named(_GRADED) > 0.0, float(np.nextafter(0, 1)), 0.0)
+    takes_part = (named(_OPEN) == 1) | (named(_GRADED) > 0.0)
+    is_probability = (named(_BEFORE) >= low) & (named(_BEFORE) <= 1.0)
+    n_wrong = call("sum", when(takes_part, when(is_probability, 0, 1), 0)).alias(_N_WRONG)
+    rows = aggregate(queries, [_STEP], *sums, n_wrong).collect()
     n_bad = sum(row[_N_BAD] for row in rows)
     if n_bad:
         msg = f"rows that cannot be ranked: {n_bad:,}. evaluate and quarantine say which; fix the data, or filter them out"
         raise DataError(msg, {"n_invalid": n_bad})
+    n_wrong = sum(row[_N_WRONG] for row in rows)
+    if n_wrong:
+        msg = (
+            f"users without a probability from 0 to 1, of those graded above 0: {n_wrong:,}. Give each user the probability "
+            "that it had been drawn before"
+        )
+        raise DataError(msg)
     bins = [Bin(row[_STEP], row[_OPEN], row[_N_PAIRS]) for row in rows if row[_OPEN]]
     if not bins:
         msg = "there is nothing to grade: people graded all users, or no list and no label has an item"
@@ -175,6 +200,7 @@ class _Draw:
     """Which queries of an evaluation with two judges are drawn."""
 
     scoring: Scoring
+    probability: str | None  # the column of labels with that of a draw before; None: people chose what they graded
     seed: int
 
     def __post_init__(self) -> None:
@@ -186,6 +212,11 @@ class _Draw:
                 raise InputError(msg)
         if self.labels.arrays:
             msg = "labels must have a row for each user and item; explode arrays with F.explode"
+            raise InputError(msg)
+        columns = self.labels.frame.columns
+        if self.probability is not None and self.probability not in columns:
+            near = did_you_mean(self.probability, columns)
+            msg = f"labels has no column {self.probability!r} (probability=); {near}it has: {', '.join(columns)}"
             raise InputError(msg)
         names = [name.lower() for name in self._names]
         twice = [name for name in self._names if names.count(name.lower()) > 1]
@@ -269,7 +300,7 @@ class _Draw:
             lambda left, right: left + right, map(named, (name for name in INVALID_COUNTS if name in table.columns))
         )
         users = [named(name).alias(alias) for name, alias in zip(schema.users, self._users, strict=True)]
-        rows = select(table, *users, value.alias("value_"), named("grading_weight").alias("graded_"), bad.alias(_N_BAD))
+        rows = select(table, *users, value.alias("value_"), named("grading_weight").alias(_GRADED), bad.alias(_N_BAD))
         gap = named("value_")
         n_values, low, high = call("count", gap), call("min", gap), call("max", gap)
         step = call("least", call("floor", (high - low) * float(STEPS)), number(_MOST_STEPS)).cast("bigint")
@@ -277,19 +308,22 @@ class _Draw:
             rows,
             self._users,
             when(n_values == len(self._ranks), step, -1).alias(_STEP),
-            call("max", named("graded_")).alias("graded_"),
+            call("max", named(_GRADED)).alias(_GRADED),
             call("sum", named(_N_BAD)).alias(_N_BAD),
         )
         n_pairs = aggregate(pairs, self._users, call("count", number(1)).alias(_N_PAIRS))
         joined = queries.join(n_pairs, self._users, "left")
-        is_open = named(_N_PAIRS).is_not_null() & (named("graded_") == 0.0)
+        is_open = named(_N_PAIRS).is_not_null() & (named(_GRADED) == 0.0)
         counts = {_N_PAIRS: when(is_open, named(_N_PAIRS), 0), _OPEN: when(is_open, 1, 0)}
-        return with_columns(joined, counts)
+        if self.probability is None:
+            return with_columns(joined, {**counts, _BEFORE: when(named(_GRADED) > 0.0, 1.0, 0.0)})
+        value = named(self.probability).cast("double").alias(_BEFORE)
+        rows = select(self.labels.frame, *self._ids(self.labels)[:-1], value)
+        before = aggregate(rows, self._users, call("max", named(_BEFORE)).alias(_BEFORE))
+        return with_columns(joined.join(before, self._users, "left"), counts)
 
-    def drawn(
-        self, pairs: DataFrame, queries: DataFrame, strata: Sequence[QueryStratum], *, show_judge: bool
-    ) -> DataFrame:
-        """The pairs of the queries that are drawn."""
+    def drawn(self, queries: DataFrame, strata: Sequence[QueryStratum]) -> DataFrame:
+        """The queries that people graded or can grade: the stratum, whether it is drawn, and the probability after this draw."""
         users = list(map(named, self._users))
         types = [queries.schema[name].dataType for name in self._users]
         hashed = user_hash([number(self.seed), *users], [T.LongType(), *types])
@@ -298,22 +332,35 @@ class _Draw:
             reversed(range(len(strata) - 1)),
             number(len(strata) - 1),
         )
-        can_be_drawn = where(queries, named(_OPEN) == 1)
-        marked = with_columns(can_be_drawn, {_STRATUM: stratum, _HASH: hashed})
-        placed = with_columns(marked, {_PLACE: over(call("row_number"), [named(_STRATUM)], [named(_HASH), *users])})
+        take_part = where(queries, (named(_OPEN) == 1) | (named(_GRADED) > 0.0))
+        marked = with_columns(take_part, {_STRATUM: stratum, _HASH: hashed})
+        place = over(call("row_number"), [named(_STRATUM), named(_OPEN)], [named(_HASH), *users])
+        placed = with_columns(marked, {_PLACE: place})
 
         def value_by_stratum(values: Mapping[int, float]) -> Sql:
             return reduce(lambda rest, index: when(named(_STRATUM) == index, values[index], rest), values, number(0))
 
         n_drawn = value_by_stratum({index: each.n_drawn for index, each in enumerate(strata)})
-        probability = value_by_stratum({index: each.probability for index, each in enumerate(strata)})
-        chosen = select(
-            where(placed, named(_PLACE) <= n_drawn),
+        now = value_by_stratum({index: each.probability for index, each in enumerate(strata)})
+        before = named(_BEFORE)
+        return select(
+            placed,
             *users,
             named(_STRATUM),
-            probability.cast("double").alias(_PROBABILITY),
+            ((named(_OPEN) == 1) & (named(_PLACE) <= n_drawn)).alias(_IS_DRAWN),
+            # A query that was not drawn before may be drawn now.
+            (before + (number(1.0) - before) * now).cast("double").alias(_PROBABILITY),
         )
-        rows = pairs.join(chosen, self._users)
+
+    def probabilities(self, drawn: DataFrame) -> DataFrame:
+        """The queries with the names of the caller."""
+        shown = dict(zip(self._users, self.labels.user, strict=True))
+        others = (_STRATUM, _IS_DRAWN, _PROBABILITY)
+        return drawn.select(*(column(ours).alias(name) for ours, name in shown.items()), *map(column, others))
+
+    def handed_out(self, pairs: DataFrame, drawn: DataFrame, *, show_judge: bool) -> DataFrame:
+        """The pairs of the queries that are drawn."""
+        rows = pairs.join(where(drawn, named(_IS_DRAWN)), self._users)
         judge, human = self.labels.grades[:2]
         shown = {
             **dict(zip(self._users, self.labels.user, strict=True)),

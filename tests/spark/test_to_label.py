@@ -86,6 +86,29 @@ def test_the_seed_and_the_ids_alone_decide_who_is_drawn(tables, pairs):
     assert drawn() == first != drawn(seed=1)
 
 
+def test_a_draw_after_a_draw_says_how_likely_each_query_was_in_either(tables, pairs):
+    models, labels, *_ = tables
+    call = (models, labels.selectExpr("*", "0.1 AS before"), f"ndcg@{K}", 100)
+    queries = to_label(*call, rows="queries", **NAMES).toPandas().set_index("query").sort_index()
+    assert list(queries.columns) == ["stratum", "is_drawn", "probability"]
+    assert list(queries.index) == list(range(N))
+    drawn = pairs.groupby("query")[["stratum", "probability"]].first()
+    assert set(queries.index[queries["is_drawn"]]) == set(drawn.index)
+    assert queries.loc[drawn.index, ["stratum", "probability"]].equals(drawn)
+    # Without a draw before, people chose the first 6 queries.
+    assert (queries["probability"][:6] == 1).all()
+    now = drawn.groupby("stratum")["probability"].first()
+    judges = Judged(human="human", judge="llm", probability="before")
+    again = to_label(*call, rows="queries", **NAMES | {"relevance": judges}).toPandas().set_index("query").sort_index()
+    expected = 1 - (1 - 0.1) * (1 - again["stratum"].map(now))
+    assert list(again["probability"]) == pytest.approx(list(expected), abs=1e-15)
+    assert again[["stratum", "is_drawn"]].equals(queries[["stratum", "is_drawn"]])
+    for wrong in ("0", "1.5", "CAST(NULL AS DOUBLE)", "CAST('NaN' AS DOUBLE)"):
+        odd = labels.selectExpr("*", f"IF(query = 3, {wrong}, 0.1D) AS before")
+        with pytest.raises(DataError, match="above 0: 1"):
+            to_label(models, odd, f"ndcg@{K}", 100, **NAMES | {"relevance": judges})
+
+
 def test_what_people_fill_in_makes_an_estimate(spark, tables, pairs):
     models, labels, *_ = tables
     rows = list(pairs[["query", "doc", "probability"]].assign(human=1.0).itertuples(index=False, name=None))
@@ -105,6 +128,13 @@ def test_what_people_fill_in_makes_an_estimate(spark, tables, pairs):
     [
         ({"relevance": "llm"}, InputError, r"relevance must be Judged"),
         ({"budget": 0}, OptionError, "budget must be"),
+        ({"relevance": Judged(human="human", judge="llm", stratum="llm")}, OptionError, "name probability="),
+        (
+            {"relevance": Judged(human="human", judge="llm", probability="p")},
+            InputError,
+            r"no column 'p' \(probability=\)",
+        ),
+        ({"rows": "users"}, OptionError, "rows must be"),
         ({"n_strata": 99}, OptionError, "n_strata must be"),
         ({"seed": 2**64}, OptionError, "at most 64 bits"),
         ({"labels": None}, InputError, "labels must be"),

@@ -77,3 +77,26 @@ def test_the_weighted_estimate_is_right_on_average_and_the_plain_one_is_not():
     assert np.mean(plain) - human.mean() > 20 * error
     moments = JudgedMoments.from_values(human, spread, drawn, 1 / probability)
     assert judged_estimate(moments, lambda_=0.0).value == pytest.approx(estimates[-1])
+
+
+def test_the_estimate_is_right_on_average_after_a_second_draw():
+    generator = np.random.default_rng(5)
+    n, before = 400, 0.1
+    steps = np.where(generator.random(n) < 0.5, 0, generator.integers(1, 1000, n))
+    human = steps / 1000 + 0.1 * generator.random(n)
+    estimates, plain = [], []
+    for _ in range(400):
+        graded = generator.random(n) < before
+        counted = zip(*map(np.ndarray.tolist, np.unique(steps[~graded], return_counts=True)), strict=True)
+        strata = drawn_strata([Bin(step, count, count * 5) for step, count in counted], 200, 3)
+        # The largest difference may be that of a graded query.
+        stratum = np.minimum(np.searchsorted([each.steps for each in strata], steps), len(strata) - 1)
+        now = np.array([each.probability for each in strata])[stratum]
+        drawn = graded.copy()
+        for index, each in enumerate(strata):
+            drawn[generator.choice(np.flatnonzero(~graded & (stratum == index)), each.n_drawn, replace=False)] = True
+        estimates.append(np.average(human[drawn], weights=1 / (before + (1 - before) * now)[drawn]))
+        plain.append(human[drawn].mean())
+    error = np.std(estimates) / np.sqrt(len(estimates))
+    assert abs(np.mean(estimates) - human.mean()) < 4 * error
+    assert np.mean(plain) - human.mean() > 20 * error
