@@ -25,7 +25,7 @@ from spark_rankeval.records.comparison_rows import (
 )
 from spark_rankeval.records.judge_estimates import JudgedDifferences
 from spark_rankeval.records.pair_rows import PairRow, RankRow, pair_notes, pairs_table, ranks_table
-from spark_rankeval.records.selection import JudgedTables, Metrics, by_slice, rows_of_metric
+from spark_rankeval.records.selection import Metrics, VerdictTables, by_slice, rows_of_metric
 from spark_rankeval.records.summary import as_json_record, record_of
 from spark_rankeval.records.table_columns import MODEL_COMPARISON, PAIRS, RANKS, frame_of
 from spark_rankeval.report.comparison_charts import ComparisonPlots, pairs_chart
@@ -49,7 +49,7 @@ _ALL_SLICES = "comparison.slices has them all"
 
 
 @dataclass(frozen=True, repr=False)
-class _ComparisonTables(JudgedTables[Compared]):
+class _ComparisonTables(VerdictTables[Compared]):
     """Rows of a comparison.
 
     Attributes:

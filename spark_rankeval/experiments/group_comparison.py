@@ -13,7 +13,7 @@ from spark_rankeval.comparison.comparison_inputs import (
 from spark_rankeval.experiments.covariates import Adjusted, CovariateSums, adjusted_difference, group_of
 from spark_rankeval.experiments.sequences import sequence_of
 from spark_rankeval.records.group_rows import GroupRow, groups_table
-from spark_rankeval.records.selection import JudgedTables
+from spark_rankeval.records.selection import VerdictTables
 from spark_rankeval.records.slices import ALL_VALUES
 from spark_rankeval.records.summary import record_of
 from spark_rankeval.records.table_columns import GROUP_COMPARISON, frame_of
@@ -210,7 +210,7 @@ def group_rows(compared: Sequence[ComparedGroup], options: GroupTest) -> Iterato
 
 
 @dataclass(frozen=True, repr=False)
-class GroupComparison(JudgedTables[GroupRow]):
+class GroupComparison(VerdictTables[GroupRow]):
     """The result of `compare_groups`. It prints as a table.
 
     Examples:

@@ -15,7 +15,7 @@ from spark_rankeval.statistics.verdicts import OPEN, decides, interval_in_words,
 from spark_rankeval.tables import DASH, Cell, Column, Note, Tone, common_format, probability, text_column
 
 
-class JudgedRow(MetricRow):
+class VerdictRow(MetricRow):
     """A row with a difference of two means on a metric, and the verdict on it."""
 
     mean: float
@@ -45,7 +45,7 @@ class JudgedRow(MetricRow):
         return self.interval_low, self.interval_high
 
 
-Row = TypeVar("Row", bound=JudgedRow)
+Row = TypeVar("Row", bound=VerdictRow)
 
 
 def with_unit(rows: Sequence[Row], unit: str) -> tuple[Row, ...]:
@@ -54,7 +54,7 @@ def with_unit(rows: Sequence[Row], unit: str) -> tuple[Row, ...]:
         return tuple(replace(row, sentence=unit_words(row.sentence)) for row in rows)  # type: ignore[type-var] # rows are dataclasses
 
 
-class JointRow(JudgedRow):
+class JointRow(VerdictRow):
     """A row that also has the interval that holds together with those of the other comparisons."""
 
     joint_low: float
@@ -81,9 +81,6 @@ class LiftedRow(JointRow):
     no_lift: str
 
 
-Judged = TypeVar("Judged", bound=JudgedRow)
-
-
 #: The colour of each verdict that decides.
 TONES: dict[str, Tone] = {"better": "good", "worse": "bad"}
 
@@ -96,7 +93,7 @@ VERDICT: Column[Any] = text_column(
 GAP_VERDICT: Column[Any] = text_column("verdict", lambda row: unit_words(row.verdict))
 
 
-def means_columns(rows: Sequence[Judged], title: str, other_mean: Callable[[Judged], float]) -> list[Column[Any]]:
+def means_columns(rows: Sequence[Row], title: str, other_mean: Callable[[Row], float]) -> list[Column[Any]]:
     """The columns of the model's mean and the other model's mean, in the same format."""
     format_value = common_format(mean for row in rows for mean in (row.mean, other_mean(row)))
     return [
@@ -105,11 +102,11 @@ def means_columns(rows: Sequence[Judged], title: str, other_mean: Callable[[Judg
     ]
 
 
-def difference_columns(rows: Sequence[JudgedRow], level: float) -> list[Column[Any]]:
+def difference_columns(rows: Sequence[VerdictRow], level: float) -> list[Column[Any]]:
     """The columns of the difference, its interval and p. Each column has one format."""
     format_value = common_format((row.difference for row in rows), sign="+")
 
-    def ends(row: JudgedRow) -> str:
+    def ends(row: VerdictRow) -> str:
         low, high = row.shown_ends
         return DASH if math.isnan(low) else f"{format_value(low)} to {format_value(high)}"
 
@@ -117,7 +114,7 @@ def difference_columns(rows: Sequence[JudgedRow], level: float) -> list[Column[A
     return [difference, Column(interval_in_words(level), ends), Column("p", lambda row: probability(row.p))]
 
 
-def interval_kind(rows: Sequence[JudgedRow], level: float) -> str:
+def interval_kind(rows: Sequence[VerdictRow], level: float) -> str:
     """The level and the methods of the intervals of differences."""
     methods = methods_in_words(row.interval_method for row in rows if not row.no_interval)
     return interval_in_words(level) + (f" ({methods})" if methods else "")
@@ -213,7 +210,7 @@ def lift_notes(rows: Sequence[LiftedRow]) -> list[Note]:
     return [Note("difference / |baseline's mean|, with Fieller's interval", "lift"), *map(Note, missing)]
 
 
-def corrected_in_words(rows: Sequence[JudgedRow], correction: str) -> str:
+def corrected_in_words(rows: Sequence[VerdictRow], correction: str) -> str:
     """How p-values are corrected, after the name of their test. Empty if they are not."""
     n_tests = sum(not math.isnan(row.p) for row in rows)
     return "" if correction == "none" or n_tests < 2 else f", corrected for {n_tests:,} comparisons ({correction})"
@@ -225,7 +222,7 @@ def rare_value_notes(figures: Sequence[str]) -> list[Note]:
     return [Note(f"{why}: {listed(figures, MOST_LISTED)}")] if figures else []
 
 
-def margins_in_words(rows: Sequence[JudgedRow]) -> list[str]:
+def margins_in_words(rows: Sequence[VerdictRow]) -> list[str]:
     """A sentence on the differences that are too small to matter. Empty if all matter."""
     metrics_by_margin: dict[float, dict[str, None]] = {}
     for row in rows:
@@ -238,7 +235,7 @@ def margins_in_words(rows: Sequence[JudgedRow]) -> list[str]:
     return [f"differences up to {' or '.join(margins)} do not matter"] if margins else []
 
 
-def missing_intervals(rows: Sequence[JudgedRow], name: Callable[[Any], str] = attrgetter("figure")) -> list[str]:
+def missing_intervals(rows: Sequence[VerdictRow], name: Callable[[Any], str] = attrgetter("figure")) -> list[str]:
     """A sentence on why rows have no interval, each by its name. Empty if all have one."""
     reasons = dict.fromkeys(f"{name(row)}: {row.no_interval}" for row in rows if row.no_interval)
     return [f"no interval: {listed(list(reasons), MOST_LISTED)}"] if reasons else []

@@ -11,7 +11,7 @@ from typing import Any
 from spark_rankeval.errors import listed
 from spark_rankeval.records.judged_rows import (
     VERDICT,
-    JudgedRow,
+    VerdictRow,
     difference_columns,
     is_smallest_p,
     means_columns,
@@ -24,7 +24,7 @@ from spark_rankeval.tables import DASH, Column, Note, Table, common_format, text
 
 
 @dataclass(frozen=True)
-class PairRow(JudgedRow):
+class PairRow(VerdictRow):
     """The difference of two models on a metric, over the users with a value under every model of `all_pairs`.
 
     Only `ComparisonRow` has a lift. An interval of a lift needs the covariance of both means, and the tests of all pairs compute only the

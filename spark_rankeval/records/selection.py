@@ -17,7 +17,7 @@ from spark_rankeval.errors import (
 from spark_rankeval.metrics.base import UNSET, Metric
 from spark_rankeval.metrics.naming import column_name, parse_metric, reads_as
 from spark_rankeval.records.comparison_rows import ComparisonRow
-from spark_rankeval.records.judged_rows import Judged
+from spark_rankeval.records.judged_rows import VerdictRow
 from spark_rankeval.records.pair_rows import PairRow
 from spark_rankeval.records.slices import slice_name, slice_pieces
 from spark_rankeval.records.summary import SummaryRow, as_json_record
@@ -38,6 +38,7 @@ MOST_LINES = 40
 _FEW_CUTOFFS, _USUAL_CUTOFFS = 6, (1, 5, 10, 20, 50, 100)
 
 Row = TypeVar("Row", bound=_Labelled)
+AnyVerdict = TypeVar("AnyVerdict", bound=VerdictRow)
 Selected = TypeVar("Selected", bound=SummaryRow | ComparisonRow | PairRow)
 Sliced = TypeVar("Sliced", bound=SummaryRow | ComparisonRow)
 
@@ -142,14 +143,14 @@ def rows_of_metric(rows: Sequence[Row], metric: str | Metric) -> list[Row]:
 
 
 @dataclass(frozen=True, repr=False)
-class JudgedTables(OneTable, Generic[Judged]):
+class VerdictTables(OneTable, Generic[AnyVerdict]):
     """Rows with verdicts, by the name of their metric and of what else picks them.
 
     Attributes:
         rows: the rows, metric by metric.
     """
 
-    rows: tuple[Judged, ...]
+    rows: tuple[AnyVerdict, ...]
 
     @property
     def sentences(self) -> list[str]:
@@ -159,11 +160,11 @@ class JudgedTables(OneTable, Generic[Judged]):
     def __len__(self) -> int:
         return len(self.rows)
 
-    def __iter__(self) -> Iterator[Judged]:
+    def __iter__(self) -> Iterator[AnyVerdict]:
         """The rows of all users, metric by metric."""
         return iter(self.rows)
 
-    def __getitem__(self, key: str | Metric | tuple[str | Metric, ...]) -> Judged:
+    def __getitem__(self, key: str | Metric | tuple[str | Metric, ...]) -> AnyVerdict:
         """The row of a metric. If there are several, add what else names the row: a model, two models of a pair, or a group.
 
         ``comparison["ndcg@10", "als"]``; of a slice: ``comparison["ndcg@10", "als", "country=DE"]``. Raises `UnknownMetricError`
@@ -171,7 +172,7 @@ class JudgedTables(OneTable, Generic[Judged]):
         """
         metric, *names = key if isinstance(key, tuple) else (key,)
         wanted = set(names)
-        every: Sequence[Judged] = next(
+        every: Sequence[AnyVerdict] = next(
             (rows for rows in self._kinds() if any(wanted <= row.names for row in rows)), self.rows
         )
         rows = [row for row in rows_of_metric(every, metric) if wanted <= row.names]
@@ -182,7 +183,7 @@ class JudgedTables(OneTable, Generic[Judged]):
         keys = ", ".join(repr((row.name, *sorted(row.names))) for row in rows or self.rows)
         raise UnknownMetricError(f"{what} {key!r}; {near}available: {keys}")
 
-    def _kinds(self) -> tuple[Sequence[Judged], ...]:
+    def _kinds(self) -> tuple[Sequence[AnyVerdict], ...]:
         return (self.rows,)
 
     def to_dict(self) -> dict[str, Any]:

@@ -21,7 +21,6 @@ import numpy as np
 
 from spark_rankeval.statistics.cluster_sums import Clusters
 from spark_rankeval.statistics.judged_clusters import ClusteredSums, JudgedClusters
-from spark_rankeval.statistics.paired import differences_of
 from spark_rankeval.statistics.sums import LIMBS, ExactSums, Sums, added, as_text, exact_sum, from_text
 
 Array = np.ndarray[Any, Any]
@@ -152,26 +151,6 @@ class JudgedMoments:
             y, f, group, w = y[valid], f[valid], group[valid], w[valid]
         sums.add_graded(y, f, w, group)
         return cls(dict(zip(names, sums.by_group(), strict=True)))
-
-    @classmethod
-    def from_differences(
-        cls,
-        human: Any,
-        human_baseline: Any,
-        judge: Any,
-        judge_baseline: Any,
-        is_graded: Any,
-        weights: Any = None,
-        strata: Any = None,
-    ) -> JudgedMoments:
-        """The sums of the differences of two models, value less baseline, as in `from_values`.
-
-        A difference is undefined if either value is. Differences that are rounding are 0, as in `compare`.
-        """
-        y, y_baseline, f, f_baseline = (
-            np.asarray(values, np.float64) for values in (human, human_baseline, judge, judge_baseline)
-        )
-        return cls.from_values(differences_of(y, y_baseline), differences_of(f, f_baseline), is_graded, weights, strata)
 
     @classmethod
     def from_text(cls, text: str) -> JudgedMoments:

@@ -303,13 +303,6 @@ def test_a_reason_stands_for_a_missing_interval(columns, reason, has_value):
     assert math.isnan(result.value) != has_value
 
 
-def test_differences_are_of_queries_that_both_models_define():
-    human, baseline = np.array([1.0, NAN, 0.5, 0.3]), np.array([0.5, 0.5, NAN, 0.1 + 0.2])
-    moments = JudgedMoments.from_differences(human, baseline, baseline, human, np.array([True, True, True, True]))
-    expected = JudgedMoments.from_values([0.5, NAN, NAN, 0.0], [-0.5, NAN, NAN, 0.0], [True] * 4)
-    assert moments == expected
-
-
 def test_weights_that_are_no_positive_numbers_are_counted():
     moments = JudgedMoments.from_values(
         [1.0] * 5, [1.0] * 5, [True] * 4 + [False], [1.0, 0.0, -1.0, NAN, NAN], ["a"] * 5
