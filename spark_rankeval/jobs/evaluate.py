@@ -11,7 +11,7 @@ from operator import or_
 from typing import Any, Literal
 
 from spark_rankeval.dialects import find_dialect
-from spark_rankeval.errors import MetricError
+from spark_rankeval.errors import MetricError, OptionError
 from spark_rankeval.jobs.command import Command, run_as_task
 from spark_rankeval.jobs.config import JobConfig, Output, Source, empty_names, keys_of, names_in, refusal
 from spark_rankeval.jobs.evaluate_sections import (
@@ -210,7 +210,10 @@ class EvaluateConfig(JobConfig):
     def requested_metrics(self) -> NamedMetrics:
         """The metrics by label, with the bounds of what is not judged."""
         metrics = parse_metrics(self.evaluation.metrics)
-        return metrics if self.evaluation.bounds is None else with_bounds(metrics, ScoringOptions(**self.scoring()))
+        # `problems` reports wrong options.
+        with suppress(OptionError):
+            metrics = with_bounds(metrics, ScoringOptions(**self.scoring()))
+        return metrics
 
     def all_vectors(self) -> dict[str, VectorTables]:
         """The vectors of each model, by the names of their sections."""

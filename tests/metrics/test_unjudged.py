@@ -10,7 +10,7 @@ from helpers.effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles.rankings import User, value
-from worlds.ranked_users import batch_of, in_order, ungraded
+from worlds.ranked_users import batch_of, in_order, lists_of, ranked, ungraded
 from worlds.variants import METRICS, parameters_of, variants
 
 from spark_rankeval.errors import MetricError
@@ -108,6 +108,19 @@ def test_bounds_of_many_open_items_are_safe_and_near():
             assert highest[number] - 0.05 <= max(values) <= highest[number] + 1e-12, text
             alone = batch_of([(in_order(items), list(labels.items()))])
             assert [each[0] for each in bounds(metric, alone, UNSET)] == [lowest[number], highest[number]]
+
+
+def test_what_pruning_leaves_out_changes_no_bound_of_the_first_places():
+    users = [([(item, -float(item)) for item in range(6)], [(1, 2.0), (4, 1.0)])]
+    cut = [(predictions[:3], labels) for predictions, labels in users]
+    whole = batch_of(users)
+    pruned, _ = ranked(lists_of(cut, n_predictions=np.array([6])), largest_cutoff=3)
+    for text in ("precision@3", "dcg@2", "rr@1", "hit_rate@3", "precision(denominator='predictions')@3"):
+        metric = parse_metric(text)
+        assert metric.reads.depth == dataclasses.replace(metric, unjudged="lowest").reads.depth == metric.k
+        assert [each.tolist() for each in bounds(metric, pruned)] == [each.tolist() for each in bounds(metric, whole)]
+    # An item below the cutoff may be relevant, so these read the whole list.
+    assert dataclasses.replace(parse_metric("recall@3"), unjudged="lowest").reads.depth is None
 
 
 def test_users_without_a_value_have_no_bounds_and_lists_without_an_open_item_have_the_value():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from spark_rankeval import compare, evaluate, merge, score_users, summarise
+from spark_rankeval import Judged, compare, evaluate, merge, score_users, summarise
 from spark_rankeval.errors import InputError, MetricError, OptionError
 from spark_rankeval.evaluation.result import Result
 
@@ -104,6 +104,11 @@ def test_wrong_calls_are_refused(tables):
         ({"metrics": ["bpref", "judged@2"]}, MetricError, "bpref, judged@2 cannot be bounded"),
         ({"metrics": ["err(max_grade=2)@2"]}, MetricError, "err@2 takes grades up to 2"),
         ({"weight": "item_weight", "metrics": "dcg@2"}, MetricError, "labels without a weight have no bounds"),
+        (
+            {"relevance": Judged(human="grade", judge="item_weight")},
+            OptionError,
+            "bounds and Judged cannot be combined",
+        ),
         ({"dialect": "mllib", "metrics": "precision@2"}, OptionError, "each place is an item of its own"),
     ]
     for options, error, words in wrong:
