@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from worlds.judged_users import estimated, users
 from worlds.summary_rows import row
 
 from spark_rankeval import history, merge
@@ -141,6 +142,26 @@ def test_ends_of_intervals_look_back_at_a_run_that_has_them(spark, four_days):
     assert outcomes(spark, four_days, gate, [row("rr", 0.25, model="als")]) == [("rr of als", True, "day3")]
     other = [row("rr", 0.25, model="als", interval_level=0.9)]
     assert outcomes(spark, four_days, gate, other) == [("rr of als", True, "")]
+
+
+def test_gates_on_estimates_of_two_judges_look_back_at_estimates(spark, tmp_path):
+    earlier, today = estimated(*users(200, seed=1)), estimated(*users(200, seed=2))
+    records = [{**metrics_record(one), TIME: at(0)} for one in earlier]
+    outputs.write_partition(table_of(records, METRICS, spark).coalesce(1), Output(str(tmp_path)), "metrics", "day0")
+    manifest = json.dumps({"run_id": "day0", "started": at(0).isoformat(), "gates_failed": 0})
+    lines = spark.createDataFrame([(manifest, "day0")], "value string, run_id string").coalesce(1)
+    lines.write.partitionBy("run_id").text(f"{tmp_path}/manifests")
+    (now,), (then,) = today, earlier
+    assert now.interval_method == "prediction_powered"
+    drop, fall = then.interval_low - now.interval_low, then.mean - now.mean
+    rules = {
+        "enough": {"metric": "ndcg@10", "min": now.interval_low + 0.001, "on": "ci_low"},
+        "end": {"metric": "ndcg@10", "max_drop": drop + 0.001, "on": "ci_low"},
+        "mean": {"metric": "ndcg@10", "max_drop": fall - 0.001},
+    }
+    assert outcomes(spark, tmp_path, rules, today) == [
+        ("ndcg@10", False, ""), ("ndcg@10", True, "day0"), ("ndcg@10", False, "day0"),
+    ]  # fmt: skip
 
 
 def test_a_run_that_is_not_as_its_manifest_says_is_no_earlier_one(spark, four_days, monkeypatch):
