@@ -89,8 +89,10 @@ def with_some_judged(batch: RankingBatch, grade: float, k: int | None, *, lowest
         place = n_open[items.user] - 1 - place
     steps = min(_STEPS, int(n_open.max(initial=0)))
 
+    below = items.where(~within)
+
     def judged(n_judged: IntArray) -> RankingBatch:
-        return _with_labels(batch, items.where(~within | (place < n_judged[items.user])), grade)
+        return _with_labels(batch, items.where(within & (place < n_judged[items.user])), grade, below)
 
     def judged_range(step: int) -> JudgedRange:
         fewest = (n_open + 1) * step // (steps + 1)
@@ -102,25 +104,28 @@ def with_some_judged(batch: RankingBatch, grade: float, k: int | None, *, lowest
         yield batch.remember(("some judged", grade, k, lowest, step), partial(judged_range, step))
 
 
-def _with_labels(batch: RankingBatch, items: OpenItems, grade: float) -> RankingBatch:
-    """The lists in which some items without a label have one."""
-    if not len(items.user):
+def _with_labels(
+    batch: RankingBatch, items: OpenItems, grade: float, not_listed: OpenItems | None = None
+) -> RankingBatch:
+    """The lists in which some items without a label have one, and other items have a label and no place in the list."""
+    labelled = items.user if not_listed is None else np.concatenate([items.user, not_listed.user])
+    if not len(labelled):
         return batch
     user, rank = np.concatenate([batch.user, items.user]), np.concatenate([batch.rank, items.rank])
-    order = np.lexsort((rank, user))
-    rank, grades = rank[order], np.full(len(items.user), grade)
-    labels = batch.labels
-    label_order = np.argsort(np.concatenate([labels.user, items.user]), kind="stable")
-    lengths = labels.lengths + np.bincount(items.user, minlength=batch.n_users)
+    # Two parts that are in order each: a stable sort merges them.
+    order = np.argsort(user * (int(rank.max(initial=0)) + 1) + rank, kind="stable")
+    rank, labels = rank[order], batch.labels
+    label_order = np.argsort(np.concatenate([labels.user, labelled]), kind="stable")
+    lengths = labels.lengths + np.bincount(labelled, minlength=batch.n_users)
     return replace(
         batch,
         user=user[order],
         rank=rank,
-        grade=np.concatenate([batch.grade, grades])[order],
+        grade=np.concatenate([batch.grade, np.full(len(items.user), grade)])[order],
         score=-rank.astype(np.float64),
         tied_above=rank - 1,
         tied=np.ones(len(rank), np.int64),
-        labels=Ragged(np.concatenate([labels.values, grades])[label_order], offsets_of(lengths)),
+        labels=Ragged(np.concatenate([labels.values, np.full(len(labelled), grade)])[label_order], offsets_of(lengths)),
         raw_labels=None,
         recommended=None,
         extra_values={},
