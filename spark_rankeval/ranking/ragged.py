@@ -119,10 +119,21 @@ class Ragged:
         """
         running = np.empty_like(self.values)
         for users, width in width_classes(self.lengths):
-            rows = step.accumulate(self.matrix(users, width), axis=1)
-            filled = np.arange(width) < self.lengths[users, None]
-            running[(self.offsets[users, None] + np.arange(width))[filled]] = rows[filled]
+            self.fill(running, users, step.accumulate(self.matrix(users, width), axis=1))
         return self.like(running)
+
+    def fill(self, values: Array, users: IntArray, rows: Array) -> None:
+        """Write rows of users, ascending, into flat values of the lists' lengths; what stands past the end of a list is left out."""
+        width, lengths = rows.shape[1], self.lengths[users]
+        filled = None if bool((lengths == width).all()) else np.arange(width) < lengths[:, None]
+        some = rows.ravel() if filled is None else rows[filled]
+        start, stop = self.offsets[users[0]], self.offsets[users[-1] + 1]
+        if stop - start == len(some):
+            # Nothing stands between these lists.
+            values[start:stop] = some
+            return
+        index = self.offsets[users, None] + np.arange(width)
+        values[index.ravel() if filled is None else index[filled]] = some
 
     def matrix(self, users: IntArray, width: int) -> Array:
         """The lists of some users as rows; places past the end of a list hold any value, to be masked by `lengths`.

@@ -330,13 +330,15 @@ def _order_of(lists: RawLists, ties: Ties) -> IntArray:
         step = max(1, CELLS // width)
         for start in range(0, len(group), step):
             users = group[start : start + step]
-            rows, is_padding = -scores.matrix(users, width), np.arange(width) >= items.lengths[users, None]
-            # What is no number comes last.
-            rows[is_padding] = np.nan
-            first = items.offsets[users, None]
-            order[(first + np.arange(width))[~is_padding]] = (first + np.argsort(rows, axis=1))[~is_padding]
+            rows, lengths = -scores.matrix(users, width), items.lengths[users, None]
+            if not (lengths == width).all():
+                # What is no number comes last.
+                rows[np.arange(width) >= lengths] = np.nan
+            items.fill(order, users, items.offsets[users, None] + np.argsort(rows, axis=1))
     new = starts_of_runs(items.user, scores.values[order])
     tied = np.flatnonzero(~(new & np.append(new, True)[1:]))
+    if not len(tied):
+        return order
     keys = [order[tied], np.cumsum(new)[tied]]
     if ties != "position":
         ids = items.values[order[tied]]
@@ -365,9 +367,11 @@ def _within_budget(lists: RawLists, policy: RankingPolicy) -> tuple[RawLists, In
         kept = replace(kept, n_predictions=np.where(n_kept < items.lengths, n_kept, lists.n_predictions))
     decides = np.zeros(items.n_users, np.int64)
     if lists.scores is not None:
-        equal = ~starts_of_runs(items.user, lists.scores.values[order])
-        is_tied = equal | np.append(equal, False)[1:]
-        decides[items.user[passes & ~passed_before & is_tied]] = 1
+        last = np.flatnonzero(passes & ~passed_before)
+        user = items.user[last]
+        for other in (np.maximum(last - 1, items.offsets[user]), np.minimum(last + 1, items.offsets[user + 1] - 1)):
+            is_equal = lists.scores.values[order[other]] == lists.scores.values[order[last]]
+            decides[user[is_equal & (other != last)]] = 1
     return kept, decides
 
 

@@ -31,9 +31,10 @@ def test_running_results_start_anew_with_every_list(ragged):
     assert lists_in(Ragged.from_lists([[], []]).accumulated(np.add)) == [[], []]
 
 
-def test_running_results_are_those_of_one_value_after_the_other():
+@pytest.mark.parametrize("lengths", [(0, 300, 1, 17, 130, 2), (90, 1, 90, 1, 90), (3, 3, 0, 3), (4, 3, 0, 4)], ids=str)
+def test_running_results_are_those_of_one_value_after_the_other(lengths):
     rng = np.random.default_rng(55)
-    lists = [rng.random(length).tolist() for length in (0, 300, 1, 17, 130, 2)]
+    lists = [rng.random(length).tolist() for length in lengths]
     expected = [
         np.frompyfunc(lambda a, b: a + b, 2, 1).accumulate(values).tolist() if values else [] for values in lists
     ]
