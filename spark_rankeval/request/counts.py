@@ -44,6 +44,9 @@ GRADING_WEIGHT = "grading_weight"
 #: Whether people graded a user and the model did not.
 PEOPLE_ALONE = "only_people_graded"
 
+#: Whether people graded some items of a user that the model graded, and not all.
+PARTLY_GRADED = "partly_graded"
+
 #: All counts, in the order of their columns.
 ALL_COUNTS = (
     Count("n_predictions", "predictions", "predictions"),
@@ -70,6 +73,7 @@ ALL_COUNTS = (
     Count("n_missing_grades", "missing grades, which leave their item unlabelled for that judge", "labels", only="unjudged", is_noted=True),
     Count(GRADING_WEIGHT, "sum of the weights of users graded by people", "labels", is_sum=True, only="judged"),
     Count(PEOPLE_ALONE, "users graded by people and not by the model, in no estimate", "labels", "n_only_people_graded", only="judged"),
+    Count(PARTLY_GRADED, "users graded by people in part, which count as not graded", "labels", "n_partly_graded", only="judged"),
     Count("n_clipped_labels", "labels with a weight above the lowest limit", "labels", only="weights"),
     Count("label_weight", "sum of the label weights", "labels", is_sum=True, only="weights"),
     Count("squared_label_weight", "sum of the squared label weights", "labels", is_sum=True, only="weights"),

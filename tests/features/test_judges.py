@@ -81,6 +81,13 @@ def test_users_whom_people_alone_graded_are_counted():
     assert graded(*users).counts(None)["only_people_graded"].tolist() == [0, 0, 1, 0, 0]
 
 
+def test_users_whom_people_graded_in_part_are_counted_unless_a_column_says_who_is_graded():
+    users = [(1, 1, 1), (2, 1, NONE)], [(1, 1, NONE)], [(1, 1, 1), (2, NONE, NONE)], [(1, NONE, 1)], []
+    assert graded(*users).counts(None)["partly_graded"].tolist() == [1, 0, 0, 0, 0]
+    declared = np.array([False] * 5)
+    assert not graded(*users, declared=declared).counts(None)["partly_graded"].any()
+
+
 def test_a_probability_is_above_0_and_at_most_1():
     given = np.array([0.5, 1.0, 1e-6, 0.0, -0.5, 1.0001, NONE, math.inf])
     assert _weights(given).tolist() == [2.0, 1.0, 1e6, -1.0, -1.0, -1.0, -1.0, -1.0]

@@ -102,6 +102,8 @@ def test_people_alone_count_only_the_queries_that_they_graded(tables, result):
     part = labels.withColumn("human", F.expr("CASE WHEN item = 'i0' AND user = 7 THEN NULL ELSE human END"))
     partly = evaluate(predictions["model 0"], part, "rr", score="score", relevance=BOTH)
     assert partly.judged.rows[0].estimate.n_graded == result.judged.rows[0].estimate.n_graded - 1
+    assert partly.data_quality.n_partly_graded == result.qualities["model 0"].n_partly_graded + 1
+    assert f"{partly.data_quality.n_partly_graded} graded by people in part, which count as not graded" in str(partly)
     declared = Judged(human="human", judge="llm", graded="is_graded")
     whole = evaluate(predictions["model 0"], part, "rr", score="score", relevance=declared)
     assert whole.judged.rows[0].estimate.n_graded == result.judged.rows[0].estimate.n_graded

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from spark_rankeval.ranking.matching import match, repeated_items
 from spark_rankeval.ranking.ragged import Array, BoolArray, FloatArray, Ragged
-from spark_rankeval.request.counts import GRADING_WEIGHT, PEOPLE_ALONE
+from spark_rankeval.request.counts import GRADING_WEIGHT, PARTLY_GRADED, PEOPLE_ALONE
 from spark_rankeval.request.task import ScoringTask, View
 from spark_rankeval.statistics.description import DescriptionOptions, Figures
 from spark_rankeval.wire import Mergers, Message
@@ -136,9 +136,13 @@ class GradedOfBatch(BatchFeature):
         return users & self.is_graded if view.relevance == HUMAN else users
 
     def counts(self, labels: Ragged) -> Mapping[str, Array]:
-        """The weights of `grading_weight`, and whom people alone graded."""
+        """The weights of `grading_weight`, whom people alone graded, and whom they graded in part."""
         by_people_alone = self._has_human_grade & ~self._has_model_grade
-        return {GRADING_WEIGHT: self.grading_weight, PEOPLE_ALONE: by_people_alone.astype(np.int64)}
+        in_part = self._has_human_grade & self._has_model_grade & ~self.is_graded
+        # If a column says who is graded, the caller knows of the others.
+        in_part &= not self._is_declared
+        counts = {PEOPLE_ALONE: by_people_alone, PARTLY_GRADED: in_part}
+        return {GRADING_WEIGHT: self.grading_weight, **{name: each.astype(np.int64) for name, each in counts.items()}}
 
     @property
     def grading_weight(self) -> FloatArray:
