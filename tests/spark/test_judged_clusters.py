@@ -41,7 +41,7 @@ def tables(spark):
                 country = "de" if session % 2 else "at"
                 labels.append((session, f"i{item}", grade if is_graded else None, noisy, f"p{person}", country))
                 for model, rows in predictions.items():
-                    rows.append((session, f"i{item}", skill[model] * grade + float(generator.random())))
+                    rows.append((session, f"i{item}", float(skill[model] * grade + generator.random())))
             session += 1
     schema = "user long, item string, human double, llm double, person string, country string"
     frames = {
