@@ -1,6 +1,6 @@
 """Simulate queries with human grades and a model's, of which the truth is known: how often intervals hold, and how long they are.
 
-`python tools/simulate_prediction_powered.py` prints the tables of docs/evidence/prediction_powered.md, in some forty minutes. With one of
+`python tools/simulate_prediction_powered.py` prints the tables of prediction_powered.md and few_grades.md in docs/evidence/. With one of
 `care`, `judges`, `agreement`, `few`, `draws`, `clusters`, `differences` or `checks` it prints that table. A test runs a short version.
 """
 

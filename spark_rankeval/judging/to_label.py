@@ -71,6 +71,7 @@ def to_label(
     item: str | tuple[str, str] = "item",
     score: str | None = None,
     rank: str | None = None,
+    model: str | None = None,
     relevance_threshold: float | None = None,
     dialect: str | Dialect | None = None,
     n_strata: int = 4,
@@ -104,6 +105,7 @@ def to_label(
         item: as in `evaluate`.
         score: as in `evaluate`.
         rank: as in `evaluate`.
+        model: as in `evaluate`, such as ``retriever``, if one table has the rows of all models.
         relevance_threshold: as in `evaluate`.
         dialect: as in `evaluate`.
         n_strata: into how many strata queries fall, by how much the models differ on them: first those on which they do not.
@@ -127,7 +129,7 @@ def to_label(
     _check(labels, budget, relevance, n_strata, seed, show_judge)
     one_of("rows", rows, (_PAIRS, _QUERIES))
     options = ScoringOptions(
-        user=user, item=item, score=score, rank=rank, relevance_threshold=relevance_threshold, dialect=dialect,
+        user=user, item=item, score=score, rank=rank, model=model, relevance_threshold=relevance_threshold, dialect=dialect,
         relevance=Judged(human=relevance.human, judge=relevance.judge, graded=relevance.graded), unit=unit,
     )  # fmt: skip
     if not isinstance(metric, str | Metric):
@@ -179,7 +181,7 @@ def _bins(queries: DataFrame) -> list[Bin]:
     rows = aggregate(queries, [_STEP], *sums, n_wrong).collect()
     n_bad = sum(row[_N_BAD] for row in rows)
     if n_bad:
-        msg = f"rows that cannot be ranked: {n_bad:,}. evaluate and quarantine say which; fix the data, or filter them out"
+        msg = f"rows that cannot be ranked: {n_bad:,}. evaluate(…) with the same tables and options says which and why; fix the data"
         raise DataError(msg, {"n_invalid": n_bad})
     n_wrong = sum(row[_N_WRONG] for row in rows)
     if n_wrong:

@@ -238,8 +238,8 @@ def _users(quality: DataQuality) -> Iterator[str]:
         conflicting = "declared to have no answer, in spite of a relevant label"
         yield from _counted({conflicting: quality.n_conflicting_answers})
     yield from _counted({"graded by people and not by the model, in no estimate": quality.n_only_people_graded})
-    in_part = "graded by people in part, which count as not graded (Judged(graded=) can say otherwise)"
-    yield from _counted({in_part: quality.n_partly_graded})
+    partly_graded = "graded by people in part, which count as not graded (Judged(graded=) can say otherwise)"
+    yield from _counted({partly_graded: quality.n_partly_graded})
     if quality.n_left_out:
         yield f"{quality.n_left_out:,} {_be(quality.n_left_out)} left out of the means{_share_of_all(quality.n_left_out, n_users)}"
     unusable = "without a usable weight, left out"

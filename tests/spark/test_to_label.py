@@ -86,6 +86,16 @@ def test_the_seed_and_the_ids_alone_decide_who_is_drawn(tables, pairs):
     assert drawn() == first != drawn(seed=1)
 
 
+def test_one_table_has_the_rows_of_all_models(tables, pairs):
+    models, labels, *_ = tables
+    table = models["b"].selectExpr("*", "'b' AS which").union(models["a"].selectExpr("*", "'a' AS which"))
+    rows = to_label(table, labels, f"ndcg@{K}", 100, model="which", show_judge=True, **NAMES).toPandas()
+    order = ["query", "doc"]
+    columns = sorted(pairs.columns)
+    ours, others = (each.sort_values(order).reset_index(drop=True)[columns] for each in (rows, pairs))
+    assert ours.equals(others)
+
+
 def test_a_draw_after_a_draw_says_how_likely_each_query_was_in_either(tables, pairs):
     models, labels, *_ = tables
     call = (models, labels.selectExpr("*", "0.1 AS before"), f"ndcg@{K}", 100)

@@ -138,10 +138,10 @@ class GradedOfBatch(BatchFeature):
     def counts(self, labels: Ragged) -> Mapping[str, Array]:
         """The weights of `grading_weight`, whom people alone graded, and whom they graded in part."""
         by_people_alone = self._has_human_grade & ~self._has_model_grade
-        in_part = self._has_human_grade & self._has_model_grade & ~self.is_graded
+        is_partly_graded = self._has_human_grade & self._has_model_grade & ~self.is_graded
         # If a column says who is graded, the caller knows of the others.
-        in_part &= not self._is_declared
-        counts = {PEOPLE_ALONE: by_people_alone, PARTLY_GRADED: in_part}
+        is_partly_graded &= not self._is_declared
+        counts = {PEOPLE_ALONE: by_people_alone, PARTLY_GRADED: is_partly_graded}
         return {GRADING_WEIGHT: self.grading_weight, **{name: each.astype(np.int64) for name, each in counts.items()}}
 
     @property
