@@ -55,6 +55,8 @@ ARRAYS = "arrays_"
 #: 1 if a row of both sides is a prediction, or a label; else 0.
 IS_PREDICTION, IS_LABEL = "is_prediction_", "is_label_"
 _WANTED = "wanted_"
+# Whether a row of both sides has what a prediction needs, and what a label needs.
+_VALID_PREDICTION, _VALID_LABEL = "spark_rankeval_is_prediction", "spark_rankeval_is_label"
 
 
 @dataclass(frozen=True)
@@ -127,7 +129,7 @@ class TableRows:
     def user_rows(self, source: SourceTable) -> DataFrame:
         """Rows under our names; a row that cannot be used keeps its user, so that it is counted, and loses the rest."""
         about = (*self.named_users(source), *self._model_of(source))
-        return self.chosen(select(source.frame, *about, *self._columns_of(source)))
+        return self.chosen(select(source.frame, *about, *self._columns_of(source, self._valid(source))))
 
     def rows_of_both(self, both: BothSides) -> DataFrame:
         """The rows of a table that are predictions and labels at once, under our names."""
@@ -136,17 +138,26 @@ class TableRows:
         if both.without_ids is not None:
             # Any number of a row will do in a table that is read once, and costs no sort.
             frame = with_columns(both.without_ids, {labels.item: call("monotonically_increasing_id")})
-        columns = (*self._columns_of(first, both.is_prediction), *self._columns_of(labels, both.is_label))
+        # As columns, which are computed once: an engine may repeat a condition for each column that has it.
+        frame = with_columns(frame, {_VALID_PREDICTION: self._valid(first), _VALID_LABEL: self._valid(labels)})
+        columns = (
+            *self._columns_of(first, named(_VALID_PREDICTION), both.is_prediction),
+            *self._columns_of(labels, named(_VALID_LABEL), both.is_label),
+        )
         sides = {IS_PREDICTION: both.is_prediction, IS_LABEL: both.is_label}
         marks = [when(is_there, 1, 0).alias(name) for name, is_there in sides.items() if is_there is not None]
         marks += [when(marked.is_marked, 1).alias(marked.column) for marked in self.sources.marked_users]
         return self.chosen(select(frame, *self.named_users(first), *columns, *marks))
 
-    def _columns_of(self, source: SourceTable, is_there: Sql | None = None) -> list[Sql]:
+    def _valid(self, source: SourceTable) -> Sql:
+        """Whether a row has all that a ranking needs."""
+        model = self.sources.model_column if source.role == "predictions" else None
+        return says_something(source, self.task, model)
+
+    def _columns_of(self, source: SourceTable, valid: Sql, is_there: Sql | None = None) -> list[Sql]:
         """The item and the numbers of a row, null if it cannot be used or is not there, and what is counted of it."""
         ids, values = names_of(source)
-        model = self.sources.model_column if source.role == "predictions" else None
-        valid, infinite = says_something(source, self.task, model), []
+        infinite: list[Sql] = []
         if is_there is not None:
             valid = valid & is_there
         if self.counts_infinite(source):
