@@ -6,6 +6,7 @@ from functools import cache, reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from benchmarks.floors import grouped_by_user, joined_lists, to_nothing
+from benchmarks.retrieval_works import RETRIEVAL_WORDS, prepare_retrieval, retrieval_works
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -42,6 +43,7 @@ FEATURE_WORDS = {
     "pyspark-ml": "RankingEvaluator of spark_rankeval.ml, ndcg@10",
     "trec-parquet": "evaluate_runs, ndcg@10, of TREC's columns in Parquet",
     "trec": "read TREC's files, and evaluate ndcg@10",
+    **RETRIEVAL_WORDS,
 }
 # Measures beyond accuracy by their work, each beside ndcg@10.
 BEYOND_ACCURACY = {
@@ -94,6 +96,7 @@ def prepare(spark: SparkSession, folder: str, works: Collection[str], many: list
         labels.select("user", "item", (time + 900_000).alias("timestamp")).write.parquet(f"{folder}/timed-labels")
     if {"trec", "trec-parquet"} & set(works):
         _prepare_trec(spark, folder, predictions, labels)
+    prepare_retrieval(spark, folder, works)
 
 
 def _prepare_groups(folder: str, predictions: DataFrame, labels: DataFrame, many: list[str]) -> None:
@@ -141,6 +144,7 @@ def feature_works(spark: SparkSession, folder: str, tables: dict[str, DataFrame]
         **_ties(prepared, tables),
         **_pipelines(tables),
         **_trec(spark, folder, prepared),
+        **retrieval_works(prepared),
         "audit": lambda: _audit(prepared, tables),
     }
 

@@ -14,6 +14,7 @@ from benchmarks.kernels import all_pairs_seconds, gap_milliseconds, nanoseconds
 from benchmarks.measuring import Measurement, measure
 from benchmarks.on_sail import ON_SAIL
 from benchmarks.processes import comparison_with_ours, process_times, trec_files
+from benchmarks.retrieval_works import RETRIEVAL_WORDS
 from benchmarks.tables import Shape
 from benchmarks.works import METRICS, values_of
 
@@ -42,6 +43,7 @@ MEASUREMENTS = {
     "ties": Measurement(works=("no-tie", "one-tie"), shape=Shape(scores="pairs")),
     "beyond-accuracy": Measurement(works=(*BEYOND_ACCURACY, "training-lists", "baseline-lists", "logged"), warm_up=1),
     "pipelines": Measurement(works=("ndcg", "ml-evaluate", "pyspark-ml")),
+    "retrieval": Measurement(works=tuple(RETRIEVAL_WORDS), shape=Shape(users=40_000)),
     "strings": Measurement(works=("shuffle", "smallest", "many"), shape=Shape(ids="string")),
     "uuids": Measurement(works=("shuffle", "smallest", "many"), shape=Shape(ids="uuid")),
     "words": Measurement(works=("shuffle", "smallest", "many"), shape=Shape(ids="words")),
