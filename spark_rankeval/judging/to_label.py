@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Literal
 
-import numpy as np
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -174,10 +173,9 @@ def _bins(queries: DataFrame) -> list[Bin]:
     """The queries that can be drawn, counted by how much models differ. Raises `DataError` if there are none, or bad rows."""
     sums = [call("sum", named(name)).alias(name) for name in (_OPEN, _N_PAIRS, _N_BAD)]
     # Of a query that people graded before it is above 0.
-    low = when(named(_GRADED) > 0.0, float(np.nextafter(0, 1)), 0.0)
-    takes_part = (named(_OPEN) == 1) | (named(_GRADED) > 0.0)
-    is_probability = (named(_BEFORE) >= low) & (named(_BEFORE) <= 1.0)
-    n_wrong = call("sum", when(takes_part, when(is_probability, 0, 1), 0)).alias(_N_WRONG)
+    is_possible = (named(_BEFORE) > 0.0) | ((named(_BEFORE) == 0.0) & (named(_GRADED) == 0.0))
+    is_probability = is_possible & (named(_BEFORE) <= 1.0)
+    n_wrong = call("sum", when(_takes_part(), when(is_probability, 0, 1), 0)).alias(_N_WRONG)
     rows = aggregate(queries, [_STEP], *sums, n_wrong).collect()
     n_bad = sum(row[_N_BAD] for row in rows)
     if n_bad:
@@ -195,6 +193,11 @@ def _bins(queries: DataFrame) -> list[Bin]:
         msg = "there is nothing to grade: people graded all users, or no list and no label has an item"
         raise DataError(msg)
     return bins
+
+
+def _takes_part() -> Sql:
+    """Whether people graded a query or can grade it."""
+    return (named(_OPEN) == 1) | (named(_GRADED) > 0.0)
 
 
 @dataclass(frozen=True)
@@ -334,8 +337,7 @@ class _Draw:
             reversed(range(len(strata) - 1)),
             number(len(strata) - 1),
         )
-        take_part = where(queries, (named(_OPEN) == 1) | (named(_GRADED) > 0.0))
-        marked = with_columns(take_part, {_STRATUM: stratum, _HASH: hashed})
+        marked = with_columns(where(queries, _takes_part()), {_STRATUM: stratum, _HASH: hashed})
         place = over(call("row_number"), [named(_STRATUM), named(_OPEN)], [named(_HASH), *users])
         placed = with_columns(marked, {_PLACE: place})
 
